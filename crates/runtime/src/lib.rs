@@ -6,7 +6,9 @@
 
 pub mod admin;
 pub mod arrival;
+pub mod builder;
 pub mod config;
+pub mod control;
 pub mod listen;
 pub mod logging;
 pub mod metrics;

@@ -10,18 +10,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::signal::unix::{Signal, SignalKind};
 use tracing::{info, warn};
 
+use crate::builder::{Builder, Job, JobHandle};
 use crate::config::{Loaded, Problems, Section, Sources, load_tracked};
+use crate::control::Control;
 use crate::shutdown::Shutdown;
 
-/// Why a configuration is read anew.
+/// Why files are read anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// SIGHUP came.
@@ -30,132 +30,128 @@ pub enum Trigger {
     Asked,
     /// This file, or what this pattern matches, changed, and settled.
     Changed(PathBuf),
+    /// The last reading asked for another; see [`Watched::again`].
+    Again,
 }
 
-/// A configuration that was read anew.
-#[derive(Debug)]
-pub struct Reloaded<T> {
-    /// Why it was read.
-    pub trigger: Trigger,
-    /// What it is, or what is wrong with it.
-    pub outcome: Result<Loaded<T>, Problems>,
-}
-
-/// What is watched.
+/// What is watched from now on.
 #[derive(Clone, Debug)]
-struct Watched {
-    /// As they were when they were read.
-    sources: Sources,
+pub struct Watched {
+    /// As they were when they were read: what they are not any more is a change.
+    pub sources: Sources,
     /// How often they are looked at; zero for never.
-    interval: Duration,
+    pub interval: Duration,
+    /// When to read them again, whether or not they change. None if that is not needed.
+    pub again: Option<Duration>,
 }
 
-/// Waits for reasons to read the configuration anew.
+/// SIGHUP, which no longer ends the process.
+#[derive(Debug)]
+pub struct Hangup(Signal);
+
+impl Hangup {
+    /// Catches it from now on.
+    ///
+    /// # Errors
+    /// When its handler cannot be set up.
+    pub fn catch(control: &Control) -> io::Result<Self> {
+        control.signal(SignalKind::hangup()).map(Self)
+    }
+}
+
+/// Files that are followed, by a job of the builder. Dropped, they are not any more.
 #[derive(Debug)]
 pub struct Reload {
-    watched: watch::Sender<Watched>,
-    triggers: Receiver<Trigger>,
+    _job: Job,
     bell: ReloadBell,
 }
 
-/// Asks for the configuration to be read anew; clones ask the same [`Reload`].
+/// Asks for files to be read anew; clones ask for the same.
 #[derive(Clone, Debug)]
-pub struct ReloadBell(Arc<Notify>);
+pub struct ReloadBell {
+    asked: Arc<Asked>,
+    job: JobHandle,
+}
+
+/// Reasons that have come and are not acted on yet.
+#[derive(Debug, Default)]
+struct Asked {
+    by_signal: AtomicBool,
+    by_operator: AtomicBool,
+}
 
 impl ReloadBell {
-    /// Asks, without waiting for it. Asked often before it is read, it is read once.
+    /// Asks, without waiting for it. Asked often before they are read, they are read once.
     pub fn ring(&self) {
-        self.0.notify_one();
+        self.asked.by_operator.store(true, Ordering::Release);
+        self.job.run_soon();
     }
 }
 
 impl Reload {
-    /// Follows SIGHUP, and looks every `interval` at what the configuration was read from, from
-    /// a thread of its own that lives until `shutdown` begins. An `interval` of zero leaves files
-    /// alone. Returns once the signal is caught.
-    ///
-    /// # Errors
-    ///
-    /// When the thread, its runtime or the signal handler cannot be set up.
-    pub fn start(sources: Sources, interval: Duration, shutdown: &Shutdown) -> io::Result<Self> {
-        let (watched, following) = watch::channel(Watched { sources, interval });
-        // One pending reason is enough: whoever takes it reads all that has changed until then.
-        let (sender, triggers) = sync_channel(1);
-        let (ready, installed) = channel();
-        let shutdown = shutdown.clone();
-        let bell = ReloadBell(Arc::default());
-        let asked = Arc::clone(&bell.0);
-        std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
-            match Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => {
-                    runtime.block_on(follow((following, &asked), &sender, &shutdown, &ready));
-                }
-                // The receiver waits for exactly one message.
-                Err(error) => drop(ready.send(Err(error))),
+    /// Has `read` read the files anew for every reason there is, until `shutdown` begins: at each
+    /// `hangup`, when an operator asks, and when they have changed.
+    pub fn start(
+        (control, builder): (&Control, &Builder),
+        Hangup(mut hangup): Hangup,
+        watched: Watched,
+        shutdown: &Shutdown,
+        mut read: impl FnMut(Trigger) -> Watched + Send + 'static,
+    ) -> Self {
+        let asked = Arc::<Asked>::default();
+        let (own, shutdown) = (Arc::clone(&asked), shutdown.clone());
+        let mut following = Following::new(watched);
+        let job = builder.add("reload", move || {
+            if shutdown.is_started() {
+                return None;
             }
-        })?;
-        installed.recv().unwrap_or_else(|_| Err(io::Error::other("the reload thread died")))?;
-        Ok(Self { watched, triggers, bell })
+            if let Some(trigger) = following.trigger(&own) {
+                following = Following::new(read(trigger));
+            }
+            following.next_look()
+        });
+        job.run_soon();
+        let bell = ReloadBell { asked, job: job.handle() };
+        let hung_up = bell.clone();
+        control.spawn(move || async move {
+            while hangup.recv().await.is_some() {
+                hung_up.asked.by_signal.store(true, Ordering::Release);
+                hung_up.job.run_soon();
+            }
+        });
+        Self { _job: job, bell }
     }
 
-    /// By which others ask for the configuration to be read anew.
+    /// By which others ask for the files to be read anew.
     pub fn bell(&self) -> ReloadBell {
         self.bell.clone()
     }
+}
 
-    /// Watches these sources from now on: what they are not any more is a change.
-    pub fn watch(&self, sources: Sources, interval: Duration) {
-        self.watched.send_replace(Watched { sources, interval });
-    }
-
-    /// Waits for the next reason; `None` once the process drains.
-    pub fn wait(&self) -> Option<Trigger> {
-        self.triggers.recv().ok()
-    }
-
-    /// Waits for the next reason, and [`load`](Self::load)s. `None` once the process drains.
-    pub fn next_load<T>(
-        &self,
-        path: &Path,
-        read: impl Fn(&mut Section<'_>) -> T,
-        interval: impl Fn(&T) -> Duration,
-    ) -> Option<Reloaded<T>> {
-        let trigger = self.wait()?;
-        Some(self.load(trigger, path, read, interval))
-    }
-
-    /// Reads the file at `path` by `read`, and watches what was read, whether or not it is good;
-    /// `interval` says how often, of a good one. Of a bad one all problems are logged, and the old
-    /// configuration is to stay.
-    pub fn load<T>(
-        &self,
-        trigger: Trigger,
-        path: &Path,
-        read: impl Fn(&mut Section<'_>) -> T,
-        interval: impl Fn(&T) -> Duration,
-    ) -> Reloaded<T> {
-        match &trigger {
-            Trigger::Signal => info!("SIGHUP: reading the configuration anew"),
-            Trigger::Asked => info!("an operator asks: reading the configuration anew"),
-            Trigger::Changed(path) => {
-                info!("{} changed: reading the configuration anew", path.display());
-            }
+/// Reads the configuration at `path` anew by `read`, with what is to be watched now, whether or not it
+/// is good. Of a bad one all problems are logged, and the old configuration is to stay.
+pub fn load<T>(
+    trigger: &Trigger,
+    path: &Path,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, Problems>, Sources) {
+    match trigger {
+        Trigger::Signal => info!("SIGHUP: reading the configuration anew"),
+        Trigger::Asked => info!("an operator asks: reading the configuration anew"),
+        Trigger::Changed(path) => {
+            info!("{} changed: reading the configuration anew", path.display());
         }
-        let (outcome, sources) = load_tracked(path, read);
-        let interval = match &outcome {
-            Ok(loaded) => interval(&loaded.value),
-            Err(problems) => {
-                log_problems(problems);
-                self.watched.borrow().interval
-            }
-        };
-        self.watch(sources, interval);
-        Reloaded { trigger, outcome }
+        Trigger::Again => (),
     }
+    let (outcome, sources) = load_tracked(path, read);
+    if let Err(problems) = &outcome {
+        log_problems(problems);
+    }
+    (outcome, sources)
 }
 
 /// Logs all that is wrong with a configuration that was to replace the one in force.
-pub fn log_problems(problems: &Problems) {
+fn log_problems(problems: &Problems) {
     let (count, file) = (problems.count(), problems.file());
     warn!(problems = count, "{file} is refused, the old configuration stays in force");
     for problem in problems.iter() {
@@ -163,56 +159,41 @@ pub fn log_problems(problems: &Problems) {
     }
 }
 
-async fn follow(
-    (mut watched, asked): (watch::Receiver<Watched>, &Notify),
-    triggers: &SyncSender<Trigger>,
-    shutdown: &Shutdown,
-    ready: &Sender<io::Result<()>>,
-) {
-    let mut hangup = match signal(SignalKind::hangup()) {
-        Ok(hangup) => hangup,
-        Err(error) => return drop(ready.send(Err(error))),
-    };
-    drop(ready.send(Ok(())));
-    tokio::select! {
-        () = watch_all(&mut watched, (&mut hangup, asked), triggers) => (),
-        _ = shutdown.started() => (),
-    }
+/// Sources between two readings.
+#[derive(Debug)]
+struct Following {
+    settling: Settling,
+    interval: Duration,
+    again_at: Option<Instant>,
 }
 
-/// Passes reasons on, until nobody takes them.
-async fn watch_all(
-    watched: &mut watch::Receiver<Watched>,
-    (hangup, asked): (&mut Signal, &Notify),
-    triggers: &SyncSender<Trigger>,
-) {
-    let mut current = watched.borrow_and_update().clone();
-    let mut settling = Settling::new(current.sources);
-    loop {
-        let trigger = tokio::select! {
-            changed = watched.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-                current = watched.borrow_and_update().clone();
-                settling = Settling::new(current.sources);
-                continue;
-            }
-            caught = hangup.recv() => match caught {
-                Some(()) => Trigger::Signal,
-                None => return,
-            },
-            () = asked.notified() => Trigger::Asked,
-            () = tokio::time::sleep(current.interval), if !current.interval.is_zero() => {
-                match settling.look(Sources::now) {
-                    Some(path) => Trigger::Changed(path),
-                    None => continue,
-                }
-            }
-        };
-        if matches!(triggers.try_send(trigger), Err(TrySendError::Disconnected(_))) {
-            return;
+impl Following {
+    fn new(Watched { sources, interval, again }: Watched) -> Self {
+        let again_at = again.map(|again| Instant::now() + again);
+        Self { settling: Settling::new(sources), interval, again_at }
+    }
+
+    /// Why they are to be read now. None if there is no reason.
+    fn trigger(&mut self, asked: &Asked) -> Option<Trigger> {
+        if asked.by_signal.swap(false, Ordering::Acquire) {
+            return Some(Trigger::Signal);
         }
+        if asked.by_operator.swap(false, Ordering::Acquire) {
+            return Some(Trigger::Asked);
+        }
+        if self.again_at.is_some_and(|at| at <= Instant::now()) {
+            return Some(Trigger::Again);
+        }
+        if self.interval.is_zero() {
+            return None;
+        }
+        self.settling.look(Sources::now).map(Trigger::Changed)
+    }
+
+    fn next_look(&self) -> Option<Duration> {
+        let again = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let look = (!self.interval.is_zero()).then_some(self.interval);
+        again.into_iter().chain(look).min()
     }
 }
 

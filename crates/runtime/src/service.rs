@@ -25,7 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use crate::builder::Builder;
 use crate::config::{Effective, Section};
+use crate::control::Control;
 use crate::metrics::Exposition;
 use crate::shards::ShardContext;
 use crate::shutdown::Shutdown;
@@ -185,6 +187,10 @@ pub struct Startup<'s> {
     pub shutdown: &'s Shutdown,
     /// Says what is traced.
     pub tracer: &'s Tracer,
+    /// For what is looked after without blocking.
+    pub control: &'s Control,
+    /// For work that may wait.
+    pub builder: &'s Builder,
     /// What other services offer.
     pub ports: &'s mut Ports,
 }

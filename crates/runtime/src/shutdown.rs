@@ -7,11 +7,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
+
+use crate::control::Control;
 
 /// Longest drain; whoever asks for more means no limit.
 const DRAIN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -80,46 +81,31 @@ impl Shutdown {
         let _ = timeout_at(deadline, ended).await;
     }
 
-    /// Begins the drain at the first SIGINT or SIGTERM and ends it at the second, from a thread
-    /// of its own that lives as long as the process. Returns once the signals are caught.
+    /// Begins the drain at the first SIGINT or SIGTERM and ends it at the second, for as long as
+    /// `control` runs. Returns once the signals are caught.
     ///
     /// # Errors
     ///
-    /// When the thread, its runtime or the signal handlers cannot be set up.
-    pub fn on_signals(&self) -> io::Result<()> {
+    /// When the signal handlers cannot be set up.
+    pub fn on_signals(&self, control: &Control) -> io::Result<()> {
+        let mut interrupt = control.signal(SignalKind::interrupt())?;
+        let mut terminate = control.signal(SignalKind::terminate())?;
         let shutdown = self.clone();
-        let (ready, installed) = std::sync::mpsc::channel();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let outcome = Builder::new_current_thread().enable_all().build();
-            match outcome {
-                Ok(runtime) => runtime.block_on(shutdown.follow_signals(&ready)),
-                // The receiver waits for exactly one message.
-                Err(error) => drop(ready.send(Err(error))),
+        control.spawn(move || async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => (),
+                    _ = terminate.recv() => (),
+                }
+                if shutdown.is_started() {
+                    warn!("second signal: the drain ends; what is in memory is still written");
+                } else {
+                    info!(limit = ?shutdown.drain, "draining; a second signal ends the drain");
+                }
+                shutdown.begin();
             }
-        })?;
-        installed.recv().unwrap_or_else(|_| Err(io::Error::other("the signals thread died")))
-    }
-
-    async fn follow_signals(&self, ready: &std::sync::mpsc::Sender<io::Result<()>>) {
-        let installed = signal(SignalKind::interrupt())
-            .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
-        let (mut interrupt, mut terminate) = match installed {
-            Ok(signals) => signals,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        drop(ready.send(Ok(())));
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => (),
-                _ = terminate.recv() => (),
-            }
-            if self.is_started() {
-                warn!("second signal: the drain ends; what is in memory is still written");
-            } else {
-                info!(limit = ?self.drain, "draining; a second signal ends the drain");
-            }
-            self.begin();
-        }
+        });
+        Ok(())
     }
 }
 
@@ -133,6 +119,8 @@ fn deadline_of(phase: Phase) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::Builder;
+
     use super::*;
 
     fn block_on(future: impl Future<Output = ()>) {
@@ -182,7 +170,8 @@ mod tests {
         use rustix::process::{Signal, getpid, kill_process};
         block_on(async {
             let shutdown = Shutdown::new(Duration::from_secs(3600));
-            shutdown.on_signals().unwrap();
+            let control = Control::start().unwrap();
+            shutdown.on_signals(&control).unwrap();
             kill_process(getpid(), Signal::TERM).unwrap();
             shutdown.started().await;
             kill_process(getpid(), Signal::INT).unwrap();

@@ -1,7 +1,6 @@
 //! Budgets, joined to the exchange: the ledger's thread, the registry of accounts and campaigns, and what
 //! the exchange is told of both.
 
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +15,7 @@ use pacer_core::store::Kind;
 use pacer_serve::api::{ExchangeView, Mismatches};
 use pacer_serve::registry::{AccountFacts, Published, Rules};
 use pacer_serve::{BudgetsConfig, Feed, Keyring, LedgerPort, Pacer, ShardLine};
+use runtime::builder::Builder;
 use runtime::config::{Quantity, Section};
 use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
@@ -115,6 +115,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         handle,
         first,
         published,
+        on_published,
         campaigns_max,
         exchange: slot,
     } = port;
@@ -133,20 +134,41 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     };
     let lines = shards.into_iter().map(line).collect();
     let campaigns = this_catalogue(&first, &Catalogue::default());
-    let house = campaigns.house.clone();
+    let mut house = campaigns.house.clone();
     let settlements = Box::new(Told { feed: feed.take(), keys });
-    let on_start = move |exchange: &Arc<Exchange>| {
+    let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
         slot.set(ExchangeLink(Arc::downgrade(exchange)));
         let exchange = Arc::downgrade(exchange);
-        let following = std::thread::Builder::new().name("catalogues".to_owned());
-        let following = following.spawn(move || {
-            if let Err(error) = runtime::process::stand_back() {
-                error!(%error, "taking over campaigns may hold up auctions");
+        let (mut waiting, mut is_failing) = (None, false);
+        let job = builder.add("campaigns in force", move || {
+            // Only the latest counts.
+            let catalogue = published.try_iter().last().or_else(|| waiting.take())?;
+            let exchange = exchange.upgrade()?;
+            let campaigns = this_catalogue(&catalogue, &house);
+            house = campaigns.house.clone();
+            match exchange.set_campaigns(campaigns) {
+                Ok(generation) => {
+                    is_failing = false;
+                    warn_of_room(&catalogue, campaigns_max);
+                    warn_of_rates(&currencies(&catalogue), &exchange);
+                    let number = catalogue.number;
+                    info!(number, generation, "campaigns are taken over");
+                    return None;
+                }
+                Err(Unrecorded::Closed) => return None,
+                // It may fail for hours.
+                Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                    error!(%error, "campaigns are not taken over yet: it is tried again every second");
+                }
+                Err(_) => (),
             }
-            follow(&published, &exchange, (house, campaigns_max));
+            waiting = Some(catalogue);
+            Some(AGAIN)
         });
-        following.map(drop)
+        on_published.get_or_init(|| job.handle());
+        job.run_soon();
+        job
     };
     let on_start = Box::new(on_start);
     ports.offer(&BUDGETS, Budgets { bank, lines, campaigns, settlements, on_start });
@@ -163,42 +185,6 @@ pub(crate) fn standing(pacer: &Budgeting, campaign: &str) -> (Option<Nanos>, Opt
         past.map(|point| point.target).max()
     };
     (spend.map(|spend| spend.life), curve.and_then(told))
-}
-
-/// Hands each catalogue to the exchange, until there are no more, or no exchange.
-fn follow(
-    published: &Receiver<Published<Shown>>,
-    exchange: &Weak<Exchange>,
-    (mut house, campaigns_max): (Catalogue, usize),
-) {
-    let mut is_failing = false;
-    while let Ok(mut catalogue) = published.recv() {
-        loop {
-            // Only the latest counts.
-            catalogue = published.try_iter().last().unwrap_or(catalogue);
-            let Some(exchange) = exchange.upgrade() else { return };
-            let campaigns = this_catalogue(&catalogue, &house);
-            house = campaigns.house.clone();
-            match exchange.set_campaigns(campaigns) {
-                Ok(generation) => {
-                    is_failing = false;
-                    warn_of_room(&catalogue, campaigns_max);
-                    warn_of_rates(&currencies(&catalogue), &exchange);
-                    let number = catalogue.number;
-                    info!(number, generation, "campaigns are taken over");
-                    break;
-                }
-                Err(Unrecorded::Closed) => return,
-                // It may fail for hours.
-                Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                    error!(%error, "campaigns are not taken over yet: it is tried again every second");
-                }
-                Err(_) => (),
-            }
-            drop(exchange);
-            std::thread::sleep(AGAIN);
-        }
-    }
 }
 
 /// Warns of accounts whose currency has no rate: nothing can be sold to them.

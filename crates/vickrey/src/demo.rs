@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use audit::LaneKind;
 use exchange_serve::{AUCTION_PATH, Exchange};
+use runtime::control::Control;
 use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         folder: folder.path(),
         listeners: vec![callers],
         shutdown: shutdown.clone(),
+        control: Control::start()?,
     };
     let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
     let metrics_url = format!("http://{}/metrics", shell.admin_address());
@@ -170,7 +172,7 @@ fn drive(
     let workload =
         ExchangeLoad::new(url, traffic, Some(beacons)).map_err(CommandFailure::unavailable)?;
     let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signal(Arc::clone(&stop))?;
+    let _signals = stop_on_signal(Arc::clone(&stop))?;
     let load = DemoLoad { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
     std::thread::scope(|scope| {
         let hammer = scope.spawn(|| {

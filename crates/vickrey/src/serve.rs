@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use runtime::config::load_tracked;
+use runtime::control::Control;
 use runtime::service::{Shell, ShellFile, ShellOptions};
 use runtime::shutdown::Shutdown;
 use tracing::info;
@@ -31,7 +32,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let logging = runtime::logging::start(config.logging.clone())?;
     runtime::process::keep_files_private();
     let shutdown = Shutdown::new(config.drain);
-    shutdown.on_signals()?;
+    let control = Control::start()?;
+    shutdown.on_signals(&control)?;
     let (path, digest) = (args.config.as_path(), loaded.digest);
     let options = ShellOptions {
         effective: loaded.effective,
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         folder: args.config.parent().unwrap_or(Path::new("")),
         listeners: Vec::new(),
         shutdown,
+        control,
     };
     let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
     shell.join().map_err(CommandFailure::of_shell)?;

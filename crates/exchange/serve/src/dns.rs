@@ -1,13 +1,13 @@
-//! Resolves DSPs' host names again and again, on a thread of its own: a slow resolver must not
+//! Resolves DSPs' host names again and again, on the control thread: a slow resolver must not
 //! hold up an auction. It must not know what the names are for.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
 use http_kit::dns::system_resolver;
+use runtime::control::Control;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
@@ -33,31 +33,24 @@ const TTL_MIN: Duration = Duration::from_secs(5);
 /// whatever TTL it had said.
 const TTL_MAX: Duration = Duration::from_secs(300);
 
-/// The thread that resolves; it ends when this is dropped.
+/// Resolves names until it is dropped.
 #[derive(Debug)]
 pub struct Resolver {
     wanted: mpsc::UnboundedSender<Vec<Name>>,
 }
 
 impl Resolver {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    ///
-    /// When the thread or its runtime cannot be set up.
-    pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// Of no names yet.
+    pub fn start(control: &Control) -> Self {
         let (wanted, told) = mpsc::unbounded_channel();
-        std::thread::Builder::new().name("dns".to_owned()).spawn(move || {
-            runtime.block_on(follow(told));
-        })?;
-        Ok(Self { wanted })
+        control.spawn(move || follow(told));
+        Self { wanted }
     }
 
     /// Keeps these names resolved, and no others any more. One reload sends one list, so the
     /// channel holds as many as an operator can write.
     pub fn keep(&self, names: Vec<Name>) {
-        // The thread ends only after this does.
+        // What follows them ends only after this does, but at the end of the process.
         let _ = self.wanted.send(names);
     }
 }

@@ -1,14 +1,13 @@
 //! Why campaigns do not spend: what shards count of them, by the last hour and day, and copies of requests
 //! on which their criteria can be tried.
 //!
-//! A thread of its own takes the handovers that shards leave, about once a second. Auctions never wait for
+//! A job of the builder takes the handovers that shards leave, twice a second. Auctions never wait for
 //! it, and nothing of it outlives the process.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use exchange_core::campaigns::{Campaign, Probe, ProbeCounts};
@@ -16,8 +15,8 @@ use exchange_core::{Auction, eligible_house};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
 use pacer_core::messages::Slot;
+use runtime::builder::{Builder, Job};
 use runtime::metrics::Page;
-use tracing::warn;
 
 use crate::generation::Generation;
 use crate::notices::unix_ms;
@@ -55,12 +54,6 @@ struct Copies {
     gap_ms: u64,
 }
 
-/// Takes handovers until it is dropped.
-#[derive(Debug)]
-pub(crate) struct FunnelsThread {
-    _stop: mpsc::Sender<()>,
-}
-
 impl Funnels {
     /// Of so many shards.
     pub fn new(shards: usize) -> Self {
@@ -75,19 +68,15 @@ impl Funnels {
         &self.0.boxes
     }
 
-    /// Starts the thread, at the lowest priority.
-    pub fn start(&self) -> io::Result<FunnelsThread> {
-        let (stop, stopped) = mpsc::channel();
+    /// Has `builder` take handovers, until what is returned is dropped.
+    pub fn start(&self, builder: &Builder) -> Job {
         let funnels = self.clone();
-        std::thread::Builder::new().name("funnels".to_owned()).spawn(move || {
-            if let Err(error) = runtime::process::stand_back() {
-                warn!(%error, "the funnels thread keeps its normal priority and may delay auctions");
-            }
-            while stopped.recv_timeout(TAKEN_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                funnels.take(unix_ms());
-            }
-        })?;
-        Ok(FunnelsThread { _stop: stop })
+        let job = builder.add("funnels", move || {
+            funnels.take(unix_ms());
+            Some(TAKEN_EVERY)
+        });
+        job.run_soon();
+        job
     }
 
     fn book(&self) -> MutexGuard<'_, FunnelBook> {
@@ -103,7 +92,7 @@ impl Funnels {
     fn take(&self, now_ms: u64) {
         self.book().advance(now_ms);
         while self.book().fold_some(FOLDED_AT_ONCE) {
-            // This thread is the last to run: who waits for the book is to have it.
+            // The builder is the last to run: who waits for the book is to have it.
             std::thread::yield_now();
         }
         for handovers in &self.0.boxes {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use exchange_core::Seat;
 use exchange_core::guard::{Grant, GuardLimits, Rate};
@@ -282,6 +283,11 @@ impl Generations {
         })
     }
 
+    /// Records the generation in force once more, if it is time to; when it will be.
+    pub(crate) fn repeat_record(&mut self) -> Option<Duration> {
+        self.log.as_mut().map(GenerationLog::repeat)
+    }
+
     /// Stops asking a DSP, or asks it again; `false` when there is none of this id.
     pub(crate) fn pause(&mut self, id: &str, paused: bool) -> bool {
         let generation = self.current();
@@ -452,6 +458,8 @@ fn endpoint_after(known: &Known, reached: &Reached) -> Arc<Endpoint> {
 
 #[cfg(test)]
 mod tests {
+    use runtime::control::Control;
+
     use super::*;
 
     fn config(dsps: &str) -> ExchangeConfig {
@@ -465,7 +473,8 @@ mod tests {
     }
 
     fn generations(dsps: &str) -> Generations {
-        let resolver = Resolver::start().expect("a thread");
+        let control = Control::start().expect("a thread");
+        let resolver = Resolver::start(&control);
         Generations::new(
             (config(dsps), Campaigns::default()),
             1,
@@ -554,7 +563,8 @@ mod tests {
                 format!("[[exchange.notices.node]]\nid = {other}\nurl = \"http://10.0.0.1/n/\"\n");
             config(&format!("{notices}{nodes}[record]\nnode = {node}\n"))
         };
-        let resolver = Resolver::start().expect("a thread");
+        let control = Control::start().expect("a thread");
+        let resolver = Resolver::start(&control);
         let beside = (resolver, Guards::new(1).0);
         let start = (of(1, 5), Campaigns::default());
         let mut all = Generations::new(start, 1, beside, (Some([7; 32]), None)).unwrap();

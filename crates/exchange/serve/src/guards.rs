@@ -1,20 +1,21 @@
-//! The rights to call DSPs, shared out among shards ten times a second by a thread of its own.
+//! The rights to call DSPs, shared out among shards ten times a second on the control thread.
 //!
 //! It moves messages; who may call how often is `exchange_core::guard`'s to decide.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use exchange_core::guard::{
     Governor, Grant, GuardLimits, Permit, Report, STEP, ShardGuard, Status,
 };
+use runtime::control::{Control, ControlTask};
 use runtime::shutdown::Shutdown;
+use tokio::time::MissedTickBehavior;
 use tracing::error;
 use units::Tick;
 
@@ -66,12 +67,6 @@ struct Board {
     lines: Vec<GovernorLine>,
 }
 
-/// Steps the governors until it is dropped.
-#[derive(Debug)]
-pub struct GuardsThread {
-    _stop: mpsc::Sender<()>,
-}
-
 impl Guards {
     /// Of so many shards, each of which gets its line.
     pub fn new(shards: usize) -> (Self, Vec<ShardLine>) {
@@ -87,21 +82,21 @@ impl Guards {
         (Self(Arc::new(shared)), ends)
     }
 
-    /// Starts the thread. Should a governor find that rights were minted, the process ends: not to
-    /// ask a DSP is cheap, to ask it more than it allows is not.
-    pub fn start(&self, shutdown: &Shutdown) -> io::Result<GuardsThread> {
-        let (stop, stopped) = mpsc::channel();
+    /// Renews rights from now on. Should a governor find that rights were minted, the process ends: not
+    /// to ask a DSP is cheap, to ask it more than it allows is not.
+    pub fn start(&self, control: &Control, shutdown: &Shutdown) -> ControlTask {
         let (guards, shutdown) = (self.clone(), shutdown.clone());
-        std::thread::Builder::new().name("guards".to_owned()).spawn(move || {
-            while stopped.recv_timeout(STEP) == Err(mpsc::RecvTimeoutError::Timeout) {
-                let stepped = catch_unwind(AssertUnwindSafe(|| guards.step()));
-                if stepped.is_err() {
+        control.spawn(move || async move {
+            let mut steps = tokio::time::interval(STEP);
+            steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                steps.tick().await;
+                if catch_unwind(AssertUnwindSafe(|| guards.step())).is_err() {
                     error!("the rights to call DSPs do not add up; shutting down");
                     return shutdown.begin();
                 }
             }
-        })?;
-        Ok(GuardsThread { _stop: stop })
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Board> {

@@ -27,7 +27,7 @@ use crate::config::RecordConfig;
 pub(crate) use auctions::{Calls, Minutes, Recorder, calls, unanswered};
 pub(crate) use generations::GenerationLog;
 pub use generations::Unrecorded;
-use generations::{Rings, newest_number};
+use generations::newest_number;
 
 /// How long the end waits for what was handed over to be durable.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
@@ -119,11 +119,10 @@ impl Opened {
             Some(Recorder::new(log.firehose_ring(shard, config.firehose.ring_bytes)))
         });
         let recorders = recorders.collect();
-        let generations = Rings::new(&mut log);
+        let generations = GenerationLog::new(&mut log, number);
         let lanes =
             Lanes { durable: log.lane(LaneKind::Durable), firehose: log.lane(LaneKind::Firehose) };
         let thread = log.start().map_err(RecordError::Thread)?;
-        let generations = generations.start(number).map_err(RecordError::Thread)?;
         let recording = Some(Recording { thread: Mutex::new(thread), lanes });
         Ok(Self { recording, recorders, generations: Some(generations) })
     }

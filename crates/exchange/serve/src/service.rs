@@ -15,7 +15,9 @@ use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::Slot;
 use pacer_core::shard::OptionsError;
 use runtime::admin::{Api, ChangeAllowance, Readiness};
+use runtime::builder::{Builder, Job};
 use runtime::config::{Effective, Section};
+use runtime::control::ControlTask;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::service::{
     BoxError, DescriptorNeeds, LocalFuture, Port, Service, ServiceError, ServiceReload,
@@ -33,9 +35,9 @@ use crate::campaigns::Campaigns;
 use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::dns::Resolver;
 use crate::fanout::Reactor;
-use crate::funnels::{Funnels, FunnelsThread};
+use crate::funnels::Funnels;
 use crate::generation::{Generation, Generations, Reloaded};
-use crate::guards::{GuardId, Guards, GuardsThread, ShardLine};
+use crate::guards::{GuardId, Guards, ShardLine};
 use crate::http::AUCTION_PATH;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
@@ -97,10 +99,10 @@ struct ShardSeat {
 struct Closing {
     office: Option<Office>,
     recording: Option<Recording>,
-    /// Handovers are taken as long as this lives.
-    _funnelling: Option<FunnelsThread>,
-    /// Rights are renewed as long as this lives.
-    _renewal: GuardsThread,
+    /// Jobs of the builder.
+    jobs: Vec<Job>,
+    /// Of rights.
+    renewal: ControlTask,
 }
 
 /// Why the exchange could not be started.
@@ -121,9 +123,6 @@ pub enum ExchangeError {
     /// Accounts cannot be kept.
     #[error(transparent)]
     Budgets(#[from] BudgetsError),
-    /// Who looks at the exchange from elsewhere cannot.
-    #[error("cannot follow campaigns: {0}")]
-    Follow(std::io::Error),
 }
 
 /// Why accounts cannot be kept.
@@ -149,12 +148,13 @@ pub struct Budgets {
     pub campaigns: Campaigns,
     /// Who is told what is billed.
     pub settlements: Box<dyn Settlements>,
-    /// Called with the exchange once it is there: to hand it other campaigns, and to look at it.
+    /// Called with the exchange once it is there: to look at it, and for a job that hands it other
+    /// campaigns.
     pub on_start: OnStart,
 }
 
 /// See [`Budgets::on_start`].
-pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>) -> std::io::Result<()> + Send>;
+pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
 
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
@@ -273,7 +273,7 @@ impl Service for Exchange {
 
     fn close(&self) -> Result<(), ServiceError> {
         let closing = self.closing.lock().expect("nothing panics while it closes").take();
-        let Some(Closing { office, recording, .. }) = closing else { return Ok(()) };
+        let Some(Closing { office, recording, jobs, renewal }) = closing else { return Ok(()) };
         // Of shards that never started.
         for seat in &self.seats {
             seat.lock().expect("nothing panics with it").take();
@@ -286,6 +286,8 @@ impl Service for Exchange {
         if let Some(recording) = recording {
             recording.close();
         }
+        drop(jobs);
+        renewal.stop();
         Ok(())
     }
 }
@@ -309,9 +311,8 @@ impl Exchange {
         budgets: Option<Budgets>,
     ) -> Result<Arc<Self>, ExchangeError> {
         let shards = startup.shards;
-        let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
+        let resolver = Resolver::start(startup.control);
         let (guards, lines) = Guards::new(shards);
-        let renewal = guards.start(startup.shutdown).map_err(ExchangeError::Thread)?;
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
         let (accounts, campaigns, settlements, on_start) = Accounts::of(budgets);
         let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
@@ -336,8 +337,8 @@ impl Exchange {
             let generation = current.borrow();
             funnels.follow(generation.campaigns.house.campaigns().iter().map(|it| it.slot), 0);
         }
-        let funnelling = funnels.as_ref().map(Funnels::start).transpose();
-        let funnelling = funnelling.map_err(ExchangeError::Thread)?;
+        let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
+        let renewal = guards.start(startup.control, startup.shutdown);
         let seat = |((line, recorder), purse)| {
             let counter = office.as_ref().map(|office| office.counter.clone());
             let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
@@ -359,17 +360,24 @@ impl Exchange {
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
             seats,
-            closing: Mutex::new(Some(Closing {
-                office,
-                recording,
-                _funnelling: funnelling,
-                _renewal: renewal,
-            })),
+            closing: Mutex::new(Some(Closing { office, recording, jobs, renewal })),
         });
-        if let Some(on_start) = on_start {
-            on_start(&exchange).map_err(ExchangeError::Follow)?;
-        }
+        let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
+        let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
+        let mut closing = exchange.closing.lock().expect("nothing panics while it closes");
+        closing.as_mut().expect("it is not closed yet").jobs.extend(jobs);
+        drop(closing);
         Ok(exchange)
+    }
+
+    /// Has `builder` record the generation in force again and again.
+    fn repeat_records(self: &Arc<Self>, builder: &Builder) -> Job {
+        let exchange = Arc::downgrade(self);
+        let job = builder.add("generations", move || {
+            exchange.upgrade()?.generations().as_mut()?.repeat_record()
+        });
+        job.run_soon();
+        job
     }
 
     /// Its part of a shard, made on the shard's own thread.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use pacer_core::shard::token::Origin;
 use pacer_core::shard::{Options, TTLS_MAX};
+use runtime::builder::Builder;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
 
@@ -182,7 +183,12 @@ impl BudgetsConfig {
     }
 
     /// What a ledger is started with. Ticks are counted from `origin`, by shards as well.
-    pub fn start(&self, shards: u16, origin: Instant, shutdown: &Shutdown) -> Start {
+    pub fn start(
+        &self,
+        (shards, origin): (u16, Instant),
+        shutdown: &Shutdown,
+        builder: &Builder,
+    ) -> Start {
         Start {
             directory: self.directory.clone(),
             node: self.node,
@@ -196,6 +202,7 @@ impl BudgetsConfig {
             keep_every: KEEP_EVERY,
             origin,
             shutdown: shutdown.clone(),
+            builder: builder.clone(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The thread that writes strategies' states: in pieces as they come, behind everybody else.
+//! Writes strategies' states: in pieces as they come, by a job of the builder.
 //!
 //! Owns how much may be on its way, and what is told of a file that could not be written. Nobody waits
 //! for it but the end of the process, and what it has failed to write is said anew with the next file.
@@ -6,10 +6,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::time::Duration;
 
 use pacer_core::store::Writer;
+use runtime::builder::{Builder, Job};
 use tracing::{info, warn};
 
 use crate::place::Place;
@@ -37,53 +38,63 @@ pub(crate) struct Files {
     pub(crate) failed: AtomicU64,
 }
 
-/// The thread, as the ledger's holds it. Dropped, it writes what it was sent and ends.
+/// The job, as the ledger's thread holds it. Dropped, it writes what it was sent and ends.
 pub(crate) struct Keeper {
-    pieces: Option<SyncSender<Piece>>,
+    pieces: SyncSender<Piece>,
     pub(crate) files: Arc<Files>,
-    thread: Option<JoinHandle<()>>,
+    job: Option<Job>,
 }
 
 impl Keeper {
-    /// Starts it, over a directory that this process holds.
-    pub(crate) fn start(place: impl Place, writer: Writer) -> io::Result<Self> {
+    /// Adds it, over a directory that this process holds.
+    pub(crate) fn start(place: impl Place, writer: Writer, builder: &Builder) -> Self {
         let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
         let files = Arc::<Files>::default();
-        let work = Work { place, writer, new: None, is_failing: false, files: Arc::clone(&files) };
-        let thread = std::thread::Builder::new().name("pacing-states".to_owned());
-        let thread = thread.spawn(move || work.run(&inbox))?;
-        Ok(Self { pieces: Some(pieces), files, thread: Some(thread) })
+        let (new, is_failing) = (None, false);
+        let mut work = Work { place, writer, new, is_failing, files: Arc::clone(&files) };
+        let job = builder.add("pacing states", move || {
+            // One at a time: other jobs are not to wait for a whole file.
+            let piece = inbox.try_recv().ok()?;
+            work.take(piece);
+            Some(Duration::ZERO)
+        });
+        Self { pieces, files, job: Some(job) }
     }
 
     /// Gives it a piece, unless as many are on their way as may be: then the piece comes back.
     pub(crate) fn offer(&self, piece: Piece) -> Result<(), Piece> {
-        match self.pieces.as_ref().map(|pieces| pieces.try_send(piece)) {
-            Some(Err(TrySendError::Full(piece))) => Err(piece),
-            // A thread that has ended needs no piece: there is nobody to write it.
-            _ => Ok(()),
+        if let Err(TrySendError::Full(piece)) = self.pieces.try_send(piece) {
+            return Err(piece);
         }
+        // A job that has panicked needs no piece: there is nobody to write it.
+        self.run_soon();
+        Ok(())
     }
 
     /// Gives it a piece as soon as there is room.
     pub(crate) fn give(&self, piece: Piece) {
-        if let Some(pieces) = &self.pieces {
-            // See above.
-            let _taken = pieces.send(piece);
+        // See above.
+        let _taken = self.pieces.send(piece);
+        self.run_soon();
+    }
+
+    fn run_soon(&self) {
+        if let Some(job) = &self.job {
+            job.run_soon();
         }
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.pieces.take());
-        if self.thread.take().map(JoinHandle::join).is_some_and(|ended| ended.is_err()) {
-            warn!("the thread that keeps strategies' states had panicked");
+        if let Some(job) = self.job.take() {
+            job.finish();
         }
     }
 }
 
-/// What the thread has.
-struct Work<P> {
+/// What the job has.
+struct Work<P: Place> {
     place: P,
     writer: Writer,
     /// The file on its way; `None` where none is, or it cannot be written.
@@ -93,18 +104,6 @@ struct Work<P> {
 }
 
 impl<P: Place> Work<P> {
-    fn run(mut self, inbox: &Receiver<Piece>) {
-        if let Err(error) = runtime::process::stand_back() {
-            warn!(%error, "keeping strategies' states may hold up auctions");
-        }
-        while let Ok(piece) = inbox.recv() {
-            self.take(piece);
-        }
-        if self.new.take().is_some() {
-            self.remove();
-        }
-    }
-
     fn take(&mut self, piece: Piece) {
         match piece {
             Piece::Begin => match NewStates::begin(&self.place) {
@@ -143,6 +142,14 @@ impl<P: Place> Work<P> {
     fn remove(&self) {
         // What stays is written over by the next.
         let _removed = self.place.remove(NEW_NAME);
+    }
+}
+
+impl<P: Place> Drop for Work<P> {
+    fn drop(&mut self) {
+        if self.new.take().is_some() {
+            self.remove();
+        }
     }
 }
 

@@ -11,8 +11,10 @@ use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::Slot;
 use pacer_core::shard::Options;
 use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use runtime::builder::JobHandle;
 use runtime::config::{Problem, Section};
 use runtime::metrics::Exposition;
+use runtime::reload::Reload;
 use runtime::service::{Port, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
 use units::Currency;
@@ -43,6 +45,8 @@ pub struct Pacer<R: Rules> {
 }
 
 struct RunningPacer<R: Rules> {
+    /// Dropped first: it asks the ledger.
+    following: Reload,
     registry: Arc<Registry<R>>,
     thread: LedgerThread,
 }
@@ -63,6 +67,8 @@ pub struct LedgerPort<R> {
     pub first: Published<R>,
     /// What is defined from then on. It ends with the pacer.
     pub published: Receiver<Published<R>>,
+    /// Set to what is run each time that something more is there.
+    pub on_published: Arc<OnceLock<JobHandle>>,
     /// Campaigns that a shard has room for.
     pub campaigns_max: usize,
     /// Whom the API asks about requests.
@@ -153,7 +159,7 @@ impl<R: Rules> Service for Pacer<R> {
         let keys = config.keys().map_err(ServiceError::unavailable)?;
         let in_the_way =
             |error: StartError| ServiceError::unavailable(format!("budgets.directory: {error}"));
-        let start = config.start(shards, origin, startup.shutdown);
+        let start = config.start((shards, origin), startup.shutdown, startup.builder);
         let mut opened = start.open().map_err(in_the_way)?;
         // Before the ledger begins an epoch: a start that ends here has used up nothing.
         let options = registry_options(&config, startup.folder);
@@ -161,17 +167,26 @@ impl<R: Rules> Service for Pacer<R> {
             Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
         let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
         let (publish, published) = channel();
-        let registry = Registry::start_prepared(prepared, handle.clone(), move |catalogue| {
+        let on_published = Arc::<OnceLock<JobHandle>>::default();
+        let taking = Arc::clone(&on_published);
+        let publish = move |catalogue| {
             // Nobody follows any more at the end.
             let _ended = publish.send(catalogue);
-        });
+            if let Some(job) = taking.get() {
+                job.run_soon();
+            }
+        };
+        let builder = startup.builder;
+        let registry = Registry::start_prepared(prepared, handle.clone(), builder, publish);
         let registry = Arc::new(registry.map_err(refused)?);
         let first = published.recv_timeout(CATALOGUE_PATIENCE).map_err(|error| {
             ServiceError::unavailable(format!("the registry publishes no catalogue: {error}"))
         })?;
         let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
         info!(accounts, campaigns, "budgets are kept at {}", config.directory.display());
-        drop(registry.watch(startup.watch, startup.shutdown).map_err(ServiceError::unavailable)?);
+        let threads = (startup.control, builder);
+        let following = registry.follow_files(startup.watch, threads, startup.shutdown);
+        let following = following.map_err(ServiceError::unavailable)?;
         let with_options = |line: ShardLine| {
             let options = config.shard_options(line.origin, &config.lifetimes);
             (line, options)
@@ -185,11 +200,12 @@ impl<R: Rules> Service for Pacer<R> {
             handle: handle.clone(),
             first,
             published,
+            on_published,
             campaigns_max: usize::try_from(config.campaigns_max).unwrap_or(usize::MAX),
             exchange: exchange.clone(),
         };
         startup.ports.offer(&LedgerPort::port(), port);
-        let running = Mutex::new(Some(RunningPacer { registry, thread }));
+        let running = Mutex::new(Some(RunningPacer { following, registry, thread }));
         Ok(Arc::new(Self { handle, exchange, running }))
     }
 
@@ -230,7 +246,8 @@ impl<R: Rules> Service for Pacer<R> {
 
     fn close(&self) -> Result<(), ServiceError> {
         let running = self.running().take();
-        let Some(RunningPacer { registry, thread }) = running else { return Ok(()) };
+        let Some(RunningPacer { following, registry, thread }) = running else { return Ok(()) };
+        drop(following);
         drop(registry);
         match thread.close() {
             Ok(()) => Ok(()),

@@ -19,6 +19,7 @@ use pacer_core::store::{
     Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
     LeaseStore as _, Life, Query, Spent, SumKey, Writer,
 };
+use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use tracing::warn;
 use units::Tick;
@@ -68,6 +69,8 @@ pub struct Start {
     pub origin: Instant,
     /// Begun when the books do not add up.
     pub shutdown: Shutdown,
+    /// Writes strategies' states.
+    pub builder: Builder,
 }
 
 /// A ledger that runs.
@@ -233,7 +236,7 @@ impl Start {
         let mut pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
         let writer = Writer { node: self.node, epoch: begun.epoch };
         restore(&mut pacer, &directory, writer);
-        let keeper = Keeper::start(directory, writer).map_err(StartError::Thread)?;
+        let keeper = Keeper::start(directory, writer, &self.builder);
         let keeping = Keeping::new(keeper, self.keep_every);
         let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
         let (own, lines) = (0..self.shards)

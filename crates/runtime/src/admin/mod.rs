@@ -1,4 +1,4 @@
-//! The admin listener: health, metrics and the API for operators, on threads of its own so that it
+//! The admin listener: health, metrics and the API for operators, on the control thread so that it
 //! answers while the shards are busy.
 //!
 //! It must not know any service: they add metrics to the
@@ -34,12 +34,9 @@ mod tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
-use tokio::sync::oneshot;
-use tracing::warn;
 
 use crate::config::{Optional, Secret, Section, secs};
+use crate::control::{Control, ControlTask};
 use crate::shards::ConnectionTimeouts;
 use server::Server;
 
@@ -139,35 +136,31 @@ impl AdminOptions {
     }
 }
 
-/// The running admin listener. It goes on through a drain, until stopped or dropped.
+/// The running admin listener. It goes on through a drain, until it is stopped.
 #[derive(Debug)]
-pub struct Admin {
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
+pub struct Admin(ControlTask);
 
 impl Admin {
     /// Serves `pages` on a non-blocking listener, as [`listen`](crate::listen::listen) opens it.
     ///
     /// # Errors
     ///
-    /// When the thread or its runtime cannot be set up.
-    pub fn start(options: &AdminOptions, listener: TcpListener, pages: Pages) -> io::Result<Self> {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, outcome) = mpsc::channel();
+    /// When the listener cannot be waited on.
+    pub fn start(
+        options: &AdminOptions,
+        listener: TcpListener,
+        pages: Pages,
+        control: &Control,
+    ) -> io::Result<Self> {
         let server = Server::new(options, pages);
-        let thread = thread::Builder::new()
-            .name("admin".to_owned())
-            .spawn(move || server::run(server, listener, stopped, &ready))?;
-        let died = |_| Err(io::Error::other("the admin thread died"));
-        outcome.recv().unwrap_or_else(died).map(|()| Self { stop, thread })
+        let runtime = control.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        drop(runtime);
+        Ok(Self(control.spawn(move || server.run(listener))))
     }
 
-    /// Stops listening, drops what is open, and waits for the thread to end.
+    /// Stops listening, and drops what is open.
     pub fn stop(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            warn!("the admin thread had panicked");
-        }
+        self.0.stop();
     }
 }

@@ -1,11 +1,11 @@
-//! The admin listener's thread: connections, who may ask, and what is read of a request.
+//! The admin listener: connections, who may ask, and what is read of a request. Answers are made on
+//! threads for what blocks, of which health and metrics have some to themselves.
 //!
 //! It must not know what is answered: that is the routes'.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -16,9 +16,9 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
 use hyper::{Method, Request, Response};
 use subtle::ConstantTimeEq as _;
-use tokio::net::TcpStream;
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::oneshot;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tracing::{debug, error, warn};
 
 use super::AdminOptions;
@@ -28,6 +28,7 @@ use super::pages::Pages;
 use super::reply::{ErrorCode, Reply};
 use super::route::{Api, find};
 use crate::config::Secret;
+use crate::control::BLOCKING_MAX;
 use crate::shards::{
     ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
 };
@@ -44,15 +45,16 @@ const HEADS: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 100 };
 /// Longest wait for a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Routes that may take a while, answered at once.
+/// Routes of services that are answered at once: they may wait for the ledger, a file or a reload.
 const ANSWERING_MAX: usize = 4;
+
+const _: () = assert!(ANSWERING_MAX < BLOCKING_MAX, "a thread is left for health and metrics");
 
 /// Connections beyond `connections_max` for health and metrics alone, taken while all others have
 /// requests under way: a liveness probe must not fail because operators are busy.
 pub const VITALS_CONNECTIONS: usize = 8;
 
-/// The place of health and metrics among the parts of the API. They are answered by the listener's
-/// own thread, so that nothing can hold them up.
+/// The place of health and metrics among the parts of the API.
 const VITALS: usize = 0;
 
 pub(super) struct Server {
@@ -63,6 +65,8 @@ pub(super) struct Server {
     connections: ConnectionTable,
     /// For health and metrics alone.
     vitals: ConnectionTable,
+    /// Of the threads that answer all else.
+    answering: Arc<Semaphore>,
 }
 
 /// What a connection may ask for.
@@ -70,57 +74,6 @@ pub(super) struct Server {
 enum Scope {
     All,
     Vitals,
-}
-
-/// Runs the thread until `stopped` is dropped at its other end; tells `ready` how it began.
-pub(super) fn run(
-    server: Server,
-    listener: TcpListener,
-    stopped: oneshot::Receiver<()>,
-    ready: &mpsc::Sender<io::Result<()>>,
-) {
-    // The starter waits for exactly one message.
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(ANSWERING_MAX)
-        .build_local(LocalOptions::default());
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return drop(ready.send(Err(error))),
-    };
-    runtime.block_on(async move {
-        let listener = match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => listener,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        drop(ready.send(Ok(())));
-        let server = Rc::new(server);
-        tokio::select! {
-            () = accept_all(&server, &listener) => (),
-            // Nothing is ever sent: the sender is dropped.
-            _ = stopped => (),
-        }
-    });
-    // An answer that takes long must not hold up the end.
-    runtime.shutdown_background();
-}
-
-async fn accept_all(server: &Rc<Server>, listener: &tokio::net::TcpListener) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => match server.enter(peer) {
-                Some(entered) => {
-                    let server = Rc::clone(server);
-                    tokio::task::spawn_local(async move { server.serve(stream, entered).await });
-                }
-                None => debug!("too many admin connections: one was closed"),
-            },
-            Err(error) => {
-                warn!(%error, "the admin listener cannot accept connections");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
 }
 
 impl Server {
@@ -132,6 +85,29 @@ impl Server {
             timeouts: options.timeouts,
             connections: table(options.connections_max),
             vitals: table(VITALS_CONNECTIONS),
+            answering: Arc::new(Semaphore::new(ANSWERING_MAX)),
+        }
+    }
+
+    /// Takes connections. Dropped, it closes them.
+    pub(super) async fn run(self, listener: TcpListener) {
+        let server = Rc::new(self);
+        let mut connections = JoinSet::new();
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => match server.enter(peer) {
+                    Some(entered) => {
+                        let server = Rc::clone(&server);
+                        connections.spawn_local(async move { server.serve(stream, entered).await });
+                    }
+                    None => debug!("too many admin connections: one was closed"),
+                },
+                Err(error) => {
+                    warn!(%error, "the admin listener cannot accept connections");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
         }
     }
 
@@ -195,8 +171,8 @@ impl Server {
         let query = head.uri.query().unwrap_or_default();
         if found.api == VITALS {
             // Health needs no token: a body that never comes must not hold its place.
-            let reply = api
-                .answer(found.route, &found.call.with_request(query, head.headers, Bytes::new()));
+            let call = found.call.with_request(query, head.headers, Bytes::new());
+            let reply = answer(move || api.answer(found.route, &call)).await;
             return if body.is_end_stream() { reply } else { reply.and_close() };
         }
         let body = match collected(body, api.body_bytes_max()).await {
@@ -204,11 +180,14 @@ impl Server {
             Err(refusal) => return refusal,
         };
         let call = found.call.with_request(query, head.headers, body);
-        let answer = move || api.answer(found.route, &call);
-        tokio::task::spawn_blocking(answer).await.unwrap_or_else(|panic| {
-            error!(%panic, "an admin request's answer panicked");
-            Reply::error(ErrorCode::Defect, "this is a defect of ours; the log says more")
+        let answering = Arc::clone(&self.answering).acquire_owned().await;
+        let permit = answering.expect("it is never closed");
+        answer(move || {
+            // Kept to the end of the answer, also where nobody waits for it any more.
+            let _permit = permit;
+            api.answer(found.route, &call)
         })
+        .await
     }
 
     fn may_ask(&self, headers: &HeaderMap) -> bool {
@@ -227,6 +206,14 @@ fn table(connections_max: usize) -> ConnectionTable {
     // No share for each address: operators and probes often have one in common.
     let limits = ConnectionLimits { total: connections_max, per_address: usize::MAX };
     ConnectionTable::new(limits)
+}
+
+/// Answers on a thread for what blocks.
+async fn answer(by: impl FnOnce() -> Reply + Send + 'static) -> Reply {
+    tokio::task::spawn_blocking(by).await.unwrap_or_else(|panic| {
+        error!(%panic, "an admin request's answer panicked");
+        Reply::error(ErrorCode::Defect, "this is a defect of ours; the log says more")
+    })
 }
 
 /// Reads a body to its end, also one that nobody wants, so that the connection serves on.

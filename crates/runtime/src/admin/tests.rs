@@ -16,6 +16,8 @@ use crate::shutdown::Shutdown;
 
 struct Fixture {
     admin: Admin,
+    /// Ended last.
+    control: Control,
     address: SocketAddr,
     warm: Arc<AtomicBool>,
     slow: Arc<AtomicBool>,
@@ -48,8 +50,9 @@ fn start_with(config: &str, change: impl FnOnce(&mut AdminOptions)) -> Fixture {
     let is_slow = Arc::clone(&slow);
     let remark = move || is_slow.load(Ordering::SeqCst).then(|| "it is slow".to_owned());
     pages.readiness.remark("disk", remark);
-    let admin = Admin::start(&options, listener, pages).unwrap();
-    Fixture { admin, address, warm, slow, shutdown }
+    let control = Control::start().unwrap();
+    let admin = Admin::start(&options, listener, pages, &control).unwrap();
+    Fixture { admin, control, address, warm, slow, shutdown }
 }
 
 fn connect(address: SocketAddr) -> Client {
@@ -171,8 +174,10 @@ fn a_part_of_the_api_has_a_limit_of_its_own() {
     let apis = vec![api(), Api::new((), routes).with_bodies(100_000)];
     let (exposition, readiness) = (Exposition::default(), Readiness::default());
     let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis };
-    let admin = Admin::start(&options, listener, pages).unwrap();
-    let fixture = Fixture { admin, address, warm: Arc::default(), slow: Arc::default(), shutdown };
+    let control = Control::start().unwrap();
+    let admin = Admin::start(&options, listener, pages, &control).unwrap();
+    let (warm, slow) = (Arc::default(), Arc::default());
+    let fixture = Fixture { admin, control, address, warm, slow, shutdown };
     let put = |path: &str, length: usize| {
         let body = "x".repeat(length);
         fixture.ask(&format!("PUT {path}\ncontent-length: {length}\n\n{body}"))
@@ -227,7 +232,7 @@ fn pages() {
     check("GET /health/ready", "503 Service Unavailable", "draining\n");
     check("GET /health/live", "200 OK", "live\n");
 
-    let Fixture { admin, address, .. } = fixture;
+    let Fixture { admin, control: _control, address, .. } = fixture;
     admin.stop();
     assert!(Client::connect(address).is_err());
 }

@@ -1,6 +1,7 @@
 //! Real files, and looks that are taken by hand. Signals are tests/it/sighup.rs's, in a process of its own.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -33,9 +34,40 @@ impl Files {
         load_tracked(&self.path("vickrey.toml"), read).1
     }
 
-    fn watched(&self) -> (Reload, Shutdown) {
+    /// Read anew whenever there is a reason to, from when `sources` were.
+    fn follow(&self, sources: Sources, interval: Duration) -> Followed {
+        let threads = (Control::start().expect("a thread"), Builder::start().expect("a thread"));
         let shutdown = Shutdown::new(Duration::ZERO);
-        (Reload::start(self.sources(), ms(1), &shutdown).expect("a watch"), shutdown)
+        let (tell, reloads) = channel();
+        let main = self.path("vickrey.toml");
+        let hangup = Hangup::catch(&threads.0).expect("a signal handler");
+        let watched = Watched { sources, interval, again: None };
+        let both = (&threads.0, &threads.1);
+        let reload = Reload::start(both, hangup, watched, &shutdown, move |trigger| {
+            let (outcome, sources) = load(&trigger, &main, read);
+            // At its end the test hears no more.
+            let _ended = tell.send((trigger, outcome));
+            Watched { sources, interval, again: None }
+        });
+        Followed { reload, reloads, shutdown, _threads: threads }
+    }
+
+    fn watched(&self) -> Followed {
+        self.follow(self.sources(), ms(1))
+    }
+}
+
+struct Followed {
+    reload: Reload,
+    reloads: Receiver<(Trigger, Result<Loaded<Config>, Problems>)>,
+    shutdown: Shutdown,
+    _threads: (Control, Builder),
+}
+
+impl Followed {
+    /// The next load. No test of this process sends a signal, which every watch would hear.
+    fn next(&self) -> (Trigger, Result<Loaded<Config>, Problems>) {
+        self.reloads.recv_timeout(Duration::from_secs(20)).expect("there is a reason")
     }
 }
 
@@ -47,12 +79,6 @@ fn read(s: &mut Section<'_>) -> Config {
     let token = s.secret("token", Optional("file:key"), "Doc.");
     let ids = s.tables("dsp", "Doc.", |s| s.text("id", "none", "Doc."));
     (token.map_or_else(String::new, |token| token.expose().to_owned()), ids)
-}
-
-/// The next load. No test of this process sends a signal, which every watch would hear.
-fn next_change(files: &Files, reload: &Reload) -> Reloaded<Config> {
-    let main = files.path("vickrey.toml");
-    reload.next_load(&main, read, |_| ms(1)).expect("the process runs")
 }
 
 #[test]
@@ -86,11 +112,11 @@ fn a_change_counts_once_it_has_settled() {
 #[test]
 fn every_kind_of_file_is_watched() {
     let files = Files::new();
-    let (reload, _shutdown) = files.watched();
+    let followed = files.watched();
     let check = |changed: &str, want: (&str, &[&str])| {
-        let next = next_change(&files, &reload);
-        assert_eq!(next.trigger, Trigger::Changed(files.path(changed)));
-        let (token, ids) = next.outcome.expect("a good configuration").value;
+        let (trigger, outcome) = followed.next();
+        assert_eq!(trigger, Trigger::Changed(files.path(changed)));
+        let (token, ids) = outcome.expect("a good configuration").value;
         assert_eq!((&*token, ids), (want.0, want.1.iter().map(|&id| id.to_owned()).collect()));
     };
     files.write("d/a.toml", "[[dsp]]\nid = 'b'\n");
@@ -111,22 +137,22 @@ fn what_changed_before_the_watch_began_is_noticed() {
     let files = Files::new();
     let sources = files.sources();
     files.write("key", "second");
-    let reload = Reload::start(sources, ms(1), &Shutdown::new(Duration::ZERO)).unwrap();
-    assert_eq!(next_change(&files, &reload).outcome.unwrap().value.0, "second");
+    let followed = files.follow(sources, ms(1));
+    assert_eq!(followed.next().1.unwrap().value.0, "second");
 }
 
 #[test]
 fn a_bad_configuration_is_told_and_its_repair_is_noticed() {
     let files = Files::new();
-    let (reload, _shutdown) = files.watched();
+    let followed = files.watched();
     files.write("d/a.toml", "[[dsp]]\nid = ''\n[[dsp]]\nid = 5\n");
-    assert_eq!(next_change(&files, &reload).outcome.unwrap_err().count(), 2);
+    assert_eq!(followed.next().1.unwrap_err().count(), 2);
     files.write("d/a.toml", "[[dsp]]\nid = 'good'\n");
-    assert_eq!(next_change(&files, &reload).outcome.unwrap().value.1, ["good"]);
+    assert_eq!(followed.next().1.unwrap().value.1, ["good"]);
     // A file that cannot be opened is no change for ever.
     std::fs::remove_file(files.path("key")).unwrap();
     std::fs::create_dir(files.path("key")).unwrap();
-    assert_eq!(next_change(&files, &reload).outcome.unwrap_err().count(), 1);
+    assert_eq!(followed.next().1.unwrap_err().count(), 1);
     let mut settling = Settling::new(files.sources());
     let mut look = || settling.look(Sources::now);
     assert_eq!([look(), look(), look()], [None, None, None]);
@@ -136,25 +162,44 @@ fn a_bad_configuration_is_told_and_its_repair_is_noticed() {
     assert_eq!([look(), look()], [None, Some(files.path("key"))]);
 }
 
-/// Rung twice while it is not waited for, it is one reason or two, and none is lost.
 #[test]
 fn an_operator_asks() {
     let files = Files::new();
-    let shutdown = Shutdown::new(Duration::from_secs(3600));
-    let reload = Reload::start(files.sources(), Duration::ZERO, &shutdown).unwrap();
-    reload.bell().ring();
-    reload.bell().ring();
-    assert_eq!(reload.wait(), Some(Trigger::Asked));
-    reload.bell().ring();
-    assert_eq!(reload.wait(), Some(Trigger::Asked));
+    let followed = files.follow(files.sources(), Duration::ZERO);
+    for _ in 0..2 {
+        followed.reload.bell().ring();
+        assert_eq!(followed.next().0, Trigger::Asked);
+    }
+}
+
+#[test]
+fn files_are_read_again_where_that_was_asked_for() {
+    let files = Files::new();
+    let threads = (Control::start().expect("a thread"), Builder::start().expect("a thread"));
+    let hangup = Hangup::catch(&threads.0).expect("a signal handler");
+    let (sources, interval) = (files.sources(), Duration::ZERO);
+    let watched = move |again| Watched { sources: sources.clone(), interval, again };
+    let (tell, reloads) = channel();
+    let both = (&threads.0, &threads.1);
+    let first = watched(Some(ms(1)));
+    let _reload = Reload::start(both, hangup, first, &Shutdown::new(ms(0)), move |trigger| {
+        tell.send(trigger).expect("the test listens");
+        watched(None)
+    });
+    assert_eq!(reloads.recv_timeout(Duration::from_secs(20)), Ok(Trigger::Again));
+    assert!(reloads.try_recv().is_err(), "once");
 }
 
 #[test]
 fn the_end_of_the_process_ends_the_watch() {
     let files = Files::new();
-    let (reload, shutdown) = files.watched();
-    shutdown.begin();
-    assert_eq!(reload.wait(), None);
+    let followed = files.watched();
+    followed.shutdown.begin();
+    files.write("key", "second");
+    followed.reload.bell().ring();
+    let Followed { reload, reloads, .. } = followed;
+    drop(reload);
+    assert!(reloads.recv().is_err(), "nothing is read any more");
 }
 
 /// A log that can be read.

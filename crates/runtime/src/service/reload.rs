@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{error, info, warn};
@@ -11,10 +11,13 @@ use tracing::{error, info, warn};
 use super::shell::ShellConfig;
 use super::{RunningService, ServiceReload};
 use crate::admin::{Configuration, InForce, ReloadError, ReloadSummary};
-use crate::config::{Difference, Effective, Loaded, Section};
+use crate::builder::Builder;
+use crate::config::{Difference, Effective, Loaded, Section, Sources};
+use crate::control::Control;
 use crate::logging::Logging;
 use crate::metrics::Exposition;
-use crate::reload::{Reload, ReloadBell};
+use crate::reload::{Hangup, Reload, ReloadBell, Trigger, Watched, load};
+use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
 /// Longest that an operator waits for files to be read.
@@ -41,7 +44,8 @@ struct LiveState {
     first: Effective,
     now: Mutex<ConfigurationNow>,
     askers: Mutex<Vec<Asker>>,
-    bell: ReloadBell,
+    /// Set once the files are followed.
+    bell: OnceLock<ReloadBell>,
     logging: Logging,
     tracer: Tracer,
     services: Vec<Arc<dyn RunningService>>,
@@ -85,7 +89,9 @@ impl Configuration for LiveConfiguration {
     fn reload(&self) -> Result<ReloadSummary, ReloadError> {
         let (asker, answer) = sync_channel(1);
         self.askers().push(asker);
-        self.0.bell.ring();
+        if let Some(bell) = self.0.bell.get() {
+            bell.ring();
+        }
         let late = |_| {
             let why = "the configuration was not read in time, or the process comes to its end";
             Err(ReloadError::Unavailable(why.to_owned()))
@@ -101,7 +107,6 @@ impl LiveConfiguration {
     pub(super) fn new(
         file: &Path,
         (effective, digest, generation): (Effective, u64, u64),
-        bell: ReloadBell,
         by: TakenOverBy,
     ) -> Self {
         let now = ConfigurationNow {
@@ -118,7 +123,7 @@ impl LiveConfiguration {
             first: effective,
             now: Mutex::new(now),
             askers: Mutex::default(),
-            bell,
+            bell: OnceLock::new(),
             logging,
             tracer,
             services,
@@ -148,27 +153,46 @@ impl LiveConfiguration {
         self.0.askers.lock().expect("nothing panics while it holds those who ask")
     }
 
-    /// Reads the configuration whenever there is a reason to, until the drain begins. The calling
-    /// thread lowers its priority for good: to build a thousand DSPs takes a core 40 ms, and requests
-    /// come first.
-    pub(super) fn follow(&self, reload: &Reload, read: fn(&mut Section<'_>) -> ShellConfig) {
-        if let Err(error) = crate::process::stand_back() {
-            warn!(%error, "reading the configuration may hold up requests");
+    /// Reads the configuration whenever there is a reason to, until `shutdown` begins. The builder does
+    /// so: to build a thousand DSPs takes a core 40 ms, and requests come first.
+    pub(super) fn follow(
+        &self,
+        (control, builder): (&Control, &Builder),
+        (hangup, watched): (Hangup, Watched),
+        shutdown: &Shutdown,
+        read: fn(&mut Section<'_>) -> ShellConfig,
+    ) -> Reload {
+        let (live, mut interval) = (self.clone(), watched.interval);
+        let reload = Reload::start((control, builder), hangup, watched, shutdown, move |trigger| {
+            let (sources, changed) = live.read(&trigger, read);
+            interval = changed.unwrap_or(interval);
+            Watched { sources, interval, again: None }
+        });
+        self.0.bell.get_or_init(|| reload.bell());
+        reload
+    }
+
+    /// Reads the files, and takes over what they say; with how often they are to be checked, if that is
+    /// known.
+    fn read(
+        &self,
+        trigger: &Trigger,
+        read: fn(&mut Section<'_>) -> ShellConfig,
+    ) -> (Sources, Option<Duration>) {
+        // Who asks from here on may ask for something newer than what is read now.
+        let askers = std::mem::take(&mut *self.askers());
+        let (loaded, sources) = load(trigger, &self.0.file, read);
+        let interval = loaded.as_ref().ok().map(|loaded| loaded.value.watch);
+        let outcome = match loaded {
+            Ok(loaded) => self.take_over(loaded),
+            Err(problems) => Err(problems.into()),
+        };
+        self.now().is_reload_failed = outcome.is_err();
+        for asker in askers {
+            // Its patience may have ended.
+            let _ = asker.send(outcome.clone());
         }
-        while let Some(trigger) = reload.wait() {
-            // Who asks from here on may ask for something newer than what is read now.
-            let askers = std::mem::take(&mut *self.askers());
-            let watch = |config: &ShellConfig| config.watch;
-            let outcome = match reload.load(trigger, &self.0.file, read, watch).outcome {
-                Ok(loaded) => self.take_over(loaded),
-                Err(problems) => Err(problems.into()),
-            };
-            self.now().is_reload_failed = outcome.is_err();
-            for asker in askers {
-                // Its patience may have ended.
-                let _ = asker.send(outcome.clone());
-            }
-        }
+        (sources, interval)
     }
 
     fn take_over(&self, loaded: Loaded<ShellConfig>) -> Result<ReloadSummary, ReloadError> {

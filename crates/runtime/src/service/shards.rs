@@ -12,6 +12,8 @@ use tracing::{debug, error};
 use super::connection::{ConnectError, Connection};
 use super::ports::Ports;
 use super::{BoxError, RunningService, Service, ServiceError, ServiceShard, Startup};
+use crate::builder::Builder;
+use crate::control::Control;
 use crate::metrics::Exposition;
 use crate::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use crate::shutdown::Shutdown;
@@ -73,6 +75,8 @@ pub(super) fn serve_on_shards(
 pub struct LoneService<S> {
     service: Arc<S>,
     shards: Shards,
+    /// Ended behind all that they run.
+    _threads: (Builder, Control),
 }
 
 /// What a lone service is started with, beside its configuration.
@@ -98,6 +102,8 @@ impl<S: Service> LoneService<S> {
         let LoneOptions { shards, listeners, shutdown, tracer, mut ports } = options;
         let listening =
             listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
+        let control = Control::start().map_err(ServiceError::unavailable)?;
+        let builder = Builder::start().map_err(ServiceError::unavailable)?;
         let service = S::start(
             config,
             &mut Startup {
@@ -109,12 +115,15 @@ impl<S: Service> LoneService<S> {
                 effective: None,
                 shutdown: &shutdown,
                 tracer: &tracer,
+                control: &control,
+                builder: &builder,
                 ports: &mut ports,
             },
         )?;
         let served = Served { service: Arc::clone(&service) as _, listeners };
         let shards = serve_on_shards(vec![served], &shards, &shutdown);
-        Ok(Self { service, shards: shards.map_err(ServiceError::unavailable)? })
+        let shards = shards.map_err(ServiceError::unavailable)?;
+        Ok(Self { service, shards, _threads: (builder, control) })
     }
 
     /// The service.

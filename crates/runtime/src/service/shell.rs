@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::Builder;
 use std::time::Duration;
 
 use tracing::info;
@@ -17,11 +16,13 @@ use super::{
     Startup,
 };
 use crate::admin::{Admin, AdminOptions, Api, ChangeAllowance, Pages, Readiness, configuration};
+use crate::builder::Builder;
 use crate::config::{Effective, Section, Sources, ms, secs};
+use crate::control::Control;
 use crate::listen::{ListenError, listen};
 use crate::logging::{Logging, LoggingOptions};
 use crate::metrics::Exposition;
-use crate::reload::Reload;
+use crate::reload::{Hangup, Reload, Watched};
 use crate::shards::{Shards, ShardsOptions, ShardsPanicked, StartError};
 use crate::shutdown::Shutdown;
 use crate::traces::{self, Exporting, Tracer, TracingOptions};
@@ -119,6 +120,8 @@ pub struct ShellOptions<'o> {
     pub listeners: Vec<TcpListener>,
     /// The end of the process.
     pub shutdown: Shutdown,
+    /// What signals, operators and DSPs' names are looked after on.
+    pub control: Control,
 }
 
 /// Why the process does not start, or did not end well.
@@ -154,14 +157,9 @@ pub struct Shell {
     admin: Admin,
     admin_address: SocketAddr,
     exporting: Option<Exporting>,
-    live: Option<FollowedFile>,
-}
-
-/// The configuration of a file, and what reads it again.
-struct FollowedFile {
-    live: LiveConfiguration,
-    reload: Reload,
-    read: fn(&mut Section<'_>) -> ShellConfig,
+    reload: Option<Reload>,
+    /// Ended behind all that they run, the builder first.
+    _threads: (Builder, Control),
 }
 
 impl Shell {
@@ -174,7 +172,7 @@ impl Shell {
         mut config: ShellConfig,
         options: ShellOptions<'_>,
     ) -> Result<Self, ShellError> {
-        let ShellOptions { effective, mut file, folder, listeners, shutdown } = options;
+        let ShellOptions { effective, file, folder, listeners, shutdown, control } = options;
         let kinds = services.in_start_order(&config.services)?;
         if kinds.is_empty() {
             return Err(ShellError::NoService(services.sections()));
@@ -190,11 +188,10 @@ impl Shell {
         }
         let operators = open.take(config.admin.listen)?;
         let admin_address = operators.local_addr()?;
-        let reload = file
-            .as_mut()
-            .map(|file| Reload::start(std::mem::take(&mut file.sources), config.watch, &shutdown));
-        let reload = reload.transpose()?;
-        let (tracer, exporting) = start_tracing(config.tracing.take())?;
+        // Caught before anything takes long: it must not end the process.
+        let hangup = Hangup::catch(&control)?;
+        let builder = Builder::start()?;
+        let (tracer, exporting) = start_tracing(config.tracing.take(), &control);
         let mut ports = Ports::default();
         let mut running: Vec<Arc<dyn RunningService>> = Vec::with_capacity(kinds.len());
         let mut served = Vec::with_capacity(kinds.len());
@@ -212,6 +209,8 @@ impl Shell {
                 effective: Some(&effective),
                 shutdown: &shutdown,
                 tracer: &tracer,
+                control: &control,
+                builder: &builder,
                 ports: &mut ports,
             };
             let service = kind.start(section, &mut startup)?;
@@ -219,8 +218,8 @@ impl Shell {
             served.push(Served { service, listeners });
         }
         let shards = serve_on_shards(served, &config.shards, &shutdown)?;
-        let live = reload.zip(file).map(|(reload, file)| {
-            let ShellFile { path, digest, read, logging, .. } = file;
+        let live = file.map(|file| {
+            let ShellFile { path, sources, digest, read, logging } = file;
             let generation = running.iter().find_map(|service| service.generation()).unwrap_or(1);
             let by = TakenOverBy {
                 services: running.clone(),
@@ -229,18 +228,22 @@ impl Shell {
                 tracer: tracer.clone(),
             };
             let started_with = (effective, digest, generation);
-            let live = LiveConfiguration::new(path, started_with, reload.bell(), by);
-            FollowedFile { live, reload, read }
+            let live = LiveConfiguration::new(path, started_with, by);
+            let watched = Watched { sources, interval: config.watch, again: None };
+            let threads = (&control, &builder);
+            let reload = live.follow(threads, (hangup, watched), &shutdown, read);
+            (live, reload)
         });
+        let (live, reload) = live.unzip();
         let mut exposition = Exposition::default();
         exposition.add_process();
-        if let Some(FollowedFile { live, .. }) = &live {
+        if let Some(live) = &live {
             live.expose(&mut exposition);
         }
         let mut readiness = Readiness::default();
         // Reloads and changes of services both make generations, so they share one limit.
         let changes = ChangeAllowance::new(config.admin.changes);
-        let of_file = live.iter().map(|of| configuration(of.live.clone()).limited(&changes));
+        let of_file = live.into_iter().map(|live| configuration(live).limited(&changes));
         let mut own: Vec<Api> = of_file.collect();
         for service in &running {
             Arc::clone(service).expose(&mut exposition);
@@ -262,12 +265,13 @@ impl Shell {
             })
         });
         let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis: own };
-        let admin = Admin::start(&config.admin, operators, pages)?;
+        let admin = Admin::start(&config.admin, operators, pages, &control)?;
         for line in running.iter().filter_map(|service| service.announcement()) {
             info!("{line}");
         }
         info!("metrics and health at http://{admin_address}/metrics, /health/live, /health/ready");
-        Ok(Self { running, shards, admin, admin_address, exporting, live })
+        let _threads = (builder, control);
+        Ok(Self { running, shards, admin, admin_address, exporting, reload, _threads })
     }
 
     /// A service that runs. None if it does not.
@@ -281,19 +285,14 @@ impl Shell {
         self.admin_address
     }
 
-    /// Takes over what the configuration becomes, until the shutdown begins; then waits for the drain,
-    /// and closes all services: those last that others use.
+    /// Waits for the shutdown and the drain, and closes all services: those last that others use.
     ///
     /// # Errors
     /// How the process failed.
     pub fn join(self) -> Result<(), ShellError> {
-        let Self { running, shards, admin, exporting, live, .. } = self;
-        if let Some(FollowedFile { live, reload, read }) = live {
-            let following = Builder::new().name("configuration".to_owned());
-            // It panics for a defect alone: nothing is reloaded then, and the process goes on.
-            let _ended = following.spawn(move || live.follow(&reload, read))?.join();
-        }
+        let Self { running, shards, admin, exporting, reload, _threads, .. } = self;
         let ended = shards.join();
+        drop(reload);
         let (offering, others): (Vec<_>, Vec<_>) =
             running.into_iter().rev().partition(|service| service.is_offering());
         let mut closed: Vec<_> = others.iter().map(|service| service.close()).collect();
@@ -325,10 +324,13 @@ fn share_descriptors(
     fit(&mut config.shards, config.admin.connections_max, &needs, descriptors)
 }
 
-fn start_tracing(options: Option<TracingOptions>) -> std::io::Result<(Tracer, Option<Exporting>)> {
-    let Some(options) = options else { return Ok((Tracer::off(), None)) };
-    let (tracer, exporting) = traces::start(options)?;
-    Ok((tracer, Some(exporting)))
+fn start_tracing(
+    options: Option<TracingOptions>,
+    control: &Control,
+) -> (Tracer, Option<Exporting>) {
+    let Some(options) = options else { return (Tracer::off(), None) };
+    let (tracer, exporting) = traces::start(options, control);
+    (tracer, Some(exporting))
 }
 
 /// Listeners that were opened before the shell.

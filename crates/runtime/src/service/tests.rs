@@ -13,6 +13,7 @@ use super::{
     Port, Service, ServiceError, Services, Shell, ShellConfig, ShellError, ShellOptions, Startup,
 };
 use crate::config::{Section, parse_loaded};
+use crate::control::Control;
 use crate::listen::listen;
 use crate::shutdown::Shutdown;
 use echo::Echo;
@@ -52,6 +53,7 @@ fn start(
         folder: Path::new(""),
         listeners,
         shutdown: shutdown.clone(),
+        control: Control::start().expect("a thread"),
     };
     Ok((Shell::start(services, loaded.value, options)?, shutdown))
 }

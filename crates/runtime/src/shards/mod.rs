@@ -5,11 +5,13 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
+//! use runtime::control::Control;
 //! use runtime::{listen::listen, shards::{Shards, ShardsOptions}, shutdown::Shutdown};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let shutdown = Shutdown::new(Duration::from_secs(10));
-//! shutdown.on_signals()?;
+//! let control = Control::start()?;
+//! shutdown.on_signals(&control)?;
 //! let listeners = vec![listen("127.0.0.1:8080".parse()?)?];
 //! let options = ShardsOptions { shards: 2, ..ShardsOptions::default() };
 //! let shards = Shards::start(&options, listeners, &shutdown, |mut shard| async move {

@@ -1,13 +1,13 @@
-//! The thread that sends what is finished, in batches.
+//! Sends what is finished, in batches.
 //!
 //! A batch that the collector does not take yet is tried again a few times, while what is
 //! finished meanwhile waits, and is dropped where it finds no room (OTLP 1.x, section "Failures").
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::client::Client;
 use super::encoding::{Clocks, rejected, request};
 use super::{Finished, Shared, TracingOptions, count};
+use crate::control::Control;
 
 /// Spans that are enough for a batch.
 const BATCH_SPANS: usize = 2048;
@@ -32,44 +33,6 @@ enum Sent {
     Refused(StatusCode),
     /// Perhaps later; with the reason.
     NotNow(String),
-}
-
-pub(super) fn run(
-    options: TracingOptions,
-    shared: &Shared,
-    mut taken: mpsc::UnboundedReceiver<Finished>,
-    mut stopped: oneshot::Receiver<()>,
-) {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(1)
-        .build_local(LocalOptions::default());
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return warn!(%error, "no runtime for traces: none will be sent"),
-    };
-    runtime.block_on(async {
-        let client = Client::new(&options);
-        let service_name = options.service_name;
-        let mut exporter = Exporter { shared, client, service_name, well: true };
-        let mut batch = Vec::new();
-        loop {
-            tokio::select! {
-                () = fill(&mut batch, &mut taken) => (),
-                _ = &mut stopped => break,
-            }
-            if exporter.export(std::mem::take(&mut batch), &mut stopped).await.is_err() {
-                break;
-            }
-        }
-        taken.close();
-        while let Ok(finished) = taken.try_recv() {
-            batch.push(finished);
-        }
-        exporter.export_once(&batch).await;
-    });
-    // A name that is slow to resolve must not hold up the end.
-    runtime.shutdown_background();
 }
 
 /// Waits for a trace, and then a while for more. Dropped meanwhile, it leaves in `batch` what it
@@ -90,15 +53,44 @@ async fn fill(batch: &mut Vec<Finished>, taken: &mut mpsc::UnboundedReceiver<Fin
 /// The exporter was stopped meanwhile.
 struct Stopped;
 
-struct Exporter<'s> {
-    shared: &'s Shared,
+pub(super) struct Exporter {
+    shared: Arc<Shared>,
     client: Client,
     service_name: String,
     /// Whether the collector took the last batch: changes are logged, not batches.
     well: bool,
 }
 
-impl Exporter<'_> {
+impl Exporter {
+    pub(super) fn new(options: TracingOptions, shared: Arc<Shared>, control: &Control) -> Self {
+        let _runtime = control.enter();
+        let client = Client::new(&options);
+        Self { shared, client, service_name: options.service_name, well: true }
+    }
+
+    /// Sends until it is stopped, and then, once, what is left.
+    pub(super) async fn run(
+        mut self,
+        mut taken: mpsc::UnboundedReceiver<Finished>,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                () = fill(&mut batch, &mut taken) => (),
+                _ = &mut stopped => break,
+            }
+            if self.export(std::mem::take(&mut batch), &mut stopped).await.is_err() {
+                break;
+            }
+        }
+        taken.close();
+        while let Ok(finished) = taken.try_recv() {
+            batch.push(finished);
+        }
+        self.export_once(&batch).await;
+    }
+
     /// Sends a batch, trying again where that can help.
     async fn export(
         &mut self,

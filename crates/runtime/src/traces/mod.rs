@@ -2,7 +2,7 @@
 //!
 //! Whoever does the work asks the [`Tracer`] whether it is sampled, adds [`Span`]s with the moments
 //! that it measured anyway, and finishes the [`Trace`]. Off, or not sampled, that is one comparison.
-//! A thread of its own sends what is finished, in batches. What waits for it is bounded, and what
+//! The control thread sends what is finished, in batches. What waits for it is bounded, and what
 //! finds no room is dropped and counted: a collector that is slow or dead slows nothing.
 //!
 //! ```
@@ -29,16 +29,15 @@ mod span;
 mod tests;
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
-use tracing::warn;
 use units::{Ppm, SplitMix64};
 
+use crate::control::{Control, ControlTask};
 use crate::metrics::{Exposition, Page};
+use exporter::Exporter;
 use parent::Parent;
 
 pub use options::TracingOptions;
@@ -185,29 +184,23 @@ fn halves(id: u128) -> (u64, u64) {
     ((id >> u64::BITS) as u64, id as u64)
 }
 
-/// The thread that sends traces.
+/// Sends traces to the collector.
 #[derive(Debug)]
 pub struct Exporting {
     stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    task: ControlTask,
 }
 
 impl Exporting {
     /// Sends what is finished, trying once and for 10 s at most, and ends.
     pub fn stop(self) {
         drop(self.stop);
-        if self.thread.join().is_err() {
-            warn!("the thread that sends traces had panicked");
-        }
+        self.task.join();
     }
 }
 
-/// Starts tracing: the tracer to ask, and the thread that sends.
-///
-/// # Errors
-///
-/// When the thread cannot be started.
-pub fn start(options: TracingOptions) -> io::Result<(Tracer, Exporting)> {
+/// Starts tracing: the tracer to ask, and what sends, on `control`.
+pub fn start(options: TracingOptions, control: &Control) -> (Tracer, Exporting) {
     let (finished, taken) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
     let shared = Arc::new(Shared {
@@ -217,9 +210,7 @@ pub fn start(options: TracingOptions) -> io::Result<(Tracer, Exporting)> {
         waiting: AtomicUsize::new(0),
         counts: Counts::default(),
     });
-    let told = Arc::clone(&shared);
-    let thread = std::thread::Builder::new()
-        .name("traces".to_owned())
-        .spawn(move || exporter::run(options, &told, taken, stopped))?;
-    Ok((Tracer(Some(shared)), Exporting { stop, thread }))
+    let exporter = Exporter::new(options, Arc::clone(&shared), control);
+    let task = control.spawn(move || exporter.run(taken, stopped));
+    (Tracer(Some(shared)), Exporting { stop, task })
 }

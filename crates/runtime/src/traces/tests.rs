@@ -99,8 +99,15 @@ fn options(address: SocketAddr, more: &str) -> TracingOptions {
     parse("tracing.toml", &text, TracingOptions::read).unwrap_or_else(|found| panic!("{found}"))
 }
 
-fn started(address: SocketAddr) -> (Tracer, Exporting) {
-    start(options(address, "")).expect("a thread")
+/// With the thread that it runs on.
+fn start_on(options: TracingOptions) -> (Tracer, Exporting, Control) {
+    let control = Control::start().expect("a thread");
+    let (tracer, exporting) = start(options, &control);
+    (tracer, exporting, control)
+}
+
+fn started(address: SocketAddr) -> (Tracer, Exporting, Control) {
+    start_on(options(address, ""))
 }
 
 /// Finishes a trace of one span.
@@ -135,7 +142,7 @@ fn said(attributes: &[KeyValue], key: &str) -> Option<any_value::Value> {
 fn a_trace_as_the_collector_sees_it() {
     let collector = Collector::sound();
     let more = "service_name = \"bidding\"\nheaders = { x-key = \"hidden\" }";
-    let (tracer, exporting) = start(options(collector.address, more)).unwrap();
+    let (tracer, exporting, _control) = start_on(options(collector.address, more));
     let before = SystemTime::now();
     let arrival = Instant::now();
     let at = |ms| arrival + Duration::from_millis(ms);
@@ -201,7 +208,7 @@ fn a_trace_as_the_collector_sees_it() {
 #[test]
 fn a_callers_trace_goes_on() {
     let collector = Collector::sound();
-    let (tracer, exporting) = started(collector.address);
+    let (tracer, exporting, _control) = started(collector.address);
     tracer.set_sample(Ppm::ZERO);
     let sampled = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let unsampled = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
@@ -226,7 +233,7 @@ fn a_callers_trace_goes_on() {
             assert_eq!(span.flags, 0x301, "its parent is elsewhere");
         }
     }
-    let (tracer, exporting) = start(options(collector.address, "callers = false")).unwrap();
+    let (tracer, exporting, _control) = start_on(options(collector.address, "callers = false"));
     tracer.set_sample(Ppm::ZERO);
     assert!(tracer.sample(ID, Some(sampled)).is_none());
     exporting.stop();
@@ -250,7 +257,7 @@ fn what_is_sampled_is_the_share_and_the_same_everywhere() {
 #[test]
 fn a_dead_collector() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (tracer, exporting) = started(nobody);
+    let (tracer, exporting, _control) = started(nobody);
     let traces = SPANS_WAITING_MAX as u64 + 1000;
     for id in 0..traces {
         trace_once(&tracer, id.into());
@@ -273,7 +280,7 @@ fn a_collector_that_never_answers() {
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     let options = options(deaf.local_addr().unwrap(), "");
     let options = TracingOptions { timeout: Duration::from_millis(20), ..options };
-    let (tracer, exporting) = start(options).unwrap();
+    let (tracer, exporting, _control) = start_on(options);
     trace_once(&tracer, ID);
     exporting.stop();
     assert_eq!(counted(&tracer), [0, 0, 0, 1, 0, 0]);
@@ -282,7 +289,7 @@ fn a_collector_that_never_answers() {
 #[test]
 fn a_busy_collector_gets_the_batch_again() {
     let collector = Collector::start(vec![(503, Vec::new()), (200, Vec::new())]);
-    let (tracer, exporting) = started(collector.address);
+    let (tracer, exporting, _control) = started(collector.address);
     trace_once(&tracer, ID);
     let (first, second) = (collector.next(), collector.next());
     assert_eq!(first.span("work").span_id, second.span("work").span_id);
@@ -298,7 +305,7 @@ fn a_collector_that_refuses() {
         [((400, Vec::new()), [0, 0, 2, 0, 0, 0]), ((200, partial), [1, 1, 0, 0, 0, 0])]
     {
         let collector = Collector::start(vec![answer]);
-        let (tracer, exporting) = started(collector.address);
+        let (tracer, exporting, _control) = started(collector.address);
         trace_once(&tracer, ID);
         trace_once(&tracer, ID + 1);
         exporting.stop();
@@ -309,7 +316,7 @@ fn a_collector_that_refuses() {
 #[test]
 fn a_trace_has_a_limit() {
     let collector = Collector::sound();
-    let (tracer, exporting) = started(collector.address);
+    let (tracer, exporting, _control) = started(collector.address);
     let now = Instant::now();
     let mut trace = tracer.sample(ID, None).unwrap();
     for _ in 0..SPANS_PER_TRACE_MAX + 9 {
@@ -324,7 +331,7 @@ fn a_trace_has_a_limit() {
 #[test]
 fn what_is_dropped_unfinished_was_never_there() {
     let collector = Collector::sound();
-    let (tracer, exporting) = started(collector.address);
+    let (tracer, exporting, _control) = started(collector.address);
     drop(tracer.sample(ID, None).unwrap());
     exporting.stop();
     assert_eq!(counted(&tracer), [0; 6]);

@@ -1,11 +1,14 @@
 //! A signal that asks for the configuration to be read anew, in a process of its own: every watch
 //! of one hears it.
 
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use faults::process::isolated;
+use runtime::builder::Builder;
 use runtime::config::{Section, load_tracked};
-use runtime::reload::{Reload, Trigger};
+use runtime::control::Control;
+use runtime::reload::{Hangup, Reload, Trigger, Watched, load};
 use runtime::shutdown::Shutdown;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -19,16 +22,23 @@ fn sighup_reads_anew() {
         let folder = tempfile::tempdir().unwrap();
         let main = folder.path().join("vickrey.toml");
         std::fs::write(&main, "name = 'first'\n").unwrap();
+        let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
         let shutdown = Shutdown::new(Duration::ZERO);
-        let sources = load_tracked(&main, read).1;
+        let hangup = Hangup::catch(&control).unwrap();
         // Without looks at files, so the signal alone can be the reason.
-        let reload = Reload::start(sources, Duration::ZERO, &shutdown).unwrap();
+        let sources = load_tracked(&main, read).1;
+        let watched = Watched { sources, interval: Duration::ZERO, again: None };
+        let (tell, reloads) = channel();
+        let file = main.clone();
+        let threads = (&control, &builder);
+        let _reload = Reload::start(threads, hangup, watched, &shutdown, move |trigger| {
+            let (outcome, sources) = load(&trigger, &file, read);
+            tell.send((trigger, outcome.unwrap().value)).unwrap();
+            Watched { sources, interval: Duration::ZERO, again: None }
+        });
         std::fs::write(&main, "name = 'second'\n").unwrap();
         kill_process(getpid(), Signal::HUP).unwrap();
-        let next = reload.next_load(&main, read, |_| Duration::ZERO).unwrap();
-        assert_eq!(next.trigger, Trigger::Signal);
-        assert_eq!(next.outcome.unwrap().value, "second");
-        shutdown.begin();
-        assert_eq!(reload.wait(), None);
+        let next = reloads.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(next, (Trigger::Signal, "second".to_owned()));
     });
 }

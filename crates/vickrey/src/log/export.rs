@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let (out_dir, limits) = (args.out.clone(), Limits::default());
     let options = Options { out: out_dir, node, format, filter: text, limits };
     let stop = Arc::new(AtomicBool::new(false));
-    crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
+    let _signals = crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let summary = match args.settlements {
         true => export::export(SettlementExport(rows), &options, is_stopped),

@@ -84,12 +84,9 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let filter = args.wanted.filter()?;
     let stop = Arc::new(AtomicBool::new(false));
-    let directory = if args.follow {
-        crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
-        args.source.open_growing()?
-    } else {
-        args.source.open()?
-    };
+    let signals = args.follow.then(|| crate::peers::hammer::stop_on_signal(Arc::clone(&stop)));
+    let _signals = signals.transpose()?;
+    let directory = if args.follow { args.source.open_growing()? } else { args.source.open()? };
     let generations = Generations::find(&directory).map_err(cannot_read)?;
     let mut printer = Printer::new(&generations, &filter, args.json);
     printer.complaints.generations(&generations.problems());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use runtime::control::Control;
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
 use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, PriceSpread};
@@ -159,7 +160,8 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     }
     // A reader of the line that they listen may stop them at once.
     let shutdown = Shutdown::new(Duration::ZERO);
-    shutdown.on_signals()?;
+    let control = Control::start()?;
+    shutdown.on_signals(&control)?;
     let (count, first) = (urls.len(), urls.first().map_or("", |url| url));
     let listening = match count {
         1 => format!("1 DSP listens at {first}"),

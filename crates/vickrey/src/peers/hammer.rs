@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runtime::control::Control;
 use runtime::shutdown::Shutdown;
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{
@@ -188,7 +189,7 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     let workload = ExchangeLoad::new(&args.url, traffic, beacons).map_err(CommandFailure::usage)?;
     let options = args.load.options();
     let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signal(Arc::clone(&stop))?;
+    let _signals = stop_on_signal(Arc::clone(&stop))?;
     let bar = LoadBar::new(&options);
     let report = load::run(&options, (&args.url, workload), stop, &mut |now| bar.show(now))
         .map_err(|error| match error {
@@ -224,17 +225,15 @@ fn conclude(args: &ExchangeArgs, report: &LoadReport<ExchangeOutcomes>) -> anyho
     Ok(if violations.is_empty() { Exit::Done } else { Exit::Missed })
 }
 
-/// Sets `stop` at the first SIGINT or SIGTERM; the second ends the process.
-pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
-    let shutdown = Shutdown::new(Duration::ZERO);
-    shutdown.on_signals()?;
-    std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
-        while !shutdown.is_started() {
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
+/// Sets `stop` at the first SIGINT or SIGTERM, for as long as what is returned is kept.
+pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<Control> {
+    let (control, shutdown) = (Control::start()?, Shutdown::new(Duration::ZERO));
+    shutdown.on_signals(&control)?;
+    control.spawn(move || async move {
+        shutdown.started().await;
         stop.store(true, Ordering::Relaxed);
-    })?;
-    Ok(())
+    });
+    Ok(control)
 }
 
 /// LoadProgress on stderr, when that is a terminal.

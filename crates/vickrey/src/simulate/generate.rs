@@ -61,7 +61,7 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         return Ok(Exit::Done);
     };
     let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signal(Arc::clone(&stop))?;
+    let _signals = stop_on_signal(Arc::clone(&stop))?;
     let bar = GenerationBar::new(args.auctions);
     aside::write(path, |out| {
         let mut writer = Writer::new(out)?;

@@ -20,7 +20,9 @@ use pacer_serve::api::{ExchangeView, Mismatches, api};
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
 use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
+use runtime::builder::Builder;
 use runtime::config::parse;
+use runtime::control::Control;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
@@ -69,6 +71,8 @@ impl ExchangeView for Counted {
 /// An admin listener with budgets, of this process.
 struct Server {
     admin: Option<Admin>,
+    /// Ended behind the listener.
+    _control: Control,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
     registry: Arc<Registry<PriceRules>>,
@@ -90,7 +94,9 @@ impl Server {
             late_wins: None,
         };
         let told = desk.handle();
-        let registry = Arc::new(Registry::<PriceRules>::start(told, &options, drop).unwrap());
+        let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
+        let registry = Registry::<PriceRules>::start(told, &options, &builder, drop);
+        let registry = Arc::new(registry.unwrap());
         let text = format!("listen = '127.0.0.1:0'\n{token}");
         let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
         let listener = listen(options.listen).unwrap();
@@ -101,8 +107,8 @@ impl Server {
             shutdown: Shutdown::new(Duration::from_secs(3600)),
             apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), Arc::new(Counted))],
         };
-        let admin = Some(Admin::start(&options, listener, pages).unwrap());
-        Self { admin, address, desk, registry, folder }
+        let admin = Some(Admin::start(&options, listener, pages, &control).unwrap());
+        Self { admin, _control: control, address, desk, registry, folder }
     }
 
     /// Runs a command; what it says must be there.

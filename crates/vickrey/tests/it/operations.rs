@@ -13,3 +13,4 @@ mod pause;
 mod promtool;
 mod record;
 mod reload;
+mod threads;

@@ -7,6 +7,7 @@ use std::path::Path;
 use faults::process::isolated;
 use pacer_serve::registry::testing::StoreDesk;
 use pacer_serve::registry::{FilesRead, Registry, RegistryOptions};
+use runtime::builder::Builder;
 use stats_alloc::Region;
 
 use crate::ALLOCATOR;
@@ -53,7 +54,9 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
             clock: || 1_793_500_000_000,
             late_wins: None,
         };
-        let registry = Registry::<HousePart>::start(desk.handle(), &options, |_| ()).unwrap();
+        let builder = Builder::start().unwrap();
+        let registry =
+            Registry::<HousePart>::start(desk.handle(), &options, &builder, |_| ()).unwrap();
         write(folder.path(), "200.00");
         let changes = desk.told().changes;
         let region = Region::new(ALLOCATOR);

@@ -1,9 +1,15 @@
 //! Governors on a simulated clock, while generations of DSPs come and go.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use exchange_core::guard::{End, Refusal, State};
+use runtime::admin::{Admin, AdminOptions, Api, Method, Operation, Pages, Readiness, Reply, Route};
+use runtime::listen::listen;
+use runtime::metrics::Exposition;
 
 use super::*;
 use crate::campaigns::Campaigns;
@@ -45,7 +51,7 @@ struct Bench {
 impl Bench {
     fn new(dsps: &[(&str, &str)]) -> Self {
         let (guards, mut lines) = Guards::new(1);
-        let resolver = Resolver::start().expect("a thread");
+        let resolver = Resolver::start(&Control::start().expect("a thread"));
         let all = Generations::new(
             (config(dsps), Campaigns::default()),
             1,
@@ -161,4 +167,100 @@ fn governors_are_built_while_others_step() {
     adding.join().expect("it does not panic");
     guards.remove(id);
     assert_eq!(guards.status(id), None);
+}
+
+/// Held by answers and pages of an admin listener until the test lets them go on.
+#[derive(Clone, Debug, Default)]
+struct Gate(Arc<(Mutex<(usize, bool)>, std::sync::Condvar)>);
+
+impl Gate {
+    fn pass(&self) {
+        let (state, changed) = &*self.0;
+        let mut held = state.lock().unwrap();
+        held.0 += 1;
+        drop(changed.wait_timeout_while(held, PATIENCE, |(_, open)| !*open).unwrap());
+    }
+
+    fn held(&self) -> usize {
+        self.0.0.lock().unwrap().0
+    }
+
+    fn open(&self) {
+        self.0.0.lock().unwrap().1 = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Asks without waiting for the answer.
+fn ask(address: SocketAddr, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+/// Operators are answered by the thread that renews rights: none of what they ask may hold it up.
+#[test]
+fn rights_are_renewed_while_answers_to_operators_block() {
+    let (control, shutdown) = (Control::start().unwrap(), Shutdown::new(PATIENCE));
+    let gate = Gate::default();
+    let routes = vec![Route {
+        method: Method::Get,
+        path: "/v1/slow",
+        answer: |gate: &Gate, _| {
+            gate.pass();
+            Reply::nothing()
+        },
+        operation: Operation::new("slow", "slow", "Takes its time.").nothing("Done."),
+    }];
+    let mut exposition = Exposition::default();
+    let page_gate = gate.clone();
+    exposition.add(move |_| {
+        page_gate.pass();
+        Ok(())
+    });
+    let options = "listen = '127.0.0.1:0'";
+    let options = runtime::config::parse("admin.toml", options, AdminOptions::read).unwrap();
+    let listener = listen(options.listen).unwrap();
+    let address = listener.local_addr().unwrap();
+    let pages = Pages {
+        exposition,
+        readiness: Readiness::default(),
+        shutdown: shutdown.clone(),
+        apis: vec![Api::new(gate.clone(), routes)],
+    };
+    let admin = Admin::start(&options, listener, pages, &control).unwrap();
+    let (guards, mut lines) = Guards::new(1);
+    let (id, _) = guards.add(GuardLimits::NONE, false);
+    let renewal = guards.start(&control, &shutdown);
+    // More than are answered at once, and a page of metrics.
+    let mut asked: Vec<_> = (0..8).map(|_| ask(address, "/v1/slow")).collect();
+    asked.push(ask(address, "/metrics"));
+    let began = Instant::now();
+    let wait_until = |what: &str, holds: &mut dyn FnMut() -> bool| {
+        while !holds() {
+            assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until("four answers and the page block", &mut || gate.held() == 5);
+    while lines[0].grants.pop().is_ok() {}
+    let mut renewed = 0;
+    wait_until("rights are renewed again and again", &mut || {
+        let granted = lines[0].grants.pop();
+        renewed += usize::from(granted.is_ok_and(|grants| grants.iter().any(|it| it.0 == id)));
+        renewed == 3
+    });
+    let mut live = String::new();
+    ask(address, "/health/live").read_to_string(&mut live).unwrap();
+    assert!(live.ends_with("live\n"), "{live}");
+    assert_eq!(gate.held(), 5, "none of them has gone on");
+    gate.open();
+    for mut stream in asked {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    }
+    renewal.stop();
+    admin.stop();
 }

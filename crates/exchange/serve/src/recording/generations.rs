@@ -1,6 +1,6 @@
 //! Generations of the configuration, recorded before they come in force.
 //!
-//! Owns their numbers, which no two generations of a node share, and the thread that waits for the
+//! Owns their numbers, which no two generations of a node share. Whoever records one waits for the
 //! disk. What a generation's record says is `exchange_core::record`'s.
 
 use std::path::Path;
@@ -58,48 +58,29 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
     Ok(found.unwrap_or(0))
 }
 
-/// The ring of generations, before the log's thread runs.
-pub(super) struct Rings {
+/// Records generations.
+#[derive(Debug)]
+pub(crate) struct GenerationLog {
     ring: DurableRing,
     told: mpsc::Receiver<Told>,
+    /// The last number that was used.
+    number: u64,
+    /// What is recorded once more, and when it was recorded last.
+    last: Option<(Vec<u8>, Instant)>,
 }
 
-impl Rings {
-    pub fn new(log: &mut Log) -> Self {
+impl GenerationLog {
+    /// Before the log's thread runs; `number` is the last one that was used.
+    pub fn new(log: &mut Log, number: u64) -> Self {
         let (tell, told) = mpsc::channel();
         let tell = move |news| {
             // Nobody hears it any more at the end.
             let _ = tell.send(news);
         };
-        Self { ring: log.durable_ring(RING_BYTES, Some(Box::new(tell))), told }
+        let ring = log.durable_ring(RING_BYTES, Some(Box::new(tell)));
+        Self { ring, told, number, last: None }
     }
 
-    /// Starts the thread; `number` is the last one that was used.
-    pub fn start(self, number: u64) -> std::io::Result<GenerationLog> {
-        let (orders, received) = mpsc::channel();
-        let scribe = Scribe { ring: self.ring, told: self.told, last: None };
-        let thread = std::thread::Builder::new().name("generations".to_owned());
-        thread.spawn(move || scribe.work(&received))?;
-        Ok(GenerationLog { orders, number })
-    }
-}
-
-/// Records generations.
-#[derive(Debug)]
-pub(crate) struct GenerationLog {
-    orders: mpsc::Sender<Order>,
-    /// The last one that was used.
-    number: u64,
-}
-
-/// A generation to be recorded, and who waits for that.
-#[derive(Debug)]
-struct Order {
-    record: Vec<u8>,
-    done: mpsc::SyncSender<Result<(), Unrecorded>>,
-}
-
-impl GenerationLog {
     /// Makes a generation durable, which gets the number that is returned. A number whose record
     /// may yet become durable is not used again.
     pub fn record(&mut self, config: &ExchangeConfig, campaigns: u64) -> Result<u64, Unrecorded> {
@@ -117,39 +98,15 @@ impl GenerationLog {
         };
         encode_generation(&in_force, &mut record)?;
         self.number = number;
-        let (done, answer) = mpsc::sync_channel(1);
-        self.orders.send(Order { record, done }).map_err(|_| Unrecorded::Closed)?;
-        answer.recv().map_err(|_| Unrecorded::Closed)?.map(|()| number)
-    }
-}
-
-/// The thread's side.
-struct Scribe {
-    ring: DurableRing,
-    told: mpsc::Receiver<Told>,
-    /// What is recorded once more.
-    last: Option<Vec<u8>>,
-}
-
-impl Scribe {
-    fn work(mut self, orders: &mpsc::Receiver<Order>) {
-        loop {
-            match orders.recv_timeout(EVERY) {
-                Ok(Order { record, done }) => {
-                    let recorded = self.record(&record);
-                    // One that was refused may yet become durable, and a start goes on counting from
-                    // the last in the lane: none of a lower number is to come behind it.
-                    self.last = recorded.is_ok().then_some(record);
-                    // Who waits may have given up.
-                    let _ = done.send(recorded);
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => self.repeat(),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
-            }
-        }
+        // One that is refused may yet become durable, and a start goes on counting from the last in the
+        // lane: none of a lower number is to come behind it.
+        self.last = None;
+        self.write(&record)?;
+        self.last = Some((record, Instant::now()));
+        Ok(number)
     }
 
-    fn record(&mut self, record: &[u8]) -> Result<(), Unrecorded> {
+    fn write(&mut self, record: &[u8]) -> Result<(), Unrecorded> {
         // What was told before concerns others.
         self.told.try_iter().for_each(drop);
         let deadline = Instant::now() + PATIENCE;
@@ -169,10 +126,17 @@ impl Scribe {
         Ok(())
     }
 
-    fn repeat(&mut self) {
-        let Some(record) = &self.last else { return };
+    /// Records the generation in force once more, if it is time to; when it will be.
+    pub fn repeat(&mut self) -> Duration {
+        let Some((record, recorded_at)) = &mut self.last else { return EVERY };
+        let left = EVERY.saturating_sub(recorded_at.elapsed());
+        if !left.is_zero() {
+            return left;
+        }
         if let Err(error) = self.ring.push(Kind::Generation.code(), unix_ms(), record) {
             warn!(%error, "the configuration in force was not recorded once more");
         }
+        *recorded_at = Instant::now();
+        EVERY
     }
 }

@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value;
 use opentelemetry_proto::tonic::trace::v1 as otlp;
 use prost::Message as _;
+use runtime::control::Control;
 use runtime::traces::TracingOptions;
 
 use super::*;
@@ -44,7 +45,8 @@ fn traced(record: impl FnOnce(&Tracer)) -> Vec<otlp::Span> {
     });
     let text = format!("endpoint = \"http://{address}/v1/traces\"\nsample = \"100%\"");
     let options = runtime::config::parse("t.toml", &text, TracingOptions::read).expect("good keys");
-    let (tracer, exporting) = runtime::traces::start(options).expect("a thread");
+    let control = Control::start().expect("a thread");
+    let (tracer, exporting) = runtime::traces::start(options, &control);
     record(&tracer);
     exporting.stop();
     let request = posted.recv_timeout(PATIENCE).expect("the exporter posts");

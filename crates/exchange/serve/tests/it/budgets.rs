@@ -8,13 +8,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use exchange_core::record::{AuctionRecord, GenerationFacts, Replayed, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
-use exchange_serve::{Bank, Budgets, BudgetsError, Line, Settlements};
+use exchange_serve::{Bank, Budgets, BudgetsError, Exchange, Line, Settlements};
 use pacer_core::calendar::Period;
 use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Report, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Options;
 use pacer_core::shard::token::{Origin, TokenKey};
 use pacer_core::strategy::DrawKey;
+use runtime::builder::{Builder, Job};
 use units::{Currency, Nanos, Tick};
 
 use crate::fixtures::{Dsp, Reply, Running, Script, Setup, banner, bids, listener, ok, until};
@@ -81,7 +82,7 @@ impl Ledger {
         let quarter = u32::try_from(since.as_secs() / 900).expect("32 bits");
         let period = Period(quarter);
         let ledger = Self { to_shard, from_shard, is_halted, period, report: None };
-        let (settlements, on_start) = (Box::new(Nobody), Box::new(|_: &_| Ok(())));
+        let (settlements, on_start) = (Box::new(Nobody), Box::new(no_job));
         (ledger, Budgets { bank, lines, campaigns, settlements, on_start })
     }
 
@@ -305,4 +306,9 @@ fn accounts_need_a_record_and_notices() {
     let started = Running::with_budgets(listener(), &Setup::default(), Some(budgets));
     let refused = started.expect_err("nothing would be billed");
     assert_eq!(refused.to_string(), BudgetsError::Unbilled.to_string());
+}
+
+/// Nobody hands over other campaigns.
+fn no_job(_: &Arc<Exchange>, builder: &Builder) -> Job {
+    builder.add("nothing", || None)
 }

@@ -1,6 +1,7 @@
 //! Auctions that end are traced, those too in which nobody is asked. How a trace looks is tested
 //! where it is made.
 
+use runtime::control::Control;
 use runtime::metrics::Exposition;
 use runtime::traces::{Tracer, TracingOptions};
 
@@ -19,7 +20,8 @@ fn spans(tracer: &Tracer) -> u64 {
 fn an_auction_is_traced_whether_or_not_anybody_is_asked() {
     let text = "endpoint = \"http://127.0.0.1:1/v1/traces\"\nsample = \"100%\"";
     let options = runtime::config::parse("t.toml", text, TracingOptions::read).expect("good keys");
-    let (tracer, exporting) = runtime::traces::start(options).expect("a thread");
+    let control = Control::start().expect("a thread");
+    let (tracer, exporting) = runtime::traces::start(options, &control);
     let dsp = Dsp::bidding("1.00");
     let dsps = [(dsp.address, "publishers_allowed = [\"p\"]")];
     let setup = Setup { dsps: &dsps, tracer: Some(&tracer), ..Setup::default() };

@@ -16,7 +16,9 @@ use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
+use runtime::builder::Builder;
 use runtime::config::parse;
+use runtime::control::Control;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
@@ -59,6 +61,8 @@ impl ExchangeView for View {
 
 struct Fixture {
     admin: Admin,
+    /// Ended behind the listener.
+    _control: Control,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
     view: Arc<View>,
@@ -89,7 +93,9 @@ impl Fixture {
             late_wins: None,
         };
         let told = desk.handle();
-        let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");
+        let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
+        let registry = Registry::<PriceRules>::start(told, &options, &builder, drop);
+        let registry = registry.expect("a registry");
         let registry = Arc::new(registry);
         let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read);
         let options = options.expect("options");
@@ -105,8 +111,9 @@ impl Fixture {
                 Arc::clone(&view) as Arc<dyn ExchangeView>,
             )],
         };
-        let admin = Admin::start(&options, listener, pages).expect("an admin listener");
-        Self { admin, address, desk, view, registry, folder }
+        let admin = Admin::start(&options, listener, pages, &control);
+        let admin = admin.expect("an admin listener");
+        Self { admin, _control: control, address, desk, view, registry, folder }
     }
 
     /// Asks `line`, as in `GET /v1/accounts`, with headers, each a line, and a body.

@@ -2,6 +2,7 @@
 
 use pacer_core::messages::Epoch;
 use pacer_core::shard::Shard;
+use runtime::builder::Builder;
 use runtime::config::{default_toml, describe, parse};
 
 use super::*;
@@ -28,7 +29,11 @@ fn every_key_has_a_default_that_is_accepted() {
     assert_eq!(config.lease_period, secs(1));
     assert_eq!(config.reservation_max, secs(1_800));
     assert_eq!((config.node, config.campaigns.clone()), (0, None));
-    let start = config.start(3, Instant::now(), &Shutdown::new(secs(1)));
+    let start = config.start(
+        (3, Instant::now()),
+        &Shutdown::new(secs(1)),
+        &Builder::start().expect("a thread"),
+    );
     assert_eq!((start.shards, start.node), (3, 0));
     // The longest open: a sixteenth longer than a reservation lasts.
     assert!(start.horizon > secs(1_800 + 112));

@@ -2,7 +2,7 @@
 //! the end.
 //!
 //! Owns when that is done, and how much of it in one turn. It is never in the way of money: it is written
-//! by a thread of its own, that of the ledger gives out a few campaigns a turn and waits for nobody, and
+//! by the builder, the thread of the ledger gives out a few campaigns a turn and waits for nobody, and
 //! while the ledger's store fails none is begun.
 
 use std::collections::VecDeque;

@@ -33,7 +33,7 @@ fn rows(disk: &FaultDisk) -> ReadStates {
 #[test]
 fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
     let disk = disk::empty(1);
-    let keeper = Keeper::start(disk.clone(), WRITER).unwrap();
+    let keeper = Keeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
     give(&keeper, [Piece::Begin, piece(3), piece(4), Piece::End]);
     // Begun, and begun again.
     give(&keeper, [Piece::Begin, piece(9), Piece::Begin, piece(5), Piece::End, Piece::Begin]);
@@ -53,7 +53,7 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
         DiskFaults { sync: 1, ..DiskFaults::default() },
     ] {
         let disk = disk::empty(2);
-        let keeper = Keeper::start(disk.clone(), WRITER).unwrap();
+        let keeper = Keeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
         give(&keeper, [Piece::Begin, piece(3), Piece::End]);
         let counts = |keeper: &Keeper| {
             let Files { written, failed } = &*keeper.files;
@@ -83,7 +83,7 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
 #[test]
 fn whoever_offers_more_than_may_be_on_its_way_has_it_back() {
     let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
-    let keeper = Keeper { pieces: Some(pieces), files: Arc::default(), thread: None };
+    let keeper = Keeper { pieces, files: Arc::default(), job: None };
     for _ in 0..PIECES_MAX {
         assert!(keeper.offer(Piece::Begin).is_ok());
     }

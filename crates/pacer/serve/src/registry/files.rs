@@ -5,16 +5,17 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pacer_core::definitions::held::Held;
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::Slot;
+use runtime::builder::Builder;
 use runtime::config::Problem;
+use runtime::control::Control;
 use runtime::metrics::Exposition;
-use runtime::reload::Reload;
+use runtime::reload::{Hangup, Reload, Trigger, Watched};
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
@@ -47,46 +48,39 @@ impl<R: Rules> Registry<R> {
     ///
     /// When nothing has changed, or not all of it could be kept.
     pub fn reload(&self) -> Result<FilesRead, Refused> {
-        let read = self.read_again();
+        let read = self.inner.read_again();
         self.inner.note(&read);
         read
     }
 
-    fn read_again(&self) -> Result<FilesRead, Refused> {
-        let mut changing = self.inner.changing();
-        self.inner.learn(&mut changing)?;
-        let read = self.inner.read_files(&mut changing)?;
-        changing.owed.tell(&self.inner.books, &self.inner.ledger).map_err(|error| {
-            let message = format!("they are kept, and hold once the ledger is told: {error}");
-            Refused::Unavailable(message)
-        })?;
-        Ok(read)
-    }
-
-    /// Reads the files anew at SIGHUP, and, every `interval`, when they have changed; zero leaves them
-    /// alone. From a thread that ends when `shutdown` begins.
+    /// Has the builder read the files anew at SIGHUP, and, every `interval`, when they have changed; zero
+    /// leaves them alone. It ends when `shutdown` begins, or when what is returned is dropped.
     ///
     /// # Errors
     ///
-    /// When the thread or the signal handler cannot be set up.
-    pub fn watch(
+    /// When the signal handler cannot be set up.
+    pub fn follow_files(
         self: &Arc<Self>,
         interval: Duration,
+        (control, builder): (&Control, &Builder),
         shutdown: &Shutdown,
-    ) -> io::Result<JoinHandle<()>> {
-        let reload = Reload::start(self.inner.sources(), interval, shutdown)?;
-        let (registry, shutdown) = (Arc::downgrade(self), shutdown.clone());
-        std::thread::Builder::new().name("campaigns".to_owned()).spawn(move || {
-            if let Err(error) = runtime::process::stand_back() {
-                warn!(%error, "reading the files of campaigns may hold up auctions");
+    ) -> io::Result<Reload> {
+        let hangup = Hangup::catch(control)?;
+        let inner = Arc::clone(&self.inner);
+        let watched = move |inner: &Inner<R>, again| {
+            // What is wrong was logged, and what was read is watched either way.
+            Watched { sources: inner.sources(), interval, again }
+        };
+        let first = watched(&inner, None);
+        Ok(Reload::start((control, builder), hangup, first, shutdown, move |trigger| {
+            let read = inner.read_again();
+            let is_known = !matches!(read, Err(Refused::Unavailable(_)));
+            // Tried again, what still does not work was logged.
+            if is_known || trigger != Trigger::Again {
+                inner.note(&read);
             }
-            while reload.wait().is_some() {
-                reload_until_known(&registry, &shutdown);
-                // What is wrong was logged, and what was read is watched either way.
-                let Some(registry) = registry.upgrade() else { return };
-                reload.watch(registry.inner.sources(), interval);
-            }
-        })
+            watched(&inner, (!is_known).then_some(AGAIN))
+        }))
     }
 }
 
@@ -154,24 +148,18 @@ fn log(read: &Result<FilesRead, Refused>) {
     }
 }
 
-/// Reads the files anew, and again for as long as it is not known whether what they say is kept: the files
-/// themselves may not change again.
-fn reload_until_known<R: Rules>(registry: &Weak<Registry<R>>, shutdown: &Shutdown) {
-    let Some(first) = registry.upgrade() else { return };
-    let mut read = first.reload();
-    drop(first);
-    while matches!(read, Err(Refused::Unavailable(_))) && !shutdown.is_started() {
-        std::thread::sleep(AGAIN);
-        let Some(registry) = registry.upgrade() else { return };
-        // What still does not work was logged.
-        read = registry.read_again();
-        if !matches!(read, Err(Refused::Unavailable(_))) {
-            registry.inner.note(&read);
-        }
-    }
-}
-
 impl<R: Rules> Inner<R> {
+    fn read_again(&self) -> Result<FilesRead, Refused> {
+        let mut changing = self.changing();
+        self.learn(&mut changing)?;
+        let read = self.read_files(&mut changing)?;
+        changing.owed.tell(&self.books, &self.ledger).map_err(|error| {
+            let message = format!("they are kept, and hold once the ledger is told: {error}");
+            Refused::Unavailable(message)
+        })?;
+        Ok(read)
+    }
+
     /// Logs and keeps how reading the files ended.
     fn note(&self, read: &Result<FilesRead, Refused>) {
         log(read);

@@ -34,20 +34,17 @@ pub mod testing;
 mod tests;
 mod unsure;
 
-use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use pacer_core::definitions::keys::{self, Keyed, Keys};
 use pacer_core::store::{AuditEntry, AuditKey, Query};
+use runtime::builder::{Builder, Job, JobHandle};
 use runtime::config::Problem;
 use serde_json::Value;
-use tracing::error;
 
 use crate::handle::{AskError, Handle, LedgerQuery};
 use books::Books;
-use catalogue::Bell;
 use changes::Owed;
 use read::Files;
 use unsure::Unsure;
@@ -116,9 +113,6 @@ pub enum StartError {
     /// What is new cannot be kept.
     #[error("{0}")]
     NotKept(Refused),
-    /// A thread cannot be started.
-    #[error("the catalogue's thread cannot be started: {0}")]
-    Thread(#[from] io::Error),
 }
 
 fn counted(count: usize) -> String {
@@ -132,7 +126,7 @@ fn listed(problems: &[Problem]) -> String {
 /// All accounts and campaigns. Dropped, it publishes no more.
 pub struct Registry<R: Rules> {
     inner: Arc<Inner<R>>,
-    publisher: Option<JoinHandle<()>>,
+    _publisher: Job,
 }
 
 struct Inner<R> {
@@ -142,7 +136,8 @@ struct Inner<R> {
     books: RwLock<Books<R>>,
     /// Held by whoever changes something, until it is told.
     changing: Mutex<Changing<R>>,
-    bell: Arc<Bell>,
+    /// Set once it is there.
+    publisher: OnceLock<JobHandle>,
     reading: Arc<Reading>,
 }
 
@@ -156,8 +151,8 @@ struct Changing<R> {
 }
 
 impl<R: Rules> Registry<R> {
-    /// Reads what is kept and what files define, tells the ledger, and calls `publish` from a thread
-    /// of its own: once, and after every change, those that come close together at once.
+    /// Reads what is kept and what files define, tells the ledger, and has `builder` call `publish`:
+    /// once, and after every change, those that come close together at once.
     ///
     /// # Errors
     ///
@@ -165,10 +160,11 @@ impl<R: Rules> Registry<R> {
     pub fn start(
         ledger: Handle,
         options: &RegistryOptions,
+        builder: &Builder,
         publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
         let prepared = Prepared::read(options, |kind| ledger.definitions(kind))?;
-        Self::start_prepared(prepared, ledger, publish)
+        Self::start_prepared(prepared, ledger, builder, publish)
     }
 
     /// The same with what was read before the ledger had begun. Files that have changed meanwhile
@@ -180,45 +176,44 @@ impl<R: Rules> Registry<R> {
     pub fn start_prepared(
         prepared: Prepared<R>,
         ledger: Handle,
+        builder: &Builder,
         mut publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
         let Prepared { mut books, files, clock, late_wins } = prepared;
         books.leased(ledger.ask(LedgerQuery::NextSlot)?);
         let keys = keys_of(&ledger, clock())?;
-        let bell = Arc::new(Bell::default());
         let inner = Arc::new(Inner {
             ledger,
             clock,
             late_wins,
             books: RwLock::new(books),
             changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
-            bell: Arc::clone(&bell),
+            publisher: OnceLock::new(),
             reading: Arc::new(Reading::succeeded(clock())),
         });
         inner.begin()?;
-        // What has rung before is told at once as well: the first catalogue has all.
-        bell.ring();
         let (told, mut number) = (Arc::clone(&inner), 0);
-        let publisher = catalogue::start(Arc::clone(&bell), move || {
+        let publisher = builder.add("catalogue", move || {
             number += 1;
+            // The books are not held while it is taken.
             let published = told.books().published(number);
             publish(published);
-        })?;
-        Ok(Self { inner, publisher: Some(publisher) })
-    }
-}
-
-impl<R: Rules> Drop for Registry<R> {
-    fn drop(&mut self) {
-        self.inner.bell.end();
-        let ended = self.publisher.take().map(JoinHandle::join);
-        if matches!(ended, Some(Err(_))) {
-            error!("the catalogue's thread had panicked");
-        }
+            None
+        });
+        inner.publisher.get_or_init(|| publisher.handle());
+        inner.publish_soon();
+        Ok(Self { inner, _publisher: publisher })
     }
 }
 
 impl<R: Rules> Inner<R> {
+    /// Something has changed. What changes before there is a publisher is in the first catalogue.
+    fn publish_soon(&self) {
+        if let Some(publisher) = self.publisher.get() {
+            publisher.run_soon();
+        }
+    }
+
     fn books(&self) -> std::sync::RwLockReadGuard<'_, Books<R>> {
         // What panicked was reading, or putting one whole entry in its place.
         self.books.read().unwrap_or_else(PoisonError::into_inner)

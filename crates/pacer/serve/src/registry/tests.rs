@@ -15,6 +15,9 @@ use std::time::Duration;
 use pacer_core::ledger::{AccountId, Limits};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
+use runtime::control::Control;
+use runtime::reload::Reload;
+use runtime::shutdown::Shutdown;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use units::{Currency, Nanos};
@@ -57,7 +60,8 @@ fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, StartError> {
     let desk = Arc::new(StoreDesk::open(&folder.join("store")).expect("a store"));
     let (told, published) = channel();
     let publish = move |published| drop(told.send(published));
-    let registry = Registry::start(desk.handle(), &options(folder, clock), publish)?;
+    let builder = Builder::start().expect("a thread");
+    let registry = Registry::start(desk.handle(), &options(folder, clock), &builder, publish)?;
     Ok((registry, desk, published))
 }
 
@@ -71,6 +75,15 @@ impl Fixture {
         let (registry, desk, published) =
             started(folder.path(), || NOW_UNIX_MS).expect("a registry");
         Self { registry: Some(Arc::new(registry)), desk, published, folder }
+    }
+
+    /// Follows the files for as long as what is returned is kept.
+    fn follow(&self) -> (Reload, Control) {
+        let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
+        let (threads, shutdown) = ((&control, &builder), Shutdown::new(EVER));
+        let interval = Duration::from_millis(1);
+        let reload = self.registry().follow_files(interval, threads, &shutdown);
+        (reload.expect("a signal handler"), control)
     }
 
     fn registry(&self) -> &Arc<Registry<PriceRules>> {

@@ -30,7 +30,7 @@ impl<R: Rules> Inner<R> {
         let at_unix_ms = (self.clock)();
         let kept = self.keep(changing, Unsure { steps, at_unix_ms });
         let told = changing.owed.tell(&self.books, &self.ledger);
-        self.bell.ring();
+        self.publish_soon();
         kept.map_err(|Unkept { part, error }| {
             if matches!(error, AskError::Over | AskError::Late) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
@@ -68,7 +68,7 @@ impl<R: Rules> Inner<R> {
         }
         // What it cannot be told now is told with the change that is to come.
         let _told = changing.owed.tell(&self.books, &self.ledger);
-        self.bell.ring();
+        self.publish_soon();
         Ok(())
     }
 

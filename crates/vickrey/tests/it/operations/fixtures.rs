@@ -161,6 +161,10 @@ impl Server {
         self.child.wait().unwrap().success()
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: &str) {
         program::signal(&self.child, signal);
     }

@@ -14,6 +14,7 @@ use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
 use pacer_core::shard::token::{Token, TtlClass};
 use pacer_core::shard::{Denial, Moment, Options, Shard};
 use pacer_core::strategy::Pace;
+use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 
@@ -62,6 +63,7 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> Start {
         keep_every: Duration::from_secs(60),
         origin: Instant::now(),
         shutdown: Shutdown::new(Duration::ZERO),
+        builder: Builder::start().expect("a thread"),
     }
 }
 

@@ -396,10 +396,12 @@ fn bursts_are_published_together() {
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
     let ((told, published), (goes_on, held)) = (channel(), channel());
     let options = RegistryOptions { campaigns: None, ..options(folder.path(), || NOW_UNIX_MS) };
-    let registry = Registry::start(desk.handle(), &options, move |it: Published<PriceRules>| {
+    let publish = move |it: Published<PriceRules>| {
         told.send(it).expect("it is looked at");
         held.recv().expect("it goes on");
-    });
+    };
+    let builder = Builder::start().expect("a thread");
+    let registry = Registry::start(desk.handle(), &options, &builder, publish);
     let registry = registry.expect("a registry");
     let next = || published.recv_timeout(EVER).expect("it is published");
     assert_eq!(next().number, 1);

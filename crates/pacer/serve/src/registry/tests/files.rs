@@ -1,7 +1,6 @@
 //! Files that change: what comes, what goes, what stays, and what the API holds over them.
 
 use runtime::metrics::Exposition;
-use runtime::shutdown::Shutdown;
 
 use super::super::books::Entry;
 use super::super::read::Found;
@@ -209,16 +208,13 @@ fn files_and_the_api_have_names_of_their_own() {
 #[test]
 fn files_are_watched() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
-    let shutdown = Shutdown::new(EVER);
-    let watching = fixture.registry().watch(Duration::from_millis(1), &shutdown).expect("a thread");
+    let _following = fixture.follow();
     fixture.write("x.toml", &toml("x", ""));
     fixture.published(|published| published.campaigns.len() == 1);
     // A bad file is watched on, and read once it is good.
     fixture.write("x.toml", "x");
     fixture.write("x.toml", &[toml("x", ""), toml("y", "")].concat());
     fixture.published(|published| published.campaigns.len() == 2);
-    shutdown.begin();
-    watching.join().expect("it ends");
 }
 
 /// A reload refuses what the next start would refuse.
@@ -246,8 +242,7 @@ fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
 #[test]
 fn what_a_failing_store_did_not_take_is_read_again() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
-    let shutdown = Shutdown::new(EVER);
-    let watching = fixture.registry().watch(Duration::from_millis(1), &shutdown).expect("a thread");
+    let _following = fixture.follow();
     fixture.desk.told().is_full = true;
     fixture.write("x.toml", &toml("x", ""));
     while fixture.desk.told().refused == 0 {
@@ -255,8 +250,6 @@ fn what_a_failing_store_did_not_take_is_read_again() {
     }
     fixture.desk.told().is_full = false;
     fixture.published(|published| published.campaigns.len() == 1);
-    shutdown.begin();
-    watching.join().expect("it ends");
 }
 
 /// In the books, and as it was read from its file, beside its text and what the exchange shows.

@@ -179,7 +179,8 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
     desk.told().untaken = Some(Slot(0));
     let options = options(folder.path(), || NOW_UNIX_MS);
-    let registry = Registry::<PriceRules>::start(desk.handle(), &options, drop);
+    let builder = Builder::start().unwrap();
+    let registry = Registry::<PriceRules>::start(desk.handle(), &options, &builder, drop);
     assert!(registry.is_ok());
     assert_eq!(desk.told().campaigns.keys().collect::<Vec<_>>(), [&Slot(1)]);
 }
