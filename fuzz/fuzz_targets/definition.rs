@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use pacer_serve::registry::testing::PriceRules;
 use pacer_serve::registry::{check_body, check_text};
 use serde_json::{Map, Value};

@@ -10,8 +10,8 @@ use exchange_core::campaigns::{
 use exchange_core::{Answer, Auction, Market, eligible_house, judge};
 use exchange_serve::HouseRules;
 use libfuzzer_sys::fuzz_target;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use units::{Cpm, Currency, Multiplier};
 
 const CREATIVES: &str = r##"

@@ -3,15 +3,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pacer_core::calendar::{Calendar, Hour, Period};
+use pacer_core::calendar::{Calendar, CalendarHour, Period};
 use pacer_core::ledger::{
-    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
+    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, BudgetLimits, ZoneId,
 };
-use pacer_core::messages::{Seen, Slot};
+use pacer_core::messages::{RequestCounts, CampaignIndex};
 use pacer_core::pacing::{
-    Books, Expected, Funds, KEPT_BYTES_MAX, Kept, Pacer, PacerOptions, Pacing, Purse,
+    FundsSource, TrafficForecast, Funds, SNAPSHOT_BYTES_MAX, PacingSnapshot, CampaignPacer, PacerOptions, PacingPolicy, SpanFunds,
 };
-use pacer_core::strategy::{Settings, Zone};
+use pacer_core::strategy::{StrategySettings, ZoneOffsets};
 use units::Nanos;
 
 const HOUR_MS: u64 = 60 * 60 * 1000;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Slot};
-use pacer_core::store::{Answer, Batch, Ended, Lease, LeaseKey, LeaseStore as _, Outcome, Writer};
+use pacer_core::messages::{CampaignIndex, Epoch};
+use pacer_core::store::{
+    Batch, CommitOutcome, Lease, LeaseKey, LeaseStore as _, StoreAnswer, StoreWriter, WriteOutcome,
+};
 use pacer_serve::{Options, Store};
 use units::Nanos;
 
@@ -28,7 +30,7 @@ pub(crate) fn measure(
     let mut store = Store::open(directory, Options::default())?;
     store.begin(1, Epoch(1));
     let writer = match answer(&mut store)? {
-        Answer::Begun { node, begun } => Writer { node, epoch: begun?.epoch },
+        StoreAnswer::Begun { node, begun } => StoreWriter { node, epoch: begun?.epoch },
         other => bail!("an epoch begins by {other:?}"),
     };
     store.submit(writer, batch(writer, 1, filled, filled));
@@ -56,10 +58,10 @@ pub(crate) fn measure(
     Ok(Measured { batches: latencies.len() as u64, commits, took, latencies })
 }
 
-fn batch(writer: Writer, number: u64, leases: u32, filled: u32) -> Batch {
+fn batch(writer: StoreWriter, number: u64, leases: u32, filled: u32) -> Batch {
     let lease = |index: u32| {
         let spread = (u64::from(index) * STRIDE + number) % u64::from(filled);
-        let slot = Slot(u32::try_from(spread).expect("below a u32"));
+        let slot = CampaignIndex(u32::try_from(spread).expect("below a u32"));
         let key = LeaseKey { slot, period: Period(1), node: writer.node, epoch: writer.epoch };
         (key, Lease { granted: Nanos::new(number), ..Lease::default() })
     };
@@ -71,16 +73,16 @@ fn batch(writer: Writer, number: u64, leases: u32, filled: u32) -> Batch {
     }
 }
 
-fn answer(store: &mut Store) -> Result<Answer> {
+fn answer(store: &mut Store) -> Result<StoreAnswer> {
     store.wait(PATIENCE);
     store.poll().context("the store does not answer")
 }
 
 fn committed(store: &mut Store, number: u64) -> Result<()> {
     let answer = answer(store)?;
-    let Answer::Ended(Outcome { number: of, ended, denied, .. }) = answer else {
+    let StoreAnswer::Ended(WriteOutcome { number: of, ended, denied, .. }) = answer else {
         bail!("batch {number} is answered by {answer:?}");
     };
-    ensure!(of == number && ended == Ended::Committed, "batch {of}: {ended:?} {denied:?}");
+    ensure!(of == number && ended == CommitOutcome::Committed, "batch {of}: {ended:?} {denied:?}");
     Ok(())
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Gate, Grant, Slot};
-use pacer_core::shard::token::{Origin, Token, TtlClass};
-use pacer_core::shard::{Moment, Options};
-use pacer_core::strategy::{Settings, State, decide};
+use pacer_core::messages::{BudgetGrant, CampaignIndex, Epoch, SpendingGate};
+use pacer_core::shard::token::{ReservationToken, TokenOrigin, TtlClass};
+use pacer_core::shard::{ShardOptions, ShardTime};
+use pacer_core::strategy::{StrategySettings, StrategyState, decide};
 use units::{Cpm, Nanos, Tick};
 
 use crate::Keeper;
@@ -15,16 +15,16 @@ use crate::Keeper;
 /// A shard with rights to all that will be spent, and the pace of each campaign: that of the default
 /// strategy, which looks at each request and bids a part of its value.
 pub struct Shard {
-    shard: pacer_core::shard::Shard,
-    paces: Vec<pacer_core::strategy::Pace>,
-    at: Moment,
+    shard: pacer_core::shard::ShardLedger,
+    paces: Vec<pacer_core::strategy::BidPace>,
+    at: ShardTime,
 }
 
 impl Shard {
     pub fn new(campaigns: u32, open: usize) -> Result<Self> {
         let room = u32::try_from(open)?.saturating_mul(4).max(1 << 16);
-        let options = Options {
-            origin: Origin { node: 1, epoch: Epoch(1), shard: 0 },
+        let options = ShardOptions {
+            origin: TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 },
             ttls: vec![Duration::from_secs(60), Duration::from_secs(1800)],
             late_window: Duration::from_secs(60),
             slots_max: campaigns,
@@ -32,22 +32,27 @@ impl Shard {
             reservations_max: 1 << 24,
             lines_max: room,
         };
-        let mut shard = pacer_core::shard::Shard::new(&options)?;
+        let mut shard = pacer_core::shard::ShardLedger::new(&options)?;
         let until = Tick::from_nanos(u64::MAX);
-        for slot in (0..campaigns).map(Slot) {
-            shard.take_gate(&Gate { slot, version: 1, closed: None, is_recalled: false })?;
+        for slot in (0..campaigns).map(CampaignIndex) {
+            shard.take_gate(&SpendingGate {
+                slot,
+                version: 1,
+                closed: None,
+                is_recalled: false,
+            })?;
             let granted = Nanos::new(1 << 50);
-            shard.take(&Grant { slot, period: Period(1), granted, until })?;
+            shard.take(&BudgetGrant { slot, period: Period(1), granted, until })?;
         }
-        let settings = Settings::default();
-        let paces = vec![State::start(&settings).pace(&settings); crate::cast(campaigns)];
-        let at = Moment { tick: Tick::ZERO, quarter: 1 };
+        let settings = StrategySettings::default();
+        let paces = vec![StrategyState::start(&settings).pace(&settings); crate::cast(campaigns)];
+        let at = ShardTime { tick: Tick::ZERO, quarter: 1 };
         Ok(Self { shard, paces, at })
     }
 }
 
 impl Keeper for Shard {
-    type Reservation = Token;
+    type Reservation = ReservationToken;
 
     fn decide(&mut self, campaign: u32, request: u64) -> u64 {
         let value = Cpm::new(1_000_000 + request % 4_000_000).expect("a price");
@@ -56,12 +61,13 @@ impl Keeper for Shard {
         decide(pace, value, 0).map_or(0, Cpm::micros)
     }
 
-    fn reserve(&mut self, campaign: u32, amount: u64) -> Token {
-        let reserved = self.shard.reserve(Slot(campaign), Nanos::new(amount), TtlClass(0), self.at);
+    fn reserve(&mut self, campaign: u32, amount: u64) -> ReservationToken {
+        let reserved =
+            self.shard.reserve(CampaignIndex(campaign), Nanos::new(amount), TtlClass(0), self.at);
         reserved.expect("there is money")
     }
 
-    fn settle(&mut self, reservation: Token, price: u64) {
+    fn settle(&mut self, reservation: ReservationToken, price: u64) {
         let claim = self.shard.claim(&reservation, self.at.tick).expect("it is open");
         self.shard.settle(claim, Nanos::new(price));
     }
@@ -72,7 +78,8 @@ impl Keeper for Shard {
     }
 
     fn spent(&self) -> u64 {
-        let slots = (0..self.paces.len()).map(|slot| Slot(u32::try_from(slot).expect("32 bits")));
+        let slots =
+            (0..self.paces.len()).map(|slot| CampaignIndex(u32::try_from(slot).expect("32 bits")));
         let holdings = slots.flat_map(|slot| self.shard.holdings(slot));
         holdings.map(|holding| holding.settled.get()).sum()
     }

@@ -9,9 +9,9 @@ use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{BUDGETS, Bank, Budgets, Exchange, HouseRules, Line, Settlements, Unrecorded};
 use pacer_core::funnel::FunnelWindow;
-use pacer_core::messages::Slot;
-use pacer_core::pacing::Curve;
-use pacer_core::store::Kind;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::PacingCurve;
+use pacer_core::store::StoredKind;
 use pacer_serve::api::{ExchangeView, Mismatches};
 use pacer_serve::registry::{AccountFacts, Published, Rules};
 use pacer_serve::{BudgetsConfig, Feed, Keyring, LedgerPort, Pacer, ShardLine};
@@ -63,11 +63,11 @@ impl ExchangeView for ExchangeLink {
         self.0.upgrade().is_none_or(|exchange| exchange.has_rate(currency))
     }
 
-    fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
         self.0.upgrade()?.funnel(slot, flight_unix_ms)
     }
 
-    fn mismatches(&self, slot: Slot) -> Option<Mismatches> {
+    fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches> {
         let ProbeCounts { impressions, matched, failed } = self.0.upgrade()?.probe(slot)?;
         let failed = failed.into_iter().map(|(criterion, count)| (criterion.key(), count));
         Some(Mismatches { impressions, matched, failed: failed.collect() })
@@ -178,9 +178,9 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
 /// What a campaign has spent, and what it should have by now; nothing where that is not known.
 pub(crate) fn standing(pacer: &Budgeting, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
     let Some(registry) = pacer.registry() else { return (None, None) };
-    let spend = registry.spend(Kind::Campaign, campaign).ok().flatten();
+    let spend = registry.spend(StoredKind::Campaign, campaign).ok().flatten();
     let curve = registry.curve(campaign).ok().flatten();
-    let told = |curve: Curve| {
+    let told = |curve: PacingCurve| {
         let past = curve.points.iter().filter(|point| point.at_unix_ms <= unix_ms());
         past.map(|point| point.target).max()
     };

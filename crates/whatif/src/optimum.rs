@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use pacer_core::strategy::{Flight, Target};
+use pacer_core::strategy::{CampaignFlight, SpendTarget};
 use units::Nanos;
 
 use crate::stream::Auction;
@@ -61,9 +61,9 @@ pub fn optimum(auctions: &[Auction], budget: Nanos) -> Optimum {
 
 /// What hindsight would have bought hour by hour, with what `target` has for each and what the hours
 /// before left: about the most that a spend along the target allows. In nanos.
-pub fn hourly(auctions: &[Auction], budget: Nanos, target: &Target) -> u128 {
+pub fn hourly(auctions: &[Auction], budget: Nanos, target: &SpendTarget) -> u128 {
     const HOUR_MS: u64 = 3_600_000;
-    let Flight { start_ms, end_ms } = target.flight();
+    let CampaignFlight { start_ms, end_ms } = target.flight();
     let (mut value_nanos, mut spent, mut rest) = (0, 0, auctions);
     let mut now_ms = start_ms;
     while now_ms < end_ms && !rest.is_empty() {

@@ -4,7 +4,7 @@
 //! their bursts were others, and those of the day are not foreseen. Wins cost the second price.
 //! Knows nothing of how it is shown.
 
-use pacer_core::strategy::{Flight, Settings};
+use pacer_core::strategy::{CampaignFlight, StrategySettings};
 use serde::{Serialize, Serializer};
 use units::Ppm;
 
@@ -34,7 +34,7 @@ pub struct Options {
     /// The budgets; by default [`SHARES`].
     pub shares: Vec<Ppm>,
     /// The strategies; by default all.
-    pub strategies: Vec<Settings>,
+    pub strategies: Vec<StrategySettings>,
     /// How many auctions each stream has, over a day; by default 200,000.
     pub auctions: u64,
     /// The seed of the streams; the six above it are those of the days before. By default 1.
@@ -46,7 +46,7 @@ impl Default for Options {
         Self {
             profiles: generate::profile::STEADY.to_vec(),
             shares: SHARES.to_vec(),
-            strategies: Settings::all().to_vec(),
+            strategies: StrategySettings::all().to_vec(),
             auctions: 200_000,
             seed: 1,
         }
@@ -117,11 +117,11 @@ pub fn measure(options: &Options) -> Result<Vec<Row>, QualityError> {
             let simulation = Simulation {
                 strategies: options.strategies.clone(),
                 forecast: forecast.clone(),
-                flight: Some(Flight { start_ms: stream.start_ms, end_ms }),
+                flight: Some(CampaignFlight { start_ms: stream.start_ms, end_ms }),
                 ..Simulation::new(Budget::Share(share))
             };
             let report = simulate(&auctions, &simulation)?;
-            let default = Settings::default().name();
+            let default = StrategySettings::default().name();
             rows.extend(report.strategies.into_iter().map(|figures| Row {
                 profile: profile.name,
                 share,

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 
 use pacer_core::strategy::{
-    DrawKey, Flight, Observed, Pace, Pricing, Settings, SlotEnd, State, Target, decide, step,
+    AuctionPricing, BidPace, CampaignFlight, DrawKey, ObservedTotals, SlotEnd, SpendTarget,
+    StrategySettings, StrategyState, decide, step,
 };
 use units::{Cpm, Multiplier, Nanos};
 
@@ -20,13 +21,13 @@ const DRAWS: DrawKey = DrawKey::new(*b"vickrey simulate");
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The strategy and its gains.
-    pub settings: &'a Settings,
+    pub settings: &'a StrategySettings,
     /// The curve that it follows; auctions outside its flight are passed by.
-    pub target: &'a Target,
+    pub target: &'a SpendTarget,
     /// What may be spent in all.
     pub budget: Nanos,
     /// What a win costs: the price to beat, or the bid.
-    pub pricing: Pricing,
+    pub pricing: AuctionPricing,
     /// How long a slot is, in milliseconds; at least 1. Towards the end of the flight slots are
     /// shorter.
     pub slot_ms: u64,
@@ -71,7 +72,7 @@ pub struct Sample {
 
 /// Replays `auctions`, which are in order of time.
 pub fn replay(auctions: &[Auction], options: &Options<'_>) -> Run {
-    let Flight { start_ms, end_ms } = options.target.flight();
+    let CampaignFlight { start_ms, end_ms } = options.target.flight();
     let mut replay = Replay::new(options, start_ms);
     for (number, auction) in (0u64..).zip(auctions) {
         if (start_ms..end_ms).contains(&auction.time_ms) {
@@ -89,25 +90,25 @@ pub fn replay(auctions: &[Auction], options: &Options<'_>) -> Run {
 
 struct Replay<'a> {
     options: &'a Options<'a>,
-    state: State,
-    pace: Pace,
+    state: StrategyState,
+    pace: BidPace,
     slot_start_ms: u64,
     slot_end_ms: u64,
-    observed: Observed,
+    observed: ObservedTotals,
     account: Account,
     run: Run,
 }
 
 impl<'a> Replay<'a> {
     fn new(options: &'a Options<'a>, start_ms: u64) -> Self {
-        let state = State::start(options.settings);
+        let state = StrategyState::start(options.settings);
         let mut replay = Self {
             options,
             state,
             pace: state.pace(options.settings),
             slot_start_ms: start_ms,
             slot_end_ms: start_ms,
-            observed: Observed::default(),
+            observed: ObservedTotals::default(),
             account: Account::new(options.budget),
             run: Run::default(),
         };
@@ -164,8 +165,8 @@ impl<'a> Replay<'a> {
             return;
         }
         let price = match self.options.pricing {
-            Pricing::SecondPrice => auction.market_price,
-            Pricing::FirstPrice => bid,
+            AuctionPricing::SecondPrice => auction.market_price,
+            AuctionPricing::FirstPrice => bid,
         };
         self.run.wins += 1;
         self.run.billed_nanos += u128::from(price.micros());

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use pacer_core::strategy::{
-    Flight, Forecast as Expected, HOURS, OutOfRange, Pricing, Settings, SlotDual, Target,
-    TargetError, Week, Zone,
+    AuctionPricing, CampaignFlight, Forecast as Expected, HOURS, OutOfRange, SlotDual, SpendTarget,
+    StrategySettings, TargetError, Week, ZoneOffsets,
 };
 use serde::Serialize;
 use units::{Decimal, Nanos, Ppm};
@@ -70,7 +70,7 @@ impl Forecast {
     /// What `auctions` teach of traffic: by the hour of the week, where each has been seen for a
     /// week or more; else by the hour of the day. No hour counts as closed.
     pub fn learned(auctions: &[Auction]) -> Self {
-        let zone = Zone::utc();
+        let zone = ZoneOffsets::utc();
         let mut weights = [0u32; HOURS];
         for auction in auctions {
             let weight = &mut weights[zone.hour_of_week(auction.time_ms)];
@@ -105,18 +105,18 @@ impl Forecast {
 pub struct Options {
     /// What the campaign may spend.
     pub budget: Budget,
-    /// The strategies, each with its gains; [`Settings::all`] or [`Settings::named`] give them by
+    /// The strategies, each with its gains; [`StrategySettings::all`] or [`StrategySettings::named`] give them by
     /// default gains. One that knows first and second prices apart is told by `pricing`.
-    pub strategies: Vec<Settings>,
+    pub strategies: Vec<StrategySettings>,
     /// What a win costs: the price to beat (second price), or the bid (first price).
-    pub pricing: Pricing,
+    pub pricing: AuctionPricing,
     /// What traffic the target counts on.
     pub forecast: Forecast,
     /// How far the target runs ahead of traffic, 0 to 1: with 1, three quarters are spent by the
     /// middle.
     pub ahead: f64,
     /// When the campaign runs; by default from the first auction to the last.
-    pub flight: Option<Flight>,
+    pub flight: Option<CampaignFlight>,
     /// How long a slot is, in milliseconds: after each the strategy decides anew. By default a
     /// 1440th of the flight, between a second and a minute.
     pub slot_ms: Option<u64>,
@@ -129,8 +129,8 @@ impl Options {
     pub fn new(budget: Budget) -> Self {
         Self {
             budget,
-            strategies: Settings::all().to_vec(),
-            pricing: Pricing::SecondPrice,
+            strategies: StrategySettings::all().to_vec(),
+            pricing: AuctionPricing::SecondPrice,
             forecast: Forecast::Own,
             ahead: 0.0,
             flight: None,
@@ -142,7 +142,7 @@ impl Options {
 
 /// No strategy has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy `{0}`: choose all, {names}", names = Settings::all().map(|it| it.name()).join(", "))]
+#[error("there is no strategy `{0}`: choose all, {names}", names = StrategySettings::all().map(|it| it.name()).join(", "))]
 pub struct NoStrategy(String);
 
 /// Reads the names of strategies, separated by commas, or `all`; each has its default gains.
@@ -150,12 +150,12 @@ pub struct NoStrategy(String);
 /// # Errors
 ///
 /// Names those that there are.
-pub fn strategies(names: &str) -> Result<Vec<Settings>, NoStrategy> {
+pub fn strategies(names: &str) -> Result<Vec<StrategySettings>, NoStrategy> {
     if names == "all" {
-        return Ok(Settings::all().to_vec());
+        return Ok(StrategySettings::all().to_vec());
     }
     let named = |name: &str| {
-        Settings::named(name).ok_or_else(|| NoStrategy(name.escape_debug().to_string()))
+        StrategySettings::named(name).ok_or_else(|| NoStrategy(name.escape_debug().to_string()))
     };
     names.split(',').map(str::trim).map(named).collect()
 }
@@ -221,7 +221,7 @@ pub struct Report {
     /// Length of a slot; towards the end of the flight they are shorter.
     pub slot_ms: u64,
     /// What a win costs: `second_price` or `first_price`.
-    pub pricing: Pricing,
+    pub pricing: AuctionPricing,
     /// What traffic the target counts on: `uniform`, `own` or `learned`.
     pub forecast: &'static str,
     /// How far the target runs ahead of that, 0 to 1.
@@ -253,11 +253,11 @@ pub struct OptimumFigures {
 }
 
 /// What bidding at value without a budget would spend on `auctions`.
-pub fn unconstrained(auctions: &[Auction], pricing: Pricing) -> u128 {
+pub fn unconstrained(auctions: &[Auction], pricing: AuctionPricing) -> u128 {
     let won = auctions.iter().filter(|it| it.value.micros() > 0 && it.value >= it.market_price);
     let price = |auction: &Auction| match pricing {
-        Pricing::SecondPrice => auction.market_price,
-        Pricing::FirstPrice => auction.value,
+        AuctionPricing::SecondPrice => auction.market_price,
+        AuctionPricing::FirstPrice => auction.value,
     };
     won.map(|auction| u128::from(price(auction).micros())).sum()
 }
@@ -279,7 +279,7 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
     let target = target(&options.forecast, flight, auctions)?.front_loaded(options.ahead)?;
     let slot_ms = slot(options.slot_ms, flight)?;
     let optimum = optimum(auctions, budget);
-    let Flight { start_ms, end_ms } = flight;
+    let CampaignFlight { start_ms, end_ms } = flight;
     let setting = Setting { start_ms, end_ms, budget, optimum };
     let mut strategies = Vec::with_capacity(options.strategies.len());
     let mut curves = Vec::with_capacity(options.strategies.len());
@@ -325,18 +325,18 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
 /// The flight, and the auctions within it.
 fn flown(
     auctions: &[Auction],
-    flight: Option<Flight>,
-) -> Result<(Flight, &[Auction]), SimulateError> {
+    flight: Option<CampaignFlight>,
+) -> Result<(CampaignFlight, &[Auction]), SimulateError> {
     let whole = || {
         let (first, last) = auctions.first().zip(auctions.last())?;
-        Some(Flight { start_ms: first.time_ms, end_ms: last.time_ms + 1 })
+        Some(CampaignFlight { start_ms: first.time_ms, end_ms: last.time_ms + 1 })
     };
-    let nothing = Flight { start_ms: 0, end_ms: 0 };
-    let Flight { start_ms, end_ms } = flight.or_else(whole).unwrap_or(nothing);
+    let nothing = CampaignFlight { start_ms: 0, end_ms: 0 };
+    let CampaignFlight { start_ms, end_ms } = flight.or_else(whole).unwrap_or(nothing);
     let first = auctions.partition_point(|auction| auction.time_ms < start_ms);
     let end = auctions.partition_point(|auction| auction.time_ms < end_ms);
     match auctions.get(first..end) {
-        Some(within) if !within.is_empty() => Ok((Flight { start_ms, end_ms }, within)),
+        Some(within) if !within.is_empty() => Ok((CampaignFlight { start_ms, end_ms }, within)),
         _ => Err(SimulateError::NoAuctions { start_ms, end_ms }),
     }
 }
@@ -356,7 +356,7 @@ fn budget(budget: Budget, unconstrained_nanos: u128) -> Result<Nanos, SimulateEr
     Ok(Nanos::new(nanos))
 }
 
-fn slot(slot_ms: Option<u64>, flight: Flight) -> Result<u64, SimulateError> {
+fn slot(slot_ms: Option<u64>, flight: CampaignFlight) -> Result<u64, SimulateError> {
     let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
     let slot_ms = slot_ms.unwrap_or((flight_ms / 1_440).clamp(1_000, 60_000));
     if slot_ms == 0 || flight_ms / slot_ms > SLOTS_MAX {
@@ -368,19 +368,21 @@ fn slot(slot_ms: Option<u64>, flight: Flight) -> Result<u64, SimulateError> {
 
 fn target(
     forecast: &Forecast,
-    flight: Flight,
+    flight: CampaignFlight,
     auctions: &[Auction],
-) -> Result<Target, TargetError> {
+) -> Result<SpendTarget, TargetError> {
     let expected = match forecast {
         Forecast::Uniform => Expected::uniform(),
-        Forecast::Learned(week) => Expected::Weekly { week: Week::clone(week), zone: Zone::utc() },
+        Forecast::Learned(week) => {
+            Expected::Weekly { week: Week::clone(week), zone: ZoneOffsets::utc() }
+        }
         Forecast::Own => own(flight, auctions),
     };
-    Target::new(flight, expected)
+    SpendTarget::new(flight, expected)
 }
 
 /// How many auctions come in each hour, or 24th part.
-fn own(flight: Flight, auctions: &[Auction]) -> Expected {
+fn own(flight: CampaignFlight, auctions: &[Auction]) -> Expected {
     let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
     let parts = flight_ms.div_ceil(HOUR_MS).clamp(24, SLOTS_MAX);
     let part_ms = flight_ms.div_ceil(parts).max(1);
@@ -397,9 +399,11 @@ fn own(flight: Flight, auctions: &[Auction]) -> Expected {
 }
 
 /// The strategy as it is where wins cost this.
-fn priced(settings: Settings, pricing: Pricing) -> Settings {
+fn priced(settings: StrategySettings, pricing: AuctionPricing) -> StrategySettings {
     match settings {
-        Settings::SlotDual(gains) => Settings::SlotDual(SlotDual { pricing, ..gains }),
+        StrategySettings::SlotDual(gains) => {
+            StrategySettings::SlotDual(SlotDual { pricing, ..gains })
+        }
         other => other,
     }
 }
@@ -422,9 +426,9 @@ fn spend(name: &str, run: &Run, setting: &Setting) -> Curve {
 }
 
 /// What the target wants spent, as finely as any drawing shows.
-fn wanted(target: &Target) -> Curve {
+fn wanted(target: &SpendTarget) -> Curve {
     const POINTS: u64 = 1_000;
-    let Flight { start_ms, end_ms } = target.flight();
+    let CampaignFlight { start_ms, end_ms } = target.flight();
     let step = |number: u64| start_ms + (end_ms - start_ms).div_ceil(POINTS) * number;
     let points = (0..=POINTS).map(step).map(|time_ms| (time_ms, target.share(time_ms)));
     Curve { name: "target".to_owned(), points: points.collect() }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pacer_core::strategy::Pricing;
+use pacer_core::strategy::AuctionPricing;
 use units::Nanos;
 
 use crate::curve::length;
@@ -15,8 +15,8 @@ pub fn report(report: &Report) -> String {
     let mut text = String::new();
     let flight = length(report.end_ms - report.start_ms);
     let pricing = match report.pricing {
-        Pricing::SecondPrice => "second price",
-        Pricing::FirstPrice => "first price",
+        AuctionPricing::SecondPrice => "second price",
+        AuctionPricing::FirstPrice => "first price",
     };
     let budget = Nanos::new(report.budget_nanos);
     let optimum = &report.optimum;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use exchange_core::campaigns::{Campaign, Catalogue};
 use exchange_core::{Dsp, Market, Seat, Targeting, TrackingSignals};
 use openrtb::codes::MediaType;
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
 /// What the house is called where DSPs have ids.
@@ -41,7 +41,7 @@ pub struct SeatAccount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payer {
     /// A campaign, or what stands for a seat, as the ledger numbers it.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Its account's.
     pub currency: Currency,
 }

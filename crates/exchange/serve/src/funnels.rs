@@ -14,7 +14,7 @@ use exchange_core::campaigns::{Campaign, Probe, ProbeCounts};
 use exchange_core::{Auction, eligible_house};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use runtime::builder::{Builder, Job};
 use runtime::metrics::Page;
 
@@ -108,7 +108,7 @@ impl Funnels {
     }
 
     /// Campaigns of a generation, which may bid from now on; not those of one before.
-    pub fn follow(&self, campaigns: impl Iterator<Item = Slot>, generation: u64) {
+    pub fn follow(&self, campaigns: impl Iterator<Item = CampaignIndex>, generation: u64) {
         let mut book = self.book();
         if self.0.followed.fetch_max(generation, Ordering::Relaxed) > generation {
             return;
@@ -118,13 +118,13 @@ impl Funnels {
     }
 
     /// The last hour and the last day of a campaign.
-    pub fn windows(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
+    pub fn windows(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
         let book = self.book();
         [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
     }
 
     /// Tries a campaign's criteria on the requests that are kept, as they would be auctioned now.
-    pub fn probe(&self, slot: Slot, generation: &Generation) -> Option<ProbeCounts> {
+    pub fn probe(&self, slot: CampaignIndex, generation: &Generation) -> Option<ProbeCounts> {
         let market = &generation.config.market;
         let house = generation.house.as_ref().and(market.dsps.len().checked_sub(1))?;
         let campaigns = generation.campaigns.house.campaigns();
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn campaigns_of_a_generation_before_are_not_followed() {
         let funnels = Funnels::new(1);
-        funnels.follow([Slot(4)].into_iter(), 7);
+        funnels.follow([CampaignIndex(4)].into_iter(), 7);
         funnels.follow([].into_iter(), 3);
         funnels.book().take(&mut FunnelBatch { offered: 5, ..FunnelBatch::new() });
-        let [hour, _] = funnels.windows(Slot(4), (0, u64::MAX));
+        let [hour, _] = funnels.windows(CampaignIndex(4), (0, u64::MAX));
         assert_eq!(hour.offered, 5, "it is followed still");
     }
 }

@@ -15,11 +15,13 @@ use exchange_core::campaigns::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
-use pacer_core::messages::{FromShard, Receipt, Seen, Slot, ToShard};
-use pacer_core::refusal::Refusal;
-use pacer_core::shard::token::{Token, TokenKey, TokenText, TtlClass};
-use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
-use pacer_core::strategy::{DrawKey, Pace, decide};
+use pacer_core::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::token::{ReservationToken, TokenKey, TokenText, TtlClass};
+use pacer_core::shard::{
+    Denial, ShardCounts, ShardLedger, ShardOptions, ShardOptionsError, ShardTime,
+};
+use pacer_core::strategy::{BidPace, DrawKey, decide};
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
@@ -48,7 +50,7 @@ pub struct Line {
     /// What became of them.
     pub to_ledger: rtrb::Producer<FromShard>,
     /// What its shard is made with.
-    pub options: Options,
+    pub options: ShardOptions,
 }
 
 /// What all shards of a process have in common.
@@ -87,17 +89,17 @@ type IsDurable = Box<dyn Fn() -> bool + Send>;
 
 #[derive(Debug)]
 struct Open {
-    shard: Shard,
+    shard: ShardLedger,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
     states: Vec<CampaignState>,
     counting: Counting,
     /// Campaigns that came to requests since it was told last.
-    came: Vec<Slot>,
+    came: Vec<CampaignIndex>,
     /// Auctions in which the house was asked.
     auctions: u64,
     /// As they were counted last.
-    counts: Counts,
+    counts: ShardCounts,
     /// What it had taken, once it takes no more.
     receipts: Option<Vec<Receipt>>,
     /// Whether there was no room for rights: that stays so until the next start, and is told once.
@@ -114,8 +116,8 @@ struct Search {
 /// How a campaign of the house bids here.
 #[derive(Clone, Copy, Debug)]
 struct CampaignState {
-    pace: Pace,
-    seen: Seen,
+    pace: BidPace,
+    seen: RequestCounts,
     /// Whether it stands among those that came.
     is_listed: bool,
     /// Whether it has ever come to an impression: seats of DSPs never do.
@@ -136,9 +138,9 @@ impl Purse {
         bank: Bank,
         peers: Peers,
         is_durable: IsDurable,
-    ) -> Result<Self, OptionsError> {
+    ) -> Result<Self, ShardOptionsError> {
         let Line { from_ledger, to_ledger, options } = line;
-        let shard = Shard::new(&options)?;
+        let shard = ShardLedger::new(&options)?;
         let open = Open {
             shard,
             from_ledger,
@@ -147,7 +149,7 @@ impl Purse {
             counting: Counting::new(HandoverSlot::new()),
             came: Vec::new(),
             auctions: 0,
-            counts: Counts::default(),
+            counts: ShardCounts::default(),
             receipts: None,
             is_short: false,
         };
@@ -183,7 +185,7 @@ impl Purse {
     }
 
     /// Counts what became of a bid.
-    pub fn count(&self, slot: Slot, step: FunnelStep) {
+    pub fn count(&self, slot: CampaignIndex, step: FunnelStep) {
         self.open.borrow_mut().count(slot, step);
     }
 
@@ -205,9 +207,14 @@ impl Purse {
     ///
     /// # Errors
     /// Why it may not be spent.
-    pub fn reserve(&self, slot: Slot, amount: Nanos, billable_s: u32) -> Result<Token, Refusal> {
+    pub fn reserve(
+        &self,
+        slot: CampaignIndex,
+        amount: Nanos,
+        billable_s: u32,
+    ) -> Result<ReservationToken, SpendRefusal> {
         if (self.bank.is_halted)() || !self.was_durable.get() {
-            return Err(Refusal::LedgerUnavailable);
+            return Err(SpendRefusal::LedgerUnavailable);
         }
         let ttl = self.class_of(billable_s);
         let reserved = self.open.borrow_mut().shard.reserve(slot, amount, ttl, self.now());
@@ -222,12 +229,12 @@ impl Purse {
     }
 
     /// A reservation as it rides in a beacon.
-    pub fn seal(&self, token: &Token) -> TokenText {
+    pub fn seal(&self, token: &ReservationToken) -> TokenText {
         self.bank.key.seal(token)
     }
 
     /// What was reserved here is not needed.
-    pub fn give_back(&self, token: &Token) {
+    pub fn give_back(&self, token: &ReservationToken) {
         self.errand(Errand::Release(*token));
     }
 
@@ -315,10 +322,10 @@ impl Purse {
         is_told || open.to_ledger.is_abandoned()
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> ShardTime {
         let unix_ms = unix_ms().max((self.bank.ledger_unix_ms)());
         let quarter = u32::try_from(unix_ms / QUARTER_MS).expect("quarters fit until 124,000");
-        Moment { tick: Tick::ZERO.after(self.bank.origin.elapsed()), quarter }
+        ShardTime { tick: Tick::ZERO.after(self.bank.origin.elapsed()), quarter }
     }
 }
 
@@ -338,12 +345,12 @@ impl Open {
         }
     }
 
-    fn state(&mut self, slot: Slot) -> &mut CampaignState {
+    fn state(&mut self, slot: CampaignIndex) -> &mut CampaignState {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
         if self.states.len() <= index {
             let state = CampaignState {
-                pace: Pace::FULL,
-                seen: Seen::default(),
+                pace: BidPace::FULL,
+                seen: RequestCounts::default(),
                 is_listed: false,
                 is_house: false,
                 place: 0,
@@ -354,20 +361,20 @@ impl Open {
         &mut self.states[index]
     }
 
-    fn count(&mut self, slot: Slot, step: FunnelStep) {
+    fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
         let mut place = self.state(slot).place;
         self.counting.count((slot, &mut place), step);
         self.state(slot).place = place;
     }
 
-    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         let mut place = self.state(slot).place;
         self.counting.fall_short((slot, &mut place), shortfall);
         self.state(slot).place = place;
     }
 
     /// Counts what a campaign was billed; a seat of a DSP has no funnel.
-    fn bill(&mut self, slot: Slot, price: Nanos) {
+    fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
         let CampaignState { mut place, is_house, .. } = *self.state(slot);
         if is_house {
             self.counting.bill((slot, &mut place), price);
@@ -376,7 +383,7 @@ impl Open {
     }
 
     /// Counts an impression that a campaign matched, and why it is not bid for, if so.
-    fn matched(&mut self, slot: Slot, decided: Result<(), Refusal>) {
+    fn matched(&mut self, slot: CampaignIndex, decided: Result<(), SpendRefusal>) {
         self.state(slot).is_house = true;
         let step = match decided {
             Ok(()) => None,
@@ -432,7 +439,7 @@ pub(crate) struct Deciding<'p> {
     is_test: bool,
     /// The auction, among those of the shard.
     number: u64,
-    at: Moment,
+    at: ShardTime,
 }
 
 impl<'p> Deciding<'p> {
@@ -444,7 +451,12 @@ impl<'p> Deciding<'p> {
 }
 
 impl Desk for Deciding<'_> {
-    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        slot: CampaignIndex,
+        price: Price,
+        shown: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         let Self { is_test, number, at, .. } = *self;
         let open = &mut *self.purse.open.borrow_mut();
         let state = *open.state(slot);
@@ -463,7 +475,7 @@ impl Desk for Deciding<'_> {
         let before = if state.bidding.0 == number { state.bidding.1 } else { Nanos::new(0) };
         let cost = |bid: Cpm| {
             let all = bid.cost(shown).and_then(|cost| cost.get().checked_add(before.get()));
-            all.map(Nanos::new).ok_or(Refusal::Unknown)
+            all.map(Nanos::new).ok_or(SpendRefusal::Unknown)
         };
         let decided = decided.and_then(|bid| {
             let all = cost(bid)?;
@@ -491,7 +503,7 @@ impl Desk for Deciding<'_> {
         decided.map(|(bid, _)| bid)
     }
 
-    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         if !self.is_test {
             self.purse.open.borrow_mut().fall_short(slot, shortfall);
         }

@@ -12,8 +12,8 @@ use exchange_core::guard::Status;
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
-use pacer_core::messages::Slot;
-use pacer_core::shard::OptionsError;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::shard::ShardOptionsError;
 use runtime::admin::{Api, ChangeAllowance, Readiness};
 use runtime::builder::{Builder, Job};
 use runtime::config::{Effective, Section};
@@ -135,7 +135,7 @@ pub enum BudgetsError {
     Unbilled,
     /// An option is out of its range.
     #[error("budgets: {0}")]
-    Options(#[from] OptionsError),
+    Options(#[from] ShardOptionsError),
 }
 
 /// The ledger, as an exchange deals with it.
@@ -459,13 +459,17 @@ impl Exchange {
 
     /// How far a campaign's impressions came, over the last hour and the last day; it is in flight from
     /// and until these times, in milliseconds since 1970. `None` if nobody keeps accounts.
-    pub fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    pub fn funnel(
+        &self,
+        slot: CampaignIndex,
+        flight_unix_ms: (u64, u64),
+    ) -> Option<[FunnelWindow; 2]> {
         Some(self.funnels.as_ref()?.windows(slot, flight_unix_ms))
     }
 
     /// Tries the criteria of a campaign, one at a time, on copies of requests that came within the last
     /// hour. `None` if it does not bid, or nobody keeps accounts. It takes milliseconds.
-    pub fn probe(&self, slot: Slot) -> Option<ProbeCounts> {
+    pub fn probe(&self, slot: CampaignIndex) -> Option<ProbeCounts> {
         self.funnels.as_ref()?.probe(slot, &self.generation())
     }
 

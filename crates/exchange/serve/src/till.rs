@@ -9,8 +9,8 @@ use exchange_core::{
     Answer, Ask, Auction, Clearing, Fate, Judgement, Lifetimes, Reservation, Win, clear, owed,
 };
 use pacer_core::funnel::FunnelStep;
-use pacer_core::refusal::Refusal;
-use pacer_core::shard::token::Token;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::token::ReservationToken;
 use units::{Cpm, Currency};
 
 use crate::campaigns::{Payer, Payers};
@@ -109,7 +109,7 @@ struct Held {
     price: Cpm,
     /// The bid, by position in the judgement.
     bid: usize,
-    token: Token,
+    token: ReservationToken,
     currency: Currency,
 }
 
@@ -179,11 +179,11 @@ impl<'t> Till<'t> {
         purse: &Purse,
         judgement: &Judgement<'_>,
         (win, payer): (&Win, Payer),
-    ) -> Result<Held, Refusal> {
+    ) -> Result<Held, SpendRefusal> {
         let Payer { slot, currency } = payer;
         let owed = owed(self.auction, judgement, win, (currency, &self.lifetimes));
         // Its account is in a currency that is no longer configured.
-        let owed = owed.ok_or(Refusal::Unknown)?;
+        let owed = owed.ok_or(SpendRefusal::Unknown)?;
         let token = purse.reserve(slot, owed.amount, owed.billable_s)?;
         Ok(Held { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }

@@ -29,7 +29,7 @@ impl Period {
 
 /// One hour as clocks on the wall show it: until they show another, or the same once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hour {
+pub struct CalendarHour {
     /// Its first millisecond since 1970, UTC.
     pub start_unix_ms: u64,
     /// The first one behind it.
@@ -45,7 +45,7 @@ pub struct Hour {
 /// The hours of one zone without a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calendar {
-    hours: Box<[Hour]>,
+    hours: Box<[CalendarHour]>,
 }
 
 /// Why a table is no calendar. Rows count from 0.
@@ -90,7 +90,7 @@ pub enum CalendarError {
 
 impl Calendar {
     /// From a table in order of time.
-    pub fn new(hours: Vec<Hour>) -> Result<Self, CalendarError> {
+    pub fn new(hours: Vec<CalendarHour>) -> Result<Self, CalendarError> {
         if hours.is_empty() {
             return Err(CalendarError::Empty);
         }
@@ -111,19 +111,19 @@ impl Calendar {
     }
 
     /// The hour of an instant; `None` outside of the table.
-    pub fn at(&self, unix_ms: u64) -> Option<&Hour> {
+    pub fn at(&self, unix_ms: u64) -> Option<&CalendarHour> {
         let behind = self.hours.partition_point(|hour| hour.start_unix_ms <= unix_ms);
         self.hours[..behind].last().filter(|hour| unix_ms < hour.end_unix_ms)
     }
 
     /// The hour of a number; `None` where the table has none that begins there.
-    pub fn of(&self, period: Period) -> Option<&Hour> {
+    pub fn of(&self, period: Period) -> Option<&CalendarHour> {
         let row = self.hours.binary_search_by_key(&period, |hour| hour.period).ok()?;
         Some(&self.hours[row])
     }
 
     /// The hours that begin at an instant or later.
-    pub fn from(&self, unix_ms: u64) -> &[Hour] {
+    pub fn from(&self, unix_ms: u64) -> &[CalendarHour] {
         &self.hours[self.hours.partition_point(|hour| hour.start_unix_ms < unix_ms)..]
     }
 
@@ -136,7 +136,7 @@ impl Calendar {
     }
 }
 
-impl Hour {
+impl CalendarHour {
     fn check(&self, row: usize) -> Result<(), CalendarError> {
         let quarter = self.start_unix_ms / QUARTER_MS;
         if !self.start_unix_ms.is_multiple_of(QUARTER_MS) || u64::from(self.period.0) != quarter {

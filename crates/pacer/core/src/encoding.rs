@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 /// Why bytes are not what was written. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum StateDecodeError {
     /// They end too early.
     #[error("it ends too early")]
     Truncated,
@@ -29,9 +29,9 @@ pub enum DecodeError {
 }
 
 /// Writes figures behind what stands there.
-pub(crate) struct Encoder<'a>(pub(crate) &'a mut Vec<u8>);
+pub(crate) struct StateEncoder<'a>(pub(crate) &'a mut Vec<u8>);
 
-impl Encoder<'_> {
+impl StateEncoder<'_> {
     pub(crate) fn u8(&mut self, figure: u8) {
         self.0.push(figure);
     }
@@ -55,29 +55,33 @@ impl Encoder<'_> {
 }
 
 /// Reads figures in their order.
-pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
+pub(crate) struct StateDecoder<'a>(pub(crate) &'a [u8]);
 
-impl Decoder<'_> {
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+impl StateDecoder<'_> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StateDecodeError> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(StateDecodeError::Truncated)?;
         self.0 = rest;
         Ok(*bytes)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, StateDecodeError> {
         Ok(u8::from_le_bytes(self.bytes()?))
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, StateDecodeError> {
         Ok(u32::from_le_bytes(self.bytes()?))
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, StateDecodeError> {
         Ok(u64::from_le_bytes(self.bytes()?))
     }
 
     /// At most so much.
-    pub(crate) fn u64_to(&mut self, name: &'static str, most: u64) -> Result<u64, DecodeError> {
+    pub(crate) fn u64_to(
+        &mut self,
+        name: &'static str,
+        most: u64,
+    ) -> Result<u64, StateDecodeError> {
         self.u64().and_then(|figure| ranged(name, figure, figure <= most))
     }
 
@@ -86,18 +90,18 @@ impl Decoder<'_> {
         &mut self,
         name: &'static str,
         range: RangeInclusive<f64>,
-    ) -> Result<f64, DecodeError> {
+    ) -> Result<f64, StateDecodeError> {
         let figure = f64::from_bits(self.u64()?);
         ranged(name, figure, range.contains(&figure))
     }
 
-    pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool, DecodeError> {
+    pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool, StateDecodeError> {
         self.u8().and_then(|byte| ranged(name, byte == 1, byte <= 1))
     }
 
     /// There is nothing more.
-    pub(crate) const fn end(self) -> Result<(), DecodeError> {
-        if self.0.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
+    pub(crate) const fn end(self) -> Result<(), StateDecodeError> {
+        if self.0.is_empty() { Ok(()) } else { Err(StateDecodeError::Trailing) }
     }
 }
 
@@ -106,6 +110,6 @@ pub(crate) fn ranged<T>(
     name: &'static str,
     figure: T,
     is_in_range: bool,
-) -> Result<T, DecodeError> {
-    if is_in_range { Ok(figure) } else { Err(DecodeError::Range(name)) }
+) -> Result<T, StateDecodeError> {
+    if is_in_range { Ok(figure) } else { Err(StateDecodeError::Range(name)) }
 }

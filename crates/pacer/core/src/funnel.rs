@@ -14,8 +14,8 @@ mod tests;
 use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Nanos};
 
-use crate::messages::Slot;
-use crate::refusal::Refusal;
+use crate::messages::CampaignIndex;
+use crate::refusal::SpendRefusal;
 
 pub use book::{FunnelBook, FunnelSpan, FunnelWindow, PAST_BYTES_MAX};
 pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
@@ -63,15 +63,15 @@ units::labelled!(FunnelStep);
 impl FunnelStep {
     /// Where an impression ends that was matched and not bid for. `None` if the campaign is not live: such
     /// an impression was not offered to it.
-    pub const fn withheld(refusal: Refusal) -> Option<Self> {
+    pub const fn withheld(refusal: SpendRefusal) -> Option<Self> {
         match refusal {
-            Refusal::Paused | Refusal::OutOfFlight => None,
-            Refusal::OutOfDaypart => Some(Self::Hours),
-            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted => {
-                Some(Self::Budget)
-            }
-            Refusal::Throttled | Refusal::BelowMinimum => Some(Self::Pace),
-            Refusal::Unknown | Refusal::LedgerUnavailable => Some(Self::Ledger),
+            SpendRefusal::Paused | SpendRefusal::OutOfFlight => None,
+            SpendRefusal::OutOfDaypart => Some(Self::Hours),
+            SpendRefusal::BudgetExhausted
+            | SpendRefusal::DayExhausted
+            | SpendRefusal::HourExhausted => Some(Self::Budget),
+            SpendRefusal::Throttled | SpendRefusal::BelowMinimum => Some(Self::Pace),
+            SpendRefusal::Unknown | SpendRefusal::LedgerUnavailable => Some(Self::Ledger),
         }
     }
 }
@@ -138,7 +138,7 @@ pub struct Shortfall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunnelRow {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// What was counted.
     pub counts: FunnelCounts,
     /// The first bid below its floor, if there was one.

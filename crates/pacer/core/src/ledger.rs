@@ -14,7 +14,7 @@
 //! nothing is granted of it, until a later batch that says the same is committed.
 //!
 //! **Two sources.** What shards report decides what may be granted again. What the durable log says
-//! ([`Settlement`]) decides what batches say was spent: so a batch and its `applied_seq` agree to the
+//! ([`SettlementRecord`]) decides what batches say was spent: so a batch and its `applied_seq` agree to the
 //! record, and a start goes on behind it with the same messages.
 //!
 //! A step touches the campaigns to which something has happened, and those whose hour, flight or
@@ -38,29 +38,33 @@ use std::time::Duration;
 
 use units::{Nanos, Tick};
 
-use crate::calendar::{Calendar, Hour, Period};
-use crate::messages::{Epoch, Slot};
-use crate::store::{Fold, Lease, LeaseKey, Life, Spent, Stray, SumKey, Writer};
-use account::Account;
+use crate::calendar::{Calendar, CalendarHour, Period};
+use crate::messages::{CampaignIndex, Epoch};
+use crate::store::{
+    EpochLifetime, Fold, Lease, LeaseKey, SpentSum, StoreWriter, SumKey, UnattributedWin,
+};
+use account::LedgerAccount;
 #[cfg(not(any(test, feature = "testing")))]
-use bug::Bug;
+use bug::LedgerBug;
 use bug::planted;
-use campaign::Campaign;
-use campaign::book::{Dead, late_of, left_of};
-use folding::Folding;
-use lives::Lives;
+use campaign::LedgerCampaign;
+use campaign::book::{DeadLease, late_of, left_of};
+use folding::FoldQueue;
+use lives::EpochLifetimes;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
-pub use bug::{Bug, plant};
+pub use bug::{LedgerBug, plant};
 pub use limits::definition::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
-    Holdback, Limits, Money, SLOTS_MAX, Span, ZoneId,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    DefinitionError, Holdback, LimitSpan, Money, SLOTS_MAX, ZoneId,
 };
-pub use limits::level::{Level, Owner};
-pub use settings::Settings;
-pub use standing::{AccountWhy, HourSpend, Spend, Why};
-pub use step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
+pub use limits::level::{LimitLevel, LimitOwner};
+pub use settings::LedgerSettings;
+pub use standing::{AccountDiagnosis, HourSpend, Spend, SpendDiagnosis};
+pub use step::{
+    AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
+};
 
 /// By how much the clock on the wall is believed to have been put back at a start. Where leases are
 /// further ahead it was wrong then: who followed it would grant nothing until that time comes.
@@ -68,7 +72,7 @@ const AHEAD_MS_MAX: u64 = 2 * 60 * 60 * 1000;
 
 /// Counts of what should not be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct LedgerStats {
     /// Batches that ended refused.
     pub refused: u64,
     /// Batches of which nobody knew how they ended.
@@ -80,15 +84,15 @@ pub struct Stats {
 }
 
 /// A zone, and the hour there now.
-struct Zone {
+struct ZoneHours {
     calendar: Calendar,
-    hour: Option<Hour>,
+    hour: Option<CalendarHour>,
     /// The one behind it.
-    next: Option<Hour>,
+    next: Option<CalendarHour>,
 }
 
 /// A batch whose end is not known yet.
-struct InFlight {
+struct BatchInFlight {
     number: u64,
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
@@ -101,40 +105,40 @@ struct InFlight {
 
 /// The rights of all accounts and campaigns.
 pub struct Ledger {
-    settings: Settings,
-    now: Now,
-    zones: BTreeMap<ZoneId, Zone>,
-    accounts: Vec<Account>,
+    settings: LedgerSettings,
+    now: LedgerTime,
+    zones: BTreeMap<ZoneId, ZoneHours>,
+    accounts: Vec<LedgerAccount>,
     account_at: BTreeMap<AccountId, u32>,
-    campaigns: Vec<Option<Box<Campaign>>>,
+    campaigns: Vec<Option<Box<LedgerCampaign>>>,
     /// Campaigns whose account is not known yet.
     strangers: BTreeMap<AccountId, Vec<CampaignDefinition>>,
     /// Leases whose campaign is not known yet.
-    orphans: BTreeMap<Slot, Vec<(Period, Dead)>>,
-    orphans_unsaved: BTreeSet<Slot>,
-    folding: Folding,
-    dirty: Vec<Slot>,
-    unsaved: VecDeque<Slot>,
-    hungry: Vec<Slot>,
+    orphans: BTreeMap<CampaignIndex, Vec<(Period, DeadLease)>>,
+    orphans_unsaved: BTreeSet<CampaignIndex>,
+    folding: FoldQueue,
+    dirty: Vec<CampaignIndex>,
+    unsaved: VecDeque<CampaignIndex>,
+    hungry: Vec<CampaignIndex>,
     by_unix_ms: Timers,
     by_tick: Timers,
-    in_flight: Option<InFlight>,
+    in_flight: Option<BatchInFlight>,
     next_number: u64,
     next_lease: Tick,
     is_store_failing: bool,
     applied_seq: u64,
     saved_seq: u64,
     /// What was spent out of leases that it had forgotten, and that no batch has said yet.
-    strays: Vec<Stray>,
-    lives: Lives,
+    strays: Vec<UnattributedWin>,
+    lives: EpochLifetimes,
     is_replayed: bool,
     /// Shards that have ended and said all.
     closed_shards: BTreeSet<u16>,
     /// How much shards that end have taken.
-    receipts: BTreeMap<(Slot, Period, u16), u64>,
+    receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
     is_closing: bool,
     touched: u64,
-    stats: Stats,
+    stats: LedgerStats,
 }
 
 impl Ledger {
@@ -144,22 +148,22 @@ impl Ledger {
     /// # Panics
     /// When the store holds leases of this epoch or a later one: it was not begun anew.
     pub fn new(
-        settings: Settings,
-        now: Now,
+        settings: LedgerSettings,
+        now: LedgerTime,
         leases: impl IntoIterator<Item = (LeaseKey, Lease)>,
         applied_seq: u64,
     ) -> Self {
         assert!(settings.shards > 0 && settings.nodes > 0, "a ledger has shards and nodes");
-        let mut orphans: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
+        let mut orphans: BTreeMap<CampaignIndex, Vec<_>> = BTreeMap::new();
         let unix_ms = now.unix_ms;
         let mut now = now;
-        let mut lives = Lives::new(&settings, now.tick);
+        let mut lives = EpochLifetimes::new(&settings, now.tick);
         for (key, lease) in leases {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
             let is_near = period.start_unix_ms() <= unix_ms.saturating_add(AHEAD_MS_MAX);
-            if is_own && is_near && !planted(Bug::ReopenPeriod) {
+            if is_own && is_near && !planted(LedgerBug::ReopenPeriod) {
                 // The clock has been there; or was about to be, where nothing says that it was.
                 let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
@@ -168,7 +172,7 @@ impl Ledger {
             if is_own && left_of(&lease) > 0 {
                 lives.freeze(epoch);
             }
-            let dead = Dead { node, epoch, lease, is_unsaved: false, is_in_flight: false };
+            let dead = DeadLease { node, epoch, lease, is_unsaved: false, is_in_flight: false };
             orphans.entry(slot).or_default().push((period, dead));
         }
         Self {
@@ -181,7 +185,7 @@ impl Ledger {
             strangers: BTreeMap::new(),
             orphans,
             orphans_unsaved: BTreeSet::new(),
-            folding: Folding::default(),
+            folding: FoldQueue::default(),
             dirty: Vec::new(),
             unsaved: VecDeque::new(),
             hungry: Vec::new(),
@@ -200,14 +204,14 @@ impl Ledger {
             receipts: BTreeMap::new(),
             is_closing: false,
             touched: 0,
-            stats: Stats::default(),
+            stats: LedgerStats::default(),
         }
     }
 
     /// With what the store holds beside leases: all sums, of all nodes. To be told before the first
     /// step: what is missing would be leased once more.
     #[must_use]
-    pub fn with_sums(mut self, sums: impl IntoIterator<Item = (SumKey, Spent)>) -> Self {
+    pub fn with_sums(mut self, sums: impl IntoIterator<Item = (SumKey, SpentSum)>) -> Self {
         for (SumKey { slot, node, day }, spent) in sums {
             if let Some(day) = day.filter(|_| node == self.settings.node) {
                 self.folding.has_sum(slot, day);
@@ -220,7 +224,10 @@ impl Ledger {
     /// With how long the epochs lasted that the store knows of, of all nodes. To be told before the first
     /// step: otherwise what they left is frozen for a whole horizon.
     #[must_use]
-    pub fn with_lives(mut self, lives: impl IntoIterator<Item = (Writer, Life)>) -> Self {
+    pub fn with_lives(
+        mut self,
+        lives: impl IntoIterator<Item = (StoreWriter, EpochLifetime)>,
+    ) -> Self {
         let own = lives.into_iter().filter(|(of, _)| of.node == self.settings.node);
         let lives: BTreeMap<_, _> = own.map(|(of, life)| (of.epoch, life)).collect();
         self.lives.know(&lives);
@@ -234,9 +241,9 @@ impl Ledger {
     /// hold: nothing may be authorised any more.
     pub fn step(
         &mut self,
-        now: Now,
-        inbox: impl IntoIterator<Item = Incoming>,
-        outbox: &mut Outbox,
+        now: LedgerTime,
+        inbox: impl IntoIterator<Item = LedgerInput>,
+        outbox: &mut LedgerOutbox,
     ) {
         self.advance(now);
         for incoming in inbox {
@@ -250,12 +257,12 @@ impl Ledger {
     }
 
     /// A number that no campaign has, and no lease or sum names.
-    pub fn next_slot(&self) -> Slot {
+    pub fn next_slot(&self) -> CampaignIndex {
         let known = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
         let leased = self.orphans.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1));
         let waiting = self.strangers.values().flatten().map(|definition| definition.slot.0 + 1);
         let folded = self.folding.next_slot();
-        Slot(waiting.max().unwrap_or(0).max(known).max(leased).max(folded))
+        CampaignIndex(waiting.max().unwrap_or(0).max(known).max(leased).max(folded))
     }
 
     /// Whether all that it knows is durable: nothing is missing if it ends now.
@@ -270,12 +277,12 @@ impl Ledger {
     }
 
     /// The time that it goes by, which never goes back: shards are to be given no other.
-    pub const fn now(&self) -> Now {
+    pub const fn now(&self) -> LedgerTime {
         self.now
     }
 
     /// What should not be.
-    pub const fn stats(&self) -> Stats {
+    pub const fn stats(&self) -> LedgerStats {
         self.stats
     }
 

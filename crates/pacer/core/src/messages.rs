@@ -7,13 +7,13 @@
 use units::{Nanos, Tick};
 
 use crate::calendar::Period;
-use crate::refusal::Refusal;
-use crate::strategy::Pace;
+use crate::refusal::SpendRefusal;
+use crate::strategy::BidPace;
 
 /// A campaign (or a DSP's seat), as the ledger numbers it: dense, from 0, and never given to another
 /// within an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+pub struct CampaignIndex(pub u32);
 
 /// A number as an index.
 pub(crate) fn index(number: u32) -> usize {
@@ -26,9 +26,9 @@ pub struct Epoch(pub u32);
 
 /// From the ledger to a shard: rights to spend. Durable before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct BudgetGrant {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// When they may be reserved; what is reserved then may be settled later.
     pub period: Period,
     /// All that this shard has been granted of this period in this epoch.
@@ -39,22 +39,22 @@ pub struct Grant {
 
 /// From the ledger to a shard: what is to be answered besides money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct SpendingGate {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Grows with every change; the larger wins.
     pub version: u64,
     /// Why nothing may be reserved, if so; what is reserved is settled all the same.
-    pub closed: Option<Refusal>,
+    pub closed: Option<SpendRefusal>,
     /// Whether the shard is to send back all that it has not reserved: another one spends the last.
     pub is_recalled: bool,
 }
 
 /// From a shard to the ledger: what became of its grants of one period. All cumulative, in this epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct SpendReport {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Which grants.
     pub period: Period,
     /// Sent back: never reserved, released, expired, or left over by a lower price.
@@ -78,7 +78,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Which grants.
     pub period: Period,
     /// All that it ever took of them.
@@ -87,9 +87,9 @@ pub struct Receipt {
 
 /// From a shard to the ledger: it may soon have too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct RefillRequest {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// What it needs to go on: at least what was refused.
     pub amount: Nanos,
     /// The largest reservation that was refused since it told last, if one was and still would be: less
@@ -100,7 +100,7 @@ pub struct Want {
 /// From a shard to the ledger's thread: how many requests a campaign came to here. Cumulative, in this
 /// epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RequestCounts {
     /// Requests that its targeting matched.
     pub requests: u64,
     /// Of these, how many it bid for.
@@ -111,22 +111,22 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToShard {
     /// Rights to spend.
-    Grant(Grant),
+    Grant(BudgetGrant),
     /// What is to be answered besides money.
-    Gate(Gate),
+    Gate(SpendingGate),
     /// How a campaign bids until the next is told.
-    Pace(Slot, Pace),
+    Pace(CampaignIndex, BidPace),
 }
 
 /// What a shard tells the ledger's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromShard {
     /// What became of its grants. None may be lost.
-    Report(Report),
+    Report(SpendReport),
     /// It may soon have too little.
-    Want(Want),
+    Want(RefillRequest),
     /// How many requests a campaign came to.
-    Seen(Slot, Seen),
+    Seen(CampaignIndex, RequestCounts),
     /// How much it has taken, once it takes no more: behind its last reports, all periods that it keeps.
     Receipt(Receipt),
     /// It has ended, and has said all.

@@ -10,7 +10,7 @@ use thiserror::Error;
 )]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
-pub enum Refusal {
+pub enum SpendRefusal {
     /// Nobody knows it.
     #[error("there is no such campaign")]
     Unknown,
@@ -43,9 +43,9 @@ pub enum Refusal {
     LedgerUnavailable,
 }
 
-units::labelled!(Refusal);
+units::labelled!(SpendRefusal);
 
-impl Refusal {
+impl SpendRefusal {
     /// Whether a limit is used up: all of it is leased or spent.
     pub const fn is_exhausted(self) -> bool {
         matches!(self, Self::BudgetExhausted | Self::DayExhausted | Self::HourExhausted)
@@ -60,13 +60,13 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::Refusal;
+    use super::SpendRefusal;
 
     #[test]
     fn precedence_is_the_order_of_declaration() {
-        for (at, refusal) in Refusal::ALL.into_iter().enumerate() {
+        for (at, refusal) in SpendRefusal::ALL.into_iter().enumerate() {
             assert_eq!(refusal as usize, at, "{refusal:?}");
-            let same = Refusal::ALL.iter().filter(|other| other.label() == refusal.label());
+            let same = SpendRefusal::ALL.iter().filter(|other| other.label() == refusal.label());
             assert_eq!(same.count(), 1, "{refusal:?}");
         }
     }

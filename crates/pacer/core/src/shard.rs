@@ -13,14 +13,14 @@
 //!
 //! A win that comes after the release or the expiry is real all the same, since the seller bills it: it
 //! is booked as late, whole, and to the period of its reservation. Settling waits for the durable log:
-//! [`Shard::claim`] keeps a token for its caller, who writes, and then settles, or gives up.
+//! [`ShardLedger::claim`] keeps a token for its caller, who writes, and then settles, or gives up.
 //!
 //! **No record of each reservation is kept.** What must be known comes back with its token
 //! ([`token`]); here are two bits for each and one sum for each campaign, period and bucket of
 //! time. Bits are kept for a late window after the expiry, so that a late win is told from one that is
 //! repeated; after it a token is refused as too old, and the durable log must know.
 //!
-//! **Memory is bounded**, allocated at the start, and never grows: see [`Options`]. What has no room
+//! **Memory is bounded**, allocated at the start, and never grows: see [`ShardOptions`]. What has no room
 //! is refused.
 
 mod accounts;
@@ -38,20 +38,24 @@ pub mod token;
 
 use units::{Nanos, Tick};
 
-use self::accounts::Accounts;
-use self::bug::{Bug, planted};
-use self::lane::Lane;
-use self::outcome::Standing;
-use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want, index};
-use token::{Origin, Token, TtlClass};
+use self::accounts::ShardCampaigns;
+use self::bug::{ShardBug, planted};
+use self::lane::ExpiryClass;
+use self::outcome::ReservationState;
+use crate::messages::{
+    BudgetGrant, CampaignIndex, Receipt, RefillRequest, SpendReport, SpendingGate, index,
+};
+use token::{ReservationToken, TokenOrigin, TtlClass};
 
-pub use self::book::Holding;
-pub use self::options::{BUCKETS_MAX, Options, OptionsError, TTLS_MAX};
-pub use self::outcome::{Claim, Counts, Denial, Rejection, Settlement, Shortage, Untaken};
+pub use self::book::PeriodHolding;
+pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
+pub use self::outcome::{
+    Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,
+};
 
 /// When something happens. Neither part goes back: a shard goes by the latest that it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ShardTime {
     /// By which reservations expire and periods end.
     pub tick: Tick,
     /// The quarter of an hour, counted from 1970, by which it is known which period has begun.
@@ -60,49 +64,49 @@ pub struct Moment {
 
 /// What one shard may spend, and what it has reserved.
 #[derive(Debug)]
-pub struct Shard {
-    origin: Origin,
+pub struct ShardLedger {
+    origin: TokenOrigin,
     now: Tick,
     quarter: u32,
-    accounts: Accounts,
+    accounts: ShardCampaigns,
     /// By class of time to live.
-    lanes: Vec<Lane>,
+    lanes: Vec<ExpiryClass>,
     /// When a reservation expires next, or is forgotten.
     due: Tick,
-    counts: Counts,
+    counts: ShardCounts,
 }
 
-impl Shard {
+impl ShardLedger {
     /// With all the memory that it will ever have.
     ///
     /// # Errors
     /// Each option out of its range is refused.
-    pub fn new(options: &Options) -> Result<Self, OptionsError> {
+    pub fn new(options: &ShardOptions) -> Result<Self, ShardOptionsError> {
         let rooms = options.rooms()?;
         let lanes = options.ttls.iter().zip(rooms);
-        let lanes = lanes.map(|(ttl, room)| Lane::new(*ttl, options.late_window, &room));
+        let lanes = lanes.map(|(ttl, room)| ExpiryClass::new(*ttl, options.late_window, &room));
         let sizes = [options.slots_max, options.books_max].map(index);
         Ok(Self {
             origin: options.origin,
             now: Tick::ZERO,
             quarter: 0,
-            accounts: Accounts::new(sizes[0], sizes[1], options.horizon()),
+            accounts: ShardCampaigns::new(sizes[0], sizes[1], options.horizon()),
             lanes: lanes.collect(),
             due: NEVER,
-            counts: Counts::default(),
+            counts: ShardCounts::default(),
         })
     }
 
     /// Who makes its tokens.
-    pub const fn origin(&self) -> Origin {
+    pub const fn origin(&self) -> TokenOrigin {
         self.origin
     }
 
     /// Takes rights. The same grant again, or an older one, changes nothing.
     ///
     /// # Errors
-    /// See [`Untaken`]; what is granted and not taken cannot be spent, here or elsewhere.
-    pub fn take(&mut self, grant: &Grant) -> Result<(), Untaken> {
+    /// See [`GrantRejected`]; what is granted and not taken cannot be spent, here or elsewhere.
+    pub fn take(&mut self, grant: &BudgetGrant) -> Result<(), GrantRejected> {
         let taken = self.accounts.take(grant);
         self.counts.untaken += u64::from(taken.is_err());
         taken
@@ -112,8 +116,8 @@ impl Shard {
     /// nothing. A recall sends back all that is free, and all that becomes free until it is lifted.
     ///
     /// # Errors
-    /// Only [`Untaken::SlotsMax`]: such a campaign stays unknown.
-    pub fn take_gate(&mut self, gate: &Gate) -> Result<(), Untaken> {
+    /// Only [`GrantRejected::SlotsMax`]: such a campaign stays unknown.
+    pub fn take_gate(&mut self, gate: &SpendingGate) -> Result<(), GrantRejected> {
         let taken = self.accounts.take_gate(gate);
         self.counts.untaken += u64::from(taken.is_err());
         taken
@@ -132,11 +136,11 @@ impl Shard {
     /// There must be such a class of time to live.
     pub fn reserve(
         &mut self,
-        slot: Slot,
+        slot: CampaignIndex,
         amount: Nanos,
         ttl: TtlClass,
-        at: Moment,
-    ) -> Result<Token, Denial> {
+        at: ShardTime,
+    ) -> Result<ReservationToken, Denial> {
         self.quarter = self.quarter.max(at.quarter);
         self.pass(at.tick);
         let spendable = self.accounts.spendable(slot, amount.get(), (self.quarter, self.now));
@@ -149,7 +153,7 @@ impl Shard {
         let place = place.inspect_err(|_| self.counts.full += 1)?;
         self.due = self.due.min(place.expires);
         self.counts.reserved += 1;
-        Ok(Token {
+        Ok(ReservationToken {
             origin: self.origin,
             ttl,
             bucket: place.bucket,
@@ -166,7 +170,12 @@ impl Shard {
     ///
     /// # Errors
     /// As [`Self::reserve`], but for the room of the shard; and how much could be.
-    pub fn may_reserve(&mut self, slot: Slot, amount: Nanos, at: Moment) -> Result<(), Shortage> {
+    pub fn may_reserve(
+        &mut self,
+        slot: CampaignIndex,
+        amount: Nanos,
+        at: ShardTime,
+    ) -> Result<(), Shortage> {
         self.quarter = self.quarter.max(at.quarter);
         let when = (self.quarter, self.now.max(at.tick));
         self.accounts.spendable(slot, amount.get(), when).map(drop).map_err(|refusal| {
@@ -179,19 +188,23 @@ impl Shard {
     /// it does not expire.
     ///
     /// # Errors
-    /// See [`Rejection`]; never [`Rejection::AlreadyReleased`] or [`Rejection::Expired`].
-    pub fn claim(&mut self, token: &Token, now: Tick) -> Result<Claim, Rejection> {
+    /// See [`TokenRejection`]; never [`TokenRejection::AlreadyReleased`] or [`TokenRejection::Expired`].
+    pub fn claim(
+        &mut self,
+        token: &ReservationToken,
+        now: Tick,
+    ) -> Result<TokenClaim, TokenRejection> {
         self.pass(now);
         let (book, was) = self.find(token)?;
         match was {
-            Standing::Claimed => Err(self.reject(Rejection::Pending)),
-            Standing::Won => Err(self.reject(Rejection::AlreadyWon)),
-            Standing::Open => {
-                self.lane(token).take_out(token, Standing::Claimed);
+            ReservationState::Claimed => Err(self.reject(TokenRejection::Pending)),
+            ReservationState::Won => Err(self.reject(TokenRejection::AlreadyWon)),
+            ReservationState::Open => {
+                self.lane(token).take_out(token, ReservationState::Claimed);
                 Ok(self.claimed(token, book, was))
             }
-            Standing::Released | Standing::Expired => {
-                self.lane(token).mark(token, Standing::Claimed);
+            ReservationState::Released | ReservationState::Expired => {
+                self.lane(token).mark(token, ReservationState::Claimed);
                 Ok(self.claimed(token, book, was))
             }
         }
@@ -202,11 +215,11 @@ impl Shard {
     ///
     /// # Panics
     /// The claim must be this shard's.
-    pub fn settle(&mut self, claim: Claim, price: Nanos) -> Settlement {
-        let Claim { token, book, was } = self.end(claim);
-        self.lane(&token).mark(&token, Standing::Won);
+    pub fn settle(&mut self, claim: TokenClaim, price: Nanos) -> SettledWin {
+        let TokenClaim { token, book, was } = self.end(claim);
+        self.lane(&token).mark(&token, ReservationState::Won);
         let amount = token.amount.get();
-        let settlement = if was == Standing::Open || planted(Bug::SettleLateAsOpen) {
+        let settlement = if was == ReservationState::Open || planted(ShardBug::SettleLateAsOpen) {
             self.counts.won += 1;
             self.accounts.settle(book, (amount, price.get()), self.now)
         } else {
@@ -222,11 +235,11 @@ impl Shard {
     ///
     /// # Panics
     /// The claim must be this shard's.
-    pub fn unclaim(&mut self, claim: Claim) {
-        let Claim { token, book, was } = self.end(claim);
-        if was != Standing::Open {
+    pub fn unclaim(&mut self, claim: TokenClaim) {
+        let TokenClaim { token, book, was } = self.end(claim);
+        if was != ReservationState::Open {
             self.lane(&token).mark(&token, was);
-        } else if !self.lane(&token).put_back(&token) && !planted(Bug::StrandUnclaimed) {
+        } else if !self.lane(&token).put_back(&token) && !planted(ShardBug::StrandUnclaimed) {
             self.accounts.give_back(book, token.amount.get(), self.now);
         }
     }
@@ -234,22 +247,26 @@ impl Shard {
     /// Gives back what an open reservation holds: it was lost, or never used. How much that is.
     ///
     /// # Errors
-    /// See [`Rejection`]; nothing has changed then.
-    pub fn release(&mut self, token: &Token, now: Tick) -> Result<Nanos, Rejection> {
+    /// See [`TokenRejection`]; nothing has changed then.
+    pub fn release(
+        &mut self,
+        token: &ReservationToken,
+        now: Tick,
+    ) -> Result<Nanos, TokenRejection> {
         self.pass(now);
         let (book, was) = self.find(token)?;
         let rejection = match was {
-            Standing::Open => None,
-            Standing::Claimed => Some(Rejection::Pending),
-            Standing::Won if planted(Bug::ReleaseWon) => None,
-            Standing::Won => Some(Rejection::AlreadyWon),
-            Standing::Released => Some(Rejection::AlreadyReleased),
-            Standing::Expired => Some(Rejection::Expired),
+            ReservationState::Open => None,
+            ReservationState::Claimed => Some(TokenRejection::Pending),
+            ReservationState::Won if planted(ShardBug::ReleaseWon) => None,
+            ReservationState::Won => Some(TokenRejection::AlreadyWon),
+            ReservationState::Released => Some(TokenRejection::AlreadyReleased),
+            ReservationState::Expired => Some(TokenRejection::Expired),
         };
         if let Some(rejection) = rejection {
             return Err(self.reject(rejection));
         }
-        self.lane(token).take_out(token, Standing::Released);
+        self.lane(token).take_out(token, ReservationState::Released);
         self.accounts.give_back(book, token.amount.get(), self.now);
         self.counts.released += 1;
         Ok(token.amount)
@@ -273,23 +290,23 @@ impl Shard {
 
     /// What has changed since it was reported last. What is not taken from here stays to be reported;
     /// what is taken must arrive, since the last report of a period is not followed by another.
-    pub fn report(&mut self) -> impl Iterator<Item = Report> {
+    pub fn report(&mut self) -> impl Iterator<Item = SpendReport> {
         std::iter::from_fn(|| self.accounts.next_report())
     }
 
     /// Who has less than half of its last slice left, or was refused for want of money, since it was
     /// told last. What is not taken from here stays to be told.
-    pub fn want(&mut self) -> impl Iterator<Item = Want> {
+    pub fn want(&mut self) -> impl Iterator<Item = RefillRequest> {
         std::iter::from_fn(|| self.accounts.next_want(self.quarter))
     }
 
     /// What stands where, the newest period first.
-    pub fn holdings(&self, slot: Slot) -> impl Iterator<Item = Holding> {
+    pub fn holdings(&self, slot: CampaignIndex) -> impl Iterator<Item = PeriodHolding> {
         self.accounts.holdings(slot)
     }
 
     /// What it has seen.
-    pub const fn counts(&self) -> &Counts {
+    pub const fn counts(&self) -> &ShardCounts {
         &self.counts
     }
 
@@ -303,50 +320,58 @@ impl Shard {
         for lane in &mut self.lanes {
             lane.pass(self.now, |book, amount| accounts.give_back(book, amount, self.now));
         }
-        self.due = self.lanes.iter().filter_map(Lane::due).min().unwrap_or(NEVER);
+        self.due = self.lanes.iter().filter_map(ExpiryClass::due).min().unwrap_or(NEVER);
     }
 
     /// Where a token stands, and in which book. What it says holds together, or it was never made.
-    fn find(&mut self, token: &Token) -> Result<(u32, Standing), Rejection> {
+    fn find(
+        &mut self,
+        token: &ReservationToken,
+    ) -> Result<(u32, ReservationState), TokenRejection> {
         let found = self.look(token);
         found.map_err(|rejection| self.reject(rejection))
     }
 
-    fn look(&self, token: &Token) -> Result<(u32, Standing), Rejection> {
+    fn look(&self, token: &ReservationToken) -> Result<(u32, ReservationState), TokenRejection> {
         let (own, origin) = (self.origin, token.origin);
         if origin.node != own.node {
-            return Err(Rejection::OtherNode);
+            return Err(TokenRejection::OtherNode);
         }
         if origin.epoch < own.epoch {
-            return Err(Rejection::DeadEpoch);
+            return Err(TokenRejection::DeadEpoch);
         }
         if origin.epoch > own.epoch {
-            return Err(Rejection::FutureEpoch);
+            return Err(TokenRejection::FutureEpoch);
         }
         if origin.shard != own.shard {
-            return Err(Rejection::OtherShard);
+            return Err(TokenRejection::OtherShard);
         }
-        let lane = self.lanes.get(usize::from(token.ttl.0)).ok_or(Rejection::NeverMade)?;
+        let lane = self.lanes.get(usize::from(token.ttl.0)).ok_or(TokenRejection::NeverMade)?;
         let standing = lane.standing(token)?;
-        let book = self.accounts.find(token.slot, token.period).ok_or(Rejection::NeverMade)?;
-        if standing == Standing::Open && !lane.covers(token, book) {
-            return Err(Rejection::NeverMade);
+        let book = self.accounts.find(token.slot, token.period).ok_or(TokenRejection::NeverMade)?;
+        if standing == ReservationState::Open && !lane.covers(token, book) {
+            return Err(TokenRejection::NeverMade);
         }
         Ok((book, standing))
     }
 
-    fn reject(&mut self, rejection: Rejection) -> Rejection {
+    fn reject(&mut self, rejection: TokenRejection) -> TokenRejection {
         self.counts.note(rejection);
         rejection
     }
 
-    fn claimed(&mut self, token: &Token, book: u32, was: Standing) -> Claim {
+    fn claimed(
+        &mut self,
+        token: &ReservationToken,
+        book: u32,
+        was: ReservationState,
+    ) -> TokenClaim {
         self.accounts.claim(book);
         self.counts.pending += 1;
-        Claim { token: *token, book, was }
+        TokenClaim { token: *token, book, was }
     }
 
-    fn end(&mut self, claim: Claim) -> Claim {
+    fn end(&mut self, claim: TokenClaim) -> TokenClaim {
         assert_eq!(claim.token.origin, self.origin, "a claim ends at the shard that gave it");
         self.accounts.end_claim(claim.book);
         self.counts.pending -= 1;
@@ -354,7 +379,7 @@ impl Shard {
     }
 
     /// Of a token that is this shard's.
-    fn lane(&mut self, token: &Token) -> &mut Lane {
+    fn lane(&mut self, token: &ReservationToken) -> &mut ExpiryClass {
         &mut self.lanes[usize::from(token.ttl.0)]
     }
 }

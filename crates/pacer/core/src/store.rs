@@ -12,7 +12,7 @@
 //! campaign, so that a store does not grow with the hours that pass. See [`Fold`].
 //!
 //! **Lives.** Each batch says how long its epoch has lasted, so that a later start knows how long ago
-//! an earlier epoch ended at the least. See [`Life`].
+//! an earlier epoch ended at the least. See [`EpochLifetime`].
 //!
 //! **Fence.** A node begins an [`Epoch`] before it writes; from then on batches and changes of its
 //! older epochs are refused, whoever sends them and however late they come.
@@ -36,14 +36,14 @@ use std::fmt;
 use units::Nanos;
 
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot};
+use crate::messages::{CampaignIndex, Epoch};
 
 #[cfg(any(test, feature = "testing"))]
-pub use bug::Bug;
-pub use folds::{Fold, Spent, Stray, SumKey};
-pub use lives::Life;
+pub use bug::StoreBug;
+pub use folds::{Fold, SpentSum, SumKey, UnattributedWin};
+pub use lives::EpochLifetime;
 #[cfg(any(test, feature = "testing"))]
-pub use memory::{Faults, MemoryStore};
+pub use memory::{MemoryFaults, MemoryStore};
 
 /// The most leases of a batch: every campaign that there may be, in some periods.
 pub const BATCH_LEASES_MAX: usize = 1 << 20;
@@ -61,7 +61,7 @@ pub const AUDIT_MOST: u32 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseKey {
     /// The campaign, as the node numbers it in this epoch.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// When it may be spent.
     pub period: Period,
     /// Whose it is.
@@ -114,18 +114,18 @@ pub struct Batch {
     /// What is moved into sums then, in order, each once. What does not stand there is moved already.
     pub folds: Vec<Fold>,
     /// What counts in sums then, by record, in their order; what was applied before counts already.
-    pub strays: Vec<Stray>,
+    pub strays: Vec<UnattributedWin>,
     /// Up to which record of the node's durable log settlements are in the leases.
     pub applied_seq: u64,
     /// How long its epoch has lasted by now, and how long its reservations last.
-    pub life: Life,
+    pub life: EpochLifetime,
     /// Lives of the node's epochs before this one are needed no more.
     pub lives_from: Epoch,
 }
 
 /// How a batch or a change ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommitOutcome {
     /// It is durable.
     Committed,
     /// It has changed nothing, and will not.
@@ -137,7 +137,7 @@ pub enum Ended {
 
 /// Who writes: a node, in one of its lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Writer {
+pub struct StoreWriter {
     /// The node.
     pub node: u32,
     /// As [`LeaseStore::begin`] gave it.
@@ -147,14 +147,14 @@ pub struct Writer {
 /// What is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum StoredKind {
     /// Who pays.
     Account = 0,
     /// What is paid for.
     Campaign = 1,
 }
 
-impl Kind {
+impl StoredKind {
     /// All there are.
     pub const ALL: [Self; 2] = [Self::Account, Self::Campaign];
 
@@ -171,7 +171,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DefinitionKey {
     /// Of what.
-    pub kind: Kind,
+    pub kind: StoredKind,
     /// As operators name it; at most [`ID_BYTES_MAX`].
     pub id: String,
 }
@@ -184,7 +184,7 @@ impl fmt::Display for DefinitionKey {
 
 /// An account or a campaign, as somebody defined it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
+pub struct StoredDefinition {
     /// Grows with every change, from 1.
     pub version: u64,
     /// What it says; nothing that a store looks into.
@@ -193,14 +193,14 @@ pub struct Definition {
 
 /// A definition to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
+pub struct DefinitionPut {
     /// Its name.
     pub key: DefinitionKey,
     /// The version that must stand there before, 0 for none: else the whole change is a conflict.
     /// `None`: the newer one stands, and an older one changes nothing.
     pub expected: Option<u64>,
     /// What is to stand there.
-    pub definition: Definition,
+    pub definition: StoredDefinition,
 }
 
 /// Who did what, for whoever asks later.
@@ -228,18 +228,18 @@ pub struct AuditKey {
 /// Definitions and what is to be remembered of their change: applied whole, or not at all. The same
 /// one again changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct DefinitionChange {
     /// Names it, also in the audit; ascends in an epoch.
     pub number: u64,
     /// Each definition once.
-    pub puts: Vec<Put>,
+    pub puts: Vec<DefinitionPut>,
     /// What is remembered of it.
     pub audit: Vec<AuditEntry>,
 }
 
 /// Why a store has not done what it was asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum StoreDenial {
     /// As many requests wait as may.
     #[error("the store has too much to do: ask again once it has answered")]
     Busy,
@@ -248,7 +248,7 @@ pub enum Denied {
     Invalid(&'static str),
     /// What is underneath does not work.
     #[error("the ledger's store {0}")]
-    Failing(Cause),
+    Failing(StoreFault),
     /// The node has begun a later epoch, or not this one.
     #[error("epoch {} of this node is not its current one, {}: another process has taken over", asked.0, current.0)]
     Fenced {
@@ -286,7 +286,7 @@ pub enum Denied {
 
 /// What does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Cause {
+pub enum StoreFault {
     /// There is no room.
     #[error("has no room left: free some; it goes on by itself")]
     DiskFull,
@@ -300,7 +300,7 @@ pub enum Cause {
 
 /// A node's new life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct EpochStart {
     /// Its epoch, greater than all before.
     pub epoch: Epoch,
     /// Up to which record of the node's log settlements are in its leases.
@@ -309,7 +309,7 @@ pub struct Begun {
 
 /// What may be asked without changing anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Query {
+pub enum StoreQuery {
     /// All leases, of one node or of all.
     Leases(Option<u32>),
     /// All sums of closed leases, of one node or of all. What another node folds between the two reads
@@ -318,7 +318,7 @@ pub enum Query {
     /// Lives of epochs, of one node or of all.
     Lives(Option<u32>),
     /// All definitions of a kind.
-    Definitions(Kind),
+    Definitions(StoredKind),
     /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
     /// are large; none behind the last.
     Audit(Option<AuditKey>, u32),
@@ -328,57 +328,57 @@ pub enum Query {
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum QueryResult {
     /// In any order.
     Leases(Vec<(LeaseKey, Lease)>),
     /// In any order.
-    Sums(Vec<(SumKey, Spent)>),
+    Sums(Vec<(SumKey, SpentSum)>),
     /// In order.
-    Lives(Vec<(Writer, Life)>),
+    Lives(Vec<(StoreWriter, EpochLifetime)>),
     /// In order of their names.
-    Definitions(Vec<(DefinitionKey, Definition)>),
+    Definitions(Vec<(DefinitionKey, StoredDefinition)>),
     /// In the order that was asked for.
     Audit(Vec<(AuditKey, AuditEntry)>),
 }
 
 /// What a writer sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sent {
+pub enum WriteKind {
     /// A [`Batch`].
     Batch,
-    /// A [`Change`].
+    /// A [`DefinitionChange`].
     Change,
 }
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct WriteOutcome {
     /// Whose.
-    pub writer: Writer,
+    pub writer: StoreWriter,
     /// What.
-    pub sent: Sent,
+    pub sent: WriteKind,
     /// Which of them.
     pub number: u64,
     /// How.
-    pub ended: Ended,
+    pub ended: CommitOutcome,
     /// Why it was refused, if it was.
-    pub denied: Option<Denied>,
+    pub denied: Option<StoreDenial>,
 }
 
 /// What a store says. Answers come in the order of what was asked, one for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StoreAnswer {
     /// To [`LeaseStore::begin`]. After an error an epoch may have begun all the same.
     Begun {
         /// Whose life.
         node: u32,
         /// Its epoch.
-        begun: Result<Begun, Denied>,
+        begun: Result<EpochStart, StoreDenial>,
     },
     /// To [`LeaseStore::submit`] and [`LeaseStore::change`].
-    Ended(Outcome),
+    Ended(WriteOutcome),
     /// To [`LeaseStore::read`].
-    Read(Result<Found, Denied>),
+    Read(Result<QueryResult, StoreDenial>),
 }
 
 /// What a store is asked.
@@ -389,28 +389,30 @@ pub enum StoreRequest {
     /// of the store was put back.
     Begin(u32, Epoch),
     /// Keeps leases: those in the batch are at least what it says, once it is committed.
-    Submit(Writer, Batch),
+    Submit(StoreWriter, Batch),
     /// Keeps definitions and audit entries.
-    Change(Writer, Change),
+    Change(StoreWriter, DefinitionChange),
     /// Looks something up: all that was answered as committed before is in it.
-    Read(Query),
+    Read(StoreQuery),
 }
 
 impl StoreRequest {
     /// What is answered to it if it ended so; `denied` says why it was refused.
-    pub fn answer(&self, ended: Ended, denied: Option<Denied>) -> Answer {
+    pub fn answer(&self, ended: CommitOutcome, denied: Option<StoreDenial>) -> StoreAnswer {
         let (writer, sent, number) = match self {
-            Self::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
-            Self::Change(writer, change) => (*writer, Sent::Change, change.number),
+            Self::Submit(writer, batch) => (*writer, WriteKind::Batch, batch.number),
+            Self::Change(writer, change) => (*writer, WriteKind::Change, change.number),
             Self::Begin(node, _) => {
-                let begun = Err(denied.unwrap_or(Denied::Failing(Cause::Disk)));
-                return Answer::Begun { node: *node, begun };
+                let begun = Err(denied.unwrap_or(StoreDenial::Failing(StoreFault::Disk)));
+                return StoreAnswer::Begun { node: *node, begun };
             }
             Self::Read(_) => {
-                return Answer::Read(Err(denied.unwrap_or(Denied::Failing(Cause::Disk))));
+                return StoreAnswer::Read(Err(
+                    denied.unwrap_or(StoreDenial::Failing(StoreFault::Disk))
+                ));
             }
         };
-        Answer::Ended(Outcome { writer, sent, number, ended, denied })
+        StoreAnswer::Ended(WriteOutcome { writer, sent, number, ended, denied })
     }
 }
 
@@ -421,7 +423,7 @@ pub trait LeaseStore {
     fn ask(&mut self, request: StoreRequest);
 
     /// The next answer, if there is one.
-    fn poll(&mut self) -> Option<Answer>;
+    fn poll(&mut self) -> Option<StoreAnswer>;
 
     /// See [`StoreRequest::Begin`].
     fn begin(&mut self, node: u32, least: Epoch) {
@@ -429,17 +431,17 @@ pub trait LeaseStore {
     }
 
     /// See [`StoreRequest::Submit`].
-    fn submit(&mut self, writer: Writer, batch: Batch) {
+    fn submit(&mut self, writer: StoreWriter, batch: Batch) {
         self.ask(StoreRequest::Submit(writer, batch));
     }
 
     /// See [`StoreRequest::Change`].
-    fn change(&mut self, writer: Writer, change: Change) {
+    fn change(&mut self, writer: StoreWriter, change: DefinitionChange) {
         self.ask(StoreRequest::Change(writer, change));
     }
 
     /// See [`StoreRequest::Read`].
-    fn read(&mut self, query: Query) {
+    fn read(&mut self, query: StoreQuery) {
         self.ask(StoreRequest::Read(query));
     }
 }
@@ -448,40 +450,42 @@ impl Batch {
     /// Whether it keeps to what any store may rely on.
     ///
     /// # Errors
-    /// [`Denied::Invalid`].
-    pub fn check(&self) -> Result<(), Denied> {
+    /// [`StoreDenial::Invalid`].
+    pub fn check(&self) -> Result<(), StoreDenial> {
         if self.leases.len() > BATCH_LEASES_MAX {
-            return Err(Denied::Invalid("a batch has more than a million leases: divide it"));
+            return Err(StoreDenial::Invalid("a batch has more than a million leases: divide it"));
         }
         let names: BTreeSet<_> = self.leases.iter().map(|(key, _)| key).collect();
         if names.len() < self.leases.len() {
-            return Err(Denied::Invalid("a batch names a lease twice: say what it is once"));
+            return Err(StoreDenial::Invalid("a batch names a lease twice: say what it is once"));
         }
         if self.folds.len() > BATCH_LEASES_MAX {
-            return Err(Denied::Invalid("a batch has more than a million folds: divide it"));
+            return Err(StoreDenial::Invalid("a batch has more than a million folds: divide it"));
         }
         let folds: BTreeSet<_> = self.folds.iter().collect();
         if folds.len() < self.folds.len() {
-            return Err(Denied::Invalid("a batch folds the same twice: name it once"));
+            return Err(StoreDenial::Invalid("a batch folds the same twice: name it once"));
         }
         if self.strays.len() > BATCH_LEASES_MAX {
-            return Err(Denied::Invalid("a batch has more than a million strays: divide it"));
+            return Err(StoreDenial::Invalid("a batch has more than a million strays: divide it"));
         }
         let is_ordered = self.strays.is_sorted_by(|one, next| one.seq < next.seq);
         if !is_ordered || self.strays.last().is_some_and(|last| self.applied_seq < last.seq) {
-            return Err(Denied::Invalid("strays are not those of applied records, in their order"));
+            return Err(StoreDenial::Invalid(
+                "strays are not those of applied records, in their order",
+            ));
         }
         Ok(())
     }
 }
 
-impl Change {
+impl DefinitionChange {
     /// Whether it keeps to what any store may rely on.
     ///
     /// # Errors
-    /// [`Denied::Invalid`].
-    pub fn check(&self) -> Result<(), Denied> {
-        let invalid = |what| Err(Denied::Invalid(what));
+    /// [`StoreDenial::Invalid`].
+    pub fn check(&self) -> Result<(), StoreDenial> {
+        let invalid = |what| Err(StoreDenial::Invalid(what));
         if self.puts.len().max(self.audit.len()) > CHANGE_ITEMS_MAX {
             return invalid("a change has more than 131072 definitions or entries: divide it");
         }
@@ -493,7 +497,7 @@ impl Change {
         if self.puts.iter().any(|put| !(1..=ID_BYTES_MAX).contains(&put.key.id.len())) {
             return invalid("an identifier is empty or longer than 256 bytes: shorten it");
         }
-        let grows = |put: &Put| put.definition.version > put.expected.unwrap_or(0);
+        let grows = |put: &DefinitionPut| put.definition.version > put.expected.unwrap_or(0);
         if !self.puts.iter().all(grows) {
             return invalid("a version is not above the expected one, or 0: count up from 1");
         }
@@ -505,20 +509,20 @@ impl Change {
     }
 }
 
-impl Put {
+impl DefinitionPut {
     /// Whether it is to be written where `present` stands: not if it is there already, or a newer
     /// one is.
     ///
     /// # Errors
-    /// [`Denied::Conflict`].
-    pub fn writes_over(&self, present: Option<(u64, &[u8])>) -> Result<bool, Denied> {
+    /// [`StoreDenial::Conflict`].
+    pub fn writes_over(&self, present: Option<(u64, &[u8])>) -> Result<bool, StoreDenial> {
         let version = present.map_or(0, |(version, _)| version);
         let is_there = present == Some((self.definition.version, &self.definition.body[..]));
         match self.expected {
             None => Ok(self.definition.version > version),
             Some(expected) if expected == version => Ok(true),
             Some(_) if is_there => Ok(false),
-            Some(_) => Err(Denied::Conflict { key: self.key.clone(), present: version }),
+            Some(_) => Err(StoreDenial::Conflict { key: self.key.clone(), present: version }),
         }
     }
 }

@@ -21,10 +21,12 @@ mod target;
 mod week;
 
 pub use learner::Learner;
-pub use observed::Observed;
-pub use pace::{DrawKey, Pace, decide};
-pub use settings::{Adaptive, DUAL_MAX, OutOfRange, Pid, Pricing, Settings, SlotDual, Throttle};
-pub use state::{SlotEnd, State, step};
-pub use target::{Flight, Forecast, Target, TargetError};
+pub use observed::ObservedTotals;
+pub use pace::{BidPace, DrawKey, decide};
+pub use settings::{
+    Adaptive, AuctionPricing, DUAL_MAX, OutOfRange, Pid, SlotDual, StrategySettings, Throttle,
+};
+pub use state::{SlotEnd, StrategyState, step};
+pub use target::{CampaignFlight, Forecast, SpendTarget, TargetError};
 pub(crate) use week::TIME_MAX_MS;
-pub use week::{HOURS, OffsetFrom, Week, Zone};
+pub use week::{HOURS, OffsetFrom, Week, ZoneOffsets};

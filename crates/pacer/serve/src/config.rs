@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pacer_core::shard::token::Origin;
-use pacer_core::shard::{Options, TTLS_MAX};
+use pacer_core::shard::token::TokenOrigin;
+use pacer_core::shard::{ShardOptions, TTLS_MAX};
 use runtime::builder::Builder;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
@@ -222,7 +222,7 @@ impl BudgetsConfig {
 
     /// What a shard is made with that reserves for beacons of these lifetimes. One that is longer
     /// than a reservation may last counts as that long.
-    pub fn shard_options(&self, origin: Origin, lifetimes: &[Duration]) -> Options {
+    pub fn shard_options(&self, origin: TokenOrigin, lifetimes: &[Duration]) -> ShardOptions {
         let mut ttls: Vec<_> = lifetimes.iter().map(|lifetime| self.lasts(*lifetime)).collect();
         ttls.push(self.reservation_max);
         ttls.sort_unstable();
@@ -231,7 +231,7 @@ impl BudgetsConfig {
         let surplus = ttls.len().saturating_sub(TTLS_MAX);
         ttls.drain(..surplus);
         let lines_max = self.campaigns_max.saturating_mul(BUCKETS_OPEN);
-        Options {
+        ShardOptions {
             origin,
             ttls,
             late_window: self.late_window,

@@ -16,11 +16,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::{Incoming, Ledger, Notice, Outbox};
-use pacer_core::messages::{FromShard, Slot, ToShard};
-use pacer_core::pacing::Pacer;
-use pacer_core::store::{Answer, Denied, Ended, LeaseStore as _, Outcome, Sent, Writer};
-use pacer_core::strategy::Pace;
+use pacer_core::ledger::{Ledger, LedgerInput, LedgerOutbox, LedgerReply};
+use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
+use pacer_core::pacing::CampaignPacer;
+use pacer_core::store::{
+    CommitOutcome, LeaseStore as _, StoreAnswer, StoreDenial, StoreWriter, WriteKind, WriteOutcome,
+};
+use pacer_core::strategy::BidPace;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
 
@@ -55,9 +57,9 @@ pub(crate) struct Ends {
 /// All that the thread has.
 pub(crate) struct Desk {
     ledger: Ledger,
-    pacer: Pacer,
+    pacer: CampaignPacer,
     store: Store,
-    writer: Writer,
+    writer: StoreWriter,
     ends: Ends,
     shared: Shared,
     tables: Tables,
@@ -70,10 +72,10 @@ pub(crate) struct Desk {
     batches: u64,
     is_replayed: bool,
     /// How the last batch ended, if one has.
-    last_ended: Option<Ended>,
-    inbox: Vec<Incoming>,
-    outbox: Outbox,
-    paces: Vec<(Slot, Pace)>,
+    last_ended: Option<CommitOutcome>,
+    inbox: Vec<LedgerInput>,
+    outbox: LedgerOutbox,
+    paces: Vec<(CampaignIndex, BidPace)>,
     closing_at: Option<Instant>,
     /// Whether the rules know that it ends.
     is_close_told: bool,
@@ -89,13 +91,13 @@ enum Next {
     /// For good.
     End,
     /// Another process has taken the node over.
-    Fenced(Denied),
+    Fenced(StoreDenial),
 }
 
 impl Desk {
     pub(crate) fn new(
-        (ledger, pacer): (Ledger, Pacer),
-        (store, writer): (Store, Writer),
+        (ledger, pacer): (Ledger, CampaignPacer),
+        (store, writer): (Store, StoreWriter),
         ends: Ends,
         (shared, zones): (Shared, Zones),
         keeping: Keeping,
@@ -117,7 +119,7 @@ impl Desk {
             is_replayed: false,
             last_ended: None,
             inbox: Vec::new(),
-            outbox: Outbox::default(),
+            outbox: LedgerOutbox::default(),
             paces: Vec::new(),
             closing_at: None,
             is_close_told: false,
@@ -207,11 +209,11 @@ impl Desk {
         for _ in 0..TAKEN_MAX {
             let Ok(told) = self.ends.feed.try_recv() else { return false };
             self.inbox.push(match told {
-                Told::Settled(settlement) => Incoming::Settlement(settlement),
-                Told::Reached(seq) => Incoming::Logged(seq),
+                Told::Settled(settlement) => LedgerInput::Settlement(settlement),
+                Told::Reached(seq) => LedgerInput::Logged(seq),
                 Told::Replayed => {
                     self.is_replayed = true;
-                    Incoming::Replayed
+                    LedgerInput::Replayed
                 }
             });
         }
@@ -227,14 +229,14 @@ impl Desk {
                 match said {
                     FromShard::Report(report) => {
                         self.pacer.report(shard, &report);
-                        self.inbox.push(Incoming::Report(shard, report));
+                        self.inbox.push(LedgerInput::Report(shard, report));
                     }
-                    FromShard::Want(want) => self.inbox.push(Incoming::Want(shard, want)),
+                    FromShard::Want(want) => self.inbox.push(LedgerInput::Want(shard, want)),
                     FromShard::Seen(slot, seen) => self.pacer.seen(shard, slot, seen),
                     FromShard::Receipt(receipt) => {
-                        self.inbox.push(Incoming::Receipt(shard, receipt));
+                        self.inbox.push(LedgerInput::Receipt(shard, receipt));
                     }
-                    FromShard::Closed => self.inbox.push(Incoming::ShardClosed(shard)),
+                    FromShard::Closed => self.inbox.push(LedgerInput::ShardClosed(shard)),
                 }
             }
             has_more |= !line.from_shard.is_empty();
@@ -243,19 +245,24 @@ impl Desk {
     }
 
     /// What the store answered; its refusal if another process has taken over.
-    fn take_answers(&mut self) -> Option<Denied> {
+    fn take_answers(&mut self) -> Option<StoreDenial> {
         while let Some(answer) = self.store.poll() {
             let expected = self.expected.pop_front().expect("a store answers what it was asked");
             match (expected, answer) {
                 (
                     _,
-                    Answer::Ended(Outcome { denied: Some(fenced @ Denied::Fenced { .. }), .. }),
+                    StoreAnswer::Ended(WriteOutcome {
+                        denied: Some(fenced @ StoreDenial::Fenced { .. }),
+                        ..
+                    }),
                 ) => {
                     return Some(fenced);
                 }
-                (Expected::Batch(seq), Answer::Ended(outcome)) => self.end_batch(seq, &outcome),
-                (Expected::Change, Answer::Ended(outcome)) => self.changes.end(outcome),
-                (Expected::Read(reply), Answer::Read(found)) => {
+                (Expected::Batch(seq), StoreAnswer::Ended(outcome)) => {
+                    self.end_batch(seq, &outcome)
+                }
+                (Expected::Change, StoreAnswer::Ended(outcome)) => self.changes.end(outcome),
+                (Expected::Read(reply), StoreAnswer::Read(found)) => {
                     // Whoever asked may have given up.
                     let _heard = reply.send(found);
                 }
@@ -267,18 +274,18 @@ impl Desk {
         None
     }
 
-    fn end_batch(&mut self, applied_seq: u64, outcome: &Outcome) {
-        debug_assert_eq!(outcome.sent, Sent::Batch, "batches and changes are told apart");
+    fn end_batch(&mut self, applied_seq: u64, outcome: &WriteOutcome) {
+        debug_assert_eq!(outcome.sent, WriteKind::Batch, "batches and changes are told apart");
         match outcome.ended {
-            Ended::Committed => {
+            CommitOutcome::Committed => {
                 self.batches += 1;
                 self.shared.set_applied(applied_seq);
-                if self.last_ended.is_some_and(|ended| ended != Ended::Committed) {
+                if self.last_ended.is_some_and(|ended| ended != CommitOutcome::Committed) {
                     info!("the ledger's store works again");
                 }
             }
-            Ended::Refused | Ended::Unknown
-                if self.last_ended.is_none_or(|last| last == Ended::Committed) =>
+            CommitOutcome::Refused | CommitOutcome::Unknown
+                if self.last_ended.is_none_or(|last| last == CommitOutcome::Committed) =>
             {
                 let denied = outcome.denied.as_ref().map_or(String::new(), ToString::to_string);
                 let ended = outcome.ended;
@@ -287,10 +294,10 @@ impl Desk {
                     denied, "nothing can be leased durably; auctions go on with the rest"
                 );
             }
-            Ended::Refused | Ended::Unknown => (),
+            CommitOutcome::Refused | CommitOutcome::Unknown => (),
         }
         self.last_ended = Some(outcome.ended);
-        self.inbox.push(Incoming::Ended(outcome.number, outcome.ended));
+        self.inbox.push(LedgerInput::Ended(outcome.number, outcome.ended));
     }
 
     /// Sends what a step has told.
@@ -309,15 +316,15 @@ impl Desk {
         }
         for notice in outbox.notices.drain(..) {
             match notice {
-                Notice::Account(..) | Notice::Campaign(..) => {
+                LedgerReply::Account(..) | LedgerReply::Campaign(..) => {
                     if let Some(defining) = self.definings.front_mut() {
                         defining.defined.notices.push(notice);
                     }
                 }
-                Notice::CalendarContradicts(zone) => {
+                LedgerReply::CalendarContradicts(zone) => {
                     error!(zone = zone.0, "the hours of a time zone are not what they were");
                 }
-                Notice::SettlementMixed(seq) => {
+                LedgerReply::SettlementMixed(seq) => {
                     error!(seq, "a settlement is in another currency than its account: not booked");
                 }
             }
@@ -364,7 +371,7 @@ impl Desk {
     /// Tells the rules that the process ends, once all is taken that shards and log have said before.
     fn close(&mut self) {
         if !std::mem::replace(&mut self.is_close_told, true) {
-            self.inbox.push(Incoming::Close);
+            self.inbox.push(LedgerInput::Close);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use pacer_core::store::Change;
+use pacer_core::store::DefinitionChange;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 /// A digest of all that a change says, but its number.
@@ -14,7 +14,7 @@ pub(crate) struct Digest(pub(crate) u128);
 impl Digest {
     /// Of a change that may be as large as the store takes them: whoever asks makes it, not the ledger's
     /// thread.
-    pub(crate) fn of(change: &Change) -> Self {
+    pub(crate) fn of(change: &DefinitionChange) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write_usize(change.puts.len());
         for put in &change.puts {
@@ -39,24 +39,32 @@ fn part(hasher: &mut SipHasher13, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::store::{AuditEntry, Definition, DefinitionKey, Kind, Put};
+    use pacer_core::store::{
+        AuditEntry, DefinitionKey, DefinitionPut, StoredDefinition, StoredKind,
+    };
 
     use super::*;
 
     #[test]
     fn only_a_change_s_number_is_not_in_it() {
-        let put = |id: &str, expected, version, body: &str| Put {
-            key: DefinitionKey { kind: Kind::Campaign, id: id.to_owned() },
+        let put = |id: &str, expected, version, body: &str| DefinitionPut {
+            key: DefinitionKey { kind: StoredKind::Campaign, id: id.to_owned() },
             expected,
-            definition: Definition { version, body: body.into() },
+            definition: StoredDefinition { version, body: body.into() },
         };
         let audit = |at_unix_ms, body: &str| AuditEntry { at_unix_ms, body: body.into() };
-        let change = |puts, audit| Change { number: 0, puts, audit };
+        let change = |puts, audit| DefinitionChange { number: 0, puts, audit };
         let first = change(vec![put("a", Some(1), 2, "x")], vec![audit(1, "y")]);
-        assert_eq!(Digest::of(&first), Digest::of(&Change { number: 7, ..first.clone() }));
-        let account = DefinitionKey { kind: Kind::Account, id: "a".to_owned() };
+        assert_eq!(
+            Digest::of(&first),
+            Digest::of(&DefinitionChange { number: 7, ..first.clone() })
+        );
+        let account = DefinitionKey { kind: StoredKind::Account, id: "a".to_owned() };
         let others = [
-            change(vec![Put { key: account, ..first.puts[0].clone() }], first.audit.clone()),
+            change(
+                vec![DefinitionPut { key: account, ..first.puts[0].clone() }],
+                first.audit.clone(),
+            ),
             change(vec![put("b", Some(1), 2, "x")], first.audit.clone()),
             change(vec![put("a", None, 2, "x")], first.audit.clone()),
             change(vec![put("a", Some(1), 3, "x")], first.audit.clone()),

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use pacer_core::store::{Answer, Cause, Denied, Ended, StoreRequest};
+use pacer_core::store::{CommitOutcome, StoreAnswer, StoreDenial, StoreFault, StoreRequest};
 use redb::{Builder, Database};
 
 use crate::bug::{Bug, planted};
@@ -99,7 +99,7 @@ impl<P: Place> Engine<P> {
     }
 
     /// What does not work, if something does not.
-    pub(crate) fn failing(&self) -> Option<Cause> {
+    pub(crate) fn failing(&self) -> Option<StoreFault> {
         self.database.as_ref().err().map(|failure| failure.cause)
     }
 
@@ -111,7 +111,8 @@ impl<P: Place> Engine<P> {
     /// Opens the file again, unless it is damaged: whoever puts a copy in its place ends this
     /// process first.
     pub(crate) fn heal(&mut self) {
-        let Err(Failure { cause: Cause::DiskFull | Cause::Disk, .. }) = &self.database else {
+        let Err(Failure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) = &self.database
+        else {
             return;
         };
         self.database = open_file(&self.place, &self.watch).map_err(|closed| match closed {
@@ -121,7 +122,7 @@ impl<P: Place> Engine<P> {
     }
 
     /// Answers each request in order: what writes, up to the next that reads, as one transaction.
-    pub(crate) fn serve(&mut self, requests: &[StoreRequest]) -> Vec<Answer> {
+    pub(crate) fn serve(&mut self, requests: &[StoreRequest]) -> Vec<StoreAnswer> {
         let mut answers = Vec::with_capacity(requests.len());
         let is_read = |request: &StoreRequest| matches!(request, StoreRequest::Read(_));
         for group in requests.chunk_by(|one, next| is_read(one) == is_read(next)) {
@@ -134,23 +135,25 @@ impl<P: Place> Engine<P> {
         answers
     }
 
-    fn read(&mut self, request: &StoreRequest) -> Answer {
+    fn read(&mut self, request: &StoreRequest) -> StoreAnswer {
         let StoreRequest::Read(query) = request else { unreachable!("a group of reads") };
         let read = match &self.database {
             Ok(database) => guarded(&self.watch, || tables::read(database, query)),
-            Err(Failure { cause, .. }) => return Answer::Read(Err(Denied::Failing(*cause))),
+            Err(Failure { cause, .. }) => {
+                return StoreAnswer::Read(Err(StoreDenial::Failing(*cause)));
+            }
         };
-        Answer::Read(read.map_err(|failure| Denied::Failing(self.fail(failure))))
+        StoreAnswer::Read(read.map_err(|failure| StoreDenial::Failing(self.fail(failure))))
     }
 
-    fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<Answer>) {
+    fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<StoreAnswer>) {
         let written = match &self.database {
             Ok(database) => guarded(&self.watch, || Ok(commit(database, group))),
             Err(Failure { cause, .. }) => {
                 let cause = *cause;
-                let refused = group
-                    .iter()
-                    .map(|request| request.answer(Ended::Refused, Some(Denied::Failing(cause))));
+                let refused = group.iter().map(|request| {
+                    request.answer(CommitOutcome::Refused, Some(StoreDenial::Failing(cause)))
+                });
                 return answers.extend(refused);
             }
         };
@@ -160,21 +163,22 @@ impl<P: Place> Engine<P> {
                 answers.extend(group.iter().zip(written).map(done));
             }
             Committed::Nothing(failure) => {
-                let denied = Denied::Failing(self.fail(failure));
-                let refused =
-                    |request: &StoreRequest| request.answer(Ended::Refused, Some(denied.clone()));
+                let denied = StoreDenial::Failing(self.fail(failure));
+                let refused = |request: &StoreRequest| {
+                    request.answer(CommitOutcome::Refused, Some(denied.clone()))
+                };
                 answers.extend(group.iter().map(refused));
             }
             Committed::Unknown(failure) => {
-                let failing = Denied::Failing(self.fail(failure));
+                let failing = StoreDenial::Failing(self.fail(failure));
                 let ended = match () {
-                    () if planted(Bug::AcknowledgeEarly) => Ended::Committed,
-                    () if planted(Bug::RefuseUnknown) => Ended::Refused,
-                    () => Ended::Unknown,
+                    () if planted(Bug::AcknowledgeEarly) => CommitOutcome::Committed,
+                    () if planted(Bug::RefuseUnknown) => CommitOutcome::Refused,
+                    () => CommitOutcome::Unknown,
                 };
                 answers.extend(group.iter().map(|request| match request {
                     StoreRequest::Begin(node, _) => {
-                        Answer::Begun { node: *node, begun: Err(failing.clone()) }
+                        StoreAnswer::Begun { node: *node, begun: Err(failing.clone()) }
                     }
                     _ => request.answer(ended, None),
                 }));
@@ -183,10 +187,10 @@ impl<P: Place> Engine<P> {
     }
 
     /// Closes the file; what failed first says more than what redb says of it.
-    fn fail(&mut self, failure: Failure) -> Cause {
+    fn fail(&mut self, failure: Failure) -> StoreFault {
         let first = self.watch.take();
         let cause = match (failure.cause, first) {
-            (Cause::Damaged, _) | (_, None) => failure.cause,
+            (StoreFault::Damaged, _) | (_, None) => failure.cause,
             (_, Some((cause, _))) => cause,
         };
         let closed = std::mem::replace(&mut self.database, Err(Failure { cause, ..failure }));
@@ -198,7 +202,7 @@ impl<P: Place> Engine<P> {
     }
 
     /// Ends well: the next start believes what it finds.
-    pub(crate) fn close(self) -> Result<(), Cause> {
+    pub(crate) fn close(self) -> Result<(), StoreFault> {
         let Self { place, watch, database, _lock, .. } = self;
         let database = database.map_err(|failure| failure.cause)?;
         let closed = guarded(&watch, || Ok(database.close().map_err(redb::Error::from)?));
@@ -214,9 +218,9 @@ fn file_of(place: &impl Place) -> String {
 fn open_error(place: &impl Place, failure: &Failure) -> OpenError {
     let (place, file, detail) = (place.name(), file_of(place), failure.detail.clone());
     match failure.cause {
-        Cause::DiskFull => OpenError::Full { place },
-        Cause::Damaged => OpenError::Damaged { file, detail },
-        Cause::Disk => OpenError::Disk { place, error: detail },
+        StoreFault::DiskFull => OpenError::Full { place },
+        StoreFault::Damaged => OpenError::Damaged { file, detail },
+        StoreFault::Disk => OpenError::Disk { place, error: detail },
     }
 }
 
@@ -245,7 +249,7 @@ fn open_database(place: &impl Place, watch: &Arc<Watch>, name: &str) -> Result<D
     let opened =
         guarded(watch, || Ok(builder().create_with_backend(watched).map_err(redb::Error::from)?));
     match (opened, watch.take()) {
-        (Err(failure), Some((cause, detail))) if failure.cause == Cause::Disk => {
+        (Err(failure), Some((cause, detail))) if failure.cause == StoreFault::Disk => {
             Err(Failure { cause, detail })
         }
         (opened, _) => opened,
@@ -374,12 +378,12 @@ fn commit_halves(database: &Database, group: &[StoreRequest]) {
     }
 }
 
-fn done((request, written): (&StoreRequest, Written)) -> Answer {
+fn done((request, written): (&StoreRequest, Written)) -> StoreAnswer {
     match (request, written) {
         (StoreRequest::Begin(node, _), Written::Begun(begun)) => {
-            Answer::Begun { node: *node, begun: Ok(begun) }
+            StoreAnswer::Begun { node: *node, begun: Ok(begun) }
         }
-        (_, Written::Ended(Err(denied))) => request.answer(Ended::Refused, Some(denied)),
-        _ => request.answer(Ended::Committed, None),
+        (_, Written::Ended(Err(denied))) => request.answer(CommitOutcome::Refused, Some(denied)),
+        _ => request.answer(CommitOutcome::Committed, None),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pacer_core::store::Cause;
+use pacer_core::store::StoreFault;
 
 /// Why a store does not open. Nothing may be authorised then.
 #[derive(Debug, thiserror::Error)]
@@ -57,13 +57,13 @@ pub enum OpenError {
 /// What went wrong underneath.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub cause: Cause,
+    pub cause: StoreFault,
     pub detail: String,
 }
 
 impl Failure {
     pub(crate) fn damaged(detail: impl Into<String>) -> Self {
-        Self { cause: Cause::Damaged, detail: detail.into() }
+        Self { cause: StoreFault::Damaged, detail: detail.into() }
     }
 }
 
@@ -78,7 +78,7 @@ impl From<redb::Error> for Failure {
         let cause = match &error {
             redb::Error::DatabaseAlreadyOpen => {
                 let detail = "another program has its file open: end it".to_owned();
-                return Self { cause: Cause::Disk, detail };
+                return Self { cause: StoreFault::Disk, detail };
             }
             redb::Error::Io(error) => cause_of(error),
             // What redb says of a file that is none of its own, or that its types do not fit.
@@ -87,18 +87,18 @@ impl From<redb::Error> for Failure {
             | redb::Error::TableTypeMismatch { .. }
             | redb::Error::TableIsMultimap(_)
             | redb::Error::TypeDefinitionChanged { .. }
-            | redb::Error::TableDoesNotExist(_) => Cause::Damaged,
-            _ => Cause::Disk,
+            | redb::Error::TableDoesNotExist(_) => StoreFault::Damaged,
+            _ => StoreFault::Disk,
         };
         Self { cause, detail: error.to_string() }
     }
 }
 
 /// What an error of the system's means.
-pub(crate) fn cause_of(error: &io::Error) -> Cause {
+pub(crate) fn cause_of(error: &io::Error) -> StoreFault {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Cause::DiskFull,
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Cause::Damaged,
-        _ => Cause::Disk,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreFault::DiskFull,
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => StoreFault::Damaged,
+        _ => StoreFault::Disk,
     }
 }

@@ -3,8 +3,8 @@
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use pacer_core::ledger::Settlement;
-use pacer_core::shard::token::Token;
+use pacer_core::ledger::SettlementRecord;
+use pacer_core::shard::token::ReservationToken;
 use pacer_core::store::LeaseKey;
 use units::{Currency, Nanos};
 
@@ -16,7 +16,7 @@ pub(crate) const TOLD_MAX: usize = 16_384;
 /// What the log tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told {
-    Settled(Settlement),
+    Settled(SettlementRecord),
     Reached(u64),
     Replayed,
 }
@@ -32,10 +32,10 @@ pub struct Feed {
 impl Feed {
     /// A record settles a reservation, and is durable: the first of its token that is. Records that
     /// were told before, as those up to [`Feed::applied_seq`], change nothing.
-    pub fn settled(&self, sequence: u64, token: &Token, currency: Currency) {
+    pub fn settled(&self, sequence: u64, token: &ReservationToken, currency: Currency) {
         let origin = token.origin();
         let (slot, period) = (token.slot(), token.period());
-        self.tell(Told::Settled(Settlement {
+        self.tell(Told::Settled(SettlementRecord {
             seq: sequence,
             key: LeaseKey { slot, period, node: origin.node, epoch: origin.epoch },
             settled: token.amount(),

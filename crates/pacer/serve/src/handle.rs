@@ -5,13 +5,15 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, AccountWhy, CampaignDefinition, Notice, Owner, Span, Spend, Why,
+    AccountDefinition, AccountDiagnosis, AccountId, CampaignDefinition, LedgerReply, LimitOwner,
+    LimitSpan, Spend, SpendDiagnosis,
 };
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Bidding, Curve, Pacing, PacingError};
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{BiddingStatus, PacingCurve, PacingError, PacingPolicy};
+use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{
-    AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Found, Kind, Query,
+    AuditEntry, AuditKey, DefinitionChange, DefinitionKey, QueryResult, StoreDenial, StoreQuery,
+    StoredDefinition, StoredKind,
 };
 use runtime::metrics::Exposition;
 use units::Nanos;
@@ -35,16 +37,16 @@ pub struct CampaignTerms {
     /// Its money.
     pub definition: CampaignDefinition,
     /// By which strategy; without one it bids at value as long as it has money.
-    pub pacing: Option<Arc<Pacing>>,
+    pub pacing: Option<Arc<PacingPolicy>>,
 }
 
 /// What became of definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defined {
     /// What the ledger says of each, in their order, accounts first.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<LedgerReply>,
     /// Campaigns whose strategy was not taken, and goes on as it was.
-    pub unpaced: Vec<(Slot, PacingError)>,
+    pub unpaced: Vec<(CampaignIndex, PacingError)>,
 }
 
 /// How far a campaign has come in spending: of the limit that it follows, else of the tightest of its
@@ -52,9 +54,9 @@ pub struct Defined {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Why it does not spend, if so.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<SpendRefusal>,
     /// Whose limit it is; None without one: then all that it has spent is told.
-    pub span: Option<Span>,
+    pub span: Option<LimitSpan>,
     /// The limit.
     pub limit: Option<Nanos>,
     /// Spent of it.
@@ -65,17 +67,21 @@ pub struct Delivery {
 
 impl Delivery {
     /// `planned` is which limit it follows, and how much of that should be spent by now.
-    pub(crate) fn of(why: &Why, spend: Option<&Spend>, planned: Option<(Span, Nanos)>) -> Self {
-        let own = why.levels.iter().flatten().filter(|level| level.owner == Owner::Campaign);
+    pub(crate) fn of(
+        why: &SpendDiagnosis,
+        spend: Option<&Spend>,
+        planned: Option<(LimitSpan, Nanos)>,
+    ) -> Self {
+        let own = why.levels.iter().flatten().filter(|level| level.owner == LimitOwner::Campaign);
         let limit_of = |span| own.clone().find(|level| level.span == span)?.limit;
-        let followed = planned.map(|(span, _)| span).filter(|span| *span != Span::Hour);
-        let spans = followed.into_iter().chain([Span::Day, Span::Life, Span::Hour]);
+        let followed = planned.map(|(span, _)| span).filter(|span| *span != LimitSpan::Hour);
+        let spans = followed.into_iter().chain([LimitSpan::Day, LimitSpan::Life, LimitSpan::Hour]);
         let limited = spans.into_iter().find_map(|span| Some((span, limit_of(span)?)));
         let span = limited.map(|(span, _)| span);
         let spent = spend.map(|spend| match span {
-            Some(Span::Day) => spend.today,
-            Some(Span::Hour) => spend.now,
-            Some(Span::Life) | None => spend.life,
+            Some(LimitSpan::Day) => spend.today,
+            Some(LimitSpan::Hour) => spend.now,
+            Some(LimitSpan::Life) | None => spend.life,
         });
         Self {
             refusal: why.refusal,
@@ -92,7 +98,7 @@ impl Delivery {
 pub enum AskError {
     /// Its store refuses, and nothing was changed.
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] StoreDenial),
     /// The ledger's thread has ended. Whether something was changed is not known.
     #[error(
         "the ledger does not answer: the ledger has ended: see the log, and start the process again"
@@ -116,29 +122,29 @@ pub(crate) enum LedgerQuery {
     /// To go by definitions from now on.
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
     /// To keep definitions and audit entries durably; a digest tells whether the same came before.
-    Change(Change, Digest, Reply<Result<(), Denied>>),
+    Change(DefinitionChange, Digest, Reply<Result<(), StoreDenial>>),
     /// What the store keeps.
-    Read(Query, Reply<Result<Found, Denied>>),
+    Read(StoreQuery, Reply<Result<QueryResult, StoreDenial>>),
     /// A number that no campaign has and no lease names. It is given out again until a campaign that has
     /// it is defined.
-    NextSlot(Reply<Slot>),
+    NextSlot(Reply<CampaignIndex>),
     /// Why a campaign does not spend, if so, and the figures. If nothing else keeps it, its strategy may
     /// skip all requests.
-    Why(Slot, Reply<Why>),
+    Why(CampaignIndex, Reply<SpendDiagnosis>),
     /// Why an account as a whole does not spend, if so, and the figures.
-    WhyAccount(AccountId, Reply<AccountWhy>),
+    WhyAccount(AccountId, Reply<AccountDiagnosis>),
     /// Why each of these campaigns does not spend, if so, in their order.
-    Refusals(Vec<Slot>, Reply<Vec<Option<Refusal>>>),
+    Refusals(Vec<CampaignIndex>, Reply<Vec<Option<SpendRefusal>>>),
     /// How far each of these campaigns has come, in their order.
-    Deliveries(Vec<Slot>, Reply<Vec<Delivery>>),
+    Deliveries(Vec<CampaignIndex>, Reply<Vec<Delivery>>),
     /// How a campaign bids now. None without a strategy, or before its first slot of time.
-    Bidding(Slot, Reply<Option<Bidding>>),
+    Bidding(CampaignIndex, Reply<Option<BiddingStatus>>),
     /// What a campaign has spent. None if there is no such campaign.
-    Spend(Slot, Reply<Option<Spend>>),
+    Spend(CampaignIndex, Reply<Option<Spend>>),
     /// What an account has spent, all its campaigns and seats together. None if there is no such account.
     SpendAccount(AccountId, Reply<Option<Spend>>),
     /// The curve that a campaign follows, and how it did. None without a strategy or a limit.
-    Curve(Slot, Reply<Option<Curve>>),
+    Curve(CampaignIndex, Reply<Option<PacingCurve>>),
 }
 
 /// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
@@ -167,7 +173,7 @@ impl Handle {
     /// store does not know how it ended it is asked again until it does. After [`AskError::Late`] it may
     /// still be kept: whoever then asks for the very same, before anybody asks for another, learns how it
     /// ended. It is done once.
-    pub(crate) fn change(&self, change: Change) -> Result<(), AskError> {
+    pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), AskError> {
         let digest = Digest::of(&change);
         Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
     }
@@ -175,18 +181,18 @@ impl Handle {
     /// All definitions of a kind that are kept.
     pub(crate) fn definitions(
         &self,
-        kind: Kind,
-    ) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
-        match self.ask_of(Query::Definitions(kind), LedgerQuery::Read)?? {
-            Found::Definitions(definitions) => Ok(definitions),
+        kind: StoredKind,
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError> {
+        match self.ask_of(StoreQuery::Definitions(kind), LedgerQuery::Read)?? {
+            QueryResult::Definitions(definitions) => Ok(definitions),
             other => unreachable!("definitions were asked for: {other:?}"),
         }
     }
 
     /// Audit entries, as one of the two queries for them says.
-    pub(crate) fn audit(&self, query: Query) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+    pub(crate) fn audit(&self, query: StoreQuery) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
         match self.ask_of(query, LedgerQuery::Read)?? {
-            Found::Audit(entries) => Ok(entries),
+            QueryResult::Audit(entries) => Ok(entries),
             other => unreachable!("audit entries were asked for: {other:?}"),
         }
     }
@@ -242,8 +248,8 @@ impl Handle {
     /// The same, of many campaigns, so many at once at the most: shards wait for none.
     pub(crate) fn ask_of_many<T>(
         &self,
-        (slots, most): (&[Slot], usize),
-        query: impl Fn(Vec<Slot>, Reply<Vec<T>>) -> LedgerQuery,
+        (slots, most): (&[CampaignIndex], usize),
+        query: impl Fn(Vec<CampaignIndex>, Reply<Vec<T>>) -> LedgerQuery,
     ) -> Result<Vec<T>, AskError> {
         let mut answers = Vec::with_capacity(slots.len());
         for part in slots.chunks(most) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::time::Duration;
 
-use pacer_core::store::Writer;
+use pacer_core::store::StoreWriter;
 use runtime::builder::{Builder, Job};
 use tracing::{info, warn};
 
@@ -47,7 +47,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Adds it, over a directory that this process holds.
-    pub(crate) fn start(place: impl Place, writer: Writer, builder: &Builder) -> Self {
+    pub(crate) fn start(place: impl Place, writer: StoreWriter, builder: &Builder) -> Self {
         let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
         let files = Arc::<Files>::default();
         let (new, is_failing) = (None, false);
@@ -96,7 +96,7 @@ impl Drop for Keeper {
 /// What the job has.
 struct Work<P: Place> {
     place: P,
-    writer: Writer,
+    writer: StoreWriter,
     /// The file on its way; `None` where none is, or it cannot be written.
     new: Option<NewStates>,
     is_failing: bool,

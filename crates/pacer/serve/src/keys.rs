@@ -9,7 +9,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pacer_core::shard::token::{Token, TokenError, TokenKey};
+use pacer_core::shard::token::{ReservationToken, ReservationTokenError, TokenKey};
 use pacer_core::strategy::DrawKey;
 use tracing::warn;
 
@@ -57,8 +57,8 @@ impl Keyring {
     /// The token of a text that may come from anywhere.
     ///
     /// # Errors
-    /// See [`TokenError`].
-    pub fn open_token(&self, text: &[u8]) -> Result<Token, TokenError> {
+    /// See [`ReservationTokenError`].
+    pub fn open_token(&self, text: &[u8]) -> Result<ReservationToken, ReservationTokenError> {
         let opened = self.keys[0].open(text);
         let others = || self.keys[1..].iter().find_map(|key| key.open(text).ok());
         opened.or_else(|error| others().ok_or(error))

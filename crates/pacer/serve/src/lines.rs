@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{FromShard, Slot, ToShard};
-use pacer_core::shard::token::Origin;
+use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
+use pacer_core::shard::token::TokenOrigin;
 
 /// Messages that a ring holds, either way.
 pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
@@ -18,7 +18,7 @@ pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct ShardLine {
     /// Who makes its tokens.
-    pub origin: Origin,
+    pub origin: TokenOrigin,
     /// Grants, gates and paces, those of a campaign in their order.
     pub from_ledger: rtrb::Consumer<ToShard>,
     /// Reports, of which none may be lost, wants and what was seen. Full: to be tried again later.
@@ -46,9 +46,9 @@ impl Halted {
 /// What a message is about: a later one of the same says all that an earlier one did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Subject {
-    Grant(Slot, Period),
-    Gate(Slot),
-    Pace(Slot),
+    Grant(CampaignIndex, Period),
+    Gate(CampaignIndex),
+    Pace(CampaignIndex),
 }
 
 impl Subject {
@@ -73,7 +73,11 @@ pub(crate) struct LedgerLine {
 
 impl LedgerLine {
     /// Both ends of a shard's rings, each of so many messages.
-    pub(crate) fn new(origin: Origin, halted: Halted, messages_max: usize) -> (Self, ShardLine) {
+    pub(crate) fn new(
+        origin: TokenOrigin,
+        halted: Halted,
+        messages_max: usize,
+    ) -> (Self, ShardLine) {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(messages_max);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(messages_max);
         let (order, latest) = (VecDeque::new(), HashMap::new());
@@ -131,20 +135,25 @@ impl LedgerLine {
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::messages::{Epoch, Gate, Grant};
-    use pacer_core::strategy::Pace;
+    use pacer_core::messages::{BudgetGrant, Epoch, SpendingGate};
+    use pacer_core::strategy::BidPace;
     use units::{Nanos, Tick};
 
     use super::*;
 
     fn grant(slot: u32, period: u32, nanos: u64) -> ToShard {
-        let (slot, period) = (Slot(slot), Period(period));
+        let (slot, period) = (CampaignIndex(slot), Period(period));
         let until = Tick::from_nanos(1);
-        ToShard::Grant(Grant { slot, period, granted: Nanos::new(nanos), until })
+        ToShard::Grant(BudgetGrant { slot, period, granted: Nanos::new(nanos), until })
     }
 
     fn gate(slot: u32, version: u64) -> ToShard {
-        ToShard::Gate(Gate { slot: Slot(slot), version, closed: None, is_recalled: false })
+        ToShard::Gate(SpendingGate {
+            slot: CampaignIndex(slot),
+            version,
+            closed: None,
+            is_recalled: false,
+        })
     }
 
     fn taken(line: &mut ShardLine) -> Vec<ToShard> {
@@ -153,13 +162,13 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_waits_in_order_and_the_latest_stands_for_those_before() {
-        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
         let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
         [gate(0, 1), grant(0, 7, 1)].into_iter().for_each(|message| own.send(message));
         let late = [grant(1, 7, 5), gate(1, 1), grant(1, 7, 9), gate(1, 4), grant(1, 8, 2)];
         late.into_iter().for_each(|message| own.send(message));
-        own.send(ToShard::Pace(Slot(1), Pace::NONE));
-        own.send(ToShard::Pace(Slot(1), Pace::FULL));
+        own.send(ToShard::Pace(CampaignIndex(1), BidPace::NONE));
+        own.send(ToShard::Pace(CampaignIndex(1), BidPace::FULL));
         assert_eq!(own.waiting(), 4);
         own.flush();
         assert_eq!(taken(&mut line), [gate(0, 1), grant(0, 7, 1)], "the ring was full");
@@ -169,7 +178,10 @@ mod tests {
         own.send(grant(2, 7, 1));
         assert_eq!(taken(&mut line), []);
         own.flush();
-        assert_eq!(taken(&mut line), [grant(1, 8, 2), ToShard::Pace(Slot(1), Pace::FULL)]);
+        assert_eq!(
+            taken(&mut line),
+            [grant(1, 8, 2), ToShard::Pace(CampaignIndex(1), BidPace::FULL)]
+        );
         own.flush();
         assert_eq!(taken(&mut line), [grant(2, 7, 1)]);
         assert_eq!(own.waiting(), 0);
@@ -177,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_room_for_those_that_waited_is_given_back() {
-        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
         let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
         let many = 4 * u32::try_from(LINE_MESSAGES_MAX).unwrap();
         (0..many).for_each(|slot| own.send(gate(slot, 1)));
@@ -191,9 +203,9 @@ mod tests {
 
     #[test]
     fn nothing_waits_for_a_shard_that_is_gone() {
-        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
         let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 1);
-        line.to_ledger.push(FromShard::Seen(Slot(0), Default::default())).unwrap();
+        line.to_ledger.push(FromShard::Seen(CampaignIndex(0), Default::default())).unwrap();
         drop(line);
         assert!(!own.is_quiet(), "what it said last is still to be taken");
         own.from_shard.pop().unwrap();

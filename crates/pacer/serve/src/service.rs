@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pacer_core::funnel::FunnelWindow;
-use pacer_core::messages::Slot;
-use pacer_core::shard::Options;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::shard::ShardOptions;
 use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
 use runtime::builder::JobHandle;
 use runtime::config::{Problem, Section};
@@ -54,7 +54,7 @@ struct RunningPacer<R: Rules> {
 /// What an exchange spends budgets by.
 pub struct LedgerPort<R> {
     /// By shard: its end of the rings, and what its part of the ledger is made with.
-    pub shards: Vec<(ShardLine, Options)>,
+    pub shards: Vec<(ShardLine, ShardOptions)>,
     /// Who is told what is billed.
     pub feed: LogFeed,
     /// Seals and opens reservations' tokens.
@@ -103,11 +103,11 @@ impl ExchangeView for ExchangeSlot {
         self.0.get().is_none_or(|exchange| exchange.has_rate(currency))
     }
 
-    fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
         self.0.get()?.funnel(slot, flight_unix_ms)
     }
 
-    fn mismatches(&self, slot: Slot) -> Option<Mismatches> {
+    fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches> {
         self.0.get()?.mismatches(slot)
     }
 }

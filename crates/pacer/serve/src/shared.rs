@@ -6,7 +6,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use pacer_core::messages::Epoch;
-use pacer_core::store::Cause;
+use pacer_core::store::StoreFault;
 use runtime::metrics::Exposition;
 
 use crate::lines::Halted;
@@ -19,7 +19,7 @@ pub struct Status {
     /// Which start of the process this is.
     pub epoch: Epoch,
     /// What of its store does not work, if something does not: nothing new is granted then.
-    pub failing: Option<Cause>,
+    pub failing: Option<StoreFault>,
     /// Whether the books do not add up: nothing is authorised any more.
     pub is_halted: bool,
     /// Whether it has ended, well or not.

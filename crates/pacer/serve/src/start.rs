@@ -11,13 +11,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pacer_core::ledger::{Ledger, Now, Settings};
+use pacer_core::ledger::{Ledger, LedgerSettings, LedgerTime};
 use pacer_core::messages::Epoch;
-use pacer_core::pacing::{Kept, Pacer, PacerOptions};
-use pacer_core::shard::token::Origin;
+use pacer_core::pacing::{CampaignPacer, PacerOptions, PacingSnapshot};
+use pacer_core::shard::token::TokenOrigin;
 use pacer_core::store::{
-    Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
-    LeaseStore as _, Life, Query, Spent, SumKey, Writer,
+    DefinitionKey, EpochLifetime, EpochStart, Lease, LeaseKey, LeaseStore as _, QueryResult,
+    SpentSum, StoreAnswer, StoreDenial, StoreFault, StoreQuery, StoreWriter, StoredDefinition,
+    StoredKind, SumKey,
 };
 use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
@@ -98,7 +99,7 @@ pub enum StartError {
         /// The directory.
         place: String,
         /// Why.
-        denied: Denied,
+        denied: StoreDenial,
     },
     /// Its store does not answer.
     #[error("{place}: the ledger's store does not answer: see to its disk")]
@@ -125,7 +126,7 @@ pub enum LedgerFault {
     Fenced,
     /// Its store was not closed well: the next start takes longer, and learns the rest from the log.
     #[error("the ledger's store {0}")]
-    Store(Cause),
+    Store(StoreFault),
 }
 
 /// The ledger's thread. Dropped, it ends like one that is closed, and nobody hears how.
@@ -155,7 +156,7 @@ impl LedgerThread {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {
             // The process ends without it: to the next start it was killed.
-            return Err(LedgerFault::Store(Cause::Disk));
+            return Err(LedgerFault::Store(StoreFault::Disk));
         }
         thread.join().unwrap_or(Err(LedgerFault::Broken))
     }
@@ -175,24 +176,24 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn now(self) -> Now {
+    pub(crate) fn now(self) -> LedgerTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        Now { tick: Tick::ZERO.after(self.origin.elapsed()), unix_ms }
+        LedgerTime { tick: Tick::ZERO.after(self.origin.elapsed()), unix_ms }
     }
 }
 
 impl Start {
-    fn settings(&self, epoch: Epoch) -> Settings {
-        Settings {
+    fn settings(&self, epoch: Epoch) -> LedgerSettings {
+        LedgerSettings {
             lease_period: self.lease_period,
             lease_span: self.lease_span,
             slice_span: self.slice_span,
             horizon: self.horizon,
             late_window: self.late_window,
-            ahead: Settings::ahead_of(self.lease_period),
+            ahead: LedgerSettings::ahead_of(self.lease_period),
             is_late_told: false,
-            ..Settings::new(self.node, epoch, self.shards)
+            ..LedgerSettings::new(self.node, epoch, self.shards)
         }
     }
 
@@ -233,15 +234,15 @@ impl Start {
         let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
         let ledger = ledger.with_sums(found.sums).with_lives(found.lives);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
-        let writer = Writer { node: self.node, epoch: begun.epoch };
+        let mut pacer = CampaignPacer::new(PacerOptions { shards: self.shards, slot_ms });
+        let writer = StoreWriter { node: self.node, epoch: begun.epoch };
         restore(&mut pacer, &directory, writer);
         let keeper = Keeper::start(directory, writer, &self.builder);
         let keeping = Keeping::new(keeper, self.keep_every);
         let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
         let (own, lines) = (0..self.shards)
             .map(|shard| {
-                let origin = Origin { node: self.node, epoch: begun.epoch, shard };
+                let origin = TokenOrigin { node: self.node, epoch: begun.epoch, shard };
                 LedgerLine::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
             })
             .unzip();
@@ -291,12 +292,12 @@ impl Opened {
     /// See [`AskError`].
     pub fn definitions(
         &mut self,
-        kind: Kind,
-    ) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
-        self.store.read(Query::Definitions(kind));
+        kind: StoredKind,
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError> {
+        self.store.read(StoreQuery::Definitions(kind));
         match answer(&mut self.store) {
-            Ok(Answer::Read(Ok(Found::Definitions(definitions)))) => Ok(definitions),
-            Ok(Answer::Read(Err(denied))) | Err(Some(denied)) => Err(AskError::Denied(denied)),
+            Ok(StoreAnswer::Read(Ok(QueryResult::Definitions(definitions)))) => Ok(definitions),
+            Ok(StoreAnswer::Read(Err(denied))) | Err(Some(denied)) => Err(AskError::Denied(denied)),
             Err(None) => Err(AskError::Late),
             Ok(other) => unreachable!("definitions were asked for: {other:?}"),
         }
@@ -314,8 +315,8 @@ impl Opened {
 }
 
 /// Gives a pacer what a process before has kept, as far as it can be read.
-fn restore(pacer: &mut Pacer, directory: &impl Place, writer: Writer) {
-    let mut take = |row: &[u8]| Kept::decode(row).map(|kept| pacer.restore(kept)).is_ok();
+fn restore(pacer: &mut CampaignPacer, directory: &impl Place, writer: StoreWriter) {
+    let mut take = |row: &[u8]| PacingSnapshot::decode(row).map(|kept| pacer.restore(kept)).is_ok();
     match states::read(directory, writer, &mut take) {
         Ok(ReadStates { damaged: 0, .. }) => (),
         Ok(ReadStates { taken, damaged }) => {
@@ -339,41 +340,41 @@ fn epoch_at(unix_ms: u64) -> Epoch {
 struct Remains {
     leases: Vec<(LeaseKey, Lease)>,
     /// What was spent out of leases that are folded.
-    sums: Vec<(SumKey, Spent)>,
-    lives: Vec<(Writer, Life)>,
+    sums: Vec<(SumKey, SpentSum)>,
+    lives: Vec<(StoreWriter, EpochLifetime)>,
 }
 
 /// A new epoch, and all that is kept of those before; `None` for a store that does not answer.
 fn begin(
     store: &mut Store,
     (node, least): (u32, Epoch),
-) -> Result<(Begun, Remains), Option<Denied>> {
+) -> Result<(EpochStart, Remains), Option<StoreDenial>> {
     store.begin(node, least);
     let begun = match answer(store)? {
-        Answer::Begun { begun, .. } => begun.map_err(Some)?,
+        StoreAnswer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
-    let Found::Leases(leases) = found(store, Query::Leases(None))? else {
+    let QueryResult::Leases(leases) = found(store, StoreQuery::Leases(None))? else {
         unreachable!("leases were asked for")
     };
-    let Found::Sums(sums) = found(store, Query::Sums(None))? else {
+    let QueryResult::Sums(sums) = found(store, StoreQuery::Sums(None))? else {
         unreachable!("sums were asked for")
     };
-    let Found::Lives(lives) = found(store, Query::Lives(Some(node)))? else {
+    let QueryResult::Lives(lives) = found(store, StoreQuery::Lives(Some(node)))? else {
         unreachable!("lives were asked for")
     };
     Ok((begun, Remains { leases, sums, lives }))
 }
 
-fn found(store: &mut Store, query: Query) -> Result<Found, Option<Denied>> {
+fn found(store: &mut Store, query: StoreQuery) -> Result<QueryResult, Option<StoreDenial>> {
     store.read(query);
     match answer(store)? {
-        Answer::Read(found) => found.map_err(Some),
+        StoreAnswer::Read(found) => found.map_err(Some),
         other => unreachable!("a read is answered by what was found: {other:?}"),
     }
 }
 
-fn answer(store: &mut Store) -> Result<Answer, Option<Denied>> {
+fn answer(store: &mut Store) -> Result<StoreAnswer, Option<StoreDenial>> {
     store.wait(STORE_PATIENCE);
     store.poll().ok_or(None)
 }
@@ -395,7 +396,7 @@ mod tests {
         let patience = Duration::from_millis(1);
         let (closing, waker) = (Arc::default(), Waker::default());
         let hung = LedgerThread { closing, waker, ended, patience, thread: Some(thread) };
-        assert_eq!(hung.close(), Err(LedgerFault::Store(Cause::Disk)));
+        assert_eq!(hung.close(), Err(LedgerFault::Store(StoreFault::Disk)));
         drop(waits);
     }
 }

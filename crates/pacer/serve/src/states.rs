@@ -14,8 +14,8 @@
 use std::hash::Hasher as _;
 use std::io;
 
-use pacer_core::pacing::KEPT_BYTES_MAX;
-use pacer_core::store::Writer;
+use pacer_core::pacing::SNAPSHOT_BYTES_MAX;
+use pacer_core::store::StoreWriter;
 use redb::StorageBackend;
 use siphasher::sip::SipHasher13;
 
@@ -32,7 +32,8 @@ pub(crate) const ROW_HEAD_BYTES: usize = 12;
 /// What is read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-const _: () = assert!(ROW_HEAD_BYTES + KEPT_BYTES_MAX <= PIECE_BYTES, "a piece has a row at least");
+const _: () =
+    assert!(ROW_HEAD_BYTES + SNAPSHOT_BYTES_MAX <= PIECE_BYTES, "a piece has a row at least");
 
 /// Why nothing of a file is believed.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,7 @@ fn digest(parts: &[&[u8]]) -> [u8; 8] {
     hasher.finish().to_le_bytes()
 }
 
-fn head(writer: Writer, rows: u32) -> [u8; HEAD_BYTES] {
+fn head(writer: StoreWriter, rows: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(&MAGIC);
     let figures = [FORMAT, writer.node, writer.epoch.0, rows];
@@ -111,7 +112,7 @@ impl NewStates {
 
     /// Makes it durable, and puts it in place. It is found whole by every later start, or the one before
     /// it is.
-    pub(crate) fn put(self, place: &impl Place, writer: Writer) -> io::Result<()> {
+    pub(crate) fn put(self, place: &impl Place, writer: StoreWriter) -> io::Result<()> {
         let Self { file, length, rows } = self;
         file.set_len(length)?;
         file.write(0, &head(writer, rows))?;
@@ -126,7 +127,7 @@ impl NewStates {
 /// understood. None where there is no file.
 pub(crate) fn read(
     place: &impl Place,
-    writer: Writer,
+    writer: StoreWriter,
     mut take: impl FnMut(&[u8]) -> bool,
 ) -> Result<ReadStates, Unread> {
     if !place.has(FILE_NAME)? {
@@ -141,7 +142,7 @@ pub(crate) fn read(
         let (length, sum) = row_head.split_first_chunk().expect("it has twelve bytes");
         let (length, sum) = (*length, sum.to_vec());
         let bytes = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if bytes > KEPT_BYTES_MAX {
+        if bytes > SNAPSHOT_BYTES_MAX {
             break; // Where the next one begins is not known.
         }
         let Some(row) = from.next(bytes)? else { break };
@@ -153,7 +154,7 @@ pub(crate) fn read(
 }
 
 /// How many rows a head says.
-fn rows_of(head: &[u8], writer: Writer) -> Result<u32, Unread> {
+fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, Unread> {
     let (said, sum) = head.split_at(24);
     if said[..8] != MAGIC || digest(&[said])[..] != *sum {
         return Err(Unread::Damaged);

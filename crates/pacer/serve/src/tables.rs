@@ -6,10 +6,11 @@
 use std::ops::Bound;
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Slot};
+use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
-    AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
-    Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, StoreRequest, SumKey, Writer,
+    AUDIT_MOST, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, DefinitionPut,
+    EpochLifetime, EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial,
+    StoreQuery, StoreRequest, StoreWriter, StoredDefinition, StoredKind, SumKey,
 };
 use redb::{
     AccessGuard, Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table,
@@ -54,18 +55,18 @@ const AUDIT_BYTES_MAX: usize = 8 << 20;
 /// What a request that writes has come to, once its transaction is committed.
 #[derive(Debug)]
 pub(crate) enum Written {
-    Begun(Begun),
-    Ended(Result<(), Denied>),
+    Begun(EpochStart),
+    Ended(Result<(), StoreDenial>),
 }
 
 /// Why a request was not done.
 enum Stop {
-    Denied(Denied),
+    Denied(StoreDenial),
     Failed(Box<redb::Error>),
 }
 
-impl From<Denied> for Stop {
-    fn from(denied: Denied) -> Self {
+impl From<StoreDenial> for Stop {
+    fn from(denied: StoreDenial) -> Self {
         Self::Denied(denied)
     }
 }
@@ -105,7 +106,7 @@ fn key_of(bytes: &[u8; 16]) -> LeaseKey {
         .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
     let mut next = || numbers.next().expect("four numbers");
     let (node, epoch, period, slot) = (next(), next(), next(), next());
-    LeaseKey { slot: Slot(slot), period: Period(period), node, epoch: Epoch(epoch) }
+    LeaseKey { slot: CampaignIndex(slot), period: Period(period), node, epoch: Epoch(epoch) }
 }
 
 fn lease_bytes(lease: &Lease) -> [u8; 40] {
@@ -141,10 +142,10 @@ fn sum_of(bytes: &[u8; 12]) -> SumKey {
         .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
     let mut next = || numbers.next().expect("three numbers");
     let (node, slot, day) = (next(), next(), next());
-    SumKey { slot: Slot(slot), node, day: (day < u32::MAX).then_some(day) }
+    SumKey { slot: CampaignIndex(slot), node, day: (day < u32::MAX).then_some(day) }
 }
 
-fn spent_bytes(spent: &Spent) -> [u8; 24] {
+fn spent_bytes(spent: &SpentSum) -> [u8; 24] {
     let figures = [spent.settled, spent.late, spent.over];
     let mut bytes = [0; 24];
     for (at, figure) in bytes.chunks_exact_mut(8).zip(figures) {
@@ -153,13 +154,13 @@ fn spent_bytes(spent: &Spent) -> [u8; 24] {
     bytes
 }
 
-fn spent_of(bytes: &[u8; 24]) -> Spent {
+fn spent_of(bytes: &[u8; 24]) -> SpentSum {
     let mut figures = bytes
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
     let mut next = || Nanos::new(figures.next().expect("three figures"));
     let (settled, late, over) = (next(), next(), next());
-    Spent { settled, late, over }
+    SpentSum { settled, late, over }
 }
 
 /// The tables of a transaction, open for writing.
@@ -207,24 +208,24 @@ impl<'t> Tables<'t> {
         Ok(self.nodes.get(number)?.map_or((0, 0), |found| found.value()))
     }
 
-    fn begin(&mut self, number: u32, least: Epoch) -> Result<Begun, redb::Error> {
+    fn begin(&mut self, number: u32, least: Epoch) -> Result<EpochStart, redb::Error> {
         let (last, applied_seq) = self.node(number)?;
         let next = last.checked_add(1).expect("a start a second lasts a century");
         let epoch = next.max(least.0);
         self.nodes.insert(number, (epoch, applied_seq))?;
-        Ok(Begun { epoch: Epoch(epoch), applied_seq })
+        Ok(EpochStart { epoch: Epoch(epoch), applied_seq })
     }
 
     /// What was applied of the writer's log, if it may write.
-    fn admit(&self, writer: Writer) -> Result<u64, Stop> {
+    fn admit(&self, writer: StoreWriter) -> Result<u64, Stop> {
         let (current, applied_seq) = self.node(writer.node).or_fault()?;
         if current > 0 && writer.epoch.0 == current {
             return Ok(applied_seq);
         }
-        Err(Denied::Fenced { asked: writer.epoch, current: Epoch(current) }.into())
+        Err(StoreDenial::Fenced { asked: writer.epoch, current: Epoch(current) }.into())
     }
 
-    fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<(), Stop> {
+    fn submit(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), Stop> {
         batch.check()?;
         let applied_seq = self.admit(writer)?;
         if self.is_applied(writer, batch.number)? {
@@ -238,13 +239,13 @@ impl<'t> Tables<'t> {
                 known = (key.node, self.node(key.node).or_fault()?.0);
             }
             if !(1..=known.1).contains(&key.epoch.0) {
-                return Err(Denied::NeverBegan(*key).into());
+                return Err(StoreDenial::NeverBegan(*key).into());
             }
             let bytes = key_bytes(key);
             let before = self.leases.get(&bytes).or_fault()?.map(|found| lease_of(found.value()));
             let latest = before.unwrap_or_default().latest(*lease);
             if !latest.is_balanced() {
-                return Err(Denied::Unbalanced(*key).into());
+                return Err(StoreDenial::Unbalanced(*key).into());
             }
             if before != Some(latest) {
                 merged.push((bytes, lease_bytes(&latest)));
@@ -254,7 +255,7 @@ impl<'t> Tables<'t> {
         merged.sort_unstable();
         if batch.strays.iter().any(|stray| stray.sum.node != writer.node) {
             let why = "a stray is another node's: it has a log of its own";
-            return Err(Denied::Invalid(why).into());
+            return Err(StoreDenial::Invalid(why).into());
         }
         self.check_folds(writer, &batch.folds, &merged)?;
         // Nothing refuses it from here on.
@@ -278,7 +279,7 @@ impl<'t> Tables<'t> {
     }
 
     /// Keeps how long the writer's epoch has lasted, and forgets epochs that are needed no more.
-    fn live(&mut self, writer: Writer, batch: &Batch) -> Result<(), redb::StorageError> {
+    fn live(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), redb::StorageError> {
         let key = (writer.node, writer.epoch.0);
         let known = self.lives.get(key)?.map(|row| life_of(row.value())).unwrap_or_default();
         let life = known.latest(batch.life);
@@ -298,11 +299,11 @@ impl<'t> Tables<'t> {
 
     /// Whether a batch was the last of its epoch to fold: what it leased besides may be folded since. An
     /// older one is refused.
-    fn is_applied(&self, writer: Writer, number: u64) -> Result<bool, Stop> {
+    fn is_applied(&self, writer: StoreWriter, number: u64) -> Result<bool, Stop> {
         let found = self.folded.get(writer.node).or_fault()?.map(|found| found.value());
         match found.filter(|(epoch, _)| *epoch == writer.epoch.0) {
             Some((_, folded)) if number < folded => {
-                Err(Denied::Superseded { number, folded }.into())
+                Err(StoreDenial::Superseded { number, folded }.into())
             }
             last => Ok(last.is_some_and(|(_, folded)| number == folded)),
         }
@@ -311,7 +312,7 @@ impl<'t> Tables<'t> {
     /// Whether what is to be folded is closed, with what the batch itself says of it, in order of keys.
     fn check_folds(
         &self,
-        writer: Writer,
+        writer: StoreWriter,
         folds: &[Fold],
         merged: &[([u8; 16], [u8; 40])],
     ) -> Result<(), Stop> {
@@ -324,7 +325,7 @@ impl<'t> Tables<'t> {
                 Err(_) => self.leases.get(&bytes).or_fault()?.map(|found| lease_of(found.value())),
             };
             if lease.is_some_and(|lease| !lease.is_closed()) {
-                return Err(Denied::Open(*key).into());
+                return Err(StoreDenial::Open(*key).into());
             }
         }
         Ok(())
@@ -334,7 +335,7 @@ impl<'t> Tables<'t> {
         let gone = match fold {
             Fold::Lease(key, _) => {
                 let row = self.leases.remove(&key_bytes(&key))?;
-                row.map(|row| Spent::of(&lease_of(row.value())))
+                row.map(|row| SpentSum::of(&lease_of(row.value())))
             }
             Fold::Day(key) => self.sums.remove(&sum_bytes(&key))?.map(|row| spent_of(row.value())),
         };
@@ -344,14 +345,14 @@ impl<'t> Tables<'t> {
         }
     }
 
-    fn add(&mut self, sum: &SumKey, spent: Spent) -> Result<(), redb::StorageError> {
+    fn add(&mut self, sum: &SumKey, spent: SpentSum) -> Result<(), redb::StorageError> {
         let key = sum_bytes(sum);
         let before = self.sums.get(&key)?.map(|row| spent_of(row.value()));
         self.sums.insert(&key, &spent_bytes(&before.unwrap_or_default().plus(spent)))?;
         Ok(())
     }
 
-    fn change(&mut self, writer: Writer, change: &Change) -> Result<(), Stop> {
+    fn change(&mut self, writer: StoreWriter, change: &DefinitionChange) -> Result<(), Stop> {
         change.check()?;
         self.admit(writer)?;
         let mut written = Vec::new();
@@ -362,7 +363,7 @@ impl<'t> Tables<'t> {
                 written.push(put);
             }
         }
-        for Put { key, definition, .. } in written {
+        for DefinitionPut { key, definition, .. } in written {
             let row = (definition.version, definition.body.as_slice());
             self.definitions.insert((key.kind as u8, key.id.as_str()), row).or_fault()?;
         }
@@ -414,16 +415,18 @@ pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
 }
 
 /// Looks something up.
-pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure> {
+pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResult, Failure> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     Ok(match query {
-        Query::Leases(node) => Found::Leases(leases(&transaction, *node)?),
-        Query::Sums(node) => Found::Sums(sums(&transaction, *node)?),
-        Query::Lives(node) => Found::Lives(lives(&transaction, *node)?),
-        Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
-        Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
-        Query::AuditBefore(node, before, most) => {
-            Found::Audit(audit_before(&transaction, (*node, *before), *most)?)
+        StoreQuery::Leases(node) => QueryResult::Leases(leases(&transaction, *node)?),
+        StoreQuery::Sums(node) => QueryResult::Sums(sums(&transaction, *node)?),
+        StoreQuery::Lives(node) => QueryResult::Lives(lives(&transaction, *node)?),
+        StoreQuery::Definitions(kind) => {
+            QueryResult::Definitions(definitions(&transaction, *kind)?)
+        }
+        StoreQuery::Audit(after, most) => QueryResult::Audit(audit(&transaction, *after, *most)?),
+        StoreQuery::AuditBefore(node, before, most) => {
+            QueryResult::Audit(audit_before(&transaction, (*node, *before), *most)?)
         }
     })
 }
@@ -450,7 +453,7 @@ fn leases(
 fn sums(
     transaction: &ReadTransaction,
     node: Option<u32>,
-) -> Result<Vec<(SumKey, Spent)>, redb::Error> {
+) -> Result<Vec<(SumKey, SpentSum)>, redb::Error> {
     let table = transaction.open_table(SUMS)?;
     let of = |node: u32, rest: u8| {
         let mut key = [rest; 12];
@@ -466,14 +469,14 @@ fn sums(
     Ok(sums)
 }
 
-fn life_of((lasted_ms, horizon_ms): (u64, u64)) -> Life {
-    Life { lasted_ms, horizon_ms }
+fn life_of((lasted_ms, horizon_ms): (u64, u64)) -> EpochLifetime {
+    EpochLifetime { lasted_ms, horizon_ms }
 }
 
 fn lives(
     transaction: &ReadTransaction,
     node: Option<u32>,
-) -> Result<Vec<(Writer, Life)>, redb::Error> {
+) -> Result<Vec<(StoreWriter, EpochLifetime)>, redb::Error> {
     let table = match transaction.open_table(LIVES) {
         // Written before there was one.
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
@@ -484,22 +487,22 @@ fn lives(
     for row in table.range((first, 0)..=(last, u32::MAX))? {
         let (key, life) = row?;
         let (node, epoch) = key.value();
-        lives.push((Writer { node, epoch: Epoch(epoch) }, life_of(life.value())));
+        lives.push((StoreWriter { node, epoch: Epoch(epoch) }, life_of(life.value())));
     }
     Ok(lives)
 }
 
 fn definitions(
     transaction: &ReadTransaction,
-    kind: Kind,
-) -> Result<Vec<(DefinitionKey, Definition)>, redb::Error> {
+    kind: StoredKind,
+) -> Result<Vec<(DefinitionKey, StoredDefinition)>, redb::Error> {
     let table = transaction.open_table(DEFINITIONS)?;
     let mut definitions = Vec::new();
     for row in table.range((kind as u8, "")..(kind as u8 + 1, ""))? {
         let (key, definition) = row?;
         let ((_, id), (version, body)) = (key.value(), definition.value());
         let key = DefinitionKey { kind, id: id.to_owned() };
-        definitions.push((key, Definition { version, body: body.to_vec() }));
+        definitions.push((key, StoredDefinition { version, body: body.to_vec() }));
     }
     Ok(definitions)
 }
@@ -556,7 +559,7 @@ mod tests {
     #[test]
     fn rows_have_these_bytes() {
         let key = LeaseKey {
-            slot: Slot(0x0D0E_0F10),
+            slot: CampaignIndex(0x0D0E_0F10),
             period: Period(0x090A_0B0C),
             node: 0x0102_0304,
             epoch: Epoch(0x0506_0708),
@@ -576,14 +579,15 @@ mod tests {
         (bytes[8], bytes[16], bytes[24], bytes[32]) = (2, 3, 4, 5);
         assert_eq!((lease_bytes(&lease), lease_of(&bytes)), (bytes, lease));
 
-        let key = SumKey { slot: Slot(0x0506_0708), node: 0x0102_0304, day: Some(0x090A_0B0C) };
+        let key =
+            SumKey { slot: CampaignIndex(0x0506_0708), node: 0x0102_0304, day: Some(0x090A_0B0C) };
         let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
         assert_eq!((sum_bytes(&key), sum_of(&bytes)), (bytes, key));
         let all = SumKey { day: None, ..key };
         let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 255, 255, 255, 255];
         assert_eq!((sum_bytes(&all), sum_of(&bytes)), (bytes, all));
 
-        let spent = Spent {
+        let spent = SpentSum {
             settled: Nanos::new(0x0807_0605_0403_0201),
             late: Nanos::new(2),
             over: Nanos::new(3),

@@ -8,9 +8,10 @@ mod folds;
 mod thread;
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Slot};
+use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
-    Answer, Batch, Ended, Found, Lease, LeaseKey, Outcome, Query, StoreRequest, Writer,
+    Batch, CommitOutcome, Lease, LeaseKey, QueryResult, StoreAnswer, StoreQuery, StoreRequest,
+    StoreWriter, WriteOutcome,
 };
 use units::Nanos;
 
@@ -18,7 +19,7 @@ use crate::engine::Engine;
 use crate::place::Place;
 
 fn key(slot: u32) -> LeaseKey {
-    LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }
+    LeaseKey { slot: CampaignIndex(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }
 }
 
 fn granted(nanos: u64) -> Lease {
@@ -32,26 +33,26 @@ fn batch(number: u64, slots: u32) -> Batch {
 }
 
 /// The only answer to a request.
-fn ask<P: Place>(engine: &mut Engine<P>, request: StoreRequest) -> Answer {
+fn ask<P: Place>(engine: &mut Engine<P>, request: StoreRequest) -> StoreAnswer {
     let mut answers = engine.serve(&[request]);
     assert_eq!(answers.len(), 1, "{answers:?}");
     answers.remove(0)
 }
 
-fn begin<P: Place>(engine: &mut Engine<P>) -> Writer {
+fn begin<P: Place>(engine: &mut Engine<P>) -> StoreWriter {
     let answer = ask(engine, StoreRequest::Begin(1, Epoch(1)));
-    let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
-    Writer { node, epoch: begun.epoch }
+    let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
+    StoreWriter { node, epoch: begun.epoch }
 }
 
-fn ended(answer: &Answer) -> Ended {
-    let Answer::Ended(Outcome { ended, .. }) = answer else { panic!("{answer:?}") };
+fn ended(answer: &StoreAnswer) -> CommitOutcome {
+    let StoreAnswer::Ended(WriteOutcome { ended, .. }) = answer else { panic!("{answer:?}") };
     *ended
 }
 
 /// All leases, by slot.
 fn leases<P: Place>(engine: &mut Engine<P>) -> Vec<(u32, u64)> {
-    let answer = ask(engine, StoreRequest::Read(Query::Leases(None)));
-    let Answer::Read(Ok(Found::Leases(leases))) = answer else { panic!("{answer:?}") };
+    let answer = ask(engine, StoreRequest::Read(StoreQuery::Leases(None)));
+    let StoreAnswer::Read(Ok(QueryResult::Leases(leases))) = answer else { panic!("{answer:?}") };
     leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect()
 }

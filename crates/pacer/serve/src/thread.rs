@@ -12,7 +12,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pacer_core::store::{Answer, Batch, Cause, Change, Denied, Ended, LeaseStore, StoreRequest};
+use pacer_core::store::{
+    Batch, CommitOutcome, DefinitionChange, LeaseStore, StoreAnswer, StoreDenial, StoreFault,
+    StoreRequest,
+};
 
 use crate::engine::Engine;
 use crate::error::{Failure, OpenError};
@@ -63,27 +66,27 @@ struct Status {
     failures: AtomicU64,
 }
 
-const CAUSES: [Cause; 3] = [Cause::DiskFull, Cause::Disk, Cause::Damaged];
+const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
 
 /// What was asked, and who answers it.
 enum Asked {
     /// The thread; the request is kept without its contents, for when the thread is gone.
     Thread(StoreRequest),
     /// Nobody needs to.
-    Here(Answer),
+    Here(StoreAnswer),
 }
 
 /// The ledger's store. Dropped, it does what it was asked before and closes its file.
 pub struct Store {
     requests: Option<mpsc::Sender<StoreRequest>>,
-    answers: mpsc::Receiver<Answer>,
+    answers: mpsc::Receiver<StoreAnswer>,
     /// Taken from there already.
-    next: Option<Answer>,
+    next: Option<StoreAnswer>,
     asked: VecDeque<Asked>,
     /// How many of these the thread answers.
     waiting: usize,
     status: Arc<Status>,
-    thread: Option<JoinHandle<Result<(), Cause>>>,
+    thread: Option<JoinHandle<Result<(), StoreFault>>>,
 }
 
 impl fmt::Debug for Store {
@@ -103,7 +106,7 @@ impl Store {
             error: error.to_string(),
         };
         let folder = Folder::new(directory).map_err(|error| match Failure::from(error) {
-            Failure { cause: Cause::DiskFull, .. } => {
+            Failure { cause: StoreFault::DiskFull, .. } => {
                 OpenError::Full { place: directory.display().to_string() }
             }
             Failure { detail, .. } => {
@@ -142,7 +145,7 @@ impl Store {
     }
 
     /// What does not work, if something does not.
-    pub fn failing(&self) -> Option<Cause> {
+    pub fn failing(&self) -> Option<StoreFault> {
         let number = usize::from(self.status.failing.load(Ordering::Relaxed));
         number.checked_sub(1).and_then(|number| CAUSES.get(number)).copied()
     }
@@ -160,15 +163,15 @@ impl Store {
     ///
     /// # Errors
     /// What does not work: the next start then takes longer.
-    pub fn close(mut self) -> Result<(), Cause> {
+    pub fn close(mut self) -> Result<(), StoreFault> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), Cause> {
+    fn end(&mut self) -> Result<(), StoreFault> {
         drop(self.requests.take());
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
-            Some(ended) => ended.unwrap_or(Err(Cause::Disk)),
+            Some(ended) => ended.unwrap_or(Err(StoreFault::Disk)),
         }
     }
 }
@@ -189,7 +192,10 @@ fn without_contents(request: &StoreRequest) -> StoreRequest {
         }
         StoreRequest::Change(writer, change) => {
             let number = change.number;
-            StoreRequest::Change(*writer, Change { number, ..Change::default() })
+            StoreRequest::Change(
+                *writer,
+                DefinitionChange { number, ..DefinitionChange::default() },
+            )
         }
         StoreRequest::Begin(..) | StoreRequest::Read(_) => request.clone(),
     }
@@ -197,9 +203,10 @@ fn without_contents(request: &StoreRequest) -> StoreRequest {
 
 impl LeaseStore for Store {
     fn ask(&mut self, request: StoreRequest) {
-        let denied = |request: &StoreRequest, denied| request.answer(Ended::Refused, Some(denied));
+        let denied =
+            |request: &StoreRequest, denied| request.answer(CommitOutcome::Refused, Some(denied));
         if self.waiting >= WAITING_MAX {
-            return self.asked.push_back(Asked::Here(denied(&request, Denied::Busy)));
+            return self.asked.push_back(Asked::Here(denied(&request, StoreDenial::Busy)));
         }
         let kept = without_contents(&request);
         let sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
@@ -207,12 +214,12 @@ impl LeaseStore for Store {
             self.waiting += 1;
             self.asked.push_back(Asked::Thread(kept));
         } else {
-            let failing = Denied::Failing(Cause::Disk);
+            let failing = StoreDenial::Failing(StoreFault::Disk);
             self.asked.push_back(Asked::Here(denied(&kept, failing)));
         }
     }
 
-    fn poll(&mut self) -> Option<Answer> {
+    fn poll(&mut self) -> Option<StoreAnswer> {
         if let Some(Asked::Here(_)) = self.asked.front() {
             let Some(Asked::Here(answer)) = self.asked.pop_front() else {
                 unreachable!("just seen")
@@ -234,7 +241,7 @@ impl LeaseStore for Store {
             Err(mpsc::TryRecvError::Disconnected) => {
                 let Some(Asked::Thread(request)) = self.asked.pop_front() else { return None };
                 self.waiting -= 1;
-                Some(request.answer(Ended::Unknown, None))
+                Some(request.answer(CommitOutcome::Unknown, None))
             }
         }
     }
@@ -244,15 +251,15 @@ impl LeaseStore for Store {
 struct Worker<P: Place> {
     engine: Engine<P>,
     inbox: mpsc::Receiver<StoreRequest>,
-    outbox: mpsc::Sender<Answer>,
+    outbox: mpsc::Sender<StoreAnswer>,
     status: Arc<Status>,
     options: Options,
     /// What failed last, until something is committed: a full disk opens, and takes nothing.
-    failing: Option<Cause>,
+    failing: Option<StoreFault>,
 }
 
 impl<P: Place> Worker<P> {
-    fn run(mut self) -> Result<(), Cause> {
+    fn run(mut self) -> Result<(), StoreFault> {
         let (mut later, mut retry_at) = (RETRY_MIN, Instant::now());
         loop {
             let was_failing = self.failing.is_some();

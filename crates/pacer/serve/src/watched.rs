@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pacer_core::store::Cause;
+use pacer_core::store::StoreFault;
 use redb::{BackendError, StorageBackend};
 
 use crate::error::cause_of;
@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     /// be on the medium, and no later sync will bring it there.
     is_suspect: AtomicBool,
     /// The first failure since it was last asked for.
-    first: Mutex<Option<(Cause, String)>>,
+    first: Mutex<Option<(StoreFault, String)>>,
 }
 
 impl Watch {
@@ -31,7 +31,7 @@ impl Watch {
     }
 
     /// What failed first, if anything did since this was last asked.
-    pub(crate) fn take(&self) -> Option<(Cause, String)> {
+    pub(crate) fn take(&self) -> Option<(StoreFault, String)> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

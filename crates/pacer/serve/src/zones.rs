@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use pacer_core::calendar::{Calendar, CalendarError, Hour, Period, QUARTER_MS};
+use pacer_core::calendar::{Calendar, CalendarError, CalendarHour, Period, QUARTER_MS};
 use pacer_core::ledger::ZoneId;
-use pacer_core::strategy::{OffsetFrom, Zone};
+use pacer_core::strategy::{OffsetFrom, ZoneOffsets};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -108,7 +108,7 @@ impl Zones {
     ///
     /// # Panics
     /// The number must be one that [`Zones::id`] gave.
-    pub fn clocks(&self, id: ZoneId, from_ms: u64) -> Result<Zone, ZoneError> {
+    pub fn clocks(&self, id: ZoneId, from_ms: u64) -> Result<ZoneOffsets, ZoneError> {
         let (_, zone) = self.zone(id).expect("numbers of zones are given here");
         let ahead = u64::try_from(CLOCKS_AHEAD.as_millis()).expect("two years are few");
         let first = timestamp(from_ms)?;
@@ -118,7 +118,7 @@ impl Zones {
             let at_ms = u64::try_from(change.timestamp().as_millisecond()).ok()?;
             Some(OffsetFrom { at_ms, ahead_ms: change.offset().seconds() * 1000 })
         });
-        Ok(Zone::new(zone.to_offset(first).seconds() * 1000, changes.collect()))
+        Ok(ZoneOffsets::new(zone.to_offset(first).seconds() * 1000, changes.collect()))
     }
 
     fn zone(&self, id: ZoneId) -> Option<(String, TimeZone)> {
@@ -139,7 +139,7 @@ fn timestamp(unix_ms: u64) -> Result<Timestamp, ZoneError> {
 
 /// The hours as clocks on the wall show them: each ends when they show another, or, set back, the
 /// same once more.
-fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<Hour>, ZoneError> {
+fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<CalendarHour>, ZoneError> {
     // A day before, for an hour must begin where clocks say so, or where they are set.
     let mut start_ms = from_ms.saturating_sub(DAY_MS) / DAY_MS * DAY_MS;
     let mut ahead_ms = i64::from(zone.to_offset(timestamp(start_ms)?).seconds()) * 1000;
@@ -176,12 +176,12 @@ fn next_full(unix_ms: u64, ahead_ms: i64) -> u64 {
     unix_ms + HOUR_MS - into
 }
 
-fn hour(start_unix_ms: u64, end_unix_ms: u64, ahead_ms: i64) -> Hour {
+fn hour(start_unix_ms: u64, end_unix_ms: u64, ahead_ms: i64) -> CalendarHour {
     let local_ms = local(start_unix_ms, ahead_ms);
     let day = local_ms / DAY_MS - LOCAL_DAYS;
     // The first of January 1970 was a Thursday; weeks begin on Monday.
     let hour_of_week = (day + 3) % 7 * 24 + local_ms % DAY_MS / HOUR_MS;
-    Hour {
+    CalendarHour {
         start_unix_ms,
         end_unix_ms,
         period: Period(u32::try_from(start_unix_ms / QUARTER_MS).unwrap_or(u32::MAX)),

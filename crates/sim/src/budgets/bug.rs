@@ -7,11 +7,11 @@ use pacer_core::{ledger, shard, store};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Of a shard, or of its tokens.
-    Shard(shard::bug::Bug),
+    Shard(shard::bug::ShardBug),
     /// Of the ledger.
-    Ledger(ledger::Bug),
+    Ledger(ledger::LedgerBug),
     /// Of the store.
-    Store(store::Bug),
+    Store(store::StoreBug),
     /// Of what stands between them.
     Wiring(Wiring),
 }

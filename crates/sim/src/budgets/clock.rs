@@ -1,8 +1,8 @@
 //! Both clocks of a machine: the one that never goes back, and the one on the wall.
 
 use pacer_core::calendar::QUARTER_MS;
-use pacer_core::ledger::Now;
-use pacer_core::shard::Moment;
+use pacer_core::ledger::LedgerTime;
+use pacer_core::shard::ShardTime;
 use units::Tick;
 
 /// The time.
@@ -26,12 +26,12 @@ impl Clock {
         tick_of(self.tick_ms)
     }
 
-    pub(super) fn now(&self) -> Now {
-        Now { tick: self.tick(), unix_ms: self.unix_ms }
+    pub(super) fn now(&self) -> LedgerTime {
+        LedgerTime { tick: self.tick(), unix_ms: self.unix_ms }
     }
 
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> ShardTime {
         let quarter = u32::try_from(self.unix_ms / QUARTER_MS).expect("before the year 100,000");
-        Moment { tick: self.tick(), quarter }
+        ShardTime { tick: self.tick(), quarter }
     }
 }

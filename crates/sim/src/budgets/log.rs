@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::ledger::Settlement;
-use pacer_core::shard::token::{Origin, Token, TtlClass};
+use pacer_core::ledger::SettlementRecord;
+use pacer_core::shard::token::{ReservationToken, TokenOrigin, TtlClass};
 
 use faults::Chance;
 
 /// Names a reservation among all.
-pub(super) type TokenId = (Origin, (TtlClass, u32, u32));
+pub(super) type TokenId = (TokenOrigin, (TtlClass, u32, u32));
 
-pub(super) fn id_of(token: &Token) -> TokenId {
+pub(super) fn id_of(token: &ReservationToken) -> TokenId {
     (token.origin(), token.number())
 }
 
@@ -19,7 +19,7 @@ pub(super) fn id_of(token: &Token) -> TokenId {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Record {
     /// A reservation was won.
-    Win(TokenId, Settlement),
+    Win(TokenId, SettlementRecord),
     /// Of something else.
     Other,
 }

@@ -10,9 +10,11 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pacer_core::calendar::Period;
-use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Outbox};
-use pacer_core::messages::{Gate, Grant, Slot};
-use pacer_core::shard::Shard;
+use pacer_core::ledger::{
+    AccountDefinition, BudgetLimits, CampaignDefinition, LedgerInput, LedgerOutbox,
+};
+use pacer_core::messages::{BudgetGrant, CampaignIndex, SpendingGate};
+use pacer_core::shard::ShardLedger;
 use pacer_core::store::{Batch, LeaseKey};
 
 use super::clock::Clock;
@@ -37,7 +39,7 @@ enum State {
 /// A reservation.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
-    slot: Slot,
+    slot: CampaignIndex,
     period: Period,
     amount: u64,
     expires_ms: u64,
@@ -95,9 +97,9 @@ pub(super) struct Observer {
     pub(super) places: Places,
     pub(super) leases: Leases,
     tokens: BTreeMap<TokenId, Reservation>,
-    cells: BTreeMap<(u16, Slot, Period), Cell>,
+    cells: BTreeMap<(u16, CampaignIndex, Period), Cell>,
     buckets: BTreeMap<(u16, usize), Bucket>,
-    gates: BTreeMap<(u16, Slot), Gate>,
+    gates: BTreeMap<(u16, CampaignIndex), SpendingGate>,
     /// Open reservations by shard, in order of their end.
     expiries: BTreeMap<u16, BTreeSet<(u64, TokenId)>>,
     /// The latest that clocks on the wall have shown each shard.
@@ -111,7 +113,7 @@ pub(super) struct Observer {
     /// By the number of the record.
     came: BTreeMap<u64, Came>,
     /// What reservations held when their shard ended well.
-    held_at_end: BTreeMap<(Slot, Period), u64>,
+    held_at_end: BTreeMap<(CampaignIndex, Period), u64>,
     /// Whether records say which wins came late.
     is_late_told: bool,
     /// How many reservations were made, and won.
@@ -160,7 +162,7 @@ impl Observer {
         self.note_most(Owner::Campaign(campaign.slot.0), &campaign.budget.limits);
     }
 
-    fn note_most(&mut self, owner: Owner, limits: &Limits) {
+    fn note_most(&mut self, owner: Owner, limits: &BudgetLimits) {
         for span in [Span::Life, Span::Day(0), Span::Hour(Period(0))] {
             let known = self.most.entry((owner, span_number(span))).or_default();
             *known = (*known).max(limit_of(limits, span));
@@ -168,7 +170,7 @@ impl Observer {
     }
 
     /// A shard has taken rights.
-    pub(super) fn granted(&mut self, shard: u16, grant: &Grant) {
+    pub(super) fn granted(&mut self, shard: u16, grant: &BudgetGrant) {
         let cell = self.cells.entry((shard, grant.slot, grant.period)).or_default();
         if cell.granted < grant.granted.get() {
             cell.granted = grant.granted.get();
@@ -177,7 +179,7 @@ impl Observer {
     }
 
     /// A shard has taken a gate.
-    pub(super) fn gated(&mut self, shard: u16, gate: &Gate) {
+    pub(super) fn gated(&mut self, shard: u16, gate: &SpendingGate) {
         let known = self.gates.entry((shard, gate.slot)).or_insert(*gate);
         if known.version < gate.version {
             *known = *gate;
@@ -190,12 +192,12 @@ impl Observer {
     }
 
     /// What the ledger is about to be told.
-    pub(super) fn tell(&mut self, incoming: &Incoming) {
+    pub(super) fn tell(&mut self, incoming: &LedgerInput) {
         self.leases.tell(incoming, &self.came);
     }
 
     /// The ledger has taken a step, and goes by such a time.
-    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &Outbox, unix_ms: u64) {
+    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &LedgerOutbox, unix_ms: u64) {
         self.leases.stepped(clock, outbox, unix_ms);
         if let Some(batch) = &outbox.batch {
             self.check_batch(batch);
@@ -231,8 +233,14 @@ impl Observer {
     }
 
     /// What a shard holds is what it was granted and what was reserved, released and won there.
-    pub(super) fn check_shard(&mut self, number: u16, shard: &Shard, slots: u32, clock: &Clock) {
-        for slot in (0..slots).map(Slot) {
+    pub(super) fn check_shard(
+        &mut self,
+        number: u16,
+        shard: &ShardLedger,
+        slots: u32,
+        clock: &Clock,
+    ) {
+        for slot in (0..slots).map(CampaignIndex) {
             let gate = self.gates.get(&(number, slot));
             let is_recalled = gate.is_some_and(|gate| gate.is_recalled);
             for held in shard.holdings(slot) {
@@ -254,7 +262,7 @@ impl Observer {
     }
 
     /// What all levels of a campaign's hour that show now have in use, and their limits.
-    fn used(&self, slot: Slot, clock: &Clock) -> [(Level, u64); 6] {
+    fn used(&self, slot: CampaignIndex, clock: &Clock) -> [(Level, u64); 6] {
         let period = self.places.hour(slot, clock.unix_ms).period;
         self.places.levels(slot, period).map(|level| {
             let authorised = self.authorised.get(&level).copied().unwrap_or(0);

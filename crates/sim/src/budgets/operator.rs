@@ -1,10 +1,10 @@
 //! Who defines accounts and campaigns, and changes them at any time. Definitions outlive processes.
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
-    Limits, Money, ZoneId,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    Holdback, LedgerInput, Money, ZoneId,
 };
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::{Currency, Nanos, Ppm};
 
 use super::options::Options;
@@ -37,7 +37,7 @@ impl Operator {
             version: 1,
             currency: currency_of(id),
             zone: ZoneId(id),
-            limits: Limits {
+            limits: BudgetLimits {
                 life: money(id, chance.within(6_000..=20_000)),
                 day: money(id, chance.within(1_000..=3_000)),
                 hour: money(id, chance.within(400..=1_500)).filter(|_| chance.happens(500_000)),
@@ -50,13 +50,13 @@ impl Operator {
             let maybe = |limit: Option<Money>, chance: &mut Chance| {
                 limit.filter(|_| chance.happens(600_000))
             };
-            let limits = Limits {
+            let limits = BudgetLimits {
                 life: maybe(money(id, chance.within(3_000..=12_000)), chance),
                 day: maybe(money(id, chance.within(500..=2_000)), chance),
                 hour: maybe(money(id, chance.within(150..=900)), chance),
             };
             CampaignDefinition {
-                slot: Slot(slot),
+                slot: CampaignIndex(slot),
                 version: 1,
                 account: AccountId(id),
                 budget: CampaignBudget {
@@ -76,13 +76,13 @@ impl Operator {
     }
 
     /// All that there is, for a ledger that knows nothing.
-    pub(super) fn all(&self) -> Vec<Incoming> {
-        let accounts = self.accounts.iter().map(|it| Incoming::Account(*it));
-        accounts.chain(self.campaigns.iter().map(|it| Incoming::Campaign(*it))).collect()
+    pub(super) fn all(&self) -> Vec<LedgerInput> {
+        let accounts = self.accounts.iter().map(|it| LedgerInput::Account(*it));
+        accounts.chain(self.campaigns.iter().map(|it| LedgerInput::Campaign(*it))).collect()
     }
 
     /// Changes something; which definition that makes.
-    pub(super) fn edit(&mut self, unix_ms: u64, chance: &mut Chance) -> Incoming {
+    pub(super) fn edit(&mut self, unix_ms: u64, chance: &mut Chance) -> LedgerInput {
         let campaigns = self.campaigns.len() as u64;
         let which = chance.within(0..=campaigns + self.accounts.len() as u64 - 1);
         let which = usize::try_from(which).expect("an index");
@@ -94,7 +94,7 @@ impl Operator {
                 1 => account.late_holdback = holdback(chance),
                 _ => change(&mut account.limits, chance),
             }
-            return Incoming::Account(*account);
+            return LedgerInput::Account(*account);
         };
         campaign.version += 1;
         match chance.within(0..=9) {
@@ -113,7 +113,7 @@ impl Operator {
         if campaign.budget.end_unix_ms <= campaign.budget.start_unix_ms {
             campaign.budget.end_unix_ms = campaign.budget.start_unix_ms + DAY_MS;
         }
-        Incoming::Campaign(*campaign)
+        LedgerInput::Campaign(*campaign)
     }
 
     /// Everybody may spend, whenever it is.
@@ -137,7 +137,7 @@ fn holdback(chance: &mut Chance) -> Holdback {
 }
 
 /// One limit is up to twice as high, or lower.
-fn change(limits: &mut Limits, chance: &mut Chance) {
+fn change(limits: &mut BudgetLimits, chance: &mut Chance) {
     let limit = match chance.within(0..=2) {
         0 => &mut limits.life,
         1 => &mut limits.day,

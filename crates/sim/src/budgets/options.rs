@@ -77,7 +77,7 @@ pub struct Weather {
     /// The log takes no record: by record.
     pub log_refused: u64,
     /// The store's.
-    pub store: store::Faults,
+    pub store: store::MemoryFaults,
 }
 
 /// What exchanges do with reservations: in a million of them, the first that holds; the rest is won in
@@ -122,7 +122,7 @@ impl Weather {
         sync: 700_000,
         log_lost: 0,
         log_refused: 0,
-        store: store::Faults { late_polls_max: 2, refused_once_in: 0, unknown_once_in: 0 },
+        store: store::MemoryFaults { late_polls_max: 2, refused_once_in: 0, unknown_once_in: 0 },
     };
 
     fn of(chance: &mut Chance) -> Self {
@@ -138,7 +138,7 @@ impl Weather {
             sync: chance.one_of(&[200_000, 500_000, 900_000]),
             log_lost: chance.one_of(&[0, 10_000, 40_000]),
             log_refused: chance.one_of(&[0, 20_000]),
-            store: store::Faults {
+            store: store::MemoryFaults {
                 late_polls_max: chance.one_of(&[0, 4, 12]),
                 refused_once_in: chance.one_of(&[0, 4, 12]),
                 unknown_once_in: chance.one_of(&[0, 3, 8]),

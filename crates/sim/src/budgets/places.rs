@@ -1,9 +1,9 @@
 //! Where money counts: which campaign belongs to which account, and to which hour and day a moment
 //! belongs there. By arithmetic of its own, so that it can be held against the cores'.
 
-use pacer_core::calendar::{Hour, Period, QUARTER_MS};
-use pacer_core::ledger::Limits;
-use pacer_core::messages::Slot;
+use pacer_core::calendar::{CalendarHour, Period, QUARTER_MS};
+use pacer_core::ledger::BudgetLimits;
+use pacer_core::messages::CampaignIndex;
 
 use super::zone::Zone;
 
@@ -37,12 +37,12 @@ impl Places {
     }
 
     /// Campaigns are dealt out to accounts in turn.
-    pub(super) fn account(&self, slot: Slot) -> u32 {
+    pub(super) fn account(&self, slot: CampaignIndex) -> u32 {
         slot.0 % u32::try_from(self.zones.len()).expect("few accounts")
     }
 
     /// The hour that an account's clocks show.
-    pub(super) fn hour(&self, slot: Slot, unix_ms: u64) -> Hour {
+    pub(super) fn hour(&self, slot: CampaignIndex, unix_ms: u64) -> CalendarHour {
         self.zone(self.account(slot)).hour(unix_ms)
     }
 
@@ -51,7 +51,7 @@ impl Places {
     }
 
     /// The limits that an amount of a campaign and period counts in.
-    pub(super) fn levels(&self, slot: Slot, period: Period) -> [Level; 6] {
+    pub(super) fn levels(&self, slot: CampaignIndex, period: Period) -> [Level; 6] {
         let day = self.hour(slot, start_of(period)).day;
         let account = self.account(slot);
         let spans = [Span::Life, Span::Day(day), Span::Hour(period)];
@@ -68,7 +68,7 @@ pub(super) fn start_of(period: Period) -> u64 {
 }
 
 /// The limit of a span, or the largest number.
-pub(super) fn limit_of(limits: &Limits, span: Span) -> u64 {
+pub(super) fn limit_of(limits: &BudgetLimits, span: Span) -> u64 {
     let limit = match span {
         Span::Life => limits.life,
         Span::Day(_) => limits.day,

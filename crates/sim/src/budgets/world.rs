@@ -10,11 +10,11 @@ mod shard_turn;
 mod stopping;
 mod wins;
 
-use pacer_core::ledger::Settings;
+use pacer_core::ledger::LedgerSettings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
-use pacer_core::shard::token::{Origin, TokenKey};
-use pacer_core::store::{Answer, Begun, LeaseStore as _, MemoryStore, Query};
+use pacer_core::shard::token::{TokenKey, TokenOrigin};
+use pacer_core::store::{EpochStart, LeaseStore as _, MemoryStore, StoreAnswer, StoreQuery};
 
 use self::process::{Birth, Process};
 use self::remains::Remains;
@@ -45,7 +45,7 @@ enum Stage {
     Down(u64),
     Beginning,
     /// What is asked for in turn: leases, sums and lives.
-    Reading(Begun, Remains),
+    Reading(EpochStart, Remains),
 }
 
 /// Everything.
@@ -263,12 +263,12 @@ impl<'t> World<'t> {
         while let Some(answer) = self.store.poll() {
             self.trace.note(format_args!("{answer:?}"));
             match (self.stage.clone(), answer) {
-                (_, Answer::Begun { begun: Ok(begun), .. }) => {
-                    self.store.read(Query::Leases(None));
+                (_, StoreAnswer::Begun { begun: Ok(begun), .. }) => {
+                    self.store.read(StoreQuery::Leases(None));
                     self.stage = Stage::Reading(begun, Remains::default());
                 }
-                (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
-                (Stage::Reading(begun, remains), Answer::Read(read)) => {
+                (_, StoreAnswer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
+                (Stage::Reading(begun, remains), StoreAnswer::Read(read)) => {
                     let remains = remains.with(read.ok());
                     let Some(next) = remains.next() else {
                         self.be_born(begun, &remains);
@@ -277,14 +277,14 @@ impl<'t> World<'t> {
                     self.store.read(next);
                     self.stage = Stage::Reading(begun, remains);
                 }
-                (_, Answer::Read(_) | Answer::Ended(_)) => (),
+                (_, StoreAnswer::Read(_) | StoreAnswer::Ended(_)) => (),
             }
         }
     }
 
-    fn be_born(&mut self, begun: Begun, remains: &Remains) {
+    fn be_born(&mut self, begun: EpochStart, remains: &Remains) {
         let (leases, sums) = (remains.leases(), remains.sums());
-        let Begun { epoch, applied_seq } = begun;
+        let EpochStart { epoch, applied_seq } = begun;
         let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
         let settlements = durable.filter_map(|record| match record {
             Record::Win(_, settlement) => Some(*settlement),
@@ -295,13 +295,13 @@ impl<'t> World<'t> {
         self.observer.started(&Start { epoch, leases, sums, applied_seq, unix_ms, settlements });
         let shards: Vec<_> =
             (0..self.options.shards).map(|n| self.shard_options(epoch, n)).collect();
-        let settings = Settings {
+        let settings = LedgerSettings {
             horizon: HORIZON,
             late_window: LATE_WINDOW,
             hours_kept: HOURS_KEPT,
             patience: PATIENCE,
             is_late_told: self.options.is_late_told,
-            ..Settings::new(NODE, epoch, self.options.shards)
+            ..LedgerSettings::new(NODE, epoch, self.options.shards)
         };
         let is_long = self.chance.happens(400_000) && !self.is_looping();
         let takes_ms = if is_long { self.chance.within(40_000..=75_000) } else { 0 };
@@ -321,9 +321,9 @@ impl<'t> World<'t> {
         self.process = Some(Box::new(process));
     }
 
-    fn shard_options(&self, epoch: Epoch, shard: u16) -> shard::Options {
-        shard::Options {
-            origin: Origin { node: NODE, epoch, shard },
+    fn shard_options(&self, epoch: Epoch, shard: u16) -> shard::ShardOptions {
+        shard::ShardOptions {
+            origin: TokenOrigin { node: NODE, epoch, shard },
             ttls: TTLS.to_vec(),
             late_window: LATE_WINDOW,
             slots_max: self.options.campaigns,

@@ -1,7 +1,7 @@
 //! Time zones as rules written out by hand, for the years that simulations play in. Whoever checks
 //! what the ledger makes of a calendar asks here, not the calendar.
 
-use pacer_core::calendar::{Calendar, Hour, Period, QUARTER_MS};
+use pacer_core::calendar::{Calendar, CalendarHour, Period, QUARTER_MS};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -57,7 +57,7 @@ pub const EVES: [u64; 9] = [
 
 impl Zone {
     /// The hour that clocks show: until they show another, or the same once more.
-    pub(super) fn hour(&self, unix_ms: u64) -> Hour {
+    pub(super) fn hour(&self, unix_ms: u64) -> CalendarHour {
         let behind = self.changes.partition_point(|(from, _)| *from <= unix_ms).max(1);
         let (from_ms, minutes) = self.changes[behind - 1];
         let next_ms = self.changes.get(behind).map_or(u64::MAX, |(from, _)| *from);
@@ -69,7 +69,7 @@ impl Zone {
         let day = unsigned(shown) / DAY_MS;
         // 1970 began on a Thursday.
         let hour_of_week = (day + 3) % 7 * 24 + unsigned(shown) % DAY_MS / unsigned(HOUR_MS);
-        Hour {
+        CalendarHour {
             start_unix_ms,
             end_unix_ms: ends.min(next_ms),
             period: Period(narrow(start_unix_ms / QUARTER_MS)),
@@ -91,7 +91,7 @@ impl Zone {
     /// Its hours, from the one that contains a moment to the one that contains another.
     pub(super) fn calendar(&self, from_unix_ms: u64, until_unix_ms: u64) -> Calendar {
         let first = self.hour(from_unix_ms);
-        let next = |hour: &Hour| Some(self.hour(hour.end_unix_ms));
+        let next = |hour: &CalendarHour| Some(self.hour(hour.end_unix_ms));
         let hours = std::iter::successors(Some(first), next);
         let hours = hours.take_while(|hour| hour.start_unix_ms <= until_unix_ms);
         Calendar::new(hours.collect()).expect("hours without a gap")

@@ -43,7 +43,7 @@ fn check(mistakes: &[Bug]) {
 
 #[test]
 fn every_mistake_of_a_shard_is_found() {
-    use shard::bug::Bug as Of;
+    use shard::bug::ShardBug as Of;
     // The shard's own tests find the rest: a gate older than the last, a grant repeated when its hour is
     // forgotten and one of an hour to come do not come over rings that keep their order.
     check(
@@ -72,13 +72,13 @@ fn every_mistake_of_a_shard_is_found() {
 
 #[test]
 fn every_mistake_of_the_ledger_is_found() {
-    check(&ledger::Bug::ALL.map(Bug::Ledger));
+    check(&ledger::LedgerBug::ALL.map(Bug::Ledger));
 }
 
 /// Those of definitions, other nodes and batches that no ledger sends are found by the stores' suite.
 #[test]
 fn mistakes_of_the_store_are_found() {
-    use store::Bug as Of;
+    use store::StoreBug as Of;
     check(
         &[
             Of::LoseHalf,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use pacer_core::strategy::{Pricing, Settings};
+use pacer_core::strategy::{AuctionPricing, StrategySettings};
 use serde::Serialize;
 use serde_json::Value;
 use whatif::simulate::{Budget, Forecast, Options, Report, simulate, strategies};
@@ -96,7 +96,7 @@ pub(crate) struct PacingArgs {
 
 /// Some strategies: a list by itself would be an argument that may be repeated.
 #[derive(Clone, Debug)]
-struct Strategies(Vec<Settings>);
+struct Strategies(Vec<StrategySettings>);
 
 fn named(names: &str) -> Result<Strategies, String> {
     strategies(names).map(Strategies).map_err(|error| error.to_string())
@@ -137,19 +137,19 @@ struct PacingReport<'r> {
 struct AuctionSource {
     auctions: Vec<Auction>,
     recorded: Option<Recorded>,
-    pricing: Pricing,
+    pricing: AuctionPricing,
 }
 
 impl AuctionSource {
     fn read(args: &PacingArgs) -> anyhow::Result<Self> {
         let wanted = args.auction.map(|kind| match kind {
-            AuctionKind::Second => Pricing::SecondPrice,
-            AuctionKind::First => Pricing::FirstPrice,
+            AuctionKind::Second => AuctionPricing::SecondPrice,
+            AuctionKind::First => AuctionPricing::FirstPrice,
         });
         let Some(log) = &args.recorded.log else {
             let path = args.auctions.as_ref().expect("the command line asks for one");
             args.recorded.check_unfiltered()?;
-            let pricing = wanted.unwrap_or(Pricing::SecondPrice);
+            let pricing = wanted.unwrap_or(AuctionPricing::SecondPrice);
             return Ok(Self { auctions: read(path)?, recorded: None, pricing });
         };
         let mut recorded = args.recorded.read(log)?;

@@ -12,7 +12,7 @@ use audit::{
 };
 use clap::Args;
 use exchange_serve::campaigns::HOUSE;
-use pacer_core::strategy::Pricing;
+use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Round};
 use whatif::stream::{self, Auction};
@@ -255,11 +255,11 @@ fn notes(left_out: &LeftOut) -> Vec<String> {
 
 impl Recorded {
     /// What a win cost, in all of the auctions.
-    pub(super) fn pricing(&self) -> anyhow::Result<Pricing> {
+    pub(super) fn pricing(&self) -> anyhow::Result<AuctionPricing> {
         let first = self.found.first_price;
         match (self.auctions.len() as u64).saturating_sub(first) {
-            _ if first == 0 => Ok(Pricing::SecondPrice),
-            0 => Ok(Pricing::FirstPrice),
+            _ if first == 0 => Ok(AuctionPricing::SecondPrice),
+            0 => Ok(AuctionPricing::FirstPrice),
             second => Err(CommandFailure::usage(format!(
                 "{first} of the auctions were held at first price and {second} at second: choose by \
                  --auction what a win costs"

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use pacer_core::calendar::Period;
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
-use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Bidding, Curve, CurvePoint};
-use pacer_core::refusal::Refusal;
-use pacer_core::strategy::{Flight, Pace};
+use pacer_core::ledger::{
+    AccountDiagnosis, HourSpend, LimitLevel, LimitOwner, LimitSpan, Spend, SpendDiagnosis,
+};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{BiddingStatus, CurvePoint, PacingCurve};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::{BidPace, CampaignFlight};
 use pacer_serve::api::{ExchangeView, Mismatches, api};
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
 use pacer_serve::registry::{Registry, RegistryOptions};
@@ -52,7 +54,7 @@ impl ExchangeView for Counted {
         true
     }
 
-    fn funnel(&self, _: Slot, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, _: CampaignIndex, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
         let mut counts = FunnelCounts::default();
         counts.count(FunnelStep::Matched, 1_000);
         counts.count(FunnelStep::BelowFloor, 1_000);
@@ -62,7 +64,7 @@ impl ExchangeView for Counted {
         Some([hour, FunnelWindow { offered: 240_000, ..hour }])
     }
 
-    fn mismatches(&self, _: Slot) -> Option<Mismatches> {
+    fn mismatches(&self, _: CampaignIndex) -> Option<Mismatches> {
         let failed = vec![("targeting.countries", 250), ("creative", 0)];
         Some(Mismatches { impressions: 256, matched: 6, failed })
     }
@@ -191,7 +193,7 @@ fn a_campaign_from_its_file_to_its_end() {
         now: cents(50),
         hours: Vec::new(),
     };
-    server.desk.told().spends.insert(Slot(1), spend);
+    server.desk.told().spends.insert(CampaignIndex(1), spend);
     let budget =
         ["campaign", "budget", "summer", "--budget", "3", "--daily", "2", "--hourly", "none"];
     let note =
@@ -251,8 +253,8 @@ fn why_and_curve() {
     let plot = ["campaign", "curve", "summer", "--svg", missing.to_str().unwrap()];
     server.run(&plot, 1, &[none[0], "none.svg is not written"], &[]);
     assert!(!missing.exists());
-    let level = |span, limit| Level {
-        owner: Owner::Campaign,
+    let level = |span, limit| LimitLevel {
+        owner: LimitOwner::Campaign,
         span,
         limit,
         held: cents(490),
@@ -260,15 +262,15 @@ fn why_and_curve() {
         holdback: cents(10),
     };
     let levels = [
-        level(Span::Life, Some(cents(500))),
-        level(Span::Day, None),
-        level(Span::Hour, None),
-        level(Span::Life, None),
-        level(Span::Day, None),
-        level(Span::Hour, None),
+        level(LimitSpan::Life, Some(cents(500))),
+        level(LimitSpan::Day, None),
+        level(LimitSpan::Hour, None),
+        level(LimitSpan::Life, None),
+        level(LimitSpan::Day, None),
+        level(LimitSpan::Hour, None),
     ];
-    let why = Why {
-        refusal: Some(Refusal::BudgetExhausted),
+    let why = SpendDiagnosis {
+        refusal: Some(SpendRefusal::BudgetExhausted),
         levels: Some(levels),
         hour: None,
         flight_unix_ms: (0, 1),
@@ -277,7 +279,7 @@ fn why_and_curve() {
         frozen: Nanos::ZERO,
         is_store_failing: false,
     };
-    server.desk.told().whys.insert(Slot(1), why);
+    server.desk.told().whys.insert(CampaignIndex(1), why);
     let said = server.run(
         &["campaign", "why", "summer"],
         0,
@@ -303,9 +305,9 @@ fn why_and_curve() {
     }
     let shown = ["impressions", "spent               0.00 USD  0.00 USD"];
     server.run(&["campaign", "show", "summer"], 0, &shown, &[]);
-    let pace = Pace::FULL;
-    let bidding = Bidding { strategy: "slot_dual", is_fixed_price: false, pace };
-    server.desk.told().biddings.insert(Slot(1), bidding);
+    let pace = BidPace::FULL;
+    let bidding = BiddingStatus { strategy: "slot_dual", is_fixed_price: false, pace };
+    server.desk.told().biddings.insert(CampaignIndex(1), bidding);
     let bids =
         "how it bids: slot_dual bids 1 of its value, 2.50 USD for 1000 impressions, for every";
     server.run(&["campaign", "why", "summer"], 0, &[bids], &[]);
@@ -314,12 +316,12 @@ fn why_and_curve() {
         target,
         spent,
     };
-    let curve = Curve {
-        span: Span::Day,
+    let curve = PacingCurve {
+        span: LimitSpan::Day,
         limit: cents(800),
-        flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
+        flight: CampaignFlight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
-        pace: Pace::FULL,
+        pace: BidPace::FULL,
         dual: 0.0,
         rate: 1.0,
         points: vec![
@@ -328,7 +330,7 @@ fn why_and_curve() {
             point(1440, cents(500), None),
         ],
     };
-    server.desk.told().curves.insert(Slot(1), curve);
+    server.desk.told().curves.insert(CampaignIndex(1), curve);
     let title = ["summer: share of the day's 8.00 USD", "· target   - plan   ● slot_dual", "100 %"];
     server.run(&["campaign", "curve", "summer"], 0, &title, &[]);
     let svg = server.folder.path().join("x.svg");
@@ -364,21 +366,21 @@ fn an_account_as_a_whole() {
     let open =
         ["acme: nothing keeps it from spending", "its seats: nothing", "1 campaign: nothing"];
     server.run(&["account", "why", "acme"], 0, &open, &[]);
-    let level = |span, limit| Level {
-        owner: Owner::Account,
+    let level = |span, limit| LimitLevel {
+        owner: LimitOwner::Account,
         span,
         limit,
         held: cents(9_000),
         late: cents(1_000),
         holdback: cents(0),
     };
-    let why = AccountWhy {
+    let why = AccountDiagnosis {
         flight_unix_ms: (0, 0),
-        refusal: Some(Refusal::BudgetExhausted),
+        refusal: Some(SpendRefusal::BudgetExhausted),
         levels: Some([
-            level(Span::Life, Some(cents(10_000))),
-            level(Span::Day, None),
-            level(Span::Hour, None),
+            level(LimitSpan::Life, Some(cents(10_000))),
+            level(LimitSpan::Day, None),
+            level(LimitSpan::Hour, None),
         ]),
         hour: None,
         at_shards: cents(1),
@@ -642,10 +644,10 @@ fn answers_are_as_documented() {
         now: cents(1),
         hours: Vec::new(),
     };
-    server.desk.told().spends.extend([0, 1].map(|slot| (Slot(slot), spend.clone())));
+    server.desk.told().spends.extend([0, 1].map(|slot| (CampaignIndex(slot), spend.clone())));
     server.desk.told().account_spends.extend([0, 1].map(|number| (number, spend.clone())));
-    let bidding = Bidding { strategy: "even", is_fixed_price: false, pace: Pace::NONE };
-    server.desk.told().biddings.insert(Slot(1), bidding);
+    let bidding = BiddingStatus { strategy: "even", is_fixed_price: false, pace: BidPace::NONE };
+    server.desk.told().biddings.insert(CampaignIndex(1), bidding);
     let own = |kind: &str| if kind == "accounts" { &account } else { &campaign };
     let mut problems = Vec::new();
     let mut seen: BTreeMap<(String, String), BTreeSet<u16>> = BTreeMap::new();

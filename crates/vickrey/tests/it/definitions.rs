@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use exchange_core::campaigns::Interner;
 use exchange_serve::HouseRules;
 use jsonschema::Validator;
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use pacer_serve::api::unconfigured;
 use pacer_serve::registry::{AccountFacts, Rules, check_body};
 use runtime::admin::openapi;
@@ -52,13 +52,13 @@ fn validator(document: &Value, schema: &Value) -> Validator {
 
 /// Checks definitions that differ in one place from one that is good.
 struct Checker {
-    kind: Kind,
+    kind: StoredKind,
     good: Value,
     schema: Validator,
 }
 
 impl Checker {
-    fn new(kind: Kind, schema: &str, good: Value) -> Self {
+    fn new(kind: StoredKind, schema: &str, good: Value) -> Self {
         let document = document();
         let schema = validator(&document, &document["components"]["schemas"][schema]);
         let new = Self { kind, good, schema };
@@ -114,7 +114,7 @@ impl Checker {
 #[test]
 fn accounts() {
     let good = json!({ "id": "acme", "currency": "USD" });
-    let of = Checker::new(Kind::Account, "AccountDefinition", good);
+    let of = Checker::new(StoredKind::Account, "AccountDefinition", good);
     of.limits();
     of.takes("/currency", &["EUR", "ZZZ"]);
     of.check("/currency", false, &[json!("usd"), json!("$")]);
@@ -134,7 +134,7 @@ fn campaign() -> Value {
 
 #[test]
 fn campaigns() {
-    let of = Checker::new(Kind::Campaign, "CampaignDefinition", campaign());
+    let of = Checker::new(StoredKind::Campaign, "CampaignDefinition", campaign());
     of.limits();
     for (at, day) in [("/start", "2026-10-31"), ("/end", "2027-02-28")] {
         let times = ["", "T08:00:00.5", "T08:00:00Z", "T08:00:00+05:45", "T08:00", " 08:00:00"];

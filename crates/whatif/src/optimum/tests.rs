@@ -38,8 +38,8 @@ fn takes_by_worth_and_the_last_in_part() {
 #[test]
 fn money_that_an_hour_leaves_goes_to_the_next_hour() {
     const HOUR_MS: u64 = 3_600_000;
-    let flight = Flight { start_ms: 0, end_ms: 3 * HOUR_MS };
-    let target = Target::uniform(flight).expect("it has a length");
+    let flight = CampaignFlight { start_ms: 0, end_ms: 3 * HOUR_MS };
+    let target = SpendTarget::uniform(flight).expect("it has a length");
     let at = |hour: u64, pair| Auction { time_ms: hour * HOUR_MS, ..auctions(&[pair])[0] };
     let check = |pairs: &[(u64, (u64, u64))], budget, want| {
         let auctions: Vec<_> = pairs.iter().map(|(hour, pair)| at(*hour, *pair)).collect();

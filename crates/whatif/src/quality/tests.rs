@@ -4,7 +4,7 @@ use super::*;
 use crate::generate::profile::STEADY;
 
 /// The streams of `vickrey simulate quality`.
-fn measured(profiles: &[Profile], strategies: &[Settings]) -> Vec<Row> {
+fn measured(profiles: &[Profile], strategies: &[StrategySettings]) -> Vec<Row> {
     let options = Options {
         profiles: profiles.to_vec(),
         strategies: strategies.to_vec(),
@@ -19,7 +19,7 @@ fn named(name: &str) -> [Profile; 1] {
 
 #[test]
 fn the_default_meets_its_targets() {
-    let rows = measured(STEADY, &[Settings::default()]);
+    let rows = measured(STEADY, &[StrategySettings::default()]);
     assert_eq!(rows.len(), 2 * STEADY.len());
     let missed = rows.iter().filter(|row| !row.missed().is_empty());
     assert_eq!(missed.count(), 0, "\n{}", crate::table::quality(&rows));
@@ -31,8 +31,8 @@ fn the_default_meets_its_targets() {
 /// seeds are in `bench/driver/pacing.py`.
 #[test]
 fn the_default_buys_as_much_as_every_other() {
-    let strategies =
-        ["slot_dual", "pid", "adaptive"].map(|name| Settings::named(name).expect("it exists"));
+    let strategies = ["slot_dual", "pid", "adaptive"]
+        .map(|name| StrategySettings::named(name).expect("it exists"));
     let mut behind = String::new();
     for (name, auctions) in [
         ("diurnal", 24_000),
@@ -76,7 +76,7 @@ fn the_default_buys_as_much_as_every_other() {
 
 #[test]
 fn baselines_win_less_and_overspend_as_little() {
-    let rows = measured(&named("diurnal"), &Settings::all());
+    let rows = measured(&named("diurnal"), &StrategySettings::all());
     assert_eq!(rows.len(), 12);
     for row in &rows {
         assert_eq!(row.figures.overspent_nanos, 0, "{row:?}");
@@ -95,7 +95,7 @@ fn baselines_win_less_and_overspend_as_little() {
 
 #[test]
 fn each_target_is_told_when_it_is_missed() {
-    let row = measured(&named("flat"), &[Settings::default()]).swap_remove(0);
+    let row = measured(&named("flat"), &[StrategySettings::default()]).swap_remove(0);
     let check = |change: &dyn Fn(&mut Figures), want: &[&str]| {
         let mut row = row.clone();
         row.figures.value_of_optimum = VALUE_MIN;

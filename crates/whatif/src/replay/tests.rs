@@ -12,16 +12,21 @@ fn auction(after_ms: u64, value: u64, market_price: u64) -> Auction {
     Auction { time_ms: START + after_ms, market_price: cpm(market_price), value: cpm(value) }
 }
 
-fn target(length_ms: u64) -> Target {
-    Target::uniform(Flight { start_ms: START, end_ms: START + length_ms }).expect("it has a length")
+fn target(length_ms: u64) -> SpendTarget {
+    SpendTarget::uniform(CampaignFlight { start_ms: START, end_ms: START + length_ms })
+        .expect("it has a length")
 }
 
-fn options<'a>(settings: &'a Settings, target: &'a Target, budget: u64) -> Options<'a> {
+fn options<'a>(
+    settings: &'a StrategySettings,
+    target: &'a SpendTarget,
+    budget: u64,
+) -> Options<'a> {
     Options {
         settings,
         target,
         budget: Nanos::new(budget),
-        pricing: Pricing::SecondPrice,
+        pricing: AuctionPricing::SecondPrice,
         slot_ms: 1_000,
         notice_delay_ms: 0,
     }
@@ -44,9 +49,9 @@ fn small() -> Vec<Auction> {
 }
 
 #[track_caller]
-fn check(pricing: Pricing, delay_ms: u64, want: (u128, u128, u64, u64, Option<u64>)) {
+fn check(pricing: AuctionPricing, delay_ms: u64, want: (u128, u128, u64, u64, Option<u64>)) {
     let target = target(8);
-    let settings = Settings::Asap;
+    let settings = StrategySettings::Asap;
     let options = Options { pricing, notice_delay_ms: delay_ms, ..options(&settings, &target, 25) };
     let run = replay(&small(), &options);
     let exhausted = run.exhausted_ms.map(|time_ms| time_ms - START);
@@ -60,12 +65,12 @@ fn check(pricing: Pricing, delay_ms: u64, want: (u128, u128, u64, u64, Option<u6
 #[test]
 fn a_small_budget_is_spent_as_by_hand() {
     // 6 + 12; of the 7 that are left all are bid for what is worth 8, at 1; 3; not at 4, but at 1.
-    check(Pricing::SecondPrice, 0, (23, 38, 7, 5, Some(3)));
+    check(AuctionPricing::SecondPrice, 0, (23, 38, 7, 5, Some(3)));
     // 10 + 12, then a bid of 3 is all that is left, and wins at 3 what is worth 8.
-    check(Pricing::FirstPrice, 0, (25, 30, 4, 3, Some(3)));
+    check(AuctionPricing::FirstPrice, 0, (25, 30, 4, 3, Some(3)));
     // Prices are reserved until their notice comes: nothing changes.
-    check(Pricing::SecondPrice, 3, (23, 38, 7, 5, Some(3)));
-    check(Pricing::SecondPrice, 1_000, (23, 38, 7, 5, Some(3)));
+    check(AuctionPricing::SecondPrice, 3, (23, 38, 7, 5, Some(3)));
+    check(AuctionPricing::SecondPrice, 1_000, (23, 38, 7, 5, Some(3)));
 }
 
 /// Most of the value is in few impressions, each worth more than the whole budget and sold for less.
@@ -73,7 +78,7 @@ fn a_small_budget_is_spent_as_by_hand() {
 fn a_bid_that_is_larger_than_what_is_left_is_lowered_to_it() {
     let auctions = [auction(0, 900, 5), auction(1, 2, 1), auction(2, 900, 21), auction(3, 900, 14)];
     let target = target(8);
-    let settings = Settings::Asap;
+    let settings = StrategySettings::Asap;
     let run = replay(&auctions, &options(&settings, &target, 25));
     // Of 25, 5 + 1; then 19 are bid, which do not win at 21 and do at 14.
     assert_eq!((run.billed_nanos, run.value_nanos), (20, 1_802));
@@ -83,7 +88,7 @@ fn a_bid_that_is_larger_than_what_is_left_is_lowered_to_it() {
 #[test]
 fn a_budget_that_is_spent_to_the_last_is_exhausted_by_the_next_auction() {
     let target = target(100_000);
-    let settings = Settings::Asap;
+    let settings = StrategySettings::Asap;
     let auctions = [auction(0, 6, 6), auction(10, 6, 6), auction(60_000, 6, 6)];
     let run = replay(&auctions, &options(&settings, &target, 12));
     assert_eq!((run.billed_nanos, run.exhausted_ms), (12, Some(START + 60_000)));
@@ -94,8 +99,9 @@ fn a_budget_that_is_spent_to_the_last_is_exhausted_by_the_next_auction() {
 
 #[test]
 fn auctions_outside_of_the_flight_are_passed_by() {
-    let target = Target::uniform(Flight { start_ms: START + 2, end_ms: START + 4 }).unwrap();
-    let settings = Settings::Asap;
+    let target =
+        SpendTarget::uniform(CampaignFlight { start_ms: START + 2, end_ms: START + 4 }).unwrap();
+    let settings = StrategySettings::Asap;
     let run = replay(&small(), &options(&settings, &target, 100));
     assert_eq!((run.auctions, run.billed_nanos, run.wins), (2, 13, 2));
 }
@@ -103,7 +109,7 @@ fn auctions_outside_of_the_flight_are_passed_by() {
 #[test]
 fn slots_end_in_time_whether_or_not_auctions_come() {
     let target = target(100_000);
-    let settings = Settings::Asap;
+    let settings = StrategySettings::Asap;
     let options = Options { slot_ms: 2_000, ..options(&settings, &target, 100) };
     let run = replay(&[auction(50_500, 10, 10)], &options);
     let times: Vec<_> = run.samples.iter().map(|sample| sample.time_ms - START).collect();
@@ -123,7 +129,7 @@ fn slots_end_in_time_whether_or_not_auctions_come() {
 #[test]
 fn an_auction_when_a_slot_ends_is_the_next_ones() {
     let target = target(100_000);
-    let settings = Settings::Asap;
+    let settings = StrategySettings::Asap;
     let run = replay(&[auction(1_000, 10, 10)], &options(&settings, &target, 100));
     let spent: Vec<_> = run.samples.iter().map(|sample| sample.spent_nanos).collect();
     assert_eq!((run.samples[0].time_ms - START, spent[0], spent[1]), (1_000, 0, 10));
@@ -134,7 +140,7 @@ fn a_strategy_knows_no_win_before_its_notice() {
     // An auction each 10 ms, always won at 1: a budget for half of them, to be spent evenly.
     let auctions: Vec<_> = (0..10_000).map(|at| auction(at * 10, 1, 1)).collect();
     let target = target(100_000);
-    let settings = Settings::Even;
+    let settings = StrategySettings::Even;
     let run = |notice_delay_ms| {
         replay(&auctions, &Options { notice_delay_ms, ..options(&settings, &target, 5_000) })
     };
@@ -154,7 +160,7 @@ fn what_is_bid_follows_the_strategy() {
     // At a multiplier of its start, a tenth, nothing is won; it must rise for that.
     let auctions: Vec<_> = (0..100_000).map(|at| auction(at, 1_000, 500)).collect();
     let target = target(100_000);
-    let settings = Settings::SlotDual(SlotDual { start: 0.1, ..SlotDual::default() });
+    let settings = StrategySettings::SlotDual(SlotDual { start: 0.1, ..SlotDual::default() });
     let run = replay(&auctions, &options(&settings, &target, 5_000_000));
     let first = run.samples[0];
     assert_eq!(first.spent_nanos, 0);
@@ -164,13 +170,13 @@ fn what_is_bid_follows_the_strategy() {
 }
 
 /// ASAP without slots, notices or anything.
-fn naive(auctions: &[Auction], budget: u64, pricing: Pricing) -> (u64, u64) {
+fn naive(auctions: &[Auction], budget: u64, pricing: AuctionPricing) -> (u64, u64) {
     let (mut left, mut wins) = (budget, 0);
     for auction in auctions {
         let (value, price) = (auction.value.micros(), auction.market_price.micros());
         let bid = value.min(left);
         if bid > 0 && bid >= price {
-            left -= if pricing == Pricing::FirstPrice { bid } else { price };
+            left -= if pricing == AuctionPricing::FirstPrice { bid } else { price };
             wins += 1;
         }
     }
@@ -190,15 +196,15 @@ fn stream() -> impl Strategy<Value = Vec<Auction>> {
     })
 }
 
-fn pricing() -> impl Strategy<Value = Pricing> {
-    prop_oneof![Just(Pricing::SecondPrice), Just(Pricing::FirstPrice)]
+fn pricing() -> impl Strategy<Value = AuctionPricing> {
+    prop_oneof![Just(AuctionPricing::SecondPrice), Just(AuctionPricing::FirstPrice)]
 }
 
 proptest! {
     #[test]
     fn asap_is_as_the_naive_model(auctions in stream(), budget in 1..2_000u64, pricing in pricing()) {
         let target = target(1_000_000);
-        let settings = Settings::Asap;
+        let settings = StrategySettings::Asap;
         let run = replay(&auctions, &Options { pricing, ..options(&settings, &target, budget) });
         let (spent, wins) = naive(&auctions, budget, pricing);
         prop_assert_eq!((run.billed_nanos, run.wins), (u128::from(spent), wins));
@@ -209,10 +215,10 @@ proptest! {
         auctions in stream(), budget in 1..2_000u64, pricing in pricing(), notice_delay_ms in 0..100_000u64,
         which in 0..6usize, length_ms in 1..600_000u64, slot_ms in 1..20_000u64, parts in prop::collection::vec(0..3u32, 4),
     ) {
-        let flight = Flight { start_ms: START, end_ms: START + length_ms };
+        let flight = CampaignFlight { start_ms: START, end_ms: START + length_ms };
         let given = Forecast::Given { part_ms: length_ms.div_ceil(4), weights: parts };
-        let target = Target::new(flight, given).unwrap_or_else(|_| target(length_ms));
-        let settings = Settings::all()[which];
+        let target = SpendTarget::new(flight, given).unwrap_or_else(|_| target(length_ms));
+        let settings = StrategySettings::all()[which];
         let slot_ms = slot_ms.max(length_ms / 500).max(1);
         let run = replay(&auctions, &Options {
             pricing, notice_delay_ms, slot_ms, ..options(&settings, &target, budget)

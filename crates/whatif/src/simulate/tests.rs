@@ -65,8 +65,9 @@ fn budgets_are_read() {
 
 #[test]
 fn strategies_are_read_by_name() {
-    let names =
-        |text| strategies(text).map(|all| all.iter().map(Settings::name).collect::<Vec<_>>());
+    let names = |text| {
+        strategies(text).map(|all| all.iter().map(StrategySettings::name).collect::<Vec<_>>())
+    };
     assert_eq!(names("all").unwrap().len(), 6);
     assert_eq!(names("slot_dual"), Ok(vec!["slot_dual"]));
     assert_eq!(names("pid, asap"), Ok(vec!["pid", "asap"]));
@@ -83,12 +84,12 @@ fn strategies_are_read_by_name() {
 #[test]
 fn bidding_at_value_spends_what_it_wins() {
     let auctions = [auction(1, 10, 6), auction(2, 5, 6), auction(3, 6, 6), auction(4, 0, 0)];
-    assert_eq!(unconstrained(&auctions, Pricing::SecondPrice), 12);
-    assert_eq!(unconstrained(&auctions, Pricing::FirstPrice), 16);
+    assert_eq!(unconstrained(&auctions, AuctionPricing::SecondPrice), 12);
+    assert_eq!(unconstrained(&auctions, AuctionPricing::FirstPrice), 16);
     for (share, pricing, want) in [
-        ("1/2", Pricing::SecondPrice, 6),
-        ("1/2", Pricing::FirstPrice, 8),
-        ("30%", Pricing::SecondPrice, 3),
+        ("1/2", AuctionPricing::SecondPrice, 6),
+        ("1/2", AuctionPricing::FirstPrice, 8),
+        ("30%", AuctionPricing::SecondPrice, 3),
     ] {
         let budget = Budget::share(share).unwrap();
         let report = simulate(&auctions, &Options { pricing, ..Options::new(budget) }).unwrap();
@@ -133,7 +134,7 @@ fn a_report_has_every_strategy_and_the_optimum() {
 #[test]
 fn a_flight_bounds_auctions_budget_and_optimum() {
     let auctions: Vec<_> = (0..10).map(|at| auction(at * 1_000, 4, 2)).collect();
-    let flight = Flight { start_ms: 2_000, end_ms: 5_000 };
+    let flight = CampaignFlight { start_ms: 2_000, end_ms: 5_000 };
     let options = Options { flight: Some(flight), ..Options::new(Budget::Share(Ppm::ONE)) };
     let report = simulate(&auctions, &options).unwrap();
     assert_eq!((report.auctions, report.unconstrained_nanos), (3, 6));
@@ -160,8 +161,9 @@ fn what_cannot_be_simulated_is_refused() {
         change(&mut options);
         refused(&auctions, &options, want);
     };
-    let flight =
-        |start_ms, end_ms| move |it: &mut Options| it.flight = Some(Flight { start_ms, end_ms });
+    let flight = |start_ms, end_ms| {
+        move |it: &mut Options| it.flight = Some(CampaignFlight { start_ms, end_ms })
+    };
     refused(&[], &options, "there are no auctions between 0 and 0 ms: move the flight");
     check(&flight(2_000, 9_000), "there are no auctions between 2000 and 9000 ms: move the flight");
     check(&flight(9_000, 1_000), "there are no auctions between 9000 and 1000 ms: move the flight");
@@ -180,7 +182,8 @@ fn what_cannot_be_simulated_is_refused() {
     check(&|it| it.ahead = 2.0, "ahead = 2: choose 0 to 1");
     check(
         &|it| {
-            it.strategies = vec![Settings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() })];
+            it.strategies =
+                vec![StrategySettings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() })];
         },
         "strategy slot_dual: gain = 9: choose 0.01 to 2",
     );
@@ -208,7 +211,7 @@ const fn stream_end() -> u64 {
 
 #[test]
 fn the_remedy_for_slots_is_the_least_that_will_do() {
-    let flight = |end_ms| Flight { start_ms: 0, end_ms };
+    let flight = |end_ms| CampaignFlight { start_ms: 0, end_ms };
     for (end_ms, least_ms) in [(8_001, 1), (2_000_001, 2), (stream_end() + 1, 126_701_088)] {
         assert_eq!(slot(Some(least_ms), flight(end_ms)), Ok(least_ms));
         assert!(slot(Some(least_ms - 1), flight(end_ms)).is_err(), "{end_ms}");
@@ -229,8 +232,9 @@ fn the_target_follows_the_forecast() {
     };
     let mut auctions: Vec<_> = hour(1, 100).chain(hour(3, 300)).collect();
     auctions.push(auction(24 * HOUR_MS - 1, 0, 1));
-    let flight = Some(Flight { start_ms: 0, end_ms: 24 * HOUR_MS });
-    let options = Options { flight, strategies: vec![Settings::Asap], ..Options::new(amount(100)) };
+    let flight = Some(CampaignFlight { start_ms: 0, end_ms: 24 * HOUR_MS });
+    let options =
+        Options { flight, strategies: vec![StrategySettings::Asap], ..Options::new(amount(100)) };
     let report = simulate(&auctions, &options).unwrap();
     let target = report.curves.target.unwrap();
     for (hours, want) in [(1, 0.0), (2, 0.25), (3, 0.25), (4, 0.997), (24, 1.0)] {
@@ -276,13 +280,16 @@ fn traffic_is_learned_by_the_hour_of_the_day_or_the_week() {
 
 #[test]
 fn pricing_reaches_the_strategy() {
-    let first = priced(Settings::default(), Pricing::FirstPrice);
-    assert!(matches!(first, Settings::SlotDual(SlotDual { pricing: Pricing::FirstPrice, .. })));
-    assert_eq!(priced(Settings::Asap, Pricing::FirstPrice), Settings::Asap);
+    let first = priced(StrategySettings::default(), AuctionPricing::FirstPrice);
+    assert!(matches!(
+        first,
+        StrategySettings::SlotDual(SlotDual { pricing: AuctionPricing::FirstPrice, .. })
+    ));
+    assert_eq!(priced(StrategySettings::Asap, AuctionPricing::FirstPrice), StrategySettings::Asap);
     let auctions = day("flat", 20_000, 1);
     let share = Budget::share("1/4").unwrap();
-    let options = Options { strategies: vec![Settings::default()], ..Options::new(share) };
-    let options = Options { pricing: Pricing::FirstPrice, ..options };
+    let options = Options { strategies: vec![StrategySettings::default()], ..Options::new(share) };
+    let options = Options { pricing: AuctionPricing::FirstPrice, ..options };
     let report = simulate(&auctions, &options).unwrap();
     let [figures] = &report.strategies[..] else { panic!("one strategy") };
     assert_eq!(figures.overspent_nanos, 0);

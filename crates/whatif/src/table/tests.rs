@@ -1,6 +1,6 @@
 //! The tables as people see them.
 
-use pacer_core::strategy::Settings;
+use pacer_core::strategy::StrategySettings;
 use units::{Cpm, Ppm};
 
 use super::*;
@@ -18,7 +18,7 @@ fn a_report_is_aligned() {
         auction(8_000, 8_000_000, 2_000_000),
     ];
     let options = Options {
-        strategies: vec![Settings::Asap],
+        strategies: vec![StrategySettings::Asap],
         ..Options::new(Budget::amount("0.01").unwrap())
     };
     let text = report(&simulate(&auctions, &options).unwrap());

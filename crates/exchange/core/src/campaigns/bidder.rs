@@ -1,8 +1,8 @@
 //! What campaigns bid with: the bounds, who paces them, and the bid response.
 
 use pacer_core::funnel::Shortfall;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use units::{Cpm, Multiplier};
 
 use super::campaign::Price;
@@ -26,11 +26,16 @@ pub trait Desk {
     /// # Errors
     ///
     /// Why nothing is bid.
-    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal>;
+    fn decide(
+        &mut self,
+        slot: CampaignIndex,
+        price: Price,
+        shown: Multiplier,
+    ) -> Result<Cpm, SpendRefusal>;
 
     /// What was decided is below every floor that it could be bid over: the campaign does not bid for the
     /// impression. `shortfall` says what it would have bid, and the least of those floors.
-    fn fall_short(&mut self, _slot: Slot, _shortfall: impl FnOnce() -> Shortfall) {}
+    fn fall_short(&mut self, _slot: CampaignIndex, _shortfall: impl FnOnce() -> Shortfall) {}
 }
 
 /// A bid of the house.
@@ -41,7 +46,7 @@ pub struct HouseBid {
     /// The campaign, by position in the catalogue.
     pub campaign: usize,
     /// The same, by the number that its money is known by.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// What the desk has said, in the account's currency; the bid itself, in the auction's, is worth
     /// at most this.
     pub price: Cpm,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::{Cpm, Currency};
 
 use super::creative::Creative;
@@ -14,7 +14,7 @@ pub struct Campaign {
     /// What it is called; `cid` of its bids.
     pub id: Arc<str>,
     /// By which its money is known. No two campaigns have the same.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// The account; `seat` of its bids.
     pub account: Arc<str>,
     /// Of the account, and so of its price.

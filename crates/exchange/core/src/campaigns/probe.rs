@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use strum::VariantArray;
 use units::{Cpm, Multiplier};
 
@@ -188,8 +188,8 @@ impl Probe {
 struct MatchProbe(bool);
 
 impl Desk for MatchProbe {
-    fn decide(&mut self, _: Slot, _: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(&mut self, _: CampaignIndex, _: Price, _: Multiplier) -> Result<Cpm, SpendRefusal> {
         self.0 = true;
-        Err(Refusal::Throttled)
+        Err(SpendRefusal::Throttled)
     }
 }

@@ -10,7 +10,7 @@ use exchange_core::campaigns::{
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use stats_alloc::Region;
 use units::{Cpm, Currency};
 
@@ -55,7 +55,7 @@ fn rules(number: u32, interner: &mut Interner) -> Arc<Rules> {
 fn campaigns(rules: &[Arc<Rules>], ids: &[Arc<str>]) -> Vec<Campaign> {
     let campaign = |((slot, rules), id): ((u32, &Arc<Rules>), &Arc<str>)| Campaign {
         id: Arc::clone(id),
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         account: Arc::clone(&ids[slot as usize % 50]),
         currency: Currency::USD,
         rules: Arc::clone(rules),

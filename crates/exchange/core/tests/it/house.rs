@@ -15,8 +15,8 @@ use exchange_core::{
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use serde_json::json;
 use stats_alloc::Region;
 use units::{Cpm, Currency, Multiplier, Ratio, Round};
@@ -60,7 +60,7 @@ fn campaign(number: u32) -> Campaign {
     let creatives = vec![creative("a", (300, 250)), creative("b", (300, 250))];
     Campaign {
         id: format!("campaign-{number}").into(),
-        slot: Slot(number),
+        slot: CampaignIndex(number),
         account: format!("account-{}", number % 7).into(),
         currency: Currency::parse(code).expect("it is a code"),
         rules: Rules { price: Price::Value(price), targeting: targeting(number).into(), creatives }
@@ -127,7 +127,12 @@ fn request() -> String {
 struct Count(usize);
 
 impl Desk for Count {
-    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        _: CampaignIndex,
+        price: Price,
+        _: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         self.0 += 1;
         Ok(price.amount())
     }

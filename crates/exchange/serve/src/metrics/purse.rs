@@ -3,14 +3,14 @@
 use std::fmt;
 
 use pacer_core::funnel::FunnelStep;
-use pacer_core::refusal::Refusal;
-use pacer_core::shard::{Counts, Rejection};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::{ShardCounts, TokenRejection};
 use runtime::metrics::{Counter, Page, PerShard};
 
 use super::ExchangeMetrics;
 
 /// A counter: its label, and where the shard's books have it.
-type Count = (&'static str, fn(&Counts) -> u64);
+type Count = (&'static str, fn(&ShardCounts) -> u64);
 
 const OUTCOMES: [Count; 5] = [
     ("reserved", |counts| counts.reserved),
@@ -27,25 +27,25 @@ const PROBLEMS: [Count; 2] = [("full", |counts| counts.full), ("untaken", |count
 pub struct PurseMetrics {
     outcomes: [Counter; OUTCOMES.len()],
     problems: [Counter; PROBLEMS.len()],
-    rejected: [Counter; Rejection::ALL.len()],
+    rejected: [Counter; TokenRejection::ALL.len()],
     /// Sales without a beacon whose record did not become durable in time: they are in no budget.
     pub unbooked: Counter,
     /// Winners that their account did not pay for, by reason.
-    pub refused: [Counter; Refusal::ALL.len()],
+    pub refused: [Counter; SpendRefusal::ALL.len()],
     /// Impressions of campaigns, by step, in the order of [`FunnelStep::ALL`].
     pub funnel: [Counter; FunnelStep::ALL.len()],
 }
 
 impl PurseMetrics {
     /// Counts what has come to a shard's books.
-    pub(crate) fn add(&self, before: &Counts, after: &Counts) {
+    pub(crate) fn add(&self, before: &ShardCounts, after: &ShardCounts) {
         for (counter, (_, of)) in self.outcomes.iter().zip(OUTCOMES) {
             counter.add(of(after) - of(before));
         }
         for (counter, (_, of)) in self.problems.iter().zip(PROBLEMS) {
             counter.add(of(after) - of(before));
         }
-        for (counter, rejection) in self.rejected.iter().zip(Rejection::ALL) {
+        for (counter, rejection) in self.rejected.iter().zip(TokenRejection::ALL) {
             counter.add(after.rejected(rejection) - before.rejected(rejection));
         }
     }
@@ -58,7 +58,7 @@ impl PurseMetrics {
         self.outcomes[at.expect("a label")].value()
     }
 
-    pub(crate) fn rejection(&self, rejection: Rejection) -> u64 {
+    pub(crate) fn rejection(&self, rejection: TokenRejection) -> u64 {
         self.rejected[rejection as usize].value()
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) ->
     let all = || shards.iter().map(|shard| &shard.purse);
     let help = "Winners that their account did not pay for, by reason.";
     let mut refused = page.counters("exchange_wins_refused", help)?;
-    for refusal in Refusal::ALL {
+    for refusal in SpendRefusal::ALL {
         let counters = all().map(|purse| &purse.refused[refusal as usize]);
         refused.sum(&[("reason", refusal.label())], counters)?;
     }
@@ -85,7 +85,7 @@ pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) ->
     }
     let help = "Tokens of reservations that were good for nothing, by reason.";
     let mut rejected = page.counters("exchange_reservations_rejected", help)?;
-    for (at, rejection) in Rejection::ALL.into_iter().enumerate() {
+    for (at, rejection) in TokenRejection::ALL.into_iter().enumerate() {
         let counters = all().map(|purse| &purse.rejected[at]);
         rejected.sum(&[("reason", rejection.label())], counters)?;
     }

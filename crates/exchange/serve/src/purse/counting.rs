@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep, Shortfall};
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::{Nanos, Tick};
 
 use crate::metrics::PurseMetrics;
@@ -102,15 +102,19 @@ impl Counting {
         self.buffer.offer(impressions);
     }
 
-    pub fn count(&mut self, of: (Slot, &mut u32), step: FunnelStep) {
+    pub fn count(&mut self, of: (CampaignIndex, &mut u32), step: FunnelStep) {
         self.buffer.count(of, step);
     }
 
-    pub fn fall_short(&mut self, of: (Slot, &mut u32), shortfall: impl FnOnce() -> Shortfall) {
+    pub fn fall_short(
+        &mut self,
+        of: (CampaignIndex, &mut u32),
+        shortfall: impl FnOnce() -> Shortfall,
+    ) {
         self.buffer.fall_short(of, shortfall);
     }
 
-    pub fn bill(&mut self, of: (Slot, &mut u32), price: Nanos) {
+    pub fn bill(&mut self, of: (CampaignIndex, &mut u32), price: Nanos) {
         self.buffer.bill(of, price);
     }
 

@@ -4,7 +4,7 @@
 //! It must not know what a reservation is worth.
 
 use exchange_core::Reservation;
-use pacer_core::shard::token::{Origin, Token, TokenKey};
+use pacer_core::shard::token::{ReservationToken, TokenKey, TokenOrigin};
 use tokio::sync::mpsc;
 
 use super::Line;
@@ -16,8 +16,8 @@ const RELEASES_MAX: usize = 1024;
 /// What a shard is asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Errand {
-    Settle(Token),
-    Release(Token),
+    Settle(ReservationToken),
+    Release(ReservationToken),
 }
 
 /// Leads to all shards of a process.
@@ -32,19 +32,19 @@ pub(crate) struct Peers {
 #[derive(Clone)]
 struct Peer {
     /// Whose reservations are its own.
-    origin: Origin,
+    origin: TokenOrigin,
     /// None may be lost. Each comes once, for a record of the log, so that no more wait than a shard has
     /// reserved.
-    spent: mpsc::UnboundedSender<Token>,
+    spent: mpsc::UnboundedSender<ReservationToken>,
     /// As often as somebody calls a beacon.
-    lost: mpsc::Sender<Token>,
+    lost: mpsc::Sender<ReservationToken>,
 }
 
 /// Where a shard hears what it is asked to do.
 #[derive(Debug)]
 pub(crate) struct Errands {
-    spent: mpsc::UnboundedReceiver<Token>,
-    lost: mpsc::Receiver<Token>,
+    spent: mpsc::UnboundedReceiver<ReservationToken>,
+    lost: mpsc::Receiver<ReservationToken>,
 }
 
 impl Peers {
@@ -62,7 +62,7 @@ impl Peers {
 
     /// A reservation as the shard knows it. It was sealed in a beacon's token, which was opened: `None` is
     /// another process's key.
-    pub fn open(&self, reservation: &Reservation) -> Option<Token> {
+    pub fn open(&self, reservation: &Reservation) -> Option<ReservationToken> {
         self.key.open(reservation.token.as_str().as_bytes()).ok()
     }
 
@@ -77,14 +77,14 @@ impl Peers {
     }
 
     /// What was reserved was lost; whether that concerns any shard.
-    pub fn release(&self, token: Token) -> bool {
+    pub fn release(&self, token: ReservationToken) -> bool {
         let Some(peer) = self.peer(&token) else { return false };
         let _shed = peer.lost.try_send(token);
         true
     }
 
     /// Who made the reservation, in this process.
-    fn peer(&self, token: &Token) -> Option<&Peer> {
+    fn peer(&self, token: &ReservationToken) -> Option<&Peer> {
         let origin = token.origin();
         self.shards.get(usize::from(origin.shard)).filter(|peer| peer.origin == origin)
     }

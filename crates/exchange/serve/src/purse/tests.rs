@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Gate, Grant, Report, Want};
-use pacer_core::shard::Rejection;
-use pacer_core::shard::token::Origin;
+use pacer_core::messages::{BudgetGrant, Epoch, RefillRequest, SpendReport, SpendingGate};
+use pacer_core::shard::TokenRejection;
+use pacer_core::shard::token::TokenOrigin;
 use units::Currency;
 
 use super::*;
 use crate::notices::{Settlements as _, Unbudgeted};
 
-pub(crate) const SLOT: Slot = Slot(2);
+pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
 /// One shard: its purse, its ends of the rings, and what it counts.
 pub(crate) struct Seat {
@@ -64,7 +64,7 @@ impl Seat {
         self.spent.settled(1, reservation);
     }
 
-    pub(crate) fn report(&mut self) -> Report {
+    pub(crate) fn report(&mut self) -> SpendReport {
         let told = self.tells();
         let mut reports = told.iter().rev().filter_map(|message| match message {
             FromShard::Report(report) => Some(*report),
@@ -83,11 +83,11 @@ fn rights(nanos: u64) -> [ToShard; 2] {
     rights_of(SLOT, nanos)
 }
 
-pub(crate) fn rights_of(slot: Slot, nanos: u64) -> [ToShard; 2] {
+pub(crate) fn rights_of(slot: CampaignIndex, nanos: u64) -> [ToShard; 2] {
     let until = Tick::ZERO.after(Duration::from_secs(3600));
     let granted = Nanos::new(nanos);
-    let grant = Grant { slot, period: Period(quarter()), granted, until };
-    let gate = Gate { slot, version: 1, closed: None, is_recalled: false };
+    let grant = BudgetGrant { slot, period: Period(quarter()), granted, until };
+    let gate = SpendingGate { slot, version: 1, closed: None, is_recalled: false };
     [ToShard::Gate(gate), ToShard::Grant(grant)]
 }
 
@@ -109,8 +109,8 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(room);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(room);
         let shard = u16::try_from(shard).expect("few");
-        let options = Options {
-            origin: Origin { node: 1, epoch: Epoch(epoch), shard },
+        let options = ShardOptions {
+            origin: TokenOrigin { node: 1, epoch: Epoch(epoch), shard },
             ttls: [10, 100].map(Duration::from_secs).to_vec(),
             late_window: Duration::from_secs(10),
             slots_max: 8,
@@ -147,11 +147,11 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     })
 }
 
-pub(crate) fn sealed(purse: &Purse, token: &Token) -> Reservation {
+pub(crate) fn sealed(purse: &Purse, token: &ReservationToken) -> Reservation {
     Reservation { token: purse.seal(token), currency: Currency::USD }
 }
 
-fn reserve(desk: &Seat, nanos: u64) -> Result<Token, Refusal> {
+fn reserve(desk: &Seat, nanos: u64) -> Result<ReservationToken, SpendRefusal> {
     desk.purse.reserve(SLOT, Nanos::new(nanos), 60)
 }
 
@@ -169,7 +169,7 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     assert!(other.tells().is_empty(), "it has no part in it");
     let report = one.report();
     assert_eq!((report.settled.get(), report.won_count, report.reserved_count), (30, 1, 3));
-    assert_eq!(reserve(&one, 61), Err(Refusal::LedgerUnavailable), "60 are free");
+    assert_eq!(reserve(&one, 61), Err(SpendRefusal::LedgerUnavailable), "60 are free");
     assert!(reserve(&one, 60).is_ok(), "those that were lost, and those that never were taken");
     let spent = sealed(&one.purse, &open);
     one.settle(&spent);
@@ -182,8 +182,8 @@ fn who_is_behind_the_ledger_goes_by_its_time() {
     let [mut seat] = seats(1, 64);
     let [gate, ToShard::Grant(grant)] = rights(100) else { panic!("a gate and a grant") };
     let period = Period(quarter() + 4);
-    seat.told(&[gate, ToShard::Grant(Grant { period, ..grant })]);
-    assert_eq!(reserve(&seat, 10), Err(Refusal::LedgerUnavailable), "it has not begun");
+    seat.told(&[gate, ToShard::Grant(BudgetGrant { period, ..grant })]);
+    assert_eq!(reserve(&seat, 10), Err(SpendRefusal::LedgerUnavailable), "it has not begun");
     let begins = u64::from(period.0) * QUARTER_MS;
     seat.ledger_unix_ms.store(begins, Ordering::Relaxed);
     assert_eq!(reserve(&seat, 10).map(|token| token.period()), Ok(period));
@@ -211,20 +211,20 @@ fn nothing_is_reserved_while_nothing_becomes_durable_or_the_books_do_not_add_up(
     assert!(reserve(&desk, 1).is_ok());
     desk.is_durable.store(false, Ordering::Relaxed);
     desk.told(&[]);
-    assert_eq!(reserve(&desk, 1), Err(Refusal::LedgerUnavailable));
+    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
     desk.is_durable.store(true, Ordering::Relaxed);
     desk.told(&[]);
     assert!(reserve(&desk, 1).is_ok());
     desk.is_halted.store(true, Ordering::Relaxed);
-    assert_eq!(reserve(&desk, 1), Err(Refusal::LedgerUnavailable));
+    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
 }
 
 #[test]
 fn what_costs_nothing_needs_rights_and_asks_for_them() {
     let [mut desk] = seats(1, 64);
     desk.told(&rights(100)[..1]);
-    assert_eq!(reserve(&desk, 0), Err(Refusal::LedgerUnavailable));
-    let want = Want { slot: SLOT, amount: Nanos::new(1), refused: Nanos::new(1) };
+    assert_eq!(reserve(&desk, 0), Err(SpendRefusal::LedgerUnavailable));
+    let want = RefillRequest { slot: SLOT, amount: Nanos::new(1), refused: Nanos::new(1) };
     assert_eq!(desk.tells(), [FromShard::Want(want)]);
     desk.told(&rights(1)[1..]);
     assert!(reserve(&desk, 0).is_ok());
@@ -247,8 +247,11 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
     let mut deciding = Deciding::new(&desk.purse, ("auction", false));
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
-        let want = if Slot(slot) == SLOT { Ok(value) } else { Err(Refusal::Unknown) };
-        assert_eq!(deciding.decide(Slot(slot), Price::Value(value), Multiplier::ONE), want);
+        let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
+        assert_eq!(
+            deciding.decide(CampaignIndex(slot), Price::Value(value), Multiplier::ONE),
+            want
+        );
     }
     let token = reserve(&desk, 7).expect("it has that");
     let spent = sealed(&desk.purse, &token);
@@ -263,10 +266,10 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
         told.extend(some);
     }
     for slot in [0, 1, 2, 3] {
-        let seen = Seen { requests: 1, bids: u64::from(Slot(slot) == SLOT) };
-        assert!(told.contains(&FromShard::Seen(Slot(slot), seen)), "{told:?}");
+        let seen = RequestCounts { requests: 1, bids: u64::from(CampaignIndex(slot) == SLOT) };
+        assert!(told.contains(&FromShard::Seen(CampaignIndex(slot), seen)), "{told:?}");
     }
-    let settled = |message: &FromShard| matches!(message, FromShard::Report(Report { settled, .. }) if settled.get() == 7);
+    let settled = |message: &FromShard| matches!(message, FromShard::Report(SpendReport { settled, .. }) if settled.get() == 7);
     assert!(told.iter().any(settled), "{told:?}");
 }
 
@@ -278,17 +281,17 @@ fn a_campaign_bids_by_its_pace() {
     let (own, fixed) = (Price::Value(value), Price::Fixed(value));
     let decide = |desk: &Seat, price| decided(desk, false, &[(price, "1")])[0];
     assert_eq!(decide(&desk, own), Ok(value), "at its value, before its strategy says otherwise");
-    desk.told(&[ToShard::Pace(SLOT, Pace::NONE)]);
-    assert_eq!(decide(&desk, own), Err(Refusal::Throttled));
-    assert_eq!(decide(&desk, fixed), Err(Refusal::Throttled));
-    desk.told(&[ToShard::Pace(SLOT, Pace::FULL)]);
+    desk.told(&[ToShard::Pace(SLOT, BidPace::NONE)]);
+    assert_eq!(decide(&desk, own), Err(SpendRefusal::Throttled));
+    assert_eq!(decide(&desk, fixed), Err(SpendRefusal::Throttled));
+    desk.told(&[ToShard::Pace(SLOT, BidPace::FULL)]);
     assert_eq!(decide(&desk, fixed), Ok(value));
-    let seen = FromShard::Seen(SLOT, Seen { requests: 4, bids: 2 });
+    let seen = FromShard::Seen(SLOT, RequestCounts { requests: 4, bids: 2 });
     assert!(desk.tells().contains(&seen), "a request is seen whether or not it is bid for");
 }
 
 /// What is decided in one auction, of impressions that are each shown so often.
-fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<Cpm, Refusal>> {
+fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<Cpm, SpendRefusal>> {
     let mut deciding = Deciding::new(&desk.purse, ("auction", is_test));
     let decide = |(price, shown): &(Price, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
@@ -302,7 +305,7 @@ fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<C
 fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(100).expect("a price");
-    let (of, none) = (Price::Value(value), Err(Refusal::LedgerUnavailable));
+    let (of, none) = (Price::Value(value), Err(SpendRefusal::LedgerUnavailable));
     desk.told(&rights(249));
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [none]);
     assert_eq!(decided(&desk, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
@@ -313,7 +316,7 @@ fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [Ok(value)]);
     // More than any amount.
     let most = (Price::Fixed(Cpm::MAX), "1000000");
-    assert_eq!(decided(&desk, false, &[most]), [Err(Refusal::Unknown)]);
+    assert_eq!(decided(&desk, false, &[most]), [Err(SpendRefusal::Unknown)]);
 }
 
 /// What is left is of no use to it otherwise.
@@ -323,10 +326,12 @@ fn the_last_of_a_budget_is_bid() {
     let value = |micros| Price::Value(Cpm::new(micros).expect("a price"));
     let last = |micros| Ok(Cpm::new(micros).expect("a price"));
     desk.told(&rights(249));
-    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(Refusal::LedgerUnavailable)]);
-    for closed in [Refusal::BudgetExhausted, Refusal::DayExhausted, Refusal::HourExhausted] {
+    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(SpendRefusal::LedgerUnavailable)]);
+    for closed in
+        [SpendRefusal::BudgetExhausted, SpendRefusal::DayExhausted, SpendRefusal::HourExhausted]
+    {
         let version = 10 + closed as u64;
-        let gate = Gate { slot: SLOT, version, closed: Some(closed), is_recalled: false };
+        let gate = SpendingGate { slot: SLOT, version, closed: Some(closed), is_recalled: false };
         desk.told(&[ToShard::Gate(gate)]);
         assert_eq!(decided(&desk, false, &[(value(250), "1")]), [last(249)]);
         assert_eq!(decided(&desk, false, &[(value(249), "1")]), [last(249)]);
@@ -338,9 +343,14 @@ fn the_last_of_a_budget_is_bid() {
         let three = [(value(200), "1"), (value(200), "1"), (value(200), "1")];
         assert_eq!(decided(&desk, false, &three), [last(200), last(49), Err(closed)]);
     }
-    let gate = Gate { slot: SLOT, version: 99, closed: Some(Refusal::Paused), is_recalled: false };
+    let gate = SpendingGate {
+        slot: SLOT,
+        version: 99,
+        closed: Some(SpendRefusal::Paused),
+        is_recalled: false,
+    };
     desk.told(&[ToShard::Gate(gate)]);
-    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(Refusal::Paused)]);
+    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(SpendRefusal::Paused)]);
 }
 
 #[test]
@@ -353,7 +363,7 @@ fn a_test_moves_no_pace() {
     let is_seen = |message: &FromShard| matches!(message, FromShard::Seen(..));
     assert!(!desk.tells().iter().any(is_seen));
     assert_eq!(decided(&desk, false, &[(Price::Value(value), "1")]), [Ok(value)]);
-    assert!(desk.tells().contains(&FromShard::Seen(SLOT, Seen { requests: 1, bids: 1 })));
+    assert!(desk.tells().contains(&FromShard::Seen(SLOT, RequestCounts { requests: 1, bids: 1 })));
 }
 
 #[test]
@@ -374,10 +384,10 @@ fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(100).expect("a price");
     let decide = |desk: &Seat| decided(desk, false, &[(Price::Value(value), "1")])[0];
-    assert_eq!(decide(&desk), Err(Refusal::Unknown));
+    assert_eq!(decide(&desk), Err(SpendRefusal::Unknown));
     desk.told(&rights(99));
-    assert_eq!(decide(&desk), Err(Refusal::LedgerUnavailable));
-    let want = Want { slot: SLOT, amount: Nanos::new(100), refused: Nanos::new(100) };
+    assert_eq!(decide(&desk), Err(SpendRefusal::LedgerUnavailable));
+    let want = RefillRequest { slot: SLOT, amount: Nanos::new(100), refused: Nanos::new(100) };
     assert!(desk.tells().contains(&FromShard::Want(want)));
     desk.told(&rights(100));
     assert_eq!(decide(&desk), Ok(value));
@@ -397,7 +407,7 @@ fn what_happened_is_counted_once() {
         desk.told(&[]);
         let counted = |label| desk.metrics.purse.outcome(label);
         assert_eq!(["reserved", "won", "released"].map(counted), [3, 1, 1]);
-        assert_eq!(desk.metrics.purse.rejection(Rejection::AlreadyWon), 1);
+        assert_eq!(desk.metrics.purse.rejection(TokenRejection::AlreadyWon), 1);
     }
 }
 
@@ -432,7 +442,7 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     assert_eq!(returned.max(), Some(120), "all but the reservation: {told:?}");
     // What is granted from now on is not taken, and nothing is reserved.
     desk.told(&rights(200));
-    assert_eq!(reserve(&desk, 1), Err(Refusal::LedgerUnavailable));
+    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(
         desk.purse.open.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
         Some(150)

@@ -8,7 +8,7 @@ use exchange_core::{
     TrackingSignals, eligible, judge, offer_others,
 };
 use openrtb::parse_request;
-use pacer_core::messages::{Slot, ToShard};
+use pacer_core::messages::{CampaignIndex, ToShard};
 use serde_json::{Value, json};
 use units::{Nanos, Price, Round};
 
@@ -17,9 +17,9 @@ use crate::campaigns::{Campaigns, SeatAccount};
 use crate::purse::tests::{SLOT, Seat, rights_of, seats};
 
 /// Another account's.
-const OTHER: Slot = Slot(5);
+const OTHER: CampaignIndex = CampaignIndex(5);
 /// Of one that has nothing.
-const POOR: Slot = Slot(6);
+const POOR: CampaignIndex = CampaignIndex(6);
 
 fn dsp(id: &str) -> Dsp {
     Dsp {
@@ -74,13 +74,13 @@ fn answer(group: u32, bids: &[(usize, f64)]) -> String {
         .to_string()
 }
 
-fn payer(slot: Slot) -> Payer {
+fn payer(slot: CampaignIndex) -> Payer {
     Payer { slot, currency: Currency::USD }
 }
 
 /// The accounts of these DSPs' seats.
-fn accounts(of: &[(&str, Slot)]) -> Vec<SeatAccount> {
-    let account = |(dsp, slot): &(&str, Slot)| SeatAccount {
+fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
+    let account = |(dsp, slot): &(&str, CampaignIndex)| SeatAccount {
         dsp: (*dsp).into(),
         seat: "s".into(),
         payer: payer(*slot),
@@ -95,7 +95,7 @@ type HouseBids<'h> = (&'h [(usize, f64)], &'h [usize]);
 fn with_till(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
-    accounts: &[(&str, Slot)],
+    accounts: &[(&str, CampaignIndex)],
     test: impl FnOnce(Till<'_>, Judgement<'_>),
 ) {
     with_house(desk, (request, answers), (accounts, None), test);
@@ -106,7 +106,7 @@ fn with_till(
 fn with_house(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
-    (seats, house): (&[(&str, Slot)], Option<HouseBids<'_>>),
+    (seats, house): (&[(&str, CampaignIndex)], Option<HouseBids<'_>>),
     test: impl FnOnce(Till<'_>, Judgement<'_>),
 ) {
     let mut market = market();
@@ -149,7 +149,7 @@ fn with_house(
     test(till, judgement);
 }
 
-fn campaign(slot: Slot) -> Campaign {
+fn campaign(slot: CampaignIndex) -> Campaign {
     let price = exchange_core::campaigns::Price::Fixed(Cpm::ZERO);
     let (targeting, creatives) = (CampaignTargeting::default().into(), Vec::new());
     Campaign {
@@ -172,7 +172,7 @@ fn desk(cents: u64, other_cents: u64) -> Seat {
 
 /// That an account has exactly so much left.
 #[track_caller]
-fn check_free(desk: &Seat, slot: Slot, cents: u64) {
+fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
     let reserve = |nanos| desk.purse.reserve(slot, Nanos::new(nanos), 60);
     assert!(reserve(cents * 10_000 + 1).is_err(), "it has more");
     if cents > 0 {
@@ -182,7 +182,7 @@ fn check_free(desk: &Seat, slot: Slot, cents: u64) {
 }
 
 /// What is held: the bid, and in whose name.
-fn held(till: &Till<'_>) -> Vec<(usize, Slot)> {
+fn held(till: &Till<'_>) -> Vec<(usize, CampaignIndex)> {
     till.held.iter().map(|held| (held.bid, held.token.slot())).collect()
 }
 

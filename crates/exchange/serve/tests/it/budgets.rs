@@ -10,10 +10,12 @@ use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{Bank, Budgets, BudgetsError, Exchange, Line, Settlements};
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Report, Seen, Slot, ToShard};
-use pacer_core::refusal::Refusal;
-use pacer_core::shard::Options;
-use pacer_core::shard::token::{Origin, TokenKey};
+use pacer_core::messages::{
+    BudgetGrant, CampaignIndex, Epoch, FromShard, RequestCounts, SpendReport, SpendingGate, ToShard,
+};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::ShardOptions;
+use pacer_core::shard::token::{TokenKey, TokenOrigin};
 use pacer_core::strategy::DrawKey;
 use runtime::builder::{Builder, Job};
 use units::{Currency, Nanos, Tick};
@@ -23,7 +25,7 @@ use crate::notices::{Desk, LOOPBACK, only_bid};
 use crate::record::{decoded, read};
 
 /// The account of seat `d0` at DSP `d0`.
-pub const SLOT: Slot = Slot(0);
+pub const SLOT: CampaignIndex = CampaignIndex(0);
 
 /// One impression at a CPM of 2.00.
 pub const TWO: u64 = 2_000_000;
@@ -47,7 +49,7 @@ pub struct Ledger {
     is_halted: Arc<AtomicBool>,
     period: Period,
     /// The last of each of its shards' reports.
-    report: Option<Report>,
+    report: Option<SpendReport>,
 }
 
 impl Ledger {
@@ -59,8 +61,8 @@ impl Ledger {
     pub fn of(campaigns: Campaigns) -> (Self, Budgets) {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(64);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(64);
-        let options = Options {
-            origin: Origin { node: 1, epoch: Epoch(7), shard: 0 },
+        let options = ShardOptions {
+            origin: TokenOrigin { node: 1, epoch: Epoch(7), shard: 0 },
             ttls: vec![Duration::from_secs(60), Duration::from_secs(1800)],
             late_window: Duration::from_secs(60),
             slots_max: 4,
@@ -90,12 +92,12 @@ impl Ledger {
     pub fn grant(&mut self, nanos: u64) {
         let until = Tick::ZERO.after(Duration::from_secs(3600));
         let granted = Nanos::new(nanos);
-        let grant = Grant { slot: SLOT, period: self.period, granted, until };
+        let grant = BudgetGrant { slot: SLOT, period: self.period, granted, until };
         self.to_shard.push(ToShard::Grant(grant)).expect("room");
     }
 
-    pub fn gate(&mut self, version: u64, closed: Option<Refusal>) {
-        let gate = Gate { slot: SLOT, version, closed, is_recalled: false };
+    pub fn gate(&mut self, version: u64, closed: Option<SpendRefusal>) {
+        let gate = SpendingGate { slot: SLOT, version, closed, is_recalled: false };
         self.to_shard.push(ToShard::Gate(gate)).expect("room");
     }
 
@@ -106,7 +108,7 @@ impl Ledger {
     }
 
     /// Waits until the shard tells that the campaign has come to so many requests.
-    pub fn seen(&mut self, what: &str, want: Seen) {
+    pub fn seen(&mut self, what: &str, want: RequestCounts) {
         until(what, || {
             let told = std::iter::from_fn(|| self.from_shard.pop().ok());
             told.into_iter().any(|message| message == FromShard::Seen(SLOT, want))
@@ -114,7 +116,7 @@ impl Ledger {
     }
 
     /// Waits for a report of which this holds.
-    fn reported(&mut self, what: &str, holds: impl Fn(&Report) -> bool) {
+    fn reported(&mut self, what: &str, holds: impl Fn(&SpendReport) -> bool) {
         until(what, || {
             while let Ok(message) = self.from_shard.pop() {
                 if let FromShard::Report(report) = message {
@@ -159,7 +161,7 @@ fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
     ledger.taken();
     let prices: Vec<_> = (0..3).map(|_| exchange.auction(&banner("")).price()).collect();
     assert_eq!(prices, ["2", "2", "2"]);
-    ledger.gate(2, Some(Refusal::DayExhausted));
+    ledger.gate(2, Some(SpendRefusal::DayExhausted));
     ledger.taken();
     let prices: Vec<_> = (0..2).map(|_| exchange.auction(&banner("")).price()).collect();
     assert_eq!(prices, ["1", "1"], "the next bid");
@@ -202,7 +204,7 @@ fn without_rights_nothing_is_won() {
     ledger.grant(TWO - 1);
     ledger.taken();
     check("ledger_unavailable", "2");
-    ledger.gate(2, Some(Refusal::Paused));
+    ledger.gate(2, Some(SpendRefusal::Paused));
     ledger.grant(2 * TWO);
     ledger.taken();
     check("paused", "1");

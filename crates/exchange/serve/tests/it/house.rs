@@ -12,8 +12,8 @@ use exchange_core::record::{Ending, GenerationFacts, Replayed, replay};
 use exchange_serve::campaigns::Campaigns;
 use openrtb::codes::MediaType;
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
-use pacer_core::messages::{Seen, Slot};
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::{CampaignIndex, RequestCounts};
+use pacer_core::refusal::SpendRefusal;
 use units::{Cpm, Currency};
 
 use crate::budgets::{Ledger, TWO, start, start_with};
@@ -29,7 +29,7 @@ fn campaign(slot: u32) -> Campaign {
     let price = Price::Value(Cpm::new(TWO).expect("a price"));
     Campaign {
         id: format!("campaign-{slot}").into(),
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         account: format!("account-{slot}").into(),
         currency: Currency::USD,
         rules: Rules { price, targeting: CampaignTargeting::default().into(), creatives }.into(),
@@ -72,7 +72,7 @@ fn campaigns_bid_while_dsps_are_waited_for() {
     let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
     let mut caller = begun(&exchange, &dsp, 0);
     // It is not let before the campaign has bid.
-    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
+    ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
     dsp.permit();
     assert_eq!(caller.reply().price(), "2");
 }
@@ -97,7 +97,7 @@ fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
     let (dsp, desk) = (waiting(), Desk::new());
     let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
     let mut callers = [0, 1].map(|number| begun(&exchange, &dsp, number));
-    ledger.seen("both have bid", Seen { requests: 2, bids: 2 });
+    ledger.seen("both have bid", RequestCounts { requests: 2, bids: 2 });
     dsp.permit();
     dsp.permit();
     let mut prices = callers.each_mut().map(|caller| caller.reply().price());
@@ -106,7 +106,7 @@ fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
     assert_eq!(exchange.fates(Fate::BudgetExhausted), 1);
     // Now that it has none it does not bid.
     let mut caller = begun(&exchange, &dsp, 2);
-    ledger.seen("it was asked", Seen { requests: 3, bids: 2 });
+    ledger.seen("it was asked", RequestCounts { requests: 3, bids: 2 });
     dsp.permit();
     assert_eq!(caller.reply().price(), "1");
 }
@@ -116,8 +116,8 @@ fn a_campaign_that_was_paused_while_dsps_were_waited_for_wins_nothing() {
     let (dsp, desk) = (waiting(), Desk::new());
     let (mut ledger, exchange) = beside(&dsp, &desk, 2 * TWO);
     let mut caller = begun(&exchange, &dsp, 0);
-    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
-    ledger.gate(2, Some(Refusal::Paused));
+    ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
+    ledger.gate(2, Some(SpendRefusal::Paused));
     ledger.taken();
     dsp.permit();
     assert_eq!(caller.reply().price(), "1");
@@ -129,7 +129,7 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
     let (dsp, desk) = (waiting(), Desk::new());
     let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
     let caller = begun(&exchange, &dsp, 0);
-    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
+    ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
     drop(caller);
     until("it is given up", || exchange.count(|metrics| metrics.abandoned.value()) == 1);
     dsp.permit();
@@ -184,7 +184,8 @@ const FLIGHT: (u64, u64) = (0, u64::MAX);
 
 /// The last hour of a campaign.
 fn funnel(exchange: &Running, slot: u32) -> FunnelWindow {
-    let [hour, _] = exchange.exchange().funnel(Slot(slot), FLIGHT).expect("accounts are kept");
+    let [hour, _] =
+        exchange.exchange().funnel(CampaignIndex(slot), FLIGHT).expect("accounts are kept");
     hour
 }
 
@@ -208,11 +209,11 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     for _ in 0..2 {
         exchange.auction(&dear);
     }
-    ledger.gate(3, Some(Refusal::OutOfDaypart));
+    ledger.gate(3, Some(SpendRefusal::OutOfDaypart));
     ledger.taken();
     exchange.auction(&banner(""));
     // Not live: nothing is matched.
-    ledger.gate(4, Some(Refusal::Paused));
+    ledger.gate(4, Some(SpendRefusal::Paused));
     ledger.taken();
     exchange.auction(&banner(""));
     until("all is handed over", || funnel(&exchange, 0).offered == 8);
@@ -234,13 +235,13 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     assert_eq!(exchange.scraped("exchange_house_impressions_uncounted_total"), "0");
     // And the requests that came can be tried.
     until("a request was copied", || {
-        exchange.exchange().probe(Slot(0)).is_some_and(|probed| probed.impressions > 0)
+        exchange.exchange().probe(CampaignIndex(0)).is_some_and(|probed| probed.impressions > 0)
     });
-    let probed = exchange.exchange().probe(Slot(0)).expect("it bids");
+    let probed = exchange.exchange().probe(CampaignIndex(0)).expect("it bids");
     assert_eq!(probed.matched, probed.impressions);
     let failed = [Criterion::Creatives, Criterion::Seat, Criterion::PrivateAuction];
     assert_eq!(probed.failed, failed.map(|criterion| (criterion, 0)));
-    assert!(exchange.exchange().probe(Slot(7)).is_none());
+    assert!(exchange.exchange().probe(CampaignIndex(7)).is_none());
     assert_eq!(exchange.exchange().unrecorded(), None);
     assert!(exchange.exchange().has_rate(Currency::USD));
     assert!(!exchange.exchange().has_rate(Currency::parse("XAU").expect("a code")));
@@ -253,10 +254,10 @@ fn requests_under_coppa_are_not_copied() {
     let exchange = start(&desk, &[], budgets);
     exchange.auction(&banner(r#","regs":{"coppa":1}"#));
     until("it was counted", || funnel(&exchange, 0).offered == 1);
-    let probed = exchange.exchange().probe(Slot(0)).expect("it bids");
+    let probed = exchange.exchange().probe(CampaignIndex(0)).expect("it bids");
     assert_eq!(probed.impressions, 0);
     exchange.auction(&banner(""));
     until("the other was copied", || {
-        exchange.exchange().probe(Slot(0)).is_some_and(|probed| probed.impressions == 1)
+        exchange.exchange().probe(CampaignIndex(0)).is_some_and(|probed| probed.impressions == 1)
     });
 }

@@ -1,6 +1,6 @@
 //! Tables written out by hand where clocks change, and every way in which a table is none.
 
-use super::{Calendar, CalendarError, Hour, Period, QUARTER_MS, WEEK_HOURS};
+use super::{Calendar, CalendarError, CalendarHour, Period, QUARTER_MS, WEEK_HOURS};
 
 /// 2026-03-29, the day on which clocks in Berlin go from two to three.
 const SPRING: u32 = 20_541;
@@ -13,12 +13,12 @@ const LORD_HOWE_AUTUMN: u32 = 20_548;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The row of an hour that begins `quarters` from the UTC midnight of `day_utc`.
-fn row(day_utc: u32, quarters: (i64, i64), day: u32, clock_hour: u8) -> Hour {
+fn row(day_utc: u32, quarters: (i64, i64), day: u32, clock_hour: u8) -> CalendarHour {
     let midnight = i64::from(day_utc) * 96;
     let start = u64::try_from(midnight + quarters.0).expect("after 1970");
     let end = u64::try_from(midnight + quarters.1).expect("after 1970");
     let weekday = u8::try_from((day + 3) % 7).expect("a day of the week");
-    Hour {
+    CalendarHour {
         start_unix_ms: start * QUARTER_MS,
         end_unix_ms: end * QUARTER_MS,
         period: Period(u32::try_from(start).expect("before 2100")),
@@ -81,7 +81,7 @@ fn check(calendar: &Calendar, unix_ms: u64, want: (u32, u8)) {
     assert_eq!(calendar.of(hour.period), Some(hour));
 }
 
-fn day_of(calendar: &Calendar, day: u32) -> Vec<Hour> {
+fn day_of(calendar: &Calendar, day: u32) -> Vec<CalendarHour> {
     calendar.hours.iter().copied().filter(|hour| hour.day == day).collect()
 }
 
@@ -157,7 +157,7 @@ fn kathmandu_begins_its_hours_at_a_quarter_past() {
 fn what_is_no_calendar_is_refused_with_its_row() {
     use CalendarError::{DayGoesBack, Empty, Gap, HourOfWeek, Length, Misaligned};
     let good = || vec![row(20_600, (0, 4), 20_600, 0), row(20_600, (4, 8), 20_600, 1)];
-    type Spoil = fn(&mut Vec<Hour>);
+    type Spoil = fn(&mut Vec<CalendarHour>);
     let table: [(Spoil, CalendarError); 11] = [
         (Vec::clear, Empty),
         (|hours| hours[0].start_unix_ms -= 1, Misaligned { row: 0 }),

@@ -16,7 +16,7 @@ const LETTERS_MAX: usize = 200;
 
 /// A key in which two definitions differ; null for a key that is not there.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Difference {
+pub struct KeyDifference {
     after: Value,
     before: Value,
     key: String,
@@ -24,7 +24,7 @@ pub struct Difference {
 
 /// The keys in which two definitions differ, in order. Both are objects as JSON text, written in the one
 /// way that equal values share: only what differs as text is looked into.
-pub fn differences(before: &str, after: &str) -> Vec<Difference> {
+pub fn differences(before: &str, after: &str) -> Vec<KeyDifference> {
     let mut found = Vec::new();
     if before != after {
         tables("", (&members(before), &members(after)), &mut found);
@@ -34,32 +34,35 @@ pub fn differences(before: &str, after: &str) -> Vec<Difference> {
 
 /// The members of an object, in their order.
 #[derive(Default)]
-struct Members<'t>(Vec<(Cow<'t, str>, &'t RawValue)>);
+struct ObjectMembers<'t>(Vec<(Cow<'t, str>, &'t RawValue)>);
 
-impl<'t> Members<'t> {
+impl<'t> ObjectMembers<'t> {
     fn get(&self, key: &str) -> Option<&'t RawValue> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 }
 
-impl<'t> Deserialize<'t> for Members<'t> {
+impl<'t> Deserialize<'t> for ObjectMembers<'t> {
     fn deserialize<D: Deserializer<'t>>(reader: D) -> Result<Self, D::Error> {
         struct Reader;
 
         impl<'t> Visitor<'t> for Reader {
-            type Value = Members<'t>;
+            type Value = ObjectMembers<'t>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<Members<'t>, A::Error> {
+            fn visit_map<A: MapAccess<'t>>(
+                self,
+                mut members: A,
+            ) -> Result<ObjectMembers<'t>, A::Error> {
                 let mut read = Vec::with_capacity(MEMBERS_LIKELY);
                 while let Some((name, value)) = members.next_entry::<&RawValue, _>()? {
                     let name = text(name).ok_or_else(|| A::Error::custom("a name is text"))?;
                     read.push((name, value));
                 }
-                Ok(Members(read))
+                Ok(ObjectMembers(read))
             }
         }
 
@@ -79,11 +82,15 @@ fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-fn members(object: &str) -> Members<'_> {
+fn members(object: &str) -> ObjectMembers<'_> {
     serde_json::from_str(object).expect("it was written as an object")
 }
 
-fn tables(path: &str, (before, after): (&Members<'_>, &Members<'_>), found: &mut Vec<Difference>) {
+fn tables(
+    path: &str,
+    (before, after): (&ObjectMembers<'_>, &ObjectMembers<'_>),
+    found: &mut Vec<KeyDifference>,
+) {
     let added = after.0.iter().filter(|(key, _)| before.get(key).is_none());
     for (key, _) in before.0.iter().chain(added) {
         let (was, is) = (before.get(key), after.get(key));
@@ -98,7 +105,7 @@ fn tables(path: &str, (before, after): (&Members<'_>, &Members<'_>), found: &mut
 fn values(
     path: String,
     (before, after): (Option<&RawValue>, Option<&RawValue>),
-    found: &mut Vec<Difference>,
+    found: &mut Vec<KeyDifference>,
 ) {
     let begins = |with: &str| [before, after].iter().flatten().any(|it| it.get().starts_with(with));
     if begins("{") {
@@ -114,10 +121,10 @@ fn values(
         }
         return;
     }
-    found.push(Difference { after: shortened(after), before: shortened(before), key: path });
+    found.push(KeyDifference { after: shortened(after), before: shortened(before), key: path });
 }
 
-fn table(value: Option<&RawValue>) -> Members<'_> {
+fn table(value: Option<&RawValue>) -> ObjectMembers<'_> {
     let value = value.map(RawValue::get).filter(|text| text.starts_with('{'));
     value.map(members).unwrap_or_default()
 }

@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 /// What the API says over a file, until the file says something else: by key, both as they were.
 /// `null` stands for a key that is not given. None if nothing is held, as of most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held(Option<Box<Map<String, Value>>>);
+pub struct FileOverrides(Option<Box<Map<String, Value>>>);
 
 /// The keys that the API may hold over a file.
-pub const HOLDABLE: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
+pub const OVERRIDABLE_KEYS: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
 
-impl Held {
+impl FileOverrides {
     /// Holds keys over what the file gives for them.
     pub fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
         for (key, is) in changes {

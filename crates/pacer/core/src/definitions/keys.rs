@@ -20,14 +20,14 @@ pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// A key, and what it came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keyed {
+pub struct KeyedRequest {
     /// As the request has it.
     pub key: String,
     /// A digest of what was asked.
     pub body: String,
 }
 
-impl Keyed {
+impl KeyedRequest {
     /// `asked` is all that makes two requests the same.
     pub fn new(key: &str, asked: &str) -> Self {
         let mut hasher = SipHasher13::new();
@@ -38,7 +38,7 @@ impl Keyed {
 
 /// What a key is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum KeyLookup {
     /// It did not come before.
     Fresh,
     /// It did, with something else.
@@ -49,28 +49,28 @@ pub enum Known {
 
 /// The keys that are known.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct IdempotencyKeys {
     by_key: HashMap<String, (String, Box<str>)>,
     by_age: VecDeque<(u64, String)>,
     /// Of all answers.
     bytes: usize,
 }
 
-impl Keys {
+impl IdempotencyKeys {
     /// What is known of a key.
-    pub fn look(&mut self, keyed: &Keyed, now_unix_ms: u64) -> Known {
+    pub fn look(&mut self, keyed: &KeyedRequest, now_unix_ms: u64) -> KeyLookup {
         self.forget(now_unix_ms);
         match self.by_key.get(&keyed.key) {
-            None => Known::Fresh,
-            Some((body, _)) if *body != keyed.body => Known::Reused,
+            None => KeyLookup::Fresh,
+            Some((body, _)) if *body != keyed.body => KeyLookup::Reused,
             Some((_, answer)) => {
-                Known::Answered(serde_json::from_str(answer).expect("it was written as JSON"))
+                KeyLookup::Answered(serde_json::from_str(answer).expect("it was written as JSON"))
             }
         }
     }
 
     /// Remembers what a key was answered.
-    pub fn keep(&mut self, keyed: Keyed, answer: &Value, at_unix_ms: u64) {
+    pub fn keep(&mut self, keyed: KeyedRequest, answer: &Value, at_unix_ms: u64) {
         let answer: Box<str> = answer.to_string().into();
         self.bytes += answer.len();
         match self.by_key.insert(keyed.key.clone(), (keyed.body, answer)) {

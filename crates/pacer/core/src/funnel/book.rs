@@ -12,7 +12,7 @@ use units::Cpm;
 
 use super::packed::{PastPart, pack, unpack};
 use super::{FunnelBatch, FunnelCounts, FunnelStep, Shortfall};
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 /// Bytes that the pasts of all campaigns take at most. Beyond them hours are dropped: of a campaign only
 /// its last hour is kept.
@@ -150,9 +150,9 @@ impl FunnelBook {
     }
 
     /// The campaigns that may bid from now on. What was offered to one that no longer does stays counted.
-    pub fn follow(&mut self, open: impl Iterator<Item = Slot>) {
+    pub fn follow(&mut self, open: impl Iterator<Item = CampaignIndex>) {
         let mut opened = Vec::new();
-        for Slot(slot) in open {
+        for CampaignIndex(slot) in open {
             let at = slot as usize;
             if opened.len() <= at {
                 opened.resize(at + 1, 0);
@@ -254,7 +254,12 @@ impl FunnelBook {
     }
 
     /// The funnel of a campaign, which is in flight from and until these times, in milliseconds since 1970.
-    pub fn window(&self, slot: Slot, flight_unix_ms: (u64, u64), span: FunnelSpan) -> FunnelWindow {
+    pub fn window(
+        &self,
+        slot: CampaignIndex,
+        flight_unix_ms: (u64, u64),
+        span: FunnelSpan,
+    ) -> FunnelWindow {
         let now = self.now / PART_MINUTES;
         let begin = match span {
             FunnelSpan::Hour => (now + 1).saturating_sub(HOUR_PARTS),

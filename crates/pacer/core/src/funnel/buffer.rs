@@ -6,7 +6,7 @@
 use units::Nanos;
 
 use super::{FunnelCounts, FunnelRow, FunnelStep, Shortfall};
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 /// Rows that a batch has room for at first. A row takes 88 bytes.
 pub const ROWS_MIN: usize = 512;
@@ -68,7 +68,7 @@ impl FunnelBuffer {
 
     /// Counts one impression. `place` is where the campaign's row was found last; it may be anywhere at
     /// first.
-    pub fn count(&mut self, (slot, place): (Slot, &mut u32), step: FunnelStep) {
+    pub fn count(&mut self, (slot, place): (CampaignIndex, &mut u32), step: FunnelStep) {
         self.totals[step as usize] += 1;
         if let Some(row) = self.row((slot, place)) {
             row.counts.count(step, 1);
@@ -76,7 +76,11 @@ impl FunnelBuffer {
     }
 
     /// Counts a bid below its floor. `shortfall` is asked for the first one of a batch.
-    pub fn fall_short(&mut self, of: (Slot, &mut u32), shortfall: impl FnOnce() -> Shortfall) {
+    pub fn fall_short(
+        &mut self,
+        of: (CampaignIndex, &mut u32),
+        shortfall: impl FnOnce() -> Shortfall,
+    ) {
         self.totals[FunnelStep::BelowFloor as usize] += 1;
         if let Some(row) = self.row(of) {
             row.counts.count(FunnelStep::BelowFloor, 1);
@@ -85,14 +89,14 @@ impl FunnelBuffer {
     }
 
     /// Counts what was billed.
-    pub fn bill(&mut self, of: (Slot, &mut u32), price: Nanos) {
+    pub fn bill(&mut self, of: (CampaignIndex, &mut u32), price: Nanos) {
         self.totals[FunnelStep::Billed as usize] += 1;
         if let Some(row) = self.row(of) {
             row.counts.bill(price);
         }
     }
 
-    fn row(&mut self, (slot, place): (Slot, &mut u32)) -> Option<&mut FunnelRow> {
+    fn row(&mut self, (slot, place): (CampaignIndex, &mut u32)) -> Option<&mut FunnelRow> {
         let rows = &mut self.batch.rows;
         let found = usize::try_from(*place).expect("an index has 32 bits");
         if rows.get(found).is_some_and(|row| row.slot == slot) {

@@ -8,14 +8,14 @@ use super::*;
 const START: u64 = 1_800_000_000_000;
 const MINUTE: u64 = 60_000;
 const FLIGHT: (u64, u64) = (0, u64::MAX);
-const SLOT: Slot = Slot(3);
+const SLOT: CampaignIndex = CampaignIndex(3);
 
 fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).unwrap()
 }
 
 /// What a shard hands over that has counted these.
-fn batch(offered: u32, counts: &[(Slot, FunnelStep, u32)]) -> FunnelBatch {
+fn batch(offered: u32, counts: &[(CampaignIndex, FunnelStep, u32)]) -> FunnelBatch {
     let mut buffer = FunnelBuffer::default();
     buffer.offer(offered);
     for (slot, step, times) in counts {
@@ -34,7 +34,8 @@ fn steps_are_listed_in_order_with_labels_of_their_own() {
         let same = FunnelStep::ALL.iter().filter(|other| other.label() == step.label());
         assert_eq!(same.count(), 1, "{step:?}");
     }
-    let live = Refusal::ALL.into_iter().filter(|refusal| FunnelStep::withheld(*refusal).is_some());
+    let live =
+        SpendRefusal::ALL.into_iter().filter(|refusal| FunnelStep::withheld(*refusal).is_some());
     assert_eq!(live.count(), 8, "all but paused and out of flight");
 }
 
@@ -45,12 +46,15 @@ fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     buffer.offer(5);
     for _ in 0..2 {
         for (slot, place) in (0..).zip(&mut places) {
-            buffer.count((Slot(slot), place), FunnelStep::Matched);
+            buffer.count((CampaignIndex(slot), place), FunnelStep::Matched);
         }
     }
-    buffer.fall_short((Slot(1), &mut places[1]), || Shortfall { bid: cpm(1), floor: cpm(2) });
-    buffer.fall_short((Slot(1), &mut places[1]), || panic!("one is enough"));
-    buffer.bill((Slot(0), &mut places[0]), Nanos::new(7));
+    buffer.fall_short((CampaignIndex(1), &mut places[1]), || Shortfall {
+        bid: cpm(1),
+        floor: cpm(2),
+    });
+    buffer.fall_short((CampaignIndex(1), &mut places[1]), || panic!("one is enough"));
+    buffer.bill((CampaignIndex(0), &mut places[0]), Nanos::new(7));
     let mut taken = FunnelBatch::new();
     buffer.hand_over(&mut taken);
     let got = |row: &FunnelRow| {
@@ -62,8 +66,8 @@ fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     assert_eq!((taken.offered, taken.dropped), (5, 0));
     taken.clear();
     // The place of before is another campaign's now, or nobody's.
-    buffer.count((Slot(1), &mut places[1]), FunnelStep::Won);
-    buffer.count((Slot(0), &mut places[0]), FunnelStep::Won);
+    buffer.count((CampaignIndex(1), &mut places[1]), FunnelStep::Won);
+    buffer.count((CampaignIndex(0), &mut places[0]), FunnelStep::Won);
     buffer.hand_over(&mut taken);
     assert_eq!(taken.rows.iter().map(|row| row.slot.0).collect::<Vec<_>>(), [1, 0]);
     let totals = FunnelStep::ALL.map(|step| buffer.totals()[step as usize]);
@@ -75,7 +79,7 @@ fn a_row_without_room_is_dropped_and_counted_and_every_batch_after_has_more() {
     let mut buffer = FunnelBuffer::default();
     let many = u32::try_from(ROWS_MIN).unwrap() + 3;
     let count = |buffer: &mut FunnelBuffer| {
-        (0..many).for_each(|slot| buffer.count((Slot(slot), &mut 0), FunnelStep::Matched));
+        (0..many).for_each(|slot| buffer.count((CampaignIndex(slot), &mut 0), FunnelStep::Matched));
     };
     count(&mut buffer);
     let mut taken = FunnelBatch::new();
@@ -155,13 +159,13 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     pass(&mut book, 0..15);
     assert_eq!(offered(&book, FLIGHT), 0, "nobody has defined it");
     book.advance(START + 15 * MINUTE);
-    book.follow([Slot(0), SLOT].into_iter());
+    book.follow([CampaignIndex(0), SLOT].into_iter());
     pass(&mut book, 15..100);
     assert_eq!(offered(&book, FLIGHT), 85);
     let flight = (START + 40 * MINUTE, START + 50 * MINUTE);
     assert_eq!(offered(&book, flight), 10);
     // Closed for a while: what it had counts on.
-    book.follow([Slot(0)].into_iter());
+    book.follow([CampaignIndex(0)].into_iter());
     pass(&mut book, 100..200);
     assert_eq!(offered(&book, FLIGHT), 85);
     book.advance(START + 200 * MINUTE);
@@ -170,12 +174,12 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     assert_eq!(offered(&book, FLIGHT), 95);
     assert_eq!(book.window(SLOT, FLIGHT, FunnelSpan::Hour).offered, 10);
     // Closed and opened again within a minute, which counts once; and closed again.
-    book.follow([Slot(0)].into_iter());
+    book.follow([CampaignIndex(0)].into_iter());
     book.follow([SLOT].into_iter());
     assert_eq!(offered(&book, FLIGHT), 95);
     pass(&mut book, 210..220);
     assert_eq!(offered(&book, FLIGHT), 105);
-    book.follow([Slot(0)].into_iter());
+    book.follow([CampaignIndex(0)].into_iter());
     assert_eq!(offered(&book, FLIGHT), 105);
     // What was closed is clipped to the flight as well, to a part of an hour.
     assert_eq!(offered(&book, (START + 200 * MINUTE, START + 210 * MINUTE)), 10);
@@ -228,14 +232,14 @@ fn pasts_have_bounded_room_and_lose_their_hours_first() {
         book.advance(START + hour * 10 * MINUTE);
         while book.fold_some(7) {}
         for slot in 0..40 {
-            book.take(&mut batch(0, &[(Slot(slot), FunnelStep::Won, 1)]));
+            book.take(&mut batch(0, &[(CampaignIndex(slot), FunnelStep::Won, 1)]));
         }
         assert!(book.kept().2 <= 1_600, "a campaign's last hour is kept all the same");
     }
-    let hour = book.window(Slot(39), FLIGHT, FunnelSpan::Hour);
+    let hour = book.window(CampaignIndex(39), FLIGHT, FunnelSpan::Hour);
     assert_eq!(hour.counts.get(FunnelStep::Won), 6);
     assert!(!hour.is_cut);
-    let is_cut = |slot| book.window(Slot(slot), FLIGHT, FunnelSpan::Day).is_cut;
+    let is_cut = |slot| book.window(CampaignIndex(slot), FLIGHT, FunnelSpan::Day).is_cut;
     assert!((0..40).any(is_cut), "a day says that hours of it were dropped");
     assert_eq!((0..40).filter(|slot| is_cut(*slot)).count(), book.cut());
 }

@@ -2,33 +2,33 @@
 
 use units::Tick;
 
-use super::bug::{Bug, planted};
-use super::limits::definition::{AccountDefinition, DefinitionError, Limits, Money};
-use super::limits::level::{Level, Owner, levels_of};
-use super::limits::tally::Tally;
-use crate::calendar::Hour;
-use crate::messages::Slot;
+use super::bug::{LedgerBug, planted};
+use super::limits::definition::{AccountDefinition, BudgetLimits, DefinitionError, Money};
+use super::limits::level::{LimitLevel, LimitOwner, levels_of};
+use super::limits::tally::ExposureTally;
+use crate::calendar::CalendarHour;
+use crate::messages::CampaignIndex;
 
 /// Who pays.
-pub(super) struct Account {
+pub(super) struct LedgerAccount {
     pub(super) definition: AccountDefinition,
     /// Sums of all its campaigns.
-    pub(super) tally: Tally,
-    pub(super) members: Vec<Slot>,
+    pub(super) tally: ExposureTally,
+    pub(super) members: Vec<CampaignIndex>,
     /// Campaigns that have nothing for want of this account's headroom.
-    pub(super) waiting: Vec<Slot>,
+    pub(super) waiting: Vec<CampaignIndex>,
     /// Whether exposure has gone down since they were last looked at.
     pub(super) is_freed: bool,
     /// When it last looked for campaigns that hold rights and do not use them.
     pub(super) searched_at: Option<Tick>,
 }
 
-impl Account {
+impl LedgerAccount {
     pub(super) fn new(definition: &AccountDefinition) -> Result<Self, DefinitionError> {
         definition.limits.check(definition.late_holdback, definition.currency)?;
         Ok(Self {
             definition: *definition,
-            tally: Tally::default(),
+            tally: ExposureTally::default(),
             members: Vec::new(),
             waiting: Vec::new(),
             is_freed: false,
@@ -46,7 +46,7 @@ impl Account {
             return Err(DefinitionError::ZoneChanged);
         }
         next.limits.check(next.late_holdback, known.currency)?;
-        if next.version <= known.version && !planted(Bug::OlderWins) {
+        if next.version <= known.version && !planted(LedgerBug::OlderWins) {
             return Ok(false);
         }
         let limits = applied(&known.limits, next.limits);
@@ -55,22 +55,22 @@ impl Account {
     }
 
     /// Its limits that hold now, in order of precedence.
-    pub(super) fn levels(&self, hour: &Hour) -> [Level; 3] {
+    pub(super) fn levels(&self, hour: &CalendarHour) -> [LimitLevel; 3] {
         let AccountDefinition { limits, late_holdback, .. } = &self.definition;
-        levels_of(Owner::Account, limits, *late_holdback, &self.tally, hour)
+        levels_of(LimitOwner::Account, limits, *late_holdback, &self.tally, hour)
     }
 }
 
 /// The limits of a newer definition.
-pub(super) fn applied(old: &Limits, new: Limits) -> Limits {
-    if !planted(Bug::IgnoreCut) {
+pub(super) fn applied(old: &BudgetLimits, new: BudgetLimits) -> BudgetLimits {
+    if !planted(LedgerBug::IgnoreCut) {
         return new;
     }
     let larger = |old: Option<Money>, new: Option<Money>| {
         let (old, new) = (old?, new?);
         Some(if old.amount > new.amount { old } else { new })
     };
-    Limits {
+    BudgetLimits {
         life: larger(old.life, new.life),
         day: larger(old.day, new.day),
         hour: larger(old.hour, new.hour),

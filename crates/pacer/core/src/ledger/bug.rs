@@ -3,7 +3,7 @@
 
 /// A mistake that a ledger could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
-pub enum Bug {
+pub enum LedgerBug {
     /// Granting what a batch leases before the batch is durable.
     GrantEarly,
     /// Taking a batch of which nobody knows for one that was refused.
@@ -67,16 +67,16 @@ pub enum Bug {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Bug {
+impl LedgerBug {
     /// All there are.
     pub const ALL: [Self; 30] =
         *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");
 }
 
 #[cfg(any(test, feature = "testing"))]
-faults::plantable!(Bug, pub, pub(super));
+faults::plantable!(LedgerBug, pub, pub(super));
 
 #[cfg(not(any(test, feature = "testing")))]
-pub(super) const fn planted(_: Bug) -> bool {
+pub(super) const fn planted(_: LedgerBug) -> bool {
     false
 }

@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use units::{Currency, Nanos, Tick};
 
-use super::account::{Account, applied};
-use super::bug::{Bug, planted};
-use super::folding::Closed;
+use super::account::{LedgerAccount, applied};
+use super::bug::{LedgerBug, planted};
+use super::folding::ClosedLease;
 use super::limits::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
-use super::limits::level::{Levels, Owner, day_of, levels_of};
-use super::limits::tally::{Tally, UNLIMITED};
-use super::settings::Settings;
-use super::step::{Now, Outbox};
-use crate::calendar::{Calendar, Hour, Period, WEEK_HOURS};
-use crate::messages::{Gate, Grant, Want};
-use crate::refusal::Refusal;
-use book::{Book, left_of};
+use super::limits::level::{LimitLevels, LimitOwner, day_of, levels_of};
+use super::limits::tally::{ExposureTally, UNLIMITED};
+use super::settings::LedgerSettings;
+use super::step::{LedgerOutbox, LedgerTime};
+use crate::calendar::{Calendar, CalendarHour, Period, WEEK_HOURS};
+use crate::messages::{BudgetGrant, RefillRequest, SpendingGate};
+use crate::refusal::SpendRefusal;
+use book::{PeriodLeases, left_of};
 
 /// So many times patience is doubled at the most: from five seconds to five minutes.
 const DRAINS_MAX: u32 = 6;
@@ -39,7 +39,7 @@ pub(super) enum Recall {
 
 /// What a shard wants, in nanos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
+struct PendingRefill {
     shard: u16,
     amount: u64,
     /// Less does not help it, unless this is none.
@@ -48,20 +48,20 @@ struct Wanted {
 
 /// What shards were told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct GateState {
     version: u64,
-    closed: Option<Refusal>,
+    closed: Option<SpendRefusal>,
     recall: Recall,
 }
 
 /// What a step knows besides the campaign.
-pub(super) struct Context<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) now: Now,
+pub(super) struct StepContext<'a> {
+    pub(super) settings: &'a LedgerSettings,
+    pub(super) now: LedgerTime,
     /// Of the account's clocks; `None` where the calendar has ended.
-    pub(super) hour: Option<Hour>,
+    pub(super) hour: Option<CalendarHour>,
     /// The one behind it.
-    pub(super) next: Option<Hour>,
+    pub(super) next: Option<CalendarHour>,
     /// Whether the last batch was not committed.
     pub(super) is_store_failing: bool,
     /// Whether the process ends.
@@ -70,7 +70,7 @@ pub(super) struct Context<'a> {
 
 /// What a campaign needs once it has been looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(super) struct CampaignNeeds {
     /// To be leased more.
     pub(super) lease: bool,
     /// That another of the account's campaigns gives back what it does not use.
@@ -80,16 +80,16 @@ pub(super) struct Needs {
 }
 
 /// A campaign, or a seat.
-pub(super) struct Campaign {
+pub(super) struct LedgerCampaign {
     pub(super) definition: CampaignDefinition,
     /// Where the ledger keeps its account.
     pub(super) account: u32,
-    pub(super) tally: Tally,
-    pub(super) books: Vec<Book>,
+    pub(super) tally: ExposureTally,
+    pub(super) books: Vec<PeriodLeases>,
     /// Rows of books that went since it was last looked at.
-    pub(super) closed: Vec<(Period, Closed)>,
+    pub(super) closed: Vec<(Period, ClosedLease)>,
     /// What shards want and have not been granted yet.
-    wants: Vec<Wanted>,
+    wants: Vec<PendingRefill>,
     /// The largest refused reservation of the period: what a shard needs at least.
     pub(super) want_most: u64,
     /// That of the last hour in which any shard wanted something.
@@ -102,7 +102,7 @@ pub(super) struct Campaign {
     /// What a reservation takes on average, at the shard that told last.
     pub(super) usual_reservation: u64,
     is_late_told: bool,
-    told: Option<Told>,
+    told: Option<GateState>,
     /// The one shard that spends the last.
     home: Option<u16>,
     /// When a shard last reserved, or was granted something.
@@ -120,19 +120,19 @@ pub(super) struct Campaign {
     pub(super) is_waiting: bool,
 }
 
-impl Campaign {
+impl LedgerCampaign {
     pub(super) fn new(
         definition: &CampaignDefinition,
         account: u32,
         currency: Currency,
-        (now, is_late_told): (Now, bool),
+        (now, is_late_told): (LedgerTime, bool),
     ) -> Result<Self, DefinitionError> {
         let budget = &definition.budget;
         budget.limits.check(budget.late_holdback, currency)?;
         Ok(Self {
             definition: *definition,
             account,
-            tally: Tally::default(),
+            tally: ExposureTally::default(),
             books: Vec::new(),
             closed: Vec::new(),
             wants: Vec::new(),
@@ -168,7 +168,7 @@ impl Campaign {
             return Err(DefinitionError::AccountChanged);
         }
         next.budget.limits.check(next.budget.late_holdback, currency)?;
-        if next.version <= known.version && !planted(Bug::OlderWins) {
+        if next.version <= known.version && !planted(LedgerBug::OlderWins) {
             return Ok(false);
         }
         let limits = applied(&known.budget.limits, next.budget.limits);
@@ -185,33 +185,37 @@ impl Campaign {
     }
 
     /// Why it may not spend, whatever money there is.
-    pub(super) fn closed(&self, account: &Account, ctx: &Context) -> Option<Refusal> {
+    pub(super) fn closed(
+        &self,
+        account: &LedgerAccount,
+        ctx: &StepContext,
+    ) -> Option<SpendRefusal> {
         self.closed_at(account, ctx.now.unix_ms, ctx.hour.as_ref())
     }
 
     /// Why it may not spend then.
     pub(super) fn closed_at(
         &self,
-        account: &Account,
+        account: &LedgerAccount,
         unix_ms: u64,
-        hour: Option<&Hour>,
-    ) -> Option<Refusal> {
+        hour: Option<&CalendarHour>,
+    ) -> Option<SpendRefusal> {
         let budget = &self.definition.budget;
         if budget.is_paused || account.definition.is_paused {
-            return Some(Refusal::Paused);
+            return Some(SpendRefusal::Paused);
         }
         if !(budget.start_unix_ms..budget.end_unix_ms).contains(&unix_ms) {
-            return Some(Refusal::OutOfFlight);
+            return Some(SpendRefusal::OutOfFlight);
         }
         let is_out = hour.is_some_and(|hour| !budget.daypart.contains(hour.hour_of_week));
-        is_out.then_some(Refusal::OutOfDaypart)
+        is_out.then_some(SpendRefusal::OutOfDaypart)
     }
 
     /// All limits that hold now, its own and its account's, in order of precedence.
-    pub(super) fn levels(&self, account: &Account, hour: &Hour) -> Levels {
+    pub(super) fn levels(&self, account: &LedgerAccount, hour: &CalendarHour) -> LimitLevels {
         let CampaignBudget { limits, late_holdback, .. } = &self.definition.budget;
-        let own = levels_of(Owner::Campaign, limits, *late_holdback, &self.tally, hour);
-        Levels::new(own, account.levels(hour))
+        let own = levels_of(LimitOwner::Campaign, limits, *late_holdback, &self.tally, hour);
+        LimitLevels::new(own, account.levels(hour))
     }
 
     /// The book of a period, made if there is none.
@@ -219,14 +223,14 @@ impl Campaign {
         match self.books.iter().position(|book| book.period == period) {
             Some(at) => at,
             None => {
-                self.books.push(Book::new(period, day, self.is_late_told));
+                self.books.push(PeriodLeases::new(period, day, self.is_late_told));
                 self.books.len() - 1
             }
         }
     }
 
     /// Corrects the sums after a book has changed.
-    pub(super) fn recount(&mut self, at: usize, account: &mut Account) {
+    pub(super) fn recount(&mut self, at: usize, account: &mut LedgerAccount) {
         let book = &mut self.books[at];
         let to = book.sum();
         let from = std::mem::replace(&mut book.counted, to);
@@ -239,11 +243,11 @@ impl Campaign {
     }
 
     /// Remembers what a shard wants; the last it said holds.
-    pub(super) fn want(&mut self, shard: u16, want: &Want) {
+    pub(super) fn want(&mut self, shard: u16, want: &RefillRequest) {
         let (amount, refused) = (want.amount.get(), want.refused.get());
         self.wants.retain(|known| known.shard != shard);
         if amount > 0 {
-            self.wants.push(Wanted { shard, amount, refused });
+            self.wants.push(PendingRefill { shard, amount, refused });
         }
         self.want_most = self.want_most.max(refused);
     }
@@ -260,12 +264,12 @@ impl Campaign {
 
     /// Until when the shard that spends the last may keep it without a use for it. A crumb that is
     /// less than any bid would go back and forth all day: so it is longer each time.
-    fn idle_at(&self, ctx: &Context) -> Tick {
+    fn idle_at(&self, ctx: &StepContext) -> Tick {
         self.active_at.after(ctx.settings.patience * (1 << self.drains.min(DRAINS_MAX)))
     }
 
     /// Whether it has rights of this period at shards and has not used any for a while.
-    pub(super) fn is_idle(&self, ctx: &Context) -> bool {
+    pub(super) fn is_idle(&self, ctx: &StepContext) -> bool {
         let period = ctx.hour.map(|hour| hour.period);
         let current = self.books.iter().find(|book| Some(book.period) == period);
         let has_rights = current.is_some_and(|book| book.outstanding() + book.pool() > 0);
@@ -273,7 +277,7 @@ impl Campaign {
     }
 
     /// Has all shards give back what they have not reserved, and begins anew.
-    pub(super) fn drain(&mut self, ctx: &Context) {
+    pub(super) fn drain(&mut self, ctx: &StepContext) {
         self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
         self.drains = self.drains.saturating_add(1);
         self.home = None;
@@ -285,26 +289,31 @@ impl Campaign {
     /// Looks at everything: ends periods, serves what shards want, and tells them what else there is.
     pub(super) fn look(
         &mut self,
-        account: &mut Account,
-        ctx: &Context,
-        outbox: &mut Outbox,
-    ) -> Needs {
+        account: &mut LedgerAccount,
+        ctx: &StepContext,
+        outbox: &mut LedgerOutbox,
+    ) -> CampaignNeeds {
         self.end_periods(account, ctx);
         if ctx.is_closing {
             self.return_pools(account);
-            return Needs::default();
+            return CampaignNeeds::default();
         }
         let mut needs = self.look_at_now(account, ctx, outbox);
         needs.lease |= self.look_ahead(account, ctx, outbox);
         needs
     }
 
-    fn look_at_now(&mut self, account: &mut Account, ctx: &Context, outbox: &mut Outbox) -> Needs {
+    fn look_at_now(
+        &mut self,
+        account: &mut LedgerAccount,
+        ctx: &StepContext,
+        outbox: &mut LedgerOutbox,
+    ) -> CampaignNeeds {
         let closed = self.closed(account, ctx);
         let Some(hour) = ctx.hour else {
-            let closed = closed.or(Some(Refusal::LedgerUnavailable));
+            let closed = closed.or(Some(SpendRefusal::LedgerUnavailable));
             self.tell(closed, Recall::All, ctx, outbox);
-            return Needs::default();
+            return CampaignNeeds::default();
         };
         let levels = self.levels(account, &hour);
         self.drained_until = self.drained_until.filter(|until| ctx.now.tick < *until);
@@ -317,12 +326,15 @@ impl Campaign {
             let is_exceeded = levels.is_exceeded();
             let closed = closed.or_else(|| levels.refusal().filter(|_| is_exceeded));
             self.tell(closed, Recall::All, ctx, outbox);
-            return Needs { waits: is_exceeded, ..Needs::default() };
+            return CampaignNeeds { waits: is_exceeded, ..CampaignNeeds::default() };
         }
         let Some(at) = self.serving(&hour) else {
             let closed = levels.refusal().filter(|_| self.was_short());
             self.tell(closed, Recall::None, ctx, outbox);
-            return Needs { waits: levels.is_short_of_account(), ..Needs::default() };
+            return CampaignNeeds {
+                waits: levels.is_short_of_account(),
+                ..CampaignNeeds::default()
+            };
         };
         let headroom = levels.headroom();
         let recall = self.home.map_or(Recall::None, Recall::AllBut);
@@ -343,8 +355,8 @@ impl Campaign {
     }
 
     /// The book that shards are served out of; none as long as no shard has wanted anything.
-    fn serving(&mut self, hour: &Hour) -> Option<usize> {
-        if planted(Bug::GrantOldPeriod) && !self.books.is_empty() {
+    fn serving(&mut self, hour: &CalendarHour) -> Option<usize> {
+        if planted(LedgerBug::GrantOldPeriod) && !self.books.is_empty() {
             return Some(0);
         }
         let known = self.books.iter().position(|book| book.period == hour.period);
@@ -356,10 +368,10 @@ impl Campaign {
     fn tell_rest(
         &mut self,
         at: usize,
-        levels: &Levels,
-        ctx: &Context,
-        outbox: &mut Outbox,
-    ) -> Needs {
+        levels: &LimitLevels,
+        ctx: &StepContext,
+        outbox: &mut LedgerOutbox,
+    ) -> CampaignNeeds {
         let (headroom, pool) = (levels.headroom(), self.books[at].pool());
         let is_short = match self.home {
             Some(home) => self.wants.iter().any(|want| want.shard == home),
@@ -368,7 +380,7 @@ impl Campaign {
         let is_out = pool == 0 && (is_short || self.was_short());
         let closed = match levels.refusal() {
             Some(refusal) => Some(refusal).filter(|_| is_out),
-            None if is_short && ctx.is_store_failing => Some(Refusal::LedgerUnavailable),
+            None if is_short && ctx.is_store_failing => Some(SpendRefusal::LedgerUnavailable),
             None => None,
         };
         let recall = self.home.map_or(Recall::None, Recall::AllBut);
@@ -379,7 +391,7 @@ impl Campaign {
         let part = part_of_node(headroom.saturating_add(have), ctx.settings);
         let low = self.rate.max(self.slice(ctx.settings)).min(part);
         let is_low = self.home.is_none() && have < low;
-        Needs {
+        CampaignNeeds {
             lease: headroom > 0 && ((is_short && pending == 0) || is_low),
             others: headroom == 0 && is_short && levels.is_short_of_account(),
             waits: headroom == 0 && levels.is_short_of_account(),
@@ -397,7 +409,13 @@ impl Campaign {
         }
     }
 
-    fn serve(&mut self, at: usize, headroom: u64, when: (&Context, &Hour), outbox: &mut Outbox) {
+    fn serve(
+        &mut self,
+        at: usize,
+        headroom: u64,
+        when: (&StepContext, &CalendarHour),
+        outbox: &mut LedgerOutbox,
+    ) {
         let (ctx, _) = when;
         let until = Tick::from_nanos(self.books[at].until);
         if until > Tick::ZERO && until.after(ctx.settings.late_window) <= ctx.now.tick {
@@ -406,7 +424,7 @@ impl Campaign {
         }
         let wants = std::mem::take(&mut self.wants);
         for want in wants {
-            let Wanted { shard, amount, refused } = want;
+            let PendingRefill { shard, amount, refused } = want;
             let pool = self.books[at].pool();
             let slice = match self.home {
                 Some(home) if home == shard => self.last_slice(at, pool),
@@ -419,7 +437,7 @@ impl Campaign {
             };
             if slice < refused || slice == 0 {
                 let [amount, refused] = [amount, refused].map(|of| of.saturating_sub(slice));
-                self.wants.push(Wanted { shard, amount, refused });
+                self.wants.push(PendingRefill { shard, amount, refused });
             }
             if slice == 0 {
                 continue;
@@ -434,8 +452,8 @@ impl Campaign {
         &mut self,
         at: usize,
         to: (u16, u64),
-        when: (&Context, &Hour),
-        outbox: &mut Outbox,
+        when: (&StepContext, &CalendarHour),
+        outbox: &mut LedgerOutbox,
     ) {
         let ((shard, slice), (ctx, hour)) = (to, when);
         let book = &mut self.books[at];
@@ -448,12 +466,12 @@ impl Campaign {
         }
         // The clock on the wall may go forward: shards go by what they were told.
         book.lasts_until(until, ctx.settings);
-        let grant = Grant { slot: self.definition.slot, period: book.period, granted, until };
+        let grant = BudgetGrant { slot: self.definition.slot, period: book.period, granted, until };
         outbox.grants.push((shard, grant));
     }
 
     fn last_slice(&self, at: usize, pool: u64) -> u64 {
-        if planted(Bug::RecallNotAwaited) {
+        if planted(LedgerBug::RecallNotAwaited) {
             return pool + self.books[at].outstanding();
         }
         pool
@@ -461,18 +479,18 @@ impl Campaign {
 
     /// A shard's part of what the campaign takes in a while; at low rates what some reservations take,
     /// for they come in bursts, and more comes a lease period later at the soonest.
-    fn slice(&self, settings: &Settings) -> u64 {
+    fn slice(&self, settings: &LedgerSettings) -> u64 {
         let by_rate = per(self.rate, settings.slice_span) / u64::from(settings.shards);
         by_rate.max(self.usual_reservation.saturating_mul(RESERVATIONS_MIN))
     }
 
     /// Slices of all shards.
-    pub(super) fn slices(&self, settings: &Settings) -> u64 {
+    pub(super) fn slices(&self, settings: &LedgerSettings) -> u64 {
         self.slice(settings).saturating_mul(u64::from(settings.shards))
     }
 
     pub(super) fn was_short(&self) -> bool {
-        self.told.is_some_and(|told| told.closed.is_some_and(Refusal::is_out_of_budget))
+        self.told.is_some_and(|told| told.closed.is_some_and(SpendRefusal::is_out_of_budget))
     }
 
     /// Which shards were told last to give back.
@@ -483,31 +501,32 @@ impl Campaign {
     /// Tells every shard what has changed, if anything has.
     fn tell(
         &mut self,
-        closed: Option<Refusal>,
+        closed: Option<SpendRefusal>,
         recall: Recall,
-        ctx: &Context,
-        outbox: &mut Outbox,
+        ctx: &StepContext,
+        outbox: &mut LedgerOutbox,
     ) {
         let version = match self.told {
             Some(told) if (told.closed, told.recall) == (closed, recall) => return,
             Some(told) => told.version + 1,
             None => 1,
         };
-        self.told = Some(Told { version, closed, recall });
+        self.told = Some(GateState { version, closed, recall });
         for shard in 0..ctx.settings.shards {
             let is_recalled = match recall {
                 Recall::None => false,
                 Recall::AllBut(home) => shard != home,
                 Recall::All => true,
             };
-            outbox
-                .gates
-                .push((shard, Gate { slot: self.definition.slot, version, closed, is_recalled }));
+            outbox.gates.push((
+                shard,
+                SpendingGate { slot: self.definition.slot, version, closed, is_recalled },
+            ));
         }
     }
 
     /// Gives back what no shard holds of a period.
-    pub(super) fn return_pool(&mut self, period: Period, account: &mut Account) {
+    pub(super) fn return_pool(&mut self, period: Period, account: &mut LedgerAccount) {
         if let Some(at) = self.books.iter().position(|book| book.period == period) {
             self.books[at].return_pool();
             self.recount(at, account);
@@ -515,8 +534,8 @@ impl Campaign {
     }
 
     /// Gives back what no shard holds, of every period.
-    pub(super) fn return_pools(&mut self, account: &mut Account) {
-        if planted(Bug::KeepAtClose) {
+    pub(super) fn return_pools(&mut self, account: &mut LedgerAccount) {
+        if planted(LedgerBug::KeepAtClose) {
             return;
         }
         for at in 0..self.books.len() {
@@ -526,7 +545,7 @@ impl Campaign {
     }
 
     /// Gives back what is left of periods that are over, and forgets those that nothing can change.
-    fn end_periods(&mut self, account: &mut Account, ctx: &Context) {
+    fn end_periods(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         self.tally.begin_day(day_of(&hour));
         account.tally.begin_day(day_of(&hour));
@@ -542,13 +561,13 @@ impl Campaign {
                 self.books[at].is_over = true;
                 self.books[at].lasts_until(ctx.now.tick, ctx.settings);
             }
-            if !planted(Bug::KeepOldPeriod) && !planted(Bug::GrantOldPeriod) {
+            if !planted(LedgerBug::KeepOldPeriod) && !planted(LedgerBug::GrantOldPeriod) {
                 self.books[at].return_pool();
             }
             self.recount(at, account);
             let book = &self.books[at];
             let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
-            if (is_closed || planted(Bug::CloseEarly)) && book.is_settled() {
+            if (is_closed || planted(LedgerBug::CloseEarly)) && book.is_settled() {
                 let book = self.books.swap_remove(at);
                 self.closed.extend(book.closed_rows(self.definition.slot, ctx.settings));
             } else {
@@ -558,7 +577,7 @@ impl Campaign {
     }
 
     /// Takes more rights into the next batch; what they are is told by the books.
-    pub(super) fn lease(&mut self, account: &mut Account, ctx: &Context) {
+    pub(super) fn lease(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         let may_spend = !ctx.is_closing && self.closed(account, ctx).is_none();
         if !may_spend || self.drained_until.is_some() {
@@ -591,8 +610,8 @@ impl Campaign {
         &mut self,
         at: usize,
         amount: u64,
-        account: &mut Account,
-        hour: &Hour,
+        account: &mut LedgerAccount,
+        hour: &CalendarHour,
     ) {
         let book = &mut self.books[at];
         let granted = book.lease.granted.checked_add(Nanos::new(amount));
@@ -608,7 +627,7 @@ impl Campaign {
     }
 
     /// How fast rights are taken: up at once, down by quarters.
-    fn look_at_rate(&mut self, ctx: &Context) {
+    fn look_at_rate(&mut self, ctx: &StepContext) {
         let sample = self.sample(ctx);
         self.rate = sample.max(self.rate / 4 * 3 + sample / 4);
         self.granted = 0;
@@ -616,7 +635,7 @@ impl Campaign {
     }
 
     /// How fast they were taken since that was last looked at.
-    pub(super) fn sample(&self, ctx: &Context) -> u64 {
+    pub(super) fn sample(&self, ctx: &StepContext) -> u64 {
         let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
         let taken = u128::from(self.granted.saturating_add(self.wanted()));
         let sample = taken * 1_000_000_000 / span.as_nanos().max(1);
@@ -626,7 +645,7 @@ impl Campaign {
     /// When the wall clock makes a difference to it next; `MAX` is never.
     pub(super) fn next_unix_ms(
         &self,
-        at: (Option<&Hour>, u64),
+        at: (Option<&CalendarHour>, u64),
         ahead_ms: u64,
         calendar: &Calendar,
     ) -> u64 {
@@ -636,7 +655,7 @@ impl Campaign {
     }
 
     /// When it opens, closes, or has rights of another hour next.
-    fn next_boundary_ms(&self, at: (Option<&Hour>, u64), calendar: &Calendar) -> u64 {
+    fn next_boundary_ms(&self, at: (Option<&CalendarHour>, u64), calendar: &Calendar) -> u64 {
         let (Some(hour), now) = at else { return u64::MAX };
         let CampaignBudget { start_unix_ms: start, end_unix_ms: end, daypart, .. } =
             self.definition.budget;
@@ -656,7 +675,7 @@ impl Campaign {
     }
 
     /// When it is to be looked at again though nothing happens, in nanoseconds; `MAX` is never.
-    pub(super) fn next_tick(&self, ctx: &Context) -> u64 {
+    pub(super) fn next_tick(&self, ctx: &StepContext) -> u64 {
         let now = ctx.now.tick.nanos();
         let over = self.books.iter().filter(|book| book.is_over);
         let closing = over.map(|book| book.closes_at).filter(|at| now < *at).min();
@@ -668,18 +687,19 @@ impl Campaign {
 
     /// Whether a batch has something to say of it.
     pub(super) fn has_unsaved(&self) -> bool {
-        let is_unsaved = |book: &Book| book.is_unsaved || book.dead.iter().any(|it| it.is_unsaved);
+        let is_unsaved =
+            |book: &PeriodLeases| book.is_unsaved || book.dead.iter().any(|it| it.is_unsaved);
         self.books.iter().any(is_unsaved)
     }
 
     /// What it has that no shard has been granted, now.
     pub(super) fn pool(&self, period: Period) -> u64 {
-        self.books.iter().find(|book| book.period == period).map_or(0, Book::pool)
+        self.books.iter().find(|book| book.period == period).map_or(0, PeriodLeases::pool)
     }
 
     /// Of all shards together.
     pub(super) fn outstanding(&self) -> u64 {
-        self.books.iter().map(Book::outstanding).sum()
+        self.books.iter().map(PeriodLeases::outstanding).sum()
     }
 
     /// What dead epochs had outstanding.
@@ -694,7 +714,7 @@ impl Campaign {
 }
 
 /// Of what remains, so much is leased by one node at the most while others may need some.
-pub(super) fn part_of_node(remaining: u64, settings: &Settings) -> u64 {
+pub(super) fn part_of_node(remaining: u64, settings: &LedgerSettings) -> u64 {
     remaining / (4 * u64::from(settings.nodes))
 }
 

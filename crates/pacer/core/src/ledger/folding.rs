@@ -15,16 +15,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot};
-use crate::store::{Fold, LeaseKey, Spent, SumKey};
+use crate::messages::{CampaignIndex, Epoch};
+use crate::store::{Fold, LeaseKey, SpentSum, SumKey};
 
 /// Folds of one batch: at the end of an hour a hundred thousand campaigns are folded in half a minute.
 const FOLDS_MAX: usize = 4096;
 
 /// A lease that nothing can change any more, and that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed {
-    pub(super) slot: Slot,
+pub(super) struct ClosedLease {
+    pub(super) slot: CampaignIndex,
     pub(super) epoch: Epoch,
     /// Of its account's zone.
     pub(super) day: u32,
@@ -32,16 +32,16 @@ pub(super) struct Closed {
 
 /// What is to be folded.
 #[derive(Debug, Default)]
-pub(super) struct Folding {
+pub(super) struct FoldQueue {
     /// What a start found, of campaigns that are not known yet.
-    pub(super) waiting: BTreeMap<Slot, Vec<(Option<u32>, Spent)>>,
+    pub(super) waiting: BTreeMap<CampaignIndex, Vec<(Option<u32>, SpentSum)>>,
     /// This node's leases that still have a row.
-    closed: BTreeMap<Period, Vec<Closed>>,
+    closed: BTreeMap<Period, Vec<ClosedLease>>,
     /// Campaigns whose leases of a day have a sum of their own.
-    days: BTreeMap<u32, BTreeSet<Slot>>,
+    days: BTreeMap<u32, BTreeSet<CampaignIndex>>,
 }
 
-impl Folding {
+impl FoldQueue {
     /// Whether sums wait for their campaign: nobody knows of which account they are.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -53,7 +53,7 @@ impl Folding {
     }
 
     /// A lease is closed; its row goes when its time has come.
-    pub(super) fn close(&mut self, period: Period, closed: Closed) {
+    pub(super) fn close(&mut self, period: Period, closed: ClosedLease) {
         self.closed.entry(period).or_default().push(closed);
     }
 
@@ -74,7 +74,7 @@ impl Folding {
             }
             let rows = entry.get_mut();
             let rest = rows.len().saturating_sub(FOLDS_MAX - folds.len());
-            folds.extend(rows.drain(rest..).map(|Closed { slot, epoch, day }| {
+            folds.extend(rows.drain(rest..).map(|ClosedLease { slot, epoch, day }| {
                 Fold::Lease(LeaseKey { slot, period, node, epoch }, day)
             }));
             if rows.is_empty() {
@@ -95,7 +95,7 @@ impl Folding {
         folds
     }
 
-    pub(super) fn has_sum(&mut self, slot: Slot, day: u32) {
+    pub(super) fn has_sum(&mut self, slot: CampaignIndex, day: u32) {
         self.days.entry(day).or_default().insert(slot);
     }
 }

@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use units::{Nanos, Tick};
 
-use super::account::Account;
-use super::bug::{Bug, planted};
-use super::campaign::book::{Dead, late_of, left_of};
-use super::campaign::{Campaign, Context};
-use super::folding::Closed;
+use super::account::LedgerAccount;
+use super::bug::{LedgerBug, planted};
+use super::campaign::book::{DeadLease, late_of, left_of};
+use super::campaign::{LedgerCampaign, StepContext};
+use super::folding::ClosedLease;
 use super::limits::definition::{
     AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
 };
 use super::limits::level::{day_of, excess};
-use super::limits::tally::Sum;
-use super::step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
-use super::{Ledger, Zone};
-use crate::calendar::{Calendar, Hour};
-use crate::messages::{Epoch, Receipt, Report, Slot, Want, index};
-use crate::store::{LeaseKey, Spent, Stray, SumKey};
+use super::limits::tally::Exposure;
+use super::step::{
+    AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
+};
+use super::{Ledger, ZoneHours};
+use crate::calendar::{Calendar, CalendarHour};
+use crate::messages::{CampaignIndex, Epoch, Receipt, RefillRequest, SpendReport, index};
+use crate::store::{LeaseKey, SpentSum, SumKey, UnattributedWin};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -27,54 +29,55 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const DAY_MS_MAX: u64 = 26 * 60 * 60 * 1000;
 
 impl Ledger {
-    pub(super) fn advance(&mut self, now: Now) {
+    pub(super) fn advance(&mut self, now: LedgerTime) {
         self.now.tick = self.now.tick.max(now.tick);
         let latest = self.now.unix_ms.max(now.unix_ms);
-        self.now.unix_ms = if planted(Bug::ReopenPeriod) { now.unix_ms } else { latest };
+        self.now.unix_ms = if planted(LedgerBug::ReopenPeriod) { now.unix_ms } else { latest };
         let unix_ms = self.now.unix_ms;
         for zone in self.zones.values_mut() {
-            let lasts = |hour: &Hour| (hour.start_unix_ms..hour.end_unix_ms).contains(&unix_ms);
+            let lasts =
+                |hour: &CalendarHour| (hour.start_unix_ms..hour.end_unix_ms).contains(&unix_ms);
             if !zone.hour.as_ref().is_some_and(lasts) {
                 (zone.hour, zone.next) = hours_at(&zone.calendar, unix_ms);
             }
         }
     }
 
-    pub(super) fn take(&mut self, incoming: Incoming, outbox: &mut Outbox) {
+    pub(super) fn take(&mut self, incoming: LedgerInput, outbox: &mut LedgerOutbox) {
         match incoming {
-            Incoming::Calendar(zone, calendar) => self.take_calendar(zone, calendar, outbox),
-            Incoming::Account(definition) => {
+            LedgerInput::Calendar(zone, calendar) => self.take_calendar(zone, calendar, outbox),
+            LedgerInput::Account(definition) => {
                 let taken = self.define_account(&definition, outbox);
-                outbox.notices.push(Notice::Account(definition.id, taken));
+                outbox.notices.push(LedgerReply::Account(definition.id, taken));
             }
-            Incoming::Campaign(definition) => {
+            LedgerInput::Campaign(definition) => {
                 let taken = self.define_campaign(&definition);
-                outbox.notices.push(Notice::Campaign(definition.slot, taken));
+                outbox.notices.push(LedgerReply::Campaign(definition.slot, taken));
             }
-            Incoming::Report(shard, report) => self.take_report(shard, &report),
-            Incoming::Want(shard, want) => self.take_want(shard, &want),
-            Incoming::Receipt(shard, Receipt { slot, period, granted }) => {
+            LedgerInput::Report(shard, report) => self.take_report(shard, &report),
+            LedgerInput::Want(shard, want) => self.take_want(shard, &want),
+            LedgerInput::Receipt(shard, Receipt { slot, period, granted }) => {
                 self.receipts.insert((slot, period, shard), granted.get());
             }
-            Incoming::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
-            Incoming::Close => self.close(),
-            Incoming::Ended(number, ended) => self.end_batch(number, ended),
-            Incoming::Settlement(settlement) => self.settle(&settlement, outbox),
-            Incoming::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
-            Incoming::Replayed => self.is_replayed = true,
+            LedgerInput::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
+            LedgerInput::Close => self.close(),
+            LedgerInput::Ended(number, ended) => self.end_batch(number, ended),
+            LedgerInput::Settlement(settlement) => self.settle(&settlement, outbox),
+            LedgerInput::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
+            LedgerInput::Replayed => self.is_replayed = true,
         }
     }
 
-    fn take_calendar(&mut self, id: ZoneId, calendar: Calendar, outbox: &mut Outbox) {
+    fn take_calendar(&mut self, id: ZoneId, calendar: Calendar, outbox: &mut LedgerOutbox) {
         // Of the next hour something may be leased already.
         let begun_ms = self.now.unix_ms.saturating_add(self.settings.ahead_ms_max() + 1);
         let known = self.zones.get(&id);
         if known.is_some_and(|zone| !zone.calendar.agrees_until(&calendar, begun_ms)) {
-            outbox.notices.push(Notice::CalendarContradicts(id));
+            outbox.notices.push(LedgerReply::CalendarContradicts(id));
             return;
         }
         let (hour, next) = hours_at(&calendar, self.now.unix_ms);
-        self.zones.insert(id, Zone { calendar, hour, next });
+        self.zones.insert(id, ZoneHours { calendar, hour, next });
         for at in 0..self.accounts.len() {
             if self.accounts[at].definition.zone == id {
                 self.mark_members(at);
@@ -85,21 +88,21 @@ impl Ledger {
     fn define_account(
         &mut self,
         definition: &AccountDefinition,
-        outbox: &mut Outbox,
-    ) -> Result<Taken, DefinitionError> {
+        outbox: &mut LedgerOutbox,
+    ) -> Result<AcceptedDefinition, DefinitionError> {
         let Some(zone) = self.zones.get(&definition.zone) else {
             return Err(DefinitionError::UnknownZone(definition.zone));
         };
         let hour = zone.hour;
         let Some(&at) = self.account_at.get(&definition.id) else {
             let at = u32::try_from(self.accounts.len()).expect("accounts are fewer than 2^32");
-            self.accounts.push(Account::new(definition)?);
+            self.accounts.push(LedgerAccount::new(definition)?);
             self.account_at.insert(definition.id, at);
             for waiting in self.strangers.remove(&definition.id).unwrap_or_default() {
                 let taken = self.define_campaign(&waiting);
-                outbox.notices.push(Notice::Campaign(waiting.slot, taken));
+                outbox.notices.push(LedgerReply::Campaign(waiting.slot, taken));
             }
-            return Ok(Taken { is_newer: true, excess: Nanos::ZERO });
+            return Ok(AcceptedDefinition { is_newer: true, excess: Nanos::ZERO });
         };
         let account = &mut self.accounts[index(at)];
         let is_newer = account.define(definition)?;
@@ -111,13 +114,13 @@ impl Ledger {
                 campaign.share_again();
             }
         }
-        Ok(Taken { is_newer, excess })
+        Ok(AcceptedDefinition { is_newer, excess })
     }
 
     fn define_campaign(
         &mut self,
         definition: &CampaignDefinition,
-    ) -> Result<Taken, DefinitionError> {
+    ) -> Result<AcceptedDefinition, DefinitionError> {
         if definition.slot.0 >= SLOTS_MAX {
             return Err(DefinitionError::SlotTooLarge(definition.slot));
         }
@@ -132,7 +135,7 @@ impl Ledger {
             let campaign = self.campaign(slot).expect("it was there just now");
             let excess = excess(&campaign.definition.budget.limits, &campaign.tally, hour.as_ref());
             self.mark(slot);
-            return Ok(Taken { is_newer, excess });
+            return Ok(AcceptedDefinition { is_newer, excess });
         }
         let Some(&at) = self.account_at.get(&definition.account) else {
             let waiting = self.strangers.entry(definition.account).or_default();
@@ -142,11 +145,11 @@ impl Ledger {
                 waiting.retain(|known| known.slot != slot);
                 waiting.push(*definition);
             }
-            return Ok(Taken { is_newer, excess: Nanos::ZERO });
+            return Ok(AcceptedDefinition { is_newer, excess: Nanos::ZERO });
         };
         let account = &mut self.accounts[index(at)];
         let told = (self.now, self.settings.is_late_told);
-        let campaign = Campaign::new(definition, at, account.definition.currency, told)?;
+        let campaign = LedgerCampaign::new(definition, at, account.definition.currency, told)?;
         account.members.push(slot);
         if self.campaigns.len() <= index(slot.0) {
             self.campaigns.resize_with(index(slot.0) + 1, || None);
@@ -158,11 +161,11 @@ impl Ledger {
         let hour = self.zones[&self.accounts[index(at)].definition.zone].hour;
         let campaign = self.campaign(slot).expect("it was put there just now");
         let excess = excess(&campaign.definition.budget.limits, &campaign.tally, hour.as_ref());
-        Ok(Taken { is_newer: true, excess })
+        Ok(AcceptedDefinition { is_newer: true, excess })
     }
 
     /// Gives a campaign the leases that were there before it was known.
-    fn adopt(&mut self, slot: Slot) {
+    fn adopt(&mut self, slot: CampaignIndex) {
         let Some(leases) = self.orphans.remove(&slot) else { return };
         self.orphans_unsaved.remove(&slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("the campaign is known");
@@ -187,11 +190,11 @@ impl Ledger {
             {
                 let lease = &dead.lease;
                 let held = lease.granted.get() - lease.returned.get();
-                let sum = Sum { held, late: late_of(lease) };
-                campaign.tally.change(period, day, Sum::default(), sum);
-                account.tally.change(period, day, Sum::default(), sum);
+                let sum = Exposure { held, late: late_of(lease) };
+                campaign.tally.change(period, day, Exposure::default(), sum);
+                account.tally.change(period, day, Exposure::default(), sum);
                 if dead.node == self.settings.node {
-                    self.folding.close(period, Closed { slot, epoch: dead.epoch, day });
+                    self.folding.close(period, ClosedLease { slot, epoch: dead.epoch, day });
                 }
                 continue;
             }
@@ -205,12 +208,12 @@ impl Ledger {
     }
 
     /// Gives a campaign the sums that were there before it was known.
-    fn adopt_sums(&mut self, slot: Slot) {
+    fn adopt_sums(&mut self, slot: CampaignIndex) {
         let Some(sums) = self.folding.waiting.remove(&slot) else { return };
         let Some((campaign, account)) = self.pair(slot) else { return };
-        for (day, spent) in sums.into_iter().filter(|_| !planted(Bug::ForgetSums)) {
+        for (day, spent) in sums.into_iter().filter(|_| !planted(LedgerBug::ForgetSums)) {
             let late = spent.late.get().saturating_add(spent.over.get());
-            let sum = Sum { held: spent.settled.get(), late };
+            let sum = Exposure { held: spent.settled.get(), late };
             campaign.tally.fold(day, sum);
             account.tally.fold(day, sum);
         }
@@ -229,7 +232,7 @@ impl Ledger {
         let shards = std::mem::take(&mut self.closed_shards);
         let receipts = std::mem::take(&mut self.receipts);
         for slot in 0..self.campaigns.len() {
-            let slot = Slot(u32::try_from(slot).expect("slots are numbered by 32 bits"));
+            let slot = CampaignIndex(u32::try_from(slot).expect("slots are numbered by 32 bits"));
             let Some((campaign, account)) = self.pair(slot) else { continue };
             for at in 0..campaign.books.len() {
                 let book = &mut campaign.books[at];
@@ -243,7 +246,7 @@ impl Ledger {
         }
     }
 
-    fn take_report(&mut self, shard: u16, report: &Report) {
+    fn take_report(&mut self, shard: u16, report: &SpendReport) {
         let tick = self.now.tick;
         let slot = report.slot;
         let found = self.pair(slot).and_then(|(campaign, account)| {
@@ -263,7 +266,7 @@ impl Ledger {
         self.mark(slot);
     }
 
-    fn take_want(&mut self, shard: u16, want: &Want) {
+    fn take_want(&mut self, shard: u16, want: &RefillRequest) {
         if self.settings.shards <= shard {
             self.stats.strays += 1;
             return;
@@ -274,15 +277,15 @@ impl Ledger {
         }
     }
 
-    fn settle(&mut self, settlement: &Settlement, outbox: &mut Outbox) {
-        if settlement.seq <= self.applied_seq && !planted(Bug::SettleTwice) {
+    fn settle(&mut self, settlement: &SettlementRecord, outbox: &mut LedgerOutbox) {
+        if settlement.seq <= self.applied_seq && !planted(LedgerBug::SettleTwice) {
             return;
         }
         self.applied_seq = self.applied_seq.max(settlement.seq);
         let figures = [settlement.settled, settlement.late, settlement.over].map(Nanos::get);
         let key = settlement.key;
         let is_own = (key.node, key.epoch) == (self.settings.node, self.settings.epoch);
-        let is_dead = |dead: &&mut Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
+        let is_dead = |dead: &&mut DeadLease| (dead.node, dead.epoch) == (key.node, key.epoch);
         if let Some(orphans) = self.orphans.get_mut(&key.slot) {
             let of_period = orphans.iter_mut().filter(|(period, _)| *period == key.period);
             if let Some(dead) = of_period.map(|(_, dead)| dead).find(is_dead) {
@@ -306,14 +309,14 @@ impl Ledger {
         });
         match found {
             Some(true) => self.mark(key.slot),
-            Some(false) => outbox.notices.push(Notice::SettlementMixed(settlement.seq)),
+            Some(false) => outbox.notices.push(LedgerReply::SettlementMixed(settlement.seq)),
             None => self.settle_forgotten(settlement, outbox),
         }
     }
 
     /// A win of a lease that is not known any more: it counts as late in its campaign's sums.
-    fn settle_forgotten(&mut self, settlement: &Settlement, outbox: &mut Outbox) {
-        let Settlement { seq, key: LeaseKey { slot, period, node, .. }, .. } = *settlement;
+    fn settle_forgotten(&mut self, settlement: &SettlementRecord, outbox: &mut LedgerOutbox) {
+        let SettlementRecord { seq, key: LeaseKey { slot, period, node, .. }, .. } = *settlement;
         let figures = [settlement.settled, settlement.late, settlement.over].map(Nanos::get);
         let late = figures.into_iter().fold(0, u64::saturating_add);
         let is_known = node == self.settings.node && self.campaign(slot).is_some();
@@ -324,18 +327,18 @@ impl Ledger {
         }
         let (_, account) = self.pair(slot).expect("it is known");
         if settlement.currency != account.definition.currency {
-            return outbox.notices.push(Notice::SettlementMixed(seq));
+            return outbox.notices.push(LedgerReply::SettlementMixed(seq));
         }
-        let (zone, sum) = (account.definition.zone, Sum { held: 0, late });
+        let (zone, sum) = (account.definition.zone, Exposure { held: 0, late });
         // Of a day of which the table says nothing only the life's limits know any more.
         let hour = self.zones.get(&zone).and_then(|zone| zone.calendar.of(period)).copied();
         let day = hour.as_ref().map(day_of);
         let (campaign, account) = self.pair(slot).expect("it is known");
-        campaign.tally.change(period, day.unwrap_or(0), Sum::default(), sum);
-        account.tally.change(period, day.unwrap_or(0), Sum::default(), sum);
-        if !planted(Bug::ForgetStray) {
-            let spent = Spent { late: Nanos::new(late), ..Spent::default() };
-            self.strays.push(Stray { seq, sum: SumKey { slot, node, day }, spent });
+        campaign.tally.change(period, day.unwrap_or(0), Exposure::default(), sum);
+        account.tally.change(period, day.unwrap_or(0), Exposure::default(), sum);
+        if !planted(LedgerBug::ForgetStray) {
+            let spent = SpentSum { late: Nanos::new(late), ..SpentSum::default() };
+            self.strays.push(UnattributedWin { seq, sum: SumKey { slot, node, day }, spent });
         }
         self.mark(slot);
     }
@@ -358,7 +361,7 @@ impl Ledger {
     /// Takes back what a dead epoch had outstanding, once its horizon is over: no token of its can be
     /// won in time any more, and what was won is known.
     pub(super) fn reclaim(&mut self) {
-        if !self.is_replayed && !planted(Bug::ReclaimBeforeReplay) {
+        if !self.is_replayed && !planted(LedgerBug::ReclaimBeforeReplay) {
             return;
         }
         while let Some((epoch, slots)) = self.lives.take_due(self.now.tick) {
@@ -366,9 +369,9 @@ impl Ledger {
         }
     }
 
-    fn reclaim_of(&mut self, epoch: Epoch, slots: BTreeSet<Slot>) {
+    fn reclaim_of(&mut self, epoch: Epoch, slots: BTreeSet<CampaignIndex>) {
         let node = self.settings.node;
-        let is_of = |dead: &&mut Dead| (dead.node, dead.epoch) == (node, epoch);
+        let is_of = |dead: &&mut DeadLease| (dead.node, dead.epoch) == (node, epoch);
         for slot in slots {
             let (campaign, account) = self.pair(slot).expect("a campaign stays known");
             for at in 0..campaign.books.len() {
@@ -384,7 +387,7 @@ impl Ledger {
     }
 
     /// Notes that something has happened to a campaign.
-    pub(super) fn mark(&mut self, slot: Slot) {
+    pub(super) fn mark(&mut self, slot: CampaignIndex) {
         let Some(campaign) = self.campaign_mut(slot) else { return };
         if !std::mem::replace(&mut campaign.is_dirty, true) {
             self.dirty.push(slot);
@@ -399,21 +402,24 @@ impl Ledger {
         self.accounts[account].members = members;
     }
 
-    pub(super) fn wake_at_tick(&mut self, slot: Slot, at: Tick) {
+    pub(super) fn wake_at_tick(&mut self, slot: CampaignIndex, at: Tick) {
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
         self.by_tick.set(slot, &mut campaign.wake_tick, at.nanos());
     }
 
-    pub(super) fn campaign(&self, slot: Slot) -> Option<&Campaign> {
+    pub(super) fn campaign(&self, slot: CampaignIndex) -> Option<&LedgerCampaign> {
         self.campaigns.get(index(slot.0))?.as_deref()
     }
 
-    fn campaign_mut(&mut self, slot: Slot) -> Option<&mut Campaign> {
+    fn campaign_mut(&mut self, slot: CampaignIndex) -> Option<&mut LedgerCampaign> {
         self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
     }
 
     /// A campaign and its account.
-    pub(super) fn pair(&mut self, slot: Slot) -> Option<(&mut Campaign, &mut Account)> {
+    pub(super) fn pair(
+        &mut self,
+        slot: CampaignIndex,
+    ) -> Option<(&mut LedgerCampaign, &mut LedgerAccount)> {
         let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
         let account = &mut self.accounts[index(campaign.account)];
         Some((campaign, account))
@@ -422,21 +428,21 @@ impl Ledger {
     /// Campaign and account, and what a step knows besides them.
     pub(super) fn desk(
         &mut self,
-        slot: Slot,
-    ) -> Option<(&mut Campaign, &mut Account, Context<'_>)> {
+        slot: CampaignIndex,
+    ) -> Option<(&mut LedgerCampaign, &mut LedgerAccount, StepContext<'_>)> {
         let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
         let account = &mut self.accounts[index(campaign.account)];
         let zone = self.zones.get(&account.definition.zone);
         let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
         let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
-        let ctx = Context { settings, now, hour, next, is_store_failing, is_closing };
+        let ctx = StepContext { settings, now, hour, next, is_store_failing, is_closing };
         Some((campaign, account, ctx))
     }
 }
 
 /// The hour of an instant, and the one behind it.
-fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<Hour>, Option<Hour>) {
+fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<CalendarHour>, Option<CalendarHour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use units::Nanos;
 
-use super::bug::{Bug, planted};
-use super::campaign::book::{Dead, key_of, left_of};
-use super::folding::Closed;
-use super::step::Outbox;
-use super::{InFlight, Ledger, Zone};
+use super::bug::{LedgerBug, planted};
+use super::campaign::book::{DeadLease, key_of, left_of};
+use super::folding::ClosedLease;
+use super::step::LedgerOutbox;
+use super::{BatchInFlight, Ledger, ZoneHours};
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot, index};
-use crate::store::{Batch, Ended, Fold, Lease, LeaseKey, Stray, SumKey};
+use crate::messages::{CampaignIndex, Epoch, index};
+use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, UnattributedWin};
 
 /// The longest hour.
 const HOUR_MS: u64 = 60 * 60 * 1000;
@@ -23,7 +23,7 @@ const DAYS_KEPT: u32 = 2;
 
 impl Ledger {
     /// Looks at the campaigns to which something has happened, until nothing is left to be done.
-    pub(super) fn look(&mut self, outbox: &mut Outbox) {
+    pub(super) fn look(&mut self, outbox: &mut LedgerOutbox) {
         let mut at = 0;
         while let Some(slot) = self.dirty.get(at).copied() {
             at += 1;
@@ -32,7 +32,7 @@ impl Ledger {
         self.dirty.clear();
     }
 
-    fn look_at(&mut self, slot: Slot, outbox: &mut Outbox) {
+    fn look_at(&mut self, slot: CampaignIndex, outbox: &mut LedgerOutbox) {
         self.touched += 1;
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         campaign.is_dirty = false;
@@ -73,7 +73,7 @@ impl Ledger {
 
     /// Has campaigns of an account give back what they do not use, for another has nothing. Goes
     /// through all of them, at most once while patience lasts.
-    fn search(&mut self, at: usize, wanting: Slot) {
+    fn search(&mut self, at: usize, wanting: CampaignIndex) {
         let (now, patience) = (self.now.tick, self.settings.patience);
         let account = &mut self.accounts[at];
         if account.searched_at.is_some_and(|last| now < last.after(patience)) {
@@ -93,10 +93,10 @@ impl Ledger {
     }
 
     /// Notes when time alone makes a difference to a campaign.
-    fn schedule(&mut self, slot: Slot) {
+    fn schedule(&mut self, slot: CampaignIndex) {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         let (zone, tick) = (account.definition.zone, campaign.next_tick(&ctx));
-        let Zone { calendar, hour, .. } = &self.zones[&zone];
+        let ZoneHours { calendar, hour, .. } = &self.zones[&zone];
         let ahead_ms = self.settings.ahead_ms(slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
         let unix_ms = campaign.next_unix_ms((hour.as_ref(), self.now.unix_ms), ahead_ms, calendar);
@@ -106,7 +106,7 @@ impl Ledger {
 
     /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
     /// not saved yet. So a batch stands by itself: what it gives back may be leased elsewhere in it.
-    pub(super) fn lease(&mut self, outbox: &mut Outbox) {
+    pub(super) fn lease(&mut self, outbox: &mut LedgerOutbox) {
         // At the end nobody waits for a period, unless the store refuses.
         let is_at_once = self.is_closing && !self.is_store_failing;
         let is_early = self.now.tick < self.next_lease && !is_at_once;
@@ -155,18 +155,18 @@ impl Ledger {
         });
         let frozen_from = if is_all { self.frozen_from() } else { lives_from };
         let lasted = Duration::from_millis(life.lasted_ms);
-        let in_flight = InFlight { number, leases, folds, applied_seq, lasted, frozen_from };
+        let in_flight = BatchInFlight { number, leases, folds, applied_seq, lasted, frozen_from };
         self.in_flight = Some(in_flight);
     }
 
     /// What is not saved, as far as a batch has room; it counts as said from now on.
     fn gather(&mut self) -> Vec<(LeaseKey, Lease)> {
         let most = self.settings.leases_max;
-        let of_slot = |slot: &Slot| self.orphans.get(slot).map(|orphans| (*slot, orphans));
+        let of_slot = |slot: &CampaignIndex| self.orphans.get(slot).map(|orphans| (*slot, orphans));
         let orphans = self.orphans_unsaved.iter().filter_map(of_slot);
         let orphans = orphans.flat_map(|(slot, orphans)| orphans.iter().map(move |it| (slot, it)));
         let unsaved = orphans.filter(|(_, (_, dead))| dead.is_unsaved);
-        let said = |(slot, (period, dead)): (Slot, &(Period, Dead))| {
+        let said = |(slot, (period, dead)): (CampaignIndex, &(Period, DeadLease))| {
             (key_of(slot, *period, dead), dead.lease)
         };
         let mut leases: Vec<_> = unsaved.map(said).take(most).collect();
@@ -182,7 +182,12 @@ impl Ledger {
     }
 
     /// Adds what is not saved of a campaign; whether there was room for all of it.
-    fn say(&mut self, slot: Slot, most: usize, leases: &mut Vec<(LeaseKey, Lease)>) -> bool {
+    fn say(
+        &mut self,
+        slot: CampaignIndex,
+        most: usize,
+        leases: &mut Vec<(LeaseKey, Lease)>,
+    ) -> bool {
         let (node, epoch) = (self.settings.node, self.settings.epoch);
         let (campaign, _) = self.pair(slot).expect("a campaign stays known");
         for book in &mut campaign.books {
@@ -212,23 +217,27 @@ impl Ledger {
     }
 
     /// How a batch ended. One that is not the last, or has ended before, changes nothing.
-    pub(super) fn end_batch(&mut self, number: u64, ended: Ended) {
+    pub(super) fn end_batch(&mut self, number: u64, ended: CommitOutcome) {
         let Some(batch) = self.in_flight.take_if(|batch| batch.number == number) else { return };
         let ended = match ended {
-            Ended::Unknown if planted(Bug::UnknownIsRefused) => Ended::Refused,
-            Ended::Unknown if planted(Bug::UnknownIsCommitted) => Ended::Committed,
+            CommitOutcome::Unknown if planted(LedgerBug::UnknownIsRefused) => {
+                CommitOutcome::Refused
+            }
+            CommitOutcome::Unknown if planted(LedgerBug::UnknownIsCommitted) => {
+                CommitOutcome::Committed
+            }
             ended => ended,
         };
-        self.is_store_failing = ended != Ended::Committed;
+        self.is_store_failing = ended != CommitOutcome::Committed;
         match ended {
-            Ended::Committed => {
+            CommitOutcome::Committed => {
                 self.saved_seq = batch.applied_seq;
                 self.lives.saved(batch.lasted, batch.frozen_from);
                 self.end_strays();
                 self.end_orphans(&batch.leases);
             }
-            Ended::Refused => self.stats.refused += 1,
-            Ended::Unknown => self.stats.unknown += 1,
+            CommitOutcome::Refused => self.stats.refused += 1,
+            CommitOutcome::Unknown => self.stats.unknown += 1,
         }
         for (key, lease) in &batch.leases {
             self.end_lease(key, lease, ended);
@@ -250,14 +259,14 @@ impl Ledger {
         });
     }
 
-    fn end_lease(&mut self, key: &LeaseKey, said: &Lease, ended: Ended) {
+    fn end_lease(&mut self, key: &LeaseKey, said: &Lease, ended: CommitOutcome) {
         let is_own = (key.node, key.epoch) == (self.settings.node, self.settings.epoch);
         let tick = self.now.tick;
         let Some((campaign, account)) = self.pair(key.slot) else { return };
         let Some(at) = campaign.books.iter().position(|book| book.period == key.period) else {
             return;
         };
-        let is_lost = ended != Ended::Committed && !planted(Bug::ForgetUnsaved);
+        let is_lost = ended != CommitOutcome::Committed && !planted(LedgerBug::ForgetUnsaved);
         let book = &mut campaign.books[at];
         let had = book.committed;
         if is_own {
@@ -265,15 +274,19 @@ impl Ledger {
             book.is_unsaved |= is_lost;
             let granted = said.granted.get();
             match ended {
-                Ended::Committed => book.committed = book.committed.max(granted),
-                Ended::Unknown => book.maybe = book.maybe.max(granted),
-                Ended::Refused if planted(Bug::KeepRefused) => book.is_unsaved = false,
-                Ended::Refused => book.lease.granted = Nanos::new(book.committed.max(book.maybe)),
+                CommitOutcome::Committed => book.committed = book.committed.max(granted),
+                CommitOutcome::Unknown => book.maybe = book.maybe.max(granted),
+                CommitOutcome::Refused if planted(LedgerBug::KeepRefused) => {
+                    book.is_unsaved = false
+                }
+                CommitOutcome::Refused => {
+                    book.lease.granted = Nanos::new(book.committed.max(book.maybe))
+                }
             }
             // Where nothing was leased there is nothing to say: a disk may be full for long.
             book.is_unsaved &= book.lease != Lease::default();
         } else {
-            let is_it = |dead: &&mut Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
+            let is_it = |dead: &&mut DeadLease| (dead.node, dead.epoch) == (key.node, key.epoch);
             if let Some(dead) = book.dead.iter_mut().find(is_it) {
                 dead.is_in_flight = false;
                 dead.is_unsaved |= is_lost;
@@ -290,7 +303,7 @@ impl Ledger {
     /// What was said of strays up to what is saved is durable; the sum of a day is folded like others.
     fn end_strays(&mut self) {
         let saved = self.strays.partition_point(|stray| stray.seq <= self.saved_seq);
-        for Stray { sum, .. } in self.strays.drain(..saved) {
+        for UnattributedWin { sum, .. } in self.strays.drain(..saved) {
             if let Some(day) = sum.day {
                 self.folding.has_sum(sum.slot, day);
             }
@@ -304,22 +317,22 @@ impl Ledger {
             return Vec::new();
         }
         let kept = u64::try_from(self.settings.hours_kept.as_millis()).unwrap_or(u64::MAX);
-        let kept = if planted(Bug::FoldEarly) { 0 } else { kept.saturating_add(HOUR_MS) };
+        let kept = if planted(LedgerBug::FoldEarly) { 0 } else { kept.saturating_add(HOUR_MS) };
         let before_ms = self.now.unix_ms.saturating_sub(kept);
         let today = u32::try_from(self.now.unix_ms / DAY_MS).unwrap_or(u32::MAX);
         self.folding.take_due(self.settings.node, before_ms, today.saturating_sub(DAYS_KEPT))
     }
 
     /// How the batch ended that folded these. What may not be gone is folded once more.
-    fn end_folds(&mut self, folds: Vec<Fold>, ended: Ended) {
-        let is_gone = ended == Ended::Committed;
+    fn end_folds(&mut self, folds: Vec<Fold>, ended: CommitOutcome) {
+        let is_gone = ended == CommitOutcome::Committed;
         for fold in folds {
             match fold {
                 Fold::Lease(LeaseKey { slot, .. }, day) if is_gone => {
                     self.folding.has_sum(slot, day);
                 }
                 Fold::Lease(LeaseKey { slot, period, epoch, .. }, day) => {
-                    self.folding.close(period, Closed { slot, epoch, day });
+                    self.folding.close(period, ClosedLease { slot, epoch, day });
                 }
                 Fold::Day(SumKey { slot, day: Some(day), .. }) if !is_gone => {
                     self.folding.has_sum(slot, day);

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::bug::{Bug, planted};
-use super::settings::Settings;
-use crate::messages::{Epoch, Slot};
-use crate::store::Life;
+use super::bug::{LedgerBug, planted};
+use super::settings::LedgerSettings;
+use crate::messages::{CampaignIndex, Epoch};
+use crate::store::EpochLifetime;
 
 /// A crash may lose this part of the lifetime that is recorded, or one lease period if that is longer.
 const PARTS: u32 = 8;
@@ -28,12 +28,12 @@ pub(super) struct DeadEpoch {
     /// When its horizon is over.
     until: Tick,
     /// Campaigns that have something frozen of it, as far as they are known.
-    pub(super) slots: BTreeSet<Slot>,
+    pub(super) slots: BTreeSet<CampaignIndex>,
 }
 
 /// The epochs of this node.
 #[derive(Debug)]
-pub(super) struct Lives {
+pub(super) struct EpochLifetimes {
     own: Epoch,
     horizon: Duration,
     begun: Tick,
@@ -45,9 +45,9 @@ pub(super) struct Lives {
     needed_from: Epoch,
 }
 
-impl Lives {
-    pub(super) fn new(settings: &Settings, begun: Tick) -> Self {
-        let Settings { epoch, horizon, lease_period, .. } = *settings;
+impl EpochLifetimes {
+    pub(super) fn new(settings: &LedgerSettings, begun: Tick) -> Self {
+        let LedgerSettings { epoch, horizon, lease_period, .. } = *settings;
         let (dead, said) = (BTreeMap::new(), Duration::ZERO);
         Self { own: epoch, horizon, begun, lease_period, dead, said, needed_from: Epoch(0) }
     }
@@ -59,21 +59,21 @@ impl Lives {
     }
 
     /// A campaign has something frozen of a dead epoch.
-    pub(super) fn hold(&mut self, epoch: Epoch, slot: Slot) {
+    pub(super) fn hold(&mut self, epoch: Epoch, slot: CampaignIndex) {
         self.freeze(epoch);
         self.dead.get_mut(&epoch).expect("it was put there").slots.insert(slot);
     }
 
     /// What the store knows of earlier epochs of this node. Where it knows nothing of one, that lasted no
     /// time, and has the horizon of this one.
-    pub(super) fn know(&mut self, lives: &BTreeMap<Epoch, Life>) {
+    pub(super) fn know(&mut self, lives: &BTreeMap<Epoch, EpochLifetime>) {
         for (epoch, dead) in &mut self.dead {
             let horizon = lives.get(epoch).map(|life| Duration::from_millis(life.horizon_ms));
             let later = (std::ops::Bound::Excluded(*epoch), std::ops::Bound::Excluded(self.own));
             let lasted = lives
                 .range(later)
                 .fold(0, |sum: u64, (_, life)| sum.saturating_add(life.lasted_ms));
-            let times = if planted(Bug::CountLivesTwice) { 2 } else { 1 };
+            let times = if planted(LedgerBug::CountLivesTwice) { 2 } else { 1 };
             let lasted = Duration::from_millis(lasted.saturating_mul(times));
             let left = horizon.unwrap_or(self.horizon).saturating_sub(lasted);
             dead.until = self.begun.after(left);
@@ -81,20 +81,21 @@ impl Lives {
     }
 
     /// An epoch whose horizon is over, and the campaigns that have something frozen of it.
-    pub(super) fn take_due(&mut self, now: Tick) -> Option<(Epoch, BTreeSet<Slot>)> {
-        let is_due = |dead: &DeadEpoch| dead.until <= now || planted(Bug::ReclaimBeforeHorizon);
-        let is_any = planted(Bug::ReclaimAllAtFirst) && self.dead.values().any(is_due);
+    pub(super) fn take_due(&mut self, now: Tick) -> Option<(Epoch, BTreeSet<CampaignIndex>)> {
+        let is_due =
+            |dead: &DeadEpoch| dead.until <= now || planted(LedgerBug::ReclaimBeforeHorizon);
+        let is_any = planted(LedgerBug::ReclaimAllAtFirst) && self.dead.values().any(is_due);
         let held = |dead: &DeadEpoch| !dead.slots.is_empty();
         let due = self.dead.iter_mut().find(|(_, dead)| held(dead) && (is_any || is_due(dead)));
         due.map(|(epoch, dead)| (*epoch, std::mem::take(&mut dead.slots)))
     }
 
     /// What a batch says of this epoch, and which epochs are not needed any more.
-    pub(super) fn say(&self, now: Tick) -> (Life, Epoch) {
+    pub(super) fn say(&self, now: Tick) -> (EpochLifetime, Epoch) {
         let in_ms = |of: Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
         // What is rounded is rounded so that nothing is free too early.
         let horizon_ms = in_ms(self.horizon).saturating_add(1);
-        (Life { lasted_ms: in_ms(now.since(self.begun)), horizon_ms }, self.needed_from)
+        (EpochLifetime { lasted_ms: in_ms(now.since(self.begun)), horizon_ms }, self.needed_from)
     }
 
     /// A batch is committed that says how long this epoch has lasted, and behind which nothing of epochs

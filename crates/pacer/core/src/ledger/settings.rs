@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::messages::{Epoch, Slot};
+use crate::messages::{CampaignIndex, Epoch};
 use crate::store::BATCH_LEASES_MAX;
 
 /// Campaigns by their numbers are looked at in so many parts of a lease period.
@@ -10,7 +10,7 @@ const PARTS: u64 = 1024;
 
 /// How a ledger works.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LedgerSettings {
     /// Whose leases it makes.
     pub node: u32,
     /// Which start of the process this is; larger than any before.
@@ -25,7 +25,7 @@ pub struct Settings {
     /// For how long a lease lasts at the observed rate.
     pub lease_span: Duration,
     /// How long before an hour ends the next one's rights are leased and granted, up to a lease period
-    /// more: see [`Settings::ahead_of`]. With none each hour begins without rights.
+    /// more: see [`LedgerSettings::ahead_of`]. With none each hour begins without rights.
     pub ahead: Duration,
     /// For how long a slice lasts at the observed rate.
     pub slice_span: Duration,
@@ -48,7 +48,7 @@ pub struct Settings {
     pub leases_max: usize,
 }
 
-impl Settings {
+impl LedgerSettings {
     /// Leases by the second, two seconds' worth; slices of a tenth of a second.
     pub fn new(node: u32, epoch: Epoch, shards: u16) -> Self {
         let lease_period = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-impl Settings {
+impl LedgerSettings {
     /// How long before an hour ends the next one's rights are leased, where batches come so often:
     /// time for one that must wait, its successor, and the messages.
     pub fn ahead_of(lease_period: Duration) -> Duration {
@@ -80,7 +80,7 @@ impl Settings {
     }
 
     /// When a campaign is looked at for the next hour: not all of them at once.
-    pub(super) fn ahead_ms(&self, slot: Slot) -> u64 {
+    pub(super) fn ahead_ms(&self, slot: CampaignIndex) -> u64 {
         let lease_period = in_ms(self.lease_period);
         in_ms(self.ahead) + lease_period * (u64::from(slot.0) % PARTS) / PARTS
     }

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use units::{Currency, Nanos};
 
 use super::Ledger;
-use super::account::Account;
-use super::campaign::{Campaign, Context};
+use super::account::LedgerAccount;
+use super::campaign::{LedgerCampaign, StepContext};
 use super::limits::definition::AccountId;
-use super::limits::level::Level;
-use super::limits::tally::{HourSum, Sum, Tally};
-use crate::calendar::{Hour, Period};
-use crate::messages::{Slot, index};
-use crate::refusal::Refusal;
+use super::limits::level::LimitLevel;
+use super::limits::tally::{Exposure, ExposureTally, HourExposure};
+use crate::calendar::{CalendarHour, Period};
+use crate::messages::{CampaignIndex, index};
+use crate::refusal::SpendRefusal;
 
 /// Why a campaign does not spend, and the figures that make it so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Why<const LEVELS: usize = 6> {
+pub struct SpendDiagnosis<const LEVELS: usize = 6> {
     /// The first reason that holds. A budget counts as spent when all of it is leased: what shards
     /// still hold of it may be spent.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<SpendRefusal>,
     /// Every limit, in order of precedence, the campaign's before its account's. None without an hour.
-    pub levels: Option<[Level; LEVELS]>,
+    pub levels: Option<[LimitLevel; LEVELS]>,
     /// The hour of the account's clocks; `None` where its calendar has ended.
-    pub hour: Option<Hour>,
+    pub hour: Option<CalendarHour>,
     /// The flight, in milliseconds since 1970: its start, and the first one behind it. Of an account 0.
     pub flight_unix_ms: (u64, u64),
     /// At shards: free or reserved.
@@ -38,7 +38,7 @@ pub struct Why<const LEVELS: usize = 6> {
 
 /// Why an account as a whole does not spend, and the figures of its own limits and of all its campaigns,
 /// which may have reasons of their own.
-pub type AccountWhy = Why<3>;
+pub type AccountDiagnosis = SpendDiagnosis<3>;
 
 /// What a campaign or an account has spent, late wins and overprices included, as far as shards and the log have
 /// told.
@@ -68,16 +68,17 @@ pub struct HourSpend {
 
 impl Ledger {
     /// Why a campaign does not spend, if so, and the figures.
-    pub fn why(&self, slot: Slot) -> Why {
+    pub fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
         let is_store_failing = self.is_store_failing;
-        let unknown = Some(Refusal::Unknown);
-        let mut why = Why { refusal: unknown, is_store_failing, ..Why::default() };
+        let unknown = Some(SpendRefusal::Unknown);
+        let mut why =
+            SpendDiagnosis { refusal: unknown, is_store_failing, ..SpendDiagnosis::default() };
         let Some(campaign) = self.campaign(slot) else { return why };
         let account = &self.accounts[index(campaign.account)];
         let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let (settings, now) = (&self.settings, self.now);
         let is_closing = self.is_closing;
-        let ctx = Context { settings, now, hour, next: None, is_store_failing, is_closing };
+        let ctx = StepContext { settings, now, hour, next: None, is_store_failing, is_closing };
         why.hour = hour;
         let budget = &campaign.definition.budget;
         why.flight_unix_ms = (budget.start_unix_ms, budget.end_unix_ms);
@@ -85,7 +86,7 @@ impl Ledger {
         why.frozen = Nanos::new(campaign.frozen());
         why.refusal = campaign.closed(account, &ctx);
         let Some(hour) = hour else {
-            why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
+            why.refusal = why.refusal.or(Some(SpendRefusal::LedgerUnavailable));
             return why;
         };
         let levels = campaign.levels(account, &hour);
@@ -95,27 +96,28 @@ impl Ledger {
         why.refusal = why
             .refusal
             .or(levels.refusal().filter(|_| pool == 0))
-            .or(is_unavailable.then_some(Refusal::LedgerUnavailable));
+            .or(is_unavailable.then_some(SpendRefusal::LedgerUnavailable));
         why.ready = Nanos::new(pool);
         why.levels = Some(levels.0);
         why
     }
 
     /// Why an account as a whole does not spend, if so, and the figures.
-    pub fn why_account(&self, id: AccountId) -> AccountWhy {
+    pub fn why_account(&self, id: AccountId) -> AccountDiagnosis {
         let is_store_failing = self.is_store_failing;
-        let unknown = Some(Refusal::Unknown);
-        let mut why = AccountWhy { refusal: unknown, is_store_failing, ..AccountWhy::default() };
+        let unknown = Some(SpendRefusal::Unknown);
+        let mut why =
+            AccountDiagnosis { refusal: unknown, is_store_failing, ..AccountDiagnosis::default() };
         let Some(account) = self.account(id) else { return why };
         why.hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
-        let sum = |of: &dyn Fn(&Campaign) -> u64| {
+        let sum = |of: &dyn Fn(&LedgerCampaign) -> u64| {
             Nanos::new(self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
         };
-        why.at_shards = sum(&Campaign::outstanding);
-        why.frozen = sum(&Campaign::frozen);
-        why.refusal = account.definition.is_paused.then_some(Refusal::Paused);
+        why.at_shards = sum(&LedgerCampaign::outstanding);
+        why.frozen = sum(&LedgerCampaign::frozen);
+        why.refusal = account.definition.is_paused.then_some(SpendRefusal::Paused);
         let Some(hour) = why.hour else {
-            why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
+            why.refusal = why.refusal.or(Some(SpendRefusal::LedgerUnavailable));
             return why;
         };
         why.ready = sum(&|campaign| campaign.pool(hour.period));
@@ -127,8 +129,8 @@ impl Ledger {
             && (self.is_store_failing || !self.is_replayed);
         why.refusal = why
             .refusal
-            .or(used_up.filter(|_| has_none).map(Level::refusal))
-            .or(is_unavailable.then_some(Refusal::LedgerUnavailable));
+            .or(used_up.filter(|_| has_none).map(LimitLevel::refusal))
+            .or(is_unavailable.then_some(SpendRefusal::LedgerUnavailable));
         why.levels = Some(levels);
         why
     }
@@ -146,16 +148,19 @@ impl Ledger {
         Some(self.spent(account, &account.tally, of, unsettled.values().sum()))
     }
 
-    fn account(&self, id: AccountId) -> Option<&Account> {
+    fn account(&self, id: AccountId) -> Option<&LedgerAccount> {
         self.account_at.get(&id).map(|at| &self.accounts[index(*at)])
     }
 
-    fn members<'l>(&'l self, account: &'l Account) -> impl Iterator<Item = &'l Campaign> {
+    fn members<'l>(
+        &'l self,
+        account: &'l LedgerAccount,
+    ) -> impl Iterator<Item = &'l LedgerCampaign> {
         account.members.iter().filter_map(|slot| self.campaign(*slot))
     }
 
     /// What a campaign has spent; `None` if there is no such campaign.
-    pub fn spend(&self, slot: Slot) -> Option<Spend> {
+    pub fn spend(&self, slot: CampaignIndex) -> Option<Spend> {
         let campaign = self.campaign(slot)?;
         let account = &self.accounts[index(campaign.account)];
         let open = |period| campaign.books.iter().find(|book| book.period == period);
@@ -167,16 +172,16 @@ impl Ledger {
     /// What was spent, by sums of what is held, of which so much by period, and in all, is not settled.
     fn spent(
         &self,
-        account: &Account,
-        tally: &Tally,
+        account: &LedgerAccount,
+        tally: &ExposureTally,
         unsettled: impl Fn(Period) -> u64,
         unsettled_in_all: u64,
     ) -> Spend {
-        let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
+        let spent = |sum: Exposure, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
         let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let day = hour.as_ref().map(super::limits::level::day_of);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
-        let spend = |hour: &HourSum| {
+        let spend = |hour: &HourExposure| {
             let spent = spent(hour.sum, unsettled(hour.period));
             HourSpend { period: hour.period, spent: Nanos::new(spent) }
         };

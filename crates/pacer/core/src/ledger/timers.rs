@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 /// Campaigns by their times.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BTreeSet<(u64, Slot)>);
+pub(super) struct Timers(BTreeSet<(u64, CampaignIndex)>);
 
 impl Timers {
     /// Sets a campaign's timer, unless it is to go off before. `known` is when, `MAX` for never.
-    pub(super) fn set(&mut self, slot: Slot, known: &mut u64, at: u64) {
+    pub(super) fn set(&mut self, slot: CampaignIndex, known: &mut u64, at: u64) {
         if at < *known {
             self.0.remove(&(*known, slot));
             self.0.insert((at, slot));
@@ -19,7 +19,7 @@ impl Timers {
     }
 
     /// The next campaign whose time has come; its timer is not set any more.
-    pub(super) fn take_due(&mut self, now: u64) -> Option<Slot> {
+    pub(super) fn take_due(&mut self, now: u64) -> Option<CampaignIndex> {
         self.0.first().filter(|(at, _)| *at <= now)?;
         self.0.pop_first().map(|(_, slot)| slot)
     }

@@ -2,12 +2,12 @@
 
 use units::Nanos;
 
-use crate::ledger::{Ledger, Level, Owner, Span};
-use crate::messages::Slot;
+use crate::ledger::{Ledger, LimitLevel, LimitOwner, LimitSpan};
+use crate::messages::CampaignIndex;
 
 /// What a campaign has spent in a span, and what it may spend in all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purse {
+pub struct SpanFunds {
     /// So far.
     pub spent: Nanos,
     /// By its own limit, less what is kept back; `None` without one.
@@ -16,7 +16,7 @@ pub struct Purse {
     pub shared: Option<Nanos>,
 }
 
-impl Purse {
+impl SpanFunds {
     /// What it may spend in all of the span; `None` without a limit.
     pub fn limit(&self) -> Option<Nanos> {
         match (self.own, self.shared) {
@@ -30,32 +30,32 @@ impl Purse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Funds {
     /// For ever.
-    pub life: Purse,
+    pub life: SpanFunds,
     /// Today, on the account's clocks.
-    pub day: Purse,
+    pub day: SpanFunds,
     /// In this hour of them.
-    pub hour: Purse,
+    pub hour: SpanFunds,
 }
 
 impl Funds {
     /// Of a span.
-    pub const fn of(&self, span: Span) -> &Purse {
+    pub const fn of(&self, span: LimitSpan) -> &SpanFunds {
         match span {
-            Span::Life => &self.life,
-            Span::Day => &self.day,
-            Span::Hour => &self.hour,
+            LimitSpan::Life => &self.life,
+            LimitSpan::Day => &self.day,
+            LimitSpan::Hour => &self.hour,
         }
     }
 }
 
 /// Whoever keeps the books.
-pub trait Books {
+pub trait FundsSource {
     /// What a campaign has spent, and what it may; `None` while nobody can tell.
-    fn funds(&self, slot: Slot) -> Option<Funds>;
+    fn funds(&self, slot: CampaignIndex) -> Option<Funds>;
 }
 
-impl Books for Ledger {
-    fn funds(&self, slot: Slot) -> Option<Funds> {
+impl FundsSource for Ledger {
+    fn funds(&self, slot: CampaignIndex) -> Option<Funds> {
         let spend = self.spend(slot)?;
         let why = self.why(slot);
         let levels = why.levels?;
@@ -65,27 +65,27 @@ impl Books for Ledger {
         let limit = |owner, span, spent: u64| {
             let level = levels.iter().find(|level| (level.owner, level.span) == (owner, span))?;
             match owner {
-                Owner::Campaign => spendable(level),
-                Owner::Account => {
+                LimitOwner::Campaign => spendable(level),
+                LimitOwner::Account => {
                     Some(level.headroom()?.get().saturating_add(holds).saturating_add(spent))
                 }
             }
         };
-        let purse = |span, spent: Nanos| Purse {
+        let purse = |span, spent: Nanos| SpanFunds {
             spent,
-            own: limit(Owner::Campaign, span, spent.get()).map(Nanos::new),
-            shared: limit(Owner::Account, span, spent.get()).map(Nanos::new),
+            own: limit(LimitOwner::Campaign, span, spent.get()).map(Nanos::new),
+            shared: limit(LimitOwner::Account, span, spent.get()).map(Nanos::new),
         };
         Some(Funds {
-            life: purse(Span::Life, spend.life),
-            day: purse(Span::Day, spend.today),
-            hour: purse(Span::Hour, spend.now),
+            life: purse(LimitSpan::Life, spend.life),
+            day: purse(LimitSpan::Day, spend.today),
+            hour: purse(LimitSpan::Hour, spend.now),
         })
     }
 }
 
 /// Of a limit, less what is kept back for late wins and has not been needed.
-fn spendable(level: &Level) -> Option<u64> {
+fn spendable(level: &LimitLevel) -> Option<u64> {
     let kept = level.holdback.get().saturating_sub(level.late.get());
     level.limit.map(|limit| limit.get().saturating_sub(kept))
 }

@@ -3,11 +3,11 @@
 
 use units::Nanos;
 
-use super::plan::{Plan, ReportedFlight};
-use super::terms::Pacing;
+use super::plan::{FlightPlan, ReportedFlight};
+use super::terms::PacingPolicy;
 use crate::encoding::leb128::{put_difference, take_difference};
-use crate::ledger::Span;
-use crate::strategy::{Flight, Pace, State};
+use crate::ledger::LimitSpan;
+use crate::strategy::{BidPace, CampaignFlight, StrategyState};
 
 /// Points of a curve at most: one for every ten minutes of a day. Of a campaign that spends nothing they
 /// take 2 or 3 bytes each, of one that spends as a rule less than 8.
@@ -15,18 +15,18 @@ pub const CURVE_POINTS: u64 = 144;
 
 /// What should have been spent and what was, in the flight that a campaign follows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curve {
+pub struct PacingCurve {
     /// Whose limit it is drawn by: that which it follows, but of an hour the day's or the life's, if there
     /// is one.
-    pub span: Span,
+    pub span: LimitSpan,
     /// That limit, less what is kept back.
     pub limit: Nanos,
     /// From when to when that holds.
-    pub flight: Flight,
+    pub flight: CampaignFlight,
     /// By which strategy.
     pub strategy: &'static str,
     /// How it bids now.
-    pub pace: Pace,
+    pub pace: BidPace,
     /// The logarithm of what a value is divided by.
     pub dual: f64,
     /// The share of requests that is bid for, of strategies that throttle.
@@ -61,7 +61,7 @@ pub(super) struct Series {
     dropped_bits: u8,
     /// All points but the last, packed.
     earlier: Box<[u8]>,
-    last: Point,
+    last: SeriesPoint,
     last_ms: u64,
     /// Of the flight; 0 before it is known.
     limit: u64,
@@ -69,7 +69,7 @@ pub(super) struct Series {
 
 /// What was planned and what was spent, in nanos.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Point {
+struct SeriesPoint {
     planned: u64,
     spent: u64,
 }
@@ -82,12 +82,12 @@ const _: () = assert!(size_of::<Series>() <= 72, "a hundred thousand series are 
 
 /// By what a curve is drawn.
 pub(super) struct CurveSource<'d> {
-    pub(super) plan: &'d Plan,
+    pub(super) plan: &'d FlightPlan,
     pub(super) reported: Option<&'d ReportedFlight>,
 }
 
 impl CurveSource<'_> {
-    const fn span(&self) -> (Span, Flight) {
+    const fn span(&self) -> (LimitSpan, CampaignFlight) {
         match self.reported {
             Some(reported) => (reported.span, reported.flight),
             None => (self.plan.span, self.plan.nominal),
@@ -97,7 +97,7 @@ impl CurveSource<'_> {
 
 impl Series {
     /// Of this flight, unless it is the one before.
-    pub(super) fn begin(&mut self, flight: Flight) {
+    pub(super) fn begin(&mut self, flight: CampaignFlight) {
         let length = flight.end_ms.saturating_sub(flight.start_ms);
         let every_ms = length.div_ceil(CURVE_POINTS).max(1);
         if (self.start_ms, self.every_ms) != (flight.start_ms, every_ms) {
@@ -131,11 +131,11 @@ impl Series {
             self.earlier = pack(&points, self.dropped_bits);
             self.count = count;
         }
-        self.last = Point { planned: planned.get(), spent: spent.get() };
+        self.last = SeriesPoint { planned: planned.get(), spent: spent.get() };
     }
 
     /// In order of time.
-    fn points(&self) -> Vec<Point> {
+    fn points(&self) -> Vec<SeriesPoint> {
         let mut points = unpack(&self.earlier, self.dropped_bits);
         points.extend((self.count > 0).then_some(self.last));
         points
@@ -143,11 +143,11 @@ impl Series {
 
     pub(super) fn curve(
         &self,
-        pacing: &Pacing,
-        state: &State,
+        pacing: &PacingPolicy,
+        state: &StrategyState,
         drawn: &CurveSource<'_>,
         now_ms: u64,
-    ) -> Curve {
+    ) -> PacingCurve {
         let (span, flight) = drawn.span();
         let spent = Nanos::new(self.last.spent);
         let planned = |at_ms| match drawn.reported {
@@ -168,7 +168,7 @@ impl Series {
             spent: None,
         }));
         points.dedup_by_key(|point| point.at_unix_ms);
-        Curve {
+        PacingCurve {
             span,
             limit: self.limit(),
             flight,
@@ -183,27 +183,27 @@ impl Series {
 
 /// What was planned grows evenly as a rule, and what was spent little or not at all: of the first the change of its
 /// growth is kept, of the second its growth.
-fn pack(points: &[Point], dropped_bits: u8) -> Box<[u8]> {
+fn pack(points: &[SeriesPoint], dropped_bits: u8) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(points.len() * 8);
-    let (mut growth, mut before) = (0, Point::default());
+    let (mut growth, mut before) = (0, SeriesPoint::default());
     for point in points {
         let planned = point.planned >> dropped_bits;
         put_difference(&mut bytes, growth, planned.wrapping_sub(before.planned));
         put_difference(&mut bytes, before.spent, point.spent);
         growth = planned.wrapping_sub(before.planned);
-        before = Point { planned, spent: point.spent };
+        before = SeriesPoint { planned, spent: point.spent };
     }
     bytes.into()
 }
 
-fn unpack(mut bytes: &[u8], dropped_bits: u8) -> Vec<Point> {
+fn unpack(mut bytes: &[u8], dropped_bits: u8) -> Vec<SeriesPoint> {
     let mut points = Vec::new();
-    let (mut growth, mut before) = (0, Point::default());
+    let (mut growth, mut before) = (0, SeriesPoint::default());
     while !bytes.is_empty() {
         growth = take_difference(&mut bytes, growth);
         let planned = before.planned.wrapping_add(growth);
-        before = Point { planned, spent: take_difference(&mut bytes, before.spent) };
-        points.push(Point { planned: planned << dropped_bits, spent: before.spent });
+        before = SeriesPoint { planned, spent: take_difference(&mut bytes, before.spent) };
+        points.push(SeriesPoint { planned: planned << dropped_bits, spent: before.spent });
     }
     points
 }

@@ -22,11 +22,11 @@ use std::hash::{Hash, Hasher as _};
 
 use siphasher::sip::SipHasher13;
 
-use super::terms::Pacing;
-use crate::encoding::{DecodeError, Decoder, Encoder, ranged};
-use crate::ledger::{Daypart, Span};
-use crate::messages::Slot;
-use crate::strategy::{Flight, HOURS, Learner, Observed, State, TIME_MAX_MS};
+use super::terms::PacingPolicy;
+use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder, ranged};
+use crate::ledger::{Daypart, LimitSpan};
+use crate::messages::CampaignIndex;
+use crate::strategy::{CampaignFlight, HOURS, Learner, ObservedTotals, StrategyState, TIME_MAX_MS};
 
 /// The form. One that is neither this nor the first is not read: campaigns begin anew.
 const VERSION: u8 = 2;
@@ -35,7 +35,7 @@ const VERSION: u8 = 2;
 const FIRST_VERSION: u8 = 1;
 
 /// The most bytes of one campaign. Without a learned week it has 290.
-pub const KEPT_BYTES_MAX: usize = PLAIN_BYTES_MAX + 17 + HOURS * (3 * 8 + 4);
+pub const SNAPSHOT_BYTES_MAX: usize = PLAIN_BYTES_MAX + 17 + HOURS * (3 * 8 + 4);
 
 /// With a plan, and without a learned week.
 const PLAIN_BYTES_MAX: usize = 1 + 4 + 24 + 129 + 32 + 8 + 1 + 90 + 1;
@@ -44,31 +44,31 @@ const _: () = assert!(PLAIN_BYTES_MAX < 300, "a hundred thousand campaigns are 3
 
 /// What decides a campaign's pace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
-    pub(super) slot: Slot,
+pub struct PacingSnapshot {
+    pub(super) slot: CampaignIndex,
     /// Whose clocks count.
     pub(super) zone: u64,
     pub(super) terms: u64,
     /// Of its definition.
     pub(super) version: u64,
-    pub(super) state: State,
+    pub(super) state: StrategyState,
     /// Since it was paced first.
-    pub(super) totals: Observed,
+    pub(super) totals: ObservedTotals,
     /// When it is to be looked at next; `MAX` is never.
     pub(super) due_ms: u64,
-    pub(super) plan: Option<KeptPlan>,
+    pub(super) plan: Option<PlanSnapshot>,
     pub(super) learner: Option<Box<Learner>>,
 }
 
 /// The flight that it follows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct KeptPlan {
-    pub(super) span: Span,
-    pub(super) nominal: Flight,
+pub(super) struct PlanSnapshot {
+    pub(super) span: LimitSpan,
+    pub(super) nominal: CampaignFlight,
     /// From when on it was joined.
     pub(super) from_ms: u64,
     pub(super) before: u64,
-    pub(super) base: Observed,
+    pub(super) base: ObservedTotals,
     pub(super) shared: Option<u64>,
     pub(super) choose_ms: u64,
     pub(super) chosen_for: u64,
@@ -85,19 +85,19 @@ pub(super) fn digest(of: &impl Hash) -> u64 {
 
 /// Of all by which a state is made. The text has every figure to the bit, and a gain that is added some
 /// day.
-pub(super) fn terms(flight: Flight, daypart: Daypart, pacing: &Pacing) -> u64 {
+pub(super) fn terms(flight: CampaignFlight, daypart: Daypart, pacing: &PacingPolicy) -> u64 {
     digest(&format!("{flight:?} {daypart:?} {pacing:?}"))
 }
 
-impl Kept {
+impl PacingSnapshot {
     /// Whose it is.
-    pub const fn slot(&self) -> Slot {
+    pub const fn slot(&self) -> CampaignIndex {
         self.slot
     }
 
-    /// Appends its bytes, at most [`KEPT_BYTES_MAX`].
+    /// Appends its bytes, at most [`SNAPSHOT_BYTES_MAX`].
     pub fn encode(&self, into: &mut Vec<u8>) {
-        let into = &mut Encoder(into);
+        let into = &mut StateEncoder(into);
         into.u8(VERSION);
         into.u32(self.slot.0);
         into.u64(self.zone);
@@ -121,28 +121,28 @@ impl Kept {
     /// The one encoding of what it says, or the first form of it, or why it is neither.
     ///
     /// # Errors
-    /// See [`DecodeError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut from = Decoder(bytes);
+    /// See [`StateDecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, StateDecodeError> {
+        let mut from = StateDecoder(bytes);
         let found = from.u8()?;
         let state = match found {
-            VERSION => State::decode,
-            FIRST_VERSION => State::decode_first,
-            _ => return Err(DecodeError::Version { found, known: VERSION }),
+            VERSION => StrategyState::decode,
+            FIRST_VERSION => StrategyState::decode_first,
+            _ => return Err(StateDecodeError::Version { found, known: VERSION }),
         };
         let mut kept = Self {
-            slot: Slot(from.u32()?),
+            slot: CampaignIndex(from.u32()?),
             zone: from.u64()?,
             terms: from.u64()?,
             version: from.u64()?,
             state: state(&mut from)?,
-            totals: Observed::decode(&mut from)?,
+            totals: ObservedTotals::decode(&mut from)?,
             due_ms: from.u64()?,
             plan: None,
             learner: None,
         };
         if from.flag("whether there is a plan")? {
-            kept.plan = Some(KeptPlan::decode(&mut from)?);
+            kept.plan = Some(PlanSnapshot::decode(&mut from)?);
         }
         if from.flag("whether there is a learned week")? {
             kept.learner = Some(Box::new(Learner::decode(&mut from)?));
@@ -158,8 +158,8 @@ impl Kept {
     }
 }
 
-impl KeptPlan {
-    fn encode(&self, into: &mut Encoder<'_>) {
+impl PlanSnapshot {
+    fn encode(&self, into: &mut StateEncoder<'_>) {
         into.u8(self.span as u8);
         into.u64(self.nominal.start_ms);
         into.u64(self.from_ms);
@@ -172,16 +172,16 @@ impl KeptPlan {
         into.u64(self.chosen_for);
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    fn decode(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         let span = from.u8()?;
-        let known = [Span::Life, Span::Day, Span::Hour].into_iter();
+        let known = [LimitSpan::Life, LimitSpan::Day, LimitSpan::Hour].into_iter();
         let known = known.clone().find(|known| *known as u8 == span);
-        let span = known.ok_or(DecodeError::Range("the span"))?;
+        let span = known.ok_or(StateDecodeError::Range("the span"))?;
         let (start_ms, from_ms) = (from.u64()?, from.u64()?);
         let end_ms = from.u64_to("the end of the flight", TIME_MAX_MS)?;
         let is_within = start_ms <= from_ms && from_ms < end_ms;
-        let nominal = ranged("the flight", Flight { start_ms, end_ms }, is_within)?;
-        let (before, base) = (from.u64()?, Observed::decode(from)?);
+        let nominal = ranged("the flight", CampaignFlight { start_ms, end_ms }, is_within)?;
+        let (before, base) = (from.u64()?, ObservedTotals::decode(from)?);
         let has_shared = from.flag("whether others leave a limit")?;
         let shared = from.u64_to("the limit", if has_shared { u64::MAX } else { 0 })?;
         Ok(Self {

@@ -7,28 +7,28 @@ use std::sync::Arc;
 use super::books::Funds;
 use super::curve::Series;
 use super::kept::terms as terms_digest;
-use super::look::Hour;
-use super::plan::{self, Choice, Plan, ReportedFlight, Shape};
-use super::sums::Sums;
-use super::terms::{Expected, Pacing};
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span};
-use crate::strategy::{Flight, Learner, Pace, SlotEnd, State, Week, step};
+use super::look::PacingContext;
+use super::plan::{self, CurveShape, FlightChoice, FlightPlan, ReportedFlight};
+use super::sums::ObservedSums;
+use super::terms::{PacingPolicy, TrafficForecast};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan};
+use crate::strategy::{BidPace, CampaignFlight, Learner, SlotEnd, StrategyState, Week, step};
 
 /// What is kept of a campaign: about a kilobyte, and a curve's points.
-pub(super) struct Paced {
+pub(super) struct PacedCampaign {
     pub(super) version: u64,
     pub(super) account: AccountId,
-    pub(super) flight: Flight,
+    pub(super) flight: CampaignFlight,
     pub(super) daypart: Daypart,
     /// None where it has no strategy.
-    pub(super) pacing: Option<Arc<Pacing>>,
+    pub(super) pacing: Option<Arc<PacingPolicy>>,
     pub(super) week: Week,
     pub(super) learner: Option<Box<Learner>>,
     /// Of what its state is made by.
     pub(super) terms: u64,
-    pub(super) sums: Sums,
-    pub(super) state: Option<State>,
-    pub(super) plan: Option<Plan>,
+    pub(super) sums: ObservedSums,
+    pub(super) state: Option<StrategyState>,
+    pub(super) plan: Option<FlightPlan>,
     /// When a plan is to be made anew, and for which version of its account it was made.
     pub(super) choose_ms: u64,
     pub(super) chosen_for: u64,
@@ -37,13 +37,13 @@ pub(super) struct Paced {
     pub(super) reported: Option<Box<ReportedFlight>>,
     /// Whether it goes on from what was kept, which does not say what that longer flight is.
     pub(super) lacks_reported: bool,
-    pub(super) told: Option<Pace>,
+    pub(super) told: Option<BidPace>,
     /// When it is looked at next; `MAX` is never.
     pub(super) due_ms: u64,
 }
 
-impl Paced {
-    pub(super) fn new(definition: &CampaignDefinition, flight: Flight, week: Week) -> Self {
+impl PacedCampaign {
+    pub(super) fn new(definition: &CampaignDefinition, flight: CampaignFlight, week: Week) -> Self {
         Self {
             version: 0,
             account: definition.account,
@@ -53,7 +53,7 @@ impl Paced {
             week,
             learner: None,
             terms: 0,
-            sums: Sums::default(),
+            sums: ObservedSums::default(),
             state: None,
             plan: None,
             choose_ms: 0,
@@ -69,12 +69,12 @@ impl Paced {
     /// Another definition: unless the curve is another one, its strategy goes on along it.
     pub(super) fn redefine(
         &mut self,
-        flight: Flight,
+        flight: CampaignFlight,
         daypart: Daypart,
-        pacing: Option<&Arc<Pacing>>,
+        pacing: Option<&Arc<PacingPolicy>>,
         week: Week,
     ) {
-        let shape = |pacing: &Pacing| (pacing.ahead.to_bits(), pacing.forecast.clone());
+        let shape = |pacing: &PacingPolicy| (pacing.ahead.to_bits(), pacing.forecast.clone());
         let was = self.pacing.as_deref().map(shape);
         if (self.flight, self.daypart, was) != (flight, daypart, pacing.map(|it| shape(it))) {
             self.plan = None;
@@ -84,9 +84,9 @@ impl Paced {
         self.choose_ms = 0;
         match pacing {
             Some(pacing) => {
-                let start = || State::start(&pacing.settings);
+                let start = || StrategyState::start(&pacing.settings);
                 self.state = Some(self.state.unwrap_or_else(start));
-                let is_learned = pacing.forecast == Expected::Learned;
+                let is_learned = pacing.forecast == TrafficForecast::Learned;
                 self.learner = is_learned.then(|| self.learner.take().unwrap_or_default());
             }
             None => (self.plan, self.state, self.learner) = (None, None, None),
@@ -95,11 +95,15 @@ impl Paced {
     }
 
     /// Ends its slot: how it bids from now on, and until when.
-    pub(super) fn look(&mut self, hour: &Hour<'_>, funds: &Funds) -> (Option<Pace>, u64) {
+    pub(super) fn look(
+        &mut self,
+        hour: &PacingContext<'_>,
+        funds: &Funds,
+    ) -> (Option<BidPace>, u64) {
         let now_ms = hour.now_ms;
         let (Some(pacing), Some(state)) = (self.pacing.clone(), self.state) else {
             // Whoever had a strategy and has none any more bids at value.
-            return (self.told.map(|_| Pace::FULL), u64::MAX);
+            return (self.told.map(|_| BidPace::FULL), u64::MAX);
         };
         let settings = &pacing.settings;
         if let Some(learner) = &mut self.learner {
@@ -115,7 +119,7 @@ impl Paced {
         let is_stale = self.choose_ms <= now_ms || self.chosen_for != hour.payer.version;
         let is_new = is_stale && self.choose(&pacing, hour, funds);
         let state = self.state.unwrap_or(state);
-        let Some(plan) = &mut self.plan else { return (Some(Pace::FULL), self.choose_ms) };
+        let Some(plan) = &mut self.plan else { return (Some(BidPace::FULL), self.choose_ms) };
         if is_new {
             let first_ms = plan.target.slot_end(now_ms, hour.phase_ms);
             return (Some(state.pace(settings)), first_ms.min(self.choose_ms));
@@ -138,19 +142,19 @@ impl Paced {
         (Some(state.pace(settings)), next_ms)
     }
 
-    fn shape(&self, pacing: &Pacing) -> Shape {
+    fn shape(&self, pacing: &PacingPolicy) -> CurveShape {
         let week = match &self.learner {
             Some(learner) => opened(&learner.week(), self.daypart),
             None => self.week.clone(),
         };
-        Shape { flight: self.flight, week, ahead: pacing.ahead }
+        CurveShape { flight: self.flight, week, ahead: pacing.ahead }
     }
 
     /// Takes a longer flight than the hour's as that which its curve is drawn by, or none.
     fn report_by(
         &mut self,
-        (shape, reported): (&Shape, Option<(Span, Flight)>),
-        hour: &Hour<'_>,
+        (shape, reported): (&CurveShape, Option<(LimitSpan, CampaignFlight)>),
+        hour: &PacingContext<'_>,
         funds: &Funds,
     ) {
         self.lacks_reported = false;
@@ -165,9 +169,9 @@ impl Paced {
     }
 
     /// Chooses the flight to follow; whether that is another one.
-    fn choose(&mut self, pacing: &Pacing, hour: &Hour<'_>, funds: &Funds) -> bool {
+    fn choose(&mut self, pacing: &PacingPolicy, hour: &PacingContext<'_>, funds: &Funds) -> bool {
         let shape = self.shape(pacing);
-        let Choice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
+        let FlightChoice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
         self.report_by((&shape, reported), hour, funds);
         (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
         let Some((span, nominal)) = followed else {
@@ -176,21 +180,21 @@ impl Paced {
         };
         // What was learned makes another curve, once a day.
         let is_kept = self.learner.is_none() || hour.now_ms < nominal.start_ms + hour.slot_ms;
-        let is_same = |plan: &Plan| (plan.span, plan.nominal) == (span, nominal) && is_kept;
+        let is_same = |plan: &FlightPlan| (plan.span, plan.nominal) == (span, nominal) && is_kept;
         if self.plan.as_ref().is_some_and(is_same) {
             return false;
         }
         // Whoever comes a little late has the whole flight.
         let is_begun = nominal.start_ms + 2 * hour.slot_ms <= hour.now_ms;
         let from = if is_begun { hour.now_ms } else { nominal.start_ms };
-        let rest = Flight { start_ms: from, ..nominal };
+        let rest = CampaignFlight { start_ms: from, ..nominal };
         let Ok(target) = shape.target(rest, hour) else {
             self.plan = None;
             return false;
         };
         let spent = funds.of(span).spent.get();
         let before = if is_begun { spent } else { 0 };
-        self.plan = Some(Plan::new((span, nominal), target, before, self.sums.totals()));
+        self.plan = Some(FlightPlan::new((span, nominal), target, before, self.sums.totals()));
         self.state = self.state.map(|state| state.next_flight(&pacing.settings));
         if self.reported.is_none() {
             self.series.begin(nominal);

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use units::Nanos;
 
-use super::books::Books;
-use super::curve::{Curve, CurveSource};
-use super::kept::{Kept, digest};
-use super::look::{Clocks, Hour, Payer};
-use super::paced::{Paced, opened};
-use super::terms::{Bidding, Expected, Pacing, PacingError};
+use super::books::FundsSource;
+use super::curve::{CurveSource, PacingCurve};
+use super::kept::{PacingSnapshot, digest};
+use super::look::{AccountClocks, PacingContext, PayingAccount};
+use super::paced::{PacedCampaign, opened};
+use super::terms::{BiddingStatus, PacingError, PacingPolicy, TrafficForecast};
 use super::weeks::Weeks;
 use crate::calendar::Calendar;
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
-use crate::messages::{Report, Seen, Slot, index};
-use crate::strategy::{Flight, HOURS, Pace, Week, Zone};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan, ZoneId};
+use crate::messages::{CampaignIndex, RequestCounts, SpendReport, index};
+use crate::strategy::{BidPace, CampaignFlight, HOURS, Week, ZoneOffsets};
 
 /// How a pacer works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +37,23 @@ impl PacerOptions {
 }
 
 /// How every campaign is paced.
-pub struct Pacer {
+pub struct CampaignPacer {
     options: PacerOptions,
     now_ms: u64,
-    zones: BTreeMap<ZoneId, Clocks>,
-    payers: BTreeMap<AccountId, Payer>,
-    campaigns: Vec<Option<Box<Paced>>>,
+    zones: BTreeMap<ZoneId, AccountClocks>,
+    payers: BTreeMap<AccountId, PayingAccount>,
+    campaigns: Vec<Option<Box<PacedCampaign>>>,
     /// By when the slot of each is over. What is not a campaign's `due_ms` any more is passed over.
-    due: BinaryHeap<Reverse<(u64, Slot)>>,
+    due: BinaryHeap<Reverse<(u64, CampaignIndex)>>,
     /// What the process before kept of campaigns that have not been looked at since.
-    restored: BTreeMap<Slot, Kept>,
+    restored: BTreeMap<CampaignIndex, PacingSnapshot>,
     uniform: Week,
     weeks: Weeks,
     campaigns_known: u64,
     looked: u64,
 }
 
-impl Pacer {
+impl CampaignPacer {
     /// Without campaigns.
     pub fn new(options: PacerOptions) -> Self {
         Self {
@@ -72,13 +72,13 @@ impl Pacer {
     }
 
     /// The clocks of a zone of that name, as a table of hours and as changes of their offset.
-    pub fn take_zone(&mut self, id: ZoneId, name: &str, calendar: Calendar, zone: Zone) {
-        self.zones.insert(id, Clocks { digest: digest(&name), calendar, zone });
+    pub fn take_zone(&mut self, id: ZoneId, name: &str, calendar: Calendar, zone: ZoneOffsets) {
+        self.zones.insert(id, AccountClocks { digest: digest(&name), calendar, zone });
     }
 
     /// An account, new or changed.
     pub fn take_account(&mut self, id: AccountId, zone: ZoneId, version: u64) {
-        let payer = self.payers.entry(id).or_insert(Payer { zone, version });
+        let payer = self.payers.entry(id).or_insert(PayingAccount { zone, version });
         payer.version = payer.version.max(version);
     }
 
@@ -90,12 +90,12 @@ impl Pacer {
     pub fn define(
         &mut self,
         definition: &CampaignDefinition,
-        pacing: Option<&Arc<Pacing>>,
+        pacing: Option<&Arc<PacingPolicy>>,
         now_ms: u64,
     ) -> Result<(), PacingError> {
         let week = self.week_of(definition.budget.daypart, pacing.map(|pacing| &**pacing))?;
         let (slot, at) = (definition.slot, index(definition.slot.0));
-        let flight = Flight {
+        let flight = CampaignFlight {
             start_ms: definition.budget.start_unix_ms,
             end_ms: definition.budget.end_unix_ms,
         };
@@ -103,7 +103,7 @@ impl Pacer {
             self.campaigns.resize_with(at + 1, || None);
         }
         self.campaigns_known += u64::from(self.campaigns[at].is_none());
-        let new = || Paced::new(definition, flight, week.clone()).into();
+        let new = || PacedCampaign::new(definition, flight, week.clone()).into();
         let known = self.campaigns[at].get_or_insert_with(new);
         if definition.version <= known.version {
             return Ok(());
@@ -116,17 +116,21 @@ impl Pacer {
         Ok(())
     }
 
-    fn week_of(&mut self, daypart: Daypart, pacing: Option<&Pacing>) -> Result<Week, PacingError> {
+    fn week_of(
+        &mut self,
+        daypart: Daypart,
+        pacing: Option<&PacingPolicy>,
+    ) -> Result<Week, PacingError> {
         let Some(pacing) = pacing else { return Ok(self.uniform.clone()) };
         if let Some(problem) = pacing.problems().first() {
             return Err(*problem);
         }
         let week = match &pacing.forecast {
-            Expected::Weekly(week) => self.weeks.share(opened(week, daypart)),
-            Expected::Uniform | Expected::Learned if daypart == Daypart::ALWAYS => {
+            TrafficForecast::Weekly(week) => self.weeks.share(opened(week, daypart)),
+            TrafficForecast::Uniform | TrafficForecast::Learned if daypart == Daypart::ALWAYS => {
                 self.uniform.clone()
             }
-            Expected::Uniform | Expected::Learned => {
+            TrafficForecast::Uniform | TrafficForecast::Learned => {
                 self.weeks.share(opened(&self.uniform, daypart))
             }
         };
@@ -135,7 +139,7 @@ impl Pacer {
     }
 
     /// What became of a shard's grants.
-    pub fn report(&mut self, shard: u16, report: &Report) {
+    pub fn report(&mut self, shard: u16, report: &SpendReport) {
         let shards = self.options.shards;
         if let Some(paced) = self.paced(report.slot).filter(|_| shard < shards) {
             paced.sums.report(shard, report, shards);
@@ -143,7 +147,7 @@ impl Pacer {
     }
 
     /// How many requests a campaign came to at a shard.
-    pub fn seen(&mut self, shard: u16, slot: Slot, seen: Seen) {
+    pub fn seen(&mut self, shard: u16, slot: CampaignIndex, seen: RequestCounts) {
         let shards = self.options.shards;
         if let Some(paced) = self.paced(slot).filter(|_| shard < shards) {
             paced.sums.see(shard, seen, shards);
@@ -154,9 +158,9 @@ impl Pacer {
     pub fn turn(
         &mut self,
         now_ms: u64,
-        books: &impl Books,
+        books: &impl FundsSource,
         most: usize,
-        told: &mut Vec<(Slot, Pace)>,
+        told: &mut Vec<(CampaignIndex, BidPace)>,
     ) {
         self.now_ms = self.now_ms.max(now_ms);
         for _ in 0..most {
@@ -172,21 +176,21 @@ impl Pacer {
     }
 
     /// The latest pace of a campaign that has a strategy.
-    pub fn pace(&self, slot: Slot) -> Option<Pace> {
+    pub fn pace(&self, slot: CampaignIndex) -> Option<BidPace> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         paced.pacing.as_ref().and(paced.told)
     }
 
     /// How a campaign that has a strategy bids; `None` before its first slot, too.
-    pub fn bidding(&self, slot: Slot) -> Option<Bidding> {
+    pub fn bidding(&self, slot: CampaignIndex) -> Option<BiddingStatus> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let pacing = paced.pacing.as_ref()?;
         let (strategy, is_fixed_price) = (pacing.settings.name(), pacing.is_fixed_price);
-        Some(Bidding { strategy, is_fixed_price, pace: paced.told? })
+        Some(BiddingStatus { strategy, is_fixed_price, pace: paced.told? })
     }
 
     /// What should have been spent and what was, by the time of the flight that is followed.
-    pub fn curve(&self, slot: Slot, now_ms: u64) -> Option<Curve> {
+    pub fn curve(&self, slot: CampaignIndex, now_ms: u64) -> Option<PacingCurve> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (pacing, state, plan) =
             (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
@@ -196,13 +200,13 @@ impl Pacer {
 
     /// Whose limit a campaign follows; `None` without a strategy or a limit.
     #[cfg(test)]
-    pub(super) fn followed(&self, slot: Slot) -> Option<Span> {
+    pub(super) fn followed(&self, slot: CampaignIndex) -> Option<LimitSpan> {
         Some(self.campaigns.get(index(slot.0))?.as_deref()?.plan.as_ref()?.span)
     }
 
     /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how much of it
     /// should be spent by now. `None` without a strategy or a limit.
-    pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
+    pub fn planned(&self, slot: CampaignIndex, now_ms: u64) -> Option<(LimitSpan, Nanos)> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
         let now_ms = self.now_ms.max(now_ms);
@@ -222,7 +226,12 @@ impl Pacer {
         self.looked
     }
 
-    fn look(&mut self, slot: Slot, books: &impl Books, told: &mut Vec<(Slot, Pace)>) {
+    fn look(
+        &mut self,
+        slot: CampaignIndex,
+        books: &impl FundsSource,
+        told: &mut Vec<(CampaignIndex, BidPace)>,
+    ) {
         self.looked += 1;
         let (now_ms, slot_ms) = (self.now_ms, self.options.slot_ms);
         let phase_ms = phase(slot, slot_ms);
@@ -232,7 +241,7 @@ impl Pacer {
         let (Some(payer), Some(clocks)) = (payer, clocks) else {
             return self.schedule(slot, now_ms + slot_ms);
         };
-        let hour = Hour { now_ms, slot_ms, phase_ms, payer, clocks };
+        let hour = PacingContext { now_ms, slot_ms, phase_ms, payer, clocks };
         let kept = self.restored.remove(&slot);
         let resumed = kept.and_then(|kept| paced.resume(kept, &hour));
         let funds = books.funds(slot);
@@ -246,12 +255,12 @@ impl Pacer {
         };
         if pace != paced.told {
             paced.told = pace;
-            told.push((slot, pace.unwrap_or(Pace::FULL)));
+            told.push((slot, pace.unwrap_or(BidPace::FULL)));
         }
         self.schedule(slot, next_ms);
     }
 
-    fn schedule(&mut self, slot: Slot, at_ms: u64) {
+    fn schedule(&mut self, slot: CampaignIndex, at_ms: u64) {
         let Some(paced) = self.paced(slot) else { return };
         paced.due_ms = at_ms;
         if at_ms < u64::MAX {
@@ -259,13 +268,13 @@ impl Pacer {
         }
     }
 
-    fn paced(&mut self, slot: Slot) -> Option<&mut Paced> {
+    fn paced(&mut self, slot: CampaignIndex) -> Option<&mut PacedCampaign> {
         self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
     }
 }
 
 /// Where in a slot those of a campaign end: 1 to the length of a slot.
-fn phase(slot: Slot, slot_ms: u64) -> u64 {
+fn phase(slot: CampaignIndex, slot_ms: u64) -> u64 {
     // Multiplied by the golden ratio, numbers in a row are spread evenly (Knuth, volume 3, 6.4).
     let spread = u64::from(slot.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     1 + spread % slot_ms.max(1)

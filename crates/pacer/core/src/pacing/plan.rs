@@ -3,52 +3,61 @@
 use units::Nanos;
 
 use super::books::Funds;
-use super::look::Hour;
-use super::sums::Sums;
+use super::look::PacingContext;
+use super::sums::ObservedSums;
 use crate::calendar::Calendar;
-use crate::ledger::Span;
-use crate::strategy::{Flight, Forecast, Observed, State, Target, TargetError, Week};
+use crate::ledger::LimitSpan;
+use crate::strategy::{
+    CampaignFlight, Forecast, ObservedTotals, SpendTarget, StrategyState, TargetError, Week,
+};
 
 /// What of an account's limit others leave is taken anew when it differs by more than a part in so
 /// many: a plan that changes with every lease of others would follow none.
 const STEADY: u64 = 64;
 
 /// What decides the curve of a campaign, whatever part of its flight is followed.
-pub(super) struct Shape {
-    pub(super) flight: Flight,
+pub(super) struct CurveShape {
+    pub(super) flight: CampaignFlight,
     pub(super) week: Week,
     pub(super) ahead: f64,
 }
 
-impl Shape {
+impl CurveShape {
     /// The curve of a flight.
-    pub(super) fn target(&self, flight: Flight, hour: &Hour<'_>) -> Result<Target, TargetError> {
+    pub(super) fn target(
+        &self,
+        flight: CampaignFlight,
+        hour: &PacingContext<'_>,
+    ) -> Result<SpendTarget, TargetError> {
         let (week, zone) = (self.week.clone(), hour.clocks.zone.clone());
         let forecast = Forecast::Weekly { week, zone };
-        Target::new(flight, forecast)?.front_loaded(self.ahead)
+        SpendTarget::new(flight, forecast)?.front_loaded(self.ahead)
     }
 }
 
 /// What is to be followed.
-pub(super) struct Choice {
+pub(super) struct FlightChoice {
     /// Which span's limit, and from when to when it holds; none where nothing limits it.
-    pub(super) followed: Option<(Span, Flight)>,
+    pub(super) followed: Option<(LimitSpan, CampaignFlight)>,
     /// Of a campaign that follows an hour, the longer flight that it would follow without the hour's
     /// limit: what it comes to is looked at by that.
-    pub(super) reported: Option<(Span, Flight)>,
+    pub(super) reported: Option<(LimitSpan, CampaignFlight)>,
     /// When to choose anew.
     pub(super) until_ms: u64,
 }
 
 /// The longer flight that progress is measured by while an hour's limit is followed.
 pub(super) struct ReportedFlight {
-    pub(super) span: Span,
-    pub(super) flight: Flight,
-    target: Target,
+    pub(super) span: LimitSpan,
+    pub(super) flight: CampaignFlight,
+    target: SpendTarget,
 }
 
 impl ReportedFlight {
-    pub(super) const fn new((span, flight): (Span, Flight), target: Target) -> Self {
+    pub(super) const fn new(
+        (span, flight): (LimitSpan, CampaignFlight),
+        target: SpendTarget,
+    ) -> Self {
         Self { span, flight, target }
     }
 
@@ -71,25 +80,25 @@ impl ReportedFlight {
 }
 
 /// A flight that is followed, from its beginning or from where it was joined.
-pub(super) struct Plan {
-    pub(super) span: Span,
+pub(super) struct FlightPlan {
+    pub(super) span: LimitSpan,
     /// From when to when the limit holds.
-    pub(super) nominal: Flight,
+    pub(super) nominal: CampaignFlight,
     /// Of what was left of it.
-    pub(super) target: Target,
+    pub(super) target: SpendTarget,
     /// What had been spent when it was joined.
     pub(super) before: u64,
     /// What had been seen by then.
-    pub(super) base: Observed,
+    pub(super) base: ObservedTotals,
     /// What others left of the account's limit, as it was taken last.
     pub(super) shared: Option<u64>,
 }
 
 /// The tightest flight: that of the life, unless a limit of the day is used up sooner than the life
 /// asks for; and so for the hour.
-pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
+pub(super) fn choose(shape: &CurveShape, hour: &PacingContext<'_>, funds: &Funds) -> FlightChoice {
     let (flight, now_ms) = (shape.flight, hour.now_ms);
-    let within = |(start, end): (u64, u64)| Flight {
+    let within = |(start, end): (u64, u64)| CampaignFlight {
         start_ms: flight.start_ms.max(start),
         end_ms: flight.end_ms.min(end),
     };
@@ -97,9 +106,11 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
     let day = day_of(calendar, now_ms).map(within);
     let clock = calendar.at(now_ms).map(|hour| within((hour.start_unix_ms, hour.end_unix_ms)));
     let mut until_ms = day.map_or(flight.end_ms, |day| day.end_ms);
-    let mut chosen: Option<(Span, Flight, Target, u64)> = None;
+    let mut chosen: Option<(LimitSpan, CampaignFlight, SpendTarget, u64)> = None;
     let mut reported = None;
-    for (span, bounds) in [(Span::Life, Some(flight)), (Span::Day, day), (Span::Hour, clock)] {
+    for (span, bounds) in
+        [(LimitSpan::Life, Some(flight)), (LimitSpan::Day, day), (LimitSpan::Hour, clock)]
+    {
         let (Some(bounds), Some(limit)) = (bounds, funds.of(span).limit()) else { continue };
         until_ms = until_ms.min(bounds.end_ms);
         let Ok(target) = shape.target(bounds, hour) else { continue };
@@ -110,12 +121,12 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
         });
         if is_tighter {
             let before = chosen.take().map(|(span, bounds, ..)| (span, bounds));
-            reported = before.filter(|_| span == Span::Hour);
+            reported = before.filter(|_| span == LimitSpan::Hour);
             chosen = Some((span, bounds, target, left));
         }
     }
     let followed = chosen.map(|(span, bounds, ..)| (span, bounds));
-    Choice { followed, reported, until_ms }
+    FlightChoice { followed, reported, until_ms }
 }
 
 /// From when to when it is the same day on the wall.
@@ -130,20 +141,20 @@ fn day_of(calendar: &Calendar, now_ms: u64) -> Option<(u64, u64)> {
     Some((first.start_unix_ms, end))
 }
 
-impl Plan {
+impl FlightPlan {
     pub(super) fn new(
-        (span, nominal): (Span, Flight),
-        target: Target,
+        (span, nominal): (LimitSpan, CampaignFlight),
+        target: SpendTarget,
         before: u64,
-        base: Observed,
+        base: ObservedTotals,
     ) -> Self {
         Self { span, nominal, target, before, base, shared: None }
     }
 
     /// What was observed since it was joined.
-    pub(super) fn observed(&self, sums: &Sums, funds: &Funds) -> Observed {
+    pub(super) fn observed(&self, sums: &ObservedSums, funds: &Funds) -> ObservedTotals {
         let (totals, base) = (sums.totals(), self.base);
-        Observed {
+        ObservedTotals {
             requests: totals.requests.saturating_sub(base.requests),
             bids: totals.bids.saturating_sub(base.bids),
             wins: totals.wins.saturating_sub(base.wins),
@@ -165,12 +176,12 @@ impl Plan {
     }
 
     /// What should have been spent in all of the span by a time.
-    pub(super) fn planned(&self, state: &State, at_ms: u64) -> Nanos {
+    pub(super) fn planned(&self, state: &StrategyState, at_ms: u64) -> Nanos {
         Nanos::new(self.before.saturating_add(whole(state.planned(&self.target, at_ms))))
     }
 
     /// What was spent in all of the span.
-    pub(super) const fn spent(&self, observed: Observed) -> Nanos {
+    pub(super) const fn spent(&self, observed: ObservedTotals) -> Nanos {
         Nanos::new(self.before.saturating_add(observed.spent))
     }
 }

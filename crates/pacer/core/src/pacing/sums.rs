@@ -2,8 +2,8 @@
 //! changes nothing.
 
 use crate::calendar::Period;
-use crate::messages::{Report, Seen};
-use crate::strategy::Observed;
+use crate::messages::{RequestCounts, SpendReport};
+use crate::strategy::ObservedTotals;
 
 /// Periods of which each shard's wins are kept apart: the present one, the one before and one that
 /// a clock put in between.
@@ -11,52 +11,52 @@ const PERIODS: usize = 3;
 
 /// Cumulative figures of one campaign.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct ObservedSums {
     /// Of the processes before.
-    carried: Observed,
+    carried: ObservedTotals,
     /// Of this one. None until a shard has seen it: most campaigns of many come to no request.
     by_shard: Option<Box<ShardSums>>,
 }
 
 #[derive(Debug, Default)]
 struct ShardSums {
-    seen: Vec<Seen>,
+    seen: Vec<RequestCounts>,
     wins: Vec<(u16, Period, u64)>,
     /// Won in periods that are not kept apart any more, and the last of these.
     won_before: u64,
     over: Option<Period>,
 }
 
-impl Sums {
-    pub(super) fn see(&mut self, shard: u16, seen: Seen, shards: u16) {
+impl ObservedSums {
+    pub(super) fn see(&mut self, shard: u16, seen: RequestCounts, shards: u16) {
         self.by_shard.get_or_insert_default().see(shard, seen, shards);
     }
 
-    pub(super) fn report(&mut self, shard: u16, report: &Report, shards: u16) {
+    pub(super) fn report(&mut self, shard: u16, report: &SpendReport, shards: u16) {
         self.by_shard.get_or_insert_default().report(shard, report, shards);
     }
 
     /// Goes on from what processes before came to.
-    pub(super) const fn carry(&mut self, totals: Observed) {
+    pub(super) const fn carry(&mut self, totals: ObservedTotals) {
         self.carried = totals;
     }
 
     /// Since the campaign was paced first; what is spent is the ledger's.
-    pub(super) fn totals(&self) -> Observed {
+    pub(super) fn totals(&self) -> ObservedTotals {
         let own = self.by_shard.as_ref().map(|sums| sums.totals());
         self.carried.plus(own.unwrap_or_default())
     }
 }
 
 impl ShardSums {
-    fn see(&mut self, shard: u16, seen: Seen, shards: u16) {
-        self.seen.resize(usize::from(shards), Seen::default());
+    fn see(&mut self, shard: u16, seen: RequestCounts, shards: u16) {
+        self.seen.resize(usize::from(shards), RequestCounts::default());
         let known = &mut self.seen[usize::from(shard)];
         known.requests = known.requests.max(seen.requests);
         known.bids = known.bids.max(seen.bids);
     }
 
-    fn report(&mut self, shard: u16, report: &Report, shards: u16) {
+    fn report(&mut self, shard: u16, report: &SpendReport, shards: u16) {
         if self.over.is_some_and(|over| report.period <= over) {
             return; // What is won so late is counted by nobody but the ledger.
         }
@@ -75,8 +75,8 @@ impl ShardSums {
         }
     }
 
-    fn totals(&self) -> Observed {
-        Observed {
+    fn totals(&self) -> ObservedTotals {
+        ObservedTotals {
             requests: self.seen.iter().map(|seen| seen.requests).sum(),
             bids: self.seen.iter().map(|seen| seen.bids).sum(),
             wins: self.won_before + self.wins.iter().map(|(_, _, won)| won).sum::<u64>(),

@@ -1,23 +1,23 @@
 //! How a campaign's budget is to be spent, and how it bids by that.
 
-use crate::strategy::{OutOfRange, Pace, Settings, Week};
+use crate::strategy::{BidPace, OutOfRange, StrategySettings, Week};
 
 /// How a campaign's budget is to be spent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pacing {
+pub struct PacingPolicy {
     /// By which strategy, with which gains.
-    pub settings: Settings,
-    /// How far ahead of the traffic: 0 to 1. See [`crate::strategy::Target::front_loaded`].
+    pub settings: StrategySettings,
+    /// How far ahead of the traffic: 0 to 1. See [`crate::strategy::SpendTarget::front_loaded`].
     pub ahead: f64,
     /// What traffic is expected.
-    pub forecast: Expected,
+    pub forecast: TrafficForecast,
     /// Whether its price is not to be changed: then a strategy may only pass requests by.
     pub is_fixed_price: bool,
 }
 
 /// What traffic is expected in an open hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Expected {
+pub enum TrafficForecast {
     /// The same in every one.
     #[default]
     Uniform,
@@ -29,13 +29,13 @@ pub enum Expected {
 
 /// How a campaign bids now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bidding {
+pub struct BiddingStatus {
     /// By which strategy.
     pub strategy: &'static str,
     /// Whether it bids its price, and not a part of its value.
     pub is_fixed_price: bool,
     /// Until its slot ends.
-    pub pace: Pace,
+    pub pace: BidPace,
 }
 
 /// Why a campaign cannot be paced so.
@@ -55,7 +55,7 @@ pub enum PacingError {
     NeverOpen,
 }
 
-impl Pacing {
+impl PacingPolicy {
     /// Everything that is wrong with it.
     pub fn problems(&self) -> Vec<PacingError> {
         let mut problems: Vec<_> =

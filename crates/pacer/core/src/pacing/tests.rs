@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 
 use units::{Cpm, Currency, Nanos, Ppm, SplitMix64};
 
-use super::plan::Plan;
-use super::sums::Sums;
+use super::plan::FlightPlan;
+use super::sums::ObservedSums;
 use super::*;
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
-    Ledger, Limits, Money, Now, Outbox, Span, ZoneId,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    Holdback, Ledger, LedgerInput, LedgerOutbox, LedgerTime, LimitSpan, Money, ZoneId,
 };
-use crate::messages::{Epoch, Report, Seen, Slot, Want};
-use crate::refusal::Refusal;
-use crate::store::Ended;
+use crate::messages::{CampaignIndex, Epoch, RefillRequest, RequestCounts, SpendReport};
+use crate::refusal::SpendRefusal;
+use crate::store::CommitOutcome;
 use crate::strategy::{
-    Flight, Learner, Observed, Pace, Settings, SlotDual, State, Target, Throttle, Zone, decide,
+    BidPace, CampaignFlight, Learner, ObservedTotals, SlotDual, SpendTarget, StrategySettings,
+    StrategyState, Throttle, ZoneOffsets, decide,
 };
 
 mod kept;
@@ -34,31 +35,31 @@ const ACCOUNT: AccountId = AccountId(0);
 
 /// Money as a campaign's strategy sees it, by slot.
 #[derive(Default)]
-struct Purses(RefCell<BTreeMap<Slot, Funds>>);
+struct Purses(RefCell<BTreeMap<CampaignIndex, Funds>>);
 
-impl Books for Purses {
-    fn funds(&self, slot: Slot) -> Option<Funds> {
+impl FundsSource for Purses {
+    fn funds(&self, slot: CampaignIndex) -> Option<Funds> {
         self.0.borrow().get(&slot).copied()
     }
 }
 
 impl Purses {
     fn set(&self, slot: u32, change: impl FnOnce(&mut Funds)) {
-        change(self.0.borrow_mut().entry(Slot(slot)).or_default());
+        change(self.0.borrow_mut().entry(CampaignIndex(slot)).or_default());
     }
 }
 
-fn limited(nanos: u64, spent: u64) -> Purse {
-    Purse { spent: Nanos::new(spent), own: Some(Nanos::new(nanos)), shared: None }
+fn limited(nanos: u64, spent: u64) -> SpanFunds {
+    SpanFunds { spent: Nanos::new(spent), own: Some(Nanos::new(nanos)), shared: None }
 }
 
 fn campaign(slot: u32, version: u64, (start, end): (u64, u64)) -> CampaignDefinition {
     CampaignDefinition {
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         version,
         account: ACCOUNT,
         budget: CampaignBudget {
-            limits: Limits::default(),
+            limits: BudgetLimits::default(),
             start_unix_ms: start,
             end_unix_ms: end,
             daypart: Daypart::ALWAYS,
@@ -68,24 +69,24 @@ fn campaign(slot: u32, version: u64, (start, end): (u64, u64)) -> CampaignDefini
     }
 }
 
-fn pacing(settings: Settings) -> Pacing {
-    Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price: false }
+fn pacing(settings: StrategySettings) -> PacingPolicy {
+    PacingPolicy { settings, ahead: 0.0, forecast: TrafficForecast::Uniform, is_fixed_price: false }
 }
 
-fn pacer(shards: u16) -> Pacer {
-    let mut pacer = Pacer::new(PacerOptions { shards, slot_ms: SLOT_MS });
-    pacer.take_zone(ZONE, "UTC", steady(DAY - 3, 43, 0), Zone::utc());
+fn pacer(shards: u16) -> CampaignPacer {
+    let mut pacer = CampaignPacer::new(PacerOptions { shards, slot_ms: SLOT_MS });
+    pacer.take_zone(ZONE, "UTC", steady(DAY - 3, 43, 0), ZoneOffsets::utc());
     pacer.take_account(ACCOUNT, ZONE, 1);
     pacer
 }
 
-fn seen(requests: u64) -> Seen {
-    Seen { requests, bids: requests }
+fn seen(requests: u64) -> RequestCounts {
+    RequestCounts { requests, bids: requests }
 }
 
-fn report(slot: u32, period: u32, won: u64) -> Report {
-    Report {
-        slot: Slot(slot),
+fn report(slot: u32, period: u32, won: u64) -> SpendReport {
+    SpendReport {
+        slot: CampaignIndex(slot),
         period: Period(period),
         returned: Nanos::ZERO,
         settled: Nanos::ZERO,
@@ -99,10 +100,10 @@ fn report(slot: u32, period: u32, won: u64) -> Report {
 
 /// A stream of requests that a campaign of one shard wins whenever its bid is above the price.
 struct Market {
-    pacer: Pacer,
+    pacer: CampaignPacer,
     purses: Purses,
-    told: Vec<(Slot, Pace)>,
-    pace: Pace,
+    told: Vec<(CampaignIndex, BidPace)>,
+    pace: BidPace,
     now_ms: u64,
     requests: u64,
     /// Of these, by processes before.
@@ -116,7 +117,7 @@ impl Market {
             pacer: pacer(1),
             purses: Purses::default(),
             told: Vec::new(),
-            pace: Pace::FULL,
+            pace: BidPace::FULL,
             now_ms,
             requests: 0,
             seen_before: 0,
@@ -124,7 +125,7 @@ impl Market {
         }
     }
 
-    fn define(&mut self, version: u64, flight: (u64, u64), pacing: &Pacing) {
+    fn define(&mut self, version: u64, flight: (u64, u64), pacing: &PacingPolicy) {
         let definition = campaign(0, version, flight);
         self.pacer
             .define(&definition, Some(&pacing.clone().into()), self.now_ms)
@@ -152,12 +153,12 @@ impl Market {
                     purse.spent = Nanos::new(purse.spent.get() + cost);
                 }
             });
-            self.pacer.seen(0, Slot(0), seen(self.requests - self.seen_before));
+            self.pacer.seen(0, CampaignIndex(0), seen(self.requests - self.seen_before));
         }
     }
 
     fn spent(&self) -> Funds {
-        self.purses.funds(Slot(0)).expect("it has some")
+        self.purses.funds(CampaignIndex(0)).expect("it has some")
     }
 
     #[track_caller]
@@ -166,14 +167,18 @@ impl Market {
         assert!(off * 25 <= want, "{spent:?} is not within 4% of {want}");
     }
 
-    fn curve(&self) -> Curve {
-        self.pacer.curve(Slot(0), self.now_ms).expect("it follows one")
+    fn curve(&self) -> PacingCurve {
+        self.pacer.curve(CampaignIndex(0), self.now_ms).expect("it follows one")
     }
 }
 
 #[test]
 fn a_day_follows_its_curve_and_the_next_begins_anew_with_what_was_learned() {
-    for settings in [Settings::default(), Settings::Even, Settings::Throttle(Throttle::default())] {
+    for settings in [
+        StrategySettings::default(),
+        StrategySettings::Even,
+        StrategySettings::Throttle(Throttle::default()),
+    ] {
         let mut market = Market::new(START_MS);
         market.purses.set(0, |funds| {
             funds.day = limited(4_000_000, 0);
@@ -185,7 +190,7 @@ fn a_day_follows_its_curve_and_the_next_begins_anew_with_what_was_learned() {
             market.check(market.spent().day.spent, 4_000_000 / 24 * part);
         }
         let curve = market.curve();
-        assert_eq!((curve.span, curve.flight.end_ms), (Span::Day, START_MS + DAY_MS));
+        assert_eq!((curve.span, curve.flight.end_ms), (LimitSpan::Day, START_MS + DAY_MS));
         let dual = curve.dual;
         market.run(START_MS + DAY_MS - 1_000);
         market.check(market.spent().day.spent, 4_000_000);
@@ -200,23 +205,24 @@ fn a_day_follows_its_curve_and_the_next_begins_anew_with_what_was_learned() {
 
 #[test]
 fn the_tightest_limit_is_followed() {
-    let check = |life: u64, day: u64, hour: Option<u64>, want: Span, drawn: Span| {
+    let check = |life: u64, day: u64, hour: Option<u64>, want: LimitSpan, drawn: LimitSpan| {
         let mut market = Market::new(START_MS);
         market.purses.set(0, |funds| {
             (funds.life, funds.day) = (limited(life, 0), limited(day, 0));
-            funds.hour = Purse { own: hour.map(Nanos::new), ..Purse::default() };
+            funds.hour = SpanFunds { own: hour.map(Nanos::new), ..SpanFunds::default() };
         });
-        market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::Asap));
+        market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(StrategySettings::Asap));
         market.run(START_MS + 30_000);
-        let (span, _) = market.pacer.planned(Slot(0), market.now_ms).expect("it follows one");
-        let found = (market.pacer.followed(Slot(0)), span, market.curve().span);
+        let (span, _) =
+            market.pacer.planned(CampaignIndex(0), market.now_ms).expect("it follows one");
+        let found = (market.pacer.followed(CampaignIndex(0)), span, market.curve().span);
         assert_eq!(found, (Some(want), drawn, drawn), "{life} {day} {hour:?}");
     };
-    check(10_000_000, 2_000_000, None, Span::Life, Span::Life);
-    check(10_000_000, 900_000, None, Span::Day, Span::Day);
-    check(10_000_000, 900_000, Some(100_000), Span::Day, Span::Day);
-    check(10_000_000, 900_000, Some(30_000), Span::Hour, Span::Day);
-    check(10_000_000, 2_000_000, Some(30_000), Span::Hour, Span::Life);
+    check(10_000_000, 2_000_000, None, LimitSpan::Life, LimitSpan::Life);
+    check(10_000_000, 900_000, None, LimitSpan::Day, LimitSpan::Day);
+    check(10_000_000, 900_000, Some(100_000), LimitSpan::Day, LimitSpan::Day);
+    check(10_000_000, 900_000, Some(30_000), LimitSpan::Hour, LimitSpan::Day);
+    check(10_000_000, 2_000_000, Some(30_000), LimitSpan::Hour, LimitSpan::Life);
 }
 
 #[test]
@@ -226,24 +232,24 @@ fn whoever_has_no_limit_or_no_strategy_bids_at_value() {
     purses.set(0, |_| ());
     purses.set(1, |funds| funds.life = limited(5, 0));
     let flight = (START_MS, START_MS + DAY_MS);
-    let dual = pacing(Settings::default());
+    let dual = pacing(StrategySettings::default());
     pacer.define(&campaign(0, 1, flight), Some(&dual.clone().into()), START_MS).unwrap();
     pacer.define(&campaign(1, 1, flight), None, START_MS).unwrap();
     let mut told = Vec::new();
     for at in 0..100 {
         pacer.turn(START_MS + at * 1_000, &purses, 10, &mut told);
     }
-    assert_eq!(told, [(Slot(0), Pace::FULL)]);
+    assert_eq!(told, [(CampaignIndex(0), BidPace::FULL)]);
     // A strategy that is taken away leaves nothing behind.
     purses.set(0, |funds| funds.day = limited(0, 0));
     pacer.define(&campaign(0, 2, flight), Some(&dual.clone().into()), START_MS + 100_000).unwrap();
     (100..200).for_each(|at| pacer.turn(START_MS + at * 1_000, &purses, 10, &mut told));
-    assert_eq!(told.last(), Some(&(Slot(0), Pace::NONE)));
-    assert_eq!(pacer.pace(Slot(0)), Some(Pace::NONE));
+    assert_eq!(told.last(), Some(&(CampaignIndex(0), BidPace::NONE)));
+    assert_eq!(pacer.pace(CampaignIndex(0)), Some(BidPace::NONE));
     pacer.define(&campaign(0, 3, flight), None, START_MS + 200_000).unwrap();
     pacer.turn(START_MS + 201_000, &purses, 10, &mut told);
-    assert_eq!(told.last(), Some(&(Slot(0), Pace::FULL)));
-    assert_eq!(pacer.pace(Slot(0)), None);
+    assert_eq!(told.last(), Some(&(CampaignIndex(0), BidPace::FULL)));
+    assert_eq!(pacer.pace(CampaignIndex(0)), None);
 }
 
 #[test]
@@ -251,9 +257,9 @@ fn before_its_flight_a_campaign_knows_how_it_begins_and_after_it_nothing_is_aske
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| funds.life = limited(1_000_000, 0));
     let flight = (START_MS + HOUR_MS, START_MS + 2 * HOUR_MS);
-    market.define(1, flight, &pacing(Settings::default()));
+    market.define(1, flight, &pacing(StrategySettings::default()));
     market.run(START_MS + 1_000);
-    assert!(market.pace.multiplier() < Pace::FULL.multiplier(), "it begins low");
+    assert!(market.pace.multiplier() < BidPace::FULL.multiplier(), "it begins low");
     assert_eq!(market.pacer.looked(), 1);
     market.run(START_MS + HOUR_MS - 1_000);
     assert_eq!(market.pacer.looked(), 1, "nothing to be asked before it begins");
@@ -270,11 +276,11 @@ fn a_flight_that_begins_on_another_day_is_waited_for() {
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| funds.day = limited(1_000_000, 0));
     let start_ms = START_MS + DAY_MS + HOUR_MS;
-    market.define(1, (start_ms, start_ms + DAY_MS), &pacing(Settings::default()));
+    market.define(1, (start_ms, start_ms + DAY_MS), &pacing(StrategySettings::default()));
     market.run(START_MS + 1_000);
-    assert!(market.pace.multiplier() < Pace::FULL.multiplier(), "it begins low");
+    assert!(market.pace.multiplier() < BidPace::FULL.multiplier(), "it begins low");
     market.run(start_ms - 1_000);
-    assert!(market.pace.multiplier() < Pace::FULL.multiplier(), "on its first day, too");
+    assert!(market.pace.multiplier() < BidPace::FULL.multiplier(), "on its first day, too");
     assert_eq!(market.pacer.looked(), 1, "nothing to be asked before it begins");
 }
 
@@ -283,19 +289,19 @@ fn changes_take_over_midway_and_nothing_is_made_good() {
     let flight = (START_MS, START_MS + 10 * DAY_MS);
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| funds.day = limited(4_000_000, 0));
-    market.define(1, flight, &pacing(Settings::default()));
+    market.define(1, flight, &pacing(StrategySettings::default()));
     market.run(START_MS + 8 * HOUR_MS);
     // Another strategy goes on along the same curve.
-    market.define(2, flight, &pacing(Settings::Throttle(Throttle::default())));
+    market.define(2, flight, &pacing(StrategySettings::Throttle(Throttle::default())));
     market.run(START_MS + 12 * HOUR_MS);
     assert_eq!(market.curve().strategy, "throttle");
     market.check(market.spent().day.spent, 2_000_000);
     // An older definition changes nothing.
-    market.define(1, flight, &pacing(Settings::Even));
+    market.define(1, flight, &pacing(StrategySettings::Even));
     market.run(START_MS + 12 * HOUR_MS + 60_000);
     assert_eq!(market.curve().strategy, "throttle");
     // A larger budget is spread over the rest.
-    market.define(3, flight, &pacing(Settings::default()));
+    market.define(3, flight, &pacing(StrategySettings::default()));
     market.purses.set(0, |funds| funds.day.own = Some(Nanos::new(6_000_000)));
     market.run(START_MS + 18 * HOUR_MS);
     market.check(market.spent().day.spent, 4_000_000);
@@ -308,7 +314,7 @@ fn a_restart_midway_spreads_what_is_left() {
     let mut market = Market::new(START_MS + 12 * HOUR_MS);
     // Far behind: the curve would have spent half.
     market.purses.set(0, |funds| funds.day = limited(4_000_000, 400_000));
-    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::default()));
+    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(StrategySettings::default()));
     market.run(START_MS + 15 * HOUR_MS);
     market.check(Nanos::new(market.spent().day.spent.get() - 400_000), 900_000);
     let curve = market.curve();
@@ -323,17 +329,17 @@ fn with_an_hour_s_limit_used_up_the_curve_is_the_day_s() {
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| {
         funds.day = limited(1_000_000, 0);
-        funds.hour = Purse { own: Some(Nanos::new(30_000)), ..Purse::default() };
+        funds.hour = SpanFunds { own: Some(Nanos::new(30_000)), ..SpanFunds::default() };
     });
-    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::Asap));
+    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(StrategySettings::Asap));
     market.run(START_MS + 30_000);
     market.purses.set(0, |funds| {
         (funds.hour.spent, funds.day.spent) = (Nanos::new(30_000), Nanos::new(30_000));
     });
     market.run(START_MS + HOUR_MS / 2);
-    assert_eq!(market.pacer.followed(Slot(0)), Some(Span::Hour));
+    assert_eq!(market.pacer.followed(CampaignIndex(0)), Some(LimitSpan::Hour));
     let curve = market.curve();
-    assert_eq!((curve.span, curve.limit.get()), (Span::Day, 1_000_000));
+    assert_eq!((curve.span, curve.limit.get()), (LimitSpan::Day, 1_000_000));
     assert_eq!((curve.flight.start_ms, curve.flight.end_ms), (START_MS, START_MS + DAY_MS));
     let (past, coming): (Vec<CurvePoint>, Vec<CurvePoint>) =
         curve.points.iter().partition(|point| point.spent.is_some());
@@ -353,7 +359,8 @@ fn what_comes_twice_late_or_out_of_order_changes_nothing() {
         let purses = Purses::default();
         let mut told = Vec::new();
         purses.set(0, |funds| funds.day = limited(1_000_000, 0));
-        let adaptive = pacing(Settings::SlotDual(SlotDual { follow: 1.0, ..SlotDual::default() }));
+        let adaptive =
+            pacing(StrategySettings::SlotDual(SlotDual { follow: 1.0, ..SlotDual::default() }));
         pacer
             .define(
                 &campaign(0, 1, (START_MS, START_MS + DAY_MS)),
@@ -365,13 +372,13 @@ fn what_comes_twice_late_or_out_of_order_changes_nothing() {
             let period = 100 + u32::try_from(at / 50).unwrap();
             purses.set(0, |funds| funds.day.spent = Nanos::new(at * 58));
             for shard in 0..2 {
-                pacer.seen(shard, Slot(0), seen(at * 5));
+                pacer.seen(shard, CampaignIndex(0), seen(at * 5));
                 pacer.report(shard, &report(0, period, at % 50));
             }
             if is_disturbed {
-                pacer.seen(0, Slot(0), seen(at * 2));
-                pacer.seen(9, Slot(0), seen(at * 1_000));
-                pacer.seen(1, Slot(7), seen(at * 1_000));
+                pacer.seen(0, CampaignIndex(0), seen(at * 2));
+                pacer.seen(9, CampaignIndex(0), seen(at * 1_000));
+                pacer.seen(1, CampaignIndex(7), seen(at * 1_000));
                 pacer.report(1, &report(0, period, at % 50));
                 pacer.report(1, &report(0, period, 0));
                 if at >= 50 {
@@ -390,7 +397,7 @@ fn what_comes_twice_late_or_out_of_order_changes_nothing() {
 
 #[test]
 fn wins_are_counted_once_by_period_and_shard() {
-    let mut sums = Sums::default();
+    let mut sums = ObservedSums::default();
     for period in 1..=20_u32 {
         for shard in 0..2 {
             sums.report(shard, &report(0, period, 7), 2);
@@ -413,7 +420,11 @@ fn work_is_bounded_and_spread_over_the_slot() {
         purses.set(slot, |funds| funds.day = limited(1_000_000, 0));
         let flight = (START_MS, START_MS + 10 * DAY_MS);
         pacer
-            .define(&campaign(slot, 1, flight), Some(&pacing(Settings::Asap).into()), START_MS)
+            .define(
+                &campaign(slot, 1, flight),
+                Some(&pacing(StrategySettings::Asap).into()),
+                START_MS,
+            )
             .unwrap();
     }
     let mut told = Vec::new();
@@ -456,7 +467,7 @@ fn hours_that_are_closed_are_not_planned_for() {
     market.purses.set(0, |funds| funds.day = limited(1_000_000, 0));
     let mut definition = campaign(0, 1, (START_MS, START_MS + 10 * DAY_MS));
     definition.budget.daypart = (6..12).fold(Daypart::NEVER, Daypart::with);
-    let asap = pacing(Settings::Asap);
+    let asap = pacing(StrategySettings::Asap);
     market.pacer.define(&definition, Some(&asap.clone().into()), START_MS).unwrap();
     market.run(START_MS + 60_000);
     let target = |market: &Market, hour: u64| {
@@ -468,7 +479,7 @@ fn hours_that_are_closed_are_not_planned_for() {
     assert_eq!(planned, [0, 500_000, 1_000_000, 1_000_000]);
     // On Tuesday it runs at no hour: nothing to follow, and nothing to be asked.
     market.run(START_MS + DAY_MS + HOUR_MS);
-    assert_eq!(market.pacer.curve(Slot(0), market.now_ms), None);
+    assert_eq!(market.pacer.curve(CampaignIndex(0), market.now_ms), None);
     let looked = market.pacer.looked();
     market.run(START_MS + DAY_MS + 2 * HOUR_MS);
     assert_eq!(market.pacer.looked(), looked);
@@ -479,12 +490,13 @@ fn what_was_learned_of_the_day_before_makes_the_curve_of_the_next() {
     let mut pacer = pacer(1);
     let purses = Purses::default();
     purses.set(0, |funds| funds.day = limited(1_000_000, 0));
-    let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::Asap) };
+    let learned =
+        PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::Asap) };
     let flight = (START_MS, START_MS + 10 * DAY_MS);
     pacer.define(&campaign(0, 1, flight), Some(&learned.clone().into()), START_MS).unwrap();
     let (mut requests, mut told) = (0, Vec::new());
-    let target = |pacer: &Pacer, at_ms: u64| {
-        let curve = pacer.curve(Slot(0), at_ms).expect("it follows one");
+    let target = |pacer: &CampaignPacer, at_ms: u64| {
+        let curve = pacer.curve(CampaignIndex(0), at_ms).expect("it follows one");
         let point =
             curve.points.iter().find(|it| it.at_unix_ms == curve.flight.start_ms + DAY_MS / 2);
         point.expect("noon is a point").target.get()
@@ -492,7 +504,7 @@ fn what_was_learned_of_the_day_before_makes_the_curve_of_the_next() {
     for second in 0..(DAY_MS + HOUR_MS) / 1_000 {
         // Nine requests of ten come in the morning.
         requests += if second % 86_400 < 43_200 { 9 } else { 1 };
-        pacer.seen(0, Slot(0), seen(requests));
+        pacer.seen(0, CampaignIndex(0), seen(requests));
         pacer.turn(START_MS + second * 1_000, &purses, 10, &mut told);
         if second == 600 {
             assert_eq!(target(&pacer, START_MS + 600_000), 500_000, "nothing is known yet");
@@ -506,7 +518,7 @@ fn what_was_learned_of_the_day_before_makes_the_curve_of_the_next() {
 fn a_curve_is_bounded_and_goes_through_the_whole_flight() {
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| funds.day = limited(4_000_000, 0));
-    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::default()));
+    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(StrategySettings::default()));
     market.run(START_MS + 12 * HOUR_MS);
     let curve = market.curve();
     let points = &curve.points;
@@ -525,8 +537,8 @@ fn a_curve_is_bounded_and_goes_through_the_whole_flight() {
 
 #[test]
 fn each_way_in_which_pacing_is_refused() {
-    let check = |change: fn(&mut Pacing), want: &str| {
-        let mut pacing = pacing(Settings::default());
+    let check = |change: fn(&mut PacingPolicy), want: &str| {
+        let mut pacing = pacing(StrategySettings::default());
         change(&mut pacing);
         let mut pacer = pacer(1);
         let flight = (START_MS, START_MS + DAY_MS);
@@ -535,7 +547,9 @@ fn each_way_in_which_pacing_is_refused() {
         assert_eq!(pacer.counts(), (1, 0), "nothing is changed");
     };
     check(
-        |it| it.settings = Settings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() }),
+        |it| {
+            it.settings = StrategySettings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() })
+        },
         "gain = 9: choose 0.01 to 2",
     );
     check(|it| it.ahead = 1.5, "ahead = 1.5: choose 0 to 1");
@@ -544,14 +558,14 @@ fn each_way_in_which_pacing_is_refused() {
         |it| it.is_fixed_price = true,
         "slot_dual changes prices, and the price is fixed: choose asap, even or throttle",
     );
-    for settings in Settings::all() {
-        let pacing = Pacing { is_fixed_price: true, ..pacing(settings) };
+    for settings in StrategySettings::all() {
+        let pacing = PacingPolicy { is_fixed_price: true, ..pacing(settings) };
         let is_refused = !pacing.problems().is_empty();
         assert_eq!(is_refused, matches!(settings.name(), "pid" | "adaptive" | "slot_dual"));
     }
     let mut closed = campaign(0, 1, (START_MS, START_MS + DAY_MS));
     closed.budget.daypart = Daypart::NEVER;
-    let refused = pacer(1).define(&closed, Some(&pacing(Settings::Asap).into()), START_MS);
+    let refused = pacer(1).define(&closed, Some(&pacing(StrategySettings::Asap).into()), START_MS);
     assert_eq!(refused, Err(PacingError::NeverOpen));
 }
 
@@ -559,53 +573,55 @@ fn each_way_in_which_pacing_is_refused() {
 fn the_ledger_tells_what_may_be_spent() {
     let usd = Currency::parse("USD").expect("a currency");
     let money = |nanos| Some(Money { amount: Nanos::new(nanos), currency: usd });
-    let settings = crate::ledger::Settings::new(1, Epoch(1), 1);
-    let now = Now { tick: units::Tick::ZERO, unix_ms: START_MS + 5 * QUARTER_MS };
+    let settings = crate::ledger::LedgerSettings::new(1, Epoch(1), 1);
+    let now = LedgerTime { tick: units::Tick::ZERO, unix_ms: START_MS + 5 * QUARTER_MS };
     let mut ledger = Ledger::new(settings, now, Vec::new(), 0);
     let account = AccountDefinition {
         id: ACCOUNT,
         version: 1,
         currency: usd,
         zone: ZONE,
-        limits: Limits { day: money(700), ..Limits::default() },
+        limits: BudgetLimits { day: money(700), ..BudgetLimits::default() },
         late_holdback: Holdback::default(),
         is_paused: false,
     };
     let mut definition = campaign(0, 1, (START_MS, START_MS + DAY_MS));
-    definition.budget.limits = Limits { life: money(1_000), day: None, hour: money(300) };
+    definition.budget.limits = BudgetLimits { life: money(1_000), day: None, hour: money(300) };
     definition.budget.late_holdback = Holdback::Share(Ppm::new(100_000).expect("a tenth"));
-    assert_eq!(Books::funds(&ledger, Slot(0)), None);
+    assert_eq!(FundsSource::funds(&ledger, CampaignIndex(0)), None);
     let inbox = vec![
-        Incoming::Calendar(ZONE, steady(DAY - 1, 10, 0)),
-        Incoming::Account(account),
-        Incoming::Campaign(definition),
-        Incoming::Replayed,
+        LedgerInput::Calendar(ZONE, steady(DAY - 1, 10, 0)),
+        LedgerInput::Account(account),
+        LedgerInput::Campaign(definition),
+        LedgerInput::Replayed,
     ];
-    let mut outbox = Outbox::default();
+    let mut outbox = LedgerOutbox::default();
     ledger.step(now, inbox, &mut outbox);
-    let funds = ledger.funds(Slot(0)).expect("it is known");
+    let funds = ledger.funds(CampaignIndex(0)).expect("it is known");
     assert_eq!(funds.life.limit(), Some(Nanos::new(900)));
     assert_eq!((funds.day.own, funds.day.limit()), (None, Some(Nanos::new(700))));
     assert_eq!(funds.hour.limit(), Some(Nanos::new(270)));
-    assert_eq!(ledger.why(Slot(0)).refusal, None::<Refusal>);
+    assert_eq!(ledger.why(CampaignIndex(0)).refusal, None::<SpendRefusal>);
     // What it holds of its account's limits it may spend as well.
-    let want = Want { slot: Slot(0), amount: Nanos::new(50), refused: Nanos::new(50) };
-    ledger.step(now, [Incoming::Want(0, want)], &mut outbox);
+    let want =
+        RefillRequest { slot: CampaignIndex(0), amount: Nanos::new(50), refused: Nanos::new(50) };
+    ledger.step(now, [LedgerInput::Want(0, want)], &mut outbox);
     let number = outbox.batch.take().expect("it is leased").number;
-    ledger.step(now, [Incoming::Ended(number, Ended::Committed)], &mut outbox);
-    let why = ledger.why(Slot(0));
+    ledger.step(now, [LedgerInput::Ended(number, CommitOutcome::Committed)], &mut outbox);
+    let why = ledger.why(CampaignIndex(0));
     assert!(why.at_shards >= Nanos::new(50), "{why:?}");
-    assert_eq!(ledger.funds(Slot(0)), Some(funds));
+    assert_eq!(ledger.funds(CampaignIndex(0)), Some(funds));
 }
 
 #[test]
 fn what_others_leave_of_an_account_is_taken_anew_only_when_it_differs() {
-    let flight = Flight { start_ms: START_MS, end_ms: START_MS + DAY_MS };
-    let target = Target::uniform(flight).expect("a day");
-    let mut plan = Plan::new((Span::Day, flight), target, 100, Observed::default());
+    let flight = CampaignFlight { start_ms: START_MS, end_ms: START_MS + DAY_MS };
+    let target = SpendTarget::uniform(flight).expect("a day");
+    let mut plan =
+        FlightPlan::new((LimitSpan::Day, flight), target, 100, ObservedTotals::default());
     let mut budget = |shared: u64, own: u64| {
         let nanos = |nanos| Some(Nanos::new(nanos));
-        let day = Purse { spent: Nanos::ZERO, own: nanos(own), shared: nanos(shared) };
+        let day = SpanFunds { spent: Nanos::ZERO, own: nanos(own), shared: nanos(shared) };
         plan.budget(&Funds { day, ..Funds::default() }).get()
     };
     assert_eq!(budget(6_400, 9_000), 6_300);

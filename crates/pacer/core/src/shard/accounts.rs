@@ -10,22 +10,24 @@ use std::time::Duration;
 
 use units::{Nanos, Tick};
 
-use super::book::{Book, Holding, NONE};
-use super::bug::{Bug, planted};
-use super::outcome::{Settlement, Untaken};
+use super::book::{NONE, PeriodBudget, PeriodHolding};
+use super::bug::{ShardBug, planted};
+use super::outcome::{GrantRejected, SettledWin};
 use crate::calendar::Period;
-use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want, index};
-use crate::refusal::Refusal;
+use crate::messages::{
+    BudgetGrant, CampaignIndex, Receipt, RefillRequest, SpendReport, SpendingGate, index,
+};
+use crate::refusal::SpendRefusal;
 
 /// What is known of a campaign.
 #[derive(Clone, Debug)]
-struct Account {
+struct ShardCampaign {
     /// The book of its latest period, or [`NONE`].
     newest: u32,
     /// Earlier ones are retired.
     periods_from: Period,
     gate: Option<u64>,
-    closed: Option<Refusal>,
+    closed: Option<SpendRefusal>,
     is_recalled: bool,
     is_known: bool,
     /// Whether it is among those that want more.
@@ -34,7 +36,7 @@ struct Account {
     refused: u64,
 }
 
-const UNKNOWN: Account = Account {
+const UNKNOWN: ShardCampaign = ShardCampaign {
     newest: NONE,
     periods_from: Period(0),
     gate: None,
@@ -46,10 +48,10 @@ const UNKNOWN: Account = Account {
 };
 
 #[derive(Debug)]
-pub(super) struct Accounts {
-    slots: Vec<Account>,
+pub(super) struct ShardCampaigns {
+    slots: Vec<ShardCampaign>,
     slots_max: usize,
-    books: Vec<Book>,
+    books: Vec<PeriodBudget>,
     books_max: usize,
     /// Books that may be used again.
     unused: Vec<u32>,
@@ -65,7 +67,7 @@ pub(super) struct Accounts {
     is_closed: bool,
 }
 
-impl Accounts {
+impl ShardCampaigns {
     pub fn new(slots_max: usize, books_max: usize, horizon: Duration) -> Self {
         Self {
             slots: Vec::with_capacity(slots_max),
@@ -82,15 +84,15 @@ impl Accounts {
     }
 
     pub const fn bytes(slots_max: usize, books_max: usize) -> usize {
-        slots_max * (size_of::<Account>() + size_of::<u32>())
-            + books_max * (size_of::<Book>() + 2 * size_of::<u32>())
+        slots_max * (size_of::<ShardCampaign>() + size_of::<u32>())
+            + books_max * (size_of::<PeriodBudget>() + 2 * size_of::<u32>())
     }
 
-    pub fn take(&mut self, grant: &Grant) -> Result<(), Untaken> {
+    pub fn take(&mut self, grant: &BudgetGrant) -> Result<(), GrantRejected> {
         let at = self.account(grant.slot)?;
         let account = &mut self.slots[at];
-        if grant.period < account.periods_from && !planted(Bug::ReviveRetired) {
-            return Err(Untaken::Retired);
+        if grant.period < account.periods_from && !planted(ShardBug::ReviveRetired) {
+            return Err(GrantRejected::Retired);
         }
         let is_recalled = account.is_recalled;
         let book = match self.find(grant.slot, grant.period) {
@@ -109,16 +111,18 @@ impl Accounts {
         Ok(())
     }
 
-    pub fn take_gate(&mut self, gate: &Gate) -> Result<(), Untaken> {
+    pub fn take_gate(&mut self, gate: &SpendingGate) -> Result<(), GrantRejected> {
         let at = self.account(gate.slot)?;
         let account = &mut self.slots[at];
         account.is_known = true;
-        if account.gate.is_some_and(|known| gate.version <= known) && !planted(Bug::TrustOldGate) {
+        if account.gate.is_some_and(|known| gate.version <= known)
+            && !planted(ShardBug::TrustOldGate)
+        {
             return Ok(());
         }
         account.gate = Some(gate.version);
         account.closed = gate.closed;
-        account.is_recalled = gate.is_recalled && !planted(Bug::IgnoreRecall);
+        account.is_recalled = gate.is_recalled && !planted(ShardBug::IgnoreRecall);
         if account.is_recalled {
             let mut book = account.newest;
             while book != NONE {
@@ -130,32 +134,38 @@ impl Accounts {
     }
 
     /// The book out of which `amount` may be reserved; or why none may.
-    pub fn spendable(&self, slot: Slot, amount: u64, at: (u32, Tick)) -> Result<u32, Refusal> {
+    pub fn spendable(
+        &self,
+        slot: CampaignIndex,
+        amount: u64,
+        at: (u32, Tick),
+    ) -> Result<u32, SpendRefusal> {
         let (quarter, now) = at;
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
-        let account = account.ok_or(Refusal::Unknown)?;
-        let reason = account.closed.unwrap_or(Refusal::LedgerUnavailable);
+        let account = account.ok_or(SpendRefusal::Unknown)?;
+        let reason = account.closed.unwrap_or(SpendRefusal::LedgerUnavailable);
         if !reason.is_out_of_budget() || self.is_closed {
             return Err(reason);
         }
         let book = self.current(account, quarter).ok_or(reason)?;
         let held = &self.books[index(book)];
-        let is_over = now >= held.until && !planted(Bug::ReserveAfterPeriod);
+        let is_over = now >= held.until && !planted(ShardBug::ReserveAfterPeriod);
         if is_over || amount > held.free { Err(reason) } else { Ok(book) }
     }
 
     /// The last that a campaign has: what may be reserved where the ledger has no more to give it. Nothing
     /// while more is on its way, or when it may not bid.
-    pub fn last_of(&self, slot: Slot, at: (u32, Tick)) -> u64 {
+    pub fn last_of(&self, slot: CampaignIndex, at: (u32, Tick)) -> u64 {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
-        let is_last = |account: &&Account| account.closed.is_some_and(Refusal::is_exhausted);
+        let is_last =
+            |account: &&ShardCampaign| account.closed.is_some_and(SpendRefusal::is_exhausted);
         let book = account.filter(is_last).and_then(|account| self.current(account, at.0));
         let held = book.map(|book| &self.books[index(book)]);
         held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
     }
 
     /// Notes that `amount` was refused for want of money.
-    pub fn lack(&mut self, slot: Slot, amount: u64) {
+    pub fn lack(&mut self, slot: CampaignIndex, amount: u64) {
         if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
         {
             // What costs nothing needs rights all the same.
@@ -180,13 +190,13 @@ impl Accounts {
         self.change(book).give_back(amount, is_spendable);
     }
 
-    pub fn settle(&mut self, book: u32, amounts: (u64, u64), now: Tick) -> Settlement {
+    pub fn settle(&mut self, book: u32, amounts: (u64, u64), now: Tick) -> SettledWin {
         let book = self.booked(book);
         let is_spendable = self.is_spendable(book, now);
         self.change(book).settle(amounts.0, amounts.1, is_spendable)
     }
 
-    pub fn settle_late(&mut self, book: u32, price: u64) -> Settlement {
+    pub fn settle_late(&mut self, book: u32, price: u64) -> SettledWin {
         self.change(book).settle_late(price)
     }
 
@@ -199,28 +209,29 @@ impl Accounts {
         book.claimed = book.claimed.checked_sub(1).expect("a claim ends once");
     }
 
-    pub fn find(&self, slot: Slot, period: Period) -> Option<u32> {
+    pub fn find(&self, slot: CampaignIndex, period: Period) -> Option<u32> {
         self.books_of(slot).find(|book| self.books[index(*book)].period == period)
     }
 
-    pub fn holdings(&self, slot: Slot) -> impl Iterator<Item = Holding> {
+    pub fn holdings(&self, slot: CampaignIndex) -> impl Iterator<Item = PeriodHolding> {
         self.books_of(slot).map(|book| self.books[index(book)].holding())
     }
 
-    pub fn next_report(&mut self) -> Option<Report> {
+    pub fn next_report(&mut self) -> Option<SpendReport> {
         let book = &mut self.books[index(self.changed.pop_front()?)];
         book.is_changed = false;
         Some(book.report())
     }
 
     /// What a campaign wants that still wants it, and that more would help.
-    pub fn next_want(&mut self, quarter: u32) -> Option<Want> {
+    pub fn next_want(&mut self, quarter: u32) -> Option<RefillRequest> {
         while let Some(slot) = self.wanting.pop_front() {
             let account = &mut self.slots[index(slot)];
             account.is_wanting = false;
             let refused = std::mem::take(&mut account.refused);
             let account = &self.slots[index(slot)];
-            let is_open = account.closed.is_none_or(|reason| reason == Refusal::LedgerUnavailable);
+            let is_open =
+                account.closed.is_none_or(|reason| reason == SpendRefusal::LedgerUnavailable);
             if account.is_recalled || !is_open {
                 continue;
             }
@@ -231,7 +242,7 @@ impl Accounts {
             let amount = short.max(refused);
             if amount > 0 {
                 let [amount, refused] = [amount, refused].map(Nanos::new);
-                return Some(Want { slot: Slot(slot), amount, refused });
+                return Some(RefillRequest { slot: CampaignIndex(slot), amount, refused });
             }
         }
         None
@@ -246,7 +257,7 @@ impl Accounts {
             if !self.books[at].is_used {
                 continue;
             }
-            if planted(Bug::CloseReserved) {
+            if planted(ShardBug::CloseReserved) {
                 let held = &mut self.books[at];
                 held.give_back(held.reserved, true);
             }
@@ -309,10 +320,10 @@ impl Accounts {
         self.unused.push(book);
     }
 
-    fn account(&mut self, slot: Slot) -> Result<usize, Untaken> {
+    fn account(&mut self, slot: CampaignIndex) -> Result<usize, GrantRejected> {
         let at = index(slot.0);
         if at >= self.slots_max {
-            return Err(Untaken::SlotsMax);
+            return Err(GrantRejected::SlotsMax);
         }
         if at >= self.slots.len() {
             self.slots.resize(at + 1, UNKNOWN);
@@ -321,8 +332,8 @@ impl Accounts {
     }
 
     /// Puts a book in its place by period.
-    fn begin_book(&mut self, slot: Slot, period: Period) -> Result<u32, Untaken> {
-        let begun = Book::new(slot, period);
+    fn begin_book(&mut self, slot: CampaignIndex, period: Period) -> Result<u32, GrantRejected> {
+        let begun = PeriodBudget::new(slot, period);
         let book = if let Some(book) = self.unused.pop() {
             self.books[index(book)] = begun;
             book
@@ -330,7 +341,7 @@ impl Accounts {
             self.books.push(begun);
             u32::try_from(self.books.len() - 1).expect("books are numbered by 32 bits")
         } else {
-            return Err(Untaken::BooksMax);
+            return Err(GrantRejected::BooksMax);
         };
         let newer = |other: &u32| self.books[index(*other)].period > period;
         let newer = self.books_of(slot).take_while(newer).last();
@@ -344,7 +355,7 @@ impl Accounts {
     }
 
     /// From the newest on.
-    fn books_of(&self, slot: Slot) -> impl Iterator<Item = u32> {
+    fn books_of(&self, slot: CampaignIndex) -> impl Iterator<Item = u32> {
         let newest = self.slots.get(index(slot.0)).map(|account| account.newest);
         let exists = |book: u32| (book != NONE).then_some(book);
         std::iter::successors(newest.and_then(exists), move |book| {
@@ -353,11 +364,11 @@ impl Accounts {
     }
 
     /// Of the latest period that has begun.
-    fn current(&self, account: &Account, quarter: u32) -> Option<u32> {
+    fn current(&self, account: &ShardCampaign, quarter: u32) -> Option<u32> {
         let mut book = account.newest;
         while book != NONE {
             let held = &self.books[index(book)];
-            if held.period.0 <= quarter || planted(Bug::SpendEarly) {
+            if held.period.0 <= quarter || planted(ShardBug::SpendEarly) {
                 return Some(book);
             }
             book = held.older;
@@ -368,13 +379,13 @@ impl Accounts {
     /// To which a win is booked: the reservation's own.
     fn booked(&self, book: u32) -> u32 {
         let slot = self.books[index(book)].slot;
-        if planted(Bug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }
+        if planted(ShardBug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }
     }
 
     /// Whether what comes back may be spent again, here.
     fn is_spendable(&self, book: u32, now: Tick) -> bool {
         let book = &self.books[index(book)];
-        let is_over = now >= book.until && !planted(Bug::KeepAfterPeriod);
+        let is_over = now >= book.until && !planted(ShardBug::KeepAfterPeriod);
         !is_over && !self.slots[index(book.slot.0)].is_recalled && !self.is_closed
     }
 
@@ -385,7 +396,7 @@ impl Accounts {
     }
 
     /// A book that is to be reported.
-    fn change(&mut self, book: u32) -> &mut Book {
+    fn change(&mut self, book: u32) -> &mut PeriodBudget {
         let held = &mut self.books[index(book)];
         if !held.is_changed {
             held.is_changed = true;
@@ -395,7 +406,7 @@ impl Accounts {
     }
 }
 
-fn want(account: &mut Account, slot: Slot, wanting: &mut VecDeque<u32>) {
+fn want(account: &mut ShardCampaign, slot: CampaignIndex, wanting: &mut VecDeque<u32>) {
     if !account.is_wanting {
         account.is_wanting = true;
         wanting.push_back(slot.0);

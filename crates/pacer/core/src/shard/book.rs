@@ -11,17 +11,17 @@
 use units::{Nanos, Tick};
 
 use super::NEVER;
-use super::bug::{Bug, planted};
-use super::outcome::Settlement;
+use super::bug::{ShardBug, planted};
+use super::outcome::SettledWin;
 use crate::calendar::Period;
-use crate::messages::{Grant, Receipt, Report, Slot};
+use crate::messages::{BudgetGrant, CampaignIndex, Receipt, SpendReport};
 
 /// No book.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Which period's rights stand where, for whoever wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct PeriodHolding {
     /// The period.
     pub period: Period,
     /// All that was granted.
@@ -41,8 +41,8 @@ pub struct Holding {
 }
 
 #[derive(Debug)]
-pub(super) struct Book {
-    pub slot: Slot,
+pub(super) struct PeriodBudget {
+    pub slot: CampaignIndex,
     pub period: Period,
     /// The same campaign's book of the period before, or [`NONE`].
     pub older: u32,
@@ -71,10 +71,10 @@ pub(super) struct Book {
 }
 
 // What a reservation touches of a campaign is few lines of the cache.
-const _: () = assert!(size_of::<Book>() <= 128);
+const _: () = assert!(size_of::<PeriodBudget>() <= 128);
 
-impl Book {
-    pub fn new(slot: Slot, period: Period) -> Self {
+impl PeriodBudget {
+    pub fn new(slot: CampaignIndex, period: Period) -> Self {
         Self {
             slot,
             period,
@@ -100,9 +100,9 @@ impl Book {
 
     /// Takes what is more than was known; whether anything was. Of equal grants the one that ends
     /// first holds, so that their order does not matter.
-    pub fn grant(&mut self, grant: &Grant) -> bool {
+    pub fn grant(&mut self, grant: &BudgetGrant) -> bool {
         let granted = grant.granted.get();
-        if planted(Bug::AddGrant) {
+        if planted(ShardBug::AddGrant) {
             self.granted += granted;
             self.free += granted;
             self.until = grant.until;
@@ -146,8 +146,8 @@ impl Book {
     }
 
     /// A win of a reservation of `amount` at `price`.
-    pub fn settle(&mut self, amount: u64, price: u64, is_spendable: bool) -> Settlement {
-        let settled = if planted(Bug::SettleOver) { price } else { price.min(amount) };
+    pub fn settle(&mut self, amount: u64, price: u64, is_spendable: bool) -> SettledWin {
+        let settled = if planted(ShardBug::SettleOver) { price } else { price.min(amount) };
         let reserved = self.reserved.checked_sub(settled);
         self.reserved = reserved.expect("reserved covers every open reservation");
         self.settled += settled;
@@ -155,20 +155,20 @@ impl Book {
         // What others say may be any number. Money without end stops all spending, and rightly.
         self.over = self.over.saturating_add(over);
         self.won_count += 1;
-        if !planted(Bug::LoseRemainder) {
+        if !planted(ShardBug::LoseRemainder) {
             self.give_back(amount.saturating_sub(settled), is_spendable);
         }
         self.assert_conserved();
         let (settled, over) = (Nanos::new(settled), Nanos::new(over));
-        Settlement { slot: self.slot, period: self.period, settled, over, late: Nanos::ZERO }
+        SettledWin { slot: self.slot, period: self.period, settled, over, late: Nanos::ZERO }
     }
 
     /// A win of a reservation whose money is not reserved any more.
-    pub fn settle_late(&mut self, price: u64) -> Settlement {
+    pub fn settle_late(&mut self, price: u64) -> SettledWin {
         self.late = self.late.saturating_add(price);
         self.won_count += 1;
         let (settled, over, late) = (Nanos::ZERO, Nanos::ZERO, Nanos::new(price));
-        Settlement { slot: self.slot, period: self.period, settled, over, late }
+        SettledWin { slot: self.slot, period: self.period, settled, over, late }
     }
 
     /// Sends back what is free; whether anything was.
@@ -184,8 +184,8 @@ impl Book {
         self.free == 0 && self.claimed == 0 && !self.is_changed
     }
 
-    pub const fn report(&self) -> Report {
-        Report {
+    pub const fn report(&self) -> SpendReport {
+        SpendReport {
             slot: self.slot,
             period: self.period,
             returned: Nanos::new(self.returned),
@@ -202,8 +202,8 @@ impl Book {
         Receipt { slot: self.slot, period: self.period, granted: Nanos::new(self.granted) }
     }
 
-    pub const fn holding(&self) -> Holding {
-        Holding {
+    pub const fn holding(&self) -> PeriodHolding {
+        PeriodHolding {
             period: self.period,
             granted: Nanos::new(self.granted),
             free: Nanos::new(self.free),

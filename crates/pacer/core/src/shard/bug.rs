@@ -3,7 +3,7 @@
 
 /// A mistake that an implementation of a shard could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum ShardBug {
     /// Settling a token again that was settled already.
     SettleTwice,
     /// Not giving back what a win costs less than was reserved.
@@ -47,8 +47,8 @@ pub enum Bug {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Bug {
-    /// All that a shard can have while it spends; [`Bug::TrustText`] is a token's.
+impl ShardBug {
+    /// All that a shard can have while it spends; [`ShardBug::TrustText`] is a token's.
     pub const OF_SHARDS: [Self; 18] = [
         Self::SettleTwice,
         Self::LoseRemainder,
@@ -72,9 +72,9 @@ impl Bug {
 }
 
 #[cfg(any(test, feature = "testing"))]
-faults::plantable!(Bug, pub, pub(crate));
+faults::plantable!(ShardBug, pub, pub(crate));
 
 #[cfg(not(any(test, feature = "testing")))]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: ShardBug) -> bool {
     false
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::bug::{Bug, planted};
-use super::outcome::{Rejection, Standing};
-use super::token::Token;
+use super::bug::{ShardBug, planted};
+use super::outcome::{ReservationState, TokenRejection};
+use super::token::ReservationToken;
 use crate::messages::index;
 
 /// Into how many buckets a time to live is divided.
@@ -31,7 +31,7 @@ const RELEASED: u64 = 3;
 
 /// How much of each a lane has room for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct ClassCapacity {
     /// Reservations, those included that are over and remembered: a power of two, at least [`WORD`].
     pub reservations: usize,
     /// Sums of buckets that are not over: a power of two.
@@ -40,24 +40,24 @@ pub(super) struct Room {
     pub books: usize,
 }
 
-impl Room {
+impl ClassCapacity {
     pub const fn bytes(&self) -> usize {
         self.reservations / 4
-            + self.lines * size_of::<Line>()
-            + self.buckets * size_of::<Bucket>()
+            + self.lines * size_of::<BucketTotal>()
+            + self.buckets * size_of::<ExpiryBucket>()
             + self.books * size_of::<u64>()
     }
 }
 
 /// What is reserved of one book in one bucket.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct BucketTotal {
     book: u32,
     reserved: u64,
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct ExpiryBucket {
     serial: u32,
     /// What it has taken.
     sequences: u32,
@@ -74,7 +74,7 @@ struct Bucket {
 
 /// Where a reservation was put.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ReservationPlace {
     pub bucket: u32,
     pub sequence: u32,
     pub line: u32,
@@ -83,7 +83,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ExpiryClass {
     ttl: Duration,
     width: Duration,
     late_window: Duration,
@@ -93,26 +93,26 @@ pub(super) struct Lane {
     sequences: u64,
     /// A ring of `lines_max`, in whose room no line was written before it is begun: memory that no
     /// campaign needs is not touched.
-    lines: Vec<Line>,
+    lines: Vec<BucketTotal>,
     lines_max: usize,
     /// Lines that were begun, in this epoch; the first is number 1.
     lines_begun: u64,
     /// By book, the number of the line begun last.
     line_of: Box<[u64]>,
     /// In order of time; the first `expired` of them are over, and remembered.
-    buckets: VecDeque<Bucket>,
+    buckets: VecDeque<ExpiryBucket>,
     buckets_max: usize,
     expired: usize,
     /// The next bucket's.
     serial: u32,
 }
 
-impl Lane {
-    pub fn new(ttl: Duration, late_window: Duration, room: &Room) -> Self {
+impl ExpiryClass {
+    pub fn new(ttl: Duration, late_window: Duration, room: &ClassCapacity) -> Self {
         let words = room.reservations / usize::try_from(WORD).expect("few");
         let mut lines = Vec::with_capacity(room.lines);
         // In the place of the one that has no number.
-        lines.push(Line { book: 0, reserved: 0 });
+        lines.push(BucketTotal { book: 0, reserved: 0 });
         Self {
             ttl,
             width: ttl / PARTS,
@@ -138,7 +138,7 @@ impl Lane {
     }
 
     /// Takes a reservation; `None` without room, and then nothing has changed.
-    pub fn place(&mut self, book: u32, amount: u64, now: Tick) -> Option<Place> {
+    pub fn place(&mut self, book: u32, amount: u64, now: Tick) -> Option<ReservationPlace> {
         let is_begun = self.buckets.back().is_some_and(|bucket| now < bucket.full);
         let newest = if is_begun { self.buckets.back() } else { None };
         let line_first = newest.map_or(self.lines_begun, |bucket| bucket.line_first);
@@ -159,7 +159,7 @@ impl Lane {
         self.sequences += 1;
         let bucket = self.buckets.back_mut().expect("one has begun");
         bucket.sequences = narrow(self.sequences - bucket.sequence_first);
-        Some(Place {
+        Some(ReservationPlace {
             bucket: bucket.serial,
             sequence: narrow(sequence - bucket.sequence_first),
             line: narrow(line - bucket.line_first),
@@ -168,32 +168,32 @@ impl Lane {
     }
 
     /// Of a token that this lane made.
-    pub fn standing(&self, token: &Token) -> Result<Standing, Rejection> {
+    pub fn standing(&self, token: &ReservationToken) -> Result<ReservationState, TokenRejection> {
         let at = self.bucket_at(token)?;
         let bucket = &self.buckets[at];
         if token.sequence >= bucket.sequences {
-            return Err(Rejection::NeverMade);
+            return Err(TokenRejection::NeverMade);
         }
         Ok(match self.state(bucket.sequence_first + u64::from(token.sequence)) {
-            OPEN if at < self.expired => Standing::Expired,
-            OPEN => Standing::Open,
-            CLAIMED => Standing::Claimed,
-            WON if planted(Bug::SettleTwice) => Standing::Expired,
-            WON => Standing::Won,
-            _ => Standing::Released,
+            OPEN if at < self.expired => ReservationState::Expired,
+            OPEN => ReservationState::Open,
+            CLAIMED => ReservationState::Claimed,
+            WON if planted(ShardBug::SettleTwice) => ReservationState::Expired,
+            WON => ReservationState::Won,
+            _ => ReservationState::Released,
         })
     }
 
     /// Whether an open token's amount is part of the sum that it names.
-    pub fn covers(&self, token: &Token, book: u32) -> bool {
+    pub fn covers(&self, token: &ReservationToken, book: u32) -> bool {
         let line = self.line_of_token(token).map(|at| self.lines[at]);
         line.is_some_and(|line| line.book == book && line.reserved >= token.amount.get())
     }
 
     /// An open reservation is claimed or released: from now on it does not expire.
-    pub fn take_out(&mut self, token: &Token, standing: Standing) {
+    pub fn take_out(&mut self, token: &ReservationToken, standing: ReservationState) {
         self.mark(token, standing);
-        if standing == Standing::Claimed && planted(Bug::ExpireClaimed) {
+        if standing == ReservationState::Claimed && planted(ShardBug::ExpireClaimed) {
             return;
         }
         let at = self.line_of_token(token).expect("an open token's sum is there");
@@ -202,8 +202,8 @@ impl Lane {
     }
 
     /// A claimed reservation that was open is open again; or `false`, when its time is over.
-    pub fn put_back(&mut self, token: &Token) -> bool {
-        self.mark(token, Standing::Open);
+    pub fn put_back(&mut self, token: &ReservationToken) -> bool {
+        self.mark(token, ReservationState::Open);
         let is_open = self.bucket_at(token).is_ok_and(|at| at >= self.expired);
         if is_open {
             let at = self.line_of_token(token).expect("an open bucket's sums are there");
@@ -213,12 +213,12 @@ impl Lane {
     }
 
     /// Notes where a reservation stands from now on, if that is still of interest.
-    pub fn mark(&mut self, token: &Token, standing: Standing) {
+    pub fn mark(&mut self, token: &ReservationToken, standing: ReservationState) {
         let state = match standing {
-            Standing::Open | Standing::Expired => OPEN,
-            Standing::Claimed => CLAIMED,
-            Standing::Won => WON,
-            Standing::Released => RELEASED,
+            ReservationState::Open | ReservationState::Expired => OPEN,
+            ReservationState::Claimed => CLAIMED,
+            ReservationState::Won => WON,
+            ReservationState::Released => RELEASED,
         };
         if let Ok(at) = self.bucket_at(token) {
             self.set(self.buckets[at].sequence_first + u64::from(token.sequence), state);
@@ -232,7 +232,7 @@ impl Lane {
             self.expired += 1;
         }
         while self.buckets.front().is_some_and(|bucket| bucket.forgotten <= now) {
-            if planted(Bug::ExpireTwice) {
+            if planted(ShardBug::ExpireTwice) {
                 self.expire(0, &mut give_back);
             }
             self.buckets.pop_front();
@@ -244,23 +244,23 @@ impl Lane {
         let bucket = &self.buckets[at];
         let (first, sequences) = (bucket.sequence_first, u64::from(bucket.sequences));
         for line in bucket.line_first..bucket.line_first + u64::from(bucket.lines) {
-            let Line { book, reserved } = self.lines[self.line_at(line)];
+            let BucketTotal { book, reserved } = self.lines[self.line_at(line)];
             if reserved > 0 {
                 give_back(book, reserved);
             }
         }
-        if planted(Bug::ForgetWins) {
+        if planted(ShardBug::ForgetWins) {
             (first..first + sequences).for_each(|sequence| self.set(sequence, OPEN));
         }
     }
 
     fn begin(&mut self, now: Tick) {
-        if planted(Bug::ReuseSequence) {
+        if planted(ShardBug::ReuseSequence) {
             self.sequences = self.sequences.saturating_sub(1).max(self.sequence_oldest());
         }
         let full = now.after(self.width);
         let expires = full.after(self.ttl);
-        self.buckets.push_back(Bucket {
+        self.buckets.push_back(ExpiryBucket {
             serial: self.serial,
             sequences: 0,
             lines: 0,
@@ -275,7 +275,7 @@ impl Lane {
 
     fn begin_line(&mut self, book: u32) -> u64 {
         let line = self.lines_begun;
-        let (at, begun) = (self.line_at(line), Line { book, reserved: 0 });
+        let (at, begun) = (self.line_at(line), BucketTotal { book, reserved: 0 });
         match self.lines.get_mut(at) {
             Some(over) => *over = begun,
             None => self.lines.push(begun),
@@ -301,17 +301,17 @@ impl Lane {
         self.buckets.front().map_or(self.sequences, |bucket| bucket.sequence_first)
     }
 
-    fn bucket_at(&self, token: &Token) -> Result<usize, Rejection> {
+    fn bucket_at(&self, token: &ReservationToken) -> Result<usize, TokenRejection> {
         let first = self.buckets.front().map_or(self.serial, |bucket| bucket.serial);
         if token.bucket >= self.serial {
-            return Err(Rejection::NeverMade);
+            return Err(TokenRejection::NeverMade);
         }
-        let after = token.bucket.checked_sub(first).ok_or(Rejection::TooOld)?;
+        let after = token.bucket.checked_sub(first).ok_or(TokenRejection::TooOld)?;
         Ok(index(after))
     }
 
     /// Of a bucket that is not over.
-    fn line_of_token(&self, token: &Token) -> Option<usize> {
+    fn line_of_token(&self, token: &ReservationToken) -> Option<usize> {
         let at = self.bucket_at(token).ok().filter(|at| *at >= self.expired)?;
         let bucket = &self.buckets[at];
         (token.line < bucket.lines).then(|| self.line_at(bucket.line_first + u64::from(token.line)))

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::accounts::Accounts;
-use super::lane::{PARTS, Room};
-use super::token::Origin;
+use super::accounts::ShardCampaigns;
+use super::lane::{ClassCapacity, PARTS};
+use super::token::TokenOrigin;
 use crate::messages::index;
 
 /// Most classes of time to live.
@@ -19,9 +19,9 @@ const ROOM_MAX: u32 = 1 << 30;
 
 /// What a shard is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ShardOptions {
     /// Who makes its tokens: unique among all shards of all nodes, and new with every start.
-    pub origin: Origin,
+    pub origin: TokenOrigin,
     /// How long reservations last, by class; 1 to 16 of them. They take memory of their own each.
     pub ttls: Vec<Duration>,
     /// How long after its expiry a reservation is remembered, so that a late win is told from one that
@@ -43,7 +43,7 @@ pub struct Options {
 
 /// Why options are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
+pub enum ShardOptionsError {
     /// None, or too many.
     #[error("`ttls` has {0} times to live: give 1 to {TTLS_MAX}")]
     Ttls(usize),
@@ -70,16 +70,16 @@ pub enum OptionsError {
     },
 }
 
-impl Options {
+impl ShardOptions {
     /// How much memory a shard takes at the most that is made with these, in bytes: all of it is set aside
     /// at the start, and most of it is not touched before it is needed.
     ///
     /// # Errors
-    /// As [`super::Shard::new`].
-    pub fn bytes(&self) -> Result<usize, OptionsError> {
+    /// As [`super::ShardLedger::new`].
+    pub fn bytes(&self) -> Result<usize, ShardOptionsError> {
         let rooms = self.rooms()?;
-        let lanes: usize = rooms.iter().map(Room::bytes).sum();
-        Ok(lanes + Accounts::bytes(index(self.slots_max), index(self.books_max)))
+        let lanes: usize = rooms.iter().map(ClassCapacity::bytes).sum();
+        Ok(lanes + ShardCampaigns::bytes(index(self.slots_max), index(self.books_max)))
     }
 
     /// For how long after it was made a reservation is remembered, at the most.
@@ -88,9 +88,9 @@ impl Options {
         longest.saturating_add(longest / PARTS).saturating_add(self.late_window)
     }
 
-    pub(super) fn rooms(&self) -> Result<Vec<Room>, OptionsError> {
+    pub(super) fn rooms(&self) -> Result<Vec<ClassCapacity>, ShardOptionsError> {
         if self.ttls.is_empty() || self.ttls.len() > TTLS_MAX {
-            return Err(OptionsError::Ttls(self.ttls.len()));
+            return Err(ShardOptionsError::Ttls(self.ttls.len()));
         }
         for (name, value, most) in [
             ("slots_max", self.slots_max, u32::MAX - 1),
@@ -99,24 +99,24 @@ impl Options {
             ("lines_max", self.lines_max, ROOM_MAX),
         ] {
             if value == 0 || value > most {
-                return Err(OptionsError::Room { name, value, most });
+                return Err(ShardOptionsError::Room { name, value, most });
             }
         }
         self.ttls.iter().map(|ttl| self.room(*ttl)).collect()
     }
 
-    fn room(&self, ttl: Duration) -> Result<Room, OptionsError> {
+    fn room(&self, ttl: Duration) -> Result<ClassCapacity, ShardOptionsError> {
         let width = ttl / PARTS;
         if width.is_zero() {
-            return Err(OptionsError::Ttl(ttl));
+            return Err(ShardOptionsError::Ttl(ttl));
         }
         // Buckets begin at least their width apart, and none is remembered for longer than this.
         let remembered = width.saturating_add(ttl).saturating_add(self.late_window);
         let buckets = remembered.as_nanos() / width.as_nanos() + 2;
         let buckets = u32::try_from(buckets).ok().filter(|buckets| *buckets <= BUCKETS_MAX);
         let late_window = self.late_window;
-        let buckets = buckets.ok_or(OptionsError::LateWindow { late_window, ttl })?;
-        Ok(Room {
+        let buckets = buckets.ok_or(ShardOptionsError::LateWindow { late_window, ttl })?;
+        Ok(ClassCapacity {
             reservations: index(self.reservations_max.next_power_of_two().max(32)),
             lines: index(self.lines_max.next_power_of_two()),
             buckets: index(buckets),

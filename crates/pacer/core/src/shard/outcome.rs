@@ -4,29 +4,29 @@ use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 use units::Nanos;
 
-use super::token::Token;
+use super::token::ReservationToken;
 use crate::calendar::Period;
-use crate::messages::Slot;
-use crate::refusal::Refusal;
+use crate::messages::CampaignIndex;
+use crate::refusal::SpendRefusal;
 
 /// Why nothing was reserved. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Denial {
     /// The campaign may not spend.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(SpendRefusal),
     /// The campaign may, but the shard keeps as many reservations in mind as it may: see
-    /// [`super::Options`].
+    /// [`super::ShardOptions`].
     #[error("the shard holds as many reservations as it may")]
     Full,
 }
 
 impl Denial {
     /// In the words that all parts share.
-    pub const fn refusal(self) -> Refusal {
+    pub const fn refusal(self) -> SpendRefusal {
         match self {
             Self::Refused(refusal) => refusal,
-            Self::Full => Refusal::LedgerUnavailable,
+            Self::Full => SpendRefusal::LedgerUnavailable,
         }
     }
 }
@@ -35,7 +35,7 @@ impl Denial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Why the reservation was refused.
-    pub refusal: Refusal,
+    pub refusal: SpendRefusal,
     /// The last of a budget, of which the ledger has no more to give. Nothing while more is on its way,
     /// or when the campaign may not spend.
     pub left: Nanos,
@@ -43,7 +43,7 @@ pub struct Shortage {
 
 /// Why a message of the ledger was not taken. What is granted so stays granted, and strands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Untaken {
+pub enum GrantRejected {
     /// Its campaign's number is above what the shard has room for.
     #[error("the shard has no room for another campaign: raise `slots_max`")]
     SlotsMax,
@@ -60,7 +60,7 @@ pub enum Untaken {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
-pub enum Rejection {
+pub enum TokenRejection {
     /// It is to be forwarded to the node that made it.
     #[error("another node made it")]
     OtherNode,
@@ -93,11 +93,11 @@ pub enum Rejection {
     Expired,
 }
 
-units::labelled!(Rejection);
+units::labelled!(TokenRejection);
 
 /// The right, and the duty, to settle one reservation, or to give that up: nobody else can meanwhile.
 ///
-/// It is consumed by [`super::Shard::settle`] or [`super::Shard::unclaim`], so that settling twice does
+/// It is consumed by [`super::ShardLedger::settle`] or [`super::ShardLedger::unclaim`], so that settling twice does
 /// not compile:
 ///
 /// ```compile_fail,E0382
@@ -108,30 +108,30 @@ units::labelled!(Rejection);
 /// ```
 ///
 /// One that is dropped leaves its money reserved until the process ends: it strands, and is counted
-/// in [`Counts::pending`].
+/// in [`ShardCounts::pending`].
 #[derive(Debug)]
 #[must_use = "what is claimed is to be settled, or given up"]
-pub struct Claim {
-    pub(super) token: Token,
+pub struct TokenClaim {
+    pub(super) token: ReservationToken,
     pub(super) book: u32,
-    pub(super) was: Standing,
+    pub(super) was: ReservationState,
 }
 
-impl Claim {
+impl TokenClaim {
     /// The reservation.
-    pub const fn token(&self) -> &Token {
+    pub const fn token(&self) -> &ReservationToken {
         &self.token
     }
 
     /// Whether its money is not reserved any more: it has expired, or was released.
     pub const fn is_late(&self) -> bool {
-        !matches!(self.was, Standing::Open)
+        !matches!(self.was, ReservationState::Open)
     }
 }
 
 /// Where a reservation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ReservationState {
     Open,
     Claimed,
     Won,
@@ -142,9 +142,9 @@ pub(super) enum Standing {
 
 /// What a win came to: booked to the period of its reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settlement {
+pub struct SettledWin {
     /// Whose.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Of the reservation.
     pub period: Period,
     /// Out of what was reserved.
@@ -157,7 +157,7 @@ pub struct Settlement {
 
 /// What a shard has seen since it began, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ShardCounts {
     /// Reservations made.
     pub reserved: u64,
     /// Wins settled in time.
@@ -174,16 +174,16 @@ pub struct Counts {
     pub full: u64,
     /// Messages of the ledger that were not taken.
     pub untaken: u64,
-    rejected: [u64; Rejection::ALL.len()],
+    rejected: [u64; TokenRejection::ALL.len()],
 }
 
-impl Counts {
+impl ShardCounts {
     /// How many tokens were good for nothing, for this reason.
-    pub const fn rejected(&self, rejection: Rejection) -> u64 {
+    pub const fn rejected(&self, rejection: TokenRejection) -> u64 {
         self.rejected[rejection as usize]
     }
 
-    pub(super) const fn note(&mut self, rejection: Rejection) {
+    pub(super) const fn note(&mut self, rejection: TokenRejection) {
         self.rejected[rejection as usize] += 1;
     }
 }

@@ -27,8 +27,8 @@ use thiserror::Error;
 use units::Nanos;
 
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot};
-use crate::shard::bug::{Bug, planted};
+use crate::messages::{CampaignIndex, Epoch};
+use crate::shard::bug::{ShardBug, planted};
 
 /// The layout above.
 pub const TOKEN_VERSION: u8 = 1;
@@ -48,7 +48,7 @@ const _: () = {
 
 /// Who reserved: numbers of reservations mean something to it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Origin {
+pub struct TokenOrigin {
     /// The process, among all.
     pub node: u32,
     /// Its start.
@@ -57,15 +57,15 @@ pub struct Origin {
     pub shard: u16,
 }
 
-/// How long a reservation is to last: the position among [`crate::shard::Options::ttls`].
+/// How long a reservation is to last: the position among [`crate::shard::ShardOptions::ttls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TtlClass(pub u8);
 
 /// A reservation. It comes from the shard that made it, or from a text whose check holds: from nowhere
 /// else, so that what it says may be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Token {
-    pub(crate) origin: Origin,
+pub struct ReservationToken {
+    pub(crate) origin: TokenOrigin,
     pub(crate) ttl: TtlClass,
     /// Buckets of a class are numbered in an epoch.
     pub(crate) bucket: u32,
@@ -73,19 +73,19 @@ pub struct Token {
     pub(crate) sequence: u32,
     /// Of the bucket: where the sum stands of which it is a part.
     pub(crate) line: u32,
-    pub(crate) slot: Slot,
+    pub(crate) slot: CampaignIndex,
     pub(crate) period: Period,
     pub(crate) amount: Nanos,
 }
 
-impl Token {
+impl ReservationToken {
     /// Who made it.
-    pub const fn origin(&self) -> Origin {
+    pub const fn origin(&self) -> TokenOrigin {
         self.origin
     }
 
     /// Whose money is reserved.
-    pub const fn slot(&self) -> Slot {
+    pub const fn slot(&self) -> CampaignIndex {
         self.slot
     }
 
@@ -138,13 +138,13 @@ impl Token {
         };
         let amount = body.last_chunk().expect("the amount ends the body");
         Self {
-            origin: Origin {
+            origin: TokenOrigin {
                 node: number(4),
                 epoch: Epoch(number(8)),
                 shard: u16::from_be_bytes([body[2], body[3]]),
             },
             ttl: TtlClass(body[1]),
-            slot: Slot(number(12)),
+            slot: CampaignIndex(number(12)),
             period: Period(number(16)),
             bucket: number(20),
             sequence: number(24),
@@ -159,7 +159,7 @@ impl Token {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
-pub enum TokenError {
+pub enum ReservationTokenError {
     /// Truncated, or longer.
     #[error("a token has {TOKEN_TEXT_BYTES} letters")]
     Length,
@@ -174,7 +174,7 @@ pub enum TokenError {
     Forged,
 }
 
-units::labelled!(TokenError);
+units::labelled!(ReservationTokenError);
 
 /// What tokens are sealed with. It seals nothing else, and outlives restarts: a dead epoch's tokens
 /// are still to be settled.
@@ -188,7 +188,7 @@ impl TokenKey {
     }
 
     /// The text of a token.
-    pub fn seal(&self, token: &Token) -> TokenText {
+    pub fn seal(&self, token: &ReservationToken) -> TokenText {
         let mut bytes = [0; TOKEN_BYTES];
         let body = token.encode();
         bytes[..BODY_BYTES].copy_from_slice(&body);
@@ -197,26 +197,26 @@ impl TokenKey {
     }
 
     /// The token of a text that may come from anywhere.
-    pub fn open(&self, text: &[u8]) -> Result<Token, TokenError> {
+    pub fn open(&self, text: &[u8]) -> Result<ReservationToken, ReservationTokenError> {
         if text.len() != TOKEN_TEXT_BYTES {
-            return Err(TokenError::Length);
+            return Err(ReservationTokenError::Length);
         }
         let mut bytes = [0; TOKEN_BYTES];
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes);
         if length != Ok(TOKEN_BYTES) {
-            return Err(TokenError::Alphabet);
+            return Err(ReservationTokenError::Alphabet);
         }
         let (body, check) = bytes.split_first_chunk().expect("the body is a part");
         if body[0] != TOKEN_VERSION {
-            return Err(TokenError::Version);
+            return Err(ReservationTokenError::Version);
         }
         let check = check.first_chunk().expect("the check is the rest");
         // Two numbers are compared at once, not byte by byte: how long it takes tells nothing.
         let difference = black_box(self.check(body) ^ u64::from_be_bytes(*check));
-        if difference != 0 && !planted(Bug::TrustText) {
-            return Err(TokenError::Forged);
+        if difference != 0 && !planted(ShardBug::TrustText) {
+            return Err(ReservationTokenError::Forged);
         }
-        Ok(Token::decode(body))
+        Ok(ReservationToken::decode(body))
     }
 
     fn check(&self, body: &[u8; BODY_BYTES]) -> u64 {
@@ -257,7 +257,7 @@ impl TokenText {
     pub fn amount_unchecked(&self) -> Option<Nanos> {
         let bytes = self.to_bytes();
         let body = bytes.first_chunk().expect("the body is a part");
-        (body[0] == TOKEN_VERSION).then(|| Token::decode(body).amount)
+        (body[0] == TOKEN_VERSION).then(|| ReservationToken::decode(body).amount)
     }
 
     /// Letters, digits, `-` and `_`.

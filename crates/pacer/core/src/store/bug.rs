@@ -3,7 +3,7 @@
 
 /// A mistake that an implementation of a store could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
-pub enum Bug {
+pub enum StoreBug {
     /// Applying the first half of a batch that is refused.
     ApplyHalf,
     /// Keeping the first half of a batch only, whole as it was.
@@ -60,7 +60,7 @@ pub enum Bug {
     ShortenLives,
 }
 
-impl Bug {
+impl StoreBug {
     /// All there are.
     pub const ALL: [Self; 27] =
         *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");

@@ -13,11 +13,12 @@ mod random;
 use units::Nanos;
 
 use super::{
-    Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Life,
-    Outcome, Query, Sent, Spent, Stray, SumKey, Writer,
+    Batch, CommitOutcome, DefinitionChange, EpochLifetime, EpochStart, Fold, Lease, LeaseKey,
+    LeaseStore, QueryResult, SpentSum, StoreAnswer, StoreDenial, StoreQuery, StoreWriter, SumKey,
+    UnattributedWin, WriteKind, WriteOutcome,
 };
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot};
+use crate::messages::{CampaignIndex, Epoch};
 
 /// How often the same is asked of an engine that refuses for a while or does not know.
 const ASKED_MAX: u32 = 200;
@@ -84,7 +85,7 @@ struct Bench<'a, S: Subject> {
 }
 
 impl<S: Subject> Bench<'_, S> {
-    fn answer(&mut self) -> Result<Answer, String> {
+    fn answer(&mut self) -> Result<StoreAnswer, String> {
         for _ in 0..POLLED_MAX {
             let store = self.store.as_mut().expect("it is there");
             if let Some(answer) = store.poll() {
@@ -104,16 +105,18 @@ impl<S: Subject> Bench<'_, S> {
         self.store = Some(self.subject.restart(store));
     }
 
-    fn begin(&mut self, node: u32) -> Result<Begun, String> {
+    fn begin(&mut self, node: u32) -> Result<EpochStart, String> {
         self.begin_at(node, Epoch(1))
     }
 
-    fn begin_at(&mut self, node: u32, least: Epoch) -> Result<Begun, String> {
+    fn begin_at(&mut self, node: u32, least: Epoch) -> Result<EpochStart, String> {
         for _ in 0..ASKED_MAX {
             self.store().begin(node, least);
             match self.answer()? {
-                Answer::Begun { node: of, begun: Ok(begun) } if of == node => return Ok(begun),
-                Answer::Begun { node: of, begun: Err(denied) } if of == node => {
+                StoreAnswer::Begun { node: of, begun: Ok(begun) } if of == node => {
+                    return Ok(begun);
+                }
+                StoreAnswer::Begun { node: of, begun: Err(denied) } if of == node => {
                     may_pass(&denied)?;
                 }
                 other => return Err(format!("begun: {other:?}")),
@@ -122,15 +125,19 @@ impl<S: Subject> Bench<'_, S> {
         Err("an epoch never begins".to_owned())
     }
 
-    fn writer(&mut self, node: u32) -> Result<Writer, String> {
-        Ok(Writer { node, epoch: self.begin(node)?.epoch })
+    fn writer(&mut self, node: u32) -> Result<StoreWriter, String> {
+        Ok(StoreWriter { node, epoch: self.begin(node)?.epoch })
     }
 
     /// Until it is committed, or refused for good.
-    fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<Result<(), Denied>, String> {
+    fn submit(
+        &mut self,
+        writer: StoreWriter,
+        batch: &Batch,
+    ) -> Result<Result<(), StoreDenial>, String> {
         for _ in 0..ASKED_MAX {
             self.store().submit(writer, batch.clone());
-            if let Some(end) = self.end(writer, Sent::Batch, batch.number)? {
+            if let Some(end) = self.end(writer, WriteKind::Batch, batch.number)? {
                 return Ok(end);
             }
         }
@@ -138,10 +145,14 @@ impl<S: Subject> Bench<'_, S> {
     }
 
     /// As [`Self::submit`].
-    fn change(&mut self, writer: Writer, change: &Change) -> Result<Result<(), Denied>, String> {
+    fn change(
+        &mut self,
+        writer: StoreWriter,
+        change: &DefinitionChange,
+    ) -> Result<Result<(), StoreDenial>, String> {
         for _ in 0..ASKED_MAX {
             self.store().change(writer, change.clone());
-            if let Some(end) = self.end(writer, Sent::Change, change.number)? {
+            if let Some(end) = self.end(writer, WriteKind::Change, change.number)? {
                 return Ok(end);
             }
         }
@@ -151,13 +162,18 @@ impl<S: Subject> Bench<'_, S> {
     /// How that ended, if it did.
     fn end(
         &mut self,
-        writer: Writer,
-        sent: Sent,
+        writer: StoreWriter,
+        sent: WriteKind,
         number: u64,
-    ) -> Result<Option<Result<(), Denied>>, String> {
+    ) -> Result<Option<Result<(), StoreDenial>>, String> {
         let answer = self.answer()?;
-        let Answer::Ended(Outcome { writer: of, sent: what, number: which, ended, denied }) =
-            answer
+        let StoreAnswer::Ended(WriteOutcome {
+            writer: of,
+            sent: what,
+            number: which,
+            ended,
+            denied,
+        }) = answer
         else {
             return Err(format!("{sent:?} {number} is answered by {answer:?}"));
         };
@@ -165,20 +181,20 @@ impl<S: Subject> Bench<'_, S> {
             return Err(format!("{sent:?} {number} is answered for {what:?} {which} of {of:?}"));
         }
         match (ended, denied) {
-            (Ended::Committed, None) => Ok(Some(Ok(()))),
-            (Ended::Unknown, None) => Ok(None),
-            (Ended::Refused, Some(Denied::Busy | Denied::Failing(_))) => Ok(None),
-            (Ended::Refused, Some(denied)) => Ok(Some(Err(denied))),
+            (CommitOutcome::Committed, None) => Ok(Some(Ok(()))),
+            (CommitOutcome::Unknown, None) => Ok(None),
+            (CommitOutcome::Refused, Some(StoreDenial::Busy | StoreDenial::Failing(_))) => Ok(None),
+            (CommitOutcome::Refused, Some(denied)) => Ok(Some(Err(denied))),
             (ended, denied) => Err(format!("{ended:?} for {denied:?}")),
         }
     }
 
-    fn read(&mut self, query: &Query) -> Result<Found, String> {
+    fn read(&mut self, query: &StoreQuery) -> Result<QueryResult, String> {
         for _ in 0..ASKED_MAX {
             self.store().read(query.clone());
             match self.answer()? {
-                Answer::Read(Ok(found)) => return Ok(found),
-                Answer::Read(Err(denied)) => may_pass(&denied)?,
+                StoreAnswer::Read(Ok(found)) => return Ok(found),
+                StoreAnswer::Read(Err(denied)) => may_pass(&denied)?,
                 other => return Err(format!("{query:?} is answered by {other:?}")),
             }
         }
@@ -187,8 +203,8 @@ impl<S: Subject> Bench<'_, S> {
 
     /// All leases of a node, or of all, in order.
     fn leases(&mut self, node: Option<u32>) -> Result<Vec<(LeaseKey, Lease)>, String> {
-        match self.read(&Query::Leases(node))? {
-            Found::Leases(mut leases) => {
+        match self.read(&StoreQuery::Leases(node))? {
+            QueryResult::Leases(mut leases) => {
                 leases.sort_unstable_by_key(|(key, _)| *key);
                 Ok(leases)
             }
@@ -198,9 +214,9 @@ impl<S: Subject> Bench<'_, S> {
 }
 
 /// Whether asking again may help.
-fn may_pass(denied: &Denied) -> Checked {
+fn may_pass(denied: &StoreDenial) -> Checked {
     match denied {
-        Denied::Busy | Denied::Failing(_) => Ok(()),
+        StoreDenial::Busy | StoreDenial::Failing(_) => Ok(()),
         _ => Err(format!("denied: {denied}")),
     }
 }
@@ -209,8 +225,13 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, want: &T) -> Chec
     if found == want { Ok(()) } else { Err(format!("{what}: {found:?}, not {want:?}")) }
 }
 
-fn key(slot: u32, writer: Writer) -> LeaseKey {
-    LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: writer.node, epoch: writer.epoch }
+fn key(slot: u32, writer: StoreWriter) -> LeaseKey {
+    LeaseKey {
+        slot: CampaignIndex(slot),
+        period: Period(7_000_000),
+        node: writer.node,
+        epoch: writer.epoch,
+    }
 }
 
 /// Of these nanos.
@@ -227,6 +248,6 @@ fn batch(number: u64, leases: &[(LeaseKey, Lease)]) -> Batch {
     Batch { number, leases: leases.to_vec(), applied_seq: number * 10, ..Batch::default() }
 }
 
-const fn before(writer: Writer) -> Writer {
-    Writer { epoch: Epoch(writer.epoch.0 - 1), ..writer }
+const fn before(writer: StoreWriter) -> StoreWriter {
+    StoreWriter { epoch: Epoch(writer.epoch.0 - 1), ..writer }
 }

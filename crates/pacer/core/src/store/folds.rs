@@ -9,14 +9,14 @@
 
 use units::Nanos;
 
-use super::{Denied, Lease, LeaseKey, Writer};
-use crate::messages::Slot;
+use super::{Lease, LeaseKey, StoreDenial, StoreWriter};
+use crate::messages::CampaignIndex;
 
 /// What a sum is of. In order of declaration they are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
     /// The campaign.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Whose leases they were.
     pub node: u32,
     /// The day of the account's zone, in days since 1970, below the largest number; `None` is all days
@@ -26,7 +26,7 @@ pub struct SumKey {
 
 /// What was spent out of closed leases: all three count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpentSum {
     /// Out of what was reserved.
     pub settled: Nanos,
     /// After the reservation had expired.
@@ -47,16 +47,16 @@ pub enum Fold {
 /// What was spent out of a lease that the ledger had forgotten: the win came too late for its row. It
 /// counts in the sum, once: with the first batch behind which its record is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stray {
+pub struct UnattributedWin {
     /// Of the record in the node's durable log.
     pub seq: u64,
     /// Where it counts.
     pub sum: SumKey,
     /// What it cost.
-    pub spent: Spent,
+    pub spent: SpentSum,
 }
 
-impl Spent {
+impl SpentSum {
     /// Of a lease.
     pub const fn of(lease: &Lease) -> Self {
         Self { settled: lease.settled, late: lease.late, over: lease.over }
@@ -87,19 +87,21 @@ impl Fold {
     /// Whether a writer may fold it, whatever stands there.
     ///
     /// # Errors
-    /// [`Denied::Invalid`].
-    pub fn check(self, writer: Writer) -> Result<(), Denied> {
+    /// [`StoreDenial::Invalid`].
+    pub fn check(self, writer: StoreWriter) -> Result<(), StoreDenial> {
         let (node, day) = match self {
             Self::Lease(key, day) => (key.node, Some(day)),
             Self::Day(key) => (key.node, key.day),
         };
         if node != writer.node {
             // An older batch of that node might bring back what is gone.
-            return Err(Denied::Invalid("a node folds what another leased: it folds its own"));
+            return Err(StoreDenial::Invalid("a node folds what another leased: it folds its own"));
         }
         match day {
-            Some(u32::MAX) => Err(Denied::Invalid("a day is the largest number: name a real one")),
-            None => Err(Denied::Invalid("the sum of all days is folded: it is the last")),
+            Some(u32::MAX) => {
+                Err(StoreDenial::Invalid("a day is the largest number: name a real one"))
+            }
+            None => Err(StoreDenial::Invalid("the sum of all days is folded: it is the last")),
             Some(_) => Ok(()),
         }
     }

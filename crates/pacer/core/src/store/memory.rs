@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 use faults::Chance;
 
 use super::{
-    Answer, Bug, Cause, Denied, Ended, LeaseStore, Outcome, StoreRequest, contents::Contents,
+    CommitOutcome, LeaseStore, StoreAnswer, StoreBug, StoreDenial, StoreFault, StoreRequest,
+    WriteOutcome, contents::Contents,
 };
 
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
+pub struct MemoryFaults {
     /// The most polls that an answer is late.
     pub late_polls_max: u64,
     /// One request in how many is refused by a disk that fails; 0 never.
@@ -30,8 +31,8 @@ pub struct MemoryStore {
     contents: Contents,
     /// What is durable, where that is less: by a bug.
     durable: Option<Contents>,
-    bug: Option<Bug>,
-    faults: Faults,
+    bug: Option<StoreBug>,
+    faults: MemoryFaults,
     chance: Chance,
     polls: u64,
     /// What was asked, with the poll that answers it at the earliest.
@@ -47,7 +48,7 @@ impl MemoryStore {
             contents: Contents::new(None),
             durable: None,
             bug: None,
-            faults: Faults::default(),
+            faults: MemoryFaults::default(),
             chance: Chance::new(seed),
             polls: 0,
             waiting: VecDeque::new(),
@@ -56,12 +57,12 @@ impl MemoryStore {
     }
 
     /// As [`Self::new`], with a mistake.
-    pub fn with_bug(seed: u64, bug: Bug) -> Self {
+    pub fn with_bug(seed: u64, bug: StoreBug) -> Self {
         Self { contents: Contents::new(Some(bug)), bug: Some(bug), ..Self::new(seed) }
     }
 
-    /// From now on so much goes wrong; by [`Faults::default`] it heals.
-    pub const fn set_faults(&mut self, faults: Faults) {
+    /// From now on so much goes wrong; by [`MemoryFaults::default`] it heals.
+    pub const fn set_faults(&mut self, faults: MemoryFaults) {
         self.faults = faults;
     }
 
@@ -89,13 +90,13 @@ impl MemoryStore {
     }
 
     /// What becomes of a request that is applied.
-    fn apply(&mut self, request: &StoreRequest) -> Answer {
-        if self.bug == Some(Bug::CommitEarly) && !matches!(request, StoreRequest::Read(_)) {
+    fn apply(&mut self, request: &StoreRequest) -> StoreAnswer {
+        if self.bug == Some(StoreBug::CommitEarly) && !matches!(request, StoreRequest::Read(_)) {
             self.durable = Some(self.contents.clone());
         }
         match request {
             StoreRequest::Begin(node, least) => {
-                Answer::Begun { node: *node, begun: Ok(self.contents.begin(*node, *least)) }
+                StoreAnswer::Begun { node: *node, begun: Ok(self.contents.begin(*node, *least)) }
             }
             StoreRequest::Submit(writer, batch) => {
                 ended(request, self.contents.submit(*writer, batch))
@@ -103,13 +104,14 @@ impl MemoryStore {
             StoreRequest::Change(writer, change) => {
                 ended(request, self.contents.change(*writer, change))
             }
-            StoreRequest::Read(query) => Answer::Read(Ok(self.contents.read(query))),
+            StoreRequest::Read(query) => StoreAnswer::Read(Ok(self.contents.read(query))),
         }
     }
 
-    fn answer(&mut self, request: StoreRequest) -> Answer {
+    fn answer(&mut self, request: StoreRequest) -> StoreAnswer {
         if self.chance.once_in(self.faults.refused_once_in) {
-            return request.answer(Ended::Refused, Some(Denied::Failing(Cause::Disk)));
+            return request
+                .answer(CommitOutcome::Refused, Some(StoreDenial::Failing(StoreFault::Disk)));
         }
         let is_batch = matches!(request, StoreRequest::Submit(..));
         if !is_batch && !matches!(request, StoreRequest::Change(..)) {
@@ -121,7 +123,7 @@ impl MemoryStore {
         // A change is done or not, once what comes behind it is answered: its versions were
         // expected of what stood there then.
         let ends = if is_batch { 3 } else { 2 };
-        let unknown = request.answer(Ended::Unknown, None);
+        let unknown = request.answer(CommitOutcome::Unknown, None);
         match self.chance.below(ends) {
             0 => (),
             1 => drop(self.apply(&request)),
@@ -135,8 +137,8 @@ impl MemoryStore {
 }
 
 /// What is answered to a batch or a change that was applied, or refused.
-fn ended(request: &StoreRequest, done: Result<(), Denied>) -> Answer {
-    let ended = if done.is_ok() { Ended::Committed } else { Ended::Refused };
+fn ended(request: &StoreRequest, done: Result<(), StoreDenial>) -> StoreAnswer {
+    let ended = if done.is_ok() { CommitOutcome::Committed } else { CommitOutcome::Refused };
     request.answer(ended, done.err())
 }
 
@@ -147,7 +149,7 @@ impl LeaseStore for MemoryStore {
         self.waiting.push_back((self.polls + late, request));
     }
 
-    fn poll(&mut self) -> Option<Answer> {
+    fn poll(&mut self) -> Option<StoreAnswer> {
         self.polls += 1;
         let polls = self.polls;
         let due: Vec<_> = self.astray.extract_if(.., |(at, _)| *at <= polls).collect();
@@ -156,7 +158,10 @@ impl LeaseStore for MemoryStore {
         }
         let (_, request) = self.waiting.pop_front_if(|(ready, _)| *ready <= polls)?;
         let answer = self.answer(request);
-        let is_refused = matches!(&answer, Answer::Ended(Outcome { ended: Ended::Refused, .. }));
-        (!(is_refused && self.bug == Some(Bug::SwallowRefusal))).then_some(answer)
+        let is_refused = matches!(
+            &answer,
+            StoreAnswer::Ended(WriteOutcome { ended: CommitOutcome::Refused, .. })
+        );
+        (!(is_refused && self.bug == Some(StoreBug::SwallowRefusal))).then_some(answer)
     }
 }

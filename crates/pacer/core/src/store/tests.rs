@@ -4,17 +4,18 @@ use units::Nanos;
 
 use super::conformance::{Subject, Violation, check};
 use super::{
-    Answer, BATCH_LEASES_MAX, Batch, Bug, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition,
-    DefinitionKey, Denied, Ended, Faults, Kind, Lease, LeaseKey, LeaseStore, MemoryStore, Outcome,
-    Put, Query, Writer,
+    BATCH_LEASES_MAX, Batch, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, CommitOutcome, DefinitionChange,
+    DefinitionKey, DefinitionPut, Lease, LeaseKey, LeaseStore, MemoryFaults, MemoryStore,
+    StoreAnswer, StoreBug, StoreDenial, StoreQuery, StoreWriter, StoredDefinition, StoredKind,
+    WriteOutcome,
 };
 use crate::calendar::Period;
-use crate::messages::{Epoch, Slot};
+use crate::messages::{CampaignIndex, Epoch};
 
 struct InMemory {
     seed: u64,
-    faults: Faults,
-    bug: Option<Bug>,
+    faults: MemoryFaults,
+    bug: Option<StoreBug>,
 }
 
 impl Subject for InMemory {
@@ -38,15 +39,16 @@ impl Subject for InMemory {
     fn wait(&mut self, _: &mut MemoryStore) {}
 }
 
-fn hold(seed: u64, faults: Faults, bug: Option<Bug>) -> Result<(), Violation> {
+fn hold(seed: u64, faults: MemoryFaults, bug: Option<StoreBug>) -> Result<(), Violation> {
     check(&mut InMemory { seed, faults, bug })
 }
 
-const WORST: Faults = Faults { late_polls_max: 5, refused_once_in: 6, unknown_once_in: 4 };
+const WORST: MemoryFaults =
+    MemoryFaults { late_polls_max: 5, refused_once_in: 6, unknown_once_in: 4 };
 
 #[test]
 fn the_suite_is_passed_whatever_goes_wrong() {
-    hold(0, Faults::default(), None).unwrap();
+    hold(0, MemoryFaults::default(), None).unwrap();
     for seed in 0..20 {
         hold(seed * 1_000, WORST, None).unwrap();
     }
@@ -54,32 +56,32 @@ fn the_suite_is_passed_whatever_goes_wrong() {
 
 #[test]
 fn the_suite_finds_every_planted_bug() {
-    let found: Vec<_> = Bug::ALL
+    let found: Vec<_> = StoreBug::ALL
         .into_iter()
-        .filter(|bug| hold(0, Faults::default(), Some(*bug)).is_err())
+        .filter(|bug| hold(0, MemoryFaults::default(), Some(*bug)).is_err())
         .collect();
-    assert_eq!(found, Bug::ALL);
+    assert_eq!(found, StoreBug::ALL);
 }
 
-fn writer(epoch: u32) -> Writer {
-    Writer { node: 1, epoch: Epoch(epoch) }
+fn writer(epoch: u32) -> StoreWriter {
+    StoreWriter { node: 1, epoch: Epoch(epoch) }
 }
 
 fn granted(number: u64) -> Batch {
-    let key = LeaseKey { slot: Slot(1), period: Period(4), node: 1, epoch: Epoch(1) };
+    let key = LeaseKey { slot: CampaignIndex(1), period: Period(4), node: 1, epoch: Epoch(1) };
     let lease = Lease { granted: Nanos::new(number), ..Lease::default() };
     Batch { number, leases: vec![(key, lease)], ..Batch::default() }
 }
 
 /// What a store is asked in order, and what it says, with crashes between.
-fn trace(seed: u64) -> Vec<Option<Answer>> {
+fn trace(seed: u64) -> Vec<Option<StoreAnswer>> {
     let mut store = MemoryStore::new(seed);
     store.set_faults(WORST);
     let mut said = Vec::new();
     for number in 1..200 {
         store.begin(1, Epoch(1));
         store.submit(writer(u32::try_from(number).expect("few")), granted(number));
-        store.read(Query::Leases(None));
+        store.read(StoreQuery::Leases(None));
         said.extend((0..4).map(|_| store.poll()));
         if number % 50 == 0 {
             store.crash();
@@ -114,12 +116,14 @@ fn every_fault_happens() {
         };
         late += u32::from(polls > 1);
         assert!(polls <= WORST.late_polls_max + 1);
-        let Answer::Ended(Outcome { ended, denied, .. }) = answer else { panic!("{answer:?}") };
-        store.set_faults(Faults::default());
+        let StoreAnswer::Ended(WriteOutcome { ended, denied, .. }) = answer else {
+            panic!("{answer:?}")
+        };
+        store.set_faults(MemoryFaults::default());
         let granted = |store: &mut MemoryStore| {
-            store.read(Query::Leases(None));
+            store.read(StoreQuery::Leases(None));
             let answer = store.poll();
-            let Some(Answer::Read(Ok(super::Found::Leases(found)))) = answer else {
+            let Some(StoreAnswer::Read(Ok(super::QueryResult::Leases(found)))) = answer else {
                 panic!("{answer:?}")
             };
             found.len()
@@ -129,13 +133,13 @@ fn every_fault_happens() {
         let then = granted(&mut store);
         assert!(at_once <= then);
         match ended {
-            Ended::Committed => assert_eq!((at_once, denied), (1, None)),
-            Ended::Refused => {
+            CommitOutcome::Committed => assert_eq!((at_once, denied), (1, None)),
+            CommitOutcome::Refused => {
                 refused += 1;
                 assert_eq!(then, 0);
-                assert!(matches!(denied, Some(Denied::Failing(_))), "{denied:?}");
+                assert!(matches!(denied, Some(StoreDenial::Failing(_))), "{denied:?}");
             }
-            Ended::Unknown => {
+            CommitOutcome::Unknown => {
                 unknown[then] += 1;
                 strays += then - at_once;
             }
@@ -157,9 +161,9 @@ fn a_crash_keeps_what_was_answered_and_some_of_the_rest() {
         (2..=3).for_each(|number| store.submit(writer(1), granted(number)));
         store.crash();
         assert_eq!(store.poll(), None, "nobody is left to answer to");
-        store.read(Query::Leases(Some(1)));
+        store.read(StoreQuery::Leases(Some(1)));
         let answer = store.poll();
-        let Some(Answer::Read(Ok(super::Found::Leases(found)))) = answer else {
+        let Some(StoreAnswer::Read(Ok(super::QueryResult::Leases(found)))) = answer else {
             panic!("{answer:?}")
         };
         kept[usize::try_from(found[0].1.granted.get()).expect("few")] += 1;
@@ -171,7 +175,8 @@ fn a_crash_keeps_what_was_answered_and_some_of_the_rest() {
 #[test]
 fn limits_are_kept_at_their_edges() {
     let lease = |slot| {
-        let key = LeaseKey { slot: Slot(slot), period: Period(0), node: 0, epoch: Epoch(1) };
+        let key =
+            LeaseKey { slot: CampaignIndex(slot), period: Period(0), node: 0, epoch: Epoch(1) };
         (key, Lease::default())
     };
     let leases = |count: usize| Batch {
@@ -181,12 +186,12 @@ fn limits_are_kept_at_their_edges() {
     assert_eq!(leases(BATCH_LEASES_MAX).check(), Ok(()));
     assert!(leases(BATCH_LEASES_MAX + 1).check().is_err());
 
-    let put = |id: usize, bytes: usize| Put {
-        key: DefinitionKey { kind: Kind::Account, id: id.to_string() },
+    let put = |id: usize, bytes: usize| DefinitionPut {
+        key: DefinitionKey { kind: StoredKind::Account, id: id.to_string() },
         expected: None,
-        definition: Definition { version: 1, body: vec![0; bytes] },
+        definition: StoredDefinition { version: 1, body: vec![0; bytes] },
     };
-    let of = |puts: Vec<Put>| Change { number: 1, puts, audit: vec![] };
+    let of = |puts: Vec<DefinitionPut>| DefinitionChange { number: 1, puts, audit: vec![] };
     assert_eq!(of((0..CHANGE_ITEMS_MAX).map(|id| put(id, 0)).collect()).check(), Ok(()));
     assert!(of((0..=CHANGE_ITEMS_MAX).map(|id| put(id, 0)).collect()).check().is_err());
     assert_eq!(of(vec![put(0, CHANGE_BYTES_MAX - 1), put(1, 1)]).check(), Ok(()));

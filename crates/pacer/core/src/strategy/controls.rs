@@ -2,9 +2,9 @@
 
 mod dual;
 
-use super::pace::Pace;
-use super::settings::{Adaptive, DUAL_MAX, Pid, Settings, Throttle};
-use crate::encoding::{DecodeError, Decoder, Encoder};
+use super::pace::BidPace;
+use super::settings::{Adaptive, DUAL_MAX, Pid, StrategySettings, Throttle};
+use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
 /// What strategies remember. They share the dual and the rate, so that one can take over from
 /// another.
@@ -30,7 +30,7 @@ pub(super) struct Controls {
 
 /// A slot that ended, in numbers: money in nanos, of which some is spent and some is planned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct SlotFrame {
     /// Share of all traffic that is expected until now.
     pub(super) traffic: f64,
     /// And in the slot.
@@ -62,14 +62,14 @@ pub(super) struct Frame {
 }
 
 impl Controls {
-    pub(super) fn start(settings: &Settings) -> Self {
+    pub(super) fn start(settings: &StrategySettings) -> Self {
         // What a strategy does not turn is where one that takes over may begin: low.
         let (multiplier, rate) = match settings {
-            Settings::Asap | Settings::Even => (CAUTIOUS_MULTIPLIER, CAUTIOUS_RATE),
-            Settings::Throttle(it) => (CAUTIOUS_MULTIPLIER, it.start),
-            Settings::Pid(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
-            Settings::Adaptive(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
-            Settings::SlotDual(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+            StrategySettings::Asap | StrategySettings::Even => (CAUTIOUS_MULTIPLIER, CAUTIOUS_RATE),
+            StrategySettings::Throttle(it) => (CAUTIOUS_MULTIPLIER, it.start),
+            StrategySettings::Pid(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+            StrategySettings::Adaptive(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+            StrategySettings::SlotDual(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
         };
         let dual = held(libm::log(1.0 / multiplier), -DUAL_MAX);
         Self {
@@ -84,7 +84,7 @@ impl Controls {
         }
     }
 
-    pub(super) fn encode(&self, into: &mut Encoder<'_>) {
+    pub(super) fn encode(&self, into: &mut StateEncoder<'_>) {
         self.figures().into_iter().for_each(|figure| into.f64(figure));
     }
 
@@ -94,7 +94,7 @@ impl Controls {
         [dual, rate, error, integral, cost, noise, patience, learned]
     }
 
-    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         Ok(Self {
             dual: from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?,
             rate: from.f64_in("the rate", 0.0..=1.0)?,
@@ -109,7 +109,7 @@ impl Controls {
 
     /// As the first form had it: two figures of the default, by which it does not go any more, stood
     /// among the others.
-    pub(super) fn decode_first(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode_first(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         let dual = from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?;
         let rate = from.f64_in("the rate", 0.0..=1.0)?;
         let error = from.f64_in("the error", f64::MIN..=f64::MAX)?;
@@ -131,29 +131,29 @@ impl Controls {
         Self { dual: self.integral, ..self }
     }
 
-    pub(super) fn pace(&self, settings: &Settings) -> Pace {
+    pub(super) fn pace(&self, settings: &StrategySettings) -> BidPace {
         match settings {
-            Settings::Asap => Pace::FULL,
-            Settings::Even | Settings::Throttle(_) => Pace::new(1.0, self.rate),
-            Settings::Pid(_) | Settings::Adaptive(_) | Settings::SlotDual(_) => {
-                Pace::new(libm::exp(-self.dual), 1.0)
-            }
+            StrategySettings::Asap => BidPace::FULL,
+            StrategySettings::Even | StrategySettings::Throttle(_) => BidPace::new(1.0, self.rate),
+            StrategySettings::Pid(_)
+            | StrategySettings::Adaptive(_)
+            | StrategySettings::SlotDual(_) => BidPace::new(libm::exp(-self.dual), 1.0),
         }
     }
 
-    pub(super) fn stepped(self, settings: &Settings, frame: &Frame) -> Self {
+    pub(super) fn stepped(self, settings: &StrategySettings, frame: &SlotFrame) -> Self {
         match settings {
-            Settings::Asap => self,
-            Settings::Even => self.even(frame),
-            Settings::Throttle(it) => self.throttle(it, frame),
-            Settings::Pid(it) => self.pid(it, frame),
-            Settings::Adaptive(it) => self.adaptive(it, frame),
-            Settings::SlotDual(it) => self.slot_dual(it, frame),
+            StrategySettings::Asap => self,
+            StrategySettings::Even => self.even(frame),
+            StrategySettings::Throttle(it) => self.throttle(it, frame),
+            StrategySettings::Pid(it) => self.pid(it, frame),
+            StrategySettings::Adaptive(it) => self.adaptive(it, frame),
+            StrategySettings::SlotDual(it) => self.slot_dual(it, frame),
         }
     }
 
     /// Bids for the share of requests that the curve has money for, and for none when it has none.
-    fn even(self, frame: &Frame) -> Self {
+    fn even(self, frame: &SlotFrame) -> Self {
         let bid_for = self.rate * frame.requests;
         let cost = match (bid_for >= 1.0, self.cost > 0.0) {
             (false, _) => self.cost,
@@ -171,7 +171,7 @@ impl Controls {
         Self { rate, cost, ..self }
     }
 
-    fn throttle(self, it: &Throttle, frame: &Frame) -> Self {
+    fn throttle(self, it: &Throttle, frame: &SlotFrame) -> Self {
         if frame.is_idle() {
             return self;
         }
@@ -179,7 +179,7 @@ impl Controls {
         Self { rate: (self.rate * factor).clamp(RATE_MIN, 1.0), ..self }
     }
 
-    fn pid(self, it: &Pid, frame: &Frame) -> Self {
+    fn pid(self, it: &Pid, frame: &SlotFrame) -> Self {
         if frame.is_idle() {
             return self;
         }
@@ -193,7 +193,7 @@ impl Controls {
         Self { dual, integral, error, ..self }
     }
 
-    fn adaptive(self, it: &Adaptive, frame: &Frame) -> Self {
+    fn adaptive(self, it: &Adaptive, frame: &SlotFrame) -> Self {
         if frame.is_idle() || frame.traffic <= 0.0 {
             return self;
         }
@@ -233,7 +233,7 @@ const PATIENCE_MAX: f64 = 1.0;
 /// The largest relative error of one slot.
 const ERROR_MAX: f64 = 3.0;
 
-impl Frame {
+impl SlotFrame {
     /// Whether there was nothing to be spent, or no request to spend it on: that says nothing.
     fn is_idle(&self) -> bool {
         self.planned <= 0.0 || self.requests <= 0.0

@@ -1,7 +1,7 @@
 //! The traffic of each hour of the week, learned from cumulative counts.
 
-use super::week::{HOURS, TIME_MAX_MS, Week, Zone};
-use crate::encoding::{DecodeError, Decoder, Encoder};
+use super::week::{HOURS, TIME_MAX_MS, Week, ZoneOffsets};
+use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
 /// A slot that is longer says nothing about an hour.
 const SLOT_MOST_MS: u64 = 3_600_000;
@@ -19,12 +19,12 @@ const WEIGHT_MOST: u128 = 1 << 20;
 pub struct Learner {
     /// When the last slot ended, and how many requests there had been; none before the first.
     last: Option<(u64, u64)>,
-    hours: [Hour; HOURS],
+    hours: [LearnedHour; HOURS],
 }
 
 /// What an hour of the week has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Hour {
+struct LearnedHour {
     requests: u64,
     /// Over how long.
     seen_ms: u64,
@@ -34,28 +34,32 @@ struct Hour {
 
 impl Default for Learner {
     fn default() -> Self {
-        Self { last: None, hours: [Hour::default(); HOURS] }
+        Self { last: None, hours: [LearnedHour::default(); HOURS] }
     }
 }
 
 impl Learner {
-    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+    pub(crate) fn encode(&self, into: &mut StateEncoder<'_>) {
         let (at_ms, requests) = self.last.unwrap_or_default();
         into.flag(self.last.is_some());
         [at_ms, requests].into_iter().for_each(|figure| into.u64(figure));
-        for Hour { requests, seen_ms, last_ms } in self.hours {
+        for LearnedHour { requests, seen_ms, last_ms } in self.hours {
             [requests, seen_ms, last_ms].into_iter().for_each(|figure| into.u64(figure));
         }
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         let has_last = from.flag("whether it has learned")?;
         let most = if has_last { (TIME_MAX_MS, u64::MAX) } else { (0, 0) };
         let last = (from.u64_to("the time", most.0)?, from.u64_to("the requests", most.1)?);
-        let mut hours = [Hour::default(); HOURS];
+        let mut hours = [LearnedHour::default(); HOURS];
         for hour in &mut hours {
             let (requests, seen_ms) = (from.u64()?, from.u64()?);
-            *hour = Hour { requests, seen_ms, last_ms: from.u64_to("an hour's end", TIME_MAX_MS)? };
+            *hour = LearnedHour {
+                requests,
+                seen_ms,
+                last_ms: from.u64_to("an hour's end", TIME_MAX_MS)?,
+            };
         }
         Ok(Self { last: has_last.then_some(last), hours })
     }
@@ -68,7 +72,7 @@ impl Learner {
 
     /// A slot ended at `now_ms`, and until then there have been `requests` in all. The first one
     /// only says where counting begins; one that did not end after the last changes nothing.
-    pub fn learn(&mut self, zone: &Zone, now_ms: u64, requests: u64) {
+    pub fn learn(&mut self, zone: &ZoneOffsets, now_ms: u64, requests: u64) {
         let Some((at_ms, seen)) = self.last else {
             self.last = Some((now_ms, requests));
             return;
@@ -94,7 +98,7 @@ impl Learner {
     /// What it expects of a week. An hour of the week that has not been seen is taken to be like
     /// the same hour of other days, else like any hour that has; if there is none, all are alike.
     pub fn week(&self) -> Week {
-        let rates = self.hours.map(Hour::rate);
+        let rates = self.hours.map(LearnedHour::rate);
         let mean = |of: &mut dyn Iterator<Item = u128>| {
             let (sum, count) = of.fold((0, 0), |(sum, count), rate| (sum + rate, count + 1));
             (count > 0).then(|| sum / count)
@@ -111,7 +115,7 @@ impl Learner {
     }
 }
 
-impl Hour {
+impl LearnedHour {
     /// Requests per millisecond, in 2^-32; none when it has not been seen.
     fn rate(self) -> Option<u128> {
         (self.seen_ms > 0).then(|| (u128::from(self.requests) << 32) / u128::from(self.seen_ms))

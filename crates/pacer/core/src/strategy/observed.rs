@@ -1,11 +1,11 @@
 //! What is known of a campaign's flight so far, merged over shards and nodes.
 
-use crate::encoding::{DecodeError, Decoder, Encoder};
+use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
 /// What a flight has seen and spent since it began, summed over whatever reports it. Each figure
 /// only grows: of two observations of the same reporters the larger is the later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedTotals {
     /// Requests that the campaign could have bid for: its targeting matched.
     pub requests: u64,
     /// Of these, how many it bid for.
@@ -16,13 +16,13 @@ pub struct Observed {
     pub spent: u64,
 }
 
-impl Observed {
-    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+impl ObservedTotals {
+    pub(crate) fn encode(&self, into: &mut StateEncoder<'_>) {
         let Self { requests, bids, wins, spent } = *self;
         [requests, bids, wins, spent].into_iter().for_each(|figure| into.u64(figure));
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         let (requests, bids, wins, spent) = (from.u64()?, from.u64()?, from.u64()?, from.u64()?);
         Ok(Self { requests, bids, wins, spent })
     }

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use units::Cpm;
 
-use crate::refusal::Refusal;
+use crate::refusal::SpendRefusal;
 
 use super::settings::DUAL_MAX;
 
@@ -27,12 +27,12 @@ const _: () = assert!(
 
 /// How a campaign bids until the next slot ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct BidPace {
     multiplier: u64,
     threshold: u64,
 }
 
-impl Pace {
+impl BidPace {
     /// Every request, at its value.
     pub const FULL: Self = Self { multiplier: ONE, threshold: u64::MAX };
 
@@ -89,14 +89,14 @@ fn threshold(rate: f64) -> u64 {
 ///
 /// # Errors
 ///
-/// [`Refusal::Throttled`] when the draw is not below the threshold, else [`Refusal::BelowMinimum`].
+/// [`SpendRefusal::Throttled`] when the draw is not below the threshold, else [`SpendRefusal::BelowMinimum`].
 #[inline]
-pub fn decide(pace: Pace, value: Cpm, draw: u64) -> Result<Cpm, Refusal> {
+pub fn decide(pace: BidPace, value: Cpm, draw: u64) -> Result<Cpm, SpendRefusal> {
     if draw >= pace.threshold && pace.threshold != u64::MAX {
-        return Err(Refusal::Throttled);
+        return Err(SpendRefusal::Throttled);
     }
     let price = pace.price(value);
-    if price < LEAST_BID { Err(Refusal::BelowMinimum) } else { Ok(price) }
+    if price < LEAST_BID { Err(SpendRefusal::BelowMinimum) } else { Ok(price) }
 }
 
 /// The key of all draws of an account's campaigns: who knows it can make requests that are not

@@ -10,7 +10,7 @@ pub const DUAL_MAX: f64 = 5.0;
 /// How a campaign follows its target. Any of these can take over from any other during a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
-pub enum Settings {
+pub enum StrategySettings {
     /// Every request at its value until the money is gone: the baseline.
     Asap,
     /// Never ahead of the target: bids at value for as many requests as the curve has money for,
@@ -26,7 +26,7 @@ pub enum Settings {
     SlotDual(SlotDual),
 }
 
-impl Default for Settings {
+impl Default for StrategySettings {
     fn default() -> Self {
         Self::SlotDual(SlotDual::default())
     }
@@ -150,7 +150,7 @@ pub struct SlotDual {
     /// The largest multiplier: 0.0068 to 148, by default 1, never above the value.
     pub multiplier_max: f64,
     /// What a win costs.
-    pub pricing: Pricing,
+    pub pricing: AuctionPricing,
 }
 
 impl Default for SlotDual {
@@ -161,7 +161,7 @@ impl Default for SlotDual {
             follow: 0.5,
             start: 0.1,
             multiplier_max: 1.0,
-            pricing: Pricing::SecondPrice,
+            pricing: AuctionPricing::SecondPrice,
         }
     }
 }
@@ -169,7 +169,7 @@ impl Default for SlotDual {
 /// What the auctions that a campaign takes part in charge the winner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pricing {
+pub enum AuctionPricing {
     /// The price to beat.
     #[default]
     SecondPrice,
@@ -192,7 +192,7 @@ pub struct OutOfRange {
 const START: RangeInclusive<f64> = 0.0068..=1.0;
 const MULTIPLIER: RangeInclusive<f64> = 0.0068..=148.0;
 
-impl Settings {
+impl StrategySettings {
     /// What it is called in configuration, on the command line and in metrics.
     pub const fn name(&self) -> &'static str {
         match self {

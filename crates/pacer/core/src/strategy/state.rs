@@ -2,22 +2,22 @@
 
 use units::Nanos;
 
-use super::controls::{Controls, Frame};
-use super::observed::Observed;
-use super::pace::Pace;
-use super::settings::Settings;
-use super::target::Target;
+use super::controls::{Controls, SlotFrame};
+use super::observed::ObservedTotals;
+use super::pace::BidPace;
+use super::settings::StrategySettings;
+use super::target::SpendTarget;
 use super::week::TIME_MAX_MS;
-use crate::encoding::{DecodeError, Decoder, Encoder};
+use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
 /// What a strategy remembers of a flight between slots: 136 bytes. It is written to the bit, else two
 /// readers do not go on alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
+pub struct StrategyState {
     /// When the last slot ended; 0 before the first.
     at_ms: u64,
     /// What had been observed then.
-    seen: Observed,
+    seen: ObservedTotals,
     /// The budget then, in nanos.
     budget: u64,
     /// From where the curve goes on: the share of the target at which the budget was last changed.
@@ -39,12 +39,12 @@ pub struct SlotEnd {
     pub budget: Nanos,
 }
 
-impl State {
+impl StrategyState {
     /// Before any observation.
-    pub fn start(settings: &Settings) -> Self {
+    pub fn start(settings: &StrategySettings) -> Self {
         Self {
             at_ms: 0,
-            seen: Observed::default(),
+            seen: ObservedTotals::default(),
             budget: 0,
             base_share: 0.0,
             base_spent: 0,
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+    pub(crate) fn encode(&self, into: &mut StateEncoder<'_>) {
         let Self { at_ms, seen, budget, base_share, base_spent, controls, is_spent } = self;
         into.u64(*at_ms);
         seen.encode(into);
@@ -64,21 +64,21 @@ impl State {
         into.flag(*is_spent);
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         Self::decode_with(from, Controls::decode)
     }
 
     /// As the first form had it. The default strategy learns anew how much its spend scatters.
-    pub(crate) fn decode_first(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode_first(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         Self::decode_with(from, Controls::decode_first)
     }
 
     fn decode_with<'b>(
-        from: &mut Decoder<'b>,
-        controls: impl FnOnce(&mut Decoder<'b>) -> Result<Controls, DecodeError>,
-    ) -> Result<Self, DecodeError> {
+        from: &mut StateDecoder<'b>,
+        controls: impl FnOnce(&mut StateDecoder<'b>) -> Result<Controls, StateDecodeError>,
+    ) -> Result<Self, StateDecodeError> {
         let at_ms = from.u64_to("the time", TIME_MAX_MS)?;
-        let (seen, budget) = (Observed::decode(from)?, from.u64()?);
+        let (seen, budget) = (ObservedTotals::decode(from)?, from.u64()?);
         Ok(Self {
             at_ms,
             seen,
@@ -97,7 +97,7 @@ impl State {
 
     /// As if what was observed until now had come in slots before: nothing is learned from it.
     #[must_use]
-    pub(crate) fn skipped(self, observed: Observed) -> Self {
+    pub(crate) fn skipped(self, observed: ObservedTotals) -> Self {
         Self { seen: self.seen.merged(observed), ..self }
     }
 
@@ -105,13 +105,13 @@ impl State {
     /// yet, but what was learned about prices is kept. A deviation from the curve before is none from
     /// this one.
     #[must_use]
-    pub fn next_flight(self, settings: &Settings) -> Self {
+    pub fn next_flight(self, settings: &StrategySettings) -> Self {
         Self { controls: self.controls.on_curve(), ..Self::start(settings) }
     }
 
     /// How to bid until the next slot ends.
-    pub fn pace(&self, settings: &Settings) -> Pace {
-        if self.is_spent { Pace::NONE } else { self.controls.pace(settings) }
+    pub fn pace(&self, settings: &StrategySettings) -> BidPace {
+        if self.is_spent { BidPace::NONE } else { self.controls.pace(settings) }
     }
 
     /// The logarithm of what a value is divided by; 0 bids at value.
@@ -127,7 +127,7 @@ impl State {
     /// What should have been spent by a time, in nanos, by the plan that the last step made: the
     /// strategy's own curve. It is `target.share(at) · budget` as long as the budget is not
     /// changed.
-    pub fn planned(&self, target: &Target, at_ms: u64) -> f64 {
+    pub fn planned(&self, target: &SpendTarget, at_ms: u64) -> f64 {
         let (base, spent) = (self.base_share, self.base_spent as f64);
         let left = (self.budget as f64 - spent).max(0.0);
         let share = target.share(at_ms);
@@ -144,20 +144,20 @@ impl State {
 /// come.
 #[must_use]
 pub fn step(
-    settings: &Settings,
-    target: &Target,
-    state: State,
-    observed: Observed,
+    settings: &StrategySettings,
+    target: &SpendTarget,
+    state: StrategyState,
+    observed: ObservedTotals,
     slot: SlotEnd,
-) -> State {
+) -> StrategyState {
     if slot.now_ms <= state.at_ms {
         return state;
     }
     let seen = state.seen.merged(observed);
     let planning = state.rebased(target, slot.budget.get());
-    let frame = Frame::new(target, &planning, seen, slot);
+    let frame = SlotFrame::new(target, &planning, seen, slot);
     let controls = planning.controls.stepped(settings, &frame);
-    State {
+    StrategyState {
         at_ms: slot.now_ms,
         seen,
         controls,
@@ -166,10 +166,10 @@ pub fn step(
     }
 }
 
-impl State {
+impl StrategyState {
     /// With this budget. When it is another one, the curve goes on from what is spent to what may
     /// be: a change is spread over the rest of the flight instead of being made good at once.
-    fn rebased(self, target: &Target, budget: u64) -> Self {
+    fn rebased(self, target: &SpendTarget, budget: u64) -> Self {
         if budget == self.budget {
             return self;
         }
@@ -183,8 +183,13 @@ impl State {
     }
 }
 
-impl Frame {
-    fn new(target: &Target, state: &State, seen: Observed, slot: SlotEnd) -> Self {
+impl SlotFrame {
+    fn new(
+        target: &SpendTarget,
+        state: &StrategyState,
+        seen: ObservedTotals,
+        slot: SlotEnd,
+    ) -> Self {
         let slot_seen = seen.since(state.seen);
         let plan = |at_ms| state.planned(target, at_ms);
         let (before, now) = (plan(state.at_ms), plan(slot.now_ms));
@@ -209,7 +214,7 @@ impl Frame {
     }
 }
 
-const _: () = assert!(size_of::<State>() <= 136, "a hundred thousand states are 14 MB");
+const _: () = assert!(size_of::<StrategyState>() <= 136, "a hundred thousand states are 14 MB");
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::week::{TIME_MAX_MS, Week, Zone};
+use super::week::{TIME_MAX_MS, Week, ZoneOffsets};
 
 /// From when to when a campaign runs, or one day of it: milliseconds since 1970, the end excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flight {
+pub struct CampaignFlight {
     /// The first millisecond.
     pub start_ms: u64,
     /// The first one after it.
@@ -22,7 +22,7 @@ pub enum Forecast {
         /// The weight of each hour; 0 where the campaign is closed.
         week: Week,
         /// The account's clocks.
-        zone: Zone,
+        zone: ZoneOffsets,
     },
     /// Given for parts of the flight of equal length, from its start on; what is beyond the last
     /// has none. A part of weight 0 is closed.
@@ -37,7 +37,7 @@ pub enum Forecast {
 impl Forecast {
     /// The same traffic at any time, always open.
     pub fn uniform() -> Self {
-        Self::Weekly { week: Week::uniform(), zone: Zone::utc() }
+        Self::Weekly { week: Week::uniform(), zone: ZoneOffsets::utc() }
     }
 }
 
@@ -72,18 +72,18 @@ pub enum TargetError {
 /// The curve of cumulative spend that a flight should follow: 0 before its start, 1 from its end
 /// on, never falling. Time in which the campaign is closed does not count.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
-    flight: Flight,
-    curve: Curve,
+pub struct SpendTarget {
+    flight: CampaignFlight,
+    curve: TargetCurve,
     total: u128,
     ahead: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Curve {
+enum TargetCurve {
     Weekly {
         week: Week,
-        zone: Zone,
+        zone: ZoneOffsets,
     },
     /// What all parts before each weigh, and last all of them.
     Given {
@@ -92,14 +92,14 @@ enum Curve {
     },
 }
 
-impl Target {
+impl SpendTarget {
     /// In proportion to the traffic that is expected.
     ///
     /// # Errors
     ///
     /// When the flight has no open time.
-    pub fn new(flight: Flight, forecast: Forecast) -> Result<Self, TargetError> {
-        let Flight { start_ms, end_ms } = flight;
+    pub fn new(flight: CampaignFlight, forecast: Forecast) -> Result<Self, TargetError> {
+        let CampaignFlight { start_ms, end_ms } = flight;
         if end_ms <= start_ms {
             return Err(TargetError::Empty { start_ms, end_ms });
         }
@@ -107,7 +107,7 @@ impl Target {
             return Err(TargetError::Endless { end_ms });
         }
         let curve = match forecast {
-            Forecast::Weekly { week, zone } => Curve::Weekly { week, zone },
+            Forecast::Weekly { week, zone } => TargetCurve::Weekly { week, zone },
             Forecast::Given { part_ms: 0, .. } => return Err(TargetError::NoLength),
             Forecast::Given { part_ms, weights } => {
                 let mut sum = 0;
@@ -115,7 +115,7 @@ impl Target {
                     sum += u64::from(weight);
                     sum
                 });
-                Curve::Given { part_ms, before: std::iter::once(0).chain(ends).collect() }
+                TargetCurve::Given { part_ms, before: std::iter::once(0).chain(ends).collect() }
             }
         };
         let total = curve.weigh(flight, end_ms);
@@ -130,7 +130,7 @@ impl Target {
     /// # Errors
     ///
     /// When the flight is empty.
-    pub fn uniform(flight: Flight) -> Result<Self, TargetError> {
+    pub fn uniform(flight: CampaignFlight) -> Result<Self, TargetError> {
         Self::new(flight, Forecast::uniform())
     }
 
@@ -149,15 +149,15 @@ impl Target {
     }
 
     /// From when to when it runs.
-    pub const fn flight(&self) -> Flight {
+    pub const fn flight(&self) -> CampaignFlight {
         self.flight
     }
 
     /// What traffic it expects, where that is by the hours of the week.
     pub(crate) const fn week(&self) -> Option<&Week> {
         match &self.curve {
-            Curve::Weekly { week, .. } => Some(week),
-            Curve::Given { .. } => None,
+            TargetCurve::Weekly { week, .. } => Some(week),
+            TargetCurve::Given { .. } => None,
         }
     }
 
@@ -193,9 +193,9 @@ impl Target {
 /// No slot at the end of a flight is made shorter than this.
 const SLOT_LEAST_MS: u64 = 1000;
 
-impl Curve {
+impl TargetCurve {
     /// Weight times milliseconds from the start of the flight to `at_ms`, at most to its end.
-    fn weigh(&self, flight: Flight, at_ms: u64) -> u128 {
+    fn weigh(&self, flight: CampaignFlight, at_ms: u64) -> u128 {
         let at = at_ms.clamp(flight.start_ms, flight.end_ms);
         match self {
             Self::Weekly { week, zone } => zone.weigh(week, flight.start_ms, at),

@@ -95,12 +95,12 @@ pub struct OffsetFrom {
 
 /// An account's clocks: made from a time zone's rules by who knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub struct ZoneOffsets {
     first_ms: i32,
     changes: Arc<[OffsetFrom]>,
 }
 
-impl Zone {
+impl ZoneOffsets {
     /// Universal time.
     pub fn utc() -> Self {
         Self::new(0, Vec::new())

@@ -5,7 +5,7 @@ use std::alloc::System;
 
 use faults::process::isolated;
 use pacer_core::funnel::{FunnelBatch, FunnelBook, FunnelBuffer, FunnelStep, ROWS_MIN, Shortfall};
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use stats_alloc::Region;
 use units::{Cpm, Nanos};
 
@@ -23,12 +23,12 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
         // More campaigns than there is room for.
         for slot in 0..2 * u32::try_from(ROWS_MIN).expect("few") {
             let mut place = 0;
-            buffer.count((Slot(slot), &mut place), FunnelStep::Matched);
-            buffer.fall_short((Slot(slot), &mut place), || Shortfall {
+            buffer.count((CampaignIndex(slot), &mut place), FunnelStep::Matched);
+            buffer.fall_short((CampaignIndex(slot), &mut place), || Shortfall {
                 bid: Cpm::ZERO,
                 floor: Cpm::ZERO,
             });
-            buffer.bill((Slot(slot), &mut place), Nanos::new(1));
+            buffer.bill((CampaignIndex(slot), &mut place), Nanos::new(1));
         }
         buffer.offer(1);
         let change = region.change();
@@ -37,7 +37,7 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
         // Each campaign is matched, outbid, below floors, wins and is billed, all day.
         let region = Region::new(ALLOCATOR);
         let mut book = FunnelBook::new(START);
-        book.follow((0..CAMPAIGNS).map(Slot));
+        book.follow((0..CAMPAIGNS).map(CampaignIndex));
         let mut first = 0;
         for part in 0..=144 {
             book.advance(START + part * PART_MS);
@@ -47,12 +47,13 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
                 for slot in slots {
                     let mut place = 0;
                     for step in [FunnelStep::Matched, FunnelStep::Bid, FunnelStep::Outbid] {
-                        (0..200).for_each(|_| buffer.count((Slot(*slot), &mut place), step));
+                        (0..200)
+                            .for_each(|_| buffer.count((CampaignIndex(*slot), &mut place), step));
                     }
                     (0..9).for_each(|_| {
-                        buffer.count((Slot(*slot), &mut place), FunnelStep::BelowFloor);
+                        buffer.count((CampaignIndex(*slot), &mut place), FunnelStep::BelowFloor);
                     });
-                    buffer.bill((Slot(*slot), &mut place), Nanos::new(2_000_000));
+                    buffer.bill((CampaignIndex(*slot), &mut place), Nanos::new(2_000_000));
                 }
                 buffer.hand_over(&mut taken);
                 book.take(&mut taken);

@@ -6,13 +6,15 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use faults::process::isolated;
-use pacer_core::calendar::{Calendar, Hour, Period};
+use pacer_core::calendar::{Calendar, CalendarHour, Period};
 use pacer_core::ledger::{
-    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
+    AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback, ZoneId,
 };
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Books, Expected, Funds, Pacer, PacerOptions, Pacing, Purse};
-use pacer_core::strategy::{Settings, Zone};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{
+    CampaignPacer, Funds, FundsSource, PacerOptions, PacingPolicy, SpanFunds, TrafficForecast,
+};
+use pacer_core::strategy::{StrategySettings, ZoneOffsets};
 use stats_alloc::Region;
 use units::Nanos;
 
@@ -31,11 +33,12 @@ struct Steady {
     now_ms: u64,
 }
 
-impl Books for Steady {
-    fn funds(&self, slot: Slot) -> Option<Funds> {
+impl FundsSource for Steady {
+    fn funds(&self, slot: CampaignIndex) -> Option<Funds> {
         let part = (self.now_ms - START_MS) * (DAILY / DAY_MS) / 997 * 997;
         let spent = if slot.0.is_multiple_of(2) { part } else { 0 };
-        let day = Purse { spent: Nanos::new(spent), own: Some(Nanos::new(DAILY)), shared: None };
+        let day =
+            SpanFunds { spent: Nanos::new(spent), own: Some(Nanos::new(DAILY)), shared: None };
         Some(Funds { day, ..Funds::default() })
     }
 }
@@ -44,7 +47,7 @@ fn hours() -> Calendar {
     let hour = |at: u64| {
         let start_unix_ms = START_MS + at * HOUR_MS;
         let day = u32::try_from(start_unix_ms / DAY_MS).expect("few");
-        Hour {
+        CalendarHour {
             start_unix_ms,
             end_unix_ms: start_unix_ms + HOUR_MS,
             period: Period(u32::try_from(start_unix_ms / 900_000).expect("few")),
@@ -60,11 +63,11 @@ fn definition(slot: u32) -> CampaignDefinition {
     let open =
         |least: u8| (0..168).filter(|hour| hour % 24 >= least).fold(Daypart::NEVER, Daypart::with);
     CampaignDefinition {
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         version: 1,
         account: AccountId(1),
         budget: CampaignBudget {
-            limits: Limits::default(),
+            limits: BudgetLimits::default(),
             start_unix_ms: START_MS,
             end_unix_ms: START_MS + 30 * DAY_MS,
             daypart: if slot.is_multiple_of(3) {
@@ -86,12 +89,16 @@ fn held(region: &Region<'_, System>) -> usize {
 #[test]
 fn a_campaign_takes_so_much_at_first_and_after_a_day() {
     isolated(|| {
-        let settings = Settings::default();
-        let pacing =
-            Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price: false };
+        let settings = StrategySettings::default();
+        let pacing = PacingPolicy {
+            settings,
+            ahead: 0.0,
+            forecast: TrafficForecast::Uniform,
+            is_fixed_price: false,
+        };
         let pacing = Arc::new(pacing);
-        let mut pacer = Pacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
-        pacer.take_zone(ZoneId(1), "UTC", hours(), Zone::utc());
+        let mut pacer = CampaignPacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
+        pacer.take_zone(ZoneId(1), "UTC", hours(), ZoneOffsets::utc());
         pacer.take_account(AccountId(1), ZoneId(1), 1);
 
         let region = Region::new(ALLOCATOR);
@@ -107,7 +114,7 @@ fn a_campaign_takes_so_much_at_first_and_after_a_day() {
         }
         drop(told);
         let day = held(&region);
-        let points = pacer.curve(Slot(0), books.now_ms).expect("it follows one").points;
+        let points = pacer.curve(CampaignIndex(0), books.now_ms).expect("it follows one").points;
         assert!(
             points.iter().filter(|point| point.spent.is_some()).count() > 140,
             "a day was noted"

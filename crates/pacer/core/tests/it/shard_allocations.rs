@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use faults::process::isolated;
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Gate, Grant, Slot};
-use pacer_core::shard::token::{Origin, Token, TokenKey, TokenText, TtlClass};
-use pacer_core::shard::{Claim, Moment, Options, Rejection, Shard};
+use pacer_core::messages::{BudgetGrant, CampaignIndex, Epoch, SpendingGate};
+use pacer_core::shard::token::{ReservationToken, TokenKey, TokenOrigin, TokenText, TtlClass};
+use pacer_core::shard::{ShardLedger, ShardOptions, ShardTime, TokenClaim, TokenRejection};
 use stats_alloc::Region;
 use units::{Nanos, Tick};
 
@@ -21,9 +21,9 @@ const SECOND: u64 = 1_000_000_000;
 /// Campaigns that share a round, and so a line each.
 const STRIDE: u32 = 97;
 
-fn options() -> Options {
-    Options {
-        origin: Origin { node: 1, epoch: Epoch(1), shard: 0 },
+fn options() -> ShardOptions {
+    ShardOptions {
+        origin: TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 },
         ttls: [15, 90].map(Duration::from_secs).to_vec(),
         late_window: Duration::from_secs(300),
         slots_max: CAMPAIGNS,
@@ -34,19 +34,21 @@ fn options() -> Options {
 }
 
 /// One period of 400 seconds after another; whatever a shard can do, it does in each round.
-fn round(shard: &mut Shard, round: u64, key: &TokenKey) -> u64 {
+fn round(shard: &mut ShardLedger, round: u64, key: &TokenKey) -> u64 {
     let period = u32::try_from(round / 10).expect("few");
-    let at = Moment { tick: Tick::from_nanos(round * 40 * SECOND), quarter: period };
+    let at = ShardTime { tick: Tick::from_nanos(round * 40 * SECOND), quarter: period };
     let until = Tick::from_nanos(u64::from(period + 1) * 400 * SECOND);
     let mut told = 0;
-    for slot in (0..CAMPAIGNS).map(Slot) {
+    for slot in (0..CAMPAIGNS).map(CampaignIndex) {
         let granted = Nanos::new((round % 10 + 1) * 100);
-        shard.take(&Grant { slot, period: Period(period), granted, until }).expect("there is room");
+        shard
+            .take(&BudgetGrant { slot, period: Period(period), granted, until })
+            .expect("there is room");
         let is_recalled = (u64::from(slot.0) + round).is_multiple_of(50);
-        let gate = Gate { slot, version: round, closed: None, is_recalled };
+        let gate = SpendingGate { slot, version: round, closed: None, is_recalled };
         shard.take_gate(&gate).expect("there is room");
     }
-    for slot in (0..CAMPAIGNS).step_by(STRIDE as usize).map(Slot) {
+    for slot in (0..CAMPAIGNS).step_by(STRIDE as usize).map(CampaignIndex) {
         for (class, fate) in [(0, 0), (0, 1), (1, 2), (1, 3), (1, 4), (1, 5)] {
             let token = shard.reserve(slot, Nanos::new(10), TtlClass(class), at);
             if let Ok(token) = token {
@@ -60,7 +62,12 @@ fn round(shard: &mut Shard, round: u64, key: &TokenKey) -> u64 {
 }
 
 /// What becomes of a reservation.
-fn meet(shard: &mut Shard, token: &Token, (fate, now): (u32, Tick), key: &TokenKey) -> u64 {
+fn meet(
+    shard: &mut ShardLedger,
+    token: &ReservationToken,
+    (fate, now): (u32, Tick),
+    key: &TokenKey,
+) -> u64 {
     let text: TokenText = key.seal(token);
     let token = key.open(text.as_str().as_bytes()).expect("it was just sealed");
     match fate {
@@ -75,7 +82,7 @@ fn meet(shard: &mut Shard, token: &Token, (fate, now): (u32, Tick), key: &TokenK
         4 => {
             let claim = open(shard, &token, now);
             shard.settle(claim, Nanos::new(7));
-            assert!(shard.claim(&token, now).is_err_and(|why| why == Rejection::AlreadyWon));
+            assert!(shard.claim(&token, now).is_err_and(|why| why == TokenRejection::AlreadyWon));
         }
         _ => {
             let late = now.after(Duration::from_secs(16));
@@ -86,7 +93,7 @@ fn meet(shard: &mut Shard, token: &Token, (fate, now): (u32, Tick), key: &TokenK
     shard.holdings(token.slot()).map(|holding| holding.free.get() & 1).sum()
 }
 
-fn open(shard: &mut Shard, token: &Token, now: Tick) -> Claim {
+fn open(shard: &mut ShardLedger, token: &ReservationToken, now: Tick) -> TokenClaim {
     shard.claim(token, now).expect("it is open")
 }
 
@@ -96,7 +103,7 @@ fn a_shard_takes_its_memory_at_the_start_and_no_more() {
         let options = options();
         let key = TokenKey::new([7; 16]);
         let region = Region::new(ALLOCATOR);
-        let mut shard = Shard::new(&options).expect("options are within range");
+        let mut shard = ShardLedger::new(&options).expect("options are within range");
         let taken = region.change().bytes_allocated;
         let said = options.bytes().expect("options are within range");
         // Besides the lists of lanes.

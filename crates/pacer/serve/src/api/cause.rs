@@ -5,8 +5,8 @@
 //! impressions go.
 
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
-use pacer_core::ledger::{Level, Owner, Span, Why};
-use pacer_core::refusal::Refusal;
+use pacer_core::ledger::{LimitLevel, LimitOwner, LimitSpan, SpendDiagnosis};
+use pacer_core::refusal::SpendRefusal;
 use units::{Amount, Currency, Nanos};
 
 use super::exchange::{ExchangeView, Mismatches};
@@ -47,11 +47,11 @@ impl Cause {
     pub(super) fn of(known: &CauseInputs<'_>) -> Self {
         let CauseInputs { standing, exchange, windows, mismatches, progress } = known;
         let refusal = standing.why.refusal;
-        let is_early = |refusal: &Refusal| *refusal < Refusal::Throttled;
+        let is_early = |refusal: &SpendRefusal| *refusal < SpendRefusal::Throttled;
         own(standing)
             .or_else(|| refusal.filter(is_early).map(|it| of_refusal(it, standing)))
             .or_else(|| {
-                let unavailable = refusal.filter(|it| *it == Refusal::LedgerUnavailable);
+                let unavailable = refusal.filter(|it| *it == SpendRefusal::LedgerUnavailable);
                 unavailable.map(|it| of_refusal(it, standing))
             })
             .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
@@ -104,26 +104,26 @@ fn without_rate(whose: &str, currency: Currency, exchange: &dyn ExchangeView) ->
     Some(Cause::new("no_rate", words, &remedy))
 }
 
-fn of_refusal(refusal: Refusal, standing: &CampaignStanding) -> Cause {
+fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> Cause {
     let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
     let (start, end) = why.flight_unix_ms;
     let is_outside = !(start..end).contains(now_unix_ms);
     // What is over matters more than that it is paused.
     let refusal = match refusal {
-        Refusal::Paused if is_outside => Refusal::OutOfFlight,
+        SpendRefusal::Paused if is_outside => SpendRefusal::OutOfFlight,
         refusal => refusal,
     };
     let text_of = RefusalText::of(why, Some(refusal), Some(why.flight_unix_ms));
     let (mut words, mut remedy) = (text_of.words(*currency), text_of.remedy());
     match (refusal, paused_account) {
-        (Refusal::Paused, Some(account)) => {
+        (SpendRefusal::Paused, Some(account)) => {
             words = format!("its account `{account}` is paused");
             remedy = Some(format!("vickrey account resume {account}"));
         }
-        (Refusal::OutOfFlight, _) if *now_unix_ms >= end => {
+        (SpendRefusal::OutOfFlight, _) if *now_unix_ms >= end => {
             remedy = Some("give a later `end`".to_owned());
         }
-        (Refusal::OutOfFlight, _) => {
+        (SpendRefusal::OutOfFlight, _) => {
             remedy = Some("wait for its `start`, or give an earlier one".to_owned());
         }
         _ => (),
@@ -137,8 +137,8 @@ pub(super) fn nothing() -> String {
 
 /// What words are made of.
 pub(super) struct RefusalText<'w> {
-    pub(super) refusal: Option<Refusal>,
-    pub(super) levels: &'w [Level],
+    pub(super) refusal: Option<SpendRefusal>,
+    pub(super) levels: &'w [LimitLevel],
     /// Of campaigns.
     pub(super) flight_unix_ms: Option<(u64, u64)>,
     pub(super) is_store_failing: bool,
@@ -146,8 +146,8 @@ pub(super) struct RefusalText<'w> {
 
 impl<'w> RefusalText<'w> {
     pub(super) fn of<const LEVELS: usize>(
-        why: &'w Why<LEVELS>,
-        refusal: Option<Refusal>,
+        why: &'w SpendDiagnosis<LEVELS>,
+        refusal: Option<SpendRefusal>,
         flight_unix_ms: Option<(u64, u64)>,
     ) -> Self {
         let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
@@ -173,14 +173,17 @@ impl<'w> RefusalText<'w> {
         let text = refusal.to_string();
         let shown = |at: u64| time(at).map_or_else(String::new, |at| at.0);
         match (refusal, self.flight_unix_ms) {
-            (Refusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
-            (Refusal::OutOfFlight, Some((start, end))) => {
+            (SpendRefusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
+            (SpendRefusal::OutOfFlight, Some((start, end))) => {
                 format!("{text}: that is from {} to {}", shown(start), shown(end))
             }
-            (Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted, _) => {
-                self.exhausted(currency).map_or(text.clone(), |why| format!("{text}: {why}"))
-            }
-            (Refusal::LedgerUnavailable, _) if self.is_store_failing => {
+            (
+                SpendRefusal::BudgetExhausted
+                | SpendRefusal::DayExhausted
+                | SpendRefusal::HourExhausted,
+                _,
+            ) => self.exhausted(currency).map_or(text.clone(), |why| format!("{text}: {why}")),
+            (SpendRefusal::LedgerUnavailable, _) if self.is_store_failing => {
                 format!("{text}: its store cannot be written; the log says why")
             }
             _ => text,
@@ -190,21 +193,23 @@ impl<'w> RefusalText<'w> {
     /// What is to be done.
     fn remedy(&self) -> Option<String> {
         let text = match self.refusal? {
-            Refusal::Unknown => "ask again",
-            Refusal::Paused => "resume it",
-            Refusal::OutOfFlight => "change `start` or `end`",
-            Refusal::OutOfDaypart => "widen `hours`, or wait for the next one",
-            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted => {
+            SpendRefusal::Unknown => "ask again",
+            SpendRefusal::Paused => "resume it",
+            SpendRefusal::OutOfFlight => "change `start` or `end`",
+            SpendRefusal::OutOfDaypart => "widen `hours`, or wait for the next one",
+            SpendRefusal::BudgetExhausted
+            | SpendRefusal::DayExhausted
+            | SpendRefusal::HourExhausted => {
                 return Some(self.raise());
             }
-            Refusal::Throttled => {
+            SpendRefusal::Throttled => {
                 "its strategy waits to spread what it may spend: raise its limits, or choose `asap`"
             }
-            Refusal::BelowMinimum => "raise `bid`",
-            Refusal::LedgerUnavailable if self.is_store_failing => {
+            SpendRefusal::BelowMinimum => "raise `bid`",
+            SpendRefusal::LedgerUnavailable if self.is_store_failing => {
                 "free or repair the disk of budgets.directory"
             }
-            Refusal::LedgerUnavailable => "ask again; if it stays, see /health/ready",
+            SpendRefusal::LedgerUnavailable => "ask again; if it stays, see /health/ready",
         };
         Some(text.to_owned())
     }
@@ -213,24 +218,25 @@ impl<'w> RefusalText<'w> {
     fn raise(&self) -> String {
         let Some(level) = self.used_up() else { return "raise the limit".to_owned() };
         let key = match level.span {
-            Span::Life => "budget",
-            Span::Day => "daily_budget",
-            Span::Hour => "hourly_budget",
+            LimitSpan::Life => "budget",
+            LimitSpan::Day => "daily_budget",
+            LimitSpan::Hour => "hourly_budget",
         };
         match (level.owner, level.span) {
-            (Owner::Campaign, Span::Life) => format!("raise its `{key}`"),
-            (Owner::Account, Span::Life) => format!("raise its account's `{key}`"),
-            (Owner::Campaign, _) => format!("raise its `{key}`, or wait until that is over"),
-            (Owner::Account, _) => {
+            (LimitOwner::Campaign, LimitSpan::Life) => format!("raise its `{key}`"),
+            (LimitOwner::Account, LimitSpan::Life) => format!("raise its account's `{key}`"),
+            (LimitOwner::Campaign, _) => format!("raise its `{key}`, or wait until that is over"),
+            (LimitOwner::Account, _) => {
                 format!("raise its account's `{key}`, or wait until that is over")
             }
         }
     }
 
-    fn used_up(&self) -> Option<&Level> {
+    fn used_up(&self) -> Option<&LimitLevel> {
         let refusal = self.refusal?;
-        let is_used_up =
-            |level: &&Level| level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO);
+        let is_used_up = |level: &&LimitLevel| {
+            level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO)
+        };
         self.levels.iter().find(is_used_up)
     }
 

@@ -3,7 +3,7 @@
 //! Owns the questions. Who answers is not known here.
 
 use pacer_core::funnel::FunnelWindow;
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
 /// An exchange, as the API asks it.
@@ -16,10 +16,10 @@ pub trait ExchangeView: Send + Sync {
 
     /// The last hour and the last day of a campaign, which is in flight from and until these times, in
     /// milliseconds since 1970. None if nobody counts.
-    fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]>;
+    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]>;
 
     /// Which of its criteria recent requests fail. None if it does not bid. It may take milliseconds.
-    fn mismatches(&self, slot: Slot) -> Option<Mismatches>;
+    fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches>;
 }
 
 /// A campaign's criteria, tried one at a time on a sample of the last hour's impressions.

@@ -19,7 +19,7 @@ mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use runtime::admin::{Api, Call, Reply};
 use serde_json::Value;
 
@@ -56,11 +56,11 @@ fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
 }
 
-fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn list<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let known: &[&str] = match kind {
-            Kind::Account => &["after", "most", "removed"],
-            Kind::Campaign => &["after", "most", "removed", "account", "delivery"],
+            StoredKind::Account => &["after", "most", "removed"],
+            StoredKind::Campaign => &["after", "most", "removed", "account", "delivery"],
         };
         let asked = Asked::new(call);
         asked.only(known)?;
@@ -77,8 +77,8 @@ fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
         let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
         let end = PageEnd { next, refused_files: of.registry.refused_files() };
         Ok(match kind {
-            Kind::Account => Reply::json(&AccountPage { accounts: views, end }),
-            Kind::Campaign => Reply::json(&CampaignPage { campaigns: views, end }),
+            StoredKind::Account => Reply::json(&AccountPage { accounts: views, end }),
+            StoredKind::Campaign => Reply::json(&CampaignPage { campaigns: views, end }),
         })
     })
 }
@@ -91,13 +91,13 @@ fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
     let found = of.registry.deliveries(&ids).unwrap_or_default();
     let found: BTreeMap<String, Delivery> = found.into_iter().collect();
     for (view, id) in views.iter_mut().zip(ids) {
-        let currency = of.registry.currency(Kind::Campaign, &id);
+        let currency = of.registry.currency(StoredKind::Campaign, &id);
         let delivery = found.get(&id).map(|delivery| shown::delivery(delivery, currency));
         view["delivery"] = serde_json::to_value(delivery).expect("the names of members are text");
     }
 }
 
-fn create<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn create<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
         let judge = |body: &_| of.registry.problems(kind, body);
@@ -114,17 +114,22 @@ fn create<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     })
 }
 
-fn show<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn show<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     answered(of.registry.show(kind, call.parameter("id")))
 }
 
-fn edit<R: Rules>(of: &Held<R>, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
+fn edit<R: Rules>(
+    of: &Held<R>,
+    kind: StoredKind,
+    call: &Call,
+    edit: &Edit,
+) -> Result<Reply, Reply> {
     let asked = Asked::new(call);
     let options = asked.options(asked.version()?)?;
     Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
 }
 
-fn replace<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn replace<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let judge = |body: &_| of.registry.problems(kind, body);
         let body = Asked::new(call).judged_body(asked::JSON, judge)?;
@@ -132,19 +137,19 @@ fn replace<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     })
 }
 
-fn merge<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn merge<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| edit(of, kind, call, &Edit::Merge(Asked::new(call).body(asked::MERGE_PATCH)?)))
 }
 
 fn remove<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
-    or_refused(|| edit(of, Kind::Campaign, call, &Edit::Remove))
+    or_refused(|| edit(of, StoredKind::Campaign, call, &Edit::Remove))
 }
 
-fn pause<R: Rules>(of: &Held<R>, kind: Kind, call: &Call, is_paused: bool) -> Reply {
+fn pause<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call, is_paused: bool) -> Reply {
     or_refused(|| edit(of, kind, call, &Edit::Pause(is_paused)))
 }
 
-fn budget<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn budget<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
         let mut body = asked.body(asked::JSON)?;
@@ -162,7 +167,7 @@ fn answered(outcome: Result<Answered, Refused>) -> Reply {
     }
 }
 
-fn spend<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+fn spend<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
@@ -174,9 +179,11 @@ fn spend<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
 fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.curve(id) {
-        Ok(curve) => {
-            Reply::json(&shown::curve(id, of.registry.currency(Kind::Campaign, id), curve.as_ref()))
-        }
+        Ok(curve) => Reply::json(&shown::curve(
+            id,
+            of.registry.currency(StoredKind::Campaign, id),
+            curve.as_ref(),
+        )),
         Err(refused) => shown::refused(&refused),
     }
 }

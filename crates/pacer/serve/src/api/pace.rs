@@ -2,7 +2,7 @@
 //!
 //! Owns the forms. What a pace does is pacer-core's.
 
-use pacer_core::pacing::Bidding;
+use pacer_core::pacing::BiddingStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Amount, Cpm, Currency};
@@ -30,7 +30,7 @@ pub(super) struct BiddingView {
 
 /// `amount` is what it bids where its strategy changes nothing.
 pub(super) fn shown(
-    bidding: &Bidding,
+    bidding: &BiddingStatus,
     amount: Option<Cpm>,
     currency: Option<Currency>,
 ) -> BiddingView {
@@ -48,14 +48,14 @@ pub(super) fn shown(
 }
 
 /// The share of requests that it bids for.
-fn share(bidding: &Bidding) -> f64 {
+fn share(bidding: &BiddingStatus) -> f64 {
     match bidding.pace.threshold() {
         u64::MAX => 1.0,
         threshold => threshold as f64 / 18_446_744_073_709_551_616.0,
     }
 }
 
-fn words(bidding: &Bidding, bid: Option<Cpm>, currency: Option<Currency>) -> String {
+fn words(bidding: &BiddingStatus, bid: Option<Cpm>, currency: Option<Currency>) -> String {
     let (strategy, pace) = (bidding.strategy, bidding.pace);
     let bid = bid.map(|bid| match currency {
         Some(currency) => Amount::of_thousand(bid, currency).to_string(),

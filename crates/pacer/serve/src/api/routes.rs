@@ -1,6 +1,6 @@
 //! The routes of accounts and campaigns, with what the API's document has of them.
 
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use runtime::admin::{Call, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
 use schemars::SchemaGenerator;
 use serde_json::json;
@@ -13,8 +13,8 @@ use super::why::{AccountWhyView, WhyView};
 use super::{Held, asked, definitions};
 use crate::registry::Rules;
 
-const ACCOUNT: Kind = Kind::Account;
-const CAMPAIGN: Kind = Kind::Campaign;
+const ACCOUNT: StoredKind = StoredKind::Account;
+const CAMPAIGN: StoredKind = StoredKind::Campaign;
 
 /// The answer's version.
 const ETAG: &[(&str, &str)] = &[("etag", "The version.")];

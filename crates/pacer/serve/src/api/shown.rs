@@ -6,9 +6,9 @@
 use std::time::{Duration, SystemTime};
 
 use pacer_core::calendar::{Period, QUARTER_MS};
-use pacer_core::ledger::{HourSpend, Owner, Span, Spend};
-use pacer_core::pacing::{Curve, CurvePoint};
-use pacer_core::refusal::Refusal;
+use pacer_core::ledger::{HourSpend, LimitOwner, LimitSpan, Spend};
+use pacer_core::pacing::{CurvePoint, PacingCurve};
+use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::admin::{ErrorCode, Reply, rfc3339};
 use runtime::config::Problem;
@@ -185,7 +185,7 @@ pub(super) struct DeliveryView {
     refusal: Option<&'static str>,
     currency: Option<String>,
     /// The limit that it follows, else the tightest of its own.
-    span: Option<LimitSpan>,
+    span: Option<LimitSpanView>,
     limit: Option<AmountText>,
     /// Spent of the limit; in total if there is no limit.
     spent: AmountText,
@@ -199,7 +199,7 @@ pub(super) struct DeliveryView {
 pub(super) fn delivery(delivery: &Delivery, currency: Option<Currency>) -> DeliveryView {
     let Delivery { refusal, span: of, limit, spent, expected } = delivery;
     DeliveryView {
-        refusal: refusal.map(Refusal::label),
+        refusal: refusal.map(SpendRefusal::label),
         currency: code(currency),
         span: of.map(span),
         limit: limit.map(money),
@@ -283,7 +283,7 @@ pub(super) struct CurveView {
     currency: Option<String>,
     /// The limit that the curve is drawn by: the one that the campaign follows, or, if that is an hourly
     /// limit, the daily or total limit if there is one.
-    span: Option<LimitSpan>,
+    span: Option<LimitSpanView>,
     /// That limit, less what is kept back.
     limit: Option<AmountText>,
     start: Option<TimeText>,
@@ -303,7 +303,11 @@ struct PointView {
     spent: Option<AmountText>,
 }
 
-pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>) -> CurveView {
+pub(super) fn curve(
+    id: &str,
+    currency: Option<Currency>,
+    curve: Option<&PacingCurve>,
+) -> CurveView {
     let points = curve.iter().flat_map(|curve| &curve.points);
     let point = |point: &CurvePoint| PointView {
         at: time(point.at_unix_ms),
@@ -326,30 +330,30 @@ pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>)
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Span")]
-pub(super) enum LimitSpan {
+pub(super) enum LimitSpanView {
     Life,
     Day,
     Hour,
 }
 
-pub(super) const fn span(span: Span) -> LimitSpan {
+pub(super) const fn span(span: LimitSpan) -> LimitSpanView {
     match span {
-        Span::Life => LimitSpan::Life,
-        Span::Day => LimitSpan::Day,
-        Span::Hour => LimitSpan::Hour,
+        LimitSpan::Life => LimitSpanView::Life,
+        LimitSpan::Day => LimitSpanView::Day,
+        LimitSpan::Hour => LimitSpanView::Hour,
     }
 }
 
-pub(super) const fn owner(owner: Owner) -> &'static str {
+pub(super) const fn owner(owner: LimitOwner) -> &'static str {
     match owner {
-        Owner::Campaign => "campaign",
-        Owner::Account => "account",
+        LimitOwner::Campaign => "campaign",
+        LimitOwner::Account => "account",
     }
 }
 
 /// The ledger's reasons, and none.
 pub(super) fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
-    let labels = Refusal::ALL.map(Refusal::label).into_iter().map(Value::from);
+    let labels = SpendRefusal::ALL.map(SpendRefusal::label).into_iter().map(Value::from);
     let labels: Vec<Value> = labels.chain([Value::Null]).collect();
     json_schema!({ "enum": labels })
 }

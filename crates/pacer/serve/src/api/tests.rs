@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pacer_core::calendar::{Hour, Period};
+use pacer_core::calendar::{CalendarHour, Period};
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
-use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Bidding, Curve, CurvePoint};
-use pacer_core::refusal::Refusal;
-use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
+use pacer_core::ledger::{
+    AccountDiagnosis, HourSpend, LimitLevel, LimitOwner, LimitSpan, Spend, SpendDiagnosis,
+};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{BiddingStatus, CurvePoint, PacingCurve};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::{BidPace, CampaignFlight, StrategySettings, StrategyState, Throttle};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
 use runtime::builder::Builder;
 use runtime::config::parse;
@@ -50,11 +52,11 @@ impl ExchangeView for View {
         !self.is_rateless.load(Ordering::Relaxed)
     }
 
-    fn funnel(&self, _: Slot, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, _: CampaignIndex, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
         *self.windows.lock().expect("nothing panics")
     }
 
-    fn mismatches(&self, _: Slot) -> Option<Mismatches> {
+    fn mismatches(&self, _: CampaignIndex) -> Option<Mismatches> {
         self.mismatches.lock().expect("nothing panics").clone()
     }
 }
@@ -348,17 +350,17 @@ fn keys() {
 fn how_it_stands() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
-    let slot = Slot(u32::try_from(slot).expect("few"));
+    let slot = CampaignIndex(u32::try_from(slot).expect("few"));
     let cents = |cents: u64| Nanos::new(cents * 10_000_000);
-    let level = |span, limit| Level {
-        owner: Owner::Campaign,
+    let level = |span, limit| LimitLevel {
+        owner: LimitOwner::Campaign,
         span,
         limit,
         held: cents(950),
         late: cents(10),
         holdback: cents(50),
     };
-    let hour = Hour {
+    let hour = CalendarHour {
         start_unix_ms: 1_800_000_000_000,
         end_unix_ms: 1_800_003_600_000,
         period: Period(2_000_000),
@@ -367,15 +369,15 @@ fn how_it_stands() {
     };
     let mut why = fixture.desk.why(slot);
     assert_eq!(fixture.get("/v1/campaigns/filed/why")["refusal"], Value::Null);
-    why.refusal = Some(Refusal::DayExhausted);
+    why.refusal = Some(SpendRefusal::DayExhausted);
     why.hour = Some(hour);
     why.levels = Some([
-        level(Span::Life, None),
-        level(Span::Day, Some(cents(1000))),
-        level(Span::Hour, None),
-        level(Span::Life, None),
-        level(Span::Day, None),
-        level(Span::Hour, None),
+        level(LimitSpan::Life, None),
+        level(LimitSpan::Day, Some(cents(1000))),
+        level(LimitSpan::Hour, None),
+        level(LimitSpan::Life, None),
+        level(LimitSpan::Day, None),
+        level(LimitSpan::Hour, None),
     ]);
     fixture.desk.told().whys.insert(slot, why.clone());
     let shown = fixture.get("/v1/campaigns/filed/why");
@@ -401,13 +403,13 @@ fn how_it_stands() {
     );
     assert_eq!(shown["hour"]["start"], "2027-01-15T08:00:00.000Z");
     for (refusal, words) in [
-        (Refusal::Unknown, "the ledger does not know it yet"),
-        (Refusal::OutOfFlight, "it is not in flight: that is from 1970-01-01T00:00:00.000Z"),
-        (Refusal::Paused, "it is paused"),
-        (Refusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
+        (SpendRefusal::Unknown, "the ledger does not know it yet"),
+        (SpendRefusal::OutOfFlight, "it is not in flight: that is from 1970-01-01T00:00:00.000Z"),
+        (SpendRefusal::Paused, "it is paused"),
+        (SpendRefusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
     ] {
         let flight_unix_ms = (0, 2 * NOW_UNIX_MS);
-        let why = Why { refusal: Some(refusal), flight_unix_ms, ..why.clone() };
+        let why = SpendDiagnosis { refusal: Some(refusal), flight_unix_ms, ..why.clone() };
         fixture.desk.told().whys.insert(slot, why);
         let shown = fixture.get("/v1/campaigns/filed/why");
         assert_eq!(shown["refusal"], refusal.label());
@@ -440,12 +442,12 @@ fn how_it_stands() {
     });
     assert_eq!(fixture.get("/v1/campaigns/filed/curve"), none);
     let point = |at_unix_ms, spent| CurvePoint { at_unix_ms, target: cents(100), spent };
-    let curve = Curve {
-        span: Span::Day,
+    let curve = PacingCurve {
+        span: LimitSpan::Day,
         limit: cents(100),
-        flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
+        flight: CampaignFlight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
-        pace: Pace::FULL,
+        pace: BidPace::FULL,
         dual: 0.0,
         rate: 1.0,
         points: vec![point(1_800_000_600_000, Some(cents(99))), point(1_800_001_200_000, None)],
@@ -467,17 +469,17 @@ fn how_it_stands() {
 fn how_it_bids() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
-    let slot = Slot(u32::try_from(slot).expect("few"));
+    let slot = CampaignIndex(u32::try_from(slot).expect("few"));
     assert_eq!(fixture.get("/v1/campaigns/filed/why")["pace"], Value::Null);
-    let state = State::start(&Settings::default());
-    let throttled = Settings::Throttle(Throttle { start: 0.125, ..Throttle::default() });
-    let throttled = State::start(&throttled).pace(&throttled);
+    let state = StrategyState::start(&StrategySettings::default());
+    let throttled = StrategySettings::Throttle(Throttle { start: 0.125, ..Throttle::default() });
+    let throttled = StrategyState::start(&throttled).pace(&throttled);
     // The campaign's value is 1.
     for (strategy, is_fixed_price, pace, want) in [
         (
             "slot_dual",
             false,
-            state.pace(&Settings::default()),
+            state.pace(&StrategySettings::default()),
             [
                 "0.1",
                 "1",
@@ -498,9 +500,9 @@ fn how_it_bids() {
                           the requests that fit",
             ],
         ),
-        ("even", false, Pace::NONE, ["1", "0", "1", "even bids for no request now"]),
+        ("even", false, BidPace::NONE, ["1", "0", "1", "even bids for no request now"]),
     ] {
-        let bidding = Bidding { strategy, is_fixed_price, pace };
+        let bidding = BiddingStatus { strategy, is_fixed_price, pace };
         fixture.desk.told().biddings.insert(slot, bidding);
         let found = &fixture.get("/v1/campaigns/filed/why")["pace"];
         let [multiplier, share, bid, words] = want;
@@ -537,21 +539,21 @@ fn an_account_as_a_whole() {
     let count = |refusal: Value, words: &str, count: u64| json!({ "refusal": refusal, "words": words, "count": count });
     let nothing = "nothing keeps it from spending";
     assert_eq!(open["campaigns"], json!([count(Value::Null, nothing, 2)]));
-    let level = |span, limit| Level {
-        owner: Owner::Account,
+    let level = |span, limit| LimitLevel {
+        owner: LimitOwner::Account,
         span,
         limit,
         held: cents(950),
         late: cents(50),
         holdback: Nanos::ZERO,
     };
-    let why = AccountWhy {
+    let why = AccountDiagnosis {
         flight_unix_ms: (0, 0),
-        refusal: Some(Refusal::DayExhausted),
+        refusal: Some(SpendRefusal::DayExhausted),
         levels: Some([
-            level(Span::Life, None),
-            level(Span::Day, Some(cents(1000))),
-            level(Span::Hour, None),
+            level(LimitSpan::Life, None),
+            level(LimitSpan::Day, Some(cents(1000))),
+            level(LimitSpan::Hour, None),
         ]),
         hour: None,
         at_shards: cents(5),
@@ -560,8 +562,8 @@ fn an_account_as_a_whole() {
         is_store_failing: false,
     };
     fixture.desk.told().account_whys.insert(0, why);
-    let slot = Slot(1);
-    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot) };
+    let slot = CampaignIndex(1);
+    let paused = SpendDiagnosis { refusal: Some(SpendRefusal::Paused), ..fixture.desk.why(slot) };
     fixture.desk.told().whys.insert(slot, paused);
     let shown = fixture.get("/v1/accounts/acme/why");
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));

@@ -2,9 +2,9 @@
 //!
 //! Owns the forms. Which cause holds is cause.rs's.
 
-use pacer_core::calendar::Hour;
-use pacer_core::ledger::Level;
-use pacer_core::refusal::Refusal;
+use pacer_core::calendar::CalendarHour;
+use pacer_core::ledger::LimitLevel;
+use pacer_core::refusal::SpendRefusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::Currency;
@@ -14,7 +14,7 @@ use super::exchange::ExchangeView;
 use super::funnel::{FunnelView, MismatchesView, Progress};
 use super::pace::BiddingView;
 use super::shown::{
-    AmountText, LimitSpan, TimeText, code, money, owner, refusal_schema, span, time,
+    AmountText, LimitSpanView, TimeText, code, money, owner, refusal_schema, span, time,
 };
 use super::{funnel, pace};
 use crate::handle::Delivery;
@@ -161,11 +161,11 @@ pub(super) fn of_account(
         flight_unix_ms: None,
         is_store_failing: why.is_store_failing,
     };
-    let plain = |refusal: Option<Refusal>| RefusalView {
-        refusal: refusal.map(Refusal::label),
+    let plain = |refusal: Option<SpendRefusal>| RefusalView {
+        refusal: refusal.map(SpendRefusal::label),
         words: refusal.map_or_else(nothing, |refusal| refusal.to_string()),
     };
-    let counted = |(refusal, count): (&Option<Refusal>, &u64)| RefusedCount {
+    let counted = |(refusal, count): (&Option<SpendRefusal>, &u64)| RefusedCount {
         refusal: plain(*refusal),
         count: *count,
     };
@@ -187,9 +187,9 @@ pub(super) fn of_account(
 fn cause_view(
     (id, currency): (&str, Option<Currency>),
     Cause { reason, words, remedy }: Cause,
-    refusal: Option<Refusal>,
+    refusal: Option<SpendRefusal>,
 ) -> CauseView {
-    let refusal = refusal.map(Refusal::label);
+    let refusal = refusal.map(SpendRefusal::label);
     CauseView { id: id.to_owned(), reason, refusal, words, remedy, currency: code(currency) }
 }
 
@@ -204,7 +204,7 @@ struct ClockHour {
     hour_of_week: u8,
 }
 
-fn hour(hour: &Hour) -> ClockHour {
+fn hour(hour: &CalendarHour) -> ClockHour {
     ClockHour {
         start: time(hour.start_unix_ms),
         end: time(hour.end_unix_ms),
@@ -218,7 +218,7 @@ fn hour(hour: &Hour) -> ClockHour {
 struct LevelView {
     #[schemars(extend("enum" = ["campaign", "account"]))]
     owner: &'static str,
-    span: LimitSpan,
+    span: LimitSpanView,
     /// Null without one.
     limit: Option<AmountText>,
     /// Leased and not given back.
@@ -235,7 +235,7 @@ struct LevelView {
     excess: AmountText,
 }
 
-fn level(level: &Level) -> LevelView {
+fn level(level: &LimitLevel) -> LevelView {
     LevelView {
         owner: owner(level.owner),
         span: span(level.span),

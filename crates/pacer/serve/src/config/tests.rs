@@ -1,7 +1,7 @@
 //! `[budgets]` as it is read, and what shards are made with.
 
 use pacer_core::messages::Epoch;
-use pacer_core::shard::Shard;
+use pacer_core::shard::ShardLedger;
 use runtime::builder::Builder;
 use runtime::config::{default_toml, describe, parse};
 
@@ -17,8 +17,8 @@ fn given(text: &str) -> BudgetsConfig {
     parse("vickrey.toml", &text, read).unwrap().unwrap()
 }
 
-fn origin() -> Origin {
-    Origin { node: 0, epoch: Epoch(1), shard: 0 }
+fn origin() -> TokenOrigin {
+    TokenOrigin { node: 0, epoch: Epoch(1), shard: 0 }
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
     let options = config.shard_options(origin(), &lifetimes);
     assert_eq!(options.ttls, [60, 300, 600, 1_800].map(secs));
     // A shard takes the memory that the keys say.
-    assert!(Shard::new(&options).is_ok());
+    assert!(ShardLedger::new(&options).is_ok());
     let bytes = options.bytes().unwrap();
     let more = BudgetsConfig { campaigns_max: 20_000, ..config.clone() };
     let each = (more.shard_options(origin(), &lifetimes).bytes().unwrap() - bytes) / 10_000;
@@ -104,7 +104,7 @@ fn any_lifetimes_make_a_shard() {
     let lifetimes: Vec<_> = (1..40).map(|at| secs(at * at)).collect();
     let options = config.shard_options(origin(), &lifetimes);
     assert!(options.ttls.len() <= TTLS_MAX);
-    Shard::new(&options).unwrap();
+    ShardLedger::new(&options).unwrap();
     for lifetime in lifetimes {
         let longest = options.ttls.last().expect("one at least");
         assert!(*longest >= lifetime.min(config.reservation_max));

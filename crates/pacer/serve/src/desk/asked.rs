@@ -4,10 +4,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::{AccountDefinition, Incoming, Now, Why};
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
-use pacer_core::store::{Cause, Change, Denied, Ended, Found, LeaseStore as _, Outcome, Writer};
+use pacer_core::ledger::{AccountDefinition, LedgerInput, LedgerTime, SpendDiagnosis};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::store::{
+    CommitOutcome, DefinitionChange, LeaseStore as _, QueryResult, StoreDenial, StoreFault,
+    StoreWriter, WriteOutcome,
+};
 use tracing::warn;
 
 use super::Desk;
@@ -27,7 +30,7 @@ pub(super) enum Expected {
     /// Up to which record the log's settlements are in it.
     Batch(u64),
     Change,
-    Read(Reply<Result<Found, Denied>>),
+    Read(Reply<Result<QueryResult, StoreDenial>>),
 }
 
 /// Definitions that are being taken.
@@ -56,13 +59,18 @@ pub(super) struct Changes {
 
 /// A change that has not ended.
 struct Waiting {
-    change: Change,
+    change: DefinitionChange,
     digest: Digest,
-    reply: Reply<Result<(), Denied>>,
+    reply: Reply<Result<(), StoreDenial>>,
 }
 
 impl Changes {
-    fn push(&mut self, change: Change, digest: Digest, reply: Reply<Result<(), Denied>>) {
+    fn push(
+        &mut self,
+        change: DefinitionChange,
+        digest: Digest,
+        reply: Reply<Result<(), StoreDenial>>,
+    ) {
         if let Some(same) = self.waiting.iter_mut().find(|waiting| waiting.digest == digest) {
             // Whoever asked first has given up.
             same.reply = reply;
@@ -72,7 +80,7 @@ impl Changes {
             self.last += 1;
             self.last_digest = Some(digest);
         }
-        let change = Change { number: self.last, ..change };
+        let change = DefinitionChange { number: self.last, ..change };
         self.waiting.push_back(Waiting { change, digest, reply });
     }
 
@@ -84,7 +92,7 @@ impl Changes {
     pub(super) fn submit(
         &mut self,
         store: &mut Store,
-        writer: Writer,
+        writer: StoreWriter,
         expected: &mut VecDeque<Expected>,
     ) {
         if self.is_submitted || self.again_at.is_some_and(|at| Instant::now() < at) {
@@ -97,10 +105,10 @@ impl Changes {
     }
 
     /// The first was answered.
-    pub(super) fn end(&mut self, outcome: Outcome) {
+    pub(super) fn end(&mut self, outcome: WriteOutcome) {
         self.is_submitted = false;
-        let may_pass = matches!(outcome.denied, Some(Denied::Failing(_) | Denied::Busy));
-        if outcome.ended == Ended::Unknown || (self.is_unknown && may_pass) {
+        let may_pass = matches!(outcome.denied, Some(StoreDenial::Failing(_) | StoreDenial::Busy));
+        if outcome.ended == CommitOutcome::Unknown || (self.is_unknown && may_pass) {
             if !std::mem::replace(&mut self.is_unknown, true) {
                 warn!(number = outcome.number, "a change may be durable or not: asked again");
             }
@@ -110,9 +118,9 @@ impl Changes {
         (self.is_unknown, self.again_at) = (false, None);
         let Waiting { reply, .. } = self.waiting.pop_front().expect("it was submitted");
         let ended = match outcome.ended {
-            Ended::Committed => Ok(()),
-            Ended::Refused | Ended::Unknown => {
-                Err(outcome.denied.unwrap_or(Denied::Failing(Cause::Disk)))
+            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Refused | CommitOutcome::Unknown => {
+                Err(outcome.denied.unwrap_or(StoreDenial::Failing(StoreFault::Disk)))
             }
         };
         // Whoever asked may have given up.
@@ -122,7 +130,7 @@ impl Changes {
 
 impl Desk {
     /// Whether more waits than was taken.
-    pub(super) fn take_asks(&mut self, now: Now) -> bool {
+    pub(super) fn take_asks(&mut self, now: LedgerTime) -> bool {
         for _ in 0..ASKS_MAX {
             let Ok(query) = self.ends.asks.try_recv() else { return false };
             self.take_ask(query, now);
@@ -130,7 +138,7 @@ impl Desk {
         true
     }
 
-    fn take_ask(&mut self, query: LedgerQuery, now: Now) {
+    fn take_ask(&mut self, query: LedgerQuery, now: LedgerTime) {
         /// Whoever asked may have given up.
         fn tell<T>(reply: &Reply<T>, answer: T) {
             let _heard = reply.send(answer);
@@ -170,25 +178,25 @@ impl Desk {
         }
     }
 
-    fn why(&self, slot: Slot) -> Why {
+    fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
         let mut why = self.ledger.why(slot);
         let is_throttled = self.pacer.pace(slot).is_some_and(|pace| pace.threshold() == 0);
         why.refusal = match why.refusal {
-            None if is_throttled => Some(Refusal::Throttled),
-            Some(refusal) if is_throttled => Some(refusal.min(Refusal::Throttled)),
+            None if is_throttled => Some(SpendRefusal::Throttled),
+            Some(refusal) if is_throttled => Some(refusal.min(SpendRefusal::Throttled)),
             refusal => refusal,
         };
         why
     }
 
     /// Tells the rules some of the definitions that wait; what they say is sent after the step.
-    pub(super) fn define_some(&mut self, now: Now) {
+    pub(super) fn define_some(&mut self, now: LedgerTime) {
         let Some(defining) = self.definings.front_mut() else { return };
         let mut taken = 0;
         for account in defining.accounts.by_ref().take(DEFINED_MAX) {
             self.tables.need(account.zone, now.unix_ms, &mut self.inbox, &mut self.pacer);
             self.pacer.take_account(account.id, account.zone, account.version);
-            self.inbox.push(Incoming::Account(account));
+            self.inbox.push(LedgerInput::Account(account));
             taken += 1;
         }
         for terms in defining.campaigns.by_ref().take(DEFINED_MAX - taken) {
@@ -197,7 +205,7 @@ impl Desk {
             if let Err(error) = paced {
                 defining.defined.unpaced.push((definition.slot, error));
             }
-            self.inbox.push(Incoming::Campaign(definition));
+            self.inbox.push(LedgerInput::Campaign(definition));
         }
     }
 
@@ -217,21 +225,24 @@ mod tests {
     use std::sync::mpsc;
 
     use pacer_core::messages::Epoch;
-    use pacer_core::store::{DefinitionKey, Kind, Sent};
+    use pacer_core::store::{DefinitionKey, StoredKind, WriteKind};
 
     use super::*;
 
-    fn outcome(ended: Ended, denied: Option<Denied>) -> Outcome {
-        let writer = Writer { node: 1, epoch: Epoch(1) };
-        Outcome { writer, sent: Sent::Change, number: 1, ended, denied }
+    fn outcome(ended: CommitOutcome, denied: Option<StoreDenial>) -> WriteOutcome {
+        let writer = StoreWriter { node: 1, epoch: Epoch(1) };
+        WriteOutcome { writer, sent: WriteKind::Change, number: 1, ended, denied }
     }
 
     /// What whoever asked hears after each answer of the store's.
     #[track_caller]
-    fn check(answers: &[(Ended, Option<Denied>)], want: &[Option<Result<(), Denied>>]) {
+    fn check(
+        answers: &[(CommitOutcome, Option<StoreDenial>)],
+        want: &[Option<Result<(), StoreDenial>>],
+    ) {
         let mut changes = Changes::default();
         let (reply, heard) = mpsc::sync_channel(1);
-        changes.push(Change::default(), Digest(0), reply);
+        changes.push(DefinitionChange::default(), Digest(0), reply);
         for ((ended, denied), want) in answers.iter().zip(want) {
             changes.end(outcome(*ended, denied.clone()));
             assert_eq!(heard.try_recv().ok(), *want, "after {ended:?} {denied:?}");
@@ -242,24 +253,31 @@ mod tests {
 
     #[test]
     fn whoever_asks_for_a_change_hears_what_is_known() {
-        let failing = || Some(Denied::Failing(Cause::Disk));
-        let key = DefinitionKey { kind: Kind::Account, id: "a".to_owned() };
-        let conflict = Denied::Conflict { key, present: 7 };
-        check(&[(Ended::Committed, None)], &[Some(Ok(()))]);
-        check(&[(Ended::Refused, failing())], &[Some(Err(Denied::Failing(Cause::Disk)))]);
+        let failing = || Some(StoreDenial::Failing(StoreFault::Disk));
+        let key = DefinitionKey { kind: StoredKind::Account, id: "a".to_owned() };
+        let conflict = StoreDenial::Conflict { key, present: 7 };
+        check(&[(CommitOutcome::Committed, None)], &[Some(Ok(()))]);
         check(
-            &[(Ended::Unknown, None), (Ended::Refused, failing()), (Ended::Committed, None)],
+            &[(CommitOutcome::Refused, failing())],
+            &[Some(Err(StoreDenial::Failing(StoreFault::Disk)))],
+        );
+        check(
+            &[
+                (CommitOutcome::Unknown, None),
+                (CommitOutcome::Refused, failing()),
+                (CommitOutcome::Committed, None),
+            ],
             &[None, None, Some(Ok(()))],
         );
         // It may be durable however often the store refuses for its own sake; what another stands in
         // the way of is not.
-        let busy = || Some(Denied::Busy);
+        let busy = || Some(StoreDenial::Busy);
         check(
             &[
-                (Ended::Unknown, None),
-                (Ended::Refused, busy()),
-                (Ended::Unknown, None),
-                (Ended::Refused, Some(conflict.clone())),
+                (CommitOutcome::Unknown, None),
+                (CommitOutcome::Refused, busy()),
+                (CommitOutcome::Unknown, None),
+                (CommitOutcome::Refused, Some(conflict.clone())),
             ],
             &[None, None, None, Some(Err(conflict))],
         );
@@ -270,14 +288,22 @@ mod tests {
         let mut changes = Changes::default();
         let (first, _heard) = mpsc::sync_channel(1);
         let (second, heard) = mpsc::sync_channel(1);
-        changes.push(Change { number: 5, ..Change::default() }, Digest(0), first);
-        changes.push(Change { number: 5, ..Change::default() }, Digest(1), second);
+        changes.push(
+            DefinitionChange { number: 5, ..DefinitionChange::default() },
+            Digest(0),
+            first,
+        );
+        changes.push(
+            DefinitionChange { number: 5, ..DefinitionChange::default() },
+            Digest(1),
+            second,
+        );
         let numbers: Vec<_> = changes.waiting.iter().map(|it| it.change.number).collect();
         assert_eq!(numbers, [1, 2]);
-        changes.end(outcome(Ended::Unknown, None));
-        changes.end(outcome(Ended::Committed, None));
-        let failing = Denied::Failing(Cause::Disk);
-        changes.end(outcome(Ended::Refused, Some(failing.clone())));
+        changes.end(outcome(CommitOutcome::Unknown, None));
+        changes.end(outcome(CommitOutcome::Committed, None));
+        let failing = StoreDenial::Failing(StoreFault::Disk);
+        changes.end(outcome(CommitOutcome::Refused, Some(failing.clone())));
         assert_eq!(heard.try_recv(), Ok(Err(failing)));
     }
 
@@ -286,19 +312,19 @@ mod tests {
         let mut changes = Changes::default();
         let push = |changes: &mut Changes, digest| {
             let (reply, heard) = mpsc::sync_channel(1);
-            changes.push(Change::default(), Digest(digest), reply);
+            changes.push(DefinitionChange::default(), Digest(digest), reply);
             (changes.waiting.len(), changes.waiting.back().unwrap().change.number, heard)
         };
         // While it waits there is one of it, and whoever asked last hears.
         let (_, _, first) = push(&mut changes, 1);
         let (waiting, number, again) = push(&mut changes, 1);
         assert_eq!((waiting, number), (1, 1));
-        changes.end(outcome(Ended::Committed, None));
+        changes.end(outcome(CommitOutcome::Committed, None));
         assert!(first.try_recv().is_err());
         assert_eq!(again.try_recv(), Ok(Ok(())));
         // Once it has ended the store tells by its number that it was done.
         assert_eq!(push(&mut changes, 1).1, 1);
-        changes.end(outcome(Ended::Committed, None));
+        changes.end(outcome(CommitOutcome::Committed, None));
         assert_eq!(push(&mut changes, 2).1, 2);
         assert_eq!(push(&mut changes, 3).1, 3);
         let (waiting, _, _) = push(&mut changes, 2);

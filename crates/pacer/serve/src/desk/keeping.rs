@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pacer_core::messages::Slot;
-use pacer_core::pacing::Pacer;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::CampaignPacer;
 
 use crate::keeper::{Keeper, PIECE_BYTES, Piece};
 use crate::states::append;
@@ -34,7 +34,7 @@ pub(crate) struct Keeping {
 struct Pass {
     begun: Instant,
     /// Whose turn it is; `None` behind the last.
-    at: Option<Slot>,
+    at: Option<CampaignIndex>,
     /// What is not sent yet, as rows and as pieces: two at most.
     rows: Vec<u8>,
     count: u32,
@@ -54,7 +54,7 @@ impl Keeping {
     }
 
     /// Gives out some, if it is time to.
-    pub(crate) fn turn(&mut self, pacer: &mut Pacer, now: Instant, is_store_failing: bool) {
+    pub(crate) fn turn(&mut self, pacer: &mut CampaignPacer, now: Instant, is_store_failing: bool) {
         let is_due = self.next_at <= now && self.looked != pacer.looked() && !is_store_failing;
         if self.pass.is_none() && is_due {
             // Who is not defined by now is gone.
@@ -71,7 +71,7 @@ impl Keeping {
     }
 
     /// Gives out all at once, and waits until it is written.
-    pub(crate) fn end(self, pacer: &Pacer) {
+    pub(crate) fn end(self, pacer: &CampaignPacer) {
         let mut pass = Pass::new(Instant::now());
         let give = |piece| {
             self.keeper.give(piece);
@@ -84,11 +84,11 @@ impl Keeping {
 impl Pass {
     fn new(begun: Instant) -> Self {
         let waiting = VecDeque::from([Piece::Begin]);
-        Self { begun, at: Some(Slot(0)), rows: Vec::new(), count: 0, waiting, bytes: 0 }
+        Self { begun, at: Some(CampaignIndex(0)), rows: Vec::new(), count: 0, waiting, bytes: 0 }
     }
 
     /// Gives out some; whether all is sent.
-    fn turn(&mut self, pacer: &Pacer, send: impl Fn(Piece) -> Result<(), Piece>) -> bool {
+    fn turn(&mut self, pacer: &CampaignPacer, send: impl Fn(Piece) -> Result<(), Piece>) -> bool {
         while let Some(piece) = self.waiting.pop_front() {
             if let Err(piece) = send(piece) {
                 self.waiting.push_front(piece);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::ledger::{Incoming, ZoneId};
-use pacer_core::pacing::Pacer;
+use pacer_core::ledger::{LedgerInput, ZoneId};
+use pacer_core::pacing::CampaignPacer;
 use tracing::error;
 
 use crate::zones::Zones;
@@ -34,8 +34,8 @@ impl Tables {
         &mut self,
         id: ZoneId,
         now_ms: u64,
-        inbox: &mut Vec<Incoming>,
-        pacer: &mut Pacer,
+        inbox: &mut Vec<LedgerInput>,
+        pacer: &mut CampaignPacer,
     ) {
         if !self.renew_ms.contains_key(&id) {
             self.make(id, now_ms, inbox, pacer);
@@ -43,7 +43,12 @@ impl Tables {
     }
 
     /// Tells the rules the hours of one zone further ahead, if it is time for one.
-    pub(super) fn renew(&mut self, now_ms: u64, inbox: &mut Vec<Incoming>, pacer: &mut Pacer) {
+    pub(super) fn renew(
+        &mut self,
+        now_ms: u64,
+        inbox: &mut Vec<LedgerInput>,
+        pacer: &mut CampaignPacer,
+    ) {
         if now_ms < self.next_ms {
             return;
         }
@@ -54,7 +59,13 @@ impl Tables {
         self.next_ms = self.renew_ms.values().copied().min().unwrap_or(u64::MAX);
     }
 
-    fn make(&mut self, id: ZoneId, now_ms: u64, inbox: &mut Vec<Incoming>, pacer: &mut Pacer) {
+    fn make(
+        &mut self,
+        id: ZoneId,
+        now_ms: u64,
+        inbox: &mut Vec<LedgerInput>,
+        pacer: &mut CampaignPacer,
+    ) {
         // Else the ledger refuses the account.
         let Some(name) = self.zones.name(id) else { return };
         let from_ms = now_ms.saturating_sub(BACK_MS);
@@ -63,7 +74,7 @@ impl Tables {
         match made {
             Ok((calendar, clocks)) => {
                 pacer.take_zone(id, &name, calendar.clone(), clocks);
-                inbox.push(Incoming::Calendar(id, calendar));
+                inbox.push(LedgerInput::Calendar(id, calendar));
             }
             Err(error) => error!(%error, "a time zone's hours end: its accounts will stop"),
         }
@@ -83,7 +94,7 @@ mod tests {
         let zones = Zones::default();
         let [berlin, lagos] = ["Europe/Berlin", "Africa/Lagos"].map(|name| zones.id(name).unwrap());
         let mut tables = Tables::new(zones);
-        let mut pacer = Pacer::new(PacerOptions::new(1));
+        let mut pacer = CampaignPacer::new(PacerOptions::new(1));
         let now_ms = 1_792_000_000_000;
         let mut told = |tables: &mut Tables, at_ms: u64, needed: &[ZoneId]| {
             let mut inbox = Vec::new();
@@ -92,7 +103,7 @@ mod tests {
             }
             tables.renew(at_ms, &mut inbox, &mut pacer);
             let tables = inbox.into_iter().map(|incoming| match incoming {
-                Incoming::Calendar(id, calendar) => {
+                LedgerInput::Calendar(id, calendar) => {
                     assert!(calendar.at(at_ms + 39 * DAY_MS).is_some());
                     assert!(calendar.at(at_ms - 2 * DAY_MS).is_some());
                     id

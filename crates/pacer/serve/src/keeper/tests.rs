@@ -13,7 +13,7 @@ use crate::tests::disk;
 /// Longer than anything takes.
 const EVER: Duration = Duration::from_secs(60);
 
-const WRITER: Writer = Writer { node: 1, epoch: Epoch(1) };
+const WRITER: StoreWriter = StoreWriter { node: 1, epoch: Epoch(1) };
 
 fn piece(count: u32) -> Piece {
     let mut rows = Vec::new();
@@ -26,7 +26,7 @@ fn give(keeper: &Keeper, pieces: impl IntoIterator<Item = Piece>) {
 }
 
 fn rows(disk: &FaultDisk) -> ReadStates {
-    let next = Writer { epoch: Epoch(2), ..WRITER };
+    let next = StoreWriter { epoch: Epoch(2), ..WRITER };
     read(disk, next, |row| *row == [7; 100]).unwrap()
 }
 

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    Holdback,
 };
-use pacer_core::messages::Slot;
-use pacer_core::store::Kind;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::StoredKind;
 use serde_json::{Value, json};
 
 use super::StartError;
@@ -64,7 +65,7 @@ impl<R> Default for Books<R> {
 
 impl<R> Books<R> {
     /// The first number that no lease names: none before it is given to another.
-    pub(super) fn leased(&mut self, next_slot: Slot) {
+    pub(super) fn leased(&mut self, next_slot: CampaignIndex) {
         self.next_slot = self.next_slot.max(next_slot.0);
     }
 
@@ -81,13 +82,14 @@ impl<R> Books<R> {
 
     /// Refuses a number that two have: the money of one would be spent by the other.
     pub(super) fn check_slots(&self) -> Result<(), StartError> {
-        let accounts = self.accounts.iter().map(|(id, entry)| (Kind::Account, id, &entry.record));
+        let accounts =
+            self.accounts.iter().map(|(id, entry)| (StoredKind::Account, id, &entry.record));
         let campaigns =
-            self.campaigns.iter().map(|(id, entry)| (Kind::Campaign, id, &entry.record));
+            self.campaigns.iter().map(|(id, entry)| (StoredKind::Campaign, id, &entry.record));
         let mut taken = BTreeMap::new();
         for (kind, id, record) in accounts.chain(campaigns) {
-            let Some(Slot(slot)) = record.slot else { continue };
-            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", kind.label());
+            let Some(CampaignIndex(slot)) = record.slot else { continue };
+            let name = |(kind, id): (StoredKind, &Arc<str>)| format!("{} `{id}`", kind.label());
             if let Some(first) = taken.insert(slot, (kind, id)) {
                 return Err(StartError::SharedSlot {
                     first: name(first),
@@ -99,7 +101,7 @@ impl<R> Books<R> {
         Ok(())
     }
 
-    fn seen(&mut self, slot: Option<Slot>) {
+    fn seen(&mut self, slot: Option<CampaignIndex>) {
         let behind = slot.map_or(0, |slot| slot.0.saturating_add(1));
         self.next_slot = self.next_slot.max(behind);
     }
@@ -206,13 +208,13 @@ impl<R> Books<R> {
     }
 
     /// What is shown of a definition.
-    pub(super) fn view(&self, kind: Kind, id: &str) -> Option<(u64, Value)> {
+    pub(super) fn view(&self, kind: StoredKind, id: &str) -> Option<(u64, Value)> {
         match kind {
-            Kind::Account => {
+            StoredKind::Account => {
                 let entry = self.accounts.get(id)?;
                 Some((entry.version, view(id, entry, &[])))
             }
-            Kind::Campaign => {
+            StoredKind::Campaign => {
                 let entry = self.campaigns.get(id)?;
                 let notes = entry.value.as_ref().map_or(&[][..], |campaign| &campaign.notes);
                 Some((entry.version, view(id, entry, notes)))
@@ -224,7 +226,7 @@ impl<R> Books<R> {
 /// No limits of its own, always in flight.
 fn always(is_paused: bool) -> CampaignBudget {
     CampaignBudget {
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         start_unix_ms: 0,
         end_unix_ms: ENDLESS_UNIX_MS,
         daypart: Daypart::ALWAYS,

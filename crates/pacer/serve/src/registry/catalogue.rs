@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
 /// All accounts and campaigns that are not removed, as of one moment.
@@ -26,7 +26,7 @@ pub struct PublishedAccount {
     /// Of its money.
     pub currency: Currency,
     /// Of what its seats spend, where it has or had any.
-    pub slot: Option<Slot>,
+    pub slot: Option<CampaignIndex>,
     /// The DSP and the seat.
     pub seats: Vec<(String, String)>,
 }
@@ -37,7 +37,7 @@ pub struct PublishedCampaign<R> {
     /// Its id.
     pub id: Arc<str>,
     /// As the ledger numbers it.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Grows with every change.
     pub version: u64,
     /// Its account's id.

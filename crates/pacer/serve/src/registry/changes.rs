@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use pacer_core::definitions::difference::{Difference, differences};
-use pacer_core::definitions::keys::Keyed;
-use pacer_core::ledger::{AccountDefinition, DefinitionError, Notice};
+use pacer_core::definitions::difference::{KeyDifference, differences};
+use pacer_core::definitions::keys::KeyedRequest;
+use pacer_core::ledger::{AccountDefinition, DefinitionError, LedgerReply};
 use pacer_core::store::{
-    AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
+    AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, DefinitionChange, DefinitionKey, DefinitionPut,
+    StoredDefinition, StoredKind,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -64,16 +65,16 @@ pub(super) struct Step<R> {
     pub(super) action: Action,
     /// What is to be told of it.
     pub(super) warnings: Vec<String>,
-    pub(super) keyed: Option<Keyed>,
+    pub(super) keyed: Option<KeyedRequest>,
     /// Who asked for it; None for files.
     pub(super) actor: Option<Arc<str>>,
 }
 
 impl<R> Step<R> {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> StoredKind {
         match &self.becomes {
-            Becomes::Account(_) => Kind::Account,
-            Becomes::Campaign(_) => Kind::Campaign,
+            Becomes::Account(_) => StoredKind::Account,
+            Becomes::Campaign(_) => StoredKind::Campaign,
         }
     }
 
@@ -100,11 +101,15 @@ impl<R> Step<R> {
     }
 
     /// `given` is what the record's origin says.
-    fn put(&self, given: &str) -> Put {
+    fn put(&self, given: &str) -> DefinitionPut {
         let (version, record) = self.entry();
         let key = DefinitionKey { kind: self.kind(), id: self.id.to_string() };
         let expected = Some(version - 1);
-        Put { key, expected, definition: Definition { version, body: record.to_bytes(given) } }
+        DefinitionPut {
+            key,
+            expected,
+            definition: StoredDefinition { version, body: record.to_bytes(given) },
+        }
     }
 
     /// What is answered, and what was done by whom. `before` is the definition that was in force, if
@@ -122,7 +127,10 @@ impl<R> Step<R> {
             },
             held: record.held.keys().collect(),
             id: &self.id,
-            idempotency: self.keyed.as_ref().map(|Keyed { key, body }| AuditKeyed { body, key }),
+            idempotency: self
+                .keyed
+                .as_ref()
+                .map(|KeyedRequest { key, body }| AuditKeyed { body, key }),
             kind: self.kind().label(),
             removed: record.is_removed,
             slot: record.slot.map(|slot| slot.0),
@@ -145,7 +153,7 @@ const AUDIT_BYTES_LIKELY: usize = 400;
 struct AuditBody<'s> {
     action: &'s str,
     actor: &'s str,
-    changes: Vec<Difference>,
+    changes: Vec<KeyDifference>,
     definition: &'s RawValue,
     file: Option<Cow<'s, str>>,
     held: Vec<&'s str>,
@@ -261,8 +269,10 @@ fn first_refused(defined: &Defined) -> Option<String> {
     for (slot, why) in &defined.unpaced {
         warn!(slot = slot.0, %why, "a campaign's strategy goes on as it was");
     }
-    let refused = |notice: &Notice| -> Option<DefinitionError> {
-        let (Notice::Account(_, Err(refused)) | Notice::Campaign(_, Err(refused))) = notice else {
+    let refused = |notice: &LedgerReply| -> Option<DefinitionError> {
+        let (LedgerReply::Account(_, Err(refused)) | LedgerReply::Campaign(_, Err(refused))) =
+            notice
+        else {
             return None;
         };
         error!(%refused, ?notice, "the ledger refuses a definition that is kept");
@@ -294,7 +304,7 @@ pub(super) fn keep<R>(
         }
         Err(error) => Err(Unkept { part, error }),
     };
-    let (mut part, mut change, mut bytes) = (Vec::new(), Change::default(), 0);
+    let (mut part, mut change, mut bytes) = (Vec::new(), DefinitionChange::default(), 0);
     let (mut given, mut given_before) = (String::new(), String::new());
     for step in steps {
         let (_, record) = step.entry();
@@ -318,9 +328,9 @@ pub(super) fn keep<R>(
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::definitions::held::Held;
-    use pacer_core::messages::Slot;
-    use pacer_core::refusal::Refusal;
+    use pacer_core::definitions::held::FileOverrides;
+    use pacer_core::messages::CampaignIndex;
+    use pacer_core::refusal::SpendRefusal;
     use serde_json::json;
 
     use super::super::definition::AccountFacts;
@@ -331,9 +341,15 @@ mod tests {
     use crate::desk::tests::fake::Till;
     use crate::handle::LedgerQuery;
 
-    fn record(slot: Option<Slot>, account: &str) -> Record {
+    fn record(slot: Option<CampaignIndex>, account: &str) -> Record {
         let given = pack(&json!({ "account": account }).to_string());
-        Record { slot, origin: Origin::Api, is_removed: false, given, held: Held::default() }
+        Record {
+            slot,
+            origin: Origin::Api,
+            is_removed: false,
+            given,
+            held: FileOverrides::default(),
+        }
     }
 
     fn account(id: &str, time_zone: &str) -> Entry<Account> {
@@ -350,7 +366,7 @@ mod tests {
     }
 
     fn campaign(slot: u32, account: &str, version: u64) -> Entry<Campaign<PriceRules>> {
-        Entry { version, record: record(Some(Slot(slot)), account), value: None }
+        Entry { version, record: record(Some(CampaignIndex(slot)), account), value: None }
     }
 
     #[test]
@@ -371,14 +387,14 @@ mod tests {
         put("x", campaign(0, "a", 1));
         let told = tell(&["a", "b", "c"], &["x"]);
         assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
-        assert_ne!(till.why(0).refusal, Some(Refusal::Unknown));
+        assert_ne!(till.why(0).refusal, Some(SpendRefusal::Unknown));
         // A campaign stays its account's; those behind it are taken.
         put("x", campaign(0, "c", 2));
         put("y", campaign(5, "c", 1));
         let told = tell(&[], &["x", "y"]);
         assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
-        assert_ne!(till.why(5).refusal, Some(Refusal::Unknown));
-        assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(Slot(6)));
+        assert_ne!(till.why(5).refusal, Some(SpendRefusal::Unknown));
+        assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(6)));
         put("x", campaign(0, "a", 3));
         assert_eq!(tell(&[], &["x"]), Ok(()));
         till.close();
@@ -395,7 +411,7 @@ mod tests {
         }
         let many = 2 * TOLD_MAX + 1;
         for slot in 0..u32::try_from(many).unwrap() {
-            let record = record(Some(Slot(slot)), "account-0");
+            let record = record(Some(CampaignIndex(slot)), "account-0");
             let id = format!("campaign-{slot}");
             books.put_campaign(id.into(), Entry { version: 1, record, value: None });
         }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use runtime::config::Problem;
 
 use super::books::{Books, Entry};
@@ -18,16 +18,16 @@ use super::record::Origin;
 /// Everything that is wrong with a set of files beside itself and what is known.
 pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    twice(&mut problems, Kind::Account, &set.accounts, |account| &account.id);
-    twice(&mut problems, Kind::Campaign, &set.campaigns, |campaign| &campaign.id);
+    twice(&mut problems, StoredKind::Account, &set.accounts, |account| &account.id);
+    twice(&mut problems, StoredKind::Campaign, &set.campaigns, |campaign| &campaign.id);
     let mut seats = seats_of_api(books);
     for found in &set.accounts {
         let before = books.accounts.get(found.value.id.as_str());
         let taken = before.filter(|entry| is_of_api(entry));
         if taken.is_some() {
-            problems.push(of_api(Kind::Account, found, &found.value.id));
+            problems.push(of_api(StoredKind::Account, found, &found.value.id));
         } else if let Some((key, remedy)) = changed_account(&found.value, before) {
-            problems.push(at(Kind::Account, found, key, None, remedy));
+            problems.push(at(StoredKind::Account, found, key, None, remedy));
         }
         for (dsp, seat) in &found.value.seats {
             let name = format!("{dsp}/{seat}");
@@ -36,7 +36,7 @@ pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
                 Some(first) => {
                     let remedy =
                         format!("names `{name}`, as does the account in {first}: remove one");
-                    problems.push(at(Kind::Account, found, "seats", None, remedy));
+                    problems.push(at(StoredKind::Account, found, "seats", None, remedy));
                 }
             }
         }
@@ -44,9 +44,15 @@ pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
     for found in &set.campaigns {
         let before = books.campaigns.get(&found.value.id);
         if before.is_some_and(is_of_api) {
-            problems.push(of_api(Kind::Campaign, found, &found.value.id));
+            problems.push(of_api(StoredKind::Campaign, found, &found.value.id));
         } else if let Some(remedy) = changed_campaign(&found.value, before) {
-            problems.push(at(Kind::Campaign, found, "account", Some(&found.value.account), remedy));
+            problems.push(at(
+                StoredKind::Campaign,
+                found,
+                "account",
+                Some(&found.value.account),
+                remedy,
+            ));
         }
     }
     problems.extend(left_alone(set, books));
@@ -118,7 +124,7 @@ fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
 
 /// Ids that stand twice in files of which something else is wrong.
 pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
-    let mut first: HashMap<(Kind, &str), &Named> = HashMap::with_capacity(names.len());
+    let mut first: HashMap<(StoredKind, &str), &Named> = HashMap::with_capacity(names.len());
     let mut problems = Vec::new();
     for named in names {
         let Some(known) = first.get(&(named.kind, &*named.id)) else {
@@ -141,7 +147,7 @@ pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
 
 fn twice<'f, T: 'f>(
     problems: &mut Vec<Problem>,
-    kind: Kind,
+    kind: StoredKind,
     all: &'f [Found<T>],
     id: impl Fn(&'f T) -> &'f str,
 ) {
@@ -190,7 +196,7 @@ fn left_alone<'b, R>(
     })
 }
 
-fn of_api<T>(kind: Kind, found: &Found<T>, id: &str) -> Problem {
+fn of_api<T>(kind: StoredKind, found: &Found<T>, id: &str) -> Problem {
     let remedy = "is defined through the API already: rename or remove this one";
     at(kind, found, "id", Some(id), remedy.to_owned())
 }
@@ -201,7 +207,13 @@ fn place<T>(found: &Found<T>) -> String {
     found.line.map_or_else(|| file.to_string(), |line| format!("{file} line {line}"))
 }
 
-fn at<T>(kind: Kind, found: &Found<T>, key: &str, value: Option<&str>, remedy: String) -> Problem {
+fn at<T>(
+    kind: StoredKind,
+    found: &Found<T>,
+    key: &str,
+    value: Option<&str>,
+    remedy: String,
+) -> Problem {
     Problem {
         file: Some(found.file.display().to_string()),
         line: found.line,

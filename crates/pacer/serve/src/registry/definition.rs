@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use pacer_core::definitions::{amounts, hours};
-use pacer_core::ledger::{CampaignBudget, Daypart, Holdback, Limits, Money};
-use pacer_core::pacing::Pacing;
+use pacer_core::ledger::{BudgetLimits, CampaignBudget, Daypart, Holdback, Money};
+use pacer_core::pacing::PacingPolicy;
 use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
@@ -67,7 +67,7 @@ pub struct Account {
     /// The zone's name.
     pub time_zone: String,
     /// Of all its campaigns together.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What of these is kept back.
     pub late_holdback: Holdback,
     /// Whether none of them may spend.
@@ -86,7 +86,7 @@ pub struct Campaign<R> {
     /// What it may spend, and when.
     pub budget: CampaignBudget,
     /// How it spends. Campaigns of a file that spend alike share it.
-    pub pacing: Arc<Pacing>,
+    pub pacing: Arc<PacingPolicy>,
     /// The rest.
     pub rules: R,
     /// What is to be told of how it was understood.
@@ -214,11 +214,11 @@ fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (Instant, Instant) {
     (start.unwrap_or_default(), end.unwrap_or_default())
 }
 
-fn limits(s: &mut Section<'_>, currency: Currency) -> Limits {
+fn limits(s: &mut Section<'_>, currency: Currency) -> BudgetLimits {
     let mut limit = |key, example, doc| -> Option<Money> {
         s.parsed(key, Optional(example), |text| amounts::money(text, currency), doc)
     };
-    Limits {
+    BudgetLimits {
         life: limit("budget", "1000.00", "The most that it spends in all; absent, no limit."),
         day: limit("daily_budget", "100.00", "The most that it spends on a day."),
         hour: limit("hourly_budget", "10.00", "The most that it spends in an hour."),

@@ -5,11 +5,11 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use pacer_core::definitions::held::{HOLDABLE, Held, merge};
-use pacer_core::definitions::keys::{Keyed, Known};
-use pacer_core::ledger::{Holdback, Limits, SLOTS_MAX};
-use pacer_core::messages::Slot;
-use pacer_core::store::Kind;
+use pacer_core::definitions::held::{FileOverrides, OVERRIDABLE_KEYS, merge};
+use pacer_core::definitions::keys::{KeyLookup, KeyedRequest};
+use pacer_core::ledger::{BudgetLimits, Holdback, SLOTS_MAX};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::StoredKind;
 use runtime::config::Problem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
@@ -82,7 +82,7 @@ impl<R: Rules> Registry<R> {
     /// When nothing was changed, or whether it was is not known.
     pub fn create(
         &self,
-        kind: Kind,
+        kind: StoredKind,
         body: &Map<String, Value>,
         options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
@@ -91,12 +91,12 @@ impl<R: Rules> Registry<R> {
         let now = (self.inner.clock)();
         let asked = || format!("{kind:?} {}", Value::from(body.clone()));
         let key = options.key.filter(|_| !options.is_dry_run);
-        let keyed = key.map(|key| Keyed::new(key, &asked()));
+        let keyed = key.map(|key| KeyedRequest::new(key, &asked()));
         if let Some(keyed) = &keyed {
             match changing.keys.look(keyed, now) {
-                Known::Fresh => (),
-                Known::Reused => return Err(Refused::KeyReused(keyed.key.clone())),
-                Known::Answered(view) => return Ok(answered(view)),
+                KeyLookup::Fresh => (),
+                KeyLookup::Reused => return Err(Refused::KeyReused(keyed.key.clone())),
+                KeyLookup::Answered(view) => return Ok(answered(view)),
             }
         }
         let mut step = self.inner.judged(kind, None, Action::Create, of_api(body))?;
@@ -117,7 +117,7 @@ impl<R: Rules> Registry<R> {
     /// When nothing was changed, or whether it was is not known.
     pub fn edit(
         &self,
-        (kind, id): (Kind, &str),
+        (kind, id): (StoredKind, &str),
         edit: &Edit,
         options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
@@ -145,10 +145,10 @@ impl<R: Rules> Registry<R> {
     }
 
     /// Every problem of a definition by itself, as it would be judged.
-    pub fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem> {
+    pub fn problems(&self, kind: StoredKind, body: &Map<String, Value>) -> Vec<Problem> {
         let judged = match kind {
-            Kind::Account => read::account(body).map(drop),
-            Kind::Campaign => {
+            StoredKind::Account => read::account(body).map(drop),
+            StoredKind::Campaign => {
                 let facts = self.inner.books().facts(|entry| !entry.record.is_removed);
                 read::campaign::<R>(body, &facts).map(drop)
             }
@@ -161,14 +161,14 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// [`Refused::Unknown`].
-    pub fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused> {
+    pub fn show(&self, kind: StoredKind, id: &str) -> Result<Answered, Refused> {
         let view = self.inner.books().view(kind, id);
         let (version, view) = view.ok_or_else(|| unknown(kind, id))?;
         Ok(Answered { version, view })
     }
 
     /// What is shown of several, in order of their ids, and whether there are more.
-    pub fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool) {
+    pub fn list(&self, kind: StoredKind, listing: &Listing) -> (Vec<Value>, bool) {
         let books = self.inner.books();
         let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let from: (Bound<&str>, Bound<&str>) = (after, Bound::Unbounded);
@@ -177,12 +177,12 @@ impl<R: Rules> Registry<R> {
                 && listing.account.as_deref().is_none_or(|wanted| account == Some(wanted))
         };
         let mut ids: Vec<&str> = match kind {
-            Kind::Account => {
+            StoredKind::Account => {
                 let found = books.accounts.range::<str, _>(from);
                 let found = found.filter(|(_, entry)| wanted(&entry.record, None));
                 found.map(|(id, _)| &**id).take(listing.most + 1).collect()
             }
-            Kind::Campaign => {
+            StoredKind::Campaign => {
                 let found = books.campaigns.range::<str, _>(from);
                 let account = |entry: &Entry<super::Campaign<R>>| {
                     let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
@@ -226,11 +226,13 @@ impl<R> Becomes<R> {
 
 impl<R: Rules> Inner<R> {
     /// Where something stands, and what is kept of it.
-    pub(super) fn record(&self, kind: Kind, id: &str) -> Result<(u64, Record), Refused> {
+    pub(super) fn record(&self, kind: StoredKind, id: &str) -> Result<(u64, Record), Refused> {
         let books = self.books();
         let found = match kind {
-            Kind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
-            Kind::Campaign => books.campaigns.get(id).map(|it| (it.version, it.record.clone())),
+            StoredKind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
+            StoredKind::Campaign => {
+                books.campaigns.get(id).map(|it| (it.version, it.record.clone()))
+            }
         };
         found.ok_or_else(|| unknown(kind, id))
     }
@@ -238,15 +240,15 @@ impl<R: Rules> Inner<R> {
     /// Judges what is to be kept, all of it; `before` is what it replaces.
     fn judged(
         &self,
-        kind: Kind,
+        kind: StoredKind,
         before: Option<(&str, &Record)>,
         action: Action,
         record: Record,
     ) -> Result<Step<R>, Refused> {
         let books = self.books();
         let (id, becomes, mut warnings, limits) = match kind {
-            Kind::Account => account(&books, before, record)?,
-            Kind::Campaign => campaign(&books, before, record)?,
+            StoredKind::Account => account(&books, before, record)?,
+            StoredKind::Campaign => campaign(&books, before, record)?,
         };
         drop(books);
         if let (Some(_), Some(limits)) = (before, limits) {
@@ -254,14 +256,14 @@ impl<R: Rules> Inner<R> {
         }
         if let Becomes::Account(Entry { value: Some(account), .. }) = &becomes {
             let keeps_nothing = account.late_holdback == Holdback::default();
-            let is_limited = account.limits != Limits::default();
+            let is_limited = account.limits != BudgetLimits::default();
             warnings.extend(self.late_wins.clone().filter(|_| is_limited && keeps_nothing));
         }
         Ok(Step { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.
-    fn below_spent(&self, of: (Kind, &str), limits: &Limits) -> Vec<String> {
+    fn below_spent(&self, of: (StoredKind, &str), limits: &BudgetLimits) -> Vec<String> {
         // A ledger that does not answer is told of by the change itself.
         let Ok(Some(spend)) = self.spend(of) else { return Vec::new() };
         let levels = [
@@ -283,7 +285,7 @@ impl<R: Rules> Inner<R> {
     }
 }
 
-type Judged<R> = (Arc<str>, Becomes<R>, Vec<String>, Option<Limits>);
+type Judged<R> = (Arc<str>, Becomes<R>, Vec<String>, Option<BudgetLimits>);
 
 fn account<R: Rules>(
     books: &Books<R>,
@@ -293,7 +295,7 @@ fn account<R: Rules>(
     let (account, given) = read::account(&record.in_force()).map_err(Refused::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
     let entry = books.accounts.get(&id);
-    let version = free((Kind::Account, &id), before, entry)?;
+    let version = free((StoredKind::Account, &id), before, entry)?;
     let mut problems = Vec::new();
     if let Some((key, remedy)) = cross::changed_account(&account, entry) {
         problems.push(problem(key, None, remedy));
@@ -331,7 +333,7 @@ fn campaign<R: Rules>(
     let (campaign, given) = read.map_err(Refused::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = books.campaigns.get(&id);
-    let version = free((Kind::Campaign, &id), before, entry)?;
+    let version = free((StoredKind::Campaign, &id), before, entry)?;
     let mut problems = Vec::new();
     if let Some(remedy) = cross::changed_campaign(&campaign, entry) {
         problems.push(problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
@@ -350,17 +352,17 @@ fn campaign<R: Rules>(
     Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
 }
 
-fn next_slot<R>(books: &Books<R>, problems: &mut Vec<Problem>) -> Slot {
+fn next_slot<R>(books: &Books<R>, problems: &mut Vec<Problem>) -> CampaignIndex {
     if books.next_slot >= SLOTS_MAX {
         let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
         problems.push(problem("id", None, remedy));
     }
-    Slot(books.next_slot)
+    CampaignIndex(books.next_slot)
 }
 
 /// The version that a definition gets; one that replaces none must be of an id that is free.
 fn free<T>(
-    (kind, id): (Kind, &str),
+    (kind, id): (StoredKind, &str),
     before: Option<(&str, &Record)>,
     entry: Option<&Entry<T>>,
 ) -> Result<u64, Refused> {
@@ -380,7 +382,7 @@ fn free<T>(
 
 /// What a definition becomes by an edit.
 fn edited(
-    (kind, id): (Kind, &str),
+    (kind, id): (StoredKind, &str),
     edit: &Edit,
     before: &Record,
 ) -> Result<(Action, Record), Refused> {
@@ -416,7 +418,7 @@ fn edited(
 }
 
 fn check_budgets(budgets: &Map<String, Value>) -> Result<(), Refused> {
-    let (_, known) = HOLDABLE.split_first().expect("there are four");
+    let (_, known) = OVERRIDABLE_KEYS.split_first().expect("there are four");
     let unknown = budgets.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     let mut problems: Vec<_> = unknown
         .map(|(key, _)| {
@@ -452,7 +454,7 @@ fn of_api(body: &Map<String, Value>) -> Record {
         origin: Origin::Api,
         is_removed: false,
         given: packed::pack(&Value::from(body.clone()).to_string()),
-        held: Held::default(),
+        held: FileOverrides::default(),
     }
 }
 
@@ -473,7 +475,7 @@ fn answered(view: Value) -> Answered {
     Answered { version: view["version"].as_u64().unwrap_or(1), view }
 }
 
-pub(super) fn unknown(kind: Kind, id: &str) -> Refused {
+pub(super) fn unknown(kind: StoredKind, id: &str) -> Refused {
     Refused::Unknown { kind, id: id.to_owned() }
 }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pacer_core::definitions::held::Held;
+use pacer_core::definitions::held::FileOverrides;
 use pacer_core::ledger::SLOTS_MAX;
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
 use runtime::config::Problem;
 use runtime::control::Control;
@@ -264,8 +264,8 @@ impl<'p, R: Rules> Plan<'p, R> {
         Self { set, books, facts, next_slot, steps: Vec::new(), same: Vec::new() }
     }
 
-    fn new_slot(&mut self) -> Slot {
-        let slot = Slot(self.next_slot);
+    fn new_slot(&mut self) -> CampaignIndex {
+        let slot = CampaignIndex(self.next_slot);
         self.next_slot = self.next_slot.saturating_add(1);
         slot
     }
@@ -279,7 +279,7 @@ impl<'p, R: Rules> Plan<'p, R> {
             if !record.held.is_empty() {
                 match read::account(&record.in_force()) {
                     Ok((held, _)) => value = Arc::new(held),
-                    Err(_) => record.held = Held::default(),
+                    Err(_) => record.held = FileOverrides::default(),
                 }
             }
             if record.slot.is_none() && !value.seats.is_empty() {
@@ -304,7 +304,7 @@ impl<'p, R: Rules> Plan<'p, R> {
             if !record.held.is_empty() {
                 match read::campaign(&record.in_force(), &self.facts) {
                     Ok((held, _)) => value = Arc::new(held),
-                    Err(_) => record.held = Held::default(),
+                    Err(_) => record.held = FileOverrides::default(),
                 }
             }
             if record.slot.is_none() {
@@ -383,7 +383,7 @@ fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
                 serde_json::from_str(&found.given.text()).expect("it was written as an object");
             before.record.held.over(&given)
         }
-        _ => Held::default(),
+        _ => FileOverrides::default(),
     };
     Record {
         slot: before.and_then(|before| before.record.slot),

@@ -37,8 +37,8 @@ mod unsure;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use pacer_core::definitions::keys::{self, Keyed, Keys};
-use pacer_core::store::{AuditEntry, AuditKey, Query};
+use pacer_core::definitions::keys::{self, IdempotencyKeys, KeyedRequest};
+use pacer_core::store::{AuditEntry, AuditKey, StoreQuery};
 use runtime::builder::{Builder, Job, JobHandle};
 use runtime::config::Problem;
 use serde_json::Value;
@@ -144,7 +144,7 @@ struct Inner<R> {
 /// What only changes need.
 struct Changing<R> {
     files: Option<Files<R>>,
-    keys: Keys,
+    keys: IdempotencyKeys,
     owed: Owed,
     /// What may be kept, or not: nothing else is changed before that is known.
     unsure: Option<Unsure<R>>,
@@ -243,13 +243,13 @@ impl<R: Rules> Inner<R> {
 
 /// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
 /// first page that has nothing of that day.
-fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<Keys, StartError> {
+fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<IdempotencyKeys, StartError> {
     let is_recent =
         |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
     let (mut found, mut bytes) = (Vec::new(), 0);
     let (node, mut before): (u32, Option<AuditKey>) = (ledger.status().node, None);
     while found.len() < keys::KEYS_MAX && bytes < keys::ANSWER_BYTES_MAX {
-        let page = ledger.audit(Query::AuditBefore(node, before, AUDIT_PAGE))?;
+        let page = ledger.audit(StoreQuery::AuditBefore(node, before, AUDIT_PAGE))?;
         let Some((last, _)) = page.last() else { break };
         before = Some(*last);
         if !page.iter().any(|(_, entry)| is_recent(entry)) {
@@ -263,7 +263,7 @@ fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<Keys, StartError> {
             }
         }
     }
-    let mut keys = Keys::default();
+    let mut keys = IdempotencyKeys::default();
     for ((keyed, answer), at_unix_ms) in found.into_iter().rev() {
         keys.keep(keyed, &answer, at_unix_ms);
     }
@@ -271,11 +271,11 @@ fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<Keys, StartError> {
 }
 
 /// The key that an audit entry has, and what was answered.
-fn keyed_of(body: &mut Value) -> Option<(Keyed, Value)> {
+fn keyed_of(body: &mut Value) -> Option<(KeyedRequest, Value)> {
     let members = body.as_object_mut()?;
     let keyed = members.remove("idempotency")?;
     let text = |name: &str| keyed[name].as_str().map(str::to_owned);
-    let keyed = Keyed { key: text("key")?, body: text("body")? };
+    let keyed = KeyedRequest { key: text("key")?, body: text("body")? };
     for name in ["action", "kind", "actor", "changes"] {
         members.remove(name);
     }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use pacer_core::definitions::amounts;
-use pacer_core::pacing::{Expected, Pacing};
-use pacer_core::strategy::{HOURS, Pricing, Settings, Week};
+use pacer_core::pacing::{PacingPolicy, TrafficForecast};
+use pacer_core::strategy::{AuctionPricing, HOURS, StrategySettings, Week};
 use runtime::config::{Optional, Section};
 
 /// Every gain of every strategy.
@@ -29,14 +29,14 @@ const GAINS: [(&str, &str); 12] = [
 
 /// How the campaigns of a file spend: most in one of few ways.
 #[derive(Debug, Default)]
-pub(super) struct Pacings(Vec<Arc<Pacing>>);
+pub(super) struct Pacings(Vec<Arc<PacingPolicy>>);
 
 /// Ways that are compared with at the most: each campaign of a file is.
 const PACINGS_MAX: usize = 64;
 
 impl Pacings {
     /// Has a campaign share its pacing with one before it that had the same.
-    pub(super) fn share(&mut self, own: &mut Arc<Pacing>) {
+    pub(super) fn share(&mut self, own: &mut Arc<PacingPolicy>) {
         match self.0.iter().find(|known| *known == own) {
             Some(same) => *own = Arc::clone(same),
             None if self.0.len() < PACINGS_MAX => self.0.push(Arc::clone(own)),
@@ -46,12 +46,12 @@ impl Pacings {
 }
 
 /// Declares and reads a campaign's table `strategy`.
-pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
+pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
     s.section("strategy", "How it spends.", |s| read_table(s, is_fixed_price))
 }
 
-fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
-    let known = Settings::all().map(|settings| (settings.name(), settings));
+fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
+    let known = StrategySettings::all().map(|settings| (settings.name(), settings));
     let named = s.one_of(
         "name",
         Optional("slot_dual"),
@@ -59,7 +59,8 @@ fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
         "Which: asap, even, throttle, pid, adaptive or slot_dual. Absent: slot_dual, or even \
          where the price is fixed.",
     );
-    let fallback = if is_fixed_price { Settings::Even } else { Settings::default() };
+    let fallback =
+        if is_fixed_price { StrategySettings::Even } else { StrategySettings::default() };
     let mut settings = named.unwrap_or(fallback);
     if is_fixed_price && settings.changes_prices() {
         let remedy = "changes prices, but the campaign's price is fixed: choose \"asap\", \
@@ -86,15 +87,18 @@ fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
         s.problem(wrong.key, wrong.value, remedy);
     }
     pricing(s, &mut settings);
-    Pacing { settings, ahead, forecast: forecast(s), is_fixed_price }
+    PacingPolicy { settings, ahead, forecast: forecast(s), is_fixed_price }
 }
 
-fn pricing(s: &mut Section<'_>, settings: &mut Settings) {
-    let known = [("second_price", Pricing::SecondPrice), ("first_price", Pricing::FirstPrice)];
+fn pricing(s: &mut Section<'_>, settings: &mut StrategySettings) {
+    let known = [
+        ("second_price", AuctionPricing::SecondPrice),
+        ("first_price", AuctionPricing::FirstPrice),
+    ];
     let doc = "Of slot_dual: what a win costs.";
     let Some(given) = s.one_of("pricing", Optional("second_price"), &known, doc) else { return };
     match settings {
-        Settings::SlotDual(it) => it.pricing = given,
+        StrategySettings::SlotDual(it) => it.pricing = given,
         other => {
             let remedy = format!("is nothing that `{}` asks for, remove it", other.name());
             s.problem("pricing", "", remedy);
@@ -102,8 +106,8 @@ fn pricing(s: &mut Section<'_>, settings: &mut Settings) {
     }
 }
 
-fn forecast(s: &mut Section<'_>) -> Expected {
-    let known = [("uniform", Expected::Uniform), ("learned", Expected::Learned)];
+fn forecast(s: &mut Section<'_>) -> TrafficForecast {
+    let known = [("uniform", TrafficForecast::Uniform), ("learned", TrafficForecast::Learned)];
     let named = s.one_of(
         "forecast",
         Optional("uniform"),
@@ -124,7 +128,7 @@ fn forecast(s: &mut Section<'_>) -> Expected {
     let count = weights.len();
     match <[u32; HOURS]>::try_from(weights) {
         Ok(weights) if weights.iter().any(|weight| *weight > 0) => {
-            return Expected::Weekly(Week::weighted(&weights));
+            return TrafficForecast::Weekly(Week::weighted(&weights));
         }
         Ok(_) => s.problem("forecast_weights", "", "are all 0: give some hour a weight"),
         Err(_) => {
@@ -132,5 +136,5 @@ fn forecast(s: &mut Section<'_>) -> Expected {
             s.problem("forecast_weights", "", remedy);
         }
     }
-    Expected::default()
+    TrafficForecast::default()
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pacer_core::store::{Definition, DefinitionKey, Kind};
+use pacer_core::store::{DefinitionKey, StoredDefinition, StoredKind};
 use tracing::error;
 use units::Currency;
 
@@ -34,7 +34,7 @@ impl<R: Rules> Prepared<R> {
     /// Every problem of the files, or what cannot be read of what is kept.
     pub fn read(
         options: &RegistryOptions,
-        definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError>,
+        definitions: impl FnMut(StoredKind) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError>,
     ) -> Result<Self, StartError> {
         let books = kept(definitions)?;
         let mut files = Files::of(options);
@@ -100,10 +100,10 @@ pub fn check_files<R: Rules>(
 
 /// What the store keeps, as far as it can be read.
 fn kept<R: Rules>(
-    mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError>,
+    mut definitions: impl FnMut(StoredKind) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError>,
 ) -> Result<Books<R>, StartError> {
     let (mut books, mut packer) = (Books::default(), Packer::default());
-    for (key, definition) in definitions(Kind::Account)? {
+    for (key, definition) in definitions(StoredKind::Account)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         let in_force = record.in_force();
         let (account, _) = read::account(&in_force)
@@ -112,7 +112,7 @@ fn kept<R: Rules>(
         books.put_account(id, entry);
     }
     let facts = books.facts(|_| true);
-    for (key, definition) in definitions(Kind::Campaign)? {
+    for (key, definition) in definitions(StoredKind::Campaign)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Those of files are read from their files.
         let is_read = record.origin == Origin::Api && !record.is_removed;
@@ -133,7 +133,7 @@ fn kept<R: Rules>(
 
 fn record_of(
     key: DefinitionKey,
-    definition: &Definition,
+    definition: &StoredDefinition,
     packer: &mut Packer,
 ) -> Result<(Arc<str>, u64, Record), StartError> {
     let unreadable = || StartError::Unreadable { id: key.id.clone(), problems: Vec::new() };

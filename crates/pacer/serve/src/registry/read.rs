@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use runtime::config::{Problem, Problems, Section, Sources, load_given, matching, parse_loaded};
 use serde_json::{Map, Value};
 
@@ -93,7 +93,7 @@ struct Outcome<R> {
 /// An id that a file defines.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
-    pub(super) kind: Kind,
+    pub(super) kind: StoredKind,
     pub(super) id: String,
     pub(super) file: Arc<Path>,
     pub(super) line: Option<usize>,
@@ -218,8 +218,8 @@ impl<R> ReadFile<R> {
             facts: facts_of(&self.accounts),
             // What it was told then may come from a file behind it.
             is_unresolved: false,
-            names: names_of(Kind::Account, &self.accounts, |account| &account.id)
-                .chain(names_of(Kind::Campaign, &self.campaigns, |campaign| &campaign.id))
+            names: names_of(StoredKind::Account, &self.accounts, |account| &account.id)
+                .chain(names_of(StoredKind::Campaign, &self.campaigns, |campaign| &campaign.id))
                 .collect(),
             read: Ok(self),
         }
@@ -227,7 +227,7 @@ impl<R> ReadFile<R> {
 }
 
 fn names_of<'f, T>(
-    kind: Kind,
+    kind: StoredKind,
     all: &'f [Found<T>],
     id: impl Fn(&'f T) -> &'f str,
 ) -> impl Iterator<Item = Named> {
@@ -284,9 +284,9 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         // It may be read several times.
         names.borrow_mut().clear();
         let of = accounts.iter().map(|(line, account)| (&*account.id, *line));
-        of.enumerate().for_each(|it| name(Kind::Account, it));
+        of.enumerate().for_each(|it| name(StoredKind::Account, it));
         let of = campaigns.iter().map(|(line, campaign)| (&*campaign.id, *line));
-        of.enumerate().for_each(|it| name(Kind::Campaign, it));
+        of.enumerate().for_each(|it| name(StoredKind::Campaign, it));
         // All of an account's campaigns have its name once, and what else many of them say.
         let own = own.borrow();
         let (mut shared, mut pacings) = (R::Shared::default(), Pacings::default());
@@ -303,12 +303,12 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
     let read = match loaded {
         Ok(loaded) => {
             let mut packer = Packer::default();
-            let mut packed = |kind: Kind| {
+            let mut packed = |kind: StoredKind| {
                 let mut given = Vec::new();
                 loaded.effective.given_tables(kind.label(), |text| given.push(packer.pack(text)));
                 given
             };
-            let given = (packed(Kind::Account), packed(Kind::Campaign));
+            let given = (packed(StoredKind::Account), packed(StoredKind::Campaign));
             let (accounts, campaigns) = loaded.value;
             Ok(ReadFile {
                 sources: sources.clone(),
@@ -416,12 +416,12 @@ pub fn check_text<R: Rules>(name: &str, text: &str) -> Result<Value, Problems> {
 ///
 /// Every problem, by its path.
 pub fn check_body<R: Rules>(
-    kind: Kind,
+    kind: StoredKind,
     body: &Map<String, Value>,
 ) -> Result<Arc<str>, Vec<Problem>> {
     match kind {
-        Kind::Account => one(body, Account::read).map(|(_, given)| given),
-        Kind::Campaign => {
+        StoredKind::Account => one(body, Account::read).map(|(_, given)| given),
+        StoredKind::Campaign => {
             let any = AccountFacts::unknown();
             one(body, |s| Campaign::<R>::read(s, |_| Ok(any.clone()))).map(|(_, given)| given)
         }

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use pacer_core::definitions::held::{Held, merge};
-use pacer_core::messages::Slot;
+use pacer_core::definitions::held::{FileOverrides, merge};
+use pacer_core::messages::CampaignIndex;
 use serde_json::{Map, Value};
 
 use super::packed::{Packed, Packer};
@@ -26,7 +26,7 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its number, for ever; an account has one once it has seats.
-    pub slot: Option<Slot>,
+    pub slot: Option<CampaignIndex>,
     /// Where it is changed.
     pub origin: Origin,
     /// Whether it is gone. Its number stays its own.
@@ -34,7 +34,7 @@ pub struct Record {
     /// What its origin says, an object as JSON text, defaults left out.
     pub given: Packed,
     /// What the API says over a file.
-    pub held: Held,
+    pub held: FileOverrides,
 }
 
 impl Record {
@@ -80,10 +80,10 @@ impl Record {
             _ => None,
         };
         let given = packer.pack(&Value::from(object("definition")?).to_string());
-        let held = Held::of(object("held")?);
+        let held = FileOverrides::of(object("held")?);
         let slot = match &record["slot"] {
             Value::Null => None,
-            slot => Some(Slot(u32::try_from(slot.as_u64()?).ok()?)),
+            slot => Some(CampaignIndex(u32::try_from(slot.as_u64()?).ok()?)),
         };
         let origin = match &record["file"] {
             Value::Null => Origin::Api,

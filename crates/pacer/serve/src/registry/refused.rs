@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pacer_core::store::Kind;
+use pacer_core::store::StoredKind;
 use runtime::config::Problem;
 
 /// Why a change was not made. Nothing has changed then.
@@ -12,7 +12,7 @@ pub enum Refused {
     #[error("no {} has the id `{id}`: GET /v1/{}s lists them", kind.label(), kind.label())]
     Unknown {
         /// Of which kind.
-        kind: Kind,
+        kind: StoredKind,
         /// What was asked for.
         id: String,
     },
@@ -34,7 +34,7 @@ pub enum Refused {
     #[error("{} `{id}` exists already, at version {version}: PUT it to change it", kind.label())]
     Exists {
         /// Of which kind.
-        kind: Kind,
+        kind: StoredKind,
         /// Its id.
         id: String,
         /// Where it stands.
@@ -44,7 +44,7 @@ pub enum Refused {
     #[error("the {} `{id}` was removed: PUT it to bring it back", kind.label())]
     Removed {
         /// Of which kind.
-        kind: Kind,
+        kind: StoredKind,
         /// Its id.
         id: String,
     },
@@ -55,7 +55,7 @@ pub enum Refused {
     )]
     Stale {
         /// Of which kind.
-        kind: Kind,
+        kind: StoredKind,
         /// Its id.
         id: String,
         /// What was named.

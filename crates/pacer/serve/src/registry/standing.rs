@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::ledger::{AccountWhy, Spend, Why};
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Bidding, Curve};
-use pacer_core::refusal::Refusal;
-use pacer_core::store::{AuditEntry, AuditKey, Kind, Query};
+use pacer_core::ledger::{AccountDiagnosis, Spend, SpendDiagnosis};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{BiddingStatus, PacingCurve};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::store::{AuditEntry, AuditKey, StoreQuery, StoredKind};
 use units::{Cpm, Currency};
 
 use super::edits::unknown;
@@ -27,15 +27,15 @@ const DELIVERIES_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignStanding {
     /// Why.
-    pub why: Why,
+    pub why: SpendDiagnosis,
     /// How, by its strategy; nothing before that has begun.
-    pub bidding: Option<Bidding>,
+    pub bidding: Option<BiddingStatus>,
     /// What it bids for 1000 impressions at a multiplier of 1; nothing of one that is removed.
     pub amount: Option<Cpm>,
     /// Of its account, where that is known.
     pub currency: Option<Currency>,
     /// As the ledger numbers it.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// Whether it is defined no more.
     pub is_removed: bool,
     /// Whether what is kept of it cannot be read: nothing of it is spent then.
@@ -52,11 +52,11 @@ pub struct CampaignStanding {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountStanding {
     /// Why.
-    pub why: AccountWhy,
+    pub why: AccountDiagnosis,
     /// Why its seats do not; nothing where it has none.
-    pub seats: Option<Option<Refusal>>,
+    pub seats: Option<Option<SpendRefusal>>,
     /// How many campaigns, by the first reason that holds for each.
-    pub campaigns: BTreeMap<Option<Refusal>, u64>,
+    pub campaigns: BTreeMap<Option<SpendRefusal>, u64>,
     /// Where that is known.
     pub currency: Option<Currency>,
 }
@@ -72,7 +72,7 @@ impl<R: Rules> Registry<R> {
         let why = self.inner.ask_of(slot, LedgerQuery::Why)?;
         let bidding = self.inner.ask_of(slot, LedgerQuery::Bidding)?;
         let books = self.inner.books();
-        let entry = books.campaigns.get(id).ok_or_else(|| unknown(Kind::Campaign, id))?;
+        let entry = books.campaigns.get(id).ok_or_else(|| unknown(StoredKind::Campaign, id))?;
         let is_removed = entry.record.is_removed;
         let campaign = entry.value.as_ref().filter(|_| !is_removed);
         let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
@@ -104,10 +104,10 @@ impl<R: Rules> Registry<R> {
     ///
     /// When it is unknown, or the ledger does not answer.
     pub fn why_account(&self, id: &str) -> Result<AccountStanding, Refused> {
-        let (_, record) = self.inner.record(Kind::Account, id)?;
+        let (_, record) = self.inner.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
             let books = self.inner.books();
-            let number = books.number_of(id).ok_or_else(|| unknown(Kind::Account, id))?;
+            let number = books.number_of(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
             let account = books.accounts.get(id).and_then(|entry| entry.value.as_ref());
             let has_seats = account.is_some_and(|account| !account.seats.is_empty());
             let campaigns = books.campaigns.values().filter(|entry| !entry.record.is_removed);
@@ -127,7 +127,12 @@ impl<R: Rules> Registry<R> {
         for refusal in refusals {
             *campaigns.entry(refusal).or_default() += 1;
         }
-        Ok(AccountStanding { why, seats, campaigns, currency: self.currency(Kind::Account, id) })
+        Ok(AccountStanding {
+            why,
+            seats,
+            campaigns,
+            currency: self.currency(StoredKind::Account, id),
+        })
     }
 
     /// How far each of these campaigns has come in spending, by their ids; those that have no number, or
@@ -137,7 +142,7 @@ impl<R: Rules> Registry<R> {
     ///
     /// When the ledger does not answer.
     pub fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused> {
-        let slots: Vec<(String, Slot)> = {
+        let slots: Vec<(String, CampaignIndex)> = {
             let books = self.inner.books();
             let slot = |id: &String| {
                 let entry = books.campaigns.get(id.as_str()).filter(|it| !it.record.is_removed)?;
@@ -145,7 +150,7 @@ impl<R: Rules> Registry<R> {
             };
             ids.iter().filter_map(slot).collect()
         };
-        let of: Vec<Slot> = slots.iter().map(|(_, slot)| *slot).collect();
+        let of: Vec<CampaignIndex> = slots.iter().map(|(_, slot)| *slot).collect();
         let of = (&of[..], DELIVERIES_MAX);
         let found = self.inner.ledger.ask_of_many(of, LedgerQuery::Deliveries)?;
         Ok(slots.into_iter().map(|(id, _)| id).zip(found).collect())
@@ -157,7 +162,7 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
+    pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, Refused> {
         self.inner.spend((kind, id))
     }
 
@@ -166,16 +171,16 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn curve(&self, id: &str) -> Result<Option<Curve>, Refused> {
+    pub fn curve(&self, id: &str) -> Result<Option<PacingCurve>, Refused> {
         self.inner.ask_of(self.inner.slot(id)?, LedgerQuery::Curve)
     }
 
     /// In which currency it spends, where that is known.
-    pub fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
+    pub fn currency(&self, kind: StoredKind, id: &str) -> Option<Currency> {
         let books = self.inner.books();
         let account = match kind {
-            Kind::Account => id,
-            Kind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
+            StoredKind::Account => id,
+            StoredKind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
         };
         Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
     }
@@ -190,15 +195,15 @@ impl<R: Rules> Registry<R> {
         after: Option<AuditKey>,
         most: u32,
     ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
-        Ok(self.inner.ledger.audit(Query::Audit(after, most))?)
+        Ok(self.inner.ledger.audit(StoreQuery::Audit(after, most))?)
     }
 }
 
 impl<R: Rules> Inner<R> {
-    pub(super) fn spend(&self, (kind, id): (Kind, &str)) -> Result<Option<Spend>, Refused> {
+    pub(super) fn spend(&self, (kind, id): (StoredKind, &str)) -> Result<Option<Spend>, Refused> {
         match kind {
-            Kind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
-            Kind::Account => {
+            StoredKind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
+            StoredKind::Account => {
                 let number = self.books().number_of(id);
                 self.ask_of(number.ok_or_else(|| unknown(kind, id))?, LedgerQuery::SpendAccount)
             }
@@ -213,9 +218,9 @@ impl<R: Rules> Inner<R> {
         Ok(self.ledger.ask_of(of, query)?)
     }
 
-    fn slot(&self, campaign: &str) -> Result<Slot, Refused> {
-        let (_, record) = self.record(Kind::Campaign, campaign)?;
-        record.slot.ok_or_else(|| unknown(Kind::Campaign, campaign))
+    fn slot(&self, campaign: &str) -> Result<CampaignIndex, Refused> {
+        let (_, record) = self.record(StoredKind::Campaign, campaign)?;
+        record.slot.ok_or_else(|| unknown(StoredKind::Campaign, campaign))
     }
 }
 

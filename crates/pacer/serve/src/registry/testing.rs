@@ -8,10 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::{AccountDefinition, AccountWhy, DefinitionError, Notice, Spend, Why};
-use pacer_core::messages::{Epoch, Slot};
-use pacer_core::pacing::{Bidding, Curve};
-use pacer_core::store::{Answer, Cause, Change, Denied, Found, LeaseStore as _, Query, Writer};
+use pacer_core::ledger::{
+    AccountDefinition, AccountDiagnosis, DefinitionError, LedgerReply, Spend, SpendDiagnosis,
+};
+use pacer_core::messages::{CampaignIndex, Epoch};
+use pacer_core::pacing::{BiddingStatus, PacingCurve};
+use pacer_core::store::{
+    DefinitionChange, LeaseStore as _, QueryResult, StoreAnswer, StoreDenial, StoreFault,
+    StoreQuery, StoreWriter,
+};
 use runtime::config::{Optional, Section};
 use units::{Cpm, Round};
 
@@ -31,19 +36,19 @@ pub struct Told {
     /// The latest of each account.
     pub accounts: BTreeMap<u32, AccountDefinition>,
     /// The latest of each campaign.
-    pub campaigns: BTreeMap<Slot, CampaignTerms>,
+    pub campaigns: BTreeMap<CampaignIndex, CampaignTerms>,
     /// What is to be said of it.
-    pub spends: BTreeMap<Slot, Spend>,
+    pub spends: BTreeMap<CampaignIndex, Spend>,
     /// What is to be said of it.
-    pub whys: BTreeMap<Slot, Why>,
+    pub whys: BTreeMap<CampaignIndex, SpendDiagnosis>,
     /// What is to be said of it.
-    pub curves: BTreeMap<Slot, Curve>,
+    pub curves: BTreeMap<CampaignIndex, PacingCurve>,
     /// What is to be said of it.
-    pub biddings: BTreeMap<Slot, Bidding>,
+    pub biddings: BTreeMap<CampaignIndex, BiddingStatus>,
     /// What is to be said of accounts, by their numbers.
     pub account_spends: BTreeMap<u32, Spend>,
     /// What is to be said of it.
-    pub account_whys: BTreeMap<u32, AccountWhy>,
+    pub account_whys: BTreeMap<u32, AccountDiagnosis>,
     /// Whether it does not take definitions, nor say how far campaigns have come.
     pub is_deaf: bool,
     /// Whether its store takes nothing.
@@ -53,7 +58,7 @@ pub struct Told {
     /// Whether nobody hears of changes, and they are not kept.
     pub is_lost: bool,
     /// What it does not take, though it takes the rest.
-    pub untaken: Option<Slot>,
+    pub untaken: Option<CampaignIndex>,
     /// How many changes it did not take since it was full.
     pub refused: u64,
     /// How many changes were made durable.
@@ -80,7 +85,7 @@ pub struct StoreDesk {
 /// What the thread has.
 struct StoreServer {
     store: Store,
-    writer: Writer,
+    writer: StoreWriter,
     numbered: Numbered,
     told: Arc<Mutex<Told>>,
 }
@@ -96,11 +101,11 @@ impl StoreDesk {
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let mut store = Store::open(directory, Options::default())?;
         store.begin(1, Epoch(1));
-        let Answer::Begun { node, begun } = answer(&mut store) else {
+        let StoreAnswer::Begun { node, begun } = answer(&mut store) else {
             panic!("the store answers something else than was asked")
         };
         let begun = begun.expect("an epoch begins");
-        let writer = Writer { node, epoch: begun.epoch };
+        let writer = StoreWriter { node, epoch: begun.epoch };
         let (asks, asked) = mpsc::channel();
         let (shared, waker) = (Shared::new(node, begun.epoch, 0), Waker::default());
         let handle = Handle { asks, shared, waker, zones: Zones::default() };
@@ -132,7 +137,7 @@ impl StoreDesk {
     ///
     /// # Panics
     /// When nothing is said.
-    pub fn why(&self, slot: Slot) -> Why {
+    pub fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
         self.handle.ask_of(slot, LedgerQuery::Why).expect("it answers")
     }
 }
@@ -147,7 +152,7 @@ impl Drop for StoreDesk {
     }
 }
 
-fn answer(store: &mut Store) -> Answer {
+fn answer(store: &mut Store) -> StoreAnswer {
     let begun = Instant::now();
     loop {
         if let Some(answer) = store.poll() {
@@ -182,15 +187,15 @@ impl StoreServer {
                 }
             }
             LedgerQuery::Read(query, reply) => {
-                let is_backwards = matches!(query, Query::AuditBefore(..));
+                let is_backwards = matches!(query, StoreQuery::AuditBefore(..));
                 self.store.read(query);
-                let Answer::Read(found) = answer(&mut self.store) else { return };
-                if let (true, Ok(Found::Audit(found))) = (is_backwards, &found) {
+                let StoreAnswer::Read(found) = answer(&mut self.store) else { return };
+                if let (true, Ok(QueryResult::Audit(found))) = (is_backwards, &found) {
                     told().audit_read += found.len();
                 }
                 tell(&reply, found);
             }
-            LedgerQuery::NextSlot(reply) => tell(&reply, Slot(0)),
+            LedgerQuery::NextSlot(reply) => tell(&reply, CampaignIndex(0)),
             LedgerQuery::Why(slot, reply) => tell(&reply, told().why(slot)),
             LedgerQuery::WhyAccount(id, reply) => {
                 tell(&reply, told().account_whys.get(&id.0).cloned().unwrap_or_default());
@@ -212,17 +217,22 @@ impl StoreServer {
         }
     }
 
-    fn change(&mut self, change: Change, digest: Digest, reply: &Reply<Result<(), Denied>>) {
+    fn change(
+        &mut self,
+        change: DefinitionChange,
+        digest: Digest,
+        reply: &Reply<Result<(), StoreDenial>>,
+    ) {
         if self.told().is_full {
             self.told().refused += 1;
-            let _heard = reply.send(Err(Denied::Failing(Cause::DiskFull)));
+            let _heard = reply.send(Err(StoreDenial::Failing(StoreFault::DiskFull)));
             return;
         }
         let (number, last) = &mut self.numbered;
         *number += u64::from(*last != Some(digest));
         *last = Some(digest);
-        self.store.change(self.writer, Change { number: *number, ..change });
-        let Answer::Ended(outcome) = answer(&mut self.store) else { return };
+        self.store.change(self.writer, DefinitionChange { number: *number, ..change });
+        let StoreAnswer::Ended(outcome) = answer(&mut self.store) else { return };
         let mut told = self.told();
         told.changes += u64::from(outcome.denied.is_none());
         if !told.is_late {
@@ -249,7 +259,7 @@ impl Told {
             let (slot, version) = (campaign.definition.slot, campaign.definition.version);
             if self.untaken == Some(slot) {
                 let refused = Err(DefinitionError::AccountChanged);
-                defined.notices.push(Notice::Campaign(slot, refused));
+                defined.notices.push(LedgerReply::Campaign(slot, refused));
                 continue;
             }
             let newer = |it: &CampaignTerms| it.definition.version < version;
@@ -260,11 +270,11 @@ impl Told {
         defined
     }
 
-    fn why(&self, slot: Slot) -> Why {
+    fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
         self.whys.get(&slot).cloned().unwrap_or_default()
     }
 
-    fn delivery(&self, slot: Slot) -> Delivery {
+    fn delivery(&self, slot: CampaignIndex) -> Delivery {
         let planned = self.curves.get(&slot).and_then(|curve| {
             let past = curve.points.iter().filter(|point| point.spent.is_some());
             Some((curve.span, past.map(|point| point.target).max()?))

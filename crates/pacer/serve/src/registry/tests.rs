@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use pacer_core::ledger::{AccountId, Limits};
-use pacer_core::messages::Slot;
-use pacer_core::store::Kind;
+use pacer_core::ledger::{AccountId, BudgetLimits};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::StoredKind;
 use runtime::control::Control;
 use runtime::reload::Reload;
 use runtime::shutdown::Shutdown;
@@ -102,16 +102,16 @@ impl Fixture {
         Self { registry: Some(Arc::new(registry)), desk, published, folder }
     }
 
-    fn create(&self, kind: Kind, body: Value) -> Answered {
+    fn create(&self, kind: StoredKind, body: Value) -> Answered {
         self.registry().create(kind, &object(body), &keyed(None)).expect("a definition")
     }
 
     fn edit(&self, id: &str, edit: &Edit) -> Result<Answered, Refused> {
-        self.registry().edit((Kind::Campaign, id), edit, &at(None))
+        self.registry().edit((StoredKind::Campaign, id), edit, &at(None))
     }
 
     fn view(&self, id: &str) -> Value {
-        self.registry().show(Kind::Campaign, id).expect("a campaign").view
+        self.registry().show(StoredKind::Campaign, id).expect("a campaign").view
     }
 
     /// The next that is published for which `is` holds.

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use pacer_core::store::{Denied, Kind};
+use pacer_core::store::{StoreDenial, StoredKind};
 use tracing::{error, info, warn};
 
 use super::changes::{self, Becomes, Step, Unkept};
@@ -79,8 +79,8 @@ impl<R: Rules> Inner<R> {
         let before = |step: &Step<R>| {
             let books = self.books();
             let record = match step.kind() {
-                Kind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
-                Kind::Campaign => books.campaigns.get(&step.id).map(|entry| &entry.record),
+                StoredKind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
+                StoredKind::Campaign => books.campaigns.get(&step.id).map(|entry| &entry.record),
             };
             record.filter(|record| !record.is_removed).cloned()
         };
@@ -110,13 +110,13 @@ impl<R: Rules> Inner<R> {
 /// may have taken them before.
 const fn may_be_kept(error: &AskError) -> bool {
     match error {
-        AskError::Denied(denied) => matches!(denied, Denied::Busy | Denied::Failing(_)),
+        AskError::Denied(denied) => matches!(denied, StoreDenial::Busy | StoreDenial::Failing(_)),
         AskError::Over | AskError::Late | AskError::Untaken(_) => true,
     }
 }
 
 fn unkept(error: &AskError) -> Refused {
-    if let AskError::Denied(Denied::Conflict { key, present }) = error {
+    if let AskError::Denied(StoreDenial::Conflict { key, present }) = error {
         let (kind, id) = (key.kind.label(), &key.id);
         error!(kind, id, present, "the store keeps another version than is known");
         let message = format!(

@@ -6,15 +6,15 @@ use pacer_core::messages::Epoch;
 use super::*;
 use crate::tests::disk;
 
-const FIRST: Writer = Writer { node: 1, epoch: Epoch(4) };
-const NEXT: Writer = Writer { node: 1, epoch: Epoch(5) };
+const FIRST: StoreWriter = StoreWriter { node: 1, epoch: Epoch(4) };
+const NEXT: StoreWriter = StoreWriter { node: 1, epoch: Epoch(5) };
 
 /// Rows of some lengths, each of one byte again and again.
 fn rows(count: u8) -> Vec<Vec<u8>> {
-    (0..count).map(|row| vec![row; 1 + usize::from(row) * 40 % KEPT_BYTES_MAX]).collect()
+    (0..count).map(|row| vec![row; 1 + usize::from(row) * 40 % SNAPSHOT_BYTES_MAX]).collect()
 }
 
-fn write(disk: &FaultDisk, writer: Writer, rows: &[Vec<u8>]) -> io::Result<()> {
+fn write(disk: &FaultDisk, writer: StoreWriter, rows: &[Vec<u8>]) -> io::Result<()> {
     let mut new = NewStates::begin(disk)?;
     for part in rows.chunks(64) {
         let mut bytes = Vec::new();
@@ -25,7 +25,7 @@ fn write(disk: &FaultDisk, writer: Writer, rows: &[Vec<u8>]) -> io::Result<()> {
 }
 
 /// What is read, and the rows.
-fn read_rows(disk: &FaultDisk, writer: Writer) -> Result<(ReadStates, Vec<Vec<u8>>), Unread> {
+fn read_rows(disk: &FaultDisk, writer: StoreWriter) -> Result<(ReadStates, Vec<Vec<u8>>), Unread> {
     let mut taken = Vec::new();
     let read = read(disk, writer, |row| {
         taken.push(row.to_vec());
@@ -52,12 +52,12 @@ fn what_is_put_is_read_by_later_epochs_of_the_same_node_alone() {
     write(&disk, FIRST, &rows).unwrap();
     let (read, taken) = read_rows(&disk, NEXT).unwrap();
     assert_eq!((read, taken == rows), (ReadStates { taken: 750, damaged: 0 }, true));
-    for other in [FIRST, Writer { node: 2, ..NEXT }] {
+    for other in [FIRST, StoreWriter { node: 2, ..NEXT }] {
         let refused = read_rows(&disk, other).unwrap_err().to_string();
         assert_eq!(refused, "it is another ledger's");
     }
     write(&disk, NEXT, &[]).unwrap();
-    let last = Writer { epoch: Epoch(9), ..NEXT };
+    let last = StoreWriter { epoch: Epoch(9), ..NEXT };
     assert_eq!(read_rows(&disk, last).unwrap().0, ReadStates::default());
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use faults::{DiskFaults, FaultDisk};
 use pacer_core::store::conformance::{Subject, check};
-use pacer_core::store::{Answer, LeaseStore, StoreRequest};
+use pacer_core::store::{LeaseStore, StoreAnswer, StoreRequest};
 use tempfile::TempDir;
 
 use super::disk;
@@ -18,7 +18,7 @@ struct Direct {
     disk: FaultDisk,
     engine: Engine<FaultDisk>,
     asked: Vec<StoreRequest>,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<StoreAnswer>,
 }
 
 impl LeaseStore for Direct {
@@ -26,7 +26,7 @@ impl LeaseStore for Direct {
         self.asked.push(request);
     }
 
-    fn poll(&mut self) -> Option<Answer> {
+    fn poll(&mut self) -> Option<StoreAnswer> {
         if !self.asked.is_empty() {
             self.engine.heal();
             self.answers.extend(self.engine.serve(&std::mem::take(&mut self.asked)));

@@ -2,7 +2,7 @@
 
 use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::store::StoreRequest;
-use pacer_core::store::{Cause, Ended, Writer};
+use pacer_core::store::{CommitOutcome, StoreFault, StoreWriter};
 use redb::{Database, TableDefinition};
 
 use super::{ask, batch, begin, disk, ended, leases};
@@ -22,7 +22,7 @@ fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     for number in 1..=3 {
         before = disk.bytes(FILE).unwrap();
         let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(number, 300)));
-        assert_eq!(ended(&answer), Ended::Committed);
+        assert_eq!(ended(&answer), CommitOutcome::Committed);
     }
     let after = disk.bytes(FILE).unwrap();
     let pages = after.chunks(PAGE_BYTES).enumerate();
@@ -219,11 +219,11 @@ fn a_full_disk_refuses_and_heals() {
         // Each is larger, until one does not fit.
         let slots = u32::try_from(number * 100).unwrap();
         let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(*number, slots)));
-        let is_committed = ended(&answer) == Ended::Committed;
+        let is_committed = ended(&answer) == CommitOutcome::Committed;
         committed += u64::from(is_committed);
         !is_committed
     });
-    assert_eq!(engine.failing(), Some(Cause::DiskFull));
+    assert_eq!(engine.failing(), Some(StoreFault::DiskFull));
     engine.heal();
     disk.set_space(None);
     engine.heal();
@@ -235,15 +235,15 @@ fn a_full_disk_refuses_and_heals() {
     assert!(found == expected || found == Some(last), "{found:?}");
     let slots = u32::try_from(last * 100).unwrap();
     let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(last, slots)));
-    assert_eq!(ended(&answer), Ended::Committed);
+    assert_eq!(ended(&answer), CommitOutcome::Committed);
     assert_eq!(leases(&mut engine).len(), usize::try_from(slots).unwrap());
 }
 
 /// A batch that does not fit any more.
-fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: Writer) {
+fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: StoreWriter) {
     disk.set_space(Some(disk.used()));
     ask(engine, StoreRequest::Submit(writer, batch(9, 50_000)));
-    assert_eq!(engine.failing(), Some(Cause::DiskFull));
+    assert_eq!(engine.failing(), Some(StoreFault::DiskFull));
 }
 
 #[test]
@@ -254,7 +254,10 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
     let first = disk.inode(FILE);
     disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
-    assert_eq!((ended(&answer), engine.failing()), (Ended::Unknown, Some(Cause::Disk)));
+    assert_eq!(
+        (ended(&answer), engine.failing()),
+        (CommitOutcome::Unknown, Some(StoreFault::Disk))
+    );
     disk.set_faults(DiskFaults::default());
     engine.heal();
     let second = disk.inode(FILE);
@@ -279,7 +282,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
         let used = disk.used();
         disk.set_faults(faults);
         engine.heal();
-        assert_eq!(engine.failing(), Some(Cause::Disk), "{faults:?}");
+        assert_eq!(engine.failing(), Some(StoreFault::Disk), "{faults:?}");
         assert_eq!(disk.used(), used, "{faults:?}");
     }
 }
@@ -296,11 +299,11 @@ fn a_damaged_file_does_not_heal() {
     // Whoever puts a copy there may put an old one: the process must not go on with it.
     for _ in 0..2 {
         engine.heal();
-        assert_eq!(engine.failing(), Some(Cause::Damaged));
+        assert_eq!(engine.failing(), Some(StoreFault::Damaged));
         disk.put(FILE, &bytes);
     }
     let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
-    assert_eq!(ended(&answer), Ended::Refused);
+    assert_eq!(ended(&answer), CommitOutcome::Refused);
     drop(engine);
     Engine::open(disk).unwrap();
 }

@@ -7,8 +7,8 @@ use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::messages::Epoch;
 use pacer_core::store::StoreRequest;
 use pacer_core::store::{
-    Answer, AuditEntry, Batch, Change, Definition, DefinitionKey, Ended, Found, Kind, Outcome, Put,
-    Query, Sent, Writer,
+    AuditEntry, Batch, CommitOutcome, DefinitionChange, DefinitionKey, DefinitionPut, QueryResult,
+    StoreAnswer, StoreQuery, StoreWriter, StoredDefinition, StoredKind, WriteKind, WriteOutcome,
 };
 
 use super::{ask, batch, disk, granted, key};
@@ -45,35 +45,35 @@ struct Model {
 }
 
 /// A batch or a change by its number; the same each time.
-fn request(writer: Writer, sent: Sent, number: u64) -> StoreRequest {
+fn request(writer: StoreWriter, sent: WriteKind, number: u64) -> StoreRequest {
     let slot = OWN + u32::try_from(number).expect("few");
     match sent {
-        Sent::Batch => {
+        WriteKind::Batch => {
             let mut batch: Batch = batch(number, SHARED);
             batch.leases.push((key(slot), granted(number)));
             StoreRequest::Submit(writer, batch)
         }
-        Sent::Change => {
-            let key = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
-            let definition = Definition { version: number, body: vec![7; 3_000] };
+        WriteKind::Change => {
+            let key = DefinitionKey { kind: StoredKind::Campaign, id: "a".to_owned() };
+            let definition = StoredDefinition { version: number, body: vec![7; 3_000] };
             let audit = vec![AuditEntry { at_unix_ms: number, body: vec![8; 100] }];
-            let puts = vec![Put { key, expected: None, definition }];
-            StoreRequest::Change(writer, Change { number, puts, audit })
+            let puts = vec![DefinitionPut { key, expected: None, definition }];
+            StoreRequest::Change(writer, DefinitionChange { number, puts, audit })
         }
     }
 }
 
 impl Model {
-    fn fates(&mut self, sent: Sent) -> &mut BTreeMap<u64, Fate> {
+    fn fates(&mut self, sent: WriteKind) -> &mut BTreeMap<u64, Fate> {
         match sent {
-            Sent::Batch => &mut self.batches,
-            Sent::Change => &mut self.changes,
+            WriteKind::Batch => &mut self.batches,
+            WriteKind::Change => &mut self.changes,
         }
     }
 
     /// Something new, or something again.
-    fn next(&mut self, chance: &mut Chance) -> (Sent, u64) {
-        let sent = if chance.once_in(4) { Sent::Change } else { Sent::Batch };
+    fn next(&mut self, chance: &mut Chance) -> (WriteKind, u64) {
+        let sent = if chance.once_in(4) { WriteKind::Change } else { WriteKind::Batch };
         if self.last > 0 && chance.once_in(4) {
             let number = 1 + chance.below(self.last);
             if self.fates(sent).contains_key(&number) {
@@ -84,28 +84,28 @@ impl Model {
         (sent, self.last)
     }
 
-    fn sends(&mut self, sent: Sent, number: u64) {
+    fn sends(&mut self, sent: WriteKind, number: u64) {
         let fate = self.fates(sent).entry(number).or_insert(Fate::Maybe);
         if *fate == Fate::Never {
             *fate = Fate::Maybe;
         }
     }
 
-    fn hears(&mut self, answer: &Answer, first: bool) {
-        let Answer::Ended(Outcome { sent, number, ended, .. }) = answer else {
+    fn hears(&mut self, answer: &StoreAnswer, first: bool) {
+        let StoreAnswer::Ended(WriteOutcome { sent, number, ended, .. }) = answer else {
             panic!("{answer:?}")
         };
         match ended {
-            Ended::Committed => self.committed += 1,
-            Ended::Unknown => self.unknown += 1,
-            Ended::Refused => (),
+            CommitOutcome::Committed => self.committed += 1,
+            CommitOutcome::Unknown => self.unknown += 1,
+            CommitOutcome::Refused => (),
         }
         let fate = self.fates(*sent).get_mut(number).expect("it was sent");
         match ended {
-            Ended::Committed => *fate = Fate::Sure,
+            CommitOutcome::Committed => *fate = Fate::Sure,
             // What was of unknown end before stays so.
-            Ended::Refused if first => *fate = Fate::Never,
-            Ended::Refused | Ended::Unknown => (),
+            CommitOutcome::Refused if first => *fate = Fate::Never,
+            CommitOutcome::Refused | CommitOutcome::Unknown => (),
         }
     }
 }
@@ -114,16 +114,16 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn found(engine: &mut Engine<FaultDisk>, query: Query) -> Result<Found, String> {
+fn found(engine: &mut Engine<FaultDisk>, query: StoreQuery) -> Result<QueryResult, String> {
     match ask(engine, StoreRequest::Read(query)) {
-        Answer::Read(Ok(found)) => Ok(found),
+        StoreAnswer::Read(Ok(found)) => Ok(found),
         answer => Err(format!("{answer:?}")),
     }
 }
 
 /// Holds what is found against what is known.
 fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), String> {
-    let Found::Leases(leases) = found(engine, Query::Leases(None))? else {
+    let QueryResult::Leases(leases) = found(engine, StoreQuery::Leases(None))? else {
         return Err("leases are something else".to_owned());
     };
     let leases: BTreeMap<_, _> =
@@ -141,13 +141,15 @@ fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), Strin
     let batches: Vec<_> = own.into_iter().map(|(number, _)| number).collect();
     agree("batch", &mut model.batches, &batches)?;
 
-    let Found::Audit(audit) = found(engine, Query::Audit(None, u32::MAX))? else {
+    let QueryResult::Audit(audit) = found(engine, StoreQuery::Audit(None, u32::MAX))? else {
         return Err("the audit is something else".to_owned());
     };
     let mut changes: Vec<_> = audit.iter().map(|(key, _)| key.number).collect();
     changes.sort_unstable();
     changes.dedup();
-    let Found::Definitions(definitions) = found(engine, Query::Definitions(Kind::Campaign))? else {
+    let QueryResult::Definitions(definitions) =
+        found(engine, StoreQuery::Definitions(StoredKind::Campaign))?
+    else {
         return Err("definitions are something else".to_owned());
     };
     let definition = definitions.iter().find(|(key, _)| key.id == "a");
@@ -287,18 +289,18 @@ fn begin(
     disk: &FaultDisk,
     engine: &mut Engine<FaultDisk>,
     model: &mut Model,
-) -> Result<Option<Writer>, String> {
+) -> Result<Option<StoreWriter>, String> {
     for _ in 0..50 {
         let answer = ask(engine, StoreRequest::Begin(1, Epoch(1)));
         if disk.has_stopped() {
             break;
         }
         match answer {
-            Answer::Begun { node, begun: Ok(begun) } => {
+            StoreAnswer::Begun { node, begun: Ok(begun) } => {
                 let (last, epoch) = (model.epoch, begun.epoch);
                 ensure(epoch.0 > last, || format!("epoch {} follows {last}", epoch.0))?;
                 model.epoch = epoch.0;
-                return Ok(Some(Writer { node, epoch }));
+                return Ok(Some(StoreWriter { node, epoch }));
             }
             _ => engine.heal(),
         }

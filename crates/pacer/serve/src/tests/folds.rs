@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Slot};
+use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
-    Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Life, Query, Spent, StoreRequest, SumKey,
-    Writer,
+    Batch, CommitOutcome, EpochLifetime, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreAnswer,
+    StoreQuery, StoreRequest, StoreWriter, SumKey,
 };
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 use units::Nanos;
@@ -24,15 +24,15 @@ fn open(directory: &Path) -> Engine<Folder> {
     Engine::open(Folder::new(directory).expect("it is there")).expect("it opens")
 }
 
-fn sums(engine: &mut Engine<Folder>) -> Vec<(SumKey, Spent)> {
-    let answer = ask(engine, StoreRequest::Read(Query::Sums(None)));
-    let Answer::Read(Ok(Found::Sums(sums))) = answer else { panic!("{answer:?}") };
+fn sums(engine: &mut Engine<Folder>) -> Vec<(SumKey, SpentSum)> {
+    let answer = ask(engine, StoreRequest::Read(StoreQuery::Sums(None)));
+    let StoreAnswer::Read(Ok(QueryResult::Sums(sums))) = answer else { panic!("{answer:?}") };
     sums
 }
 
-fn submit(engine: &mut Engine<Folder>, writer: Writer, batch: Batch) {
+fn submit(engine: &mut Engine<Folder>, writer: StoreWriter, batch: Batch) {
     let answer = ask(engine, StoreRequest::Submit(writer, batch));
-    assert_eq!(ended(&answer), Ended::Committed, "{answer:?}");
+    assert_eq!(ended(&answer), CommitOutcome::Committed, "{answer:?}");
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_file_of_the_first_format_is_taken_over() {
 }
 
 /// All that is kept of epochs.
-fn lives(engine: &mut Engine<Folder>) -> Vec<(Writer, Life)> {
-    let answer = ask(engine, StoreRequest::Read(Query::Lives(None)));
-    let Answer::Read(Ok(Found::Lives(lives))) = answer else { panic!("{answer:?}") };
+fn lives(engine: &mut Engine<Folder>) -> Vec<(StoreWriter, EpochLifetime)> {
+    let answer = ask(engine, StoreRequest::Read(StoreQuery::Lives(None)));
+    let StoreAnswer::Read(Ok(QueryResult::Lives(lives))) = answer else { panic!("{answer:?}") };
     lives
 }
 
@@ -104,7 +104,7 @@ fn a_file_without_lives_is_taken_as_it_is() {
     assert_eq!(lives(&mut engine), []);
     assert_eq!(leases(&mut engine).len(), 5);
     let writer = begin(&mut engine);
-    let life = Life { lasted_ms: 7, horizon_ms: 9 };
+    let life = EpochLifetime { lasted_ms: 7, horizon_ms: 9 };
     submit(&mut engine, writer, Batch { number: 1, life, ..Batch::default() });
     engine.close().unwrap();
     assert_eq!(lives(&mut open(temporary.path())), [(writer, life)]);
@@ -112,7 +112,8 @@ fn a_file_without_lives_is_taken_as_it_is() {
 
 /// A lease that is closed: the campaign's of an hour, in epoch 1.
 fn closed(slot: u32, hour: u32) -> (LeaseKey, Lease) {
-    let key = LeaseKey { slot: Slot(slot), period: Period(4 * hour), node: 1, epoch: Epoch(1) };
+    let key =
+        LeaseKey { slot: CampaignIndex(slot), period: Period(4 * hour), node: 1, epoch: Epoch(1) };
     let nanos = Nanos::new(u64::from(hour % 24));
     (key, Lease { granted: nanos, settled: nanos, late: Nanos::new(1), ..Lease::default() })
 }
@@ -131,7 +132,7 @@ fn lengths(is_folded: bool) -> (u64, u64) {
         let mut folds = Vec::new();
         if is_folded {
             folds.extend(of_day(day - 1).map(|(key, _)| Fold::Lease(key, day - 1)));
-            let over = |slot| SumKey { slot: Slot(slot), node: 1, day: Some(day - 1) };
+            let over = |slot| SumKey { slot: CampaignIndex(slot), node: 1, day: Some(day - 1) };
             folds.extend((0..CAMPAIGNS).map(|slot| Fold::Day(over(slot))));
         }
         let leases = of_day(day).collect();
@@ -147,8 +148,11 @@ fn lengths(is_folded: bool) -> (u64, u64) {
     if is_folded {
         assert_eq!(leases(&mut engine).len(), 24 * 50);
         let sums = sums(&mut engine);
-        let want =
-            Spent { settled: Nanos::new(99 * 276), late: Nanos::new(99 * 24), ..Spent::default() };
+        let want = SpentSum {
+            settled: Nanos::new(99 * 276),
+            late: Nanos::new(99 * 24),
+            ..SpentSum::default()
+        };
         assert_eq!(sums.len(), 50);
         assert!(sums.iter().all(|(key, spent)| (key.day, *spent) == (None, want)), "{sums:?}");
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::{
-    Answer, Batch, Cause, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
+    Batch, CommitOutcome, LeaseStore as _, QueryResult, StoreAnswer, StoreDenial, StoreFault,
+    StoreQuery, StoreWriter, WriteOutcome,
 };
 
 use super::{batch, disk};
@@ -18,7 +19,7 @@ use crate::{Options, Store};
 /// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
 
-fn answer(store: &mut Store) -> Answer {
+fn answer(store: &mut Store) -> StoreAnswer {
     let begun = Instant::now();
     loop {
         if let Some(answer) = store.poll() {
@@ -29,16 +30,16 @@ fn answer(store: &mut Store) -> Answer {
     }
 }
 
-fn begin(store: &mut Store) -> Writer {
+fn begin(store: &mut Store) -> StoreWriter {
     store.begin(1, Epoch(1));
     let answer = answer(store);
-    let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
-    Writer { node, epoch: begun.epoch }
+    let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
+    StoreWriter { node, epoch: begun.epoch }
 }
 
-fn outcome(store: &mut Store) -> Outcome {
+fn outcome(store: &mut Store) -> WriteOutcome {
     let answer = answer(store);
-    let Answer::Ended(outcome) = answer else { panic!("{answer:?}") };
+    let StoreAnswer::Ended(outcome) = answer else { panic!("{answer:?}") };
     outcome
 }
 
@@ -60,7 +61,7 @@ fn what_waits_together_is_committed_together() {
     drop(hold);
     for number in 1..=200 {
         let outcome = outcome(&mut store);
-        assert_eq!((outcome.number, outcome.ended), (number, Ended::Committed));
+        assert_eq!((outcome.number, outcome.ended), (number, CommitOutcome::Committed));
     }
     // Woken once for each, and the last time perhaps a moment later.
     let counters = store.counters();
@@ -86,13 +87,13 @@ fn too_many_at_once_are_refused_in_their_order() {
     for number in 1..=most + 2 {
         let outcome = outcome(&mut store);
         let (ended, denied) = match number {
-            number if number > most => (Ended::Refused, Some(Denied::Busy)),
-            _ => (Ended::Committed, None),
+            number if number > most => (CommitOutcome::Refused, Some(StoreDenial::Busy)),
+            _ => (CommitOutcome::Committed, None),
         };
         assert_eq!((outcome.number, outcome.ended, outcome.denied), (number, ended, denied));
     }
     store.submit(writer, batch(most + 1, 1));
-    assert_eq!(outcome(&mut store).ended, Ended::Committed, "there is room again");
+    assert_eq!(outcome(&mut store).ended, CommitOutcome::Committed, "there is room again");
 }
 
 #[test]
@@ -104,30 +105,30 @@ fn a_disk_that_was_full_heals_by_itself() {
     let writer = begin(&mut store);
     disk.set_space(Some(disk.used()));
     store.submit(writer, batch(1, 20_000));
-    assert_ne!(outcome(&mut store).ended, Ended::Committed);
+    assert_ne!(outcome(&mut store).ended, CommitOutcome::Committed);
     let (begun, calls) = (Instant::now(), disk.calls());
     // It is opened again, and nothing can be written all the same.
     let mut tries = 0;
     while disk.calls() == calls || tries < 3 {
-        assert_eq!(store.failing(), Some(Cause::DiskFull), "nothing was written since");
+        assert_eq!(store.failing(), Some(StoreFault::DiskFull), "nothing was written since");
         store.submit(writer, batch(1, 20_000));
-        assert_ne!(outcome(&mut store).ended, Ended::Committed);
+        assert_ne!(outcome(&mut store).ended, CommitOutcome::Committed);
         tries += 1;
         assert!(begun.elapsed() < EVER, "it is tried again");
     }
     disk.set_space(None);
     loop {
         store.submit(writer, batch(1, 20_000));
-        if outcome(&mut store).ended == Ended::Committed {
+        if outcome(&mut store).ended == CommitOutcome::Committed {
             break;
         }
         assert!(begun.elapsed() < 2 * EVER, "there is room");
     }
     assert_eq!(store.failing(), None);
     assert_eq!(store.counters().failures, 1, "it was one and the same");
-    store.read(Query::Leases(Some(1)));
+    store.read(StoreQuery::Leases(Some(1)));
     let answer = answer(&mut store);
-    let Answer::Read(Ok(Found::Leases(leases))) = answer else { panic!("{answer:?}") };
+    let StoreAnswer::Read(Ok(QueryResult::Leases(leases))) = answer else { panic!("{answer:?}") };
     assert_eq!(leases.len(), 20_000);
     store.close().unwrap();
 }
@@ -147,15 +148,18 @@ fn a_thread_that_is_gone_leaves_unknown_what_it_was_asked() {
     drop(hold);
     for number in 1..=3 {
         let outcome = outcome(&mut store);
-        assert_eq!((outcome.number, outcome.ended), (number, Ended::Unknown));
+        assert_eq!((outcome.number, outcome.ended), (number, CommitOutcome::Unknown));
     }
     store.begin(1, Epoch(1));
-    assert!(matches!(answer(&mut store), Answer::Begun { begun: Err(Denied::Failing(_)), .. }));
-    store.read(Query::Leases(None));
-    assert!(matches!(answer(&mut store), Answer::Read(Err(Denied::Failing(_)))));
-    store.submit(Writer { node: 9, ..writer }, Batch::default());
+    assert!(matches!(
+        answer(&mut store),
+        StoreAnswer::Begun { begun: Err(StoreDenial::Failing(_)), .. }
+    ));
+    store.read(StoreQuery::Leases(None));
+    assert!(matches!(answer(&mut store), StoreAnswer::Read(Err(StoreDenial::Failing(_)))));
+    store.submit(StoreWriter { node: 9, ..writer }, Batch::default());
     assert_eq!(outcome(&mut store).writer.node, 9);
     assert_eq!(store.poll(), None);
-    assert_eq!(store.close(), Err(Cause::Disk));
+    assert_eq!(store.close(), Err(StoreFault::Disk));
     Store::open(temporary.path(), Options::default()).unwrap();
 }

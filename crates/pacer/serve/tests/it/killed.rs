@@ -11,9 +11,10 @@ use std::time::Duration;
 use faults::Chance;
 use faults::process::{Once, kills};
 use pacer_core::calendar::Period;
-use pacer_core::messages::{Epoch, Slot};
+use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
-    Answer, Batch, Ended, Found, Lease, LeaseKey, LeaseStore as _, Query, Writer,
+    Batch, CommitOutcome, Lease, LeaseKey, LeaseStore as _, QueryResult, StoreAnswer, StoreQuery,
+    StoreWriter,
 };
 use pacer_serve::{OpenError, Options, Store};
 use units::Nanos;
@@ -31,21 +32,21 @@ const EVER: Duration = Duration::from_secs(60);
 const ROOT: &str = "LEDGER_TEST_ROOT";
 const BEHIND: &str = "LEDGER_TEST_BEHIND";
 
-fn answer(store: &mut Store) -> Answer {
+fn answer(store: &mut Store) -> StoreAnswer {
     store.wait(EVER);
     store.poll().expect("it is answered")
 }
 
-fn begin(store: &mut Store) -> (Writer, u64) {
+fn begin(store: &mut Store) -> (StoreWriter, u64) {
     store.begin(1, Epoch(1));
     let answer = answer(store);
-    let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
-    (Writer { node, epoch: begun.epoch }, begun.applied_seq)
+    let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
+    (StoreWriter { node, epoch: begun.epoch }, begun.applied_seq)
 }
 
 fn batch(number: u64) -> Batch {
     let lease = |slot| {
-        let (slot, period) = (Slot(slot), Period(1));
+        let (slot, period) = (CampaignIndex(slot), Period(1));
         let key = LeaseKey { slot, period, node: 1, epoch: Epoch(1) };
         (key, Lease { granted: Nanos::new(number), ..Lease::default() })
     };
@@ -58,9 +59,11 @@ fn batch(number: u64) -> Batch {
 fn last(root: &Path) -> u64 {
     let mut store = Store::open(root, Options::default()).expect("nobody has it");
     let (_, applied_seq) = begin(&mut store);
-    store.read(Query::Leases(None));
+    store.read(StoreQuery::Leases(None));
     let answer = answer(&mut store);
-    let Answer::Read(Ok(Found::Leases(mut leases))) = answer else { panic!("{answer:?}") };
+    let StoreAnswer::Read(Ok(QueryResult::Leases(mut leases))) = answer else {
+        panic!("{answer:?}")
+    };
     leases.sort_unstable_by_key(|(key, _)| *key);
     let values: Vec<_> =
         leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect();
@@ -127,8 +130,8 @@ fn child() {
     (behind + 1..behind + 4).for_each(|number| store.submit(writer, batch(number)));
     for number in behind + 4.. {
         let answer = answer(&mut store);
-        let Answer::Ended(outcome) = answer else { panic!("{answer:?}") };
-        assert_eq!(outcome.ended, Ended::Committed, "{outcome:?}");
+        let StoreAnswer::Ended(outcome) = answer else { panic!("{answer:?}") };
+        assert_eq!(outcome.ended, CommitOutcome::Committed, "{outcome:?}");
         writeln!(stdout(), "committed {}", outcome.number).unwrap();
         store.submit(writer, batch(number));
     }

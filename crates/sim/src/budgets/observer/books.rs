@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Ledger};
-use pacer_core::messages::Slot;
-use pacer_core::store::{Lease, LeaseKey, Spent as Folded, SumKey};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::{Lease, LeaseKey, SpentSum as Folded, SumKey};
 use units::Nanos;
 
 use super::super::clock::Clock;
@@ -20,7 +20,7 @@ impl Observer {
         campaigns: &[CampaignDefinition],
         accounts: &[AccountDefinition],
         clock: &Clock,
-    ) -> Option<(Slot, [(Level, u64); 6])> {
+    ) -> Option<(CampaignIndex, [(Level, u64); 6])> {
         let is_spent = |campaign: &CampaignDefinition, (owner, span): Level, used: u64| {
             let (limits, holdback) = match owner {
                 Owner::Campaign(_) => (&campaign.budget.limits, campaign.budget.late_holdback),
@@ -74,7 +74,7 @@ impl Observer {
 
     /// The ledger says of every campaign what it has spent.
     pub(in super::super) fn check_spend(&self, ledger: &Ledger, slots: u32) {
-        for slot in (0..slots).map(Slot) {
+        for slot in (0..slots).map(CampaignIndex) {
             let of_slot = self.spent.iter().filter(|(key, _)| key.slot == slot);
             let total: u64 = of_slot.map(|(_, it)| it.settled + it.late + it.over).sum();
             // Nobody knows of which account a campaign is before it is defined.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::messages::Slot;
-use pacer_core::store::{Fold, Lease, LeaseKey, Spent, Stray, SumKey};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::{Fold, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin};
 
 use super::super::clock::Clock;
 use super::super::options::HOURS_KEPT;
@@ -39,17 +39,17 @@ impl Leases {
     pub(super) fn check_sums(
         &self,
         gone: &BTreeMap<LeaseKey, Lease>,
-        sums: &[(SumKey, Spent)],
+        sums: &[(SumKey, SpentSum)],
         applied_seq: u64,
     ) {
-        let mut due: BTreeMap<Slot, Spent> = BTreeMap::new();
-        let mut of_days: BTreeMap<(Slot, u32), Spent> = BTreeMap::new();
+        let mut due: BTreeMap<CampaignIndex, SpentSum> = BTreeMap::new();
+        let mut of_days: BTreeMap<(CampaignIndex, u32), SpentSum> = BTreeMap::new();
         for (key, lease) in gone {
             let day = self.day_of(key);
             for total in
                 [due.entry(key.slot).or_default(), of_days.entry((key.slot, day)).or_default()]
             {
-                *total = total.plus(Spent::of(lease));
+                *total = total.plus(SpentSum::of(lease));
             }
         }
         for (_, stray) in self.strays.range(..=applied_seq) {
@@ -59,7 +59,7 @@ impl Leases {
                 *total = total.plus(stray.spent);
             }
         }
-        let mut told: BTreeMap<Slot, Spent> = BTreeMap::new();
+        let mut told: BTreeMap<CampaignIndex, SpentSum> = BTreeMap::new();
         for (key, spent) in sums {
             let total = told.entry(key.slot).or_default();
             *total = total.plus(*spent);
@@ -77,8 +77,8 @@ impl Leases {
     }
 
     /// A batch counts this in a sum: a record that was told, once, as it is.
-    pub(super) fn check_stray(&mut self, stray: &Stray, applied_seq: u64) {
-        let Stray { seq, sum, spent } = *stray;
+    pub(super) fn check_stray(&mut self, stray: &UnattributedWin, applied_seq: u64) {
+        let UnattributedWin { seq, sum, spent } = *stray;
         let (key, total, _) = self.records[&seq];
         assert!(seq <= applied_seq, "a stray is applied with its record: {stray:?}");
         assert_eq!((sum.slot, sum.node), (key.slot, key.node), "{stray:?} of {key:?}");
@@ -131,7 +131,7 @@ impl Observer {
     pub(in super::super) fn check_rows(
         &self,
         leases: &[(LeaseKey, Lease)],
-        sums: &[(SumKey, Spent)],
+        sums: &[(SumKey, SpentSum)],
         clock: &Clock,
     ) {
         let late = leases.iter().find(|(key, _)| start_of(key.period) + DAY_MS < clock.unix_ms);

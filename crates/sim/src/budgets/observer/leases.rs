@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pacer_core::calendar::Period;
 use pacer_core::ledger::{
-    AccountDefinition, CampaignDefinition, Holdback, Incoming, Outbox, Settlement,
+    AccountDefinition, CampaignDefinition, Holdback, LedgerInput, LedgerOutbox, SettlementRecord,
 };
-use pacer_core::messages::{Epoch, Grant, Slot};
-use pacer_core::store::{Batch, Ended, Fold, Lease, LeaseKey, Spent, Stray, SumKey};
+use pacer_core::messages::{BudgetGrant, CampaignIndex, Epoch};
+use pacer_core::store::{
+    Batch, CommitOutcome, Fold, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin,
+};
 
 use super::super::clock::Clock;
 use super::super::places::{Level, Owner, Places, limit_of, start_of};
@@ -43,10 +45,10 @@ pub(in super::super) struct Leases {
     is_late_told: bool,
     /// What batches counted in sums, by the number of its record; and of every record that was told its
     /// lease, what it cost, and whether it was ancient.
-    pub(super) strays: BTreeMap<u64, Stray>,
+    pub(super) strays: BTreeMap<u64, UnattributedWin>,
     pub(super) records: BTreeMap<u64, (LeaseKey, u64, bool)>,
     /// What was told of campaigns that were not known then.
-    pub(super) unheard: BTreeMap<Slot, u64>,
+    pub(super) unheard: BTreeMap<CampaignIndex, u64>,
     epoch: Epoch,
     /// What is durable, or may be.
     pub(super) certain: BTreeMap<LeaseKey, Lease>,
@@ -62,7 +64,7 @@ pub(in super::super) struct Leases {
     late: BTreeMap<Level, u64>,
     /// What batches of this process said was given back.
     given_back: BTreeMap<LeaseKey, u64>,
-    parts: BTreeMap<(Slot, Period), BTreeMap<u16, Part>>,
+    parts: BTreeMap<(CampaignIndex, Period), BTreeMap<u16, Part>>,
     pub(super) told: BTreeMap<LeaseKey, Told>,
     /// Out of reservations that had not expired, by records that were durable when the process started
     /// or told since.
@@ -74,7 +76,7 @@ pub(in super::super) struct Leases {
     /// The time that the ledger goes by; and the latest that it may, as long as it has not said.
     pub(super) unix_ms: u64,
     pub(super) latest_unix_ms: u64,
-    closed: BTreeSet<Slot>,
+    closed: BTreeSet<CampaignIndex>,
     /// Shards that have ended, and said so.
     closed_shards: BTreeSet<u16>,
     is_up: bool,
@@ -84,11 +86,11 @@ pub(in super::super) struct Leases {
 pub(in super::super) struct Start<'a> {
     pub(in super::super) epoch: Epoch,
     pub(in super::super) leases: &'a [(LeaseKey, Lease)],
-    pub(in super::super) sums: &'a [(SumKey, Spent)],
+    pub(in super::super) sums: &'a [(SumKey, SpentSum)],
     pub(in super::super) applied_seq: u64,
     pub(in super::super) unix_ms: u64,
     /// Every durable one.
-    pub(in super::super) settlements: &'a [Settlement],
+    pub(in super::super) settlements: &'a [SettlementRecord],
 }
 
 impl Leases {
@@ -170,7 +172,7 @@ impl Leases {
     }
 
     /// What a shard had taken when it ended.
-    pub(super) fn receive(&mut self, of: (Slot, Period), shard: u16, received: u64) {
+    pub(super) fn receive(&mut self, of: (CampaignIndex, Period), shard: u16, received: u64) {
         self.parts.entry(of).or_default().entry(shard).or_default().received = received;
     }
 
@@ -195,15 +197,15 @@ impl Leases {
     }
 
     /// Whether nothing of a campaign may be reserved once shards have heard of it.
-    pub(super) fn is_closed(&self, slot: Slot) -> bool {
+    pub(super) fn is_closed(&self, slot: CampaignIndex) -> bool {
         self.closed.contains(&slot)
     }
 
-    fn add_won(&mut self, settlement: &Settlement, came: Came) {
+    fn add_won(&mut self, settlement: &SettlementRecord, came: Came) {
         *self.won.entry(settlement.key).or_default() += came.in_time;
     }
 
-    fn add_told(&mut self, settlement: &Settlement, came: Came) {
+    fn add_told(&mut self, settlement: &SettlementRecord, came: Came) {
         let told = self.told.entry(settlement.key).or_default();
         let beside = settlement.late.get() + settlement.over.get();
         if came.is_ancient {
@@ -249,31 +251,31 @@ impl Leases {
     }
 
     /// What the ledger is about to be told.
-    pub(super) fn tell(&mut self, incoming: &Incoming, came: &BTreeMap<u64, Came>) {
+    pub(super) fn tell(&mut self, incoming: &LedgerInput, came: &BTreeMap<u64, Came>) {
         match incoming {
-            Incoming::Account(told) => {
+            LedgerInput::Account(told) => {
                 let known = self.accounts.entry(told.id.0).or_insert(*told);
                 if known.version < told.version {
                     *known = *told;
                 }
             }
-            Incoming::Campaign(told) => {
+            LedgerInput::Campaign(told) => {
                 let known = self.campaigns.entry(told.slot.0).or_insert(*told);
                 if known.version < told.version {
                     *known = *told;
                 }
             }
-            Incoming::Report(shard, report) => {
+            LedgerInput::Report(shard, report) => {
                 let parts = self.parts.entry((report.slot, report.period)).or_default();
                 let part = parts.entry(*shard).or_default();
                 part.returned = part.returned.max(report.returned.get());
             }
             // What was told before changes nothing.
-            Incoming::Settlement(settlement) if settlement.seq <= self.told_to => (),
-            Incoming::Settlement(settlement) => {
+            LedgerInput::Settlement(settlement) if settlement.seq <= self.told_to => (),
+            LedgerInput::Settlement(settlement) => {
                 self.told_to = settlement.seq;
                 let came = came[&settlement.seq];
-                let Settlement { seq, key, settled, late, over, .. } = *settlement;
+                let SettlementRecord { seq, key, settled, late, over, .. } = *settlement;
                 let total = settled.get() + late.get() + over.get();
                 self.records.insert(seq, (key, total, came.is_ancient));
                 let campaign = self.campaigns.get(&key.slot.0);
@@ -293,7 +295,7 @@ impl Leases {
     }
 
     /// What it did, and the time that it goes by: it never goes back, and not behind the clock.
-    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &Outbox, unix_ms: u64) {
+    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &LedgerOutbox, unix_ms: u64) {
         let (least, most) = (self.unix_ms, self.latest_unix_ms);
         let may_be = least.max(clock.unix_ms)..=most.max(clock.unix_ms);
         assert!(may_be.contains(&unix_ms), "the ledger goes by {unix_ms}, not within {may_be:?}");
@@ -330,7 +332,7 @@ impl Leases {
         self.closed = self.campaigns.values().filter(is_closed).map(|it| it.slot).collect();
     }
 
-    fn check_time(&self, clock: &Clock, grant: &Grant) {
+    fn check_time(&self, clock: &Clock, grant: &BudgetGrant) {
         let shown = self.places.hour(grant.slot, self.unix_ms);
         let hour = if grant.period == shown.period {
             shown
@@ -345,12 +347,12 @@ impl Leases {
         assert_eq!(grant.until, until, "an hour's rights end with it");
     }
 
-    fn own(&self, slot: Slot, period: Period) -> LeaseKey {
+    fn own(&self, slot: CampaignIndex, period: Period) -> LeaseKey {
         LeaseKey { slot, period, node: crate::budgets::options::NODE, epoch: self.epoch }
     }
 
     /// At shards, or on the way to them or back.
-    fn out(&self, slot: Slot, period: Period) -> u64 {
+    fn out(&self, slot: CampaignIndex, period: Period) -> u64 {
         let parts = self.parts.get(&(slot, period)).into_iter().flatten();
         let out = |(shard, part): (&u16, &Part)| {
             let has_ended = self.closed_shards.contains(shard);
@@ -441,19 +443,19 @@ impl Leases {
     }
 
     /// How a batch ended.
-    pub(in super::super) fn ended(&mut self, batch: &Batch, ended: Ended) {
-        if ended == Ended::Refused || !self.is_up {
+    pub(in super::super) fn ended(&mut self, batch: &Batch, ended: CommitOutcome) {
+        if ended == CommitOutcome::Refused || !self.is_up {
             return;
         }
         for (key, lease) in &batch.leases {
             let certain = self.certain.get(key).copied().unwrap_or_default();
             self.set(*key, certain.latest(*lease));
-            if ended == Ended::Committed {
+            if ended == CommitOutcome::Committed {
                 let known = self.committed.entry(*key).or_default();
                 *known = known.latest(*lease);
             }
         }
-        if ended == Ended::Committed {
+        if ended == CommitOutcome::Committed {
             self.moved.extend(batch.folds.iter().filter_map(|fold| match fold {
                 Fold::Lease(key, _) => Some(*key),
                 Fold::Day(_) => None,

@@ -1,9 +1,9 @@
 //! Reservations: made, released, expired, claimed, settled, each once.
 
-use pacer_core::ledger::Settlement;
+use pacer_core::ledger::SettlementRecord;
 use pacer_core::messages::Epoch;
-use pacer_core::shard::token::{Origin, Token, TtlClass};
-use pacer_core::shard::{self, Rejection};
+use pacer_core::shard::token::{ReservationToken, TokenOrigin, TtlClass};
+use pacer_core::shard::{self, TokenRejection};
 use pacer_core::store::LeaseKey;
 use units::Nanos;
 
@@ -48,7 +48,12 @@ impl Observer {
     }
 
     /// A shard has reserved. `is_quiet` is whether nothing is on its way to it from the ledger.
-    pub(in super::super) fn reserved(&mut self, token: &Token, clock: &Clock, is_quiet: bool) {
+    pub(in super::super) fn reserved(
+        &mut self,
+        token: &ReservationToken,
+        clock: &Clock,
+        is_quiet: bool,
+    ) {
         let id = id_of(token);
         let shard = token.origin().shard;
         let (slot, period, amount) = (token.slot(), token.period(), token.amount().get());
@@ -162,7 +167,12 @@ impl Observer {
     }
 
     /// A record has become durable.
-    pub(in super::super) fn durable(&mut self, id: TokenId, record: &Settlement, clock: &Clock) {
+    pub(in super::super) fn durable(
+        &mut self,
+        id: TokenId,
+        record: &SettlementRecord,
+        clock: &Clock,
+    ) {
         let it = *self.tokens.get(&id).expect("what is won was reserved");
         assert_eq!(it.record, None, "a reservation is settled once: {id:?}");
         let key = record.key;
@@ -195,7 +205,7 @@ impl Observer {
     }
 
     /// A shard has settled a claim.
-    pub(in super::super) fn settled(&mut self, claimed: &Claimed, told: &shard::Settlement) {
+    pub(in super::super) fn settled(&mut self, claimed: &Claimed, told: &shard::SettledWin) {
         let it = self.tokens[&claimed.id];
         assert!(it.record.is_some(), "settled before it is durable: {it:?}");
         let figures = claimed.figures();
@@ -220,16 +230,18 @@ impl Observer {
     }
 
     /// A shard says that a token is good for nothing more.
-    pub(in super::super) fn rejected(&self, id: TokenId, why: Rejection, clock: &Clock) {
+    pub(in super::super) fn rejected(&self, id: TokenId, why: TokenRejection, clock: &Clock) {
         let it = &self.tokens[&id];
         let is_so = match why {
-            Rejection::Pending => matches!(it.state, State::Claimed { .. }),
-            Rejection::AlreadyWon => it.state == State::Won,
-            Rejection::AlreadyReleased => it.state == State::Released,
-            Rejection::Expired => it.state == State::Expired,
-            Rejection::TooOld => it.forgotten_ms <= clock.tick_ms,
-            Rejection::DeadEpoch | Rejection::OtherShard => true,
-            Rejection::OtherNode | Rejection::FutureEpoch | Rejection::NeverMade => false,
+            TokenRejection::Pending => matches!(it.state, State::Claimed { .. }),
+            TokenRejection::AlreadyWon => it.state == State::Won,
+            TokenRejection::AlreadyReleased => it.state == State::Released,
+            TokenRejection::Expired => it.state == State::Expired,
+            TokenRejection::TooOld => it.forgotten_ms <= clock.tick_ms,
+            TokenRejection::DeadEpoch | TokenRejection::OtherShard => true,
+            TokenRejection::OtherNode | TokenRejection::FutureEpoch | TokenRejection::NeverMade => {
+                false
+            }
         };
         assert!(is_so, "{why:?}, but it is {it:?}");
     }
@@ -270,6 +282,6 @@ fn is_claimed(state: State) -> bool {
 
 /// Before all others.
 fn first() -> TokenId {
-    let origin = Origin { node: 0, epoch: Epoch(0), shard: 0 };
+    let origin = TokenOrigin { node: 0, epoch: Epoch(0), shard: 0 };
     (origin, (TtlClass(0), 0, 0))
 }

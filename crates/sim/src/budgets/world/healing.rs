@@ -1,7 +1,7 @@
 //! The end: faults are over, every budget is spent as far as it goes, and the books are exact.
 
 use pacer_core::calendar::QUARTER_MS;
-use pacer_core::store::{Answer, Found, Lease, LeaseKey, LeaseStore as _, Query};
+use pacer_core::store::{Lease, LeaseKey, LeaseStore as _, QueryResult, StoreAnswer, StoreQuery};
 
 use super::super::options::{Manners, Weather};
 use super::World;
@@ -99,7 +99,9 @@ impl World<'_> {
             }
         }
         let leases = self.leases();
-        let Found::Sums(sums) = self.ask(Query::Sums(None)) else { panic!("sums were asked for") };
+        let QueryResult::Sums(sums) = self.ask(StoreQuery::Sums(None)) else {
+            panic!("sums were asked for")
+        };
         self.observer.check_books(&leases, &sums);
         self.observer.check_rows(&leases, &sums, &self.clock);
         let process = self.process.as_ref().expect("it was at rest");
@@ -113,16 +115,16 @@ impl World<'_> {
 
     /// What the store has.
     fn leases(&mut self) -> Vec<(LeaseKey, Lease)> {
-        let Found::Leases(leases) = self.ask(Query::Leases(None)) else {
+        let QueryResult::Leases(leases) = self.ask(StoreQuery::Leases(None)) else {
             panic!("leases were asked for")
         };
         leases
     }
 
-    fn ask(&mut self, query: Query) -> Found {
+    fn ask(&mut self, query: StoreQuery) -> QueryResult {
         self.store.read(query);
         for _ in 0..REST_STEPS {
-            if let Some(Answer::Read(Ok(found))) = self.store.poll() {
+            if let Some(StoreAnswer::Read(Ok(found))) = self.store.poll() {
                 return found;
             }
         }

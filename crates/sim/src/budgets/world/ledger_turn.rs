@@ -1,8 +1,8 @@
 //! The ledger's turn: it is told what definitions, shards, store and log say, and what it says is sent.
 
-use pacer_core::ledger::{Incoming, Notice, ZoneId};
-use pacer_core::messages::Slot;
-use pacer_core::store::{Answer, LeaseStore as _};
+use pacer_core::ledger::{LedgerInput, LedgerReply, ZoneId};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::{LeaseStore as _, StoreAnswer};
 use units::Nanos;
 
 use super::super::bug::Wiring;
@@ -19,12 +19,12 @@ const FED_WITHIN: u64 = 12;
 impl World<'_> {
     pub(super) fn hear_store(&mut self, process: &mut Process) {
         while let Some(answer) = self.store.poll() {
-            let Answer::Ended(outcome) = answer else { continue };
+            let StoreAnswer::Ended(outcome) = answer else { continue };
             self.trace.note(format_args!("{outcome:?}"));
             let batch = process.sent.take_if(|batch| batch.number == outcome.number);
             if let Some(batch) = batch {
                 self.observer.leases.ended(&batch, outcome.ended);
-                process.mail.push((self.step, Incoming::Ended(outcome.number, outcome.ended)));
+                process.mail.push((self.step, LedgerInput::Ended(outcome.number, outcome.ended)));
             }
         }
     }
@@ -34,7 +34,7 @@ impl World<'_> {
         let start = self.options.start_unix_ms;
         for (number, zone) in (0..).zip(&self.options.zones) {
             let calendar = zone.calendar(start - 2 * super::DAY_MS, start + CALENDAR_MS);
-            process.mail.push((self.step, Incoming::Calendar(ZoneId(number), calendar)));
+            process.mail.push((self.step, LedgerInput::Calendar(ZoneId(number), calendar)));
         }
         for definition in self.operator.all() {
             let late = if self.chance.happens(200_000) { self.chance.within(1..=15) } else { 0 };
@@ -50,8 +50,8 @@ impl World<'_> {
         let changed = self.operator.edit(self.clock.unix_ms, &mut self.chance);
         self.trace.note(format_args!("{changed:?}"));
         match &changed {
-            Incoming::Account(account) => self.observer.account_defined(account),
-            Incoming::Campaign(campaign) => self.observer.campaign_defined(campaign),
+            LedgerInput::Account(account) => self.observer.account_defined(account),
+            LedgerInput::Campaign(campaign) => self.observer.campaign_defined(campaign),
             _ => (),
         }
         for _ in 0..=self.chance.within(0..=1) {
@@ -60,17 +60,17 @@ impl World<'_> {
         }
     }
 
-    fn inbox(&mut self, process: &mut Process) -> Vec<Incoming> {
+    fn inbox(&mut self, process: &mut Process) -> Vec<LedgerInput> {
         let step = self.step;
         let due = process.mail.extract_if(.., |(at, _)| *at <= step);
         let mut inbox: Vec<_> = due.map(|(_, message)| message).collect();
         for (number, desk) in (0u16..).zip(&mut process.desks) {
             while let Some(message) = desk.up.pop(step) {
                 inbox.push(match message {
-                    Up::Report(report) => Incoming::Report(number, report),
-                    Up::Want(want) => Incoming::Want(number, want),
-                    Up::Receipt(receipt) => Incoming::Receipt(number, receipt),
-                    Up::Closed => Incoming::ShardClosed(number),
+                    Up::Report(report) => LedgerInput::Report(number, report),
+                    Up::Want(want) => LedgerInput::Want(number, want),
+                    Up::Receipt(receipt) => LedgerInput::Receipt(number, receipt),
+                    Up::Closed => LedgerInput::ShardClosed(number),
                 });
             }
         }
@@ -79,10 +79,10 @@ impl World<'_> {
     }
 
     /// What the log has said since, in its order.
-    fn feed(&mut self, process: &mut Process, inbox: &mut Vec<Incoming>) {
+    fn feed(&mut self, process: &mut Process, inbox: &mut Vec<LedgerInput>) {
         if self.clock.tick_ms < process.replay_at_ms {
             if self.has(Wiring::ReplayedEarly) {
-                inbox.push(Incoming::Replayed);
+                inbox.push(LedgerInput::Replayed);
             }
             return;
         }
@@ -97,21 +97,21 @@ impl World<'_> {
         let again = if self.chance.happens(100_000) { self.chance.within(1..=30) } else { 0 };
         for seq in process.told.saturating_sub(again) + 1..=until {
             inbox.push(match self.log.record(seq) {
-                Record::Win(_, settlement) => Incoming::Settlement(*settlement),
-                Record::Other => Incoming::Logged(seq),
+                Record::Win(_, settlement) => LedgerInput::Settlement(*settlement),
+                Record::Other => LedgerInput::Logged(seq),
             });
         }
         process.told = until;
         if !process.is_replayed && self.log.durable() <= until {
             process.is_replayed = true;
-            inbox.push(Incoming::Replayed);
+            inbox.push(LedgerInput::Replayed);
         }
     }
 
     pub(super) fn ledger_turn(&mut self, process: &mut Process) {
         let inbox = self.inbox(process);
         for incoming in &inbox {
-            if !matches!(incoming, Incoming::Calendar(..)) {
+            if !matches!(incoming, LedgerInput::Calendar(..)) {
                 self.trace.note(format_args!("ledger hears {incoming:?}"));
             }
             self.observer.tell(incoming);
@@ -121,7 +121,8 @@ impl World<'_> {
         let unix_ms = process.ledger.now().unix_ms;
         self.observer.ledger_stepped(&self.clock, &process.outbox, unix_ms);
         for notice in &process.outbox.notices {
-            let is_taken = matches!(notice, Notice::Account(_, Ok(_)) | Notice::Campaign(_, Ok(_)));
+            let is_taken =
+                matches!(notice, LedgerReply::Account(_, Ok(_)) | LedgerReply::Campaign(_, Ok(_)));
             assert!(is_taken, "what is defined holds: {notice:?}");
         }
         if let Some(batch) = process.outbox.batch.take() {
@@ -140,7 +141,7 @@ impl World<'_> {
         if !is_over || !process.is_replayed || !process.mail.is_empty() {
             return;
         }
-        for slot in (0..self.options.campaigns).map(Slot) {
+        for slot in (0..self.options.campaigns).map(CampaignIndex) {
             let frozen = process.ledger.why(slot).frozen;
             assert_eq!(frozen, Nanos::ZERO, "frozen of {slot:?} a horizon after the start");
         }

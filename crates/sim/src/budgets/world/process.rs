@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
-use pacer_core::messages::{Gate, Grant, Receipt, Report, Want};
-use pacer_core::shard::token::Token;
-use pacer_core::shard::{self, Claim, Shard};
-use pacer_core::store::{Batch, Writer};
+use pacer_core::ledger::{Ledger, LedgerInput, LedgerOutbox, LedgerSettings, LedgerTime};
+use pacer_core::messages::{BudgetGrant, Receipt, RefillRequest, SpendReport, SpendingGate};
+use pacer_core::shard::token::ReservationToken;
+use pacer_core::shard::{self, ShardLedger, TokenClaim};
+use pacer_core::store::{Batch, StoreWriter};
 
 use super::super::exchange::Act;
 use super::super::log::TokenId;
@@ -17,15 +17,15 @@ use super::ring::Ring;
 /// From the ledger to a shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Down {
-    Grant(Grant),
-    Gate(Gate),
+    Grant(BudgetGrant),
+    Gate(SpendingGate),
 }
 
 /// From a shard to the ledger.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Up {
-    Report(Report),
-    Want(Want),
+    Report(SpendReport),
+    Want(RefillRequest),
     Receipt(Receipt),
     Closed,
 }
@@ -33,7 +33,7 @@ pub(super) enum Up {
 /// What is told of a token that another shard made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forward {
-    pub(super) token: Token,
+    pub(super) token: ReservationToken,
     pub(super) act: Act,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Forward {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) shard: u16,
-    pub(super) claim: Claim,
+    pub(super) claim: TokenClaim,
     pub(super) claimed: Claimed,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum News {
 
 /// One shard, and what is on its way to it or from it.
 pub(super) struct Desk {
-    pub(super) shard: Shard,
+    pub(super) shard: ShardLedger,
     pub(super) down: Ring<Down>,
     /// What the ledger holds back, for the ring is full.
     pub(super) held: VecDeque<Down>,
@@ -67,9 +67,9 @@ pub(super) struct Desk {
 
 /// A process.
 pub(super) struct Process {
-    pub(super) writer: Writer,
+    pub(super) writer: StoreWriter,
     pub(super) ledger: Ledger,
-    pub(super) outbox: Outbox,
+    pub(super) outbox: LedgerOutbox,
     pub(super) desks: Vec<Desk>,
     /// By the number of their record.
     pub(super) claims: BTreeMap<u64, Pending>,
@@ -78,7 +78,7 @@ pub(super) struct Process {
     /// Wins that the log alone books, by the number of their record.
     pub(super) orphans: BTreeMap<u64, TokenId>,
     /// For the ledger, with the step in which it comes.
-    pub(super) mail: Vec<(u64, Incoming)>,
+    pub(super) mail: Vec<(u64, LedgerInput)>,
     /// The batch that the store has.
     pub(super) sent: Option<Batch>,
     /// The last record that the ledger was told.
@@ -98,8 +98,8 @@ pub(super) struct Process {
 
 /// What a process is made with.
 pub(super) struct Birth<'a> {
-    pub(super) settings: Settings,
-    pub(super) now: Now,
+    pub(super) settings: LedgerSettings,
+    pub(super) now: LedgerTime,
     pub(super) remains: &'a Remains,
     pub(super) applied_seq: u64,
     pub(super) replay_at_ms: u64,
@@ -107,11 +107,11 @@ pub(super) struct Birth<'a> {
 }
 
 impl Process {
-    pub(super) fn new(birth: &Birth<'_>, shards: &[shard::Options]) -> Self {
-        let Settings { node, epoch, .. } = birth.settings;
+    pub(super) fn new(birth: &Birth<'_>, shards: &[shard::ShardOptions]) -> Self {
+        let LedgerSettings { node, epoch, .. } = birth.settings;
         let leases = birth.remains.leases().iter().copied();
-        let desk = |options: &shard::Options| Desk {
-            shard: Shard::new(options).expect("options within their ranges"),
+        let desk = |options: &shard::ShardOptions| Desk {
+            shard: ShardLedger::new(options).expect("options within their ranges"),
             down: Ring::new(birth.ring_capacity),
             held: VecDeque::new(),
             up: Ring::new(birth.ring_capacity),
@@ -121,11 +121,11 @@ impl Process {
         };
         let ledger = Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq);
         Self {
-            writer: Writer { node, epoch },
+            writer: StoreWriter { node, epoch },
             ledger: ledger
                 .with_sums(birth.remains.sums().iter().copied())
                 .with_lives(birth.remains.lives().iter().copied()),
-            outbox: Outbox::default(),
+            outbox: LedgerOutbox::default(),
             desks: shards.iter().map(desk).collect(),
             claims: BTreeMap::new(),
             lost: BTreeSet::new(),

@@ -1,33 +1,35 @@
 //! What a start finds in the store, asked for one after the other.
 
-use pacer_core::store::{Found, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer};
+use pacer_core::store::{
+    EpochLifetime, Lease, LeaseKey, QueryResult, SpentSum, StoreQuery, StoreWriter, SumKey,
+};
 
 /// What is found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remains {
     leases: Option<Vec<(LeaseKey, Lease)>>,
-    sums: Option<Vec<(SumKey, Spent)>>,
-    lives: Option<Vec<(Writer, Life)>>,
+    sums: Option<Vec<(SumKey, SpentSum)>>,
+    lives: Option<Vec<(StoreWriter, EpochLifetime)>>,
 }
 
 impl Remains {
     /// And this; what was refused is asked for again.
-    pub(super) fn with(mut self, found: Option<Found>) -> Self {
+    pub(super) fn with(mut self, found: Option<QueryResult>) -> Self {
         match found {
-            Some(Found::Leases(leases)) => self.leases = Some(leases),
-            Some(Found::Sums(sums)) => self.sums = Some(sums),
-            Some(Found::Lives(lives)) => self.lives = Some(lives),
+            Some(QueryResult::Leases(leases)) => self.leases = Some(leases),
+            Some(QueryResult::Sums(sums)) => self.sums = Some(sums),
+            Some(QueryResult::Lives(lives)) => self.lives = Some(lives),
             _ => (),
         }
         self
     }
 
     /// What is to be asked for; `None` once all is there.
-    pub(super) fn next(&self) -> Option<Query> {
+    pub(super) fn next(&self) -> Option<StoreQuery> {
         let queries = [
-            (self.leases.is_none(), Query::Leases(None)),
-            (self.sums.is_none(), Query::Sums(None)),
-            (self.lives.is_none(), Query::Lives(None)),
+            (self.leases.is_none(), StoreQuery::Leases(None)),
+            (self.sums.is_none(), StoreQuery::Sums(None)),
+            (self.lives.is_none(), StoreQuery::Lives(None)),
         ];
         queries.into_iter().find(|(is_missing, _)| *is_missing).map(|(_, query)| query)
     }
@@ -36,11 +38,11 @@ impl Remains {
         self.leases.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn sums(&self) -> &[(SumKey, Spent)] {
+    pub(super) fn sums(&self) -> &[(SumKey, SpentSum)] {
         self.sums.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn lives(&self) -> &[(Writer, Life)] {
+    pub(super) fn lives(&self) -> &[(StoreWriter, EpochLifetime)] {
         self.lives.as_deref().unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! A shard's turn: it takes what has come, bids, and tells what has changed.
 
-use pacer_core::messages::Slot;
+use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::token::TtlClass;
 use units::Nanos;
 
@@ -54,7 +54,7 @@ impl World<'_> {
     /// An exchange clears an auction: the winner's money is to be reserved.
     fn bid(&mut self, process: &mut Process, number: u16) {
         let last = u64::from(self.options.campaigns) - 1;
-        let slot = Slot(u32::try_from(self.chance.within(0..=last)).expect("few"));
+        let slot = CampaignIndex(u32::try_from(self.chance.within(0..=last)).expect("few"));
         let most = if self.chance.happens(300_000) { 2 } else { 40 };
         let amount = if self.manners.is_petty { 1 } else { self.chance.within(1..=most) };
         let last = TTLS.len() as u64 - 1;

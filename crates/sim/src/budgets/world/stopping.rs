@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use pacer_core::ledger::Incoming;
+use pacer_core::ledger::LedgerInput;
 
 use super::World;
 use super::process::{Process, Up};
@@ -34,7 +34,7 @@ impl World<'_> {
         let is_told = process.is_replayed && process.told == self.log.next() - 1;
         if is_told && !process.is_close_told && process.desks.iter().all(has_ended) {
             process.is_close_told = true;
-            process.mail.push((self.step, Incoming::Close));
+            process.mail.push((self.step, LedgerInput::Close));
         }
         if process.is_awake(self.options.shards, self.step) {
             self.ledger_turn(process);

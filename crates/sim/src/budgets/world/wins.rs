@@ -1,8 +1,8 @@
 //! What becomes of what exchanges tell: from the token to the durable record, and back to who told.
 
-use pacer_core::ledger::Settlement;
-use pacer_core::shard::Rejection;
-use pacer_core::shard::token::Token;
+use pacer_core::ledger::SettlementRecord;
+use pacer_core::shard::TokenRejection;
+use pacer_core::shard::token::ReservationToken;
 use pacer_core::store::LeaseKey;
 use units::Nanos;
 
@@ -41,7 +41,13 @@ impl World<'_> {
     }
 
     /// A token has come to a shard, its own or another.
-    pub(super) fn arrive(&mut self, process: &mut Process, at: u16, token: &Token, act: Act) {
+    pub(super) fn arrive(
+        &mut self,
+        process: &mut Process,
+        at: u16,
+        token: &ReservationToken,
+        act: Act,
+    ) {
         self.observer.pass(at, &self.clock);
         let rejection = match act {
             Act::Win(price) => self.win(process, at, token, price),
@@ -52,7 +58,7 @@ impl World<'_> {
         self.trace.note(format_args!("{at} rejects {act:?} of {id:?}: {why:?}"));
         self.observer.rejected(id, why, &self.clock);
         match (why, act) {
-            (Rejection::OtherShard, _) if !self.has(Wiring::ForwardNowhere) => {
+            (TokenRejection::OtherShard, _) if !self.has(Wiring::ForwardNowhere) => {
                 let step = self.step + self.chance.within(0..=self.options.delay_steps_max);
                 let forwards = &mut process.desk(id.0.shard).forwards;
                 // What has no room is told again.
@@ -60,16 +66,23 @@ impl World<'_> {
                     forwards.push(step, Forward { token: *token, act });
                 }
             }
-            (Rejection::AlreadyWon, Act::Win(_)) => self.acknowledge(id),
-            (Rejection::TooOld, Act::Win(price)) => self.write_alone(process, token, price, true),
-            (Rejection::DeadEpoch | Rejection::OtherShard, Act::Win(price)) => {
+            (TokenRejection::AlreadyWon, Act::Win(_)) => self.acknowledge(id),
+            (TokenRejection::TooOld, Act::Win(price)) => {
+                self.write_alone(process, token, price, true)
+            }
+            (TokenRejection::DeadEpoch | TokenRejection::OtherShard, Act::Win(price)) => {
                 self.write_alone(process, token, price, false);
             }
             _ => (),
         }
     }
 
-    fn release(&mut self, process: &mut Process, at: u16, token: &Token) -> Result<(), Rejection> {
+    fn release(
+        &mut self,
+        process: &mut Process,
+        at: u16,
+        token: &ReservationToken,
+    ) -> Result<(), TokenRejection> {
         let amount = process.desk(at).shard.release(token, self.clock.tick())?;
         self.trace.note(format_args!("{at} releases {amount} of {:?}", id_of(token)));
         self.observer.released(id_of(token), amount);
@@ -80,9 +93,9 @@ impl World<'_> {
         &mut self,
         process: &mut Process,
         at: u16,
-        token: &Token,
+        token: &ReservationToken,
         price: Nanos,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), TokenRejection> {
         let claim = process.desk(at).shard.claim(token, self.clock.tick())?;
         let (id, is_late) = (id_of(token), claim.is_late());
         let claimed = Claimed { id, price: price.get(), amount: token.amount().get(), is_late };
@@ -107,7 +120,13 @@ impl World<'_> {
     }
 
     /// A win that no shard knows, or no more: the log alone says whether it was booked before.
-    fn write_alone(&mut self, process: &mut Process, token: &Token, price: Nanos, is_late: bool) {
+    fn write_alone(
+        &mut self,
+        process: &mut Process,
+        token: &ReservationToken,
+        price: Nanos,
+        is_late: bool,
+    ) {
         let id = id_of(token);
         if self.has(Wiring::ForgetDeadWins) {
             return self.acknowledge(id);
@@ -128,7 +147,7 @@ impl World<'_> {
         }
     }
 
-    fn write(&mut self, token: &Token, claimed: &Claimed) -> u64 {
+    fn write(&mut self, token: &ReservationToken, claimed: &Claimed) -> u64 {
         let [settled, late, mut over] = claimed.record(self.options.is_late_told);
         if self.has(Wiring::ForgetOver) {
             over = 0;
@@ -139,7 +158,7 @@ impl World<'_> {
             period = self.observer.places.hour(slot, self.clock.unix_ms).period;
         }
         let origin = token.origin();
-        let settlement = Settlement {
+        let settlement = SettlementRecord {
             seq: self.log.next(),
             key: LeaseKey { slot, period, node: origin.node, epoch: origin.epoch },
             settled: Nanos::new(settled),

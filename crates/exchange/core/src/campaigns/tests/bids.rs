@@ -1,8 +1,8 @@
 //! What is shown, what is written, and whose bids are best.
 
 use openrtb::codes::MediaType;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
@@ -175,7 +175,7 @@ fn a_bid_is_written_with_all_that_its_creative_tells() {
         }] }],
     });
     assert_eq!(outcome.json, want);
-    assert_eq!(outcome.answer.bids[0].slot, Slot(7));
+    assert_eq!(outcome.answer.bids[0].slot, CampaignIndex(7));
 }
 
 #[test]
@@ -408,13 +408,18 @@ fn a_price_is_converted_down() {
 }
 
 /// Refuses even slots, and halves the rest.
-struct Picky(Vec<(Slot, Price, Multiplier)>);
+struct Picky(Vec<(CampaignIndex, Price, Multiplier)>);
 
 impl Desk for Picky {
-    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        slot: CampaignIndex,
+        price: Price,
+        shown: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         self.0.push((slot, price, shown));
         let half = Cpm::new(price.amount().micros() / 2).unwrap();
-        if slot.0.is_multiple_of(2) { Err(Refusal::Throttled) } else { Ok(half) }
+        if slot.0.is_multiple_of(2) { Err(SpendRefusal::Throttled) } else { Ok(half) }
     }
 }
 
@@ -436,7 +441,7 @@ fn the_desk_has_the_last_word() {
     catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut answer);
     let shown = Multiplier::parse("2.5").unwrap();
     let asked = [Price::Value(cpm("9")), Price::Fixed(cpm("3"))];
-    assert_eq!(desk.0, [(Slot(0), asked[0], shown), (Slot(1), asked[1], shown)]);
+    assert_eq!(desk.0, [(CampaignIndex(0), asked[0], shown), (CampaignIndex(1), asked[1], shown)]);
     assert!(answer.body.contains(r#""price":1.5,"#), "{}", answer.body);
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
 }
@@ -467,7 +472,7 @@ fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
     let changes = [
         change(|all| all[0] = usual(0, "a", "0.7")),
         change(|all| all[0].id = "another".into()),
-        change(|all| all[1].slot = Slot(9)),
+        change(|all| all[1].slot = CampaignIndex(9)),
         change(|all| all[1].account = "a".into()),
         change(|all| all[1].currency = currency("EUR")),
         change(|all| drop(all.pop())),

@@ -2,8 +2,8 @@
 
 use openrtb::codes::MediaType;
 use openrtb::parse_request;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
@@ -39,7 +39,7 @@ pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) 
 pub(super) fn campaign(slot: u32, account: &str, rules: Rules) -> Campaign {
     Campaign {
         id: format!("campaign-{slot}").into(),
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         account: account.into(),
         currency: currency("USD"),
         rules: rules.into(),
@@ -58,10 +58,15 @@ pub(super) fn market_of(catalogue: &Catalogue) -> Market {
 
 /// Says yes, at the value, and notes who asked.
 #[derive(Default)]
-pub(super) struct Yes(pub(super) Vec<(Slot, Price, Multiplier)>);
+pub(super) struct Yes(pub(super) Vec<(CampaignIndex, Price, Multiplier)>);
 
 impl Desk for Yes {
-    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        slot: CampaignIndex,
+        price: Price,
+        shown: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         self.0.push((slot, price, shown));
         Ok(price.amount())
     }

@@ -2,8 +2,8 @@
 
 use openrtb::parse_request;
 use pacer_core::funnel::Shortfall;
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
 use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
@@ -25,11 +25,16 @@ use crate::market::Market;
 struct Floors(Vec<(u32, Shortfall)>);
 
 impl Desk for Floors {
-    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        _: CampaignIndex,
+        price: Price,
+        _: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         Ok(price.amount())
     }
 
-    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         self.0.push((slot.0, shortfall()));
     }
 }

@@ -149,7 +149,7 @@ fn campaigns(draws: &mut Draws<'_>) -> (Vec<Campaign>, Specs) {
         let slot = u32::try_from(slot).unwrap();
         Campaign {
             id: format!("c\"{slot}").into(),
-            slot: pacer_core::messages::Slot(slot * 3),
+            slot: pacer_core::messages::CampaignIndex(slot * 3),
             account: draws.pick(&ACCOUNTS).into(),
             currency: currency(draws.pick(&["USD", "USD", "EUR", "JPY", "CHF"])),
             rules: Rules { price, targeting: targeting(draws).into(), creatives }.into(),

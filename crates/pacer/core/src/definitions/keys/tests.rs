@@ -6,44 +6,46 @@ use super::*;
 
 #[test]
 fn a_key_stands_for_one_request() {
-    let mut keys = Keys::default();
-    let (one, other) = (Keyed::new("a", "x"), Keyed::new("a", "y"));
-    assert_eq!(keys.look(&one, 0), Known::Fresh);
+    let mut keys = IdempotencyKeys::default();
+    let (one, other) = (KeyedRequest::new("a", "x"), KeyedRequest::new("a", "y"));
+    assert_eq!(keys.look(&one, 0), KeyLookup::Fresh);
     keys.keep(one.clone(), &json!(1), 0);
-    assert_eq!(keys.look(&one, KEPT_MS - 1), Known::Answered(json!(1)));
-    assert_eq!(keys.look(&other, KEPT_MS - 1), Known::Reused);
-    assert_eq!(keys.look(&other, KEPT_MS), Known::Fresh, "a day later");
+    assert_eq!(keys.look(&one, KEPT_MS - 1), KeyLookup::Answered(json!(1)));
+    assert_eq!(keys.look(&other, KEPT_MS - 1), KeyLookup::Reused);
+    assert_eq!(keys.look(&other, KEPT_MS), KeyLookup::Fresh, "a day later");
 }
 
 #[test]
 fn they_are_so_many() {
-    let mut keys = Keys::default();
+    let mut keys = IdempotencyKeys::default();
     for number in 0..=KEYS_MAX {
-        keys.keep(Keyed::new(&number.to_string(), ""), &json!(number), 0);
+        keys.keep(KeyedRequest::new(&number.to_string(), ""), &json!(number), 0);
     }
-    assert_eq!(keys.look(&Keyed::new("0", ""), 0), Known::Fresh);
-    assert_eq!(keys.look(&Keyed::new("1", ""), 0), Known::Answered(json!(1)));
+    assert_eq!(keys.look(&KeyedRequest::new("0", ""), 0), KeyLookup::Fresh);
+    assert_eq!(keys.look(&KeyedRequest::new("1", ""), 0), KeyLookup::Answered(json!(1)));
     assert_eq!((keys.by_key.len(), keys.by_age.len()), (KEYS_MAX, KEYS_MAX));
 }
 
 #[test]
 fn their_answers_are_so_many_bytes() {
-    let mut keys = Keys::default();
+    let mut keys = IdempotencyKeys::default();
     let answer = json!("x".repeat(ANSWER_BYTES_MAX / 4 - 2));
     for number in [0, 1, 1, 2, 3, 4] {
-        keys.keep(Keyed::new(&number.to_string(), ""), &answer, 0);
+        keys.keep(KeyedRequest::new(&number.to_string(), ""), &answer, 0);
     }
-    let known = |keys: &mut Keys, key: &str| keys.look(&Keyed::new(key, ""), 0) != Known::Fresh;
+    let known = |keys: &mut IdempotencyKeys, key: &str| {
+        keys.look(&KeyedRequest::new(key, ""), 0) != KeyLookup::Fresh
+    };
     assert!(!known(&mut keys, "0") && (1..=4).all(|it| known(&mut keys, &it.to_string())));
     assert_eq!(keys.bytes, ANSWER_BYTES_MAX);
-    keys.look(&Keyed::new("0", ""), KEPT_MS);
+    keys.look(&KeyedRequest::new("0", ""), KEPT_MS);
     assert_eq!((keys.bytes, keys.by_key.len()), (0, 0));
 }
 
 /// Digests are kept on disk: another program must come to the same.
 #[test]
 fn digests_stay() {
-    assert_eq!(Keyed::new("a", "x").body, Keyed::new("b", "x").body);
-    assert_ne!(Keyed::new("a", "x").body, Keyed::new("a", "y").body);
-    assert_eq!(Keyed::new("a", "{}").body, "95f44026b86983962d7672b2fc3683b6");
+    assert_eq!(KeyedRequest::new("a", "x").body, KeyedRequest::new("b", "x").body);
+    assert_ne!(KeyedRequest::new("a", "x").body, KeyedRequest::new("a", "y").body);
+    assert_eq!(KeyedRequest::new("a", "{}").body, "95f44026b86983962d7672b2fc3683b6");
 }

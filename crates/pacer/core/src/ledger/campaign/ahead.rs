@@ -6,24 +6,24 @@
 
 use std::cmp::Reverse;
 
-use super::book::Part;
-use super::{Campaign, Context, Recall, part_of_node, per};
-use crate::calendar::{Hour, Period};
-use crate::ledger::account::Account;
-use crate::ledger::limits::level::{Levels, day_of};
+use super::book::ShardPart;
+use super::{LedgerCampaign, Recall, StepContext, part_of_node, per};
+use crate::calendar::{CalendarHour, Period};
+use crate::ledger::account::LedgerAccount;
+use crate::ledger::limits::level::{LimitLevels, day_of};
 use crate::ledger::limits::tally::UNLIMITED;
-use crate::ledger::step::Outbox;
+use crate::ledger::step::LedgerOutbox;
 
 /// After so many lease periods what a campaign took is not what it takes.
 const STALE_PERIODS: u32 = 8;
 
-impl Campaign {
+impl LedgerCampaign {
     /// Serves shards out of what is leased of the hour to come; whether that is to be leased.
     pub(in crate::ledger) fn look_ahead(
         &mut self,
-        account: &mut Account,
-        ctx: &Context,
-        outbox: &mut Outbox,
+        account: &mut LedgerAccount,
+        ctx: &StepContext,
+        outbox: &mut LedgerOutbox,
     ) -> bool {
         let Some(next) = self.coming(ctx) else { return false };
         let levels = self.levels(account, &next);
@@ -40,7 +40,11 @@ impl Campaign {
     }
 
     /// Takes rights of the hour to come into the next batch.
-    pub(in crate::ledger) fn lease_ahead(&mut self, account: &mut Account, ctx: &Context) {
+    pub(in crate::ledger) fn lease_ahead(
+        &mut self,
+        account: &mut LedgerAccount,
+        ctx: &StepContext,
+    ) {
         let Some(next) = self.coming(ctx) else { return };
         let is_leased = self.leased(next.period).is_some();
         if ctx.is_closing || self.closed_in(account, &next) || is_leased {
@@ -62,8 +66,8 @@ impl Campaign {
         &mut self,
         at: usize,
         recall: Recall,
-        when: (&Context, &Hour),
-        outbox: &mut Outbox,
+        when: (&StepContext, &CalendarHour),
+        outbox: &mut LedgerOutbox,
     ) {
         let pool = self.books[at].pool();
         if !self.books[at].is_ahead || pool == 0 || recall == Recall::All {
@@ -86,23 +90,23 @@ impl Campaign {
     }
 
     /// The hour to come, if it is time to look at it.
-    fn coming(&self, ctx: &Context) -> Option<Hour> {
+    fn coming(&self, ctx: &StepContext) -> Option<CalendarHour> {
         let ahead_ms = ctx.settings.ahead_ms(self.definition.slot);
         ctx.next.filter(|next| next.start_unix_ms <= ctx.now.unix_ms.saturating_add(ahead_ms))
     }
 
-    fn closed_in(&self, account: &Account, hour: &Hour) -> bool {
+    fn closed_in(&self, account: &LedgerAccount, hour: &CalendarHour) -> bool {
         self.closed_at(account, hour.start_unix_ms, Some(hour)).is_some()
     }
 
     /// The book of a period of which this epoch has leased something.
     fn leased(&self, period: Period) -> Option<usize> {
-        let is_leased = |book: &super::book::Book| book.lease.granted.get() > 0;
+        let is_leased = |book: &super::book::PeriodLeases| book.lease.granted.get() > 0;
         self.books.iter().position(|book| book.period == period && is_leased(book))
     }
 
     /// What the first seconds of the hour to come will take.
-    fn need_ahead(&self, levels: &Levels, account: &Account, ctx: &Context) -> u64 {
+    fn need_ahead(&self, levels: &LimitLevels, account: &LedgerAccount, ctx: &StepContext) -> u64 {
         // Without a limit there is that of the numbers.
         let headroom = levels.headroom().min(UNLIMITED - account.tally.life.exposure());
         let least = self.least_of_a_shard();
@@ -123,17 +127,17 @@ impl Campaign {
     }
 
     /// Whether shards have bid for it in this hour, or would have if there had been money.
-    fn is_in_use(&self, ctx: &Context) -> bool {
+    fn is_in_use(&self, ctx: &StepContext) -> bool {
         let period = ctx.hour.map(|hour| hour.period);
         let current = self.books.iter().filter(|book| Some(book.period) == period);
-        let has_reserved = |part: &Part| part.reserved_count > 0;
+        let has_reserved = |part: &ShardPart| part.reserved_count > 0;
         self.was_short()
             || self.is_wanted()
             || current.flat_map(|book| &book.parts).any(has_reserved)
     }
 
     /// The rate at which it took rights when it could.
-    fn rate_ahead(&self, is_open: bool, ctx: &Context) -> u64 {
+    fn rate_ahead(&self, is_open: bool, ctx: &StepContext) -> u64 {
         let sample = self.sample(ctx);
         let is_stale =
             self.rated_at.after(ctx.settings.lease_period * STALE_PERIODS) <= ctx.now.tick;
@@ -147,7 +151,7 @@ impl Campaign {
 
     /// Shards by what they took last, the most first; all alike where none has taken anything.
     fn takers(&self, period: Period, shards: u16, recall: Recall) -> Vec<(u16, u64)> {
-        let has_taken = |part: &Part| part.returned < part.granted;
+        let has_taken = |part: &ShardPart| part.returned < part.granted;
         let before = self.books.iter().filter(|book| book.period < period);
         let before = before.filter(|book| book.parts.iter().any(has_taken));
         let before = before.max_by_key(|book| book.period);

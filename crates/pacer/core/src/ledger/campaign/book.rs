@@ -6,16 +6,16 @@
 use units::{Nanos, Tick};
 
 use crate::calendar::Period;
-use crate::ledger::bug::{Bug, planted};
-use crate::ledger::folding::Closed;
-use crate::ledger::limits::tally::Sum;
-use crate::ledger::settings::Settings;
-use crate::messages::{Epoch, Report, Slot};
+use crate::ledger::bug::{LedgerBug, planted};
+use crate::ledger::folding::ClosedLease;
+use crate::ledger::limits::tally::Exposure;
+use crate::ledger::settings::LedgerSettings;
+use crate::messages::{CampaignIndex, Epoch, SpendReport};
 use crate::store::{Lease, LeaseKey};
 
 /// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::ledger) struct Part {
+pub(in crate::ledger) struct ShardPart {
     pub(in crate::ledger) shard: u16,
     pub(in crate::ledger) granted: u64,
     pub(in crate::ledger) returned: u64,
@@ -25,7 +25,7 @@ pub(in crate::ledger) struct Part {
     pub(in crate::ledger) reserved_count: u64,
 }
 
-impl Part {
+impl ShardPart {
     /// At the shard: free or reserved.
     pub(in crate::ledger) fn outstanding(&self) -> u64 {
         let back = self.returned.checked_add(self.settled).expect("amounts fit the books");
@@ -35,7 +35,7 @@ impl Part {
 
 /// A lease of an earlier epoch, or of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct Dead {
+pub(in crate::ledger) struct DeadLease {
     pub(in crate::ledger) node: u32,
     pub(in crate::ledger) epoch: Epoch,
     pub(in crate::ledger) lease: Lease,
@@ -45,7 +45,7 @@ pub(in crate::ledger) struct Dead {
     pub(in crate::ledger) is_in_flight: bool,
 }
 
-impl Dead {
+impl DeadLease {
     /// A win, as the log tells it.
     pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = left_of(&self.lease);
@@ -56,7 +56,7 @@ impl Dead {
 
 /// All leases of one campaign in one period.
 #[derive(Clone, Debug)]
-pub(in crate::ledger) struct Book {
+pub(in crate::ledger) struct PeriodLeases {
     pub(in crate::ledger) period: Period,
     /// In the account's zone.
     pub(in crate::ledger) day: u32,
@@ -67,9 +67,9 @@ pub(in crate::ledger) struct Book {
     /// What of it may be durable: no less is leased from now on.
     pub(in crate::ledger) maybe: u64,
     /// What the sums of campaign and account contain of this book.
-    pub(in crate::ledger) counted: Sum,
-    pub(in crate::ledger) parts: Vec<Part>,
-    pub(in crate::ledger) dead: Vec<Dead>,
+    pub(in crate::ledger) counted: Exposure,
+    pub(in crate::ledger) parts: Vec<ShardPart>,
+    pub(in crate::ledger) dead: Vec<DeadLease>,
     /// Whether the log says which wins came late.
     is_late_told: bool,
     /// Whether it was leased before its period, and no shard has been granted it yet.
@@ -86,7 +86,7 @@ pub(in crate::ledger) struct Book {
     pub(in crate::ledger) closes_at: u64,
 }
 
-impl Book {
+impl PeriodLeases {
     pub(in crate::ledger) fn new(period: Period, day: u32, is_late_told: bool) -> Self {
         Self {
             period,
@@ -94,7 +94,7 @@ impl Book {
             lease: Lease::default(),
             committed: 0,
             maybe: 0,
-            counted: Sum::default(),
+            counted: Exposure::default(),
             parts: Vec::new(),
             dead: Vec::new(),
             is_late_told,
@@ -108,19 +108,19 @@ impl Book {
     }
 
     /// Exposure: of all leases.
-    pub(in crate::ledger) fn sum(&self) -> Sum {
+    pub(in crate::ledger) fn sum(&self) -> Exposure {
         let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
         let mut late = self.own_late();
-        if !planted(Bug::ForgetFrozen) {
+        if !planted(LedgerBug::ForgetFrozen) {
             for dead in &self.dead {
                 held += dead.lease.granted.get() - dead.lease.returned.get();
                 late = late.saturating_add(late_of(&dead.lease));
             }
         }
-        if planted(Bug::ForgetLate) {
+        if planted(LedgerBug::ForgetLate) {
             late = 0;
         }
-        Sum { held, late }
+        Exposure { held, late }
     }
 
     /// Durable, given back by shards or never granted to one, and not spent: free to grant.
@@ -136,7 +136,7 @@ impl Book {
     /// Durable, and at no shard.
     fn back(&self) -> u64 {
         let durable =
-            if planted(Bug::GrantEarly) { self.lease.granted.get() } else { self.committed };
+            if planted(LedgerBug::GrantEarly) { self.lease.granted.get() } else { self.committed };
         let at_shards: u64 = self.parts.iter().map(|part| part.granted - part.returned).sum();
         let used = at_shards.checked_add(self.lease.returned.get()).expect("amounts fit the books");
         durable.checked_sub(used).expect("no more is granted than is durably leased")
@@ -146,7 +146,7 @@ impl Book {
     /// won. A log that does not know how reservations ended takes every win out of the lease, as long as
     /// there is anything in it.
     fn taken_late(&self) -> u64 {
-        if self.is_late_told || planted(Bug::ReturnLate) {
+        if self.is_late_told || planted(LedgerBug::ReturnLate) {
             return 0;
         }
         self.reported_beside().saturating_sub(late_of(&self.lease)).min(self.back())
@@ -169,7 +169,7 @@ impl Book {
 
     /// At shards: free or reserved.
     pub(in crate::ledger) fn outstanding(&self) -> u64 {
-        self.parts.iter().map(Part::outstanding).sum()
+        self.parts.iter().map(ShardPart::outstanding).sum()
     }
 
     /// Spent, beside what counts as late.
@@ -205,7 +205,7 @@ impl Book {
     }
 
     /// Shards use what they have until then.
-    pub(in crate::ledger) fn lasts_until(&mut self, until: Tick, settings: &Settings) {
+    pub(in crate::ledger) fn lasts_until(&mut self, until: Tick, settings: &LedgerSettings) {
         let closes_at = until.after(settings.horizon).after(settings.late_window);
         self.closes_at = self.closes_at.max(closes_at.nanos());
     }
@@ -218,11 +218,11 @@ impl Book {
         Nanos::new(part.granted)
     }
 
-    fn part(&mut self, shard: u16) -> &mut Part {
+    fn part(&mut self, shard: u16) -> &mut ShardPart {
         let at = match self.parts.iter().position(|part| part.shard == shard) {
             Some(at) => at,
             None => {
-                self.parts.push(Part { shard, ..Part::default() });
+                self.parts.push(ShardPart { shard, ..ShardPart::default() });
                 self.parts.len() - 1
             }
         };
@@ -230,9 +230,9 @@ impl Book {
     }
 
     /// What a shard tells; whether it made reservations since.
-    pub(in crate::ledger) fn report(&mut self, shard: u16, report: &Report) -> bool {
+    pub(in crate::ledger) fn report(&mut self, shard: u16, report: &SpendReport) -> bool {
         let part = self.part(shard);
-        if planted(Bug::AddReports) {
+        if planted(LedgerBug::AddReports) {
             let room = part.granted - part.returned - part.settled;
             part.returned += report.returned.get().min(room);
         }
@@ -251,7 +251,8 @@ impl Book {
     pub(in crate::ledger) fn return_untaken(&mut self, shard: u16, taken: u64) {
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
         assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
-        let untaken = if planted(Bug::ReturnTaken) { part.granted } else { part.granted - taken };
+        let untaken =
+            if planted(LedgerBug::ReturnTaken) { part.granted } else { part.granted - taken };
         // What it had forgotten was returned or settled before, and it has no receipt for that.
         part.returned += untaken.min(part.outstanding());
     }
@@ -260,13 +261,13 @@ impl Book {
     /// dead epochs of this node left.
     pub(in crate::ledger) fn closed_rows(
         &self,
-        slot: Slot,
-        settings: &Settings,
-    ) -> impl Iterator<Item = (Period, Closed)> {
+        slot: CampaignIndex,
+        settings: &LedgerSettings,
+    ) -> impl Iterator<Item = (Period, ClosedLease)> {
         let own = (self.lease != Lease::default()).then_some(settings.epoch);
         let dead = self.dead.iter().filter(|dead| dead.node == settings.node);
         let epochs = own.into_iter().chain(dead.map(|dead| dead.epoch));
-        epochs.map(move |epoch| (self.period, Closed { slot, epoch, day: self.day }))
+        epochs.map(move |epoch| (self.period, ClosedLease { slot, epoch, day: self.day }))
     }
 
     /// Whether nothing is left to happen: all given back or settled, and durably so.
@@ -275,7 +276,7 @@ impl Book {
         let own = lease.returned.get() + lease.settled.get() == lease.granted.get();
         let is_saved = !self.is_unsaved && !self.is_in_flight && self.pending() == 0;
         let is_over =
-            |dead: &Dead| left_of(&dead.lease) == 0 && !dead.is_unsaved && !dead.is_in_flight;
+            |dead: &DeadLease| left_of(&dead.lease) == 0 && !dead.is_unsaved && !dead.is_in_flight;
         own && is_saved && self.outstanding() == 0 && self.dead.iter().all(is_over)
     }
 }
@@ -303,6 +304,6 @@ fn book_win(lease: &mut Lease, left: u64, [paid, late, over]: [u64; 3]) {
 }
 
 /// Of a lease that the ledger does not know yet.
-pub(in crate::ledger) fn key_of(slot: Slot, period: Period, dead: &Dead) -> LeaseKey {
+pub(in crate::ledger) fn key_of(slot: CampaignIndex, period: Period, dead: &DeadLease) -> LeaseKey {
     LeaseKey { slot, period, node: dead.node, epoch: dead.epoch }
 }

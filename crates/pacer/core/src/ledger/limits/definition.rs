@@ -7,7 +7,7 @@
 use units::{Currency, Nanos, Ppm};
 
 use super::tally::UNLIMITED;
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 /// A time zone, as whoever makes the calendars numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ pub struct Money {
 
 /// For how long a limit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
+pub enum LimitSpan {
     /// For ever.
     Life,
     /// For a day of the account's zone.
@@ -39,7 +39,7 @@ pub enum Span {
 
 /// The most that may be spent; `None` is without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// In all.
     pub life: Option<Money>,
     /// On a day of the account's zone.
@@ -99,7 +99,7 @@ pub struct AccountDefinition {
     /// By whose clocks its days and hours are counted; never another.
     pub zone: ZoneId,
     /// Of all its campaigns together.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What of these is kept back, beside what its campaigns keep back of theirs.
     pub late_holdback: Holdback,
     /// Whether none of them may spend.
@@ -111,7 +111,7 @@ pub struct AccountDefinition {
 pub struct CampaignDefinition {
     /// Which. Whoever defines campaigns keeps the number with the campaign, for leases outlive the
     /// process that made them; [`crate::ledger::Ledger::next_slot`] is free.
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     /// The larger wins.
     pub version: u64,
     /// Who pays; never another.
@@ -124,7 +124,7 @@ pub struct CampaignDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CampaignBudget {
     /// Its own, beside the account's.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// Its first millisecond since 1970, UTC.
     pub start_unix_ms: u64,
     /// The first one behind it.
@@ -165,13 +165,13 @@ pub enum DefinitionError {
     EndBeforeStart,
     /// The number is beyond what the ledger keeps.
     #[error("slot {} is beyond the last, {SLOTS_MAX}: number campaigns from 0 without gaps", .0.0)]
-    SlotTooLarge(Slot),
+    SlotTooLarge(CampaignIndex),
 }
 
 /// Campaigns that a ledger keeps at most: their numbers are an index.
 pub const SLOTS_MAX: u32 = 1 << 20;
 
-impl Limits {
+impl BudgetLimits {
     /// Refuses an amount in another currency than the account's, of a limit or of what is kept back.
     pub(in crate::ledger) fn check(
         &self,
@@ -192,11 +192,11 @@ impl Limits {
     }
 
     /// The limit of a span, in nanos.
-    pub(in crate::ledger) fn of(&self, span: Span) -> u64 {
+    pub(in crate::ledger) fn of(&self, span: LimitSpan) -> u64 {
         let limit = match span {
-            Span::Life => self.life,
-            Span::Day => self.day,
-            Span::Hour => self.hour,
+            LimitSpan::Life => self.life,
+            LimitSpan::Day => self.day,
+            LimitSpan::Hour => self.hour,
         };
         limit.map_or(UNLIMITED, |money| money.amount.get())
     }

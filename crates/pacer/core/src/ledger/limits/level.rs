@@ -2,15 +2,15 @@
 
 use units::Nanos;
 
-use super::definition::{Holdback, Limits, Span};
-use super::tally::{Sum, Tally, UNLIMITED};
-use crate::calendar::Hour;
-use crate::ledger::bug::{Bug, planted};
-use crate::refusal::Refusal;
+use super::definition::{BudgetLimits, Holdback, LimitSpan};
+use super::tally::{Exposure, ExposureTally, UNLIMITED};
+use crate::calendar::CalendarHour;
+use crate::ledger::bug::{LedgerBug, planted};
+use crate::refusal::SpendRefusal;
 
 /// Whose a limit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum LimitOwner {
     /// The campaign's own.
     Campaign,
     /// Its account's.
@@ -19,11 +19,11 @@ pub enum Owner {
 
 /// How far a limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct LimitLevel {
     /// Whose it is.
-    pub owner: Owner,
+    pub owner: LimitOwner,
     /// For how long it holds.
-    pub span: Span,
+    pub span: LimitSpan,
     /// The limit, if there is one.
     pub limit: Option<Nanos>,
     /// Leased and not given back, settled or not.
@@ -34,10 +34,10 @@ pub struct Level {
     pub holdback: Nanos,
 }
 
-impl Level {
+impl LimitLevel {
     /// All that was leased and not given back, or spent beside it.
     pub fn exposure(&self) -> Nanos {
-        Nanos::new(Sum { held: self.held.get(), late: self.late.get() }.exposure())
+        Nanos::new(Exposure { held: self.held.get(), late: self.late.get() }.exposure())
     }
 
     /// What may be leased; `None` without a limit.
@@ -54,21 +54,24 @@ impl Level {
     }
 
     /// What is refused when nothing may be leased.
-    pub const fn refusal(&self) -> Refusal {
+    pub const fn refusal(&self) -> SpendRefusal {
         match self.span {
-            Span::Life => Refusal::BudgetExhausted,
-            Span::Day => Refusal::DayExhausted,
-            Span::Hour => Refusal::HourExhausted,
+            LimitSpan::Life => SpendRefusal::BudgetExhausted,
+            LimitSpan::Day => SpendRefusal::DayExhausted,
+            LimitSpan::Hour => SpendRefusal::HourExhausted,
         }
     }
 }
 
 /// All limits that hold now, in order of precedence.
-pub(in crate::ledger) struct Levels(pub(in crate::ledger) [Level; 6]);
+pub(in crate::ledger) struct LimitLevels(pub(in crate::ledger) [LimitLevel; 6]);
 
-impl Levels {
+impl LimitLevels {
     /// Those of a campaign and of its account, in turns.
-    pub(in crate::ledger) fn new(of_campaign: [Level; 3], of_account: [Level; 3]) -> Self {
+    pub(in crate::ledger) fn new(
+        of_campaign: [LimitLevel; 3],
+        of_account: [LimitLevel; 3],
+    ) -> Self {
         Self(std::array::from_fn(|at| match at % 2 {
             0 => of_campaign[at / 2],
             _ => of_account[at / 2],
@@ -77,15 +80,15 @@ impl Levels {
 
     /// What may be leased at every level; all there is without a limit.
     pub(in crate::ledger) fn headroom(&self) -> u64 {
-        let room = |level: &Level| level.headroom().map_or(UNLIMITED, Nanos::get);
+        let room = |level: &LimitLevel| level.headroom().map_or(UNLIMITED, Nanos::get);
         self.0.iter().map(room).min().unwrap_or(UNLIMITED)
     }
 
     /// Whether what the account may spend runs out before what the campaign may.
     pub(in crate::ledger) fn is_short_of_account(&self) -> bool {
-        let is_used_up = |level: &&Level| level.headroom() == Some(Nanos::ZERO);
+        let is_used_up = |level: &&LimitLevel| level.headroom() == Some(Nanos::ZERO);
         let mut used_up = self.0.iter().filter(is_used_up).peekable();
-        used_up.peek().is_some() && used_up.all(|level| level.owner == Owner::Account)
+        used_up.peek().is_some() && used_up.all(|level| level.owner == LimitOwner::Account)
     }
 
     pub(in crate::ledger) fn is_exceeded(&self) -> bool {
@@ -93,23 +96,24 @@ impl Levels {
     }
 
     /// The first limit that is used up.
-    pub(in crate::ledger) fn refusal(&self) -> Option<Refusal> {
+    pub(in crate::ledger) fn refusal(&self) -> Option<SpendRefusal> {
         let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
-        first.map(Level::refusal)
+        first.map(LimitLevel::refusal)
     }
 }
 
 /// The limits of one owner that hold now, in order of precedence.
 pub(in crate::ledger) fn levels_of(
-    owner: Owner,
-    limits: &Limits,
+    owner: LimitOwner,
+    limits: &BudgetLimits,
     late_holdback: Holdback,
-    tally: &Tally,
-    hour: &Hour,
-) -> [Level; 3] {
-    let is_campaign = owner == Owner::Campaign;
-    let ignores_limit = !is_campaign && planted(Bug::IgnoreAccount);
-    let bug = if is_campaign { Bug::IgnoreHoldback } else { Bug::IgnoreAccountHoldback };
+    tally: &ExposureTally,
+    hour: &CalendarHour,
+) -> [LimitLevel; 3] {
+    let is_campaign = owner == LimitOwner::Campaign;
+    let ignores_limit = !is_campaign && planted(LedgerBug::IgnoreAccount);
+    let bug =
+        if is_campaign { LedgerBug::IgnoreHoldback } else { LedgerBug::IgnoreAccountHoldback };
     spans(limits, tally, hour).map(|(span, cap, sum)| {
         let cap = if ignores_limit { UNLIMITED } else { cap };
         let kept = if planted(bug) { 0 } else { late_holdback.of(cap) };
@@ -118,33 +122,41 @@ pub(in crate::ledger) fn levels_of(
 }
 
 /// Each limit with what is used of it.
-fn spans(limits: &Limits, tally: &Tally, hour: &Hour) -> [(Span, u64, Sum); 3] {
+fn spans(
+    limits: &BudgetLimits,
+    tally: &ExposureTally,
+    hour: &CalendarHour,
+) -> [(LimitSpan, u64, Exposure); 3] {
     [
-        (Span::Life, limits.of(Span::Life), tally.life),
-        (Span::Day, limits.of(Span::Day), tally.day(day_of(hour))),
-        (Span::Hour, limits.of(Span::Hour), tally.hour(hour.period)),
+        (LimitSpan::Life, limits.of(LimitSpan::Life), tally.life),
+        (LimitSpan::Day, limits.of(LimitSpan::Day), tally.day(day_of(hour))),
+        (LimitSpan::Hour, limits.of(LimitSpan::Hour), tally.hour(hour.period)),
     ]
 }
 
-fn level((owner, span): (Owner, Span), cap: u64, sum: Sum, kept: u64) -> Level {
+fn level((owner, span): (LimitOwner, LimitSpan), cap: u64, sum: Exposure, kept: u64) -> LimitLevel {
     let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
     let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
-    Level { owner, span, limit, held, late, holdback: Nanos::new(kept) }
+    LimitLevel { owner, span, limit, held, late, holdback: Nanos::new(kept) }
 }
 
 /// The most by which exposure exceeds a limit.
-pub(in crate::ledger) fn excess(limits: &Limits, tally: &Tally, hour: Option<&Hour>) -> Nanos {
-    let over = |sum: Sum, cap: u64| sum.exposure().saturating_sub(cap);
-    let passing = |hour: &Hour| {
-        let of_day = over(tally.day(day_of(hour)), limits.of(Span::Day));
-        of_day.max(over(tally.hour(hour.period), limits.of(Span::Hour)))
+pub(in crate::ledger) fn excess(
+    limits: &BudgetLimits,
+    tally: &ExposureTally,
+    hour: Option<&CalendarHour>,
+) -> Nanos {
+    let over = |sum: Exposure, cap: u64| sum.exposure().saturating_sub(cap);
+    let passing = |hour: &CalendarHour| {
+        let of_day = over(tally.day(day_of(hour)), limits.of(LimitSpan::Day));
+        of_day.max(over(tally.hour(hour.period), limits.of(LimitSpan::Hour)))
     };
-    Nanos::new(over(tally.life, limits.of(Span::Life)).max(hour.map_or(0, passing)))
+    Nanos::new(over(tally.life, limits.of(LimitSpan::Life)).max(hour.map_or(0, passing)))
 }
 
 /// The day that an hour is counted in.
-pub(in crate::ledger) fn day_of(hour: &Hour) -> u32 {
-    if planted(Bug::UtcDay) {
+pub(in crate::ledger) fn day_of(hour: &CalendarHour) -> u32 {
+    if planted(LedgerBug::UtcDay) {
         return hour.period.0 / 96;
     }
     hour.day

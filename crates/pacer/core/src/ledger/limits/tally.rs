@@ -9,14 +9,14 @@ pub(in crate::ledger) const UNLIMITED: u64 = u64::MAX;
 
 /// Exposure in its two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::ledger) struct Sum {
+pub(in crate::ledger) struct Exposure {
     /// Leased and not given back; settled or not.
     pub(in crate::ledger) held: u64,
     /// Spent beside that: late, or above the price.
     pub(in crate::ledger) late: u64,
 }
 
-impl Sum {
+impl Exposure {
     pub(in crate::ledger) fn exposure(self) -> u64 {
         self.held.saturating_add(self.late)
     }
@@ -32,26 +32,32 @@ impl Sum {
 
 /// An hour's sum, and the day it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct HourSum {
+pub(in crate::ledger) struct HourExposure {
     pub(in crate::ledger) period: Period,
     pub(in crate::ledger) day: u32,
-    pub(in crate::ledger) sum: Sum,
+    pub(in crate::ledger) sum: Exposure,
 }
 
 /// Sums of a campaign or an account: of its life, and of the hours of the days that are not over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::ledger) struct Tally {
-    pub(in crate::ledger) life: Sum,
-    pub(in crate::ledger) hours: Vec<HourSum>,
+pub(in crate::ledger) struct ExposureTally {
+    pub(in crate::ledger) life: Exposure,
+    pub(in crate::ledger) hours: Vec<HourExposure>,
     /// What of such days has no hours any more: it was folded before the process started.
-    folded: Vec<(u32, Sum)>,
+    folded: Vec<(u32, Exposure)>,
     /// Hours of earlier days are not kept: only a life's limit counts them still.
     today: u32,
 }
 
-impl Tally {
+impl ExposureTally {
     /// One lease's exposure is another than it was.
-    pub(in crate::ledger) fn change(&mut self, period: Period, day: u32, from: Sum, to: Sum) {
+    pub(in crate::ledger) fn change(
+        &mut self,
+        period: Period,
+        day: u32,
+        from: Exposure,
+        to: Exposure,
+    ) {
         self.life.change(from, to);
         if day < self.today {
             return;
@@ -59,40 +65,40 @@ impl Tally {
         match self.hours.iter_mut().find(|hour| hour.period == period) {
             Some(hour) => hour.sum.change(from, to),
             None => {
-                let mut sum = Sum::default();
+                let mut sum = Exposure::default();
                 sum.change(from, to);
-                self.hours.push(HourSum { period, day, sum });
+                self.hours.push(HourExposure { period, day, sum });
             }
         }
     }
 
-    pub(in crate::ledger) fn day(&self, day: u32) -> Sum {
+    pub(in crate::ledger) fn day(&self, day: u32) -> Exposure {
         let mut total = self.folded(day);
         for hour in self.hours.iter().filter(|hour| hour.day == day) {
-            total.change(Sum::default(), hour.sum);
+            total.change(Exposure::default(), hour.sum);
         }
         total
     }
 
     /// What of a day has no hours any more.
-    pub(in crate::ledger) fn folded(&self, day: u32) -> Sum {
+    pub(in crate::ledger) fn folded(&self, day: u32) -> Exposure {
         let folded = self.folded.iter().find(|(of, _)| *of == day);
-        folded.map_or(Sum::default(), |(_, sum)| *sum)
+        folded.map_or(Exposure::default(), |(_, sum)| *sum)
     }
 
     /// Counts what was folded: of a day, or of all that are over.
-    pub(in crate::ledger) fn fold(&mut self, day: Option<u32>, sum: Sum) {
-        self.life.change(Sum::default(), sum);
+    pub(in crate::ledger) fn fold(&mut self, day: Option<u32>, sum: Exposure) {
+        self.life.change(Exposure::default(), sum);
         let Some(day) = day.filter(|day| self.today <= *day) else { return };
         match self.folded.iter_mut().find(|(of, _)| *of == day) {
-            Some((_, total)) => total.change(Sum::default(), sum),
+            Some((_, total)) => total.change(Exposure::default(), sum),
             None => self.folded.push((day, sum)),
         }
     }
 
-    pub(in crate::ledger) fn hour(&self, period: Period) -> Sum {
+    pub(in crate::ledger) fn hour(&self, period: Period) -> Exposure {
         let hour = self.hours.iter().find(|hour| hour.period == period);
-        hour.map_or(Sum::default(), |hour| hour.sum)
+        hour.map_or(Exposure::default(), |hour| hour.sum)
     }
 
     /// Forgets the hours of days before this one.

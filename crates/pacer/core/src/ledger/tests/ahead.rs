@@ -9,22 +9,22 @@ use units::{Nanos, Tick};
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::{berlin_autumn, berlin_spring, lord_howe_spring, steady};
 use crate::calendar::{Calendar, Period, QUARTER_MS};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Notice};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{LedgerInput, LedgerReply};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Limits, ZoneId,
+    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, ZoneId,
 };
-use crate::messages::{Epoch, Grant, Report, Slot, Want};
-use crate::shard::token::{Origin, TtlClass};
-use crate::shard::{Moment, Options, Shard};
-use crate::store::{Ended, Lease, LeaseKey};
+use crate::messages::{BudgetGrant, CampaignIndex, Epoch, RefillRequest, SpendReport};
+use crate::shard::token::{TokenOrigin, TtlClass};
+use crate::shard::{ShardLedger, ShardOptions, ShardTime};
+use crate::store::{CommitOutcome, Lease, LeaseKey};
 
 pub const PRICE: Nanos = Nanos::new(10);
 
 /// A ledger and its shards, which hear from each other every tenth of a second.
 pub struct House {
     pub desk: Desk,
-    shards: Vec<Shard>,
+    shards: Vec<ShardLedger>,
     heard: (usize, usize),
     /// Of which periods something was ever said to the store.
     said: Vec<Period>,
@@ -37,8 +37,8 @@ impl House {
         let mut desk = Desk::new(2);
         desk.unix_ms = unix_ms - seconds * 1000;
         desk.ledger.now.unix_ms = desk.unix_ms;
-        let options = |shard| Options {
-            origin: Origin { node: 1, epoch: Epoch(1), shard },
+        let options = |shard| ShardOptions {
+            origin: TokenOrigin { node: 1, epoch: Epoch(1), shard },
             ttls: vec![Duration::from_secs(60)],
             late_window: Duration::from_secs(60),
             slots_max: 4,
@@ -46,21 +46,22 @@ impl House {
             reservations_max: 4096,
             lines_max: 1024,
         };
-        let shards =
-            (0..2).map(|shard| Shard::new(&options(shard)).expect("they are in range")).collect();
+        let shards = (0..2)
+            .map(|shard| ShardLedger::new(&options(shard)).expect("they are in range"))
+            .collect();
         let mut house = Self { desk, shards, heard: (0, 0), said: Vec::new() };
         house.desk.step(vec![
-            Incoming::Calendar(ZoneId(1), calendar),
-            Incoming::Account(AccountDefinition { zone: ZoneId(1), ..account }),
-            Incoming::Campaign(campaign),
+            LedgerInput::Calendar(ZoneId(1), calendar),
+            LedgerInput::Account(AccountDefinition { zone: ZoneId(1), ..account }),
+            LedgerInput::Campaign(campaign),
         ]);
         house.step();
         house
     }
 
-    fn moment(&self) -> Moment {
+    fn moment(&self) -> ShardTime {
         let quarter = u32::try_from(self.desk.unix_ms / QUARTER_MS).expect("before 2100");
-        Moment { tick: Tick::from_nanos(self.desk.tick), quarter }
+        ShardTime { tick: Tick::from_nanos(self.desk.tick), quarter }
     }
 
     /// A bid at a shard that is won at once; whether there was money.
@@ -77,8 +78,8 @@ impl House {
         let mut inbox = Vec::new();
         for (number, shard) in (0u16..).zip(&mut self.shards) {
             shard.advance(Tick::from_nanos(self.desk.tick));
-            inbox.extend(shard.report().map(|report| Incoming::Report(number, report)));
-            inbox.extend(shard.want().map(|want| Incoming::Want(number, want)));
+            inbox.extend(shard.report().map(|report| LedgerInput::Report(number, report)));
+            inbox.extend(shard.want().map(|want| LedgerInput::Want(number, want)));
         }
         self.desk.saved.clear();
         self.desk.step(inbox);
@@ -119,7 +120,7 @@ pub struct Terms {
     campaign: CampaignDefinition,
 }
 
-pub fn terms(limits: Limits) -> Terms {
+pub fn terms(limits: BudgetLimits) -> Terms {
     Terms {
         account: account(),
         campaign: CampaignDefinition {
@@ -150,7 +151,7 @@ const MIDNIGHT: u64 = (DAY as u64 + 1) * 96 * QUARTER_MS;
 
 #[test]
 fn at_the_first_millisecond_of_an_hour_shards_can_reserve() {
-    let plenty = terms(Limits { life: usd(1_000_000), day: usd(100_000), hour: usd(50_000) });
+    let plenty = terms(BudgetLimits { life: usd(1_000_000), day: usd(100_000), hour: usd(50_000) });
     let begin = |calendar: &Calendar, row: usize| calendar.from(0)[row].start_unix_ms;
     let zones = [
         ("UTC", steady(DAY - 1, 4, 0), NOON),
@@ -183,7 +184,7 @@ fn at_the_first_millisecond_of_an_hour_shards_can_reserve() {
 #[test]
 fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
     let day = || steady(DAY - 1, 4, 0);
-    let open = terms(Limits::default());
+    let open = terms(BudgetLimits::default());
     let of = |campaign| Terms { campaign, ..open };
     let c = open.campaign;
     let here = Daypart::NEVER.with(11);
@@ -207,17 +208,17 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
     }
     // Twenty seconds take more than each limit: what it has left in the next hour.
     let small = usd(300);
-    let none = Limits::default();
+    let none = BudgetLimits::default();
     for (limits, unix_ms, want) in [
-        (Limits { life: small, ..none }, NOON, false),
-        (Limits { life: small, ..none }, MIDNIGHT, false),
-        (Limits { day: small, ..none }, NOON, false),
-        (Limits { day: small, ..none }, MIDNIGHT, true),
-        (Limits { hour: small, ..none }, NOON, true),
-        (Limits { hour: small, ..none }, MIDNIGHT, true),
-        (Limits { day: small, life: small, hour: None }, MIDNIGHT, false),
-        (Limits { day: small, life: usd(550), hour: None }, MIDNIGHT, true),
-        (Limits { hour: small, day: small, life: None }, NOON, false),
+        (BudgetLimits { life: small, ..none }, NOON, false),
+        (BudgetLimits { life: small, ..none }, MIDNIGHT, false),
+        (BudgetLimits { day: small, ..none }, NOON, false),
+        (BudgetLimits { day: small, ..none }, MIDNIGHT, true),
+        (BudgetLimits { hour: small, ..none }, NOON, true),
+        (BudgetLimits { hour: small, ..none }, MIDNIGHT, true),
+        (BudgetLimits { day: small, life: small, hour: None }, MIDNIGHT, false),
+        (BudgetLimits { day: small, life: usd(550), hour: None }, MIDNIGHT, true),
+        (BudgetLimits { hour: small, day: small, life: None }, NOON, false),
     ] {
         let (house, _) = check(unix_ms, day(), terms(limits), want);
         let most = limits.life.map_or(u64::MAX, |life| life.amount.get());
@@ -231,7 +232,7 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
 fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
     let c = campaign();
     let daypart = Daypart::NEVER.with(10).with(12);
-    let plenty = Limits { life: usd(1_000_000), ..Limits::default() };
+    let plenty = BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() };
     let open = Terms {
         account: account(),
         campaign: CampaignDefinition {
@@ -246,7 +247,8 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
         house.desk.unix_ms += hour_ms - 20_000;
         house.desk.tick += (hour_ms - 20_000) * 1_000_000;
         house.pass(9_000, &[0, 1]);
-        let is_granted = |(_, grant): &(u16, Grant)| u64::from(grant.period.0) * QUARTER_MS == NOON;
+        let is_granted =
+            |(_, grant): &(u16, BudgetGrant)| u64::from(grant.period.0) * QUARTER_MS == NOON;
         assert!(!house.desk.grants.iter().any(is_granted), "who is recalled sends it back");
         let spent = house.desk.ledger.spend(SLOT).expect("it is known").life.get();
         assert!(house.has_said(NOON) && house.exposure() > spent);
@@ -256,7 +258,7 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
                 budget: CampaignBudget { is_paused, ..open.campaign.budget },
                 ..open.campaign
             };
-            house.desk.step(vec![Incoming::Campaign(paused)]);
+            house.desk.step(vec![LedgerInput::Campaign(paused)]);
             assert_eq!(house.exposure(), spent, "at once");
             continue;
         }
@@ -268,7 +270,7 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
 
 #[test]
 fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
-    let plenty = terms(Limits { life: usd(1_000_000), ..Limits::default() });
+    let plenty = terms(BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() });
     let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
     house.pass(19_500, &[0, 1]);
     let spent = |house: &House| house.desk.ledger.spend(SLOT).expect("it is known").life.get();
@@ -278,7 +280,7 @@ fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
         budget: CampaignBudget { is_paused: true, ..plenty.campaign.budget },
         ..plenty.campaign
     };
-    house.desk.step(vec![Incoming::Campaign(paused)]);
+    house.desk.step(vec![LedgerInput::Campaign(paused)]);
     house.pass(500, &[0, 1]);
     assert_eq!(house.desk.unix_ms, NOON);
     assert!(!house.bid(0) && !house.bid(1));
@@ -288,7 +290,7 @@ fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
 
 #[test]
 fn what_is_not_used_in_that_hour_comes_back_and_is_not_leased_again() {
-    let plenty = terms(Limits { life: usd(1_000_000), ..Limits::default() });
+    let plenty = terms(BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() });
     let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
     house.pass(20_000, &[0]);
     let spent = house.desk.ledger.spend(SLOT).expect("it is known").life.get();
@@ -313,13 +315,13 @@ fn what_is_not_used_in_that_hour_comes_back_and_is_not_leased_again() {
 
 #[test]
 fn a_batch_that_fails_is_said_again_and_a_limit_holds_all_the_same() {
-    for (ended, failing_ms) in [(Ended::Refused, 1_900), (Ended::Unknown, 1_900)] {
-        let limits = Limits { life: usd(1_000_000), day: usd(30_000), hour: None };
+    for (ended, failing_ms) in [(CommitOutcome::Refused, 1_900), (CommitOutcome::Unknown, 1_900)] {
+        let limits = BudgetLimits { life: usd(1_000_000), day: usd(30_000), hour: None };
         let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), terms(limits));
         house.pass(16_500, &[0, 1]);
         house.desk.ended = ended;
         house.pass(failing_ms, &[0, 1]);
-        house.desk.ended = Ended::Committed;
+        house.desk.ended = CommitOutcome::Committed;
         house.pass(20_000 - 16_500 - failing_ms + 100, &[0, 1]);
         assert!(house.bid(0) && house.bid(1), "{ended:?}");
     }
@@ -327,20 +329,20 @@ fn a_batch_that_fails_is_said_again_and_a_limit_holds_all_the_same() {
 
 #[test]
 fn a_start_before_the_hour_for_which_something_is_leased_stays_in_its_own() {
-    let ahead = Settings::new(1, Epoch(2), 1);
+    let ahead = LedgerSettings::new(1, Epoch(2), 1);
     assert_eq!(ahead.ahead, Duration::from_secs(3));
-    assert_eq!(Settings::ahead_of(Duration::from_secs(2)), Duration::from_secs(5));
+    assert_eq!(LedgerSettings::ahead_of(Duration::from_secs(2)), Duration::from_secs(5));
     let unix_ms = Desk::new(1).unix_ms;
     let next = Period(u32::try_from(unix_ms / QUARTER_MS).expect("before 2100") + 2);
     let key = LeaseKey { slot: SLOT, period: next, node: 1, epoch: Epoch(1) };
     let lease = Lease { granted: Nanos::new(40), ..Lease::default() };
-    let limits = Limits { life: usd(100), ..Limits::default() };
+    let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
     // A clock that is put back by half an hour has been at three seconds before the hour.
     let mut desk = Desk::restarted(ahead, vec![(key, lease)]);
     assert_eq!(desk.ledger.now().unix_ms, unix_ms + 2 * QUARTER_MS - 3_000);
     desk.step(vec![
-        Incoming::Account(account()),
-        Incoming::Campaign(CampaignDefinition {
+        LedgerInput::Account(account()),
+        LedgerInput::Campaign(CampaignDefinition {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         }),
@@ -362,32 +364,37 @@ fn a_calendar_agrees_on_the_hour_that_is_about_to_begin() {
     let mut hours = steady(DAY - 2, 9, 0).from(0).to_vec();
     hours[2 * 24 + 13].hour_of_week += 1;
     let calendar = Calendar::new(hours).expect("a calendar");
-    desk.step(vec![Incoming::Calendar(ZoneId(0), calendar)]);
-    assert_eq!(desk.notices, [Notice::CalendarContradicts(ZoneId(0))]);
+    desk.step(vec![LedgerInput::Calendar(ZoneId(0), calendar)]);
+    assert_eq!(desk.notices, [LedgerReply::CalendarContradicts(ZoneId(0))]);
 }
 
 #[test]
 fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
     const CAMPAIGNS: u32 = 6_000;
     let mut desk = Desk::new(1);
-    let limits = Limits { life: usd(1_000_000), ..Limits::default() };
-    let mut inbox = vec![Incoming::Account(account())];
+    let limits = BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() };
+    let mut inbox = vec![LedgerInput::Account(account())];
     inbox.extend((0..CAMPAIGNS).map(|slot| {
-        Incoming::Campaign(CampaignDefinition {
-            slot: Slot(slot),
+        LedgerInput::Campaign(CampaignDefinition {
+            slot: CampaignIndex(slot),
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         })
     }));
-    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: PRICE, refused: PRICE });
+    let want = |slot| {
+        LedgerInput::Want(
+            0,
+            RefillRequest { slot: CampaignIndex(slot), amount: PRICE, refused: PRICE },
+        )
+    };
     desk.unix_ms = NOON + 4 * QUARTER_MS - 8_000;
     desk.step(inbox);
     desk.step((0..CAMPAIGNS).map(want).collect());
     desk.pass(2);
     let period = desk.period();
     let [settled, none] = [PRICE, Nanos::ZERO];
-    let spent = |slot| Report {
-        slot: Slot(slot),
+    let spent = |slot| SpendReport {
+        slot: CampaignIndex(slot),
         period,
         returned: none,
         settled,
@@ -397,7 +404,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
         reserved_count: 1,
         won_count: 1,
     };
-    desk.step((0..CAMPAIGNS).map(|slot| Incoming::Report(0, spent(slot))).collect());
+    desk.step((0..CAMPAIGNS).map(|slot| LedgerInput::Report(0, spent(slot))).collect());
     let batches = desk.batches;
     let (mut most, mut is_busy) = (0, false);
     while desk.unix_ms < NOON + 4 * QUARTER_MS - 500 {

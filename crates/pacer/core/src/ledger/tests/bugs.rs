@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::simulation::{Chances, ROUGH, simulate};
-use crate::ledger::{Bug, plant};
+use crate::ledger::{LedgerBug, plant};
 
 /// Runs that a mistake may get through before it must have shown.
 const SEEDS: u64 = 12;
@@ -16,7 +16,7 @@ const WEATHER: [Chances; 4] = [
     Chances { crash: 40, jump: 0, ..ROUGH },
 ];
 
-fn is_found(bug: Bug) -> bool {
+fn is_found(bug: LedgerBug) -> bool {
     plant(Some(bug));
     let is_found = (0..SEEDS).any(|seed| {
         let run = |chances: &Chances| {
@@ -31,19 +31,19 @@ fn is_found(bug: Bug) -> bool {
 /// In these runs nothing is folded, no win comes to a lease that was forgotten, no account holds back, no
 /// process ends well, and few lives are shorter than a horizon: what is wrong with that is found by tests of their own, and by the simulation of all
 /// parts.
-const ELSEWHERE: [Bug; 7] = [
-    Bug::FoldEarly,
-    Bug::ForgetSums,
-    Bug::ForgetStray,
-    Bug::IgnoreAccountHoldback,
-    Bug::KeepAtClose,
-    Bug::ReturnTaken,
-    Bug::CountLivesTwice,
+const ELSEWHERE: [LedgerBug; 7] = [
+    LedgerBug::FoldEarly,
+    LedgerBug::ForgetSums,
+    LedgerBug::ForgetStray,
+    LedgerBug::IgnoreAccountHoldback,
+    LedgerBug::KeepAtClose,
+    LedgerBug::ReturnTaken,
+    LedgerBug::CountLivesTwice,
 ];
 
 #[test]
 fn every_planted_mistake_is_found() {
-    let planted = Bug::ALL.into_iter().filter(|bug| !ELSEWHERE.contains(bug));
+    let planted = LedgerBug::ALL.into_iter().filter(|bug| !ELSEWHERE.contains(bug));
     let missed: Vec<_> = planted.filter(|bug| !is_found(*bug)).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -3,16 +3,16 @@
 use units::{Currency, Nanos};
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Settlement};
-use crate::ledger::{CampaignBudget, CampaignDefinition, Limits};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{LedgerInput, SettlementRecord};
+use crate::ledger::{BudgetLimits, CampaignBudget, CampaignDefinition};
 use crate::messages::{Epoch, Receipt};
-use crate::store::{Ended, Lease, LeaseKey};
+use crate::store::{CommitOutcome, Lease, LeaseKey};
 
 fn life(amount: u64) -> CampaignDefinition {
     CampaignDefinition {
         budget: CampaignBudget {
-            limits: Limits { life: usd(amount), ..Limits::default() },
+            limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
         },
         ..campaign()
@@ -27,7 +27,7 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
 /// Two shards have something of a budget of 1,000: the ledger closes, with what each has said before,
 /// and says this of the lease.
 #[track_caller]
-fn check(said: impl Fn(&Desk) -> Vec<Incoming>, want: impl Fn(u64) -> u64) {
+fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     let mut desk = Desk::defined(2, account(), life(1_000));
     for shard in [0, 1] {
         desk.want(shard, SLOT, 100);
@@ -40,7 +40,7 @@ fn check(said: impl Fn(&Desk) -> Vec<Incoming>, want: impl Fn(u64) -> u64) {
         levels[0].held.get()
     };
     let mut inbox = said(&desk);
-    inbox.push(Incoming::Close);
+    inbox.push(LedgerInput::Close);
     desk.step(inbox);
     assert!(!desk.ledger.is_saved(), "it is said, and not yet durable");
     // At once, however short ago the last batch was.
@@ -54,13 +54,13 @@ fn check(said: impl Fn(&Desk) -> Vec<Incoming>, want: impl Fn(u64) -> u64) {
     assert!(desk.ledger.is_saved());
 }
 
-fn receipt(desk: &Desk, shard: u16, granted: u64) -> Incoming {
+fn receipt(desk: &Desk, shard: u16, granted: u64) -> LedgerInput {
     let period = desk.period();
-    Incoming::Receipt(shard, Receipt { slot: SLOT, period, granted: Nanos::new(granted) })
+    LedgerInput::Receipt(shard, Receipt { slot: SLOT, period, granted: Nanos::new(granted) })
 }
 
-fn report(desk: &Desk, shard: u16, returned: u64) -> Incoming {
-    Incoming::Report(shard, desk.reported(SLOT, [returned, 0, 0, 0]))
+fn report(desk: &Desk, shard: u16, returned: u64) -> LedgerInput {
+    LedgerInput::Report(shard, desk.reported(SLOT, [returned, 0, 0, 0]))
 }
 
 #[test]
@@ -69,23 +69,23 @@ fn what_no_reservation_holds_goes_back() {
     check(|_| Vec::new(), |_| 200);
     // One of them sends back all but a reservation of 30.
     check(
-        |desk| vec![report(desk, 0, 70), receipt(desk, 0, 100), Incoming::ShardClosed(0)],
+        |desk| vec![report(desk, 0, 70), receipt(desk, 0, 100), LedgerInput::ShardClosed(0)],
         |_| 130,
     );
     // The last 40 were on their way to it.
     check(
-        |desk| vec![report(desk, 0, 30), receipt(desk, 0, 60), Incoming::ShardClosed(0)],
+        |desk| vec![report(desk, 0, 30), receipt(desk, 0, 60), LedgerInput::ShardClosed(0)],
         |_| 130,
     );
     // It has taken nothing at all.
-    check(|_| vec![Incoming::ShardClosed(0)], |_| 100);
+    check(|_| vec![LedgerInput::ShardClosed(0)], |_| 100);
     // It has not said all: what it took since may be reserved.
     check(|desk| vec![report(desk, 0, 30), receipt(desk, 0, 60)], |_| 170);
     // Both have ended, with a reservation each.
     check(
         |desk| {
             let of = |shard| [report(desk, shard, 99), receipt(desk, shard, 100)];
-            let closed = [0, 1].map(Incoming::ShardClosed);
+            let closed = [0, 1].map(LedgerInput::ShardClosed);
             [0, 1].into_iter().flat_map(of).chain(closed).collect()
         },
         |_| 2,
@@ -97,15 +97,15 @@ fn a_reservation_over_a_clean_stop_settles_inside_its_lease() {
     let mut desk = Desk::defined(1, account(), life(1_000));
     desk.want(0, SLOT, 100);
     desk.pass(3);
-    let said = vec![report(&desk, 0, 70), receipt(&desk, 0, 100), Incoming::ShardClosed(0)];
-    desk.step(said.into_iter().chain([Incoming::Close]).collect());
+    let said = vec![report(&desk, 0, 70), receipt(&desk, 0, 100), LedgerInput::ShardClosed(0)];
+    desk.step(said.into_iter().chain([LedgerInput::Close]).collect());
     let kept = desk.saved.clone();
     // The next life: all but the reservation may be spent at once.
-    let mut desk = Desk::unready(Settings::new(1, Epoch(2), 1), kept.clone());
+    let mut desk = Desk::unready(LedgerSettings::new(1, Epoch(2), 1), kept.clone());
     desk.step(vec![
-        Incoming::Account(account()),
-        Incoming::Campaign(life(1_000)),
-        Incoming::Replayed,
+        LedgerInput::Account(account()),
+        LedgerInput::Campaign(life(1_000)),
+        LedgerInput::Replayed,
     ]);
     assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(30));
     desk.want(0, SLOT, 2_000);
@@ -115,8 +115,8 @@ fn a_reservation_over_a_clean_stop_settles_inside_its_lease() {
     assert_eq!(of_before.granted.get() - of_before.returned.get(), 30);
     let (seq, settled) = (1, Nanos::new(30));
     let (late, over, currency) = (Nanos::ZERO, Nanos::ZERO, Currency::USD);
-    let win = Settlement { seq, key, settled, late, over, currency };
-    desk.step(vec![Incoming::Settlement(win)]);
+    let win = SettlementRecord { seq, key, settled, late, over, currency };
+    desk.step(vec![LedgerInput::Settlement(win)]);
     desk.pass(3);
     let now = desk.saved.iter().find(|(of, _)| *of == key).expect("it is saved").1;
     assert_eq!(now, lease(of_before.granted.get(), of_before.returned.get(), 30), "not late");
@@ -125,12 +125,12 @@ fn a_reservation_over_a_clean_stop_settles_inside_its_lease() {
 
 #[test]
 fn what_a_failing_store_does_not_take_is_said_again() {
-    for ended in [Ended::Refused, Ended::Unknown] {
+    for ended in [CommitOutcome::Refused, CommitOutcome::Unknown] {
         let mut desk = Desk::defined(1, account(), life(1_000));
         desk.want(0, SLOT, 100);
         desk.pass(3);
         desk.ended = ended;
-        desk.step(vec![Incoming::ShardClosed(0), Incoming::Close]);
+        desk.step(vec![LedgerInput::ShardClosed(0), LedgerInput::Close]);
         let batches = desk.batches;
         for _ in 0..30 {
             desk.tick += SECOND / 10;
@@ -139,7 +139,7 @@ fn what_a_failing_store_does_not_take_is_said_again() {
         }
         // Not again before a lease period is over.
         assert_eq!(desk.batches - batches, 3);
-        desk.ended = Ended::Committed;
+        desk.ended = CommitOutcome::Committed;
         desk.pass(2);
         assert!(desk.ledger.is_saved(), "{ended:?}");
         let left: u64 = desk.saved.iter().map(|(_, it)| it.granted.get() - it.returned.get()).sum();
@@ -155,10 +155,10 @@ fn what_the_log_has_settled_and_the_shard_not_is_spent_once() {
     let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
     let (seq, settled) = (1, Nanos::new(20));
     let (late, over, currency) = (Nanos::ZERO, Nanos::ZERO, Currency::USD);
-    let win = Incoming::Settlement(Settlement { seq, key, settled, late, over, currency });
+    let win = LedgerInput::Settlement(SettlementRecord { seq, key, settled, late, over, currency });
     // The shard holds reservations of 30, of which 20 are won: it has not heard of that.
-    let said = [win, report(&desk, 0, 70), receipt(&desk, 0, 100), Incoming::ShardClosed(0)];
-    desk.step(said.into_iter().chain([Incoming::Close]).collect());
+    let said = [win, report(&desk, 0, 70), receipt(&desk, 0, 100), LedgerInput::ShardClosed(0)];
+    desk.step(said.into_iter().chain([LedgerInput::Close]).collect());
     let (_, lease) = desk.saved[0];
     assert_eq!(lease.settled, Nanos::new(20));
     assert_eq!(lease.granted.get() - lease.returned.get() - lease.settled.get(), 10);

@@ -9,60 +9,62 @@ use units::{Currency, Nanos, Tick};
 use super::refusals::{DAY, SECOND, account, campaign, usd};
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Notice, Now, Outbox, Settlement};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Ledger, Limits, ZoneId, plant,
+    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Ledger, LedgerBug, ZoneId,
+    plant,
 };
-use crate::messages::{Epoch, Report, Slot, Want};
+use crate::messages::{CampaignIndex, Epoch, RefillRequest, SpendReport};
 use crate::store::{
-    Answer, Ended, Faults, Fold, Found, Lease, LeaseKey, LeaseStore, MemoryStore, Query, Spent,
-    SumKey, Writer,
+    CommitOutcome, Fold, Lease, LeaseKey, LeaseStore, MemoryFaults, MemoryStore, QueryResult,
+    SpentSum, StoreAnswer, StoreQuery, StoreWriter, SumKey,
 };
 
-const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
-const WORST: Faults = Faults { late_polls_max: 3, refused_once_in: 6, unknown_once_in: 4 };
+const SLOTS: [CampaignIndex; 2] = [CampaignIndex(0), CampaignIndex(1)];
+const WORST: MemoryFaults =
+    MemoryFaults { late_polls_max: 3, refused_once_in: 6, unknown_once_in: 4 };
 const HOUR: u64 = 4 * QUARTER_MS;
 
-fn settings(epoch: Epoch) -> Settings {
-    Settings {
+fn settings(epoch: Epoch) -> LedgerSettings {
+    LedgerSettings {
         horizon: Duration::from_secs(60),
         late_window: Duration::from_secs(60),
         hours_kept: Duration::from_secs(3 * 60 * 60),
-        ..Settings::new(1, epoch, 1)
+        ..LedgerSettings::new(1, epoch, 1)
     }
 }
 
-fn definitions() -> Vec<Incoming> {
-    let limits = Limits { life: usd(100_000), day: usd(5_000), hour: None };
+fn definitions() -> Vec<LedgerInput> {
+    let limits = BudgetLimits { life: usd(100_000), day: usd(5_000), hour: None };
     let mut definitions = vec![
-        Incoming::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
-        Incoming::Account(AccountDefinition { limits, ..account() }),
+        LedgerInput::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
+        LedgerInput::Account(AccountDefinition { limits, ..account() }),
     ];
     let campaign = |slot| CampaignDefinition {
         slot,
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()
     };
-    definitions.extend(SLOTS.map(|slot| Incoming::Campaign(campaign(slot))));
+    definitions.extend(SLOTS.map(|slot| LedgerInput::Campaign(campaign(slot))));
     definitions
 }
 
 type Rows = Vec<(LeaseKey, Lease)>;
-type Sums = Vec<(SumKey, Spent)>;
+type Sums = Vec<(SumKey, SpentSum)>;
 
 /// A ledger over a store, one shard that spends a little in every hour, and a log.
 struct Life {
     store: MemoryStore,
-    writer: Writer,
+    writer: StoreWriter,
     ledger: Ledger,
-    outbox: Outbox,
+    outbox: LedgerOutbox,
     tick: u64,
     unix_ms: u64,
-    mail: Vec<Incoming>,
-    log: Vec<Settlement>,
+    mail: Vec<LedgerInput>,
+    log: Vec<SettlementRecord>,
     /// What the shard was granted and what it spent.
-    cells: BTreeMap<(Slot, Period), (u64, u64)>,
+    cells: BTreeMap<(CampaignIndex, Period), (u64, u64)>,
     folds: usize,
 }
 
@@ -74,7 +76,7 @@ impl Life {
             store,
             writer,
             ledger,
-            outbox: Outbox::default(),
+            outbox: LedgerOutbox::default(),
             tick: SECOND,
             unix_ms: u64::from(DAY) * 24 * HOUR,
             mail: Vec::new(),
@@ -86,17 +88,17 @@ impl Life {
         life
     }
 
-    fn answer(store: &mut MemoryStore) -> Answer {
+    fn answer(store: &mut MemoryStore) -> StoreAnswer {
         (0..100).find_map(|_| store.poll()).expect("it answers")
     }
 
-    fn read(store: &mut MemoryStore, query: &Query) -> Found {
+    fn read(store: &mut MemoryStore, query: &StoreQuery) -> QueryResult {
         loop {
             store.read(query.clone());
             loop {
                 match Self::answer(store) {
-                    Answer::Read(Ok(found)) => return found,
-                    Answer::Read(Err(_)) => break,
+                    StoreAnswer::Read(Ok(found)) => return found,
+                    StoreAnswer::Read(Err(_)) => break,
                     _ => (),
                 }
             }
@@ -104,8 +106,12 @@ impl Life {
     }
 
     fn stored(store: &mut MemoryStore) -> (Rows, Sums) {
-        let Found::Leases(rows) = Self::read(store, &Query::Leases(None)) else { panic!("rows") };
-        let Found::Sums(sums) = Self::read(store, &Query::Sums(None)) else { panic!("sums") };
+        let QueryResult::Leases(rows) = Self::read(store, &StoreQuery::Leases(None)) else {
+            panic!("rows")
+        };
+        let QueryResult::Sums(sums) = Self::read(store, &StoreQuery::Sums(None)) else {
+            panic!("sums")
+        };
         (rows, sums)
     }
 
@@ -113,27 +119,28 @@ impl Life {
         store: &mut MemoryStore,
         tick: u64,
         unix_ms: u64,
-        log: &[Settlement],
-    ) -> (Writer, Ledger) {
+        log: &[SettlementRecord],
+    ) -> (StoreWriter, Ledger) {
         let begun = loop {
             store.begin(1, Epoch(1));
-            if let Answer::Begun { begun: Ok(begun), .. } = Self::answer(store) {
+            if let StoreAnswer::Begun { begun: Ok(begun), .. } = Self::answer(store) {
                 break begun;
             }
         };
         let (rows, sums) = Self::stored(store);
-        let now = Now { tick: Tick::from_nanos(tick), unix_ms };
+        let now = LedgerTime { tick: Tick::from_nanos(tick), unix_ms };
         let ledger = Ledger::new(settings(begun.epoch), now, rows, begun.applied_seq);
         let mut ledger = ledger.with_sums(sums);
-        let told = log.iter().map(|it| Incoming::Settlement(*it));
-        let inbox = definitions().into_iter().chain(told).chain([Incoming::Replayed]);
-        let mut outbox = Outbox::default();
+        let told = log.iter().map(|it| LedgerInput::Settlement(*it));
+        let inbox = definitions().into_iter().chain(told).chain([LedgerInput::Replayed]);
+        let mut outbox = LedgerOutbox::default();
         ledger.step(now, inbox, &mut outbox);
         let mut notices = outbox.notices.iter();
-        assert!(
-            notices.all(|it| matches!(it, Notice::Account(_, Ok(_)) | Notice::Campaign(_, Ok(_))))
-        );
-        let writer = Writer { node: 1, epoch: begun.epoch };
+        assert!(notices.all(|it| matches!(
+            it,
+            LedgerReply::Account(_, Ok(_)) | LedgerReply::Campaign(_, Ok(_))
+        )));
+        let writer = StoreWriter { node: 1, epoch: begun.epoch };
         if let Some(batch) = outbox.batch {
             store.submit(writer, batch);
         }
@@ -148,13 +155,13 @@ impl Life {
         (self.writer, self.ledger) = (writer, ledger);
     }
 
-    fn step(&mut self, inbox: Vec<Incoming>) {
+    fn step(&mut self, inbox: Vec<LedgerInput>) {
         while let Some(answer) = self.store.poll() {
-            if let Answer::Ended(outcome) = answer {
-                self.mail.push(Incoming::Ended(outcome.number, outcome.ended));
+            if let StoreAnswer::Ended(outcome) = answer {
+                self.mail.push(LedgerInput::Ended(outcome.number, outcome.ended));
             }
         }
-        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let now = LedgerTime { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
         let inbox = self.mail.drain(..).chain(inbox);
         self.outbox.clear();
         self.ledger.step(now, inbox, &mut self.outbox);
@@ -179,7 +186,10 @@ impl Life {
     /// Each campaign spends a little, at odd prices, and the rest of the hour passes.
     fn hour(&mut self) {
         let want = |slot| {
-            Incoming::Want(0, Want { slot, amount: Nanos::new(20), refused: Nanos::new(20) })
+            LedgerInput::Want(
+                0,
+                RefillRequest { slot, amount: Nanos::new(20), refused: Nanos::new(20) },
+            )
         };
         self.step(SLOTS.map(want).to_vec());
         self.pass(8);
@@ -196,9 +206,9 @@ impl Life {
                 let key =
                     LeaseKey { slot: *slot, period: *period, node: 1, epoch: self.writer.epoch };
                 let currency = Currency::USD;
-                self.log.push(Settlement { seq, key, settled, late, over, currency });
-                inbox.push(Incoming::Settlement(self.log[self.log.len() - 1]));
-                let report = Report {
+                self.log.push(SettlementRecord { seq, key, settled, late, over, currency });
+                inbox.push(LedgerInput::Settlement(self.log[self.log.len() - 1]));
+                let report = SpendReport {
                     slot: *slot,
                     period: *period,
                     returned: Nanos::ZERO,
@@ -209,7 +219,7 @@ impl Life {
                     reserved_count: 1,
                     won_count: 1,
                 };
-                inbox.push(Incoming::Report(0, report));
+                inbox.push(LedgerInput::Report(0, report));
             }
         }
         self.step(inbox);
@@ -229,9 +239,9 @@ impl Life {
             let win = of_log
                 .filter(|_| spent > 0)
                 .find(|it| (it.key.slot, it.key.period) == (slot, period));
-            Incoming::Report(
+            LedgerInput::Report(
                 0,
-                Report {
+                SpendReport {
                     slot,
                     period,
                     returned: Nanos::new(granted - spent),
@@ -250,7 +260,7 @@ impl Life {
     }
 
     /// What the log says that a campaign has spent since a time.
-    fn spent_since(&self, slot: Slot, period: Period) -> u64 {
+    fn spent_since(&self, slot: CampaignIndex, period: Period) -> u64 {
         let of_slot = self.log.iter().filter(|it| it.key.slot == slot && period <= it.key.period);
         of_slot.map(|it| it.settled.get() + it.late.get() + it.over.get()).sum()
     }
@@ -273,11 +283,11 @@ impl Life {
         for win in self.log.iter().filter(|it| is_kept(&it.key)) {
             assert!(rows.iter().any(|(key, _)| *key == win.key), "{:?} has its row", win.key);
         }
-        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let now = LedgerTime { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
         let epoch = Epoch(self.writer.epoch.0 + 1);
         let mut other = Ledger::new(settings(epoch), now, rows, u64::MAX).with_sums(sums);
-        let inbox = definitions().into_iter().chain([Incoming::Replayed]);
-        other.step(now, inbox, &mut Outbox::default());
+        let inbox = definitions().into_iter().chain([LedgerInput::Replayed]);
+        other.step(now, inbox, &mut LedgerOutbox::default());
         for slot in SLOTS {
             let (own, found) = (self.ledger.spend(slot).unwrap(), other.spend(slot).unwrap());
             assert_eq!((own.life, own.today, own.now), (found.life, found.today, found.now));
@@ -321,7 +331,7 @@ fn no_fold_changes_what_is_in_use_of_any_limit() {
 
 #[test]
 fn every_planted_mistake_of_folds_is_found() {
-    for bug in [Bug::FoldEarly, Bug::ForgetSums] {
+    for bug in [LedgerBug::FoldEarly, LedgerBug::ForgetSums] {
         plant(Some(bug));
         let is_found = catch_unwind(|| drop(lived(8))).is_err();
         plant(None);
@@ -366,7 +376,7 @@ fn whatever_becomes_of_batches_all_that_was_spent_counts_once() {
                 life.restart();
             }
         }
-        life.store.set_faults(Faults::default());
+        life.store.set_faults(MemoryFaults::default());
         for _ in 0..5 * 24 {
             life.leap(HOUR);
         }
@@ -396,26 +406,30 @@ struct Script {
 }
 
 impl Script {
-    fn now(seconds: u64) -> Now {
+    fn now(seconds: u64) -> LedgerTime {
         let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
-        Now { tick: Tick::from_nanos(seconds * SECOND), unix_ms }
+        LedgerTime { tick: Tick::from_nanos(seconds * SECOND), unix_ms }
     }
 
     fn new() -> Self {
-        let key = LeaseKey { slot: Slot(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
+        let key = LeaseKey { slot: CampaignIndex(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
         let lease = Lease { granted: Nanos::new(9), settled: Nanos::new(9), ..Lease::default() };
         let rows = vec![(key, lease), (LeaseKey { node: 2, ..key }, lease)];
-        let sum = SumKey { slot: Slot(3), node: 1, day: None };
-        let spent = Spent { late: Nanos::new(5), ..Spent::default() };
+        let sum = SumKey { slot: CampaignIndex(3), node: 1, day: None };
+        let spent = SpentSum { late: Nanos::new(5), ..SpentSum::default() };
         let ledger = Ledger::new(settings(Epoch(2)), Self::now(1), rows, 0);
         Self { ledger: ledger.with_sums([(sum, spent)]), seconds: 1, last: 0 }
     }
 
     /// The slots that the next batch leases for, and what it folds.
-    fn next(&mut self, ended: Ended, inbox: Vec<Incoming>) -> (Vec<Slot>, Vec<Fold>) {
+    fn next(
+        &mut self,
+        ended: CommitOutcome,
+        inbox: Vec<LedgerInput>,
+    ) -> (Vec<CampaignIndex>, Vec<Fold>) {
         self.seconds += 2;
-        let mut outbox = Outbox::default();
-        let ended = Incoming::Ended(self.last, ended);
+        let mut outbox = LedgerOutbox::default();
+        let ended = LedgerInput::Ended(self.last, ended);
         let inbox = [ended].into_iter().chain(inbox);
         self.ledger.step(Self::now(self.seconds), inbox, &mut outbox);
         let Some(batch) = outbox.batch else { return (Vec::new(), Vec::new()) };
@@ -426,58 +440,78 @@ impl Script {
 
 const LONG_AGO: Period = Period((DAY - 4) * 96);
 
-fn third(limits: Limits) -> Incoming {
-    Incoming::Campaign(CampaignDefinition {
-        slot: Slot(3),
+fn third(limits: BudgetLimits) -> LedgerInput {
+    LedgerInput::Campaign(CampaignDefinition {
+        slot: CampaignIndex(3),
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()
     })
 }
 
-fn want(slot: u32) -> Incoming {
-    Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(1), refused: Nanos::new(1) })
+fn want(slot: u32) -> LedgerInput {
+    LedgerInput::Want(
+        0,
+        RefillRequest { slot: CampaignIndex(slot), amount: Nanos::new(1), refused: Nanos::new(1) },
+    )
 }
 
 #[test]
 fn nothing_is_folded_before_the_log_is_replayed_nor_beside_leases_behind_a_batch_that_failed() {
-    let key = LeaseKey { slot: Slot(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
+    let key = LeaseKey { slot: CampaignIndex(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
     let lease = vec![Fold::Lease(key, 0)];
-    let day = vec![Fold::Day(SumKey { slot: Slot(0), node: 1, day: Some(0) })];
+    let day = vec![Fold::Day(SumKey { slot: CampaignIndex(0), node: 1, day: Some(0) })];
     let mut script = Script::new();
     for _ in 0..2 {
-        assert_eq!(script.next(Ended::Committed, definitions()), (vec![], vec![]), "not replayed");
+        assert_eq!(
+            script.next(CommitOutcome::Committed, definitions()),
+            (vec![], vec![]),
+            "not replayed"
+        );
     }
     let folds = (vec![], lease.clone());
-    assert_eq!(script.next(Ended::Committed, vec![Incoming::Replayed]), folds, "its own");
-    assert_eq!(script.next(Ended::Committed, vec![]), (vec![], day.clone()), "then their day");
-    assert_eq!(script.next(Ended::Committed, vec![]), (vec![], vec![]), "once");
+    assert_eq!(
+        script.next(CommitOutcome::Committed, vec![LedgerInput::Replayed]),
+        folds,
+        "its own"
+    );
+    assert_eq!(
+        script.next(CommitOutcome::Committed, vec![]),
+        (vec![], day.clone()),
+        "then their day"
+    );
+    assert_eq!(script.next(CommitOutcome::Committed, vec![]), (vec![], vec![]), "once");
 
-    for failed in [Ended::Refused, Ended::Unknown] {
+    for failed in [CommitOutcome::Refused, CommitOutcome::Unknown] {
         let mut script = Script::new();
-        script.next(Ended::Committed, definitions());
-        assert_eq!(script.next(Ended::Committed, vec![Incoming::Replayed]), folds);
+        script.next(CommitOutcome::Committed, definitions());
+        assert_eq!(script.next(CommitOutcome::Committed, vec![LedgerInput::Replayed]), folds);
         assert_eq!(script.next(failed, vec![]), folds, "with nothing else to be said, again");
-        let leased = script.next(failed, vec![third(Limits::default()), want(3)]);
-        assert_eq!(leased, (vec![Slot(3)], vec![]), "what failed may have failed of the fold");
-        assert_eq!(script.next(Ended::Committed, vec![]).1, lease);
-        assert_eq!(script.next(Ended::Committed, vec![]).1, day);
+        let leased = script.next(failed, vec![third(BudgetLimits::default()), want(3)]);
+        assert_eq!(
+            leased,
+            (vec![CampaignIndex(3)], vec![]),
+            "what failed may have failed of the fold"
+        );
+        assert_eq!(script.next(CommitOutcome::Committed, vec![]).1, lease);
+        assert_eq!(script.next(CommitOutcome::Committed, vec![]).1, day);
     }
 }
 
 #[test]
 fn a_sum_without_its_campaign_holds_up_all_leases_and_keeps_its_number() {
     let mut script = Script::new();
-    script.next(Ended::Committed, definitions());
+    script.next(CommitOutcome::Committed, definitions());
     for _ in 0..4 {
-        let (leased, _) = script.next(Ended::Committed, vec![Incoming::Replayed, want(0)]);
+        let (leased, _) =
+            script.next(CommitOutcome::Committed, vec![LedgerInput::Replayed, want(0)]);
         assert_eq!(leased, [], "nobody knows of which account the sum is");
     }
-    assert_eq!(script.ledger.next_slot(), Slot(4));
-    let limits = Limits { life: usd(8), ..Limits::default() };
-    let (leased, _) = script.next(Ended::Committed, vec![third(limits)]);
-    assert_eq!(leased, [Slot(0)]);
-    let level = script.ledger.why(Slot(3)).levels.expect("an hour")[0];
+    assert_eq!(script.ledger.next_slot(), CampaignIndex(4));
+    let limits = BudgetLimits { life: usd(8), ..BudgetLimits::default() };
+    let (leased, _) = script.next(CommitOutcome::Committed, vec![third(limits)]);
+    assert_eq!(leased, [CampaignIndex(0)]);
+    let level = script.ledger.why(CampaignIndex(3)).levels.expect("an hour")[0];
     assert_eq!((level.late, level.headroom()), (Nanos::new(5), Some(Nanos::new(3))));
-    let account = script.ledger.why(Slot(0)).levels.expect("an hour")[1];
+    let account = script.ledger.why(CampaignIndex(0)).levels.expect("an hour")[1];
     assert_eq!(account.late, Nanos::new(5), "its account has spent it as well");
 }

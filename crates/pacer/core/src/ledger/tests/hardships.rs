@@ -6,21 +6,21 @@ use units::{Currency, Nanos, Tick};
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Now, Outbox, Settlement};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerTime, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Ledger, Limits, ZoneId,
+    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Ledger, ZoneId,
 };
-use crate::messages::{Epoch, Report, Slot, Want};
-use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey, Spent, Stray, SumKey};
+use crate::messages::{CampaignIndex, Epoch, RefillRequest, SpendReport};
+use crate::refusal::SpendRefusal;
+use crate::store::{CommitOutcome, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin};
 
 const ABSURD: u64 = u64::MAX / 2 + 1;
 
 fn life(amount: u64) -> CampaignDefinition {
     CampaignDefinition {
         budget: CampaignBudget {
-            limits: Limits { life: usd(amount), ..Limits::default() },
+            limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
         },
         ..campaign()
@@ -32,9 +32,16 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
     Lease { granted, returned, settled, ..Lease::default() }
 }
 
-fn settlement(seq: u64, key: LeaseKey, [settled, late, over]: [u64; 3]) -> Incoming {
+fn settlement(seq: u64, key: LeaseKey, [settled, late, over]: [u64; 3]) -> LedgerInput {
     let [settled, late, over] = [settled, late, over].map(Nanos::new);
-    Incoming::Settlement(Settlement { seq, key, settled, late, over, currency: Currency::USD })
+    LedgerInput::Settlement(SettlementRecord {
+        seq,
+        key,
+        settled,
+        late,
+        over,
+        currency: Currency::USD,
+    })
 }
 
 #[test]
@@ -42,14 +49,17 @@ fn absurd_prices_stop_a_campaign_and_not_the_ledger() {
     for figures in [[0, u64::MAX, 0], [5, 0, u64::MAX], [0, ABSURD, ABSURD]] {
         for is_reported_first in [false, true] {
             let mut desk = Desk::defined(2, account(), life(1_000));
-            desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
-            for slot in [SLOT, Slot(1)] {
+            desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+                slot: CampaignIndex(1),
+                ..campaign()
+            })]);
+            for slot in [SLOT, CampaignIndex(1)] {
                 desk.want(0, slot, 10);
                 desk.want(1, slot, 10);
             }
             desk.pass(2);
             let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
-            let other = LeaseKey { slot: Slot(1), ..key };
+            let other = LeaseKey { slot: CampaignIndex(1), ..key };
             let [settled, late, over] = figures;
             if is_reported_first {
                 desk.report(0, SLOT, [0, settled, late, over]);
@@ -62,20 +72,20 @@ fn absurd_prices_stop_a_campaign_and_not_the_ledger() {
             desk.report(1, SLOT, [0, settled, late, over]);
             desk.pass(2);
             let why = desk.ledger.why(SLOT);
-            assert_eq!(why.refusal, Some(Refusal::BudgetExhausted));
+            assert_eq!(why.refusal, Some(SpendRefusal::BudgetExhausted));
             assert_eq!(why.levels.unwrap()[0].exposure(), Nanos::new(u64::MAX));
             assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(u64::MAX));
             let told = desk.saved.iter().find(|(saved, _)| *saved == key);
             assert!(told.is_none_or(|(_, lease)| lease.is_balanced()));
             // The start behind it, which is told the same.
             let leases = vec![(key, lease(20, 0, 0)), (other, lease(20, 0, 0))];
-            let mut next = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
-            next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+            let mut next = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), leases);
+            next.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(1_000))]);
             for (seq, key) in [(1, key), (2, key), (3, other), (4, other)] {
                 next.step(vec![settlement(seq, key, figures)]);
             }
             next.pass(2);
-            assert_eq!(next.ledger.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
+            assert_eq!(next.ledger.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
         }
     }
 }
@@ -91,27 +101,34 @@ fn what_was_absurd_before_a_start_is_absurd_behind_it() {
     // An hour with two of them, and one of long ago.
     let hours = [(0, 1), (0, 2), (2, 1), (24 * 40, 1)];
     let leases = hours.map(|(hours, epoch)| (key(hours, epoch), absurd)).to_vec();
-    let mut desk = Desk::restarted(Settings::new(1, Epoch(3), 1), leases);
-    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    let mut desk = Desk::restarted(LedgerSettings::new(1, Epoch(3), 1), leases);
+    desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(1_000))]);
     let spend = desk.ledger.spend(SLOT).unwrap();
     assert_eq!((spend.life, spend.today), (Nanos::new(u64::MAX), Nanos::new(u64::MAX)));
     let old = Lease { late: Nanos::new(7), over: Nanos::new(2), ..lease(9, 4, 5) };
-    let mut desk = Desk::restarted(Settings::new(1, Epoch(3), 1), vec![(key(24 * 40, 1), old)]);
-    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    let mut desk =
+        Desk::restarted(LedgerSettings::new(1, Epoch(3), 1), vec![(key(24 * 40, 1), old)]);
+    desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(1_000))]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(14));
 }
 
 #[test]
 fn absurd_bids_stop_nobody() {
-    for limits in [Limits::default(), Limits { life: usd(u64::MAX - 1), ..Limits::default() }] {
+    for limits in [
+        BudgetLimits::default(),
+        BudgetLimits { life: usd(u64::MAX - 1), ..BudgetLimits::default() },
+    ] {
         let definition = CampaignDefinition {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         };
         let mut desk = Desk::defined(2, account(), definition);
-        desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..definition })]);
+        desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+            slot: CampaignIndex(1),
+            ..definition
+        })]);
         for round in 0..20 {
-            for (shard, slot) in [(0, SLOT), (1, SLOT), (0, Slot(1))] {
+            for (shard, slot) in [(0, SLOT), (1, SLOT), (0, CampaignIndex(1))] {
                 desk.want(shard, slot, if round % 2 == 0 { ABSURD } else { ABSURD / 4 });
                 // Recalled, it gives back.
                 let granted = desk.granted(shard, slot);
@@ -128,23 +145,23 @@ fn absurd_bids_stop_nobody() {
 #[test]
 fn nothing_is_leased_before_all_that_was_spent_is_known() {
     let period = Desk::new(1).period();
-    let other = LeaseKey { slot: Slot(1), period, node: 1, epoch: Epoch(1) };
-    let limits = Limits { life: usd(100), ..Limits::default() };
+    let other = LeaseKey { slot: CampaignIndex(1), period, node: 1, epoch: Epoch(1) };
+    let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
     let limited = AccountDefinition { limits, ..account() };
-    let settings = Settings::new(1, Epoch(2), 1);
+    let settings = LedgerSettings::new(1, Epoch(2), 1);
     let mut desk = Desk::unready(settings, vec![(other, lease(80, 0, 30))]);
-    desk.step(vec![Incoming::Account(limited), Incoming::Campaign(campaign())]);
+    desk.step(vec![LedgerInput::Account(limited), LedgerInput::Campaign(campaign())]);
     desk.want(0, SLOT, 100);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 0);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::LedgerUnavailable));
     desk.step(vec![
-        Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() }),
+        LedgerInput::Campaign(CampaignDefinition { slot: CampaignIndex(1), ..campaign() }),
         settlement(1, other, [0, 5, 0]),
     ]);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 0);
-    desk.step(vec![Incoming::Replayed]);
+    desk.step(vec![LedgerInput::Replayed]);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 15, "80 are held, 5 came late");
 }
@@ -152,7 +169,7 @@ fn nothing_is_leased_before_all_that_was_spent_is_known() {
 #[test]
 fn a_disk_that_is_full_for_a_day_leaves_nothing_to_be_told() {
     let mut desk = Desk::defined(1, account(), life(1_000));
-    desk.ended = Ended::Refused;
+    desk.ended = CommitOutcome::Refused;
     for _ in 0..24 {
         desk.want(0, SLOT, 10);
         desk.pass(3);
@@ -163,7 +180,7 @@ fn a_disk_that_is_full_for_a_day_leaves_nothing_to_be_told() {
     assert!(desk.saved.len() <= 2, "{:?}", desk.saved);
     let books = &desk.ledger.campaign(SLOT).unwrap().books;
     assert!(books.len() <= 2, "{books:?}");
-    desk.ended = Ended::Committed;
+    desk.ended = CommitOutcome::Committed;
     desk.pass(3);
     assert!(desk.granted(0, SLOT) >= 10);
 }
@@ -171,28 +188,32 @@ fn a_disk_that_is_full_for_a_day_leaves_nothing_to_be_told() {
 #[test]
 fn a_batch_has_room_and_the_next_says_the_rest() {
     let leases_max = 64;
-    let settings = Settings { leases_max, ..Settings::new(1, Epoch(1), 1) };
+    let settings = LedgerSettings { leases_max, ..LedgerSettings::new(1, Epoch(1), 1) };
     let mut desk = Desk::restarted(settings, Vec::new());
-    desk.step(vec![Incoming::Account(account())]);
-    let definition = |slot| CampaignDefinition { slot: Slot(slot), ..campaign() };
-    desk.step((0..200).map(|slot| Incoming::Campaign(definition(slot))).collect());
+    desk.step(vec![LedgerInput::Account(account())]);
+    let definition = |slot| CampaignDefinition { slot: CampaignIndex(slot), ..campaign() };
+    desk.step((0..200).map(|slot| LedgerInput::Campaign(definition(slot))).collect());
     let want = |slot| {
-        Incoming::Want(
+        LedgerInput::Want(
             0,
-            Want { slot: Slot(slot), amount: Nanos::new(10), refused: Nanos::new(10) },
+            RefillRequest {
+                slot: CampaignIndex(slot),
+                amount: Nanos::new(10),
+                refused: Nanos::new(10),
+            },
         )
     };
     desk.step((0..200).map(want).collect());
-    desk.step(vec![Incoming::Logged(7)]);
+    desk.step(vec![LedgerInput::Logged(7)]);
     for _ in 0..16 {
         desk.pass(1);
     }
     for slot in 0..200 {
-        assert!(desk.granted(0, Slot(slot)) >= 10, "campaign {slot}");
+        assert!(desk.granted(0, CampaignIndex(slot)) >= 10, "campaign {slot}");
     }
     // What was settled counts as applied once all of it has been said.
     let period = desk.period();
-    let key = |slot| LeaseKey { slot: Slot(slot), period, node: 1, epoch: Epoch(1) };
+    let key = |slot| LeaseKey { slot: CampaignIndex(slot), period, node: 1, epoch: Epoch(1) };
     desk.step((0..200u32).map(|at| settlement(8 + u64::from(at), key(at), [1, 0, 0])).collect());
     // Of all batches since.
     let count = |desk: &Desk| desk.saved.iter().filter(|it| it.1.settled > Nanos::ZERO).count();
@@ -214,9 +235,9 @@ fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
     let period = Desk::new(1).period();
     let key = |epoch| LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(epoch) };
     let leases = (1..=10).map(|epoch| (key(epoch), lease(7, 0, 0))).collect();
-    let settings = Settings { leases_max: 4, ..Settings::new(1, Epoch(11), 1) };
+    let settings = LedgerSettings { leases_max: 4, ..LedgerSettings::new(1, Epoch(11), 1) };
     let mut desk = Desk::restarted(settings, leases);
-    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
     let mut returned = 0;
     for _ in 0..2 * 16 * 60 {
         desk.tick += SECOND / 2;
@@ -233,9 +254,10 @@ fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
 fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
     for is_granted_again in [false, true] {
         for is_reported_first in [false, true] {
-            let settings = Settings { is_late_told: false, ..Settings::new(1, Epoch(1), 1) };
+            let settings =
+                LedgerSettings { is_late_told: false, ..LedgerSettings::new(1, Epoch(1), 1) };
             let mut desk = Desk::restarted(settings, Vec::new());
-            desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+            desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
             desk.want(0, SLOT, 10);
             desk.pass(2);
             let granted = desk.granted(0, SLOT);
@@ -261,7 +283,7 @@ fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
             };
             let then = desk.granted(0, SLOT);
             let again = if is_granted_again { 4 } else { 0 };
-            desk.step(vec![Incoming::Campaign(paused), settlement(2, key, [again, 0, 0])]);
+            desk.step(vec![LedgerInput::Campaign(paused), settlement(2, key, [again, 0, 0])]);
             desk.report(0, SLOT, [then - again, again, 10, 0]);
             desk.pass(3);
             assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10 + again));
@@ -280,27 +302,29 @@ fn a_win_of_a_forgotten_lease_counts_and_is_kept() {
     let mut desk = Desk::defined(1, account(), life(100));
     let period = Period(desk.period().0 - 12);
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
-    desk.ended = Ended::Refused;
+    desk.ended = CommitOutcome::Refused;
     desk.step(vec![settlement(1, key, [30, 10, 0])]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(40));
     desk.pass(3);
     assert!(desk.strays.is_empty(), "the store took nothing");
-    desk.ended = Ended::Committed;
+    desk.ended = CommitOutcome::Committed;
     for _ in 0..4 {
         desk.want(0, SLOT, 60);
         desk.pass(3);
     }
     assert_eq!(desk.granted(0, SLOT), 60);
-    let spent = Spent { late: Nanos::new(40), ..Spent::default() };
+    let spent = SpentSum { late: Nanos::new(40), ..SpentSum::default() };
     let sum = SumKey { slot: SLOT, node: 1, day: Some(DAY) };
-    assert_eq!(desk.strays, [Stray { seq: 1, sum, spent }]);
+    assert_eq!(desk.strays, [UnattributedWin { seq: 1, sum, spent }]);
     // A start is told the sum, and of a record no more.
-    let mut next = Desk::restarted(Settings::new(1, Epoch(2), 1), Vec::new());
+    let mut next = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), Vec::new());
     next.ledger = next.ledger.with_sums([(sum, spent)]);
-    next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    next.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
     assert_eq!(next.ledger.spend(SLOT).unwrap().today, Nanos::new(40));
     // Of a campaign or node that nobody knows it is counted alone.
-    for (seq, key) in [(2, LeaseKey { slot: Slot(9), ..key }), (3, LeaseKey { node: 2, ..key })] {
+    for (seq, key) in
+        [(2, LeaseKey { slot: CampaignIndex(9), ..key }), (3, LeaseKey { node: 2, ..key })]
+    {
         desk.step(vec![settlement(seq, key, [5, 0, 0])]);
     }
     desk.pass(3);
@@ -316,11 +340,11 @@ fn a_refused_lease_is_not_what_a_late_win_was_paid_from() {
     let granted = desk.granted(0, SLOT);
     let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
     desk.report(0, SLOT, [granted, 0, granted, 0]);
-    desk.ended = Ended::Refused;
+    desk.ended = CommitOutcome::Refused;
     desk.want(0, SLOT, 200);
     desk.step(vec![settlement(1, key, [500, 0, 0])]);
     desk.pass(3);
-    desk.ended = Ended::Committed;
+    desk.ended = CommitOutcome::Committed;
     desk.pass(3);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(500));
 }
@@ -345,7 +369,7 @@ impl Crumbs {
         let granted = of_period.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0);
         let [returned, settled, late, over] = [granted - settled, settled, 0, 0].map(Nanos::new);
         let (reserved_count, won_count) = (settled.get(), settled.get());
-        let report = Report {
+        let report = SpendReport {
             slot: SLOT,
             period,
             returned,
@@ -356,7 +380,7 @@ impl Crumbs {
             reserved_count,
             won_count,
         };
-        self.desk.step(vec![Incoming::Report(0, report)]);
+        self.desk.step(vec![LedgerInput::Report(0, report)]);
     }
 
     fn pass(&mut self, seconds: u64) {
@@ -414,8 +438,9 @@ fn a_campaign_has_one_timer_by_each_clock() {
 #[test]
 fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
     let key = LeaseKey { slot: SLOT, period: Period(DAY * 96 * 2), node: 1, epoch: Epoch(1) };
-    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), vec![(key, lease(30, 0, 20))]);
-    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    let mut desk =
+        Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), vec![(key, lease(30, 0, 20))]);
+    desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
     desk.want(0, SLOT, 200);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 70, "what was spent then is spent");
@@ -425,7 +450,7 @@ fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
 fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
     let day = CampaignDefinition {
         budget: CampaignBudget {
-            limits: Limits { day: usd(1_000), ..Limits::default() },
+            limits: BudgetLimits { day: usd(1_000), ..BudgetLimits::default() },
             ..campaign().budget
         },
         ..campaign()
@@ -439,10 +464,10 @@ fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
     desk.unix_ms += 4 * QUARTER_MS;
     desk.pass(1);
     desk.tick = until;
-    let settings = Settings::new(1, Epoch(1), 1);
+    let settings = LedgerSettings::new(1, Epoch(1), 1);
     let window = settings.horizon + settings.late_window;
     // Reserved last, expired, and won as late as the shard can tell.
-    let then = Report {
+    let then = SpendReport {
         slot: SLOT,
         period,
         returned: Nanos::new(granted),
@@ -454,11 +479,14 @@ fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
         won_count: 1,
     };
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
-    desk.step(vec![Incoming::Report(0, Report { late: Nanos::ZERO, won_count: 0, ..then })]);
+    desk.step(vec![LedgerInput::Report(
+        0,
+        SpendReport { late: Nanos::ZERO, won_count: 0, ..then },
+    )]);
     desk.pass(3);
     desk.tick = until + u64::try_from(window.as_nanos()).unwrap() - 2 * SECOND;
     desk.step(Vec::new());
-    desk.step(vec![Incoming::Report(0, then), settlement(1, key, [0, 7, 0])]);
+    desk.step(vec![LedgerInput::Report(0, then), settlement(1, key, [0, 7, 0])]);
     assert_eq!((desk.ledger.stats().strays, desk.ledger.spend(SLOT).unwrap().today.get()), (0, 7));
 }
 
@@ -470,24 +498,24 @@ fn an_hour_of_which_the_calendar_says_nothing_counts_as_one_of_today() {
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
     let old = LeaseKey { period: long_ago, ..key };
     let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
-    let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
-    let settings = Settings::new(1, Epoch(2), 1);
+    let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };
+    let settings = LedgerSettings::new(1, Epoch(2), 1);
     let leases = [(key, lease(60, 0, 60)), (old, lease(20, 0, 20))];
     let mut ledger = Ledger::new(settings, now, leases, 0);
     let hours = steady(DAY - 1, 3, 0).from(unix_ms / (4 * QUARTER_MS) * (4 * QUARTER_MS)).to_vec();
     let calendar = crate::calendar::Calendar::new(hours).unwrap();
-    let limits = Limits { day: usd(100), ..Limits::default() };
-    let mut outbox = Outbox::default();
+    let limits = BudgetLimits { day: usd(100), ..BudgetLimits::default() };
+    let mut outbox = LedgerOutbox::default();
     ledger.step(
         now,
         vec![
-            Incoming::Calendar(ZoneId(0), calendar),
-            Incoming::Account(account()),
-            Incoming::Campaign(CampaignDefinition {
+            LedgerInput::Calendar(ZoneId(0), calendar),
+            LedgerInput::Account(account()),
+            LedgerInput::Campaign(CampaignDefinition {
                 budget: CampaignBudget { limits, ..campaign().budget },
                 ..campaign()
             }),
-            Incoming::Replayed,
+            LedgerInput::Replayed,
         ],
         &mut outbox,
     );

@@ -6,18 +6,18 @@ use units::Nanos;
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::Period;
-use crate::ledger::settings::Settings;
-use crate::ledger::step::Incoming;
-use crate::ledger::{AccountDefinition, CampaignBudget, CampaignDefinition, Limits};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::LedgerInput;
+use crate::ledger::{AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition};
 use crate::messages::Epoch;
-use crate::store::{Ended, Lease, LeaseKey, Life, Writer};
+use crate::store::{CommitOutcome, EpochLifetime, Lease, LeaseKey, StoreWriter};
 
 const HORIZON_S: u64 = 900;
 
 fn life(amount: u64) -> CampaignDefinition {
     CampaignDefinition {
         budget: CampaignBudget {
-            limits: Limits { life: usd(amount), ..Limits::default() },
+            limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
         },
         ..campaign()
@@ -29,21 +29,22 @@ fn granted(epoch: u32, period: Period, amount: u64) -> (LeaseKey, Lease) {
     (key, Lease { granted: Nanos::new(amount), ..Lease::default() })
 }
 
-fn lasted(epoch: u32, seconds: u64, horizon_s: u64) -> (Writer, Life) {
-    let writer = Writer { node: 1, epoch: Epoch(epoch) };
-    (writer, Life { lasted_ms: seconds * 1_000, horizon_ms: horizon_s * 1_000 })
+fn lasted(epoch: u32, seconds: u64, horizon_s: u64) -> (StoreWriter, EpochLifetime) {
+    let writer = StoreWriter { node: 1, epoch: Epoch(epoch) };
+    (writer, EpochLifetime { lasted_ms: seconds * 1_000, horizon_ms: horizon_s * 1_000 })
 }
 
 /// After how many seconds how much is still frozen.
 #[track_caller]
-fn check(lives: &[(Writer, Life)], want: &[(u64, u64)]) {
+fn check(lives: &[(StoreWriter, EpochLifetime)], want: &[(u64, u64)]) {
     let period = Desk::new(1).period();
     let leases = (1..).zip([1, 20, 300]).map(|(epoch, amount)| granted(epoch, period, amount));
-    let mut desk = Desk::after(Settings::new(1, Epoch(4), 1), leases.collect(), lives.to_vec());
+    let mut desk =
+        Desk::after(LedgerSettings::new(1, Epoch(4), 1), leases.collect(), lives.to_vec());
     desk.step(vec![
-        Incoming::Account(account()),
-        Incoming::Campaign(life(1_000)),
-        Incoming::Replayed,
+        LedgerInput::Account(account()),
+        LedgerInput::Campaign(life(1_000)),
+        LedgerInput::Replayed,
     ]);
     for (second, frozen) in want {
         let passed = (desk.tick - SECOND) / SECOND;
@@ -65,7 +66,7 @@ fn what_each_epoch_left_is_free_at_its_own_horizon() {
     let long = [lasted(1, 0, HORIZON_S), lasted(2, HORIZON_S, HORIZON_S), lasted(3, 0, HORIZON_S)];
     check(&long, &[(1, 320), (899, 320), (901, 0)]);
     // Another node's lives are its own.
-    let others = long.map(|(of, life)| (Writer { node: 2, ..of }, life));
+    let others = long.map(|(of, life)| (StoreWriter { node: 2, ..of }, life));
     check(&others, &[(899, 321), (901, 0)]);
 }
 
@@ -74,11 +75,11 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
     let period = Desk::new(1).period();
     let leases = vec![granted(1, period, 50)];
     let lives = vec![lasted(1, 0, HORIZON_S)];
-    let mut desk = Desk::after(Settings::new(1, Epoch(2), 1), leases, lives);
+    let mut desk = Desk::after(LedgerSettings::new(1, Epoch(2), 1), leases, lives);
     desk.step(vec![
-        Incoming::Account(account()),
-        Incoming::Campaign(life(100)),
-        Incoming::Replayed,
+        LedgerInput::Account(account()),
+        LedgerInput::Campaign(life(100)),
+        LedgerInput::Replayed,
     ]);
     for second in 2..HORIZON_S {
         desk.pass(1);
@@ -106,11 +107,11 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
 fn second() -> Desk {
     let leases = vec![granted(1, Desk::new(1).period(), 50)];
     let mut desk =
-        Desk::after(Settings::new(1, Epoch(2), 1), leases, vec![lasted(1, 0, HORIZON_S)]);
+        Desk::after(LedgerSettings::new(1, Epoch(2), 1), leases, vec![lasted(1, 0, HORIZON_S)]);
     desk.step(vec![
-        Incoming::Account(account()),
-        Incoming::Campaign(life(100)),
-        Incoming::Replayed,
+        LedgerInput::Account(account()),
+        LedgerInput::Campaign(life(100)),
+        LedgerInput::Replayed,
     ]);
     desk
 }
@@ -120,7 +121,7 @@ fn a_clean_stop_says_all_that_its_epoch_lasted() {
     let mut desk = second();
     desk.pass(430);
     assert!(desk.life.lasted_ms < 425_000, "there is something to say: {:?}", desk.life);
-    desk.step(vec![Incoming::Close]);
+    desk.step(vec![LedgerInput::Close]);
     assert!(!desk.ledger.is_saved(), "it is said, and not yet durable");
     desk.step(Vec::new());
     assert!(desk.ledger.is_saved());
@@ -131,7 +132,7 @@ fn a_clean_stop_says_all_that_its_epoch_lasted() {
 fn what_a_refused_batch_said_of_an_epoch_is_said_again_a_lease_period_later() {
     let mut desk = second();
     desk.pass(430);
-    desk.ended = Ended::Refused;
+    desk.ended = CommitOutcome::Refused;
     desk.pass(60);
     let said = desk.lives_said;
     desk.pass(10);
@@ -142,21 +143,21 @@ fn what_a_refused_batch_said_of_an_epoch_is_said_again_a_lease_period_later() {
 /// became of it: how much is frozen at the most, and in all how much was granted.
 fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
     let mut leases: BTreeMap<LeaseKey, Lease> = BTreeMap::new();
-    let mut kept: BTreeMap<Writer, Life> = BTreeMap::new();
+    let mut kept: BTreeMap<StoreWriter, EpochLifetime> = BTreeMap::new();
     let (mut frozen, mut all) = (0, 0);
     for epoch in 1..=lives {
-        let settings = Settings {
+        let settings = LedgerSettings {
             horizon: std::time::Duration::from_secs(30),
-            ..Settings::new(1, Epoch(epoch), 1)
+            ..LedgerSettings::new(1, Epoch(epoch), 1)
         };
         let known = kept.iter().filter(|_| are_lives_kept).map(|(of, life)| (*of, *life));
         let found = leases.iter().map(|(key, lease)| (*key, *lease)).collect();
         let mut desk = Desk::after(settings, found, known.collect());
-        let limits = Limits { hour: usd(10_000), ..Limits::default() };
+        let limits = BudgetLimits { hour: usd(10_000), ..BudgetLimits::default() };
         desk.step(vec![
-            Incoming::Account(AccountDefinition { limits, ..account() }),
-            Incoming::Campaign(campaign()),
-            Incoming::Replayed,
+            LedgerInput::Account(AccountDefinition { limits, ..account() }),
+            LedgerInput::Campaign(campaign()),
+            LedgerInput::Replayed,
         ]);
         for _ in 0..4 {
             desk.want(0, SLOT, 50);
@@ -167,7 +168,7 @@ fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
                 let known = leases.entry(*key).or_default();
                 *known = known.latest(*lease);
             }
-            let writer = Writer { node: 1, epoch: Epoch(epoch) };
+            let writer = StoreWriter { node: 1, epoch: Epoch(epoch) };
             let life = kept.entry(writer).or_default();
             *life = life.latest(desk.life);
             kept.retain(|of, _| desk.lives_from <= of.epoch);

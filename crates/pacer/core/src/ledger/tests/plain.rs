@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use units::Nanos;
 
 use crate::calendar::Period;
-use crate::messages::{Gate, Grant, Report, Slot, Want};
+use crate::messages::{BudgetGrant, CampaignIndex, RefillRequest, SpendReport, SpendingGate};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
-    pub slot: Slot,
+    pub slot: CampaignIndex,
     pub period: Period,
     pub amount: u64,
     pub expires_at: u64,
@@ -31,15 +31,15 @@ pub struct Cell {
 
 #[derive(Default)]
 pub struct PlainShard {
-    pub cells: BTreeMap<(Slot, Period), Cell>,
+    pub cells: BTreeMap<(CampaignIndex, Period), Cell>,
     pub open: Vec<Reservation>,
     pub expired: Vec<Reservation>,
-    pub gates: BTreeMap<Slot, Gate>,
-    wants: BTreeMap<Slot, u64>,
+    pub gates: BTreeMap<CampaignIndex, SpendingGate>,
+    wants: BTreeMap<CampaignIndex, u64>,
 }
 
 impl PlainShard {
-    pub fn take_grant(&mut self, grant: &Grant) {
+    pub fn take_grant(&mut self, grant: &BudgetGrant) {
         let is_recalled = self.is_recalled(grant.slot);
         let cell = self.cells.entry((grant.slot, grant.period)).or_default();
         let more = grant.granted.get().saturating_sub(cell.granted);
@@ -53,7 +53,7 @@ impl PlainShard {
         }
     }
 
-    pub fn take_gate(&mut self, gate: Gate) {
+    pub fn take_gate(&mut self, gate: SpendingGate) {
         if self.gates.get(&gate.slot).is_some_and(|known| gate.version <= known.version) {
             return;
         }
@@ -65,12 +65,18 @@ impl PlainShard {
         }
     }
 
-    fn is_recalled(&self, slot: Slot) -> bool {
+    fn is_recalled(&self, slot: CampaignIndex) -> bool {
         self.gates.get(&slot).is_some_and(|gate| gate.is_recalled)
     }
 
     /// Whether so much could be reserved, until `expires_at`, of the latest period that has begun.
-    pub fn reserve(&mut self, slot: Slot, amount: u64, at: (u64, u64), expires_at: u64) -> bool {
+    pub fn reserve(
+        &mut self,
+        slot: CampaignIndex,
+        amount: u64,
+        at: (u64, u64),
+        expires_at: u64,
+    ) -> bool {
         let (now, quarter) = at;
         let Some(gate) = self.gates.get(&slot).copied() else { return false };
         if gate.closed.is_some_and(|reason| !reason.is_out_of_budget()) {
@@ -140,11 +146,11 @@ impl PlainShard {
         }
     }
 
-    pub fn reports(&mut self) -> Vec<Report> {
+    pub fn reports(&mut self) -> Vec<SpendReport> {
         let changed = self.cells.iter_mut().filter(|(_, cell)| cell.is_changed);
-        let report = |(&(slot, period), cell): (&(Slot, Period), &mut Cell)| {
+        let report = |(&(slot, period), cell): (&(CampaignIndex, Period), &mut Cell)| {
             cell.is_changed = false;
-            Report {
+            SpendReport {
                 slot,
                 period,
                 returned: Nanos::new(cell.returned),
@@ -159,16 +165,16 @@ impl PlainShard {
         changed.map(report).collect()
     }
 
-    pub fn wants(&mut self) -> Vec<Want> {
+    pub fn wants(&mut self) -> Vec<RefillRequest> {
         let wants = std::mem::take(&mut self.wants);
-        let is_told = |slot: &Slot| {
+        let is_told = |slot: &CampaignIndex| {
             self.gates.get(slot).is_some_and(|gate| {
                 let is_open = gate.closed.is_none_or(|it| it.label() == "ledger_unavailable");
                 is_open && !gate.is_recalled
             })
         };
         let told = wants.into_iter().filter(|(slot, _)| is_told(slot));
-        told.map(|(slot, amount)| Want {
+        told.map(|(slot, amount)| RefillRequest {
             slot,
             amount: Nanos::new(amount),
             refused: Nanos::new(amount),

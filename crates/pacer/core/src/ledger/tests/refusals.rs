@@ -4,20 +4,24 @@ use units::{Currency, Nanos, Ppm, Tick};
 
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
-use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
-    Holdback, Ledger, Limits, Money, SLOTS_MAX, ZoneId,
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{
+    AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
 };
-use crate::messages::{Epoch, Gate, Grant, Report, Slot, Want};
-use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey, Life, Stray, Writer};
+use crate::ledger::{
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    DefinitionError, Holdback, Ledger, Money, SLOTS_MAX, ZoneId,
+};
+use crate::messages::{
+    BudgetGrant, CampaignIndex, Epoch, RefillRequest, SpendReport, SpendingGate,
+};
+use crate::refusal::SpendRefusal;
+use crate::store::{CommitOutcome, EpochLifetime, Lease, LeaseKey, StoreWriter, UnattributedWin};
 
 /// A Monday.
 pub const DAY: u32 = 20_605;
 pub const SECOND: u64 = 1_000_000_000;
-pub const SLOT: Slot = Slot(0);
+pub const SLOT: CampaignIndex = CampaignIndex(0);
 
 pub fn usd(amount: u64) -> Option<Money> {
     Some(Money { amount: Nanos::new(amount), currency: Currency::USD })
@@ -29,7 +33,7 @@ pub fn account() -> AccountDefinition {
         version: 1,
         currency: Currency::USD,
         zone: ZoneId(0),
-        limits: Limits::default(),
+        limits: BudgetLimits::default(),
         late_holdback: Holdback::default(),
         is_paused: false,
     }
@@ -41,7 +45,7 @@ pub fn campaign() -> CampaignDefinition {
         version: 1,
         account: AccountId(0),
         budget: CampaignBudget {
-            limits: Limits::default(),
+            limits: BudgetLimits::default(),
             start_unix_ms: 0,
             end_unix_ms: u64::MAX,
             daypart: Daypart::ALWAYS,
@@ -54,24 +58,24 @@ pub fn campaign() -> CampaignDefinition {
 /// One ledger by hand, a store that commits at once unless told otherwise.
 pub struct Desk {
     pub ledger: Ledger,
-    pub outbox: Outbox,
+    pub outbox: LedgerOutbox,
     pub tick: u64,
     pub unix_ms: u64,
-    pub ended: Ended,
-    pub grants: Vec<(u16, Grant)>,
-    pub gates: Vec<(u16, Gate)>,
-    pub notices: Vec<Notice>,
+    pub ended: CommitOutcome,
+    pub grants: Vec<(u16, BudgetGrant)>,
+    pub gates: Vec<(u16, SpendingGate)>,
+    pub notices: Vec<LedgerReply>,
     pub batches: u64,
     pub saved: Vec<(LeaseKey, Lease)>,
     pub applied_seq: u64,
     /// As the store has them.
-    pub strays: Vec<Stray>,
-    said_strays: Vec<Stray>,
+    pub strays: Vec<UnattributedWin>,
+    said_strays: Vec<UnattributedWin>,
     /// Leases of the largest batch.
     pub said_most: usize,
     number: Option<u64>,
     /// As the last batch said it.
-    pub life: Life,
+    pub life: EpochLifetime,
     pub lives_from: Epoch,
     /// Batches, those included that said nothing else.
     pub lives_said: u64,
@@ -79,36 +83,36 @@ pub struct Desk {
 
 impl Desk {
     pub fn new(shards: u16) -> Self {
-        Self::restarted(Settings::new(1, Epoch(1), shards), Vec::new())
+        Self::restarted(LedgerSettings::new(1, Epoch(1), shards), Vec::new())
     }
 
     /// Told that there is nothing in the log.
-    pub fn restarted(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
+    pub fn restarted(settings: LedgerSettings, leases: Vec<(LeaseKey, Lease)>) -> Self {
         let mut desk = Self::unready(settings, leases);
-        desk.step(vec![Incoming::Replayed]);
+        desk.step(vec![LedgerInput::Replayed]);
         desk
     }
 
     /// Not yet told what was in the log.
-    pub fn unready(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
+    pub fn unready(settings: LedgerSettings, leases: Vec<(LeaseKey, Lease)>) -> Self {
         Self::after(settings, leases, Vec::new())
     }
 
     /// The same, behind such lives.
     pub fn after(
-        settings: Settings,
+        settings: LedgerSettings,
         leases: Vec<(LeaseKey, Lease)>,
-        lives: Vec<(Writer, Life)>,
+        lives: Vec<(StoreWriter, EpochLifetime)>,
     ) -> Self {
         // Half past noon.
         let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
-        let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
+        let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };
         let mut desk = Self {
             ledger: Ledger::new(settings, now, leases, 0).with_lives(lives),
-            outbox: Outbox::default(),
+            outbox: LedgerOutbox::default(),
             tick: SECOND,
             unix_ms,
-            ended: Ended::Committed,
+            ended: CommitOutcome::Committed,
             grants: Vec::new(),
             gates: Vec::new(),
             notices: Vec::new(),
@@ -119,19 +123,19 @@ impl Desk {
             said_strays: Vec::new(),
             said_most: 0,
             number: None,
-            life: Life::default(),
+            life: EpochLifetime::default(),
             lives_from: Epoch(0),
             lives_said: 0,
         };
-        desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
+        desk.step(vec![LedgerInput::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
         desk
     }
 
-    pub fn step(&mut self, inbox: Vec<Incoming>) {
-        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
-        let ended = self.number.take().map(|number| Incoming::Ended(number, self.ended));
+    pub fn step(&mut self, inbox: Vec<LedgerInput>) {
+        let now = LedgerTime { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let ended = self.number.take().map(|number| LedgerInput::Ended(number, self.ended));
         let said = std::mem::take(&mut self.said_strays);
-        if ended.is_some() && self.ended == Ended::Committed {
+        if ended.is_some() && self.ended == CommitOutcome::Committed {
             let last = self.strays.last().map_or(0, |stray| stray.seq);
             self.strays.extend(said.into_iter().filter(|stray| last < stray.seq));
         }
@@ -175,24 +179,24 @@ impl Desk {
 
     pub fn defined(shards: u16, account: AccountDefinition, campaign: CampaignDefinition) -> Self {
         let mut desk = Self::new(shards);
-        desk.step(vec![Incoming::Account(account), Incoming::Campaign(campaign)]);
+        desk.step(vec![LedgerInput::Account(account), LedgerInput::Campaign(campaign)]);
         desk
     }
 
-    pub fn want(&mut self, shard: u16, slot: Slot, amount: u64) {
-        self.step(vec![Incoming::Want(
+    pub fn want(&mut self, shard: u16, slot: CampaignIndex, amount: u64) {
+        self.step(vec![LedgerInput::Want(
             shard,
-            Want { slot, amount: Nanos::new(amount), refused: Nanos::new(amount) },
+            RefillRequest { slot, amount: Nanos::new(amount), refused: Nanos::new(amount) },
         )]);
     }
 
     /// All that a shard has been granted of a campaign.
-    pub fn granted(&self, shard: u16, slot: Slot) -> u64 {
+    pub fn granted(&self, shard: u16, slot: CampaignIndex) -> u64 {
         let of = self.grants.iter().filter(|(to, grant)| *to == shard && grant.slot == slot);
         of.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0)
     }
 
-    pub fn gate(&self, shard: u16, slot: Slot) -> Option<Gate> {
+    pub fn gate(&self, shard: u16, slot: CampaignIndex) -> Option<SpendingGate> {
         let of = self.gates.iter().filter(|(to, gate)| *to == shard && gate.slot == slot);
         of.map(|(_, gate)| *gate).max_by_key(|gate| gate.version)
     }
@@ -201,16 +205,16 @@ impl Desk {
         Period(u32::try_from(self.unix_ms / QUARTER_MS / 4 * 4).expect("before 2100"))
     }
 
-    pub fn report(&mut self, shard: u16, slot: Slot, figures: [u64; 4]) {
+    pub fn report(&mut self, shard: u16, slot: CampaignIndex, figures: [u64; 4]) {
         let report = self.reported(slot, figures);
-        self.step(vec![Incoming::Report(shard, report)]);
+        self.step(vec![LedgerInput::Report(shard, report)]);
     }
 
     /// Returned, settled, late and over.
-    pub fn reported(&self, slot: Slot, figures: [u64; 4]) -> Report {
+    pub fn reported(&self, slot: CampaignIndex, figures: [u64; 4]) -> SpendReport {
         let [returned, settled, late, over] = figures.map(Nanos::new);
         let period = self.period();
-        Report {
+        SpendReport {
             slot,
             period,
             returned,
@@ -226,7 +230,7 @@ impl Desk {
 
 /// What is told of a campaign that wants ten, after some seconds.
 #[track_caller]
-fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<Refusal>) {
+fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<SpendRefusal>) {
     let mut desk = Desk::defined(2, account, campaign);
     desk.want(0, SLOT, 10);
     desk.pass(3);
@@ -239,21 +243,21 @@ fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<
     assert_eq!(why.refusal, want, "{why:?}");
     let gate = desk.gate(0, SLOT).expect("a gate");
     assert_eq!(gate.closed, want);
-    assert_eq!(gate.is_recalled, want.is_some_and(|want| want < Refusal::BudgetExhausted));
+    assert_eq!(gate.is_recalled, want.is_some_and(|want| want < SpendRefusal::BudgetExhausted));
 }
 
 #[test]
 fn refusals_in_order_of_precedence() {
-    use Refusal::{
+    use SpendRefusal::{
         BudgetExhausted, DayExhausted, HourExhausted, OutOfDaypart, OutOfFlight, Paused,
     };
     let noon = u64::from(DAY) * 96 * QUARTER_MS + 48 * QUARTER_MS;
     let (a, c) = (account(), campaign());
-    let life = Limits { life: usd(10), ..Limits::default() };
-    let day = Limits { day: usd(10), ..Limits::default() };
-    let hour = Limits { hour: usd(10), ..Limits::default() };
-    let all = Limits { life: usd(10), day: usd(10), hour: usd(10) };
-    let day_and_hour = Limits { life: None, ..all };
+    let life = BudgetLimits { life: usd(10), ..BudgetLimits::default() };
+    let day = BudgetLimits { day: usd(10), ..BudgetLimits::default() };
+    let hour = BudgetLimits { hour: usd(10), ..BudgetLimits::default() };
+    let all = BudgetLimits { life: usd(10), day: usd(10), hour: usd(10) };
+    let day_and_hour = BudgetLimits { life: None, ..all };
     let paused = CampaignDefinition { budget: CampaignBudget { is_paused: true, ..c.budget }, ..c };
     let over = CampaignDefinition { budget: CampaignBudget { end_unix_ms: noon, ..c.budget }, ..c };
     let coming = CampaignDefinition {
@@ -332,7 +336,7 @@ fn refusals_in_order_of_precedence() {
     check(
         a,
         CampaignDefinition {
-            budget: CampaignBudget { limits: Limits { life: usd(0), ..life }, ..c.budget },
+            budget: CampaignBudget { limits: BudgetLimits { life: usd(0), ..life }, ..c.budget },
             ..c
         },
         Some(BudgetExhausted),
@@ -342,16 +346,16 @@ fn refusals_in_order_of_precedence() {
 #[test]
 fn nobody_knows_a_campaign_that_is_not_defined_or_has_no_account() {
     let mut desk = Desk::new(1);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
-    desk.step(vec![Incoming::Campaign(campaign())]);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::Unknown));
+    desk.step(vec![LedgerInput::Campaign(campaign())]);
     desk.want(0, SLOT, 5);
     desk.pass(3);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::Unknown));
     assert_eq!((desk.gate(0, SLOT), desk.granted(0, SLOT)), (None, 0));
     assert_eq!(desk.ledger.spend(SLOT), None);
-    assert_eq!(desk.ledger.next_slot(), Slot(1));
+    assert_eq!(desk.ledger.next_slot(), CampaignIndex(1));
     // Its account makes it known.
-    desk.step(vec![Incoming::Account(account())]);
+    desk.step(vec![LedgerInput::Account(account())]);
     desk.want(0, SLOT, 5);
     desk.pass(3);
     assert_eq!(desk.ledger.why(SLOT).refusal, None);
@@ -360,17 +364,17 @@ fn nobody_knows_a_campaign_that_is_not_defined_or_has_no_account() {
 
 #[test]
 fn a_store_that_fails_is_told_and_heals_by_itself() {
-    for ended in [Ended::Refused, Ended::Unknown] {
+    for ended in [CommitOutcome::Refused, CommitOutcome::Unknown] {
         let mut desk = Desk::defined(2, account(), campaign());
         desk.ended = ended;
         desk.want(0, SLOT, 10);
         desk.pass(4);
         assert_eq!(desk.granted(0, SLOT), 0, "{ended:?}");
-        assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+        assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::LedgerUnavailable));
         let gate = desk.gate(0, SLOT).unwrap();
-        assert_eq!((gate.closed, gate.is_recalled), (Some(Refusal::LedgerUnavailable), false));
+        assert_eq!((gate.closed, gate.is_recalled), (Some(SpendRefusal::LedgerUnavailable), false));
         assert!(desk.batches > 1, "it asks again");
-        desk.ended = Ended::Committed;
+        desk.ended = CommitOutcome::Committed;
         desk.pass(3);
         assert!(desk.granted(0, SLOT) >= 10, "{ended:?}");
         assert_eq!(desk.ledger.why(SLOT).refusal, None);
@@ -384,9 +388,9 @@ fn where_the_calendar_ends_nothing_is_granted() {
     desk.unix_ms += 10 * 96 * QUARTER_MS;
     desk.want(0, SLOT, 10);
     desk.pass(3);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::LedgerUnavailable));
     assert_eq!(desk.granted(0, SLOT), 0);
-    desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 40, 0))]);
+    desk.step(vec![LedgerInput::Calendar(ZoneId(0), steady(DAY - 2, 40, 0))]);
     desk.pass(3);
     assert_eq!(desk.ledger.why(SLOT).refusal, None);
     assert!(desk.granted(0, SLOT) >= 10);
@@ -395,8 +399,10 @@ fn where_the_calendar_ends_nothing_is_granted() {
 #[test]
 fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
     let eur = Currency::parse("EUR").unwrap();
-    let euros =
-        Limits { day: Some(Money { amount: Nanos::new(5), currency: eur }), ..Limits::default() };
+    let euros = BudgetLimits {
+        day: Some(Money { amount: Nanos::new(5), currency: eur }),
+        ..BudgetLimits::default()
+    };
     let mixed = Err(DefinitionError::MixedCurrency { given: eur, account: Currency::USD });
     let (a, c) = (AccountDefinition { version: 9, ..account() }, campaign());
     let c = CampaignDefinition { version: 9, ..c };
@@ -425,45 +431,45 @@ fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
             Err(DefinitionError::EndBeforeStart),
         ),
         (
-            CampaignDefinition { slot: Slot(SLOTS_MAX), ..c },
-            Err(DefinitionError::SlotTooLarge(Slot(SLOTS_MAX))),
+            CampaignDefinition { slot: CampaignIndex(SLOTS_MAX), ..c },
+            Err(DefinitionError::SlotTooLarge(CampaignIndex(SLOTS_MAX))),
         ),
     ];
     let mut desk = Desk::defined(1, account(), campaign());
-    desk.step(vec![Incoming::Calendar(ZoneId(2), steady(DAY - 2, 9, 4))]);
+    desk.step(vec![LedgerInput::Calendar(ZoneId(2), steady(DAY - 2, 9, 4))]);
     for (definition, want) in accounts {
         desk.notices.clear();
-        desk.step(vec![Incoming::Account(definition)]);
-        assert_eq!(desk.notices, [Notice::Account(definition.id, want)]);
+        desk.step(vec![LedgerInput::Account(definition)]);
+        assert_eq!(desk.notices, [LedgerReply::Account(definition.id, want)]);
     }
     for (definition, want) in campaigns {
         desk.notices.clear();
-        desk.step(vec![Incoming::Campaign(definition)]);
-        assert_eq!(desk.notices, [Notice::Campaign(definition.slot, want)]);
+        desk.step(vec![LedgerInput::Campaign(definition)]);
+        assert_eq!(desk.notices, [LedgerReply::Campaign(definition.slot, want)]);
     }
     desk.want(0, SLOT, 100);
     desk.pass(2);
     assert!(desk.granted(0, SLOT) >= 100, "what was refused does not hold");
     desk.notices.clear();
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 2, ..c })]);
-    let taken = Taken { is_newer: true, excess: Nanos::ZERO };
-    assert_eq!(desk.notices, [Notice::Campaign(SLOT, Ok(taken))]);
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 2, ..c })]);
+    let taken = AcceptedDefinition { is_newer: true, excess: Nanos::ZERO };
+    assert_eq!(desk.notices, [LedgerReply::Campaign(SLOT, Ok(taken))]);
 }
 
 #[test]
 fn a_campaign_that_waits_for_its_account_is_refused_in_another_currency() {
     let eur = Currency::parse("EUR").unwrap();
     let mut desk = Desk::new(1);
-    let limits = Limits { life: usd(5), ..Limits::default() };
-    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+    let limits = BudgetLimits { life: usd(5), ..BudgetLimits::default() };
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()
     })]);
     desk.notices.clear();
-    desk.step(vec![Incoming::Account(AccountDefinition { currency: eur, ..account() })]);
+    desk.step(vec![LedgerInput::Account(AccountDefinition { currency: eur, ..account() })]);
     let mixed = DefinitionError::MixedCurrency { given: Currency::USD, account: eur };
-    assert!(desk.notices.contains(&Notice::Campaign(SLOT, Err(mixed))));
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
+    assert!(desk.notices.contains(&LedgerReply::Campaign(SLOT, Err(mixed))));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::Unknown));
 }
 
 #[test]
@@ -474,20 +480,24 @@ fn a_settlement_in_another_currency_is_refused() {
     let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
     let currency = Currency::parse("EUR").unwrap();
     let (settled, late, over) = (Nanos::new(4), Nanos::ZERO, Nanos::ZERO);
-    let win = Settlement { seq: 7, key, settled, late, over, currency };
-    desk.step(vec![Incoming::Settlement(win)]);
-    assert_eq!(desk.notices.last(), Some(&Notice::SettlementMixed(7)));
+    let win = SettlementRecord { seq: 7, key, settled, late, over, currency };
+    desk.step(vec![LedgerInput::Settlement(win)]);
+    assert_eq!(desk.notices.last(), Some(&LedgerReply::SettlementMixed(7)));
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::ZERO);
-    desk.step(vec![Incoming::Settlement(Settlement { seq: 8, currency: Currency::USD, ..win })]);
+    desk.step(vec![LedgerInput::Settlement(SettlementRecord {
+        seq: 8,
+        currency: Currency::USD,
+        ..win
+    })]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
     // Of a lease that was forgotten as well.
     let forgotten = LeaseKey { period: Period(4), ..key };
-    desk.step(vec![Incoming::Settlement(Settlement { seq: 9, key: forgotten, ..win })]);
-    assert_eq!(desk.notices.last(), Some(&Notice::SettlementMixed(9)));
+    desk.step(vec![LedgerInput::Settlement(SettlementRecord { seq: 9, key: forgotten, ..win })]);
+    assert_eq!(desk.notices.last(), Some(&LedgerReply::SettlementMixed(9)));
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
-    let stray = LeaseKey { slot: Slot(9), ..key };
-    let stray = Settlement { seq: 10, key: stray, currency: Currency::USD, ..win };
-    desk.step(vec![Incoming::Settlement(stray)]);
+    let stray = LeaseKey { slot: CampaignIndex(9), ..key };
+    let stray = SettlementRecord { seq: 10, key: stray, currency: Currency::USD, ..win };
+    desk.step(vec![LedgerInput::Settlement(stray)]);
     assert_eq!((desk.ledger.stats().strays, desk.ledger.stats().stray_nanos), (1, 4));
 }
 

@@ -13,14 +13,14 @@ use units::{Currency, Nanos, Ppm, SplitMix64, Tick};
 use super::plain::{PlainShard, Reservation};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Now, Outbox, Settlement};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerTime, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Ledger,
-    Limits, Money, Owner, Span, ZoneId,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    Holdback, Ledger, LimitOwner, LimitSpan, Money, ZoneId,
 };
-use crate::messages::{Epoch, Slot};
-use crate::store::{Batch, Ended, Lease, LeaseKey, Life, Writer};
+use crate::messages::{CampaignIndex, Epoch};
+use crate::store::{Batch, CommitOutcome, EpochLifetime, Lease, LeaseKey, StoreWriter};
 
 const SHARDS: u16 = 3;
 const CAMPAIGNS: u32 = 4;
@@ -74,15 +74,15 @@ pub struct World {
     epoch: u32,
     step: u64,
     /// Messages to the ledger, and the step in which they come.
-    mail: Vec<(u64, Incoming)>,
+    mail: Vec<(u64, LedgerInput)>,
     durable: BTreeMap<LeaseKey, Lease>,
-    lives: BTreeMap<Epoch, Life>,
+    lives: BTreeMap<Epoch, EpochLifetime>,
     applied_seq: u64,
     /// What batches of unknown end say: durable now, later or never.
     maybe: BTreeMap<LeaseKey, Lease>,
-    pending: Option<(u64, Batch, Ended, bool)>,
+    pending: Option<(u64, Batch, CommitOutcome, bool)>,
     delayed: Vec<(u64, Batch)>,
-    log: Vec<Settlement>,
+    log: Vec<SettlementRecord>,
     /// What of each record was paid out of a reservation that had not expired.
     in_time: Vec<u64>,
     /// Whether the log says which wins came late.
@@ -98,7 +98,7 @@ pub struct World {
     known_campaigns: Vec<CampaignDefinition>,
     /// The largest limits that there ever were.
     most: Totals,
-    outbox: Outbox,
+    outbox: LedgerOutbox,
     /// Grants of hours that were to come.
     ahead: usize,
 }
@@ -107,12 +107,12 @@ fn money(amount: u64) -> Option<Money> {
     Some(Money { amount: Nanos::new(amount), currency: Currency::USD })
 }
 
-fn limits(life: u64, day: u64, hour: u64) -> Limits {
-    Limits { life: money(life), day: money(day), hour: money(hour) }
+fn limits(life: u64, day: u64, hour: u64) -> BudgetLimits {
+    BudgetLimits { life: money(life), day: money(day), hour: money(hour) }
 }
 
-fn settings(epoch: u32, is_late_told: bool) -> Settings {
-    Settings {
+fn settings(epoch: u32, is_late_told: bool) -> LedgerSettings {
+    LedgerSettings {
         // And until what was won in time has come to the ledger by the log.
         horizon: Duration::from_nanos(HORIZON + 8 * SECOND),
         late_window: Duration::from_secs(30),
@@ -120,14 +120,14 @@ fn settings(epoch: u32, is_late_told: bool) -> Settings {
         is_late_told,
         // Here no hour is folded: a run lasts some days.
         hours_kept: Duration::MAX,
-        ..Settings::new(1, Epoch(epoch), SHARDS)
+        ..LedgerSettings::new(1, Epoch(epoch), SHARDS)
     }
 }
 
 impl World {
     pub fn new(seed: u64, chances: Chances) -> Self {
         let unix_ms = u64::from(FIRST_DAY + 1) * DAY_MS + 7 * QUARTER_MS;
-        let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
+        let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };
         let account = |id: u32, limits| AccountDefinition {
             id: AccountId(id),
             version: 1,
@@ -139,10 +139,10 @@ impl World {
         };
         let accounts = vec![
             account(0, limits(6_000, 1_500, 700)),
-            account(1, Limits { life: money(5_000), day: money(1_300), hour: None }),
+            account(1, BudgetLimits { life: money(5_000), day: money(1_300), hour: None }),
         ];
         let campaign = |slot: u32, limits, late_holdback| CampaignDefinition {
-            slot: Slot(slot),
+            slot: CampaignIndex(slot),
             version: 1,
             account: AccountId(slot % 2),
             budget: CampaignBudget {
@@ -158,8 +158,12 @@ impl World {
         let campaigns = vec![
             campaign(0, limits(4_000, 900, 400), Holdback::default()),
             campaign(1, limits(3_000, 800, 500), tenth),
-            campaign(2, Limits { life: money(4_000), day: money(1_000), hour: None }, tenth),
-            campaign(3, Limits { life: money(2_500), ..Limits::default() }, Holdback::default()),
+            campaign(2, BudgetLimits { life: money(4_000), day: money(1_000), hour: None }, tenth),
+            campaign(
+                3,
+                BudgetLimits { life: money(2_500), ..BudgetLimits::default() },
+                Holdback::default(),
+            ),
         ];
         let mut world = Self {
             dice: Dice(SplitMix64::new(seed)),
@@ -191,7 +195,7 @@ impl World {
             accounts,
             campaigns,
             most: Totals::new(),
-            outbox: Outbox::default(),
+            outbox: LedgerOutbox::default(),
             ahead: 0,
         };
         world.note_limits();
@@ -210,17 +214,17 @@ impl World {
         let now = self.now();
         let leases = self.durable.clone();
         let lives = self.lives.iter().map(|(epoch, life)| {
-            let writer = Writer { node: 1, epoch: *epoch };
+            let writer = StoreWriter { node: 1, epoch: *epoch };
             (writer, *life)
         });
         let settings = settings(self.epoch, self.is_late_told);
         self.ledger = Ledger::new(settings, now, leases, self.applied_seq).with_lives(lives);
         for (zone, offset) in (0u32..).zip(OFFSETS) {
             let calendar = steady(FIRST_DAY - 1, 40, offset);
-            self.mail.push((self.step, Incoming::Calendar(ZoneId(zone), calendar)));
+            self.mail.push((self.step, LedgerInput::Calendar(ZoneId(zone), calendar)));
         }
-        let accounts = self.accounts.iter().map(|it| Incoming::Account(*it));
-        let campaigns = self.campaigns.iter().map(|it| Incoming::Campaign(*it));
+        let accounts = self.accounts.iter().map(|it| LedgerInput::Account(*it));
+        let campaigns = self.campaigns.iter().map(|it| LedgerInput::Campaign(*it));
         self.mail.extend(accounts.chain(campaigns).map(|it| (self.step, it)));
         (self.told, self.replay_to, self.is_replayed) = (0, self.log.len(), false);
         let is_slow = self.dice.happens(400);
@@ -239,8 +243,8 @@ impl World {
         self.start();
     }
 
-    fn now(&self) -> Now {
-        Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms }
+    fn now(&self) -> LedgerTime {
+        LedgerTime { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms }
     }
 
     /// One step of everything.
@@ -308,7 +312,8 @@ impl World {
             for _ in 0..self.dice.below(6) {
                 let most = if self.dice.happens(300) { 2 } else { 40 };
                 let amount = 1 + self.dice.below(most);
-                let slot = Slot(u32::try_from(self.dice.below(CAMPAIGNS.into())).expect("small"));
+                let slot =
+                    CampaignIndex(u32::try_from(self.dice.below(CAMPAIGNS.into())).expect("small"));
                 let expires_at = self.tick + SECOND + self.dice.below(HORIZON - SECOND);
                 shard.reserve(slot, amount, at, expires_at);
             }
@@ -356,7 +361,7 @@ impl World {
         self.in_time.push(cost.0);
         let (settled, late, over) =
             if self.is_late_told { cost } else { (cost.0 + cost.1 + cost.2, 0, 0) };
-        self.log.push(Settlement {
+        self.log.push(SettlementRecord {
             seq: self.log.len() as u64 + 1,
             key,
             settled: Nanos::new(settled),
@@ -393,8 +398,8 @@ impl World {
         }
         self.note_limits();
         let message = match self.campaigns.get(which) {
-            Some(campaign) => Incoming::Campaign(*campaign),
-            None => Incoming::Account(self.accounts[which - CAMPAIGNS as usize]),
+            Some(campaign) => LedgerInput::Campaign(*campaign),
+            None => LedgerInput::Account(self.accounts[which - CAMPAIGNS as usize]),
         };
         for _ in 0..=self.dice.below(2) {
             let at = self.step + self.dice.below(12);
@@ -405,8 +410,8 @@ impl World {
     /// Shards tell the ledger, late and twice at times.
     fn talk(&mut self) {
         for (number, shard) in (0u16..).zip(&mut self.shards) {
-            let reports = shard.reports().into_iter().map(|it| Incoming::Report(number, it));
-            let wants = shard.wants().into_iter().map(|it| Incoming::Want(number, it));
+            let reports = shard.reports().into_iter().map(|it| LedgerInput::Report(number, it));
+            let wants = shard.wants().into_iter().map(|it| LedgerInput::Want(number, it));
             for message in reports.chain(wants) {
                 for _ in 0..=self.dice.below(5) / 4 {
                     let delay = if self.dice.happens(200) { self.dice.below(6) } else { 0 };
@@ -416,12 +421,12 @@ impl World {
         }
     }
 
-    fn inbox(&mut self) -> Vec<Incoming> {
+    fn inbox(&mut self) -> Vec<LedgerInput> {
         let (due, later) = self.mail.drain(..).partition(|(at, _)| *at <= self.step);
         self.mail = later;
-        let due: Vec<(u64, Incoming)> = due;
+        let due: Vec<(u64, LedgerInput)> = due;
         let mut inbox: Vec<_> = due.into_iter().map(|(_, message)| message).collect();
-        let is_start = matches!(inbox.first(), Some(Incoming::Calendar(..)));
+        let is_start = matches!(inbox.first(), Some(LedgerInput::Calendar(..)));
         if !is_start && inbox.len() > 1 {
             let at = self.dice.below(inbox.len() as u64) as usize;
             inbox.rotate_left(at);
@@ -434,23 +439,23 @@ impl World {
         // Sometimes a few come once more.
         let again = self.dice.below(8).saturating_sub(4) as usize;
         let from = self.told.saturating_sub(again);
-        inbox.extend(self.log[from..].iter().copied().map(Incoming::Settlement));
+        inbox.extend(self.log[from..].iter().copied().map(LedgerInput::Settlement));
         self.told = self.log.len();
         if !self.is_replayed && self.replay_to <= self.told {
-            inbox.push(Incoming::Replayed);
+            inbox.push(LedgerInput::Replayed);
             self.is_replayed = true;
         }
         inbox
     }
 
-    fn note_known(&mut self, inbox: &[Incoming]) {
+    fn note_known(&mut self, inbox: &[LedgerInput]) {
         for message in inbox {
             match message {
-                Incoming::Account(it) => {
+                LedgerInput::Account(it) => {
                     let known = &mut self.known_accounts[it.id.0 as usize];
                     *known = if it.version > known.version { *it } else { *known };
                 }
-                Incoming::Campaign(it) => {
+                LedgerInput::Campaign(it) => {
                     let known = &mut self.known_campaigns[it.slot.0 as usize];
                     *known = if it.version > known.version { *it } else { *known };
                 }
@@ -473,15 +478,15 @@ impl World {
         self.check_batch(&batch);
         let chance = self.dice.below(1000);
         let (ended, is_applied) = if chance < self.chances.refused {
-            (Ended::Refused, false)
+            (CommitOutcome::Refused, false)
         } else if chance < self.chances.refused + self.chances.unknown {
             merge(&mut self.maybe, &batch.leases);
             if self.dice.happens(300) {
                 self.delayed.push((self.step + self.dice.below(30), batch.clone()));
             }
-            (Ended::Unknown, self.dice.happens(500))
+            (CommitOutcome::Unknown, self.dice.happens(500))
         } else {
-            (Ended::Committed, true)
+            (CommitOutcome::Committed, true)
         };
         let answers_at = self.step + 1 + self.dice.below(4);
         self.pending = Some((answers_at, batch, ended, is_applied));
@@ -503,8 +508,8 @@ impl World {
         if is_applied {
             self.apply(&batch);
         }
-        self.mail.push((self.step, Incoming::Ended(batch.number, ended)));
-        self.mail.push((self.step + 3, Incoming::Ended(batch.number, Ended::Committed)));
+        self.mail.push((self.step, LedgerInput::Ended(batch.number, ended)));
+        self.mail.push((self.step + 3, LedgerInput::Ended(batch.number, CommitOutcome::Committed)));
     }
 
     fn deliver(&mut self) {
@@ -535,7 +540,7 @@ impl World {
             }
         }
         for slot in 0..CAMPAIGNS {
-            let why = self.ledger.why(Slot(slot));
+            let why = self.ledger.why(CampaignIndex(slot));
             let levels = why.levels.expect("the calendar goes on");
             let is_short = levels.iter().any(|level| level.headroom() == Some(Nanos::ZERO));
             assert!(is_short, "campaign {slot} goes on: {why:?}");
@@ -572,11 +577,11 @@ impl World {
     }
 
     /// What campaigns have spent of their lives' limits, by the ledger.
-    pub fn life(&self, slot: Slot) -> (u64, u64) {
+    pub fn life(&self, slot: CampaignIndex) -> (u64, u64) {
         let why = self.ledger.why(slot);
         let levels = why.levels.expect("the calendar goes on");
-        let of_life = |level: &&crate::ledger::Level| {
-            (level.owner, level.span) == (Owner::Campaign, Span::Life)
+        let of_life = |level: &&crate::ledger::LimitLevel| {
+            (level.owner, level.span) == (LimitOwner::Campaign, LimitSpan::Life)
         };
         let level = levels.iter().find(of_life).expect("six levels");
         (level.exposure().get(), level.limit.map_or(u64::MAX, Nanos::get))
@@ -617,10 +622,11 @@ fn without_faults_every_nano_is_spent_and_no_more() {
     for seed in 100..106 {
         let world = simulate(seed, CALM);
         // By their own limits' sums: 6,000 and 5,000 of the accounts are less than 8,000 and 5,500.
-        let of_account = |at: u32| world.life(Slot(at)).0 + world.life(Slot(at + 2)).0;
+        let of_account =
+            |at: u32| world.life(CampaignIndex(at)).0 + world.life(CampaignIndex(at + 2)).0;
         assert!(of_account(0) <= 6_000 && of_account(1) <= 5_000);
         for slot in 0..CAMPAIGNS {
-            let (spent, limit) = world.life(Slot(slot));
+            let (spent, limit) = world.life(CampaignIndex(slot));
             assert!(spent <= limit, "campaign {slot} of seed {seed}: {spent} of {limit}");
         }
     }

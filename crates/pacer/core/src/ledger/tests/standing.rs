@@ -4,34 +4,35 @@ use units::Nanos;
 
 use super::refusals::{Desk, SLOT, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
-use crate::ledger::settings::Settings;
-use crate::ledger::step::Incoming;
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::LedgerInput;
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Holdback, Limits, Owner, Span,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Holdback,
+    LimitOwner, LimitSpan,
 };
-use crate::messages::{Epoch, Slot};
-use crate::refusal::Refusal;
-use crate::store::Ended;
+use crate::messages::{CampaignIndex, Epoch};
+use crate::refusal::SpendRefusal;
+use crate::store::CommitOutcome;
 
 const ID: AccountId = AccountId(0);
-const OTHER: Slot = Slot(1);
+const OTHER: CampaignIndex = CampaignIndex(1);
 
 /// An account with these limits and two campaigns; `of_campaigns` limits the day of each.
-fn desk(limits: Limits, of_campaigns: u64) -> Desk {
-    let limited = Limits { day: usd(of_campaigns), ..Limits::default() };
+fn desk(limits: BudgetLimits, of_campaigns: u64) -> Desk {
+    let limited = BudgetLimits { day: usd(of_campaigns), ..BudgetLimits::default() };
     let first = CampaignDefinition {
         budget: CampaignBudget { limits: limited, ..campaign().budget },
         ..campaign()
     };
     let mut desk = Desk::defined(2, AccountDefinition { limits, ..account() }, first);
     let second = CampaignDefinition { slot: OTHER, ..first };
-    desk.step(vec![Incoming::Campaign(second)]);
+    desk.step(vec![LedgerInput::Campaign(second)]);
     desk
 }
 
 #[test]
 fn an_account_has_spent_what_its_campaigns_have() {
-    let mut desk = desk(Limits::default(), 1_000);
+    let mut desk = desk(BudgetLimits::default(), 1_000);
     assert_eq!(desk.ledger.spend_account(AccountId(7)), None);
     let nothing = desk.ledger.spend_account(ID).expect("it is known");
     assert_eq!((nothing.life, nothing.hours.len()), (Nanos::ZERO, 0));
@@ -70,21 +71,22 @@ fn an_account_has_spent_what_its_campaigns_have() {
 
 #[test]
 fn what_an_account_holds_is_what_its_campaigns_hold() {
-    let mut desk = desk(Limits { life: usd(1_000), day: usd(500), hour: None }, 400);
+    let mut desk = desk(BudgetLimits { life: usd(1_000), day: usd(500), hour: None }, 400);
     desk.want(0, SLOT, 40);
     desk.want(1, OTHER, 40);
     desk.pass(3);
     let why = desk.ledger.why_account(ID);
     let parts = [SLOT, OTHER].map(|slot| desk.ledger.why(slot));
-    let sum = |of: fn(&crate::ledger::Why) -> Nanos| parts.iter().map(|it| of(it).get()).sum();
+    let sum =
+        |of: fn(&crate::ledger::SpendDiagnosis) -> Nanos| parts.iter().map(|it| of(it).get()).sum();
     let held: [u64; 3] = [sum(|it| it.at_shards), sum(|it| it.ready), sum(|it| it.frozen)];
     assert_eq!([why.at_shards, why.ready, why.frozen].map(Nanos::get), held);
     assert!(held[0] >= 80, "{held:?}");
     // Its own limits alone, as its campaigns have them beside theirs.
     let levels = why.levels.expect("an hour");
-    assert_eq!(levels.map(|level| level.span), [Span::Life, Span::Day, Span::Hour]);
+    assert_eq!(levels.map(|level| level.span), [LimitSpan::Life, LimitSpan::Day, LimitSpan::Hour]);
     let of_campaign = parts[0].levels.expect("an hour");
-    let theirs = of_campaign.iter().filter(|level| level.owner == Owner::Account);
+    let theirs = of_campaign.iter().filter(|level| level.owner == LimitOwner::Account);
     assert!(levels.iter().eq(theirs), "{levels:?} {of_campaign:?}");
     assert_eq!(levels[0].held.get(), held[0] + held[1]);
     assert_eq!((why.refusal, why.hour), (None, parts[0].hour));
@@ -92,23 +94,23 @@ fn what_an_account_holds_is_what_its_campaigns_hold() {
 
 #[test]
 fn why_an_account_does_not_spend() {
-    let none = Limits::default();
+    let none = BudgetLimits::default();
     let refusal = |desk: &Desk| desk.ledger.why_account(ID).refusal;
     let mut open = desk(none, 1_000);
-    assert_eq!(open.ledger.why_account(AccountId(7)).refusal, Some(Refusal::Unknown));
+    assert_eq!(open.ledger.why_account(AccountId(7)).refusal, Some(SpendRefusal::Unknown));
     assert_eq!(refusal(&open), None);
     // A campaign's own limit is none of the account's.
     let mut spent = desk(none, 30);
     spent.want(0, SLOT, 30);
     spent.pass(3);
-    assert_eq!(spent.ledger.why(SLOT).refusal, Some(Refusal::DayExhausted));
+    assert_eq!(spent.ledger.why(SLOT).refusal, Some(SpendRefusal::DayExhausted));
     assert_eq!(refusal(&spent), None);
     for (limits, want) in [
-        (Limits { life: usd(30), ..none }, Refusal::BudgetExhausted),
-        (Limits { day: usd(30), ..none }, Refusal::DayExhausted),
-        (Limits { hour: usd(30), ..none }, Refusal::HourExhausted),
+        (BudgetLimits { life: usd(30), ..none }, SpendRefusal::BudgetExhausted),
+        (BudgetLimits { day: usd(30), ..none }, SpendRefusal::DayExhausted),
+        (BudgetLimits { hour: usd(30), ..none }, SpendRefusal::HourExhausted),
         // The first of all that hold.
-        (Limits { life: None, day: usd(30), hour: usd(30) }, Refusal::DayExhausted),
+        (BudgetLimits { life: None, day: usd(30), hour: usd(30) }, SpendRefusal::DayExhausted),
     ] {
         let mut desk = desk(limits, 1_000);
         desk.want(0, SLOT, 30);
@@ -116,33 +118,33 @@ fn why_an_account_does_not_spend() {
         assert_eq!(desk.granted(0, SLOT), 30);
         assert_eq!(refusal(&desk), Some(want), "{limits:?}");
         let paused = AccountDefinition { version: 2, limits, is_paused: true, ..account() };
-        desk.step(vec![Incoming::Account(paused)]);
-        assert_eq!(refusal(&desk), Some(Refusal::Paused), "{limits:?}");
+        desk.step(vec![LedgerInput::Account(paused)]);
+        assert_eq!(refusal(&desk), Some(SpendRefusal::Paused), "{limits:?}");
     }
     // A store that fails keeps an account that has nothing from spending.
-    open.ended = Ended::Refused;
+    open.ended = CommitOutcome::Refused;
     open.want(0, SLOT, 30);
     open.pass(3);
     let why = open.ledger.why_account(ID);
-    assert_eq!((why.refusal, why.is_store_failing), (Some(Refusal::LedgerUnavailable), true));
-    open.ended = Ended::Committed;
+    assert_eq!((why.refusal, why.is_store_failing), (Some(SpendRefusal::LedgerUnavailable), true));
+    open.ended = CommitOutcome::Committed;
     open.pass(3);
     assert_eq!(refusal(&open), None);
     // So does a log that is not read yet, and a calendar that has ended.
-    let mut unready = Desk::unready(Settings::new(1, Epoch(1), 1), Vec::new());
-    unready.step(vec![Incoming::Account(account()), Incoming::Campaign(campaign())]);
-    assert_eq!(refusal(&unready), Some(Refusal::LedgerUnavailable));
-    unready.step(vec![Incoming::Replayed]);
+    let mut unready = Desk::unready(LedgerSettings::new(1, Epoch(1), 1), Vec::new());
+    unready.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(campaign())]);
+    assert_eq!(refusal(&unready), Some(SpendRefusal::LedgerUnavailable));
+    unready.step(vec![LedgerInput::Replayed]);
     assert_eq!(refusal(&unready), None);
     unready.unix_ms += 30 * 96 * QUARTER_MS;
     unready.pass(1);
     let why = unready.ledger.why_account(ID);
-    assert_eq!((why.refusal, why.levels), (Some(Refusal::LedgerUnavailable), None));
+    assert_eq!((why.refusal, why.levels), (Some(SpendRefusal::LedgerUnavailable), None));
 }
 
 #[test]
 fn holdbacks_are_of_campaigns() {
-    let limits = Limits { life: usd(100), ..Limits::default() };
+    let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
     let kept = CampaignDefinition {
         budget: CampaignBudget {
             limits,

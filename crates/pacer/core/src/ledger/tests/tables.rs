@@ -7,20 +7,20 @@ use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use super::simulation::{Chances, simulate};
 use crate::calendar::tests::{berlin_autumn, berlin_spring};
 use crate::calendar::{Calendar, Period, QUARTER_MS};
-use crate::ledger::settings::Settings;
-use crate::ledger::step::{Incoming, Notice, Settlement, Taken};
+use crate::ledger::settings::LedgerSettings;
+use crate::ledger::step::{AcceptedDefinition, LedgerInput, LedgerReply, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, Money, Span,
-    ZoneId,
+    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback,
+    LimitSpan, Money, ZoneId,
 };
-use crate::messages::{Epoch, Report, Slot};
-use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey};
+use crate::messages::{CampaignIndex, Epoch, SpendReport};
+use crate::refusal::SpendRefusal;
+use crate::store::{CommitOutcome, Lease, LeaseKey};
 
 fn life(amount: u64) -> CampaignDefinition {
     CampaignDefinition {
         budget: CampaignBudget {
-            limits: Limits { life: usd(amount), ..Limits::default() },
+            limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
         },
         ..campaign()
@@ -32,8 +32,8 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
     Lease { granted, returned, settled, ..Lease::default() }
 }
 
-fn win(seq: u64, key: LeaseKey, settled: u64) -> Incoming {
-    Incoming::Settlement(Settlement {
+fn win(seq: u64, key: LeaseKey, settled: u64) -> LedgerInput {
+    LedgerInput::Settlement(SettlementRecord {
         seq,
         key,
         settled: Nanos::new(settled),
@@ -43,7 +43,7 @@ fn win(seq: u64, key: LeaseKey, settled: u64) -> Incoming {
     })
 }
 
-fn headroom(desk: &Desk, slot: Slot, span: Span) -> u64 {
+fn headroom(desk: &Desk, slot: CampaignIndex, span: LimitSpan) -> u64 {
     let levels = desk.ledger.why(slot).levels.expect("an hour");
     let level = levels.iter().find(|level| level.span == span).expect("six levels");
     level.headroom().expect("a limit").get()
@@ -54,14 +54,14 @@ fn headroom(desk: &Desk, slot: Slot, span: Span) -> u64 {
 fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
     let first = calendar.from(0)[0];
     let hours: Vec<_> = calendar.from(0).iter().filter(|it| it.day == first.day).copied().collect();
-    let limits = Limits { day: usd(100), hour: usd(by_hour), life: None };
+    let limits = BudgetLimits { day: usd(100), hour: usd(by_hour), life: None };
     let mut desk = Desk::new(1);
     desk.unix_ms = first.start_unix_ms;
     desk.ledger.now.unix_ms = first.start_unix_ms;
     desk.step(vec![
-        Incoming::Calendar(ZoneId(1), calendar),
-        Incoming::Account(AccountDefinition { zone: ZoneId(1), ..account() }),
-        Incoming::Campaign(CampaignDefinition {
+        LedgerInput::Calendar(ZoneId(1), calendar),
+        LedgerInput::Account(AccountDefinition { zone: ZoneId(1), ..account() }),
+        LedgerInput::Campaign(CampaignDefinition {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         }),
@@ -93,7 +93,7 @@ fn a_day_is_as_long_as_clocks_make_it() {
 
 #[test]
 fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
-    let limits = Limits { life: usd(1_000), day: usd(60), hour: usd(40) };
+    let limits = BudgetLimits { life: usd(1_000), day: usd(60), hour: usd(40) };
     let mut desk = Desk::defined(
         1,
         account(),
@@ -102,23 +102,23 @@ fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
     desk.want(0, SLOT, 40);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 40);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::HourExhausted));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::HourExhausted));
     // Thirty are spent, and the shard gives ten back when the hour is over.
     desk.report(0, SLOT, [10, 30, 0, 0]);
     desk.unix_ms += 4 * QUARTER_MS;
     desk.pass(2);
-    assert_eq!(headroom(&desk, SLOT, Span::Day), 30);
+    assert_eq!(headroom(&desk, SLOT, LimitSpan::Day), 30);
     desk.grants.clear();
     desk.want(0, SLOT, 40);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 30);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::DayExhausted));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::DayExhausted));
     desk.unix_ms += 96 * QUARTER_MS;
     desk.grants.clear();
     desk.want(0, SLOT, 40);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 40);
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::HourExhausted));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::HourExhausted));
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn a_clock_that_goes_back_opens_no_period_again() {
     assert!(desk.grants.iter().all(|(_, grant)| grant.period == period));
     // Not even over a start: the store knows the latest hour in which something was spent.
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
-    let settings = Settings::new(1, Epoch(2), 1);
+    let settings = LedgerSettings::new(1, Epoch(2), 1);
     let mut next = Desk::restarted(settings, vec![(key, lease(10, 9, 1))]);
-    next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    next.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(1_000))]);
     next.want(0, SLOT, 10);
     next.pass(3);
     assert!(next.granted(0, SLOT) >= 10);
@@ -179,13 +179,13 @@ fn gates_open_and_close_with_flight_and_daypart() {
     };
     let mut desk = Desk::defined(1, account(), flight);
     for (quarters, want) in [
-        (2, Some(Refusal::OutOfDaypart)),
+        (2, Some(SpendRefusal::OutOfDaypart)),
         (4, None),
         (7, None),
-        (8, Some(Refusal::OutOfDaypart)),
+        (8, Some(SpendRefusal::OutOfDaypart)),
         (12, None),
-        (14, Some(Refusal::OutOfFlight)),
-        (96, Some(Refusal::OutOfFlight)),
+        (14, Some(SpendRefusal::OutOfFlight)),
+        (96, Some(SpendRefusal::OutOfFlight)),
     ] {
         desk.unix_ms = noon + quarters * QUARTER_MS;
         desk.step(Vec::new());
@@ -201,13 +201,13 @@ fn a_limit_below_spend_is_accepted_and_told() {
     let granted = desk.granted(0, SLOT);
     desk.report(0, SLOT, [0, 100, 0, 0]);
     desk.notices.clear();
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 2, ..life(60) })]);
-    let [Notice::Campaign(SLOT, Ok(taken))] = desk.notices[..] else {
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 2, ..life(60) })]);
+    let [LedgerReply::Campaign(SLOT, Ok(taken))] = desk.notices[..] else {
         panic!("{:?}", desk.notices)
     };
     assert!(taken.is_newer && taken.excess >= Nanos::new(granted - 60));
     let gate = desk.gate(0, SLOT).unwrap();
-    assert_eq!((gate.closed, gate.is_recalled), (Some(Refusal::BudgetExhausted), true));
+    assert_eq!((gate.closed, gate.is_recalled), (Some(SpendRefusal::BudgetExhausted), true));
     // The shard gives back what is free: the excess is what was spent.
     desk.report(0, SLOT, [granted - 100, 100, 0, 0]);
     desk.want(0, SLOT, 100);
@@ -215,11 +215,11 @@ fn a_limit_below_spend_is_accepted_and_told() {
     assert_eq!(desk.granted(0, SLOT), granted);
     let why = desk.ledger.why(SLOT);
     assert_eq!(why.levels.unwrap()[0].excess(), Nanos::new(40));
-    assert_eq!(why.refusal, Some(Refusal::BudgetExhausted));
+    assert_eq!(why.refusal, Some(SpendRefusal::BudgetExhausted));
     desk.notices.clear();
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 3, ..life(150) })]);
-    let taken = Taken { is_newer: true, excess: Nanos::ZERO };
-    assert_eq!(desk.notices, [Notice::Campaign(SLOT, Ok(taken))]);
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 3, ..life(150) })]);
+    let taken = AcceptedDefinition { is_newer: true, excess: Nanos::ZERO };
+    assert_eq!(desk.notices, [LedgerReply::Campaign(SLOT, Ok(taken))]);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), granted + 50);
 }
@@ -227,17 +227,22 @@ fn a_limit_below_spend_is_accepted_and_told() {
 #[test]
 fn an_account_below_its_spend_stops_all_its_campaigns() {
     let mut desk = Desk::defined(1, account(), life(1_000));
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..life(1_000) })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+        slot: CampaignIndex(1),
+        ..life(1_000)
+    })]);
     desk.want(0, SLOT, 100);
-    desk.want(0, Slot(1), 100);
+    desk.want(0, CampaignIndex(1), 100);
     desk.pass(3);
     desk.notices.clear();
-    let limits = Limits { life: usd(50), ..Limits::default() };
-    desk.step(vec![Incoming::Account(AccountDefinition { version: 2, limits, ..account() })]);
-    let [Notice::Account(_, Ok(taken))] = desk.notices[..] else { panic!("{:?}", desk.notices) };
+    let limits = BudgetLimits { life: usd(50), ..BudgetLimits::default() };
+    desk.step(vec![LedgerInput::Account(AccountDefinition { version: 2, limits, ..account() })]);
+    let [LedgerReply::Account(_, Ok(taken))] = desk.notices[..] else {
+        panic!("{:?}", desk.notices)
+    };
     assert!(taken.excess >= Nanos::new(150));
-    for slot in [SLOT, Slot(1)] {
-        assert_eq!(desk.ledger.why(slot).refusal, Some(Refusal::BudgetExhausted));
+    for slot in [SLOT, CampaignIndex(1)] {
+        assert_eq!(desk.ledger.why(slot).refusal, Some(SpendRefusal::BudgetExhausted));
         assert!(desk.gate(0, slot).unwrap().is_recalled);
     }
 }
@@ -281,8 +286,11 @@ fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first()
 
 #[test]
 fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
-    let limits =
-        |[life, day, hour]: [u64; 3]| Limits { life: usd(life), day: usd(day), hour: usd(hour) };
+    let limits = |[life, day, hour]: [u64; 3]| BudgetLimits {
+        life: usd(life),
+        day: usd(day),
+        hour: usd(hour),
+    };
     let tenth = Holdback::Share(Ppm::new(100_000).unwrap());
     for amounts in [[500, 900, 900], [900, 500, 900], [900, 900, 500]] {
         let of = |version, late_holdback| AccountDefinition {
@@ -295,7 +303,7 @@ fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
         desk.want(0, SLOT, 1_000);
         desk.pass(6);
         assert_eq!(desk.granted(0, SLOT), 450, "{amounts:?}");
-        desk.step(vec![Incoming::Account(of(2, Holdback::default()))]);
+        desk.step(vec![LedgerInput::Account(of(2, Holdback::default()))]);
         desk.want(0, SLOT, 1_000);
         desk.pass(6);
         assert_eq!(desk.granted(0, SLOT), 500, "{amounts:?}");
@@ -306,12 +314,12 @@ fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
     });
     let mut desk = Desk::defined(1, account(), campaign());
     desk.notices.clear();
-    desk.step(vec![Incoming::Account(AccountDefinition {
+    desk.step(vec![LedgerInput::Account(AccountDefinition {
         version: 2,
         late_holdback: euros,
         ..account()
     })]);
-    assert!(matches!(desk.notices[..], [Notice::Account(_, Err(_))]), "{:?}", desk.notices);
+    assert!(matches!(desk.notices[..], [LedgerReply::Account(_, Err(_))]), "{:?}", desk.notices);
 }
 
 #[test]
@@ -339,7 +347,7 @@ fn near_the_end_one_shard_spends_all_of_it() {
     assert_eq!(desk.granted(1, SLOT), 97);
     desk.report(1, SLOT, [0, 97, 0, 0]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(100));
-    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
 }
 
 #[test]
@@ -348,7 +356,7 @@ fn what_is_added_near_the_end_is_for_all_shards_again() {
         let (few, many) = (100, 1_100);
         let of_account = |version, amount| AccountDefinition {
             version,
-            limits: Limits { life: usd(amount), ..Limits::default() },
+            limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..account()
         };
         let mut desk = match is_of_account {
@@ -360,8 +368,8 @@ fn what_is_added_near_the_end_is_for_all_shards_again() {
         let is_recalled = |desk: &Desk, shard| desk.gate(shard, SLOT).unwrap().is_recalled;
         assert_eq!((0..4).filter(|shard| is_recalled(&desk, *shard)).count(), 3);
         desk.step(vec![match is_of_account {
-            true => Incoming::Account(of_account(2, many)),
-            false => Incoming::Campaign(CampaignDefinition { version: 2, ..life(many) }),
+            true => LedgerInput::Account(of_account(2, many)),
+            false => LedgerInput::Campaign(CampaignDefinition { version: 2, ..life(many) }),
         }]);
         (0..4).for_each(|shard| desk.want(shard, SLOT, 40));
         desk.pass(4);
@@ -389,39 +397,45 @@ fn a_home_that_spends_nothing_gives_back_for_others() {
 
 #[test]
 fn a_campaign_that_spends_nothing_gives_back_for_others_of_its_account() {
-    let limits = Limits { life: usd(20), ..Limits::default() };
+    let limits = BudgetLimits { life: usd(20), ..BudgetLimits::default() };
     let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+        slot: CampaignIndex(1),
+        ..campaign()
+    })]);
     desk.want(0, SLOT, 10);
     desk.pass(2);
     assert_eq!(desk.granted(0, SLOT), 20);
-    desk.want(0, Slot(1), 10);
-    assert_eq!(desk.ledger.why(Slot(1)).refusal, Some(Refusal::BudgetExhausted));
+    desk.want(0, CampaignIndex(1), 10);
+    assert_eq!(desk.ledger.why(CampaignIndex(1)).refusal, Some(SpendRefusal::BudgetExhausted));
     desk.pass(7);
     assert!(desk.gates.iter().any(|(_, gate)| gate.slot == SLOT && gate.is_recalled));
     desk.report(0, SLOT, [20, 0, 0, 0]);
     desk.pass(3);
-    assert!(desk.granted(0, Slot(1)) >= 10);
-    assert_eq!(desk.gate(0, Slot(1)).unwrap().closed, None);
+    assert!(desk.granted(0, CampaignIndex(1)) >= 10);
+    assert_eq!(desk.gate(0, CampaignIndex(1)).unwrap().closed, None);
 }
 
 #[test]
 fn a_batch_of_unknown_end_is_exposure_until_one_like_it_is_committed() {
-    let limits = Limits { life: usd(100), ..Limits::default() };
+    let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
     let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
-    desk.ended = Ended::Unknown;
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+        slot: CampaignIndex(1),
+        ..campaign()
+    })]);
+    desk.ended = CommitOutcome::Unknown;
     desk.want(0, SLOT, 80);
     desk.pass(3);
     assert_eq!(headroom_of_account(&desk), 0, "all of it, for 80 is near the end of 100");
-    desk.ended = Ended::Refused;
-    desk.want(0, Slot(1), 10);
+    desk.ended = CommitOutcome::Refused;
+    desk.want(0, CampaignIndex(1), 10);
     desk.pass(3);
     assert_eq!(headroom_of_account(&desk), 0, "that a later one is refused says nothing of it");
-    assert_eq!(desk.granted(0, SLOT) + desk.granted(0, Slot(1)), 0);
-    desk.ended = Ended::Committed;
+    assert_eq!(desk.granted(0, SLOT) + desk.granted(0, CampaignIndex(1)), 0);
+    desk.ended = CommitOutcome::Committed;
     desk.pass(3);
-    assert_eq!((desk.granted(0, SLOT), desk.granted(0, Slot(1))), (100, 0));
+    assert_eq!((desk.granted(0, SLOT), desk.granted(0, CampaignIndex(1))), (100, 0));
 }
 
 fn headroom_of_account(desk: &Desk) -> u64 {
@@ -432,20 +446,20 @@ fn headroom_of_account(desk: &Desk) -> u64 {
 #[test]
 fn a_refused_batch_leaves_nothing_behind() {
     let mut desk = Desk::defined(1, account(), life(100));
-    desk.ended = Ended::Refused;
+    desk.ended = CommitOutcome::Refused;
     desk.want(0, SLOT, 10);
     desk.tick += SECOND;
     desk.step(Vec::new());
     let why = desk.ledger.why(SLOT);
     assert_eq!((why.ready, why.at_shards), (Nanos::ZERO, Nanos::ZERO));
     assert_eq!(desk.ledger.stats().refused, 1);
-    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..life(100).budget },
         ..life(100)
     })]);
     desk.pass(2);
-    assert_eq!(headroom(&desk, SLOT, Span::Life), 100);
+    assert_eq!(headroom(&desk, SLOT, LimitSpan::Life), 100);
 }
 
 #[test]
@@ -456,14 +470,14 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
         let other = LeaseKey { node: 2, ..key };
         let leases = vec![(key, lease(60, 10, 20)), (other, lease(15, 0, 0))];
-        desk = Desk::unready(Settings::new(1, Epoch(2), 1), leases);
-        desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+        desk = Desk::unready(LedgerSettings::new(1, Epoch(2), 1), leases);
+        desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
         desk.want(0, SLOT, 200);
         desk.pass(3);
         assert_eq!(desk.granted(0, SLOT), 0, "something may come that is not known yet");
         assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
         // Five of them were won: that changes nothing but what comes back.
-        let told = vec![win(1, key, 5), win(1, key, 5), Incoming::Replayed];
+        let told = vec![win(1, key, 5), win(1, key, 5), LedgerInput::Replayed];
         if is_told_first {
             desk.step(told.clone());
             desk.pass(3);
@@ -499,14 +513,14 @@ fn leases_wait_for_their_campaign_and_so_do_their_settlements() {
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
     let old = LeaseKey { period: Period(period.0 - 96 * 300), ..key };
     let leases = vec![(key, lease(60, 0, 20)), (old, lease(30, 10, 20))];
-    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
-    assert_eq!(desk.ledger.next_slot(), Slot(1));
+    let mut desk = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), leases);
+    assert_eq!(desk.ledger.next_slot(), CampaignIndex(1));
     desk.step(vec![win(1, key, 5)]);
     desk.pass(2);
     assert_eq!(desk.saved, [(key, lease(60, 0, 25))]);
-    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
     desk.pass(2);
-    assert_eq!(headroom(&desk, SLOT, Span::Life), 20);
+    assert_eq!(headroom(&desk, SLOT, LimitSpan::Life), 20);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(45));
     assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(25));
 }
@@ -514,19 +528,19 @@ fn leases_wait_for_their_campaign_and_so_do_their_settlements() {
 #[test]
 fn nothing_is_leased_while_a_lease_is_of_nobody_knows_which_account() {
     let period = Desk::new(1).period();
-    let other = Slot(1);
+    let other = CampaignIndex(1);
     let key = LeaseKey { slot: other, period, node: 1, epoch: Epoch(1) };
     let spent = vec![(key, lease(60, 0, 60))];
-    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), spent);
-    let limits = Limits { life: usd(100), ..Limits::default() };
+    let mut desk = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), spent);
+    let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
     let account = AccountDefinition { limits, ..account() };
-    desk.step(vec![Incoming::Account(account), Incoming::Campaign(life(1_000))]);
+    desk.step(vec![LedgerInput::Account(account), LedgerInput::Campaign(life(1_000))]);
     for _ in 0..4 {
         desk.want(0, SLOT, 50);
         desk.pass(3);
     }
     assert_eq!(desk.granted(0, SLOT), 0);
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: other, ..life(1_000) })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { slot: other, ..life(1_000) })]);
     desk.want(0, SLOT, 10);
     for _ in 0..20 {
         desk.pass(1);
@@ -539,7 +553,7 @@ fn nothing_is_leased_while_a_lease_is_of_nobody_knows_which_account() {
 #[should_panic(expected = "an epoch begins once")]
 fn an_epoch_that_has_leases_is_not_begun_again() {
     let key = LeaseKey { slot: SLOT, period: Period(0), node: 1, epoch: Epoch(2) };
-    Desk::restarted(Settings::new(1, Epoch(2), 1), vec![(key, lease(1, 0, 0))]);
+    Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), vec![(key, lease(1, 0, 0))]);
 }
 
 #[test]
@@ -557,7 +571,7 @@ fn a_paused_campaign_gives_everything_back() {
     let mut desk = Desk::defined(1, account(), life(1_000));
     desk.want(0, SLOT, 10);
     desk.pass(2);
-    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..life(1_000).budget },
         ..life(1_000)
@@ -565,7 +579,7 @@ fn a_paused_campaign_gives_everything_back() {
     let granted = desk.granted(0, SLOT);
     desk.report(0, SLOT, [granted - 3, 3, 0, 0]);
     desk.pass(2);
-    assert_eq!(headroom(&desk, SLOT, Span::Life), 997);
+    assert_eq!(headroom(&desk, SLOT, LimitSpan::Life), 997);
     // An hour later the same is durable.
     let lease = desk.saved.last().unwrap().1;
     assert_eq!(lease.granted.get() - lease.returned.get(), 3);
@@ -579,7 +593,7 @@ fn unlimited_campaigns_are_leased_by_what_they_take() {
         desk.want(0, SLOT, 1_000);
         desk.pass(1);
         let granted = desk.granted(0, SLOT);
-        let report = Report {
+        let report = SpendReport {
             slot: SLOT,
             period: desk.period(),
             returned: Nanos::ZERO,
@@ -590,7 +604,7 @@ fn unlimited_campaigns_are_leased_by_what_they_take() {
             reserved_count: granted / 1_000,
             won_count: granted / 1_000,
         };
-        desk.step(vec![Incoming::Report(0, report)]);
+        desk.step(vec![LedgerInput::Report(0, report)]);
         assert!(granted > taken, "there is always more");
         taken = granted;
     }
@@ -611,18 +625,18 @@ proptest! {
             desk.want(0, SLOT, 100);
             desk.pass(2);
             let period = desk.period();
-            let messages: Vec<Incoming> = (0..12u64).map(|at| match at % 3 {
-                0 => Incoming::Campaign(CampaignDefinition { version: 2 + at, ..life(5_000 - at) }),
-                1 => Incoming::Account(AccountDefinition {
+            let messages: Vec<LedgerInput> = (0..12u64).map(|at| match at % 3 {
+                0 => LedgerInput::Campaign(CampaignDefinition { version: 2 + at, ..life(5_000 - at) }),
+                1 => LedgerInput::Account(AccountDefinition {
                     version: 2 + at,
-                    limits: Limits { day: usd(3_000 + at), ..Limits::default() },
+                    limits: BudgetLimits { day: usd(3_000 + at), ..BudgetLimits::default() },
                     ..account()
                 }),
                 _ => {
                     let [returned, settled, late, over] =
                         [at, 2 * at, at, at / 2].map(Nanos::new);
                     let (reserved_count, won_count) = (at, at);
-                    Incoming::Report(0, Report {
+                    LedgerInput::Report(0, SpendReport {
                         slot: SLOT, period, returned, settled, late, over,
                         reserved: settled, reserved_count, won_count,
                     })

@@ -11,7 +11,7 @@ const LIMIT: u64 = 1_000_000_000_000;
 
 fn series() -> Series {
     let mut series = Series::default();
-    series.begin(Flight { start_ms: 0, end_ms: DAY_MS });
+    series.begin(CampaignFlight { start_ms: 0, end_ms: DAY_MS });
     series.limit_to(Some(Nanos::new(LIMIT)));
     series
 }

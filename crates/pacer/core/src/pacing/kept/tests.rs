@@ -8,7 +8,7 @@ use crate::strategy::DUAL_MAX;
 /// The bytes of a plan, by its figures.
 fn plan(figures: &[u64; 10], shared: Option<u64>, span: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut into = Encoder(&mut bytes);
+    let mut into = StateEncoder(&mut bytes);
     let [start, joined, length, before, requests, bids, wins, spent, until, version] = *figures;
     let (start_ms, joined_ms) = (start % 1_000_000, start % 1_000_000 + joined % 1_000_000);
     let end_ms = joined_ms + 1 + length % 1_000_000;
@@ -26,7 +26,7 @@ fn plan(figures: &[u64; 10], shared: Option<u64>, span: u8) -> Vec<u8> {
 /// The bytes of a learned week.
 fn learned(last: Option<(u64, u64)>, hours: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut into = Encoder(&mut bytes);
+    let mut into = StateEncoder(&mut bytes);
     into.flag(last.is_some());
     let (at_ms, requests) = last.unwrap_or_default();
     into.u64(at_ms % TIME_MAX_MS);
@@ -49,7 +49,7 @@ prop_compose! {
         is_spent: bool,
     ) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut into = Encoder(&mut bytes);
+        let mut into = StateEncoder(&mut bytes);
         let (marks, at_ms, seen, budget) = head;
         into.u8(VERSION);
         into.u32(7);
@@ -83,19 +83,19 @@ prop_compose! {
         weights in proptest::collection::vec(any::<u32>(), HOURS),
     ) -> Vec<u8> {
         let mut bytes = state;
-        rest.into_iter().for_each(|figure| Encoder(&mut bytes).u64(figure));
-        Encoder(&mut bytes).flag(plan.is_some());
+        rest.into_iter().for_each(|figure| StateEncoder(&mut bytes).u64(figure));
+        StateEncoder(&mut bytes).flag(plan.is_some());
         bytes.extend(plan.iter().flatten());
-        Encoder(&mut bytes).flag(learned.is_some());
+        StateEncoder(&mut bytes).flag(learned.is_some());
         bytes.extend(learned.iter().flatten());
         if plan.is_some() && learned.is_some() {
-            weights.into_iter().for_each(|weight| Encoder(&mut bytes).u32(weight));
+            weights.into_iter().for_each(|weight| StateEncoder(&mut bytes).u32(weight));
         }
         bytes
     }
 }
 
-pub(in super::super) fn encoded(kept: &Kept) -> Vec<u8> {
+pub(in super::super) fn encoded(kept: &PacingSnapshot) -> Vec<u8> {
     let mut bytes = Vec::new();
     kept.encode(&mut bytes);
     bytes
@@ -103,10 +103,10 @@ pub(in super::super) fn encoded(kept: &Kept) -> Vec<u8> {
 
 /// Bytes that are read are those that would be written, unless they are of the first form.
 fn check(bytes: &[u8]) -> bool {
-    let Ok(kept) = Kept::decode(bytes) else { return false };
+    let Ok(kept) = PacingSnapshot::decode(bytes) else { return false };
     let again = encoded(&kept);
     if bytes[0] == FIRST_VERSION {
-        assert_eq!(Kept::decode(&again), Ok(kept));
+        assert_eq!(PacingSnapshot::decode(&again), Ok(kept));
     } else {
         assert_eq!(again, bytes);
     }
@@ -117,7 +117,7 @@ fn check(bytes: &[u8]) -> bool {
 #[test]
 fn the_first_form_is_read() {
     let mut bytes = vec![FIRST_VERSION];
-    let mut into = Encoder(&mut bytes);
+    let mut into = StateEncoder(&mut bytes);
     into.u32(7);
     (0..3 + 8).for_each(|_| into.u64(0));
     // The dual, the rate, the error, its mean square, the sum of errors, the trust, the cost.
@@ -127,13 +127,13 @@ fn the_first_form_is_read() {
     into.flag(false);
     into.flag(true);
     bytes.extend(learned(Some((3, 5)), &[4; 3 * HOURS]));
-    let kept = Kept::decode(&bytes).expect("it is the form before");
+    let kept = PacingSnapshot::decode(&bytes).expect("it is the form before");
     assert!((kept.state.dual() - 1.5).abs() < 1e-12 && (kept.state.rate() - 0.25).abs() < 1e-12);
     assert!(kept.learner.is_some());
     assert!(check(&bytes));
     assert_eq!(encoded(&kept).len(), bytes.len() + 8);
     for length in 1..bytes.len() {
-        assert_eq!(Kept::decode(&bytes[..length]), Err(DecodeError::Truncated));
+        assert_eq!(PacingSnapshot::decode(&bytes[..length]), Err(StateDecodeError::Truncated));
     }
 }
 
@@ -142,12 +142,12 @@ proptest! {
 
     #[test]
     fn what_is_read_is_what_was_written_to_the_bit(bytes in written()) {
-        let kept = Kept::decode(&bytes);
+        let kept = PacingSnapshot::decode(&bytes);
         prop_assert!(kept.is_ok(), "{kept:?}");
         let kept = kept.unwrap();
         prop_assert_eq!(encoded(&kept), &bytes[..]);
-        prop_assert_eq!(kept.slot(), Slot(7));
-        let most = if kept.learner.is_some() { KEPT_BYTES_MAX } else { PLAIN_BYTES_MAX };
+        prop_assert_eq!(kept.slot(), CampaignIndex(7));
+        let most = if kept.learner.is_some() { SNAPSHOT_BYTES_MAX } else { PLAIN_BYTES_MAX };
         prop_assert!(bytes.len() <= most);
         prop_assert!(kept.plan.is_none() || bytes.len() == most);
     }
@@ -164,10 +164,10 @@ proptest! {
     #[test]
     fn every_truncation_is_refused_and_every_flipped_bit_refused_or_read(bytes in written()) {
         for length in 0..bytes.len() {
-            prop_assert_eq!(Kept::decode(&bytes[..length]), Err(DecodeError::Truncated));
+            prop_assert_eq!(PacingSnapshot::decode(&bytes[..length]), Err(StateDecodeError::Truncated));
         }
         let longer = [&bytes[..], &[0]].concat();
-        prop_assert_eq!(Kept::decode(&longer), Err(DecodeError::Trailing));
+        prop_assert_eq!(PacingSnapshot::decode(&longer), Err(StateDecodeError::Trailing));
         let (mut flipped, mut refused) = (bytes.clone(), 0);
         for bit in 0..8 * bytes.len() {
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -183,16 +183,16 @@ proptest! {
 #[test]
 fn each_figure_out_of_its_range_is_refused() {
     let mut bytes = Vec::new();
-    Encoder(&mut bytes).u8(VERSION);
-    Encoder(&mut bytes).u32(7);
+    StateEncoder(&mut bytes).u8(VERSION);
+    StateEncoder(&mut bytes).u32(7);
     bytes.resize(1 + 4 + 24 + 129 + 32 + 8, 0);
-    Encoder(&mut bytes).flag(true);
+    StateEncoder(&mut bytes).flag(true);
     bytes.extend(plan(&[5, 5, 5, 0, 0, 0, 0, 0, 6, 1], None, 1));
-    Encoder(&mut bytes).flag(true);
+    StateEncoder(&mut bytes).flag(true);
     bytes.extend(learned(None, &[0; 3 * HOURS]));
     bytes.extend([0; 4 * HOURS]);
     assert!(check(&bytes));
-    assert_eq!(bytes.len(), KEPT_BYTES_MAX);
+    assert_eq!(bytes.len(), SNAPSHOT_BYTES_MAX);
     let state = 29;
     let plan = state + 129 + 32 + 8 + 1;
     let learner = plan + 90 + 1;
@@ -230,9 +230,9 @@ fn each_figure_out_of_its_range_is_refused() {
     for (at, figure, name) in table {
         let mut wrong = bytes.clone();
         wrong[at..at + figure.len()].copy_from_slice(&figure);
-        assert_eq!(Kept::decode(&wrong), Err(DecodeError::Range(name)), "{at}");
+        assert_eq!(PacingSnapshot::decode(&wrong), Err(StateDecodeError::Range(name)), "{at}");
     }
     let newer = [&[VERSION + 1], &bytes[1..]].concat();
-    let error = Kept::decode(&newer).unwrap_err();
+    let error = PacingSnapshot::decode(&newer).unwrap_err();
     assert_eq!(error.to_string(), "it has version 3, this program reads 2");
 }

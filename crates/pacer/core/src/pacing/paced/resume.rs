@@ -1,17 +1,21 @@
 //! How a campaign goes on from what the process before kept of it.
 
-use super::Paced;
-use crate::ledger::Span;
+use super::PacedCampaign;
+use crate::ledger::LimitSpan;
 use crate::pacing::books::Funds;
-use crate::pacing::kept::{Kept, KeptPlan};
-use crate::pacing::look::Hour;
-use crate::pacing::plan::{self, Plan, Shape};
-use crate::strategy::{Flight, Pace, State, Week};
+use crate::pacing::kept::{PacingSnapshot, PlanSnapshot};
+use crate::pacing::look::PacingContext;
+use crate::pacing::plan::{self, CurveShape, FlightPlan};
+use crate::strategy::{BidPace, CampaignFlight, StrategyState, Week};
 
-impl Paced {
+impl PacedCampaign {
     /// Goes on from what was kept, as far as that holds. Within the slot that was going on: how it bids,
     /// and when that ends; else it is to be looked at now.
-    pub(in crate::pacing) fn resume(&mut self, kept: Kept, hour: &Hour<'_>) -> Option<(Pace, u64)> {
+    pub(in crate::pacing) fn resume(
+        &mut self,
+        kept: PacingSnapshot,
+        hour: &PacingContext<'_>,
+    ) -> Option<(BidPace, u64)> {
         let pacing = self.pacing.as_ref().filter(|_| kept.zone == hour.clocks.digest)?;
         let pace = kept.state.pace(&pacing.settings);
         if self.learner.is_some() {
@@ -39,7 +43,7 @@ impl Paced {
     }
 
     /// What came of the slot in which the process ended says nothing of all that was missed since.
-    fn skipped(&self, state: State) -> State {
+    fn skipped(&self, state: StrategyState) -> StrategyState {
         let Some(plan) = &self.plan else { return state };
         state.skipped(plan.observed(&self.sums, &Funds::default()))
     }
@@ -50,23 +54,23 @@ impl Paced {
         }
     }
 
-    fn follow(&mut self, kept: Option<KeptPlan>, ahead: f64, hour: &Hour<'_>) {
+    fn follow(&mut self, kept: Option<PlanSnapshot>, ahead: f64, hour: &PacingContext<'_>) {
         let Some(kept) = kept else { return };
         let learned = kept.week.map(|weights| Week::weighted(&weights));
         let week = learned.unwrap_or_else(|| self.week.clone());
-        let rest = Flight { start_ms: kept.from_ms, ..kept.nominal };
-        let shape = Shape { flight: self.flight, week, ahead };
+        let rest = CampaignFlight { start_ms: kept.from_ms, ..kept.nominal };
+        let shape = CurveShape { flight: self.flight, week, ahead };
         // A flight without an open hour is nothing that was followed: it is chosen anew.
         let Ok(target) = shape.target(rest, hour) else { return };
-        let plan = Plan::new((kept.span, kept.nominal), target, kept.before, kept.base);
-        self.plan = Some(Plan { shared: kept.shared, ..plan });
+        let plan = FlightPlan::new((kept.span, kept.nominal), target, kept.before, kept.base);
+        self.plan = Some(FlightPlan { shared: kept.shared, ..plan });
         (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
-        self.lacks_reported = kept.span == Span::Hour;
+        self.lacks_reported = kept.span == LimitSpan::Hour;
         self.series.begin(kept.nominal);
     }
 
     /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
-    pub(in crate::pacing) fn complete_resumed(&mut self, hour: &Hour<'_>, funds: &Funds) {
+    pub(in crate::pacing) fn complete_resumed(&mut self, hour: &PacingContext<'_>, funds: &Funds) {
         let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
         let shape = self.shape(&pacing);
         let reported = plan::choose(&shape, hour, funds).reported;
@@ -74,11 +78,11 @@ impl Paced {
     }
 
     /// The flight that is followed, to be kept.
-    pub(in crate::pacing) fn kept_plan(&self) -> Option<KeptPlan> {
+    pub(in crate::pacing) fn kept_plan(&self) -> Option<PlanSnapshot> {
         let plan = self.plan.as_ref()?;
         // Without a learner its week is the definition's.
         let learned = self.learner.as_ref().and_then(|_| plan.target.week());
-        Some(KeptPlan {
+        Some(PlanSnapshot {
             span: plan.span,
             nominal: plan.nominal,
             from_ms: plan.target.flight().start_ms,

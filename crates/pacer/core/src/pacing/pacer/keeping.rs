@@ -1,13 +1,13 @@
 //! What is given out of every campaign, to outlive the process, and taken back.
 
-use super::Pacer;
-use crate::messages::{Slot, index};
-use crate::pacing::kept::Kept;
+use super::CampaignPacer;
+use crate::messages::{CampaignIndex, index};
+use crate::pacing::kept::PacingSnapshot;
 
-impl Pacer {
+impl CampaignPacer {
     /// What the process before kept of a campaign: to be given before it is defined. It is gone on from
     /// when the campaign is looked at first.
-    pub fn restore(&mut self, kept: Kept) {
+    pub fn restore(&mut self, kept: PacingSnapshot) {
         self.restored.insert(kept.slot, kept);
     }
 
@@ -20,18 +20,24 @@ impl Pacer {
 
     /// What is to be kept of campaigns from one on, looking at so many at most; then where to go on,
     /// nowhere behind the last. Campaigns without a strategy keep nothing.
-    pub fn keep(&self, from: Slot, most: u32, mut take: impl FnMut(&Kept)) -> Option<Slot> {
+    pub fn keep(
+        &self,
+        from: CampaignIndex,
+        most: u32,
+        mut take: impl FnMut(&PacingSnapshot),
+    ) -> Option<CampaignIndex> {
         let defined = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
         if from.0 < defined {
             let end = from.0.saturating_add(most).min(defined);
-            for slot in (from.0..end).map(Slot) {
+            for slot in (from.0..end).map(CampaignIndex) {
                 match self.restored.get(&slot) {
                     Some(kept) => take(kept),
                     None => self.kept(slot).iter().for_each(&mut take),
                 }
             }
-            let has_more = end < defined || self.restored.range(Slot(end)..).next().is_some();
-            return has_more.then_some(Slot(end));
+            let has_more =
+                end < defined || self.restored.range(CampaignIndex(end)..).next().is_some();
+            return has_more.then_some(CampaignIndex(end));
         }
         // Nobody has defined these, so far.
         let mut undefined = self.restored.range(from..);
@@ -39,11 +45,11 @@ impl Pacer {
         undefined.next().map(|(slot, _)| *slot)
     }
 
-    fn kept(&self, slot: Slot) -> Option<Kept> {
+    fn kept(&self, slot: CampaignIndex) -> Option<PacingSnapshot> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let zone = self.payers.get(&paced.account)?.zone;
         let (state, _) = (paced.state?, paced.pacing.as_ref()?);
-        Some(Kept {
+        Some(PacingSnapshot {
             slot,
             zone: self.zones.get(&zone)?.digest,
             terms: paced.terms,

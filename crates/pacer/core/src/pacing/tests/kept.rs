@@ -8,13 +8,13 @@ use crate::strategy::Pid;
 
 const MONTH: (u64, u64) = (START_MS, START_MS + 30 * DAY_MS);
 
-fn kept(pacer: &Pacer) -> Vec<Kept> {
+fn kept(pacer: &CampaignPacer) -> Vec<PacingSnapshot> {
     let mut rows = Vec::new();
-    assert_eq!(pacer.keep(Slot(0), u32::MAX, |kept| rows.push(kept.clone())), None);
+    assert_eq!(pacer.keep(CampaignIndex(0), u32::MAX, |kept| rows.push(kept.clone())), None);
     rows
 }
 
-fn rows(pacer: &Pacer) -> Vec<Vec<u8>> {
+fn rows(pacer: &CampaignPacer) -> Vec<Vec<u8>> {
     kept(pacer).iter().map(encoded).collect()
 }
 
@@ -24,21 +24,21 @@ fn run_both(markets: [&mut Market; 2], until_ms: u64) {
 
 impl Market {
     /// The process ends, and another one begins, on clocks of that name: its shards count from 0.
-    fn restart(&mut self, zone: &str, definition: &CampaignDefinition, pacing: &Pacing) {
-        let mut next = Pacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
-        next.take_zone(ZONE, zone, steady(DAY - 3, 43, 0), Zone::utc());
+    fn restart(&mut self, zone: &str, definition: &CampaignDefinition, pacing: &PacingPolicy) {
+        let mut next = CampaignPacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
+        next.take_zone(ZONE, zone, steady(DAY - 3, 43, 0), ZoneOffsets::utc());
         next.take_account(ACCOUNT, ZONE, 1);
         for kept in kept(&self.pacer) {
-            next.restore(Kept::decode(&encoded(&kept)).expect("it was written"));
+            next.restore(PacingSnapshot::decode(&encoded(&kept)).expect("it was written"));
         }
         next.define(definition, Some(&pacing.clone().into()), self.now_ms)
             .expect("it can be paced");
         self.pacer = next;
         self.seen_before = self.requests;
-        self.pace = Pace::FULL;
+        self.pace = BidPace::FULL;
     }
 
-    fn begun(pacing: &Pacing) -> Self {
+    fn begun(pacing: &PacingPolicy) -> Self {
         let mut market = Self::new(START_MS);
         market.purses.set(0, |funds| {
             funds.day = limited(4_000_000, 0);
@@ -49,16 +49,17 @@ impl Market {
     }
 
     /// What decides how it goes on.
-    fn bits(&self) -> (Pace, Option<[u64; 2]>) {
-        let curve = self.pacer.curve(Slot(0), self.now_ms);
+    fn bits(&self) -> (BidPace, Option<[u64; 2]>) {
+        let curve = self.pacer.curve(CampaignIndex(0), self.now_ms);
         (self.pace, curve.map(|curve| [curve.dual.to_bits(), curve.rate.to_bits()]))
     }
 }
 
-fn all_pacings() -> impl Iterator<Item = Pacing> {
-    let forecasts = [Expected::Uniform, Expected::Learned];
-    Settings::all().into_iter().flat_map(move |settings| {
-        let of = move |forecast| Pacing { settings, ahead: 0.3, forecast, is_fixed_price: false };
+fn all_pacings() -> impl Iterator<Item = PacingPolicy> {
+    let forecasts = [TrafficForecast::Uniform, TrafficForecast::Learned];
+    StrategySettings::all().into_iter().flat_map(move |settings| {
+        let of =
+            move |forecast| PacingPolicy { settings, ahead: 0.3, forecast, is_fixed_price: false };
         forecasts.clone().map(of)
     })
 }
@@ -87,7 +88,8 @@ fn whoever_is_given_what_was_kept_goes_on_to_the_bit() {
 
 #[test]
 fn what_was_learned_of_a_day_makes_the_next_one_s_curve_over_a_restart() {
-    let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::Asap) };
+    let learned =
+        PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::Asap) };
     let (mut steady, mut stopped) = (Market::begun(&learned), Market::begun(&learned));
     for at in [6 * HOUR_MS + 1_000, 20 * HOUR_MS] {
         run_both([&mut steady, &mut stopped], START_MS + at);
@@ -103,7 +105,7 @@ fn what_was_learned_of_a_day_makes_the_next_one_s_curve_over_a_restart() {
 }
 
 /// Nobody counts while the process is down, for so long.
-fn down(pacing: &Pacing, after_ms: u64, down_ms: u64) -> (Market, Market) {
+fn down(pacing: &PacingPolicy, after_ms: u64, down_ms: u64) -> (Market, Market) {
     let (mut before, mut market) = (Market::begun(pacing), Market::begun(pacing));
     run_both([&mut before, &mut market], START_MS + after_ms);
     market.now_ms += down_ms;
@@ -114,7 +116,7 @@ fn down(pacing: &Pacing, after_ms: u64, down_ms: u64) -> (Market, Market) {
 
 #[test]
 fn slots_that_were_missed_teach_nothing_and_are_made_good() {
-    for settings in [Settings::default(), Settings::Pid(Pid::default())] {
+    for settings in [StrategySettings::default(), StrategySettings::Pid(Pid::default())] {
         // Minutes, and longer than a slot may be that says something of an hour.
         for down_ms in [SLOT_MS, 5 * 60_000, 2 * HOUR_MS] {
             let (before, mut market) = down(&pacing(settings), 12 * HOUR_MS + 3_000, down_ms);
@@ -129,7 +131,7 @@ fn slots_that_were_missed_teach_nothing_and_are_made_good() {
 
 #[test]
 fn a_new_day_begins_with_the_dual_of_the_day_before_over_a_restart() {
-    let pacing = pacing(Settings::default());
+    let pacing = pacing(StrategySettings::default());
     let mut before = Market::begun(&pacing);
     before.run(START_MS + 20 * HOUR_MS);
     let dual = before.curve().dual;
@@ -145,7 +147,8 @@ fn a_new_day_begins_with_the_dual_of_the_day_before_over_a_restart() {
 
 #[test]
 fn traffic_that_nobody_counted_teaches_nothing() {
-    let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::Asap) };
+    let learned =
+        PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::Asap) };
     let (before, mut market) = down(&learned, HOUR_MS / 2, HOUR_MS / 4);
     let weeks = |market: &Market| kept(&market.pacer)[0].learner.clone().expect("it learns").week();
     assert_eq!(weeks(&market).weights(), weeks(&before).weights());
@@ -158,24 +161,26 @@ fn traffic_that_nobody_counted_teaches_nothing() {
 
 #[test]
 fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() {
-    let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::default()) };
-    let check = |zone: &str, definition: CampaignDefinition, then: Pacing, want: [bool; 2]| {
-        let mut market = Market::begun(&learned);
-        market.run(START_MS + 6 * HOUR_MS);
-        let was = market.bits();
-        market.restart(zone, &definition, &then);
-        market.run(market.now_ms + 500);
-        let mut learner = kept(&market.pacer).remove(0).learner.unwrap_or_default();
-        learner.pause();
-        let has_learned = *learner != Learner::default();
-        let start = State::start(&then.settings).pace(&then.settings);
-        assert_ne!(start, was.0, "it has moved");
-        assert_eq!([market.pace != start, has_learned], want);
-    };
+    let learned =
+        PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::default()) };
+    let check =
+        |zone: &str, definition: CampaignDefinition, then: PacingPolicy, want: [bool; 2]| {
+            let mut market = Market::begun(&learned);
+            market.run(START_MS + 6 * HOUR_MS);
+            let was = market.bits();
+            market.restart(zone, &definition, &then);
+            market.run(market.now_ms + 500);
+            let mut learner = kept(&market.pacer).remove(0).learner.unwrap_or_default();
+            learner.pause();
+            let has_learned = *learner != Learner::default();
+            let start = StrategyState::start(&then.settings).pace(&then.settings);
+            assert_ne!(start, was.0, "it has moved");
+            assert_eq!([market.pace != start, has_learned], want);
+        };
     let same = campaign(0, 1, MONTH);
     let longer = campaign(0, 1, (START_MS, START_MS + 31 * DAY_MS));
     let mornings = (0..24).filter(|hour| *hour < 12).fold(Daypart::NEVER, Daypart::with);
-    let other = Settings::SlotDual(SlotDual { start: 0.2, ..SlotDual::default() });
+    let other = StrategySettings::SlotDual(SlotDual { start: 0.2, ..SlotDual::default() });
     check("UTC", same, learned.clone(), [true, true]);
     // Another version and another budget are other terms of the ledger, not of the strategy.
     check("UTC", campaign(0, 9, MONTH), learned.clone(), [true, true]);
@@ -186,18 +191,26 @@ fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() 
         learned.clone(),
         [false, true],
     );
-    check("UTC", same, Pacing { ahead: 0.1, ..learned.clone() }, [false, true]);
-    check("UTC", same, Pacing { settings: other, ..learned.clone() }, [false, true]);
-    check("UTC", same, Pacing { forecast: Expected::Uniform, ..learned.clone() }, [false, false]);
+    check("UTC", same, PacingPolicy { ahead: 0.1, ..learned.clone() }, [false, true]);
+    check("UTC", same, PacingPolicy { settings: other, ..learned.clone() }, [false, true]);
+    check(
+        "UTC",
+        same,
+        PacingPolicy { forecast: TrafficForecast::Uniform, ..learned.clone() },
+        [false, false],
+    );
     check("Asia/Kathmandu", same, learned.clone(), [false, false]);
 }
 
 #[test]
 fn budgets_that_changed_meanwhile_are_followed_at_once() {
-    for (down_ms, version, want) in
-        [(0, 1, Span::Day), (0, 2, Span::Hour), (60_000, 1, Span::Day), (60_000, 2, Span::Hour)]
-    {
-        let pacing = pacing(Settings::default());
+    for (down_ms, version, want) in [
+        (0, 1, LimitSpan::Day),
+        (0, 2, LimitSpan::Hour),
+        (60_000, 1, LimitSpan::Day),
+        (60_000, 2, LimitSpan::Hour),
+    ] {
+        let pacing = pacing(StrategySettings::default());
         let mut market = Market::begun(&pacing);
         market.run(START_MS + 6 * HOUR_MS + 1_000);
         let dual = market.curve().dual;
@@ -206,9 +219,9 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
         market.restart("UTC", &campaign(0, version, MONTH), &pacing);
         market.run(market.now_ms + 500);
         let curve = market.curve();
-        assert_eq!(market.pacer.followed(Slot(0)), Some(want), "{down_ms} {version}");
+        assert_eq!(market.pacer.followed(CampaignIndex(0)), Some(want), "{down_ms} {version}");
         // The hour does not make good a deviation of the day.
-        let off = if want == Span::Day { 0.0 } else { 0.01 };
+        let off = if want == LimitSpan::Day { 0.0 } else { 0.01 };
         assert!((curve.dual - dual).abs() <= off, "{down_ms} {version}: {} {dual}", curve.dual);
     }
 }
@@ -217,34 +230,37 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
 fn a_campaign_that_follows_an_hour_is_measured_by_its_day_after_a_restart() {
     // Within a slot, and once several were missed.
     for down_ms in [0, 5 * 60_000] {
-        let pacing = pacing(Settings::default());
+        let pacing = pacing(StrategySettings::default());
         let mut market = Market::begun(&pacing);
         market.purses.set(0, |funds| funds.hour = limited(1_000, 0));
         market.run(START_MS + 10 * 60_000 + 1_000);
-        let planned = |market: &Market| market.pacer.planned(Slot(0), market.now_ms);
+        let planned = |market: &Market| market.pacer.planned(CampaignIndex(0), market.now_ms);
         let (span, before) = planned(&market).expect("it follows one");
-        assert_eq!((market.pacer.followed(Slot(0)), span), (Some(Span::Hour), Span::Day));
+        assert_eq!(
+            (market.pacer.followed(CampaignIndex(0)), span),
+            (Some(LimitSpan::Hour), LimitSpan::Day)
+        );
         market.now_ms += down_ms;
         market.restart("UTC", &campaign(0, 1, MONTH), &pacing);
         market.run(market.now_ms + 500);
-        assert_eq!(market.pacer.followed(Slot(0)), Some(Span::Hour), "{down_ms}");
+        assert_eq!(market.pacer.followed(CampaignIndex(0)), Some(LimitSpan::Hour), "{down_ms}");
         let curve = market.curve();
-        assert_eq!((curve.span, curve.limit), (Span::Day, Nanos::new(4_000_000)), "{down_ms}");
+        assert_eq!((curve.span, curve.limit), (LimitSpan::Day, Nanos::new(4_000_000)), "{down_ms}");
         let (span, after) = planned(&market).expect("it follows one");
-        assert!(span == Span::Day && after >= before, "{down_ms}: {after} {before}");
+        assert!(span == LimitSpan::Day && after >= before, "{down_ms}: {after} {before}");
     }
 }
 
 #[test]
 fn a_state_of_a_time_to_come_is_not_gone_on_from() {
-    let pacing = pacing(Settings::default());
+    let pacing = pacing(StrategySettings::default());
     let mut market = Market::begun(&pacing);
     market.run(START_MS + 6 * HOUR_MS);
     market.now_ms = START_MS + 2 * HOUR_MS + 1;
     market.restart("UTC", &campaign(0, 1, MONTH), &pacing);
     market.run(market.now_ms + 500);
     // It would stay as it is until then.
-    let start = State::start(&pacing.settings).dual();
+    let start = StrategyState::start(&pacing.settings).dual();
     assert_eq!(market.curve().dual.to_bits(), start.to_bits());
 }
 
@@ -253,14 +269,14 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
     let purses = Purses::default();
     let mut first = pacer(1);
     let flight = (START_MS, START_MS + DAY_MS);
-    let even = Arc::new(pacing(Settings::Even));
+    let even = Arc::new(pacing(StrategySettings::Even));
     for slot in [0, 1, 5, 8, 9, 20] {
         let paced = (slot != 8).then_some(&even);
         first.define(&campaign(slot, 1, flight), paced, START_MS).unwrap();
     }
     first.turn(START_MS, &purses, 100, &mut Vec::new());
-    let slots = |pacer: &Pacer, most| {
-        let (mut slots, mut from, mut parts) = (Vec::new(), Some(Slot(0)), 0);
+    let slots = |pacer: &CampaignPacer, most| {
+        let (mut slots, mut from, mut parts) = (Vec::new(), Some(CampaignIndex(0)), 0);
         while let Some(at) = from {
             let before = slots.len();
             from = pacer.keep(at, most, |kept| slots.push(kept.slot().0));
@@ -288,7 +304,8 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
 /// What is damaged and can be read all the same costs no more than a pace.
 #[test]
 fn whatever_can_be_read_can_be_gone_on_from() {
-    let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::default()) };
+    let learned =
+        PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::default()) };
     let mut market = Market::begun(&learned);
     market.run(START_MS + 6 * HOUR_MS + 1_000);
     let bytes = rows(&market.pacer).remove(0);
@@ -301,18 +318,18 @@ fn whatever_can_be_read_can_be_gone_on_from() {
             let at = 21 + usize::try_from(chance.below(below as u64 - 21)).expect("it is short");
             bytes[at] ^= 1 << chance.below(8);
         }
-        let Ok(kept) = Kept::decode(&bytes) else { continue };
+        let Ok(kept) = PacingSnapshot::decode(&bytes) else { continue };
         resumed += 1;
         let mut next = pacer(1);
         next.restore(kept);
         next.define(&campaign(0, 1, MONTH), Some(&learned.clone().into()), market.now_ms).unwrap();
         for ahead_ms in [0, SLOT_MS / 2, SLOT_MS, 3 * SLOT_MS, HOUR_MS, DAY_MS, 3 * DAY_MS] {
             let now_ms = market.now_ms + ahead_ms;
-            next.seen(0, Slot(0), seen(ahead_ms));
+            next.seen(0, CampaignIndex(0), seen(ahead_ms));
             next.report(0, &report(0, 1, ahead_ms));
             next.turn(now_ms, &market.purses, 10, &mut market.told);
-            assert!(next.pace(Slot(0)).is_some(), "{round}");
-            let curve = next.curve(Slot(0), now_ms);
+            assert!(next.pace(CampaignIndex(0)).is_some(), "{round}");
+            let curve = next.curve(CampaignIndex(0), now_ms);
             assert!(curve.is_none_or(|curve| curve.points.len() as u64 <= CURVE_POINTS + 1));
         }
     }

@@ -22,7 +22,7 @@ pub enum Was {
 
 #[derive(Debug)]
 struct Reservation {
-    token: Token,
+    token: ReservationToken,
     bucket: u64,
     expires: u64,
     state: State,
@@ -44,11 +44,11 @@ struct Rights {
 #[derive(Clone, Copy, Debug, Default)]
 struct Campaign {
     is_known: bool,
-    gate: Option<Gate>,
+    gate: Option<SpendingGate>,
 }
 
 pub struct Model {
-    options: Options,
+    options: ShardOptions,
     now: u64,
     quarter: u32,
     campaigns: BTreeMap<u32, Campaign>,
@@ -60,7 +60,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: ShardOptions) -> Self {
         Self {
             options,
             now: 0,
@@ -89,7 +89,9 @@ impl Model {
     /// All that open and claimed reservations hold.
     fn reserved(&self, slot: u32, period: u32) -> u64 {
         let holds = |state| matches!(state, State::Open | State::Claimed { was: Was::Open });
-        let of = |token: &Token| token.slot() == Slot(slot) && token.period() == Period(period);
+        let of = |token: &ReservationToken| {
+            token.slot() == CampaignIndex(slot) && token.period() == Period(period)
+        };
         let held = self.reservations.iter().filter(|it| of(&it.token) && holds(it.state));
         held.map(|it| it.token.amount().get()).sum()
     }
@@ -133,7 +135,9 @@ impl Model {
 
     /// Whether everything about a period is over, so that it may be forgotten.
     pub fn may_be_retired(&self, slot: u32, period: u32) -> bool {
-        let of = |token: &Token| token.slot() == Slot(slot) && token.period().0 <= period;
+        let of = |token: &ReservationToken| {
+            token.slot() == CampaignIndex(slot) && token.period().0 <= period
+        };
         let of_it = self.reservations.iter().filter(|it| of(&it.token));
         let is_over = |it: &Reservation| {
             it.expires + self.late_window() <= self.now
@@ -146,7 +150,7 @@ impl Model {
                 .all(|(period, rights)| rights.until <= self.now && self.free(slot, period) == 0)
     }
 
-    pub fn take(&mut self, grant: &Grant) {
+    pub fn take(&mut self, grant: &BudgetGrant) {
         let (slot, period) = (grant.slot.0, grant.period.0);
         let (granted, until) = (grant.granted.get(), grant.until.nanos());
         let known = self.rights.entry((slot, period)).or_default();
@@ -161,7 +165,7 @@ impl Model {
         }
     }
 
-    pub fn take_gate(&mut self, gate: &Gate) {
+    pub fn take_gate(&mut self, gate: &SpendingGate) {
         let campaign = self.campaigns.entry(gate.slot.0).or_default();
         campaign.is_known = true;
         if campaign.gate.is_none_or(|known| known.version < gate.version) {
@@ -180,20 +184,20 @@ impl Model {
         slot: u32,
         amount: u64,
         class: TtlClass,
-        at: Moment,
+        at: ShardTime,
     ) -> Result<Period, Denial> {
         self.quarter = self.quarter.max(at.quarter);
         self.pass(at.tick.nanos());
         let campaign = self.campaigns.get(&slot).filter(|campaign| campaign.is_known);
-        let campaign = campaign.ok_or(Denial::Refused(Refusal::Unknown))?;
+        let campaign = campaign.ok_or(Denial::Refused(SpendRefusal::Unknown))?;
         let closed = campaign.gate.and_then(|gate| gate.closed);
         let lacks = [
-            Refusal::BudgetExhausted,
-            Refusal::DayExhausted,
-            Refusal::HourExhausted,
-            Refusal::LedgerUnavailable,
+            SpendRefusal::BudgetExhausted,
+            SpendRefusal::DayExhausted,
+            SpendRefusal::HourExhausted,
+            SpendRefusal::LedgerUnavailable,
         ];
-        let lack = Denial::Refused(closed.unwrap_or(Refusal::LedgerUnavailable));
+        let lack = Denial::Refused(closed.unwrap_or(SpendRefusal::LedgerUnavailable));
         if closed.is_some_and(|closed| !lacks.contains(&closed)) {
             return Err(lack);
         }
@@ -216,7 +220,7 @@ impl Model {
         let line = |it: &&Reservation| (it.bucket, it.token.slot(), it.token.period());
         let mut lines: std::collections::BTreeSet<_> = open.map(line).collect();
         let bucket = self.current(class).map_or(u64::MAX, |(bucket, _)| bucket);
-        lines.insert((bucket, Slot(slot), period));
+        lines.insert((bucket, CampaignIndex(slot), period));
         let most = |number: u32| usize::try_from(number).expect("few");
         kept >= most(self.options.reservations_max) || lines.len() > most(self.options.lines_max)
     }
@@ -227,7 +231,7 @@ impl Model {
         self.newest[usize::from(class.0)].filter(|(_, begun)| self.now < begun + width)
     }
 
-    pub fn reserve(&mut self, token: Token) {
+    pub fn reserve(&mut self, token: ReservationToken) {
         let class = token.ttl();
         let (bucket, begun) = self.current(class).unwrap_or_else(|| {
             self.buckets += 1;
@@ -242,24 +246,24 @@ impl Model {
         rights.reserved_count += 1;
     }
 
-    fn find(&mut self, token: &Token) -> &mut Reservation {
+    fn find(&mut self, token: &ReservationToken) -> &mut Reservation {
         let found = self.reservations.iter_mut().find(|it| it.token == *token);
         found.expect("the model knows every token that was made")
     }
 
-    fn look(&mut self, token: &Token, now: u64) -> Result<State, Rejection> {
+    fn look(&mut self, token: &ReservationToken, now: u64) -> Result<State, TokenRejection> {
         self.pass(now);
         let (now, late_window) = (self.now, self.late_window());
         let found = self.find(token);
         let is_kept = found.expires + late_window > now;
-        if is_kept { Ok(found.state) } else { Err(Rejection::TooOld) }
+        if is_kept { Ok(found.state) } else { Err(TokenRejection::TooOld) }
     }
 
     /// Whether it is late.
-    pub fn claim(&mut self, token: &Token, now: u64) -> Result<bool, Rejection> {
+    pub fn claim(&mut self, token: &ReservationToken, now: u64) -> Result<bool, TokenRejection> {
         let was = match self.look(token, now)? {
-            State::Claimed { .. } => return Err(Rejection::Pending),
-            State::Won => return Err(Rejection::AlreadyWon),
+            State::Claimed { .. } => return Err(TokenRejection::Pending),
+            State::Won => return Err(TokenRejection::AlreadyWon),
             State::Open => Was::Open,
             State::Released => Was::Released,
             State::Expired => Was::Expired,
@@ -268,20 +272,20 @@ impl Model {
         Ok(was != Was::Open)
     }
 
-    pub fn release(&mut self, token: &Token, now: u64) -> Result<Nanos, Rejection> {
+    pub fn release(&mut self, token: &ReservationToken, now: u64) -> Result<Nanos, TokenRejection> {
         match self.look(token, now)? {
             State::Open => (),
-            State::Claimed { .. } => return Err(Rejection::Pending),
-            State::Won => return Err(Rejection::AlreadyWon),
-            State::Released => return Err(Rejection::AlreadyReleased),
-            State::Expired => return Err(Rejection::Expired),
+            State::Claimed { .. } => return Err(TokenRejection::Pending),
+            State::Won => return Err(TokenRejection::AlreadyWon),
+            State::Released => return Err(TokenRejection::AlreadyReleased),
+            State::Expired => return Err(TokenRejection::Expired),
         }
         self.find(token).state = State::Released;
         self.freed(token.slot().0, token.period().0, token.amount().get());
         Ok(token.amount())
     }
 
-    pub fn settle(&mut self, token: &Token, price: u64) {
+    pub fn settle(&mut self, token: &ReservationToken, price: u64) {
         let State::Claimed { was } = self.find(token).state else {
             panic!("only what is claimed is settled");
         };
@@ -299,7 +303,7 @@ impl Model {
         }
     }
 
-    pub fn unclaim(&mut self, token: &Token) {
+    pub fn unclaim(&mut self, token: &ReservationToken) {
         let now = self.now;
         let found = self.find(token);
         let State::Claimed { was } = found.state else {
@@ -316,9 +320,9 @@ impl Model {
         }
     }
 
-    pub fn holding(&self, slot: u32, period: u32) -> Option<Holding> {
+    pub fn holding(&self, slot: u32, period: u32) -> Option<PeriodHolding> {
         let rights = self.rights.get(&(slot, period))?;
-        Some(Holding {
+        Some(PeriodHolding {
             period: Period(period),
             granted: Nanos::new(rights.granted),
             free: Nanos::new(self.free(slot, period)),
@@ -331,9 +335,9 @@ impl Model {
     }
 
     /// What the ledger must have been told by now.
-    pub fn reports(&self) -> impl Iterator<Item = Report> {
-        self.rights.iter().map(|((slot, period), rights)| Report {
-            slot: Slot(*slot),
+    pub fn reports(&self) -> impl Iterator<Item = SpendReport> {
+        self.rights.iter().map(|((slot, period), rights)| SpendReport {
+            slot: CampaignIndex(*slot),
             period: Period(*period),
             returned: Nanos::new(rights.returned),
             settled: Nanos::new(rights.settled),

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A shard whose campaign 0 has 100 of the period at quarter 8, until 4000, and 50 of the next.
-fn shard() -> Shard {
-    let mut shard = Shard::new(&options()).expect("options are within range");
+fn shard() -> ShardLedger {
+    let mut shard = ShardLedger::new(&options()).expect("options are within range");
     shard.take(&grant(0, 8, 100, 4000)).expect("there is room");
     shard.take(&grant(0, 12, 50, 8000)).expect("there is room");
     shard
@@ -14,59 +14,60 @@ fn now(tick: u64) -> Tick {
     Tick::from_nanos(tick)
 }
 
-fn reserve(shard: &mut Shard, amount: u64, tick: u64) -> Token {
-    let token = shard.reserve(Slot(0), Nanos::new(amount), SHORT, moment(tick, 8));
+fn reserve(shard: &mut ShardLedger, amount: u64, tick: u64) -> ReservationToken {
+    let token = shard.reserve(CampaignIndex(0), Nanos::new(amount), SHORT, moment(tick, 8));
     token.expect("there is money")
 }
 
-fn held(shard: &Shard, period: u32) -> [u64; 7] {
-    let holding = shard.holdings(Slot(0)).find(|holding| holding.period == Period(period));
+fn held(shard: &ShardLedger, period: u32) -> [u64; 7] {
+    let holding = shard.holdings(CampaignIndex(0)).find(|holding| holding.period == Period(period));
     let it = holding.expect("it is held");
     [it.granted, it.free, it.reserved, it.settled, it.returned, it.late, it.over].map(Nanos::get)
 }
 
 #[test]
 fn refusals_in_their_precedence() {
-    let check = |gates: &[Gate], ask: (u32, u64, u64, u32), want: Result<u32, Refusal>| {
-        let (slot, amount, tick, quarter) = ask;
-        let mut shard = shard();
-        for gate in gates {
-            shard.take_gate(gate).expect("there is room");
-        }
-        let at = moment(tick, quarter);
-        let got = shard.reserve(Slot(slot), Nanos::new(amount), SHORT, at);
-        let got = got.map(|token| token.period().0).map_err(Denial::refusal);
-        assert_eq!(got, want, "{gates:?} {ask:?}");
-    };
+    let check =
+        |gates: &[SpendingGate], ask: (u32, u64, u64, u32), want: Result<u32, SpendRefusal>| {
+            let (slot, amount, tick, quarter) = ask;
+            let mut shard = shard();
+            for gate in gates {
+                shard.take_gate(gate).expect("there is room");
+            }
+            let at = moment(tick, quarter);
+            let got = shard.reserve(CampaignIndex(slot), Nanos::new(amount), SHORT, at);
+            let got = got.map(|token| token.period().0).map_err(Denial::refusal);
+            assert_eq!(got, want, "{gates:?} {ask:?}");
+        };
     let closed = |refusal| [gate(0, 1, Some(refusal))];
     //             slot amount tick quarter
     check(&[], (0, 100, 3999, 8), Ok(8));
     check(&[], (0, 100, 3999, 11), Ok(8));
     check(&[], (0, 50, 3999, 12), Ok(12));
-    check(&[], (0, 51, 3999, 12), Err(Refusal::LedgerUnavailable));
-    check(&[], (0, 101, 0, 8), Err(Refusal::LedgerUnavailable));
-    check(&[], (0, 1, 0, 7), Err(Refusal::LedgerUnavailable));
-    check(&[], (0, 0, 0, 7), Err(Refusal::LedgerUnavailable));
-    check(&[], (0, 1, 4000, 8), Err(Refusal::LedgerUnavailable));
-    check(&[], (0, 1, 8000, 99), Err(Refusal::LedgerUnavailable));
-    check(&[], (1, 1, 0, 8), Err(Refusal::Unknown));
-    check(&[], (u32::MAX, 1, 0, 8), Err(Refusal::Unknown));
-    check(&[gate(1, 1, None)], (1, 1, 0, 8), Err(Refusal::LedgerUnavailable));
-    check(&[recall(0, 1)], (0, 1, 0, 8), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 51, 3999, 12), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (0, 101, 0, 8), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (0, 1, 0, 7), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (0, 0, 0, 7), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (0, 1, 4000, 8), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (0, 1, 8000, 99), Err(SpendRefusal::LedgerUnavailable));
+    check(&[], (1, 1, 0, 8), Err(SpendRefusal::Unknown));
+    check(&[], (u32::MAX, 1, 0, 8), Err(SpendRefusal::Unknown));
+    check(&[gate(1, 1, None)], (1, 1, 0, 8), Err(SpendRefusal::LedgerUnavailable));
+    check(&[recall(0, 1)], (0, 1, 0, 8), Err(SpendRefusal::LedgerUnavailable));
     check(&[recall(0, 1)], (0, 0, 0, 8), Ok(8));
-    for refusal in Refusal::ALL {
+    for refusal in SpendRefusal::ALL {
         let is_want_of_money = matches!(
             refusal,
-            Refusal::BudgetExhausted
-                | Refusal::DayExhausted
-                | Refusal::HourExhausted
-                | Refusal::LedgerUnavailable
+            SpendRefusal::BudgetExhausted
+                | SpendRefusal::DayExhausted
+                | SpendRefusal::HourExhausted
+                | SpendRefusal::LedgerUnavailable
         );
         let want = if is_want_of_money { Ok(8) } else { Err(refusal) };
         check(&closed(refusal), (0, 100, 0, 8), want);
         check(&closed(refusal), (0, 101, 0, 8), Err(refusal));
         check(&closed(refusal), (0, 1, 4000, 8), Err(refusal));
-        check(&closed(refusal), (1, 1, 0, 8), Err(Refusal::Unknown));
+        check(&closed(refusal), (1, 1, 0, 8), Err(SpendRefusal::Unknown));
         // An older gate changes nothing, and neither does the same again.
         check(&[gate(0, 2, Some(refusal)), gate(0, 1, None)], (0, 101, 0, 8), Err(refusal));
         check(&[gate(0, 2, Some(refusal)), gate(0, 2, None)], (0, 101, 0, 8), Err(refusal));
@@ -76,86 +77,96 @@ fn refusals_in_their_precedence() {
 
 #[test]
 fn the_last_of_a_budget_is_told() {
-    let check = |gates: &[Gate], ask: (u32, u64, u64, u32), want: (Refusal, u64)| {
+    let check = |gates: &[SpendingGate], ask: (u32, u64, u64, u32), want: (SpendRefusal, u64)| {
         let (slot, amount, tick, quarter) = ask;
         let mut shard = shard();
         for gate in gates {
             shard.take_gate(gate).expect("there is room");
         }
-        let shortage = shard.may_reserve(Slot(slot), Nanos::new(amount), moment(tick, quarter));
+        let shortage =
+            shard.may_reserve(CampaignIndex(slot), Nanos::new(amount), moment(tick, quarter));
         let shortage = shortage.expect_err("it has not so much");
         assert_eq!((shortage.refusal, shortage.left.get()), want, "{gates:?} {ask:?}");
     };
-    for refusal in Refusal::ALL {
+    for refusal in SpendRefusal::ALL {
         let is_exhausted = matches!(
             refusal,
-            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted
+            SpendRefusal::BudgetExhausted
+                | SpendRefusal::DayExhausted
+                | SpendRefusal::HourExhausted
         );
         let closed = [gate(0, 1, Some(refusal))];
         check(&closed, (0, 101, 0, 8), (refusal, if is_exhausted { 100 } else { 0 }));
         check(&closed, (0, 101, 3999, 12), (refusal, if is_exhausted { 50 } else { 0 }));
         // Its period is over, or it is another's.
         check(&closed, (0, 101, 4000, 8), (refusal, 0));
-        check(&closed, (1, 101, 0, 8), (Refusal::Unknown, 0));
+        check(&closed, (1, 101, 0, 8), (SpendRefusal::Unknown, 0));
     }
     // More is on its way.
-    check(&[], (0, 101, 0, 8), (Refusal::LedgerUnavailable, 0));
-    let recalled = Gate { is_recalled: true, ..gate(0, 1, Some(Refusal::BudgetExhausted)) };
-    check(&[recalled], (0, 1, 0, 8), (Refusal::BudgetExhausted, 0));
+    check(&[], (0, 101, 0, 8), (SpendRefusal::LedgerUnavailable, 0));
+    let recalled =
+        SpendingGate { is_recalled: true, ..gate(0, 1, Some(SpendRefusal::BudgetExhausted)) };
+    check(&[recalled], (0, 1, 0, 8), (SpendRefusal::BudgetExhausted, 0));
 }
 
 #[test]
 fn what_has_no_room_is_refused_and_nothing_changes() {
-    let mut full = Shard::new(&Options { reservations_max: 32, ..options() }).unwrap();
+    let mut full = ShardLedger::new(&ShardOptions { reservations_max: 32, ..options() }).unwrap();
     full.take(&grant(0, 8, 100, 4000)).unwrap();
     for _ in 0..32 {
         reserve(&mut full, 1, 0);
     }
     let before = held(&full, 8);
-    let denied = full.reserve(Slot(0), Nanos::new(1), SHORT, moment(0, 8));
+    let denied = full.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(0, 8));
     assert_eq!(denied, Err(Denial::Full));
     // For want of money comes first.
-    let denied = full.reserve(Slot(0), Nanos::new(101), SHORT, moment(0, 8));
-    assert_eq!(denied, Err(Denial::Refused(Refusal::LedgerUnavailable)));
+    let denied = full.reserve(CampaignIndex(0), Nanos::new(101), SHORT, moment(0, 8));
+    assert_eq!(denied, Err(Denial::Refused(SpendRefusal::LedgerUnavailable)));
     assert_eq!((held(&full, 8), full.counts().full), (before, 1));
     // Another class has room of its own; this one again when the first are forgotten.
-    full.reserve(Slot(0), Nanos::new(1), LONG, moment(0, 8)).unwrap();
-    assert_eq!(full.reserve(Slot(0), Nanos::new(1), SHORT, moment(669, 8)), Err(Denial::Full));
-    full.reserve(Slot(0), Nanos::new(1), SHORT, moment(670, 8)).unwrap();
+    full.reserve(CampaignIndex(0), Nanos::new(1), LONG, moment(0, 8)).unwrap();
+    assert_eq!(
+        full.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(669, 8)),
+        Err(Denial::Full)
+    );
+    full.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(670, 8)).unwrap();
 
-    let mut lines = Shard::new(&Options { lines_max: 1, ..options() }).unwrap();
+    let mut lines = ShardLedger::new(&ShardOptions { lines_max: 1, ..options() }).unwrap();
     lines.take(&grant(0, 8, 100, 4000)).unwrap();
     lines.take(&grant(1, 8, 100, 4000)).unwrap();
     reserve(&mut lines, 1, 0);
-    let denied = lines.reserve(Slot(1), Nanos::new(1), SHORT, moment(0, 8));
+    let denied = lines.reserve(CampaignIndex(1), Nanos::new(1), SHORT, moment(0, 8));
     assert_eq!(denied, Err(Denial::Full));
     reserve(&mut lines, 1, 9);
-    assert_eq!(lines.reserve(Slot(0), Nanos::new(1), SHORT, moment(10, 8)), Err(Denial::Full));
-    lines.reserve(Slot(1), Nanos::new(1), SHORT, moment(170, 8)).unwrap();
+    assert_eq!(
+        lines.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(10, 8)),
+        Err(Denial::Full)
+    );
+    lines.reserve(CampaignIndex(1), Nanos::new(1), SHORT, moment(170, 8)).unwrap();
     assert!(!Denial::Full.to_string().is_empty());
-    assert_eq!(Denial::Full.refusal(), Refusal::LedgerUnavailable);
+    assert_eq!(Denial::Full.refusal(), SpendRefusal::LedgerUnavailable);
 }
 
 #[test]
 fn messages_without_room_are_refused() {
-    let mut shard = Shard::new(&Options { books_max: 2, ..options() }).unwrap();
-    assert_eq!(shard.take(&grant(4, 8, 1, 4000)), Err(Untaken::SlotsMax));
-    assert_eq!(shard.take(&grant(u32::MAX, 8, 1, 4000)), Err(Untaken::SlotsMax));
-    assert_eq!(shard.take_gate(&gate(4, 1, None)), Err(Untaken::SlotsMax));
+    let mut shard = ShardLedger::new(&ShardOptions { books_max: 2, ..options() }).unwrap();
+    assert_eq!(shard.take(&grant(4, 8, 1, 4000)), Err(GrantRejected::SlotsMax));
+    assert_eq!(shard.take(&grant(u32::MAX, 8, 1, 4000)), Err(GrantRejected::SlotsMax));
+    assert_eq!(shard.take_gate(&gate(4, 1, None)), Err(GrantRejected::SlotsMax));
     assert_eq!(shard.take(&grant(0, 8, 1, 4000)), Ok(()));
     assert_eq!(shard.take(&grant(3, 8, 1, 4000)), Ok(()));
-    assert_eq!(shard.take(&grant(0, 12, 1, 4000)), Err(Untaken::BooksMax));
+    assert_eq!(shard.take(&grant(0, 12, 1, 4000)), Err(GrantRejected::BooksMax));
     assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Ok(()));
     assert_eq!(held(&shard, 8)[0], 2);
     // Forgotten, when all that was reserved of it is: 1700 and 500 after its end.
     shard.advance(now(4000));
     assert_eq!(shard.report().count(), 2);
     shard.advance(now(6199));
-    assert_eq!(shard.take(&grant(0, 12, 1, 9000)), Err(Untaken::BooksMax));
+    assert_eq!(shard.take(&grant(0, 12, 1, 9000)), Err(GrantRejected::BooksMax));
     shard.advance(now(6200));
-    assert_eq!(shard.holdings(Slot(0)).count(), 0);
-    assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Err(Untaken::Retired));
-    assert_eq!(shard.take(&grant(0, 4, 2, 9000)), Err(Untaken::Retired));
+    assert_eq!(shard.holdings(CampaignIndex(0)).count(), 0);
+    assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Err(GrantRejected::Retired));
+    assert_eq!(shard.take(&grant(0, 4, 2, 9000)), Err(GrantRejected::Retired));
     assert_eq!(shard.take(&grant(0, 12, 1, 9000)), Ok(()));
     assert_eq!(shard.take(&grant(0, 9, 1, 9000)), Ok(()));
     assert_eq!(shard.counts().untaken, 7);
@@ -164,11 +175,11 @@ fn messages_without_room_are_refused() {
 /// A period that goes on is kept until what was reserved last is forgotten.
 #[test]
 fn a_period_that_goes_on_is_kept_for_its_last_reservation() {
-    let mut shard = Shard::new(&options()).unwrap();
+    let mut shard = ShardLedger::new(&options()).unwrap();
     shard.take(&grant(0, 8, 100, 4000)).unwrap();
     shard.advance(now(4000));
     shard.take(&grant(0, 8, 200, 6000)).unwrap();
-    let token = shard.reserve(Slot(0), Nanos::new(40), LONG, moment(5999, 8)).unwrap();
+    let token = shard.reserve(CampaignIndex(0), Nanos::new(40), LONG, moment(5999, 8)).unwrap();
     shard.advance(now(6000));
     shard.report().for_each(drop);
     for tick in (6200..8199).step_by(100) {
@@ -179,44 +190,44 @@ fn a_period_that_goes_on_is_kept_for_its_last_reservation() {
     assert!(claim.is_late());
     shard.settle(claim, Nanos::new(40));
     assert_eq!(held(&shard, 8), [200, 0, 0, 0, 200, 40, 0]);
-    assert_eq!(shard.claim(&token, now(8199)).map(drop), Err(Rejection::TooOld));
+    assert_eq!(shard.claim(&token, now(8199)).map(drop), Err(TokenRejection::TooOld));
     // It is looked at again a sixteenth of its horizon later.
     shard.report().for_each(drop);
     shard.advance(now(8200));
     shard.advance(now(8400));
-    assert_eq!(shard.holdings(Slot(0)).count(), 0);
+    assert_eq!(shard.holdings(CampaignIndex(0)).count(), 0);
 }
 
 #[test]
 fn options_out_of_range_are_refused() {
-    let check = |options: Options, want: Option<OptionsError>| {
-        assert_eq!(Shard::new(&options).err(), want);
+    let check = |options: ShardOptions, want: Option<ShardOptionsError>| {
+        assert_eq!(ShardLedger::new(&options).err(), want);
         assert_eq!(options.bytes().err(), want);
     };
     let ns = Duration::from_nanos;
     check(options(), None);
-    check(Options { ttls: vec![], ..options() }, Some(OptionsError::Ttls(0)));
-    check(Options { ttls: vec![ns(160); 17], ..options() }, Some(OptionsError::Ttls(17)));
-    check(Options { ttls: vec![ns(15)], ..options() }, Some(OptionsError::Ttl(ns(15))));
-    check(Options { ttls: vec![ns(16)], ..options() }, None);
-    check(Options { ttls: vec![Duration::MAX], ..options() }, None);
-    let late_window = |late_window, ttl| OptionsError::LateWindow { late_window, ttl };
-    let windows = |ttl, window| Options { ttls: vec![ttl], late_window: window, ..options() };
+    check(ShardOptions { ttls: vec![], ..options() }, Some(ShardOptionsError::Ttls(0)));
+    check(ShardOptions { ttls: vec![ns(160); 17], ..options() }, Some(ShardOptionsError::Ttls(17)));
+    check(ShardOptions { ttls: vec![ns(15)], ..options() }, Some(ShardOptionsError::Ttl(ns(15))));
+    check(ShardOptions { ttls: vec![ns(16)], ..options() }, None);
+    check(ShardOptions { ttls: vec![Duration::MAX], ..options() }, None);
+    let late_window = |late_window, ttl| ShardOptionsError::LateWindow { late_window, ttl };
+    let windows = |ttl, window| ShardOptions { ttls: vec![ttl], late_window: window, ..options() };
     check(windows(ns(16), ns(65_518)), Some(late_window(ns(65_518), ns(16))));
     check(windows(ns(16), ns(65_517)), None);
     check(windows(ns(160), ns(4094 * 160)), None);
     check(windows(ns(160), Duration::MAX), Some(late_window(Duration::MAX, ns(160))));
-    let room = |name, value, most| Some(OptionsError::Room { name, value, most });
+    let room = |name, value, most| Some(ShardOptionsError::Room { name, value, most });
     let most = u32::MAX - 1;
-    check(Options { slots_max: 0, ..options() }, room("slots_max", 0, most));
-    check(Options { slots_max: u32::MAX, ..options() }, room("slots_max", u32::MAX, most));
-    check(Options { books_max: 0, ..options() }, room("books_max", 0, most));
-    check(Options { books_max: u32::MAX, ..options() }, room("books_max", u32::MAX, most));
+    check(ShardOptions { slots_max: 0, ..options() }, room("slots_max", 0, most));
+    check(ShardOptions { slots_max: u32::MAX, ..options() }, room("slots_max", u32::MAX, most));
+    check(ShardOptions { books_max: 0, ..options() }, room("books_max", 0, most));
+    check(ShardOptions { books_max: u32::MAX, ..options() }, room("books_max", u32::MAX, most));
     let (none, over, most) = (0, (1 << 30) + 1, 1 << 30);
     for value in [none, over] {
         let name = "reservations_max";
-        check(Options { reservations_max: value, ..options() }, room(name, value, most));
-        check(Options { lines_max: value, ..options() }, room("lines_max", value, most));
+        check(ShardOptions { reservations_max: value, ..options() }, room(name, value, most));
+        check(ShardOptions { lines_max: value, ..options() }, room("lines_max", value, most));
     }
     let text = late_window(ns(1), ns(2)).to_string();
     assert!(text.ends_with("at most 4094 times that"), "{text}");
@@ -226,11 +237,11 @@ fn options_out_of_range_are_refused() {
 #[derive(Clone, Copy, Debug)]
 enum Do {
     /// At a time, or why not: whether it is late.
-    Claim(u64, Result<bool, Rejection>),
+    Claim(u64, Result<bool, TokenRejection>),
     /// At a price.
     Settle(u64),
     Unclaim,
-    Release(u64, Result<u64, Rejection>),
+    Release(u64, Result<u64, TokenRejection>),
     Advance(u64),
 }
 
@@ -238,8 +249,8 @@ enum Do {
 #[test]
 fn outcomes_of_a_token() {
     use Do::{Advance, Claim, Release, Settle, Unclaim};
-    use Rejection::{AlreadyReleased, AlreadyWon, Expired, Pending, TooOld};
-    let check = |steps: &[Do], want: [u64; 7], rejected: &[Rejection]| {
+    use TokenRejection::{AlreadyReleased, AlreadyWon, Expired, Pending, TooOld};
+    let check = |steps: &[Do], want: [u64; 7], rejected: &[TokenRejection]| {
         let mut shard = shard();
         let token = reserve(&mut shard, 40, 0);
         let mut claims = Vec::new();
@@ -247,7 +258,7 @@ fn outcomes_of_a_token() {
             match *step {
                 Claim(tick, want) => {
                     let claim = shard.claim(&token, now(tick));
-                    let got = claim.as_ref().map(super::Claim::is_late).map_err(|why| *why);
+                    let got = claim.as_ref().map(TokenClaim::is_late).map_err(|why| *why);
                     assert_eq!(got, want, "{steps:?}");
                     claims.extend(claim);
                 }
@@ -264,7 +275,7 @@ fn outcomes_of_a_token() {
             }
         }
         assert_eq!(held(&shard, 8), want, "{steps:?}");
-        for rejection in Rejection::ALL {
+        for rejection in TokenRejection::ALL {
             let count = rejected.iter().filter(|other| **other == rejection).count();
             let count = u64::try_from(count).expect("few");
             assert_eq!(shard.counts().rejected(rejection), count, "{steps:?} {rejection:?}");
@@ -357,14 +368,14 @@ fn what_comes_back_after_the_end_of_its_period_goes_back() {
 fn grants_say_all_and_order_changes_nothing() {
     let grants = [grant(0, 8, 40, 3000), grant(0, 8, 100, 4000), grant(0, 8, 100, 3500)];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let mut shard = Shard::new(&options()).unwrap();
+        let mut shard = ShardLedger::new(&options()).unwrap();
         for at in order.into_iter().chain(order) {
             shard.take(&grants[at]).unwrap();
         }
         assert_eq!(held(&shard, 8), [100, 100, 0, 0, 0, 0, 0], "{order:?}");
-        let early = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3499, 8));
+        let early = shard.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(3499, 8));
         assert!(early.is_ok(), "{order:?}");
-        let after = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3500, 8));
+        let after = shard.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(3500, 8));
         assert!(after.is_err(), "{order:?}");
     }
 }
@@ -394,8 +405,8 @@ fn reports_say_what_changed_since_the_last() {
     let mut shard = shard();
     assert_eq!(shard.report().count(), 0);
     let token = reserve(&mut shard, 40, 0);
-    let report = |returned, settled, late, over, counts: [u64; 3]| Report {
-        slot: Slot(0),
+    let report = |returned, settled, late, over, counts: [u64; 3]| SpendReport {
+        slot: CampaignIndex(0),
         period: Period(8),
         returned: Nanos::new(returned),
         settled: Nanos::new(settled),
@@ -405,7 +416,7 @@ fn reports_say_what_changed_since_the_last() {
         reserved_count: counts[1],
         won_count: counts[2],
     };
-    let told = |shard: &mut Shard| shard.report().collect::<Vec<_>>();
+    let told = |shard: &mut ShardLedger| shard.report().collect::<Vec<_>>();
     assert_eq!(told(&mut shard), [report(0, 0, 0, 0, [40, 1, 0])]);
     assert_eq!(told(&mut shard), []);
     let claim = shard.claim(&token, now(0)).unwrap();
@@ -426,14 +437,14 @@ fn reports_say_what_changed_since_the_last() {
 #[test]
 fn wants_are_told_below_half_a_slice_and_when_refused() {
     let mut shard = shard();
-    let wants = |shard: &mut Shard| {
+    let wants = |shard: &mut ShardLedger| {
         shard
             .want()
             .map(|want| (want.slot.0, want.amount.get(), want.refused.get()))
             .collect::<Vec<_>>()
     };
-    let ask = |shard: &mut Shard, slot, amount| {
-        let _ = shard.reserve(Slot(slot), Nanos::new(amount), SHORT, moment(0, 8));
+    let ask = |shard: &mut ShardLedger, slot, amount| {
+        let _ = shard.reserve(CampaignIndex(slot), Nanos::new(amount), SHORT, moment(0, 8));
     };
     ask(&mut shard, 0, 50);
     assert_eq!(wants(&mut shard), []);
@@ -463,9 +474,9 @@ fn wants_are_told_below_half_a_slice_and_when_refused() {
     ask(&mut shard, 1, 5);
     assert_eq!(wants(&mut shard), [(1, 5, 5)]);
     for (closed, want) in [
-        (Refusal::LedgerUnavailable, &[(1, 5, 5)][..]),
-        (Refusal::BudgetExhausted, &[]),
-        (Refusal::Paused, &[]),
+        (SpendRefusal::LedgerUnavailable, &[(1, 5, 5)][..]),
+        (SpendRefusal::BudgetExhausted, &[]),
+        (SpendRefusal::Paused, &[]),
     ] {
         shard.take_gate(&gate(1, 2 + closed as u64, Some(closed))).unwrap();
         ask(&mut shard, 1, 5);
@@ -478,39 +489,41 @@ fn wants_are_told_below_half_a_slice_and_when_refused() {
 fn tokens_of_others_are_told_apart() {
     let mut shard = shard();
     let own = reserve(&mut shard, 40, 0);
-    let with =
-        |node, epoch, shard| Token { origin: Origin { node, epoch: Epoch(epoch), shard }, ..own };
+    let with = |node, epoch, shard| ReservationToken {
+        origin: TokenOrigin { node, epoch: Epoch(epoch), shard },
+        ..own
+    };
     let far = TtlClass(2);
     for (token, want) in [
-        (with(8, 3, 2), Rejection::OtherNode),
-        (with(6, 2, 9), Rejection::OtherNode),
-        (with(7, 2, 2), Rejection::DeadEpoch),
-        (with(7, 2, 9), Rejection::DeadEpoch),
-        (with(7, 4, 2), Rejection::FutureEpoch),
-        (with(7, 3, 9), Rejection::OtherShard),
+        (with(8, 3, 2), TokenRejection::OtherNode),
+        (with(6, 2, 9), TokenRejection::OtherNode),
+        (with(7, 2, 2), TokenRejection::DeadEpoch),
+        (with(7, 2, 9), TokenRejection::DeadEpoch),
+        (with(7, 4, 2), TokenRejection::FutureEpoch),
+        (with(7, 3, 9), TokenRejection::OtherShard),
         // With our name on it, but not made: the key's holder lost a start.
-        (Token { ttl: far, ..own }, Rejection::NeverMade),
-        (Token { ttl: LONG, ..own }, Rejection::NeverMade),
-        (Token { bucket: 1, ..own }, Rejection::NeverMade),
-        (Token { bucket: u32::MAX, ..own }, Rejection::NeverMade),
-        (Token { sequence: 1, ..own }, Rejection::NeverMade),
-        (Token { line: 1, ..own }, Rejection::NeverMade),
-        (Token { slot: Slot(1), ..own }, Rejection::NeverMade),
-        (Token { slot: Slot(u32::MAX), ..own }, Rejection::NeverMade),
-        (Token { period: Period(12), ..own }, Rejection::NeverMade),
-        (Token { period: Period(9), ..own }, Rejection::NeverMade),
-        (Token { amount: Nanos::new(41), ..own }, Rejection::NeverMade),
+        (ReservationToken { ttl: far, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { ttl: LONG, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { bucket: 1, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { bucket: u32::MAX, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { sequence: 1, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { line: 1, ..own }, TokenRejection::NeverMade),
+        (ReservationToken { slot: CampaignIndex(1), ..own }, TokenRejection::NeverMade),
+        (ReservationToken { slot: CampaignIndex(u32::MAX), ..own }, TokenRejection::NeverMade),
+        (ReservationToken { period: Period(12), ..own }, TokenRejection::NeverMade),
+        (ReservationToken { period: Period(9), ..own }, TokenRejection::NeverMade),
+        (ReservationToken { amount: Nanos::new(41), ..own }, TokenRejection::NeverMade),
     ] {
         let claimed = shard.claim(&token, now(0)).map(|claim| *claim.token());
         assert_eq!(claimed, Err(want), "{token:?}");
         assert_eq!(shard.release(&token, now(0)), Err(want), "{token:?}");
     }
     assert_eq!(held(&shard, 8), [100, 60, 40, 0, 0, 0, 0]);
-    assert_eq!(shard.counts().rejected(Rejection::NeverMade), 22);
+    assert_eq!(shard.counts().rejected(TokenRejection::NeverMade), 22);
     assert_eq!(shard.origin(), ORIGIN);
-    for (at, rejection) in Rejection::ALL.into_iter().enumerate() {
+    for (at, rejection) in TokenRejection::ALL.into_iter().enumerate() {
         assert_eq!(rejection as usize, at, "{rejection:?}");
-        let same = Rejection::ALL.iter().filter(|other| other.label() == rejection.label());
+        let same = TokenRejection::ALL.iter().filter(|other| other.label() == rejection.label());
         assert_eq!(same.count(), 1, "{rejection:?}");
     }
 }
@@ -519,8 +532,8 @@ fn tokens_of_others_are_told_apart() {
 #[should_panic(expected = "a claim ends at the shard that gave it")]
 fn a_claim_does_not_end_at_another_shard() {
     let mut one = shard();
-    let other = Options { origin: Origin { shard: 9, ..ORIGIN }, ..options() };
-    let mut other = Shard::new(&other).unwrap();
+    let other = ShardOptions { origin: TokenOrigin { shard: 9, ..ORIGIN }, ..options() };
+    let mut other = ShardLedger::new(&other).unwrap();
     let token = reserve(&mut one, 40, 0);
     let claim = one.claim(&token, now(0)).unwrap();
     other.settle(claim, Nanos::new(40));
@@ -555,8 +568,8 @@ fn a_shard_that_closes_keeps_what_is_reserved_and_sends_back_the_rest() {
     let told: Vec<_> = shard.report().map(|it| (it.period.0, it.returned.get())).collect();
     assert_eq!(told, [(8, 40), (12, 50)]);
     // Nothing is reserved any more, and nothing wanted; what ends goes back too.
-    let denied = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3, 8));
-    assert_eq!(denied, Err(Denial::Refused(Refusal::LedgerUnavailable)));
+    let denied = shard.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(3, 8));
+    assert_eq!(denied, Err(Denial::Refused(SpendRefusal::LedgerUnavailable)));
     assert_eq!(shard.want().count(), 0);
     shard.release(&lost, now(3)).expect("it is open");
     shard.take(&grant(0, 8, 105, 4000)).expect("there is room");

@@ -33,7 +33,7 @@ enum Step {
     Gate {
         slot: u32,
         version: u64,
-        closed: Option<Refusal>,
+        closed: Option<SpendRefusal>,
         is_recalled: bool,
     },
     Reserve {
@@ -69,9 +69,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let slot = || 0..3_u32;
     let closed = prop_oneof![
         20 => Just(None),
-        1 => Just(Some(Refusal::Paused)),
-        1 => Just(Some(Refusal::DayExhausted)),
-        1 => Just(Some(Refusal::LedgerUnavailable)),
+        1 => Just(Some(SpendRefusal::Paused)),
+        1 => Just(Some(SpendRefusal::DayExhausted)),
+        1 => Just(Some(SpendRefusal::LedgerUnavailable)),
     ];
     let step = prop_oneof![
         7 => (slot(), prop_oneof![3 => Just(0_i64), 1 => -1..2_i64], 0..3000_u64, -100..100_i64)
@@ -100,21 +100,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A shard and the model, and what passed between them and the world.
 struct Pair {
-    shard: Shard,
+    shard: ShardLedger,
     model: Model,
     now: u64,
-    grants: Vec<Grant>,
+    grants: Vec<BudgetGrant>,
     granted: BTreeMap<(u32, u32), u64>,
-    tokens: Vec<Token>,
-    claims: Vec<Claim>,
+    tokens: Vec<ReservationToken>,
+    claims: Vec<TokenClaim>,
     /// As the ledger merges them.
-    reports: BTreeMap<(u32, u32), Report>,
+    reports: BTreeMap<(u32, u32), SpendReport>,
 }
 
 impl Pair {
-    fn new(options: &Options) -> Self {
+    fn new(options: &ShardOptions) -> Self {
         Self {
-            shard: Shard::new(options).expect("options are within range"),
+            shard: ShardLedger::new(options).expect("options are within range"),
             model: Model::new(options.clone()),
             now: 10 * QUARTER,
             grants: Vec::new(),
@@ -134,16 +134,16 @@ impl Pair {
     }
 
     /// One of what there is, mostly the newest.
-    fn token(&self, at: usize) -> Option<Token> {
+    fn token(&self, at: usize) -> Option<ReservationToken> {
         let count = self.tokens.len();
         let recent = if at.is_multiple_of(3) { count } else { count.min(12) };
         (count > 0).then(|| self.tokens[count - 1 - at / 3 % recent])
     }
 
-    fn take(&mut self, grant: &Grant) -> Result<(), TestCaseError> {
+    fn take(&mut self, grant: &BudgetGrant) -> Result<(), TestCaseError> {
         match self.shard.take(grant) {
             Ok(()) => self.model.take(grant),
-            Err(Untaken::Retired) => {
+            Err(GrantRejected::Retired) => {
                 let is_over = self.model.may_be_retired(grant.slot.0, grant.period.0);
                 prop_assert!(is_over, "retired too early: {grant:?}");
             }
@@ -172,7 +172,7 @@ impl Pair {
                 }
             },
             Step::Gate { slot, version, closed, is_recalled } => {
-                let gate = Gate { slot: Slot(slot), version, closed, is_recalled };
+                let gate = SpendingGate { slot: CampaignIndex(slot), version, closed, is_recalled };
                 prop_assert_eq!(self.shard.take_gate(&gate), Ok(()));
                 self.model.take_gate(&gate);
                 Ok(())
@@ -214,11 +214,11 @@ impl Pair {
     fn reserve(&mut self, slot: u32, amount: u64, ttl: TtlClass) -> Result<(), TestCaseError> {
         let at = moment(self.now, self.quarter());
         let want = self.model.may_reserve(slot, amount, ttl, at);
-        let got = self.shard.reserve(Slot(slot), Nanos::new(amount), ttl, at);
+        let got = self.shard.reserve(CampaignIndex(slot), Nanos::new(amount), ttl, at);
         prop_assert_eq!(got.map(|token| token.period()), want);
         if let Ok(token) = got {
             let (of, held, class) = (token.slot(), token.amount(), token.ttl());
-            prop_assert_eq!((of, held, class), (Slot(slot), Nanos::new(amount), ttl));
+            prop_assert_eq!((of, held, class), (CampaignIndex(slot), Nanos::new(amount), ttl));
             let is_new = self.tokens.iter().all(|other| other.number() != token.number());
             prop_assert!(is_new, "{token:?}");
             self.model.reserve(token);
@@ -231,7 +231,10 @@ impl Pair {
         let Some(token) = self.token(at) else { return Ok(()) };
         let want = self.model.claim(&token, self.now);
         let got = self.shard.claim(&token, self.tick());
-        prop_assert_eq!(got.as_ref().map(Claim::is_late).map_err(|rejection| *rejection), want);
+        prop_assert_eq!(
+            got.as_ref().map(TokenClaim::is_late).map_err(|rejection| *rejection),
+            want
+        );
         self.claims.extend(got);
         Ok(())
     }
@@ -248,13 +251,13 @@ impl Pair {
         let (over, late) = if is_late { (0, price) } else { (price - settled, 0) };
         let [settled, over, late] = [settled, over, late].map(Nanos::new);
         let (slot, period) = (token.slot(), token.period());
-        prop_assert_eq!(got, Settlement { slot, period, settled, over, late });
+        prop_assert_eq!(got, SettledWin { slot, period, settled, over, late });
         Ok(())
     }
 
     fn report(&mut self, most: usize) -> Result<(), TestCaseError> {
         let most = if most == 8 { usize::MAX } else { most };
-        let reports: Vec<Report> = self.shard.report().take(most).collect();
+        let reports: Vec<SpendReport> = self.shard.report().take(most).collect();
         for report in &reports {
             let at = (report.slot.0, report.period.0);
             if let Some(known) = self.reports.insert(at, *report) {
@@ -272,7 +275,7 @@ impl Pair {
     /// Whether the ledger knows all.
     fn is_reported(&self) -> Result<(), TestCaseError> {
         for want in self.model.reports() {
-            let none = Report {
+            let none = SpendReport {
                 returned: Nanos::ZERO,
                 settled: Nanos::ZERO,
                 late: Nanos::ZERO,
@@ -289,7 +292,7 @@ impl Pair {
     }
 
     fn want(&mut self) -> Result<(), TestCaseError> {
-        let wants: Vec<Want> = self.shard.want().collect();
+        let wants: Vec<RefillRequest> = self.shard.want().collect();
         for want in &wants {
             prop_assert!(want.amount > Nanos::ZERO, "{want:?}");
             let count = wants.iter().filter(|other| other.slot == want.slot).count();
@@ -302,7 +305,7 @@ impl Pair {
     /// Whether both hold the same; what the shard has forgotten must be over.
     fn agree(&self) -> Result<(), TestCaseError> {
         for (slot, period) in self.granted.keys().copied() {
-            let mut holdings = self.shard.holdings(Slot(slot));
+            let mut holdings = self.shard.holdings(CampaignIndex(slot));
             let got = holdings.find(|holding| holding.period == Period(period));
             let want = self.model.holding(slot, period);
             if got.is_some() || want.is_none() {
@@ -328,7 +331,7 @@ impl Pair {
         }
         self.agree()?;
         for ((slot, period), granted) in &self.granted {
-            let none = self.shard.holdings(Slot(*slot)).count();
+            let none = self.shard.holdings(CampaignIndex(*slot)).count();
             prop_assert_eq!(none, 0, "slot {} is forgotten, granted {}", slot, granted);
             if let Some(report) = self.reports.get(&(*slot, *period)) {
                 let known = self.model.holding(*slot, *period).map(|holding| holding.granted);
@@ -341,17 +344,17 @@ impl Pair {
 }
 
 /// Room enough, or hardly any.
-fn rooms(is_narrow: bool) -> Options {
-    let options = Options { books_max: 4096, ..options() };
+fn rooms(is_narrow: bool) -> ShardOptions {
+    let options = ShardOptions { books_max: 4096, ..options() };
     if is_narrow {
-        Options { reservations_max: 32, lines_max: 4, ..options }
+        ShardOptions { reservations_max: 32, lines_max: 4, ..options }
     } else {
-        Options { reservations_max: 1024, lines_max: 256, ..options }
+        ShardOptions { reservations_max: 1024, lines_max: 256, ..options }
     }
 }
 
 /// What the shard has seen when all is over.
-fn run(steps: &[Step], is_narrow: bool) -> Result<Counts, TestCaseError> {
+fn run(steps: &[Step], is_narrow: bool) -> Result<ShardCounts, TestCaseError> {
     let mut pair = Pair::new(&rooms(is_narrow));
     for step in steps {
         pair.step(step)?;
@@ -369,7 +372,7 @@ proptest! {
 }
 
 /// Runs the same random steps each time, until something is found.
-fn search(runs: u32, mut seen: impl FnMut(Counts)) -> Result<(), String> {
+fn search(runs: u32, mut seen: impl FnMut(ShardCounts)) -> Result<(), String> {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let inputs = (steps(), any::<bool>());
@@ -383,13 +386,13 @@ fn search(runs: u32, mut seen: impl FnMut(Counts)) -> Result<(), String> {
 
 #[test]
 fn every_planted_bug_is_found() {
-    let missed = Bug::OF_SHARDS.into_iter().filter(|bug| {
+    let missed = ShardBug::OF_SHARDS.into_iter().filter(|bug| {
         plant(Some(*bug));
         let is_missed = search(256, |_| ()).is_ok();
         plant(None);
         is_missed
     });
-    let missed: Vec<Bug> = missed.collect();
+    let missed: Vec<ShardBug> = missed.collect();
     assert_eq!(missed, []);
 }
 
@@ -398,7 +401,7 @@ fn every_planted_bug_is_found() {
 fn random_steps_lead_everywhere() {
     let mut all = Vec::new();
     assert_eq!(search(256, |counts| all.push(counts)), Ok(()));
-    let least = |what: &str, count: fn(&Counts) -> u64| {
+    let least = |what: &str, count: fn(&ShardCounts) -> u64| {
         let count: u64 = all.iter().map(count).sum();
         assert!(count > 20, "{what}: {count}");
     };
@@ -409,9 +412,9 @@ fn random_steps_lead_everywhere() {
     least("released", |counts| counts.released);
     least("full", |counts| counts.full);
     least("untaken", |counts| counts.untaken);
-    least("pending", |counts| counts.rejected(Rejection::Pending));
-    least("too old", |counts| counts.rejected(Rejection::TooOld));
-    least("already won", |counts| counts.rejected(Rejection::AlreadyWon));
-    least("already released", |counts| counts.rejected(Rejection::AlreadyReleased));
-    least("expired", |counts| counts.rejected(Rejection::Expired));
+    least("pending", |counts| counts.rejected(TokenRejection::Pending));
+    least("too old", |counts| counts.rejected(TokenRejection::TooOld));
+    least("already won", |counts| counts.rejected(TokenRejection::AlreadyWon));
+    least("already released", |counts| counts.rejected(TokenRejection::AlreadyReleased));
+    least("expired", |counts| counts.rejected(TokenRejection::Expired));
 }

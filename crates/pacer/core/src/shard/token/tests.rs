@@ -8,14 +8,14 @@ const KEY: [u8; 16] = [
     0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
 ];
 
-fn token() -> Token {
-    Token {
-        origin: Origin { node: 0x1011_1213, epoch: Epoch(0x2021_2223), shard: 0x3031 },
+fn token() -> ReservationToken {
+    ReservationToken {
+        origin: TokenOrigin { node: 0x1011_1213, epoch: Epoch(0x2021_2223), shard: 0x3031 },
         ttl: TtlClass(2),
         bucket: 0x4041_4243,
         sequence: 0x5051_5253,
         line: 0x6061_6263,
-        slot: Slot(0x7071_7273),
+        slot: CampaignIndex(0x7071_7273),
         period: Period(0x8081_8283),
         amount: Nanos::new(0x9091_9293_9495_9697),
     }
@@ -49,7 +49,7 @@ fn a_text_and_its_bytes_are_one() {
     assert_eq!(TokenText::from_bytes(&text.to_bytes()), text);
     let none = TokenText::from_bytes(&[0xff; TOKEN_BYTES]);
     assert_eq!(none.to_bytes(), [0xff; TOKEN_BYTES]);
-    assert_eq!(key.open(none.as_str().as_bytes()), Err(TokenError::Version));
+    assert_eq!(key.open(none.as_str().as_bytes()), Err(ReservationTokenError::Version));
 }
 
 /// The check is the published function: the vector of 15 bytes in SipHash's paper, appendix A.
@@ -64,7 +64,7 @@ fn what_is_sealed_opens() {
     let key = TokenKey::new(KEY);
     assert_eq!(key.open(key.seal(&token()).as_str().as_bytes()), Ok(token()));
     let token = token();
-    assert_eq!(token.slot(), Slot(0x7071_7273));
+    assert_eq!(token.slot(), CampaignIndex(0x7071_7273));
     assert_eq!(token.period(), Period(0x8081_8283));
     assert_eq!(token.amount(), Nanos::new(0x9091_9293_9495_9697));
     assert_eq!(token.ttl(), TtlClass(2));
@@ -76,29 +76,29 @@ fn what_is_sealed_opens() {
 fn each_way_to_be_none_has_its_error() {
     let key = TokenKey::new(KEY);
     let good = key.seal(&token()).to_string();
-    let check = |text: &str, want: TokenError| {
+    let check = |text: &str, want: ReservationTokenError| {
         assert_eq!(key.open(text.as_bytes()), Err(want), "{text:?}");
     };
-    check("", TokenError::Length);
-    check(&good[..63], TokenError::Length);
-    check(&good[..60], TokenError::Length);
-    check(&format!("{good}A"), TokenError::Length);
-    check(&format!("{good}===="), TokenError::Length);
-    check(&format!("{}=", &good[..63]), TokenError::Alphabet);
-    check(&format!("{}+", &good[..63]), TokenError::Alphabet);
-    check(&format!("{}/", &good[..63]), TokenError::Alphabet);
-    check(&format!("{}\n", &good[..63]), TokenError::Alphabet);
-    check(&format!("{} ", &good[..63]), TokenError::Alphabet);
-    check(&format!("{}é", &good[..62]), TokenError::Alphabet);
-    check(&format!("AA{}", &good[2..]), TokenError::Version);
-    check(&format!("Ag{}", &good[2..]), TokenError::Version);
-    check(&format!("{}A", &good[..63]), TokenError::Forged);
-    check(&"A".repeat(64).replacen("AA", "AQ", 1), TokenError::Forged);
+    check("", ReservationTokenError::Length);
+    check(&good[..63], ReservationTokenError::Length);
+    check(&good[..60], ReservationTokenError::Length);
+    check(&format!("{good}A"), ReservationTokenError::Length);
+    check(&format!("{good}===="), ReservationTokenError::Length);
+    check(&format!("{}=", &good[..63]), ReservationTokenError::Alphabet);
+    check(&format!("{}+", &good[..63]), ReservationTokenError::Alphabet);
+    check(&format!("{}/", &good[..63]), ReservationTokenError::Alphabet);
+    check(&format!("{}\n", &good[..63]), ReservationTokenError::Alphabet);
+    check(&format!("{} ", &good[..63]), ReservationTokenError::Alphabet);
+    check(&format!("{}é", &good[..62]), ReservationTokenError::Alphabet);
+    check(&format!("AA{}", &good[2..]), ReservationTokenError::Version);
+    check(&format!("Ag{}", &good[2..]), ReservationTokenError::Version);
+    check(&format!("{}A", &good[..63]), ReservationTokenError::Forged);
+    check(&"A".repeat(64).replacen("AA", "AQ", 1), ReservationTokenError::Forged);
     let other = TokenKey::new([7; 16]).seal(&token()).to_string();
-    check(&other, TokenError::Forged);
-    for (at, error) in TokenError::ALL.into_iter().enumerate() {
+    check(&other, ReservationTokenError::Forged);
+    for (at, error) in ReservationTokenError::ALL.into_iter().enumerate() {
         assert_eq!(error as usize, at, "{error:?}");
-        let same = TokenError::ALL.iter().filter(|other| other.label() == error.label());
+        let same = ReservationTokenError::ALL.iter().filter(|other| other.label() == error.label());
         assert_eq!(same.count(), 1, "{error:?}");
         assert!(!error.to_string().is_empty());
     }
@@ -111,7 +111,8 @@ fn any_bit_matters() {
     for bit in 0..TOKEN_BYTES * 8 {
         let mut altered = bytes.clone();
         altered[bit / 8] ^= 1 << (bit % 8);
-        let want = if bit < 8 { TokenError::Version } else { TokenError::Forged };
+        let want =
+            if bit < 8 { ReservationTokenError::Version } else { ReservationTokenError::Forged };
         let text = URL_SAFE_NO_PAD.encode(&altered);
         assert_eq!(key.open(text.as_bytes()), Err(want), "bit {bit}");
     }
@@ -120,23 +121,23 @@ fn any_bit_matters() {
 /// A check that is not looked at is found by the tests above.
 #[test]
 fn a_check_that_is_not_looked_at_is_found() {
-    crate::shard::bug::plant(Some(Bug::TrustText));
+    crate::shard::bug::plant(Some(ShardBug::TrustText));
     let found = std::panic::catch_unwind(any_bit_matters).is_err();
     crate::shard::bug::plant(None);
     assert!(found);
 }
 
-fn tokens() -> impl Strategy<Value = Token> {
+fn tokens() -> impl Strategy<Value = ReservationToken> {
     let origin = (any::<u32>(), any::<u32>(), any::<u16>());
     let place = (any::<u8>(), any::<u32>(), any::<u32>(), any::<u32>());
     let money = (any::<u32>(), any::<u32>(), any::<u64>());
-    (origin, place, money).prop_map(|(origin, place, money)| Token {
-        origin: Origin { node: origin.0, epoch: Epoch(origin.1), shard: origin.2 },
+    (origin, place, money).prop_map(|(origin, place, money)| ReservationToken {
+        origin: TokenOrigin { node: origin.0, epoch: Epoch(origin.1), shard: origin.2 },
         ttl: TtlClass(place.0),
         bucket: place.1,
         sequence: place.2,
         line: place.3,
-        slot: Slot(money.0),
+        slot: CampaignIndex(money.0),
         period: Period(money.1),
         amount: Nanos::new(money.2),
     })

@@ -1,9 +1,12 @@
 //! Definitions and their audit, case by case.
 
 use super::super::{
-    AuditEntry, AuditKey, Definition, DefinitionKey, ID_BYTES_MAX, Kind, Put, Writer,
+    AuditEntry, AuditKey, DefinitionKey, DefinitionPut, ID_BYTES_MAX, StoreWriter,
+    StoredDefinition, StoredKind,
 };
-use super::{Bench, Case, Change, Checked, Denied, Found, Query, Subject, same};
+use super::{
+    Bench, Case, Checked, DefinitionChange, QueryResult, StoreDenial, StoreQuery, Subject, same,
+};
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {
     [
@@ -18,18 +21,18 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {
     ]
 }
 
-fn name(kind: Kind, id: &str) -> DefinitionKey {
+fn name(kind: StoredKind, id: &str) -> DefinitionKey {
     DefinitionKey { kind, id: id.to_owned() }
 }
 
-fn put(id: &str, expected: Option<u64>, version: u64, body: &str) -> Put {
-    let definition = Definition { version, body: body.as_bytes().to_vec() };
-    Put { key: name(Kind::Campaign, id), expected, definition }
+fn put(id: &str, expected: Option<u64>, version: u64, body: &str) -> DefinitionPut {
+    let definition = StoredDefinition { version, body: body.as_bytes().to_vec() };
+    DefinitionPut { key: name(StoredKind::Campaign, id), expected, definition }
 }
 
-fn change(number: u64, puts: &[Put], audit: &[&str]) -> Change {
+fn change(number: u64, puts: &[DefinitionPut], audit: &[&str]) -> DefinitionChange {
     let entry = |body: &&str| AuditEntry { at_unix_ms: number, body: body.as_bytes().to_vec() };
-    Change { number, puts: puts.to_vec(), audit: audit.iter().map(entry).collect() }
+    DefinitionChange { number, puts: puts.to_vec(), audit: audit.iter().map(entry).collect() }
 }
 
 fn text(bytes: Vec<u8>) -> String {
@@ -38,8 +41,8 @@ fn text(bytes: Vec<u8>) -> String {
 
 /// The version and text of a campaign.
 fn defined<S: Subject>(bench: &mut Bench<'_, S>, id: &str) -> Result<(u64, String), String> {
-    match bench.read(&Query::Definitions(Kind::Campaign))? {
-        Found::Definitions(all) => {
+    match bench.read(&StoreQuery::Definitions(StoredKind::Campaign))? {
+        QueryResult::Definitions(all) => {
             let found = all.into_iter().find(|(key, _)| key.id == id);
             Ok(found.map_or_else(Default::default, |(_, it)| (it.version, text(it.body))))
         }
@@ -53,8 +56,8 @@ fn audit<S: Subject>(
     after: Option<AuditKey>,
     most: u32,
 ) -> Result<Vec<(AuditKey, String)>, String> {
-    match bench.read(&Query::Audit(after, most))? {
-        Found::Audit(found) => {
+    match bench.read(&StoreQuery::Audit(after, most))? {
+        QueryResult::Audit(found) => {
             let said = found.into_iter().map(|(key, entry)| (key, text(entry.body)));
             Ok(said.collect())
         }
@@ -70,7 +73,7 @@ fn audit_backwards<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     same("later", &bench.change(one, &change(1, &[], &["c"]))?, &Ok(()))?;
     let mut before = None;
     for want in [&["c", "b"][..], &["a"], &[]] {
-        let Found::Audit(found) = bench.read(&Query::AuditBefore(1, before, 2))? else {
+        let QueryResult::Audit(found) = bench.read(&StoreQuery::AuditBefore(1, before, 2))? else {
             return Err("the audit is something else".to_owned());
         };
         before = found.last().map(|(key, _)| *key).or(before);
@@ -120,9 +123,9 @@ fn conflict<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     ];
     for (number, (expected, version, body, stands, is_conflict)) in table.into_iter().enumerate() {
         let change = change(number as u64, &[put("a", Some(expected), version, body)], &[]);
-        let key = name(Kind::Campaign, "a");
+        let key = name(StoredKind::Campaign, "a");
         let want =
-            if is_conflict { Err(Denied::Conflict { key, present: stands }) } else { Ok(()) };
+            if is_conflict { Err(StoreDenial::Conflict { key, present: stands }) } else { Ok(()) };
         same(body, &bench.change(writer, &change)?, &want)?;
         same("it stands", &defined(bench, "a")?.0, &stands)?;
     }
@@ -135,8 +138,8 @@ fn whole_or_not<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     same("the first", &bench.change(writer, &first)?, &Ok(()))?;
     let half = [put("a", None, 1, "a"), put("b", Some(7), 8, "b"), put("c", None, 1, "c")];
     let refused = bench.change(writer, &change(2, &half, &["never"]))?;
-    let key = name(Kind::Campaign, "b");
-    same("the second", &refused, &Err(Denied::Conflict { key, present: 1 }))?;
+    let key = name(StoredKind::Campaign, "b");
+    same("the second", &refused, &Err(StoreDenial::Conflict { key, present: 1 }))?;
     for (id, version) in [("a", 0), ("b", 1), ("c", 0)] {
         same(id, &defined(bench, id)?.0, &version)?;
     }
@@ -144,7 +147,7 @@ fn whole_or_not<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let old = writer;
     let new = bench.writer(1)?;
     let late = change(3, &[put("a", None, 1, "a")], &["late"]);
-    let denied = Err(Denied::Fenced { asked: old.epoch, current: new.epoch });
+    let denied = Err(StoreDenial::Fenced { asked: old.epoch, current: new.epoch });
     same("fenced", &bench.change(old, &late)?, &denied)?;
     same("it", &defined(bench, "a")?.0, &0)?;
     same("the audit then", &audit(bench, None, 9)?.len(), &1)
@@ -165,10 +168,15 @@ fn kinds_apart<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut puts: Vec<_> = ["b", "a", "é", "ab"].map(|id| put(id, None, 1, id)).to_vec();
     let longest = "z".repeat(ID_BYTES_MAX);
     puts.push(put(&longest, None, 1, ""));
-    puts.push(Put { key: name(Kind::Account, "a"), ..put("a", None, 2, "an account") });
+    puts.push(DefinitionPut {
+        key: name(StoredKind::Account, "a"),
+        ..put("a", None, 2, "an account")
+    });
     same("a change", &bench.change(writer, &change(1, &puts, &[]))?, &Ok(()))?;
-    for (kind, want) in Kind::ALL.into_iter().zip([&["a"][..], &["a", "ab", "b", &longest, "é"]]) {
-        let Found::Definitions(found) = bench.read(&Query::Definitions(kind))? else {
+    for (kind, want) in
+        StoredKind::ALL.into_iter().zip([&["a"][..], &["a", "ab", "b", &longest, "é"]])
+    {
+        let QueryResult::Definitions(found) = bench.read(&StoreQuery::Definitions(kind))? else {
             return Err("definitions are something else".to_owned());
         };
         let ids: Vec<_> = found.iter().map(|(key, _)| (key.kind, key.id.as_str())).collect();
@@ -182,10 +190,10 @@ fn audit_in_pages<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut writer = bench.writer(1)?;
     let other = bench.writer(2)?;
     let mut want = Vec::new();
-    let mut append = |bench: &mut Bench<'_, S>, writer: Writer, number, bodies: &[&str]| {
+    let mut append = |bench: &mut Bench<'_, S>, writer: StoreWriter, number, bodies: &[&str]| {
         same("a change", &bench.change(writer, &change(number, &[], bodies))?, &Ok(()))?;
         for (index, body) in (0..).zip(bodies) {
-            let Writer { node, epoch } = writer;
+            let StoreWriter { node, epoch } = writer;
             want.push((AuditKey { node, epoch, number, index }, (*body).to_owned()));
         }
         Checked::Ok(())
@@ -221,7 +229,7 @@ fn rules<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     ];
     for change in &broken {
         let refused = bench.change(writer, change)?;
-        if !matches!(refused, Err(Denied::Invalid(_))) {
+        if !matches!(refused, Err(StoreDenial::Invalid(_))) {
             return Err(format!("{change:?}: {refused:?}"));
         }
     }

@@ -8,11 +8,11 @@ use faults::Chance;
 use units::Nanos;
 
 use super::{
-    Batch, Bench, Case, Checked, Denied, Epoch, Fold, Found, Lease, LeaseKey, Query, Spent, Stray,
-    Subject, SumKey, Writer, batch, key, lease, same,
+    Batch, Bench, Case, Checked, Epoch, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial,
+    StoreQuery, StoreWriter, Subject, SumKey, UnattributedWin, batch, key, lease, same,
 };
 use crate::calendar::Period;
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 const DAY: u32 = 20_600;
 
@@ -31,9 +31,9 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {
 
 impl<S: Subject> Bench<'_, S> {
     /// All sums of a node, or of all, in order.
-    fn sums(&mut self, node: Option<u32>) -> Result<Vec<(SumKey, Spent)>, String> {
-        match self.read(&Query::Sums(node))? {
-            Found::Sums(mut sums) => {
+    fn sums(&mut self, node: Option<u32>) -> Result<Vec<(SumKey, SpentSum)>, String> {
+        match self.read(&StoreQuery::Sums(node))? {
+            QueryResult::Sums(mut sums) => {
                 sums.sort_unstable_by_key(|(key, _)| *key);
                 Ok(sums)
             }
@@ -46,9 +46,9 @@ fn folding(number: u64, leases: &[(LeaseKey, Lease)], folds: &[Fold]) -> Batch {
     Batch { folds: folds.to_vec(), ..batch(number, leases) }
 }
 
-fn spent(settled: u64, late: u64, over: u64) -> Spent {
+fn spent(settled: u64, late: u64, over: u64) -> SpentSum {
     let [settled, late, over] = [settled, late, over].map(Nanos::new);
-    Spent { settled, late, over }
+    SpentSum { settled, late, over }
 }
 
 /// Closed, and of such a cost.
@@ -58,7 +58,7 @@ fn closed(settled: u64, late: u64, over: u64) -> Lease {
 }
 
 fn sum(slot: u32, node: u32, day: Option<u32>) -> SumKey {
-    SumKey { slot: Slot(slot), node, day }
+    SumKey { slot: CampaignIndex(slot), node, day }
 }
 
 fn hour(key: LeaseKey, hour: u32) -> LeaseKey {
@@ -119,7 +119,7 @@ fn folds_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     same("sums", &bench.sums(Some(1))?, &want)?;
     let twice = folding(4, &[], &[folds[0], folds[0]]);
     let refused = bench.submit(writer, &twice)?;
-    same("twice in one", &matches!(refused, Err(Denied::Invalid(_))), &true)?;
+    same("twice in one", &matches!(refused, Err(StoreDenial::Invalid(_))), &true)?;
     // The largest numbers end there, in whatever order.
     let most = Lease { late: Nanos::new(u64::MAX), ..closed(1, 0, 7) };
     let large = [(hour(leases[0].0, 1), most), (hour(leases[0].0, 2), most)];
@@ -132,8 +132,8 @@ fn folds_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 fn strays_count_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
     let (day, life) = (sum(1, 1, Some(DAY)), sum(1, 1, None));
-    let stray = |seq, sum, late| Stray { seq, sum, spent: spent(0, late, 0) };
-    let with = |number, applied_seq, strays: &[Stray]| Batch {
+    let stray = |seq, sum, late| UnattributedWin { seq, sum, spent: spent(0, late, 0) };
+    let with = |number, applied_seq, strays: &[UnattributedWin]| Batch {
         number,
         applied_seq,
         strays: strays.to_vec(),
@@ -155,7 +155,7 @@ fn strays_count_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let other = stray(12, sum(1, 2, None), 1);
     for wrong in [with(2, 8, &all), with(2, 9, &[all[2], all[0]]), with(2, 12, &[other])] {
         let refused = bench.submit(next, &wrong)?;
-        same("refused", &matches!(refused, Err(Denied::Invalid(_))), &true)?;
+        same("refused", &matches!(refused, Err(StoreDenial::Invalid(_))), &true)?;
     }
     same("sums at last", &bench.sums(Some(1))?, &want)
 }
@@ -167,7 +167,7 @@ fn older_is_refused<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let more = batch(9, &[(key(3, writer), lease(4, 0, 0))]);
     same("leased", &bench.submit(writer, &granted)?, &Ok(()))?;
     same("folded", &bench.submit(writer, &folding(8, &[], &fold))?, &Ok(()))?;
-    let denied = Err(Denied::Superseded { number: 7, folded: 8 });
+    let denied = Err(StoreDenial::Superseded { number: 7, folded: 8 });
     for restarts in [false, true, false] {
         if restarts {
             bench.restart();
@@ -216,15 +216,15 @@ fn not_folded<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         let all = folding(2, &rest, &[Fold::Lease(mine.0, DAY), fold]);
         let denied = bench.submit(one, &all)?;
         let is_due = match fold {
-            Fold::Lease(key, _) if key == open.0 => denied == Err(Denied::Open(key)),
-            _ => matches!(denied, Err(Denied::Invalid(_))),
+            Fold::Lease(key, _) if key == open.0 => denied == Err(StoreDenial::Open(key)),
+            _ => matches!(denied, Err(StoreDenial::Invalid(_))),
         };
         same(&format!("{fold:?}"), &is_due, &true)?;
     }
     // Nor what the batch itself opens; what it closes, it may fold.
     let reopened = [(mine.0, Lease { granted: Nanos::new(16), ..mine.1 })];
     let denied = bench.submit(one, &folding(2, &reopened, &[Fold::Lease(mine.0, DAY)]))?;
-    same("reopened", &denied, &Err(Denied::Open(mine.0)))?;
+    same("reopened", &denied, &Err(StoreDenial::Open(mine.0)))?;
     same("leases", &bench.leases(None)?, &vec![mine, others, open])?;
     same("sums", &bench.sums(None)?, &vec![])?;
     let done = [(open.0, lease(9, 2, 7))];
@@ -233,7 +233,7 @@ fn not_folded<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 }
 
 fn sums_outlive<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
-    let mut want = Spent::default();
+    let mut want = SpentSum::default();
     for round in 0..4 {
         let writer = bench.writer(1)?;
         let leases = [(key(1, writer), closed(5 + round, round, 1))];
@@ -243,7 +243,7 @@ fn sums_outlive<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         bench.restart();
         want = want.plus(spent(5 + round, round, 1));
         let sums = bench.sums(None)?;
-        let total = sums.iter().fold(Spent::default(), |total, (_, spent)| total.plus(*spent));
+        let total = sums.iter().fold(SpentSum::default(), |total, (_, spent)| total.plus(*spent));
         same("the sum", &total, &want)?;
         same("leases", &bench.leases(None)?, &vec![])?;
     }
@@ -271,7 +271,7 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
             let which = usize::try_from(chance.below(sent.len() as u64)).expect("few");
             let again = sent[which].clone();
             let is_older = again.number < folded;
-            let want = Err(Denied::Superseded { number: again.number, folded });
+            let want = Err(StoreDenial::Superseded { number: again.number, folded });
             let ended = bench.submit(writer, &again)?;
             same("again", &ended, if is_older { &want } else { &Ok(()) })?;
         } else {
@@ -281,19 +281,19 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
             same("a batch", &bench.submit(writer, &next)?, &Ok(()))?;
             sent.push(next);
         }
-        let mut totals: BTreeMap<Slot, Spent> = BTreeMap::new();
+        let mut totals: BTreeMap<CampaignIndex, SpentSum> = BTreeMap::new();
         for (key, lease) in bench.leases(None)? {
             let total = totals.entry(key.slot).or_default();
-            *total = total.plus(Spent::of(&lease));
+            *total = total.plus(SpentSum::of(&lease));
         }
         for (key, spent) in bench.sums(None)? {
             let total = totals.entry(key.slot).or_default();
             *total = total.plus(spent);
         }
-        let mut want: BTreeMap<Slot, Spent> = BTreeMap::new();
+        let mut want: BTreeMap<CampaignIndex, SpentSum> = BTreeMap::new();
         for (key, lease) in &truth {
             let total = want.entry(key.slot).or_default();
-            *total = total.plus(Spent::of(lease));
+            *total = total.plus(SpentSum::of(lease));
         }
         same("what was spent", &totals, &want)?;
     }
@@ -303,7 +303,7 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 /// Some new leases, closed, and folds of some that there are, each known to be there or gone.
 fn next_batch(
     truth: &mut BTreeMap<LeaseKey, Lease>,
-    (writer, number): (Writer, u64),
+    (writer, number): (StoreWriter, u64),
     chance: &mut Chance,
 ) -> Batch {
     let mut leases = Vec::new();

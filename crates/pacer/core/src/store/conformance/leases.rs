@@ -3,11 +3,12 @@
 use units::Nanos;
 
 use super::{
-    Answer, Batch, Bench, Case, Checked, Denied, Ended, Epoch, Found, Lease, LeaseKey, LeaseStore,
-    Outcome, Query, Subject, Writer, batch, before, key, lease, may_pass, same,
+    Batch, Bench, Case, Checked, CommitOutcome, Epoch, Lease, LeaseKey, LeaseStore, QueryResult,
+    StoreAnswer, StoreDenial, StoreQuery, StoreWriter, Subject, WriteOutcome, batch, before, key,
+    lease, may_pass, same,
 };
 use crate::calendar::Period;
-use crate::messages::Slot;
+use crate::messages::CampaignIndex;
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 13] {
     [
@@ -44,7 +45,7 @@ fn is_read<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut leases = vec![(key(0, writer), lease(1, 0, 0)), (last, full)];
     let other = LeaseKey { period: Period(u32::MAX), ..last };
     leases.push((other, lease(5, 2, 3)));
-    leases.push((LeaseKey { slot: Slot(256), ..other }, lease(6, 2, 3)));
+    leases.push((LeaseKey { slot: CampaignIndex(256), ..other }, lease(6, 2, 3)));
     same("the batch", &bench.submit(writer, &batch(1, &leases))?, &Ok(()))?;
     leases.sort_unstable_by_key(|(key, _)| *key);
     same("of node 1", &bench.leases(Some(1))?, &leases)?;
@@ -71,17 +72,17 @@ fn whole_or_not<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
     let first = batch(1, &[(key(2, writer), lease(100, 0, 0))]);
     same("the first", &bench.submit(writer, &first)?, &Ok(()))?;
-    let unbegun = key(9, Writer { epoch: Epoch(writer.epoch.0 + 1), ..writer });
-    let zeroth = key(9, Writer { epoch: Epoch(0), ..writer });
-    let nobody = key(9, Writer { node: 77, ..writer });
+    let unbegun = key(9, StoreWriter { epoch: Epoch(writer.epoch.0 + 1), ..writer });
+    let zeroth = key(9, StoreWriter { epoch: Epoch(0), ..writer });
+    let nobody = key(9, StoreWriter { node: 77, ..writer });
     let over = key(2, writer);
     //  the last of a batch             why
     let refusals = [
-        ((unbegun, lease(1, 0, 0)), Denied::NeverBegan(unbegun)),
-        ((zeroth, lease(1, 0, 0)), Denied::NeverBegan(zeroth)),
-        ((nobody, lease(1, 0, 0)), Denied::NeverBegan(nobody)),
-        ((over, lease(0, 51, 50)), Denied::Unbalanced(over)),
-        ((over, lease(200, u64::MAX, 1)), Denied::Unbalanced(over)),
+        ((unbegun, lease(1, 0, 0)), StoreDenial::NeverBegan(unbegun)),
+        ((zeroth, lease(1, 0, 0)), StoreDenial::NeverBegan(zeroth)),
+        ((nobody, lease(1, 0, 0)), StoreDenial::NeverBegan(nobody)),
+        ((over, lease(0, 51, 50)), StoreDenial::Unbalanced(over)),
+        ((over, lease(200, u64::MAX, 1)), StoreDenial::Unbalanced(over)),
     ];
     for (last, denied) in refusals {
         let leases = [(key(0, writer), lease(7, 0, 0)), (key(1, writer), lease(7, 0, 0)), last];
@@ -89,7 +90,7 @@ fn whole_or_not<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     }
     let twice = [(key(5, writer), lease(7, 0, 0)), (key(5, writer), lease(8, 0, 0))];
     let refused = bench.submit(writer, &batch(2, &twice))?;
-    if !matches!(refused, Err(Denied::Invalid(_))) {
+    if !matches!(refused, Err(StoreDenial::Invalid(_))) {
         return Err(format!("a lease twice: {refused:?}"));
     }
     same("leases", &bench.leases(None)?, &first.leases)?;
@@ -128,8 +129,9 @@ fn epochs_are_late<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 }
 
 fn is_fenced<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
-    let nobody = Writer { node: 1, epoch: Epoch(0) };
-    let denied = |asked: Writer, current| Err(Denied::Fenced { asked: asked.epoch, current });
+    let nobody = StoreWriter { node: 1, epoch: Epoch(0) };
+    let denied =
+        |asked: StoreWriter, current| Err(StoreDenial::Fenced { asked: asked.epoch, current });
     let refused = bench.submit(nobody, &batch(1, &[]))?;
     same("before any epoch", &refused, &denied(nobody, Epoch(0)))?;
     let old = bench.writer(1)?;
@@ -141,7 +143,7 @@ fn is_fenced<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     same("the old one then", &bench.submit(old, &more)?, &denied(old, new.epoch))?;
     // What it had committed before changes nothing either.
     same("the old one again", &bench.submit(old, &granted)?, &denied(old, new.epoch))?;
-    let early = Writer { epoch: Epoch(new.epoch.0 + 1), ..new };
+    let early = StoreWriter { epoch: Epoch(new.epoch.0 + 1), ..new };
     same("one to come", &bench.submit(early, &more)?, &denied(early, new.epoch))?;
     same("another node", &bench.submit(other, &batch(1, &[]))?, &Ok(()))?;
     same("leases", &bench.leases(None)?, &granted.leases)?;
@@ -157,7 +159,7 @@ fn fence_outlives<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         return Err(format!("epoch {} follows {}", new.epoch.0, old.epoch.0));
     }
     bench.restart();
-    let denied = Err(Denied::Fenced { asked: old.epoch, current: new.epoch });
+    let denied = Err(StoreDenial::Fenced { asked: old.epoch, current: new.epoch });
     same("the old epoch", &bench.submit(old, &batch(2, &[]))?, &denied)?;
     // A process that starts anew begins anew, but nothing forbids the last one to go on.
     same("the new one", &bench.submit(new, &batch(1, &[]))?, &Ok(()))
@@ -193,7 +195,7 @@ fn older_life<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let old = bench.writer(1)?;
     let granted = batch(1, &[(key(1, old), lease(100, 0, 30))]);
     same("granted", &bench.submit(old, &granted)?, &Ok(()))?;
-    let new = Writer { node: 1, epoch: bench.begin(1)?.epoch };
+    let new = StoreWriter { node: 1, epoch: bench.begin(1)?.epoch };
     let settled = [(key(1, old), lease(100, 20, 80)), (key(1, new), lease(5, 0, 0))];
     same("settled", &bench.submit(new, &batch(1, &settled))?, &Ok(()))?;
     same("leases", &bench.leases(Some(1))?, &settled.to_vec())
@@ -224,30 +226,30 @@ fn in_order<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         let leases = [(key(1, writer), lease(number, 0, 0))];
         bench.store().submit(writer, batch(number, &leases));
         if number % 10 == 0 {
-            bench.store().read(Query::Leases(Some(1)));
+            bench.store().read(StoreQuery::Leases(Some(1)));
         }
     }
     let (mut committed, mut known) = (0, true);
     for number in 1..=many {
-        let Answer::Ended(Outcome { number: of, ended, .. }) = bench.answer()? else {
+        let StoreAnswer::Ended(WriteOutcome { number: of, ended, .. }) = bench.answer()? else {
             return Err(format!("batch {number} is answered by a read"));
         };
         same("the answer", &of, &number)?;
         match ended {
-            Ended::Committed => committed = number,
-            Ended::Refused => (),
-            Ended::Unknown => known = false,
+            CommitOutcome::Committed => committed = number,
+            CommitOutcome::Refused => (),
+            CommitOutcome::Unknown => known = false,
         }
         if number % 10 == 0 {
             match bench.answer()? {
-                Answer::Read(Ok(Found::Leases(leases))) => {
+                StoreAnswer::Read(Ok(QueryResult::Leases(leases))) => {
                     let granted = leases.first().map_or(0, |(_, lease)| lease.granted.get());
                     // It may see more, if others came between, but never less.
                     if granted < committed || (known && granted > many) {
                         return Err(format!("a read behind {committed} sees {granted}"));
                     }
                 }
-                Answer::Read(Err(denied)) => may_pass(&denied)?,
+                StoreAnswer::Read(Err(denied)) => may_pass(&denied)?,
                 other => return Err(format!("a read is answered by {other:?}")),
             }
         }

@@ -1,6 +1,9 @@
 //! How long epochs lasted, case by case.
 
-use super::{Batch, Bench, Case, Checked, Epoch, Found, Life, Query, Subject, Writer, same};
+use super::{
+    Batch, Bench, Case, Checked, Epoch, EpochLifetime, QueryResult, StoreQuery, StoreWriter,
+    Subject, same,
+};
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 3] {
     [
@@ -12,15 +15,15 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 3] {
 
 /// What a batch says of its epoch.
 fn saying(number: u64, lasted_ms: u64, horizon_ms: u64) -> Batch {
-    Batch { number, life: Life { lasted_ms, horizon_ms }, ..Batch::default() }
+    Batch { number, life: EpochLifetime { lasted_ms, horizon_ms }, ..Batch::default() }
 }
 
 fn lives<S: Subject>(
     bench: &mut Bench<'_, S>,
     node: Option<u32>,
-) -> Result<Vec<(Writer, Life)>, String> {
-    match bench.read(&Query::Lives(node))? {
-        Found::Lives(lives) => Ok(lives),
+) -> Result<Vec<(StoreWriter, EpochLifetime)>, String> {
+    match bench.read(&StoreQuery::Lives(node))? {
+        QueryResult::Lives(lives) => Ok(lives),
         other => Err(format!("lives are {other:?}")),
     }
 }
@@ -38,12 +41,12 @@ fn grows<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     ] {
         same("a batch", &bench.submit(first, &saying(number, said.0, said.1))?, &Ok(()))?;
         bench.restart();
-        want = vec![(first, Life { lasted_ms: stands.0, horizon_ms: stands.1 })];
+        want = vec![(first, EpochLifetime { lasted_ms: stands.0, horizon_ms: stands.1 })];
         same("the life", &lives(bench, Some(1))?, &want)?;
     }
     let second = bench.writer(1)?;
     same("a batch", &bench.submit(second, &saying(1, 3, 4))?, &Ok(()))?;
-    want.push((second, Life { lasted_ms: 3, horizon_ms: 4 }));
+    want.push((second, EpochLifetime { lasted_ms: 3, horizon_ms: 4 }));
     same("both lives", &lives(bench, Some(1))?, &want)
 }
 
@@ -69,7 +72,7 @@ fn dropped<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 
 fn nodes_apart<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let (one, two) = (bench.writer(1)?, bench.writer(2)?);
-    let life = |lasted_ms| Life { lasted_ms, horizon_ms: 1 };
+    let life = |lasted_ms| EpochLifetime { lasted_ms, horizon_ms: 1 };
     same("of node 1", &bench.submit(one, &saying(1, 10, 1))?, &Ok(()))?;
     let drops = Batch { lives_from: Epoch(u32::MAX), ..saying(1, 20, 1) };
     same("of node 2", &bench.submit(two, &drops)?, &Ok(()))?;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use faults::Chance;
 
 use super::{
-    Batch, Bench, Checked, Denied, Epoch, Lease, LeaseKey, Nanos, Period, Slot, Subject, Writer,
-    same,
+    Batch, Bench, CampaignIndex, Checked, Epoch, Lease, LeaseKey, Nanos, Period, StoreDenial,
+    StoreWriter, Subject, same,
 };
 
 pub(super) const SEEDS: u64 = 12;
@@ -23,7 +23,7 @@ struct Model {
     applied: BTreeMap<u32, u64>,
     /// What the nodes have come to, whether committed or not: figures never shrink.
     reached: BTreeMap<LeaseKey, Lease>,
-    sent: Vec<(Writer, Batch)>,
+    sent: Vec<(StoreWriter, Batch)>,
 }
 
 pub(super) fn run<S: Subject>(bench: &mut Bench<'_, S>, seed: u64) -> Checked {
@@ -74,12 +74,12 @@ fn begin<S: Subject>(bench: &mut Bench<'_, S>, model: &mut Model, node: u32) -> 
 fn send<S: Subject>(
     bench: &mut Bench<'_, S>,
     model: &mut Model,
-    writer: Writer,
+    writer: StoreWriter,
     batch: &Batch,
 ) -> Checked {
     let current = Epoch(model.epochs.get(&writer.node).copied().unwrap_or(0));
     let is_current = writer.epoch == current && current.0 > 0;
-    let denied = Denied::Fenced { asked: writer.epoch, current };
+    let denied = StoreDenial::Fenced { asked: writer.epoch, current };
     let want = if is_current { Ok(()) } else { Err(denied) };
     same("a batch", &bench.submit(writer, batch)?, &want)?;
     if is_current {
@@ -96,7 +96,7 @@ fn send<S: Subject>(
 impl Model {
     /// The next batch of a node, in its current epoch, on some of its leases of this epoch and of
     /// those before.
-    fn next(&mut self, chance: &mut Chance, step: u64) -> (Writer, Batch) {
+    fn next(&mut self, chance: &mut Chance, step: u64) -> (StoreWriter, Batch) {
         let node = draw(chance, NODES);
         let epoch = self.epochs.get(&node).copied().unwrap_or(0);
         let mut leases = BTreeMap::new();
@@ -105,14 +105,19 @@ impl Model {
             // An engine may skip epochs that nobody heard of.
             let of = if epoch > back { epoch - back } else { epoch };
             let period = Period(7_000_000 + 4 * draw(chance, 2));
-            let key = LeaseKey { slot: Slot(draw(chance, SLOTS)), period, node, epoch: Epoch(of) };
+            let key = LeaseKey {
+                slot: CampaignIndex(draw(chance, SLOTS)),
+                period,
+                node,
+                epoch: Epoch(of),
+            };
             if of > 0 {
                 leases.insert(key, self.grow(key, chance));
             }
         }
         let leases = leases.into_iter().collect();
         (
-            Writer { node, epoch: Epoch(epoch) },
+            StoreWriter { node, epoch: Epoch(epoch) },
             Batch { number: step, leases, applied_seq: step * 7, ..Batch::default() },
         )
     }

@@ -4,8 +4,8 @@
 //! little. Everything is measured in money, not in slots: the same day gives nearly the same duals,
 //! whatever the length of a slot.
 
-use super::{Controls, Frame, MONEY_MAX, PATIENCE_MAX, PATIENCE_MIN, held, least_dual};
-use crate::strategy::settings::{Pricing, SlotDual};
+use super::{Controls, MONEY_MAX, PATIENCE_MAX, PATIENCE_MIN, SlotFrame, held, least_dual};
+use crate::strategy::settings::{AuctionPricing, SlotDual};
 
 /// The memory, in square roots of noise times curve: long enough for the noise of the dual to cost
 /// little, short enough to follow prices that change within hours.
@@ -66,13 +66,13 @@ struct Deviation {
 }
 
 impl Controls {
-    pub(super) fn slot_dual(self, it: &SlotDual, frame: &Frame) -> Self {
+    pub(super) fn slot_dual(self, it: &SlotDual, frame: &SlotFrame) -> Self {
         if frame.is_idle() {
             return self;
         }
         let gain = match it.pricing {
-            Pricing::SecondPrice => it.gain,
-            Pricing::FirstPrice => it.gain / 2.0,
+            AuctionPricing::SecondPrice => it.gain,
+            AuctionPricing::FirstPrice => it.gain / 2.0,
         };
         let slot = Deviation::of(&self, gain, frame);
         let learned = self.learned.min(slot.memory);
@@ -103,7 +103,7 @@ impl Controls {
     }
 
     /// Of the memory, relative.
-    fn mean_error(&self, slot: &Deviation, frame: &Frame) -> f64 {
+    fn mean_error(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let part = (frame.planned / slot.memory).min(1.0);
         let error = self.error + part * (slot.error / frame.planned - self.error);
         error.clamp(-1.0, ERROR_MAX)
@@ -117,7 +117,7 @@ impl Controls {
     }
 
     /// The mean over some wins. Before the first win of a flight: as the flight before left it, 0 at first.
-    fn noise_after(&self, slot: &Deviation, frame: &Frame) -> f64 {
+    fn noise_after(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let Some(cost) = frame.cost() else { return self.noise };
         let wins = (slot.aim / cost).min(1.0);
         let square = if slot.aim > 0.0 { slot.error * slot.error / slot.aim } else { slot.noise };
@@ -127,7 +127,7 @@ impl Controls {
 }
 
 impl Deviation {
-    fn of(controls: &Controls, gain: f64, frame: &Frame) -> Self {
+    fn of(controls: &Controls, gain: f64, frame: &SlotFrame) -> Self {
         let noise = if controls.noise > 0.0 { controls.noise } else { frame.first_noise() };
         let memory = MEMORY * libm::exp(controls.patience) * (noise * frame.base).sqrt();
         let expected = frame.expected();
@@ -142,7 +142,7 @@ impl Deviation {
     }
 }
 
-impl Frame {
+impl SlotFrame {
     /// How many requests were expected in the slot, by what has come until now.
     fn expected(&self) -> f64 {
         self.requests_all * self.traffic_slot / self.traffic

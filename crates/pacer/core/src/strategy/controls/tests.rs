@@ -1,11 +1,11 @@
 //! Single steps of each strategy, by hand.
 
 use super::*;
-use crate::strategy::settings::{Pricing, SlotDual};
+use crate::strategy::settings::{AuctionPricing, SlotDual};
 
 /// A slot of the hundredth part of a curve over 10,000, on its curve when it began, with the
 /// traffic that was expected, and ten wins of 10 in 100 requests.
-const PLAIN: Frame = Frame {
+const PLAIN: SlotFrame = SlotFrame {
     traffic: 0.5,
     traffic_slot: 0.01,
     requests: 100.0,
@@ -27,7 +27,7 @@ fn near(is: f64, want: f64) {
 }
 
 fn controls(dual: f64) -> Controls {
-    Controls { dual, integral: dual, ..Controls::start(&Settings::default()) }
+    Controls { dual, integral: dual, ..Controls::start(&StrategySettings::default()) }
 }
 
 /// With a noise of 16 for each nano: a memory of 800, and deviations of 400 that are usual.
@@ -38,9 +38,9 @@ fn settled(dual: f64) -> Controls {
 #[test]
 fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
     let it = SlotDual { gain: 0.5, ..SlotDual::default() };
-    let spent = |spent| Frame { spent, ..PLAIN };
+    let spent = |spent| SlotFrame { spent, ..PLAIN };
     // The slot's 100, 336 that were learned from, and four wins whose spend scatters by 16 each.
-    let check_by = |it: &SlotDual, dual: f64, frame: &Frame, want: f64| {
+    let check_by = |it: &SlotDual, dual: f64, frame: &SlotFrame, want: f64| {
         let before = Controls { learned: 336.0, ..settled(dual) };
         near(before.slot_dual(it, frame).dual, want);
     };
@@ -53,15 +53,15 @@ fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
     let dear = SlotDual { multiplier_max: 148.0, ..it };
     check_by(&dear, 0.0, &spent(0.0), -0.1);
     check_by(&dear, -4.99, &spent(0.0), libm::log(1.0 / 148.0));
-    check_by(&SlotDual { pricing: Pricing::FirstPrice, ..it }, 2.0, &spent(200.0), 2.05);
+    check_by(&SlotDual { pricing: AuctionPricing::FirstPrice, ..it }, 2.0, &spent(200.0), 2.05);
     // It remembers no more than tells a deviation from chance, and less to begin with.
-    let moved = |before: Controls, frame: &Frame| before.slot_dual(&it, frame).dual - 2.0;
+    let moved = |before: Controls, frame: &SlotFrame| before.slot_dual(&it, frame).dual - 2.0;
     near(moved(Controls { learned: 1e9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
     near(moved(Controls { patience: -1e-9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
     near(moved(Controls { learned: 0.0, ..settled(2.0) }, &spent(0.0)), -50.0 / 164.0);
     // A win is taken to cost its mean, and before the first what there is for four requests.
     near(moved(controls(2.0), &spent(0.0)), -50.0 / 140.0);
-    let none = Frame { wins_all: 0.0, spent_all: 0.0, ..spent(0.0) };
+    let none = SlotFrame { wins_all: 0.0, spent_all: 0.0, ..spent(0.0) };
     near(moved(controls(2.0), &none), -50.0 / 116.0);
     near(controls(2.0).slot_dual(&it, &none).noise, 0.0);
 }
@@ -69,7 +69,7 @@ fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
 #[test]
 fn slot_dual_remembers_noise_until_the_next_flight_wins() {
     let it = SlotDual { gain: 0.5, ..SlotDual::default() };
-    let none = Frame { wins_all: 0.0, spent_all: 0.0, spent: 0.0, ..PLAIN };
+    let none = SlotFrame { wins_all: 0.0, spent_all: 0.0, spent: 0.0, ..PLAIN };
     let after = settled(2.0).on_curve().slot_dual(&it, &none).slot_dual(&it, &none);
     near(after.noise, 16.0);
     near(after.learned, 800.0);
@@ -79,59 +79,64 @@ fn slot_dual_remembers_noise_until_the_next_flight_wins() {
 fn slot_dual_aims_at_what_it_asked_for() {
     let it = SlotDual { gain: 0.5, follow: 1.0, ..SlotDual::default() };
     // The dual is so far from its level as makes a slot spend this part of its own.
-    let aims = |part: f64, frame: Frame, aim: f64| {
+    let aims = |part: f64, frame: SlotFrame, aim: f64| {
         let before = Controls { dual: 2.0 - 0.5 * libm::log(part), ..settled(2.0) };
-        near(before.slot_dual(&it, &Frame { spent: aim, ..frame }).integral, 2.0);
+        near(before.slot_dual(&it, &SlotFrame { spent: aim, ..frame }).integral, 2.0);
     };
     aims(1.0, PLAIN, 100.0);
     aims(0.7, PLAIN, 70.0);
     aims(0.01, PLAIN, 10.0);
     aims(100.0, PLAIN, 1_000.0);
     // Twice the requests, twice the aim.
-    aims(1.0, Frame { requests: 200.0, ..PLAIN }, 200.0);
-    aims(0.7, Frame { requests: 50.0, ..PLAIN }, 35.0);
-    aims(1.0, Frame { requests: 1e6, ..PLAIN }, 808.0);
+    aims(1.0, SlotFrame { requests: 200.0, ..PLAIN }, 200.0);
+    aims(0.7, SlotFrame { requests: 50.0, ..PLAIN }, 35.0);
+    aims(1.0, SlotFrame { requests: 1e6, ..PLAIN }, 808.0);
 }
 
 #[test]
 fn slot_dual_asks_for_what_the_curve_and_the_traffic_ask() {
     let it = SlotDual { gain: 0.5, catch_up: 0.1, follow: 1.0, ..SlotDual::default() };
-    let asks_of = |it: &SlotDual, noise, frame: Frame, part: f64| {
+    let asks_of = |it: &SlotDual, noise, frame: SlotFrame, part: f64| {
         let after = Controls { noise, learned: 1e9, ..controls(2.0) }.slot_dual(it, &frame);
         near((after.integral - after.dual) / 0.5, libm::log(part));
     };
     // Chance makes deviations of 140: 1.4 %.
-    let asks = |frame: Frame, part| asks_of(&it, 1.96, frame, part);
+    let asks = |frame: SlotFrame, part| asks_of(&it, 1.96, frame, part);
     asks(PLAIN, 1.0);
     // 200 too much: 2 %, so over half of a tenth of the curve.
-    asks(Frame { ahead: 200.0, ..PLAIN }, 0.6);
-    asks(Frame { ahead: -200.0, ..PLAIN }, 1.4);
-    asks(Frame { ahead: 20.0, ..PLAIN }, 0.978);
-    asks(Frame { ahead: 9_000.0, ..PLAIN }, 0.1);
-    asks(Frame { ahead: -9_000.0, ..PLAIN }, 10.0);
+    asks(SlotFrame { ahead: 200.0, ..PLAIN }, 0.6);
+    asks(SlotFrame { ahead: -200.0, ..PLAIN }, 1.4);
+    asks(SlotFrame { ahead: 20.0, ..PLAIN }, 0.978);
+    asks(SlotFrame { ahead: 9_000.0, ..PLAIN }, 0.1);
+    asks(SlotFrame { ahead: -9_000.0, ..PLAIN }, 10.0);
     // Where chance makes four times as much, over four times as much of the curve.
-    asks_of(&it, 31.36, Frame { ahead: 200.0, ..PLAIN }, 1.0 - 200.0 / (4_000.0 * 560.0 / 760.0));
+    asks_of(
+        &it,
+        31.36,
+        SlotFrame { ahead: 200.0, ..PLAIN },
+        1.0 - 200.0 / (4_000.0 * 560.0 / 760.0),
+    );
     // Over what is left, when that is less.
-    asks(Frame { ahead: 200.0, plan_left: 400.0, ..PLAIN }, 1.0 / 3.0);
-    asks(Frame { ahead: -200.0, plan_left: 300.0, ..PLAIN }, 2.0);
+    asks(SlotFrame { ahead: 200.0, plan_left: 400.0, ..PLAIN }, 1.0 / 3.0);
+    asks(SlotFrame { ahead: -200.0, plan_left: 300.0, ..PLAIN }, 2.0);
     // 120 requests more than 20 and the 100 that were expected: twice as many.
-    let burst = Frame { requests: 220.0, ..PLAIN };
+    let burst = SlotFrame { requests: 220.0, ..PLAIN };
     asks(burst, 1.0);
     asks_of(&SlotDual { follow: 0.0, ..it }, 1.96, burst, 0.5);
     asks_of(&SlotDual { follow: 0.5, ..it }, 1.96, burst, 0.75);
     // At the end no others will come: half as far with half of the last 8 % left, and not at all.
-    asks(Frame { plan_left: 500.0, ..burst }, 0.75);
-    asks(Frame { plan_left: 100.0, ..burst }, 0.5);
+    asks(SlotFrame { plan_left: 500.0, ..burst }, 0.75);
+    asks(SlotFrame { plan_left: 100.0, ..burst }, 0.5);
 }
 
 /// Else the dual would go on falling where it cannot: what was asked for is what it could ask.
 #[test]
 fn slot_dual_does_not_wind_up() {
     let it = SlotDual::default();
-    let behind = Frame { spent: 0.0, ahead: -2_000.0, ..PLAIN };
+    let behind = SlotFrame { spent: 0.0, ahead: -2_000.0, ..PLAIN };
     let starved = (0..500).fold(settled(2.0), |before, _| before.slot_dual(&it, &behind));
     assert_eq!((starved.dual, starved.integral), (0.0, 0.0));
-    let rich = Frame { spent: 1_000.0, ..PLAIN };
+    let rich = SlotFrame { spent: 1_000.0, ..PLAIN };
     let after = (0..20).fold(starved, |before, _| before.slot_dual(&it, &rich));
     assert!(after.dual > 0.5, "{}", after.dual);
 }
@@ -139,7 +144,7 @@ fn slot_dual_does_not_wind_up() {
 #[test]
 fn slot_dual_is_patient_unless_errors_persist() {
     let it = SlotDual::default();
-    let spent = |spent| Frame { spent, ..PLAIN };
+    let spent = |spent| SlotFrame { spent, ..PLAIN };
     let run_for = |slots, spends: [f64; 2]| {
         (0..slots).fold(settled(2.0), |before, number| {
             let after = before.slot_dual(&it, &spent(spends[number % 2]));
@@ -164,22 +169,23 @@ fn slot_dual_is_patient_unless_errors_persist() {
 #[test]
 fn slot_dual_knows_by_how_much_spend_scatters() {
     let it = SlotDual::default();
-    let noise = |frame: &Frame| settled(2.0).slot_dual(&it, frame).noise;
+    let noise = |frame: &SlotFrame| settled(2.0).slot_dual(&it, frame).noise;
     // 100 too much of 100: a mean square of 100 for each that was to be spent.
-    near(noise(&Frame { spent: 200.0, ..PLAIN }), 16.0 + 0.01 * (100.0 - 16.0));
+    near(noise(&SlotFrame { spent: 200.0, ..PLAIN }), 16.0 + 0.01 * (100.0 - 16.0));
     near(noise(&PLAIN), 16.0 - 0.01 * 16.0);
     // A slot that aims at the tenth part of a win tells a tenth as much.
-    let small = Frame { planned: 1.0, spent: 1.0, ..PLAIN };
+    let small = SlotFrame { planned: 1.0, spent: 1.0, ..PLAIN };
     near(noise(&small), 16.0 - 0.001 * 16.0);
-    near(noise(&Frame { spent: 1e9, ..PLAIN }), 16.0 + 0.01 * (10_000.0 - 16.0));
+    near(noise(&SlotFrame { spent: 1e9, ..PLAIN }), 16.0 + 0.01 * (10_000.0 - 16.0));
 }
 
 /// Else shorter slots would make a strategy out of chance.
 #[test]
 fn slot_dual_moves_as_far_in_many_slots_as_in_one() {
     let it = SlotDual::default();
-    let one = settled(2.0).slot_dual(&it, &Frame { spent: 150.0, ..PLAIN });
-    let part = Frame { traffic_slot: 0.001, requests: 10.0, planned: 10.0, spent: 15.0, ..PLAIN };
+    let one = settled(2.0).slot_dual(&it, &SlotFrame { spent: 150.0, ..PLAIN });
+    let part =
+        SlotFrame { traffic_slot: 0.001, requests: 10.0, planned: 10.0, spent: 15.0, ..PLAIN };
     let many = (0..10).fold(settled(2.0), |before, _| before.slot_dual(&it, &part));
     assert!((one.dual - 2.0) > 0.01, "{}", one.dual);
     assert!((many.dual - one.dual).abs() < 0.15 * (one.dual - 2.0), "{} {}", many.dual, one.dual);
@@ -188,44 +194,44 @@ fn slot_dual_moves_as_far_in_many_slots_as_in_one() {
 #[test]
 fn adaptive_moves_by_the_cost_of_requests() {
     let it = Adaptive { step: 2.0, ..Adaptive::default() };
-    let step = |dual, frame: &Frame| controls(dual).adaptive(&it, frame).dual;
+    let step = |dual, frame: &SlotFrame| controls(dual).adaptive(&it, frame).dual;
     // 10,000 requests at 1 each; a step of 2 over 100.
     near(step(1.0, &PLAIN), 1.0);
-    near(step(1.0, &Frame { spent: 150.0, ..PLAIN }), libm::log(libm::exp(1.0) + 1.0));
-    near(step(2.0, &Frame { spent: 0.0, ..PLAIN }), libm::log(libm::exp(2.0) - 2.0));
-    near(step(0.1, &Frame { spent: 0.0, ..PLAIN }), 0.0);
-    near(step(4.9, &Frame { spent: 1e9, ..PLAIN }), 5.0);
+    near(step(1.0, &SlotFrame { spent: 150.0, ..PLAIN }), libm::log(libm::exp(1.0) + 1.0));
+    near(step(2.0, &SlotFrame { spent: 0.0, ..PLAIN }), libm::log(libm::exp(2.0) - 2.0));
+    near(step(0.1, &SlotFrame { spent: 0.0, ..PLAIN }), 0.0);
+    near(step(4.9, &SlotFrame { spent: 1e9, ..PLAIN }), 5.0);
     let low = Adaptive { multiplier_max: 0.5, ..it };
-    near(controls(1.0).adaptive(&low, &Frame { spent: 0.0, ..PLAIN }).dual, libm::log(2.0));
+    near(controls(1.0).adaptive(&low, &SlotFrame { spent: 0.0, ..PLAIN }).dual, libm::log(2.0));
 }
 
 #[test]
 fn pid_adds_three_terms_and_does_not_wind_up() {
     let it = Pid { proportional: 0.4, integral: 0.2, derivative: 0.1, ..Pid::default() };
-    let first = controls(2.0).pid(&it, &Frame { spent: 150.0, ..PLAIN });
+    let first = controls(2.0).pid(&it, &SlotFrame { spent: 150.0, ..PLAIN });
     near(first.dual, 2.0 + 0.7 * 0.5);
     near(first.integral, 2.1);
-    let second = first.pid(&it, &Frame { spent: 100.0, ..PLAIN });
+    let second = first.pid(&it, &SlotFrame { spent: 100.0, ..PLAIN });
     near(second.dual, 2.1 - 0.05);
-    near(first.pid(&it, &Frame { spent: 1e9, ..PLAIN }).integral, 2.7);
+    near(first.pid(&it, &SlotFrame { spent: 1e9, ..PLAIN }).integral, 2.7);
     // A day without a win: the sum stays at the limit, and one slot brings it back.
     let starved =
-        (0..500).fold(controls(2.0), |it_is, _| it_is.pid(&it, &Frame { spent: 0.0, ..PLAIN }));
+        (0..500).fold(controls(2.0), |it_is, _| it_is.pid(&it, &SlotFrame { spent: 0.0, ..PLAIN }));
     near(starved.dual, 0.0);
     near(starved.integral, 0.0);
-    assert!(starved.pid(&it, &Frame { spent: 200.0, ..PLAIN }).dual > 0.5);
-    let flooded =
-        (0..500).fold(controls(2.0), |it_is, _| it_is.pid(&it, &Frame { spent: 1_000.0, ..PLAIN }));
+    assert!(starved.pid(&it, &SlotFrame { spent: 200.0, ..PLAIN }).dual > 0.5);
+    let flooded = (0..500)
+        .fold(controls(2.0), |it_is, _| it_is.pid(&it, &SlotFrame { spent: 1_000.0, ..PLAIN }));
     near(flooded.dual, 5.0);
     near(flooded.integral, 5.0);
-    assert!(flooded.pid(&it, &Frame { spent: 0.0, ..PLAIN }).dual < 4.5);
+    assert!(flooded.pid(&it, &SlotFrame { spent: 0.0, ..PLAIN }).dual < 4.5);
 }
 
 #[test]
 fn throttle_grows_and_shrinks_by_factors() {
     let it = Throttle::default();
     let step = |rate, ahead| {
-        Controls { rate, ..controls(0.0) }.throttle(&it, &Frame { ahead, ..PLAIN }).rate
+        Controls { rate, ..controls(0.0) }.throttle(&it, &SlotFrame { ahead, ..PLAIN }).rate
     };
     for (rate, ahead, want) in [
         (0.5, -1.0, 0.55),
@@ -240,27 +246,27 @@ fn throttle_grows_and_shrinks_by_factors() {
 
 #[test]
 fn even_asks_for_what_the_curve_has_money_for() {
-    let start = Controls::start(&Settings::Even);
+    let start = Controls::start(&StrategySettings::Even);
     // One of 64 requests costs 10: all 6,400 would cost 64,000, and there is money for 1,000.
-    let frame = Frame { requests: 6_400.0, spent: 1_000.0, allowance: 1_000.0, ..PLAIN };
+    let frame = SlotFrame { requests: 6_400.0, spent: 1_000.0, allowance: 1_000.0, ..PLAIN };
     let seen = start.even(&frame);
     near(seen.rate, 1.0 / 64.0);
-    near(start.even(&Frame { allowance: 500.0, ..frame }).rate, 1.0 / 128.0);
-    near(start.even(&Frame { allowance: 1e9, ..frame }).rate, 1.0);
-    near(start.even(&Frame { allowance: 0.0, ..frame }).rate, 0.0);
+    near(start.even(&SlotFrame { allowance: 500.0, ..frame }).rate, 1.0 / 128.0);
+    near(start.even(&SlotFrame { allowance: 1e9, ..frame }).rate, 1.0);
+    near(start.even(&SlotFrame { allowance: 0.0, ..frame }).rate, 0.0);
     // Nothing was won: the share doubles until something is.
-    near(start.even(&Frame { spent: 0.0, ..frame }).rate, 1.0 / 32.0);
+    near(start.even(&SlotFrame { spent: 0.0, ..frame }).rate, 1.0 / 32.0);
     // None was bid for: what is known of costs stays, and bids go on when the curve allows.
     let stopped = Controls { rate: 0.0, ..seen };
-    near(stopped.even(&Frame { spent: 0.0, ..frame }).rate, 1.0 / 64.0);
+    near(stopped.even(&SlotFrame { spent: 0.0, ..frame }).rate, 1.0 / 64.0);
     // Costs are remembered for some slots.
-    near(seen.even(&Frame { spent: 2_000.0, ..frame }).cost, 12.0);
+    near(seen.even(&SlotFrame { spent: 2_000.0, ..frame }).cost, 12.0);
 }
 
 #[test]
 fn who_takes_over_goes_on_from_there() {
     let dual = controls(2.0);
-    for settings in Settings::all() {
+    for settings in StrategySettings::all() {
         let multiplier = dual.pace(&settings).multiplier();
         let want = match settings.name() {
             "pid" | "adaptive" | "slot_dual" => libm::exp(-2.0),
@@ -271,20 +277,24 @@ fn who_takes_over_goes_on_from_there() {
     // A controller goes on from where a dual is, and a dual that was not turned is low.
     let pid = Pid { derivative: 0.0, ..Pid::default() };
     for before in [
-        dual.slot_dual(&SlotDual::default(), &Frame { spent: 190.0, ..PLAIN }),
-        dual.adaptive(&Adaptive::default(), &Frame { spent: 190.0, ..PLAIN }),
+        dual.slot_dual(&SlotDual::default(), &SlotFrame { spent: 190.0, ..PLAIN }),
+        dual.adaptive(&Adaptive::default(), &SlotFrame { spent: 190.0, ..PLAIN }),
     ] {
         assert!(before.dual > 2.01);
         near(before.pid(&pid, &PLAIN).dual, before.dual);
     }
-    for settings in [Settings::Asap, Settings::Even, Settings::Throttle(Throttle::default())] {
+    for settings in [
+        StrategySettings::Asap,
+        StrategySettings::Even,
+        StrategySettings::Throttle(Throttle::default()),
+    ] {
         near(Controls::start(&settings).dual, libm::log(10.0));
     }
-    near(Controls::start(&Settings::default()).rate, 1.0 / 64.0);
+    near(Controls::start(&StrategySettings::default()).rate, 1.0 / 64.0);
     for settings in [
-        Settings::Pid(Pid { multiplier_max: 0.05, ..Pid::default() }),
-        Settings::Adaptive(Adaptive { multiplier_max: 0.05, ..Adaptive::default() }),
-        Settings::SlotDual(SlotDual { multiplier_max: 0.05, ..SlotDual::default() }),
+        StrategySettings::Pid(Pid { multiplier_max: 0.05, ..Pid::default() }),
+        StrategySettings::Adaptive(Adaptive { multiplier_max: 0.05, ..Adaptive::default() }),
+        StrategySettings::SlotDual(SlotDual { multiplier_max: 0.05, ..SlotDual::default() }),
     ] {
         near(Controls::start(&settings).dual, libm::log(20.0));
     }

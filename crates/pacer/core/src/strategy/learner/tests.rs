@@ -13,10 +13,10 @@ const MONDAY_MS: u64 = 1_774_828_800_000;
 fn learned(hours: std::ops::Range<u64>, rate: impl Fn(u64) -> u64) -> Learner {
     let mut learner = Learner::default();
     let mut requests = 1_000;
-    learner.learn(&Zone::utc(), MONDAY_MS + hours.start * HOUR_MS, requests);
+    learner.learn(&ZoneOffsets::utc(), MONDAY_MS + hours.start * HOUR_MS, requests);
     for minute in hours.start * 60..hours.end * 60 {
         requests += rate(minute / 60);
-        learner.learn(&Zone::utc(), MONDAY_MS + (minute + 1) * MINUTE_MS, requests);
+        learner.learn(&ZoneOffsets::utc(), MONDAY_MS + (minute + 1) * MINUTE_MS, requests);
     }
     learner
 }
@@ -69,16 +69,16 @@ fn what_comes_twice_or_late_changes_nothing_before() {
     let mut twice = once.clone();
     let end_ms = MONDAY_MS + 3 * HOUR_MS;
     for (now_ms, requests) in [(end_ms, 2_800), (end_ms, 9_999), (end_ms - MINUTE_MS, 2_790)] {
-        twice.learn(&Zone::utc(), now_ms, requests);
+        twice.learn(&ZoneOffsets::utc(), now_ms, requests);
         assert_eq!(twice, once);
     }
     // What was there before counts as nothing new.
-    twice.learn(&Zone::utc(), end_ms + MINUTE_MS, 2_000);
+    twice.learn(&ZoneOffsets::utc(), end_ms + MINUTE_MS, 2_000);
     assert_eq!(
         twice.hours[3],
-        Hour { requests: 0, seen_ms: MINUTE_MS, last_ms: end_ms + MINUTE_MS }
+        LearnedHour { requests: 0, seen_ms: MINUTE_MS, last_ms: end_ms + MINUTE_MS }
     );
-    twice.learn(&Zone::utc(), end_ms + 2 * MINUTE_MS, 2_811);
+    twice.learn(&ZoneOffsets::utc(), end_ms + 2 * MINUTE_MS, 2_811);
     assert_eq!(twice.hours[3].requests, 11);
 }
 
@@ -86,18 +86,18 @@ fn what_comes_twice_or_late_changes_nothing_before() {
 fn a_gap_teaches_nothing() {
     let mut learner = learned(0..1, |_| 10);
     let end_ms = MONDAY_MS + HOUR_MS;
-    learner.learn(&Zone::utc(), end_ms + HOUR_MS + 1, 1_000_000);
-    assert_eq!(learner.hours[2], Hour::default());
-    learner.learn(&Zone::utc(), end_ms + HOUR_MS + 1 + MINUTE_MS, 1_000_007);
+    learner.learn(&ZoneOffsets::utc(), end_ms + HOUR_MS + 1, 1_000_000);
+    assert_eq!(learner.hours[2], LearnedHour::default());
+    learner.learn(&ZoneOffsets::utc(), end_ms + HOUR_MS + 1 + MINUTE_MS, 1_000_007);
     assert_eq!(learner.hours[2].requests, 7);
 }
 
 #[test]
 fn the_greatest_counts_fit() {
     let mut learner = Learner::default();
-    learner.learn(&Zone::utc(), 0, 0);
-    learner.learn(&Zone::utc(), 1, u64::MAX);
-    learner.learn(&Zone::utc(), MINUTE_MS, u64::MAX);
+    learner.learn(&ZoneOffsets::utc(), 0, 0);
+    learner.learn(&ZoneOffsets::utc(), 1, u64::MAX);
+    learner.learn(&ZoneOffsets::utc(), MINUTE_MS, u64::MAX);
     assert_eq!(learner.week().weight(72), 1 << 20);
 }
 
@@ -107,8 +107,8 @@ fn while_nobody_counts_nothing_is_taught() {
     let end_ms = MONDAY_MS + HOUR_MS;
     learner.pause();
     // The first slot only says where counting begins: what it brings was counted by nobody.
-    learner.learn(&Zone::utc(), end_ms + MINUTE_MS, 900_000);
-    assert_eq!(learner.hours[1], Hour::default());
-    learner.learn(&Zone::utc(), end_ms + 2 * MINUTE_MS, 900_003);
+    learner.learn(&ZoneOffsets::utc(), end_ms + MINUTE_MS, 900_000);
+    assert_eq!(learner.hours[1], LearnedHour::default());
+    learner.learn(&ZoneOffsets::utc(), end_ms + 2 * MINUTE_MS, 900_003);
     assert_eq!((learner.hours[0].requests, learner.hours[1].requests), (600, 3));
 }

@@ -15,9 +15,9 @@ fn micros(micros: u64) -> Cpm {
 fn check(
     (multiplier, threshold): (f64, u64),
     (value, draw): (u64, u64),
-    want: Result<u64, Refusal>,
+    want: Result<u64, SpendRefusal>,
 ) {
-    let pace = Pace { threshold, ..Pace::new(multiplier, 1.0) };
+    let pace = BidPace { threshold, ..BidPace::new(multiplier, 1.0) };
     assert_eq!(decide(pace, micros(value), draw).map(Cpm::micros), want);
 }
 
@@ -31,15 +31,15 @@ fn decides() {
     check((0.25, ALL), (7, 0), Ok(1));
     check((2.5, ALL), (2_000_000, 0), Ok(5_000_000));
     check((1.0, HALF), (2_000_000, HALF - 1), Ok(2_000_000));
-    check((1.0, HALF), (2_000_000, HALF), Err(Refusal::Throttled));
-    check((1.0, HALF), (2_000_000, ALL), Err(Refusal::Throttled));
-    check((1.0, 0), (2_000_000, 0), Err(Refusal::Throttled));
-    check((1.0, ALL - 1), (2_000_000, ALL), Err(Refusal::Throttled));
-    check((0.25, ALL), (3, 0), Err(Refusal::BelowMinimum));
-    check((1.0, ALL), (0, 0), Err(Refusal::BelowMinimum));
+    check((1.0, HALF), (2_000_000, HALF), Err(SpendRefusal::Throttled));
+    check((1.0, HALF), (2_000_000, ALL), Err(SpendRefusal::Throttled));
+    check((1.0, 0), (2_000_000, 0), Err(SpendRefusal::Throttled));
+    check((1.0, ALL - 1), (2_000_000, ALL), Err(SpendRefusal::Throttled));
+    check((0.25, ALL), (3, 0), Err(SpendRefusal::BelowMinimum));
+    check((1.0, ALL), (0, 0), Err(SpendRefusal::BelowMinimum));
     check((1.0, ALL), (1, 0), Ok(1));
     // The first that holds, in the order of refusals.
-    check((1.0, 0), (0, 0), Err(Refusal::Throttled));
+    check((1.0, 0), (0, 0), Err(SpendRefusal::Throttled));
     // No price is above the highest there is.
     check((148.0, ALL), (max, 0), Ok(max));
     check((1.0, ALL), (max, 0), Ok(max));
@@ -47,10 +47,10 @@ fn decides() {
 
 #[test]
 fn full_and_none_are_what_they_say() {
-    assert_eq!(decide(Pace::FULL, micros(5), ALL), Ok(micros(5)));
-    assert_eq!(decide(Pace::NONE, micros(5), 0), Err(Refusal::Throttled));
-    assert_eq!(Pace::new(1.0, 1.0), Pace::FULL);
-    assert_eq!(Pace::new(1.0, 0.0), Pace::NONE);
+    assert_eq!(decide(BidPace::FULL, micros(5), ALL), Ok(micros(5)));
+    assert_eq!(decide(BidPace::NONE, micros(5), 0), Err(SpendRefusal::Throttled));
+    assert_eq!(BidPace::new(1.0, 1.0), BidPace::FULL);
+    assert_eq!(BidPace::new(1.0, 0.0), BidPace::NONE);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn shares_become_thresholds() {
         (7.0, ALL),
         (f64::NAN, 0),
     ] {
-        assert_eq!(Pace::new(1.0, rate).threshold(), want, "{rate}");
+        assert_eq!(BidPace::new(1.0, rate).threshold(), want, "{rate}");
     }
 }
 
@@ -77,7 +77,7 @@ fn multipliers_have_a_limit() {
         (1e9, MULTIPLIER_MAX),
         (f64::INFINITY, MULTIPLIER_MAX),
     ] {
-        assert_eq!(Pace::new(multiplier, 1.0).multiplier(), want, "{multiplier}");
+        assert_eq!(BidPace::new(multiplier, 1.0).multiplier(), want, "{multiplier}");
     }
 }
 
@@ -96,7 +96,7 @@ fn draws_are_the_same_everywhere_and_unlike_each_other() {
 #[test]
 fn a_share_of_requests_passes_and_campaigns_pass_others() {
     let key = DrawKey::new([1; 16]);
-    let pace = Pace::new(1.0, 0.25);
+    let pace = BidPace::new(1.0, 0.25);
     let is_bid = |request: u64, campaign| {
         decide(pace, micros(1), key.draw(&request.to_le_bytes(), campaign)).is_ok()
     };
@@ -111,13 +111,13 @@ proptest! {
     fn no_price_is_beyond_the_multiplier(
         multiplier in 0.0..200.0f64, value in 0..=Cpm::MAX.micros(), draw: u64,
     ) {
-        let pace = Pace::new(multiplier, 1.0);
+        let pace = BidPace::new(multiplier, 1.0);
         prop_assert!(pace.multiplier() <= MULTIPLIER_MAX);
         let exact = ((u128::from(value) * u128::from(pace.multiplier())) >> 32)
             .min(u128::from(Cpm::MAX.micros()));
         match decide(pace, micros(value), draw) {
             Ok(price) => prop_assert_eq!(u128::from(price.micros()), exact),
-            Err(refusal) => prop_assert_eq!((refusal, exact), (Refusal::BelowMinimum, 0)),
+            Err(refusal) => prop_assert_eq!((refusal, exact), (SpendRefusal::BelowMinimum, 0)),
         }
     }
 
@@ -129,7 +129,7 @@ proptest! {
         dearer in 0..1_000u64,
     ) {
         let price = |multiplier, value| {
-            decide(Pace::new(multiplier, 1.0), micros(value), 0).unwrap_or(Cpm::ZERO)
+            decide(BidPace::new(multiplier, 1.0), micros(value), 0).unwrap_or(Cpm::ZERO)
         };
         prop_assert!(price(low, value) <= price(low + more, value));
         prop_assert!(price(low, value) <= price(low, value + dearer));
@@ -139,7 +139,7 @@ proptest! {
     fn who_passes_at_a_share_passes_at_a_larger_one(
         rate in 0.0..1.0f64, more in 0.0..1.0f64, draw: u64,
     ) {
-        let passes = |rate| decide(Pace::new(1.0, rate), micros(1), draw).is_ok();
+        let passes = |rate| decide(BidPace::new(1.0, rate), micros(1), draw).is_ok();
         prop_assert!(!passes(rate) || passes(rate + more));
     }
 }

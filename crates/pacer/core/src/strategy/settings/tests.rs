@@ -4,19 +4,19 @@ use serde::de::value::{Error, MapDeserializer};
 
 use super::*;
 
-fn read(pairs: &[(&'static str, &'static str)]) -> Result<Settings, Error> {
-    Settings::deserialize(MapDeserializer::new(pairs.iter().copied()))
+fn read(pairs: &[(&'static str, &'static str)]) -> Result<StrategySettings, Error> {
+    StrategySettings::deserialize(MapDeserializer::new(pairs.iter().copied()))
 }
 
 #[test]
 fn names_are_those_of_the_settings_file() {
-    for settings in Settings::all() {
+    for settings in StrategySettings::all() {
         assert_eq!(read(&[("name", settings.name())]), Ok(settings), "{}", settings.name());
-        assert_eq!(Settings::named(settings.name()), Some(settings));
+        assert_eq!(StrategySettings::named(settings.name()), Some(settings));
         assert_eq!(settings.problems(), [], "{}", settings.name());
     }
-    assert_eq!(Settings::named("fast"), None);
-    assert_eq!(Settings::default().name(), "slot_dual");
+    assert_eq!(StrategySettings::named("fast"), None);
+    assert_eq!(StrategySettings::default().name(), "slot_dual");
 }
 
 #[test]
@@ -32,12 +32,12 @@ fn what_is_not_known_is_not_read() {
         assert!(error.contains(want), "{pairs:?}: {error}");
     }
     let first = read(&[("name", "slot_dual"), ("pricing", "first_price")]);
-    let expected = SlotDual { pricing: Pricing::FirstPrice, ..SlotDual::default() };
-    assert_eq!(first, Ok(Settings::SlotDual(expected)));
+    let expected = SlotDual { pricing: AuctionPricing::FirstPrice, ..SlotDual::default() };
+    assert_eq!(first, Ok(StrategySettings::SlotDual(expected)));
 }
 
 #[track_caller]
-fn check(settings: Settings, want: &[&str]) {
+fn check(settings: StrategySettings, want: &[&str]) {
     let problems = settings.problems();
     assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
 }
@@ -45,7 +45,7 @@ fn check(settings: Settings, want: &[&str]) {
 #[test]
 fn every_gain_out_of_range_is_told() {
     check(
-        Settings::Throttle(Throttle { up: 1.0, down: 1.0, start: 0.0 }),
+        StrategySettings::Throttle(Throttle { up: 1.0, down: 1.0, start: 0.0 }),
         &[
             "up = 1: choose 1.01 to 2",
             "down = 1: choose 0.5 to 0.99",
@@ -53,7 +53,7 @@ fn every_gain_out_of_range_is_told() {
         ],
     );
     check(
-        Settings::Pid(Pid {
+        StrategySettings::Pid(Pid {
             proportional: -1.0,
             integral: 0.0,
             derivative: f64::NAN,
@@ -69,7 +69,7 @@ fn every_gain_out_of_range_is_told() {
         ],
     );
     check(
-        Settings::Adaptive(Adaptive { step: 0.0, start: 0.0, multiplier_max: 1.5 }),
+        StrategySettings::Adaptive(Adaptive { step: 0.0, start: 0.0, multiplier_max: 1.5 }),
         &[
             "step = 0: choose 0.01 to 100",
             "start = 0: choose 0.0068 to 1",
@@ -77,13 +77,13 @@ fn every_gain_out_of_range_is_told() {
         ],
     );
     check(
-        Settings::SlotDual(SlotDual {
+        StrategySettings::SlotDual(SlotDual {
             gain: 3.0,
             catch_up: 0.0,
             follow: 1.5,
             start: f64::INFINITY,
             multiplier_max: 0.0,
-            pricing: Pricing::FirstPrice,
+            pricing: AuctionPricing::FirstPrice,
         }),
         &[
             "gain = 3: choose 0.01 to 2",

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use units::Cpm;
 
 use super::super::pace::decide;
-use super::super::settings::{Pid, Pricing, SlotDual, Throttle};
-use super::super::target::Flight;
-use super::super::{Target, Week};
+use super::super::settings::{AuctionPricing, Pid, SlotDual, Throttle};
+use super::super::target::CampaignFlight;
+use super::super::{SpendTarget, Week};
 use super::*;
-use crate::refusal::Refusal;
+use crate::refusal::SpendRefusal;
 
 mod closed_loop;
 
@@ -19,9 +19,12 @@ const MINUTE_MS: u64 = 60_000;
 const START_MS: u64 = 1_774_828_800_000;
 const BUDGET: Nanos = Nanos::new(1_000_000_000);
 
-fn day() -> Target {
-    Target::uniform(Flight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS })
-        .expect("a day")
+fn day() -> SpendTarget {
+    SpendTarget::uniform(CampaignFlight {
+        start_ms: START_MS,
+        end_ms: START_MS + 1_440 * MINUTE_MS,
+    })
+    .expect("a day")
 }
 
 /// The slot of a minute, by its number from 1.
@@ -31,17 +34,17 @@ fn minute(number: u64) -> SlotEnd {
 }
 
 /// Every strategy, and the default where a win costs its bid.
-fn strategies() -> Vec<Settings> {
-    let first = SlotDual { pricing: Pricing::FirstPrice, ..SlotDual::default() };
-    Settings::all().into_iter().chain([Settings::SlotDual(first)]).collect()
+fn strategies() -> Vec<StrategySettings> {
+    let first = SlotDual { pricing: AuctionPricing::FirstPrice, ..SlotDual::default() };
+    StrategySettings::all().into_iter().chain([StrategySettings::SlotDual(first)]).collect()
 }
 
 /// Cumulative figures of some day: what happens to be won does not follow from the strategy.
-fn some_day() -> impl Iterator<Item = (u64, Observed)> {
-    let mut seen = Observed::default();
+fn some_day() -> impl Iterator<Item = (u64, ObservedTotals)> {
+    let mut seen = ObservedTotals::default();
     (1..=200u64).map(move |number| {
         let wins = number * 7 % 5;
-        seen = seen.plus(Observed {
+        seen = seen.plus(ObservedTotals {
             requests: 40 + number * 13 % 17,
             bids: 30,
             wins,
@@ -51,20 +54,20 @@ fn some_day() -> impl Iterator<Item = (u64, Observed)> {
     })
 }
 
-fn after_some_day(settings: &Settings) -> State {
+fn after_some_day(settings: &StrategySettings) -> StrategyState {
     states_of_some_day(settings).last().expect("a day has slots")
 }
 
-fn states_of_some_day(settings: &Settings) -> impl Iterator<Item = State> {
+fn states_of_some_day(settings: &StrategySettings) -> impl Iterator<Item = StrategyState> {
     let target = day();
-    some_day().scan(State::start(settings), move |state, (number, seen)| {
+    some_day().scan(StrategyState::start(settings), move |state, (number, seen)| {
         *state = step(settings, &target, *state, seen, minute(number));
         Some(*state)
     })
 }
 
 /// What a state comes to, bit by bit.
-fn bits(state: &State, settings: &Settings) -> [u64; 4] {
+fn bits(state: &StrategyState, settings: &StrategySettings) -> [u64; 4] {
     let pace = state.pace(settings);
     [state.dual().to_bits(), state.rate().to_bits(), pace.multiplier(), pace.threshold()]
 }
@@ -100,7 +103,8 @@ fn what_is_no_later_changes_nothing() {
     let target = day();
     for settings in strategies() {
         let state = after_some_day(&settings);
-        let other = Observed { requests: 1 << 40, bids: 1 << 40, wins: 1 << 30, spent: 1 << 50 };
+        let other =
+            ObservedTotals { requests: 1 << 40, bids: 1 << 40, wins: 1 << 30, spent: 1 << 50 };
         for number in [1, 199, 200] {
             let end = SlotEnd { budget: Nanos::new(7), ..minute(number) };
             assert_eq!(step(&settings, &target, state, other, end), state, "{settings:?}");
@@ -113,7 +117,7 @@ fn figures_that_fell_are_those_that_were_seen() {
     let target = day();
     for settings in strategies() {
         let state = after_some_day(&settings);
-        let same = step(&settings, &target, state, Observed::default(), minute(201));
+        let same = step(&settings, &target, state, ObservedTotals::default(), minute(201));
         let (_, last) = some_day().last().expect("a day");
         assert_eq!(same, step(&settings, &target, state, last, minute(201)), "{settings:?}");
     }
@@ -122,8 +126,8 @@ fn figures_that_fell_are_those_that_were_seen() {
 #[test]
 fn late_figures_change_later_slots_only() {
     let target = day();
-    let settings = Settings::default();
-    let (mut prompt, mut late) = (State::start(&settings), State::start(&settings));
+    let settings = StrategySettings::default();
+    let (mut prompt, mut late) = (StrategyState::start(&settings), StrategyState::start(&settings));
     let days: Vec<_> = some_day().collect();
     for (number, seen) in &days {
         // A shard's report of the slots from 50 to 59 comes at 60.
@@ -140,15 +144,16 @@ fn nothing_is_asked_for_when_nothing_remains_or_the_flight_is_over() {
     let target = day();
     for settings in strategies() {
         let state = after_some_day(&settings);
-        let draw = |state: State| decide(state.pace(&settings), Cpm::MAX, 0).err();
-        let seen = |spent| Observed { requests: 1 << 20, bids: 1 << 20, wins: 1 << 19, spent };
+        let draw = |state: StrategyState| decide(state.pace(&settings), Cpm::MAX, 0).err();
+        let seen =
+            |spent| ObservedTotals { requests: 1 << 20, bids: 1 << 20, wins: 1 << 19, spent };
         let spent = step(&settings, &target, state, seen(BUDGET.get()), minute(201));
-        assert_eq!(draw(spent), Some(Refusal::Throttled), "{settings:?}");
+        assert_eq!(draw(spent), Some(SpendRefusal::Throttled), "{settings:?}");
         let more = SlotEnd { budget: Nanos::new(2 * BUDGET.get()), ..minute(202) };
         let raised = step(&settings, &target, spent, seen(BUDGET.get()), more);
         assert!(!raised.is_spent, "{settings:?}");
         let over = step(&settings, &target, state, seen(5), minute(1_440));
-        assert_eq!(draw(over), Some(Refusal::Throttled), "{settings:?}");
+        assert_eq!(draw(over), Some(SpendRefusal::Throttled), "{settings:?}");
         let last = step(&settings, &target, state, seen(5), minute(1_439));
         assert!(!last.is_spent, "{settings:?}");
     }
@@ -157,41 +162,42 @@ fn nothing_is_asked_for_when_nothing_remains_or_the_flight_is_over() {
 #[test]
 fn a_budget_that_changes_is_spread_over_what_is_left() {
     let target = day();
-    let settings = Settings::default();
-    let seen = Observed { requests: 9_000, bids: 9_000, wins: 900, spent: 500_000_000 };
-    let half = step(&settings, &target, State::start(&settings), seen, minute(720));
-    let planned = |state: &State, number| state.planned(&target, minute(number).now_ms);
+    let settings = StrategySettings::default();
+    let seen = ObservedTotals { requests: 9_000, bids: 9_000, wins: 900, spent: 500_000_000 };
+    let half = step(&settings, &target, StrategyState::start(&settings), seen, minute(720));
+    let planned = |state: &StrategyState, number| state.planned(&target, minute(number).now_ms);
     assert!((planned(&half, 1_080) - 750_000_000.0).abs() < 1.0);
     for (budget, want) in [(2_000_000_000, 1_250_000_000.0), (600_000_000, 550_000_000.0)] {
         let end = SlotEnd { budget: Nanos::new(budget), ..minute(721) };
         let state = step(&settings, &target, half, seen, end);
         assert!((planned(&state, 720) - 500_000_000.0).abs() < 1.0);
         assert!((planned(&state, 1_080) - want).abs() < 1.0, "{}", planned(&state, 1_080));
-        let frame = Frame::new(&target, &state, seen, minute(722));
+        let frame = SlotFrame::new(&target, &state, seen, minute(722));
         assert!((frame.base - (budget as f64 - 500e6)).abs() < 1.0, "{frame:?}");
     }
     // From none at first: over the rest, too.
     let none = SlotEnd { budget: Nanos::ZERO, ..minute(720) };
-    let paused = step(&settings, &target, State::start(&settings), Observed::default(), none);
-    assert_eq!(paused.pace(&settings), Pace::NONE);
-    let begun = step(&settings, &target, paused, Observed::default(), minute(721));
+    let paused =
+        step(&settings, &target, StrategyState::start(&settings), ObservedTotals::default(), none);
+    assert_eq!(paused.pace(&settings), BidPace::NONE);
+    let begun = step(&settings, &target, paused, ObservedTotals::default(), minute(721));
     assert!((planned(&begun, 1_080) - 500_000_000.0).abs() < 1.0);
     // Below what is spent: nothing is asked for.
     let end = SlotEnd { budget: Nanos::new(400_000_000), ..minute(721) };
     let state = step(&settings, &target, half, seen, end);
     assert!((planned(&state, 1_080) - 400_000_000.0).abs() < 1.0);
-    assert_eq!(state.pace(&settings), Pace::NONE);
+    assert_eq!(state.pace(&settings), BidPace::NONE);
 }
 
 /// A minute at noon, after one in which a hundredth more was spent than planned.
 #[test]
 fn a_slot_is_put_in_numbers() {
     let target = day().front_loaded(0.5).expect("in range");
-    let settings = Settings::Asap;
-    let seen = Observed { requests: 900, bids: 90, wins: 9, spent: 635_000_000 };
-    let state = step(&settings, &target, State::start(&settings), seen, minute(720));
-    let seen = seen.plus(Observed { requests: 100, bids: 10, wins: 1, spent: 1_000_000 });
-    let frame = Frame::new(&target, &state, seen, minute(721));
+    let settings = StrategySettings::Asap;
+    let seen = ObservedTotals { requests: 900, bids: 90, wins: 9, spent: 635_000_000 };
+    let state = step(&settings, &target, StrategyState::start(&settings), seen, minute(720));
+    let seen = seen.plus(ObservedTotals { requests: 100, bids: 10, wins: 1, spent: 1_000_000 });
+    let frame = SlotFrame::new(&target, &state, seen, minute(721));
     let (now, next) =
         (state.planned(&target, minute(721).now_ms), target.share(minute(722).now_ms));
     assert!((625_600_000.0..625_700_000.0).contains(&now), "{now}");
@@ -213,9 +219,9 @@ fn a_slot_is_put_in_numbers() {
     ] {
         assert!((is - want).abs() < 1e-3, "{is}, not {want}: {frame:?}");
     }
-    let poor = Observed { spent: 600_000_000, ..Observed::default() };
-    let state = step(&settings, &target, State::start(&settings), poor, minute(720));
-    let frame = Frame::new(&target, &state, poor, minute(721));
+    let poor = ObservedTotals { spent: 600_000_000, ..ObservedTotals::default() };
+    let state = step(&settings, &target, StrategyState::start(&settings), poor, minute(720));
+    let frame = SlotFrame::new(&target, &state, poor, minute(721));
     assert!((frame.allowance - (next * 1e9 - 600e6)).abs() < 1e-3, "{frame:?}");
 }
 
@@ -224,16 +230,17 @@ fn a_slot_in_which_nothing_could_be_spent_says_nothing() {
     let forecast = super::super::Forecast::Weekly {
         // Closed in the second hour.
         week: Week::uniform().opened(|hour| hour != 1),
-        zone: super::super::Zone::utc(),
+        zone: super::super::ZoneOffsets::utc(),
     };
-    let flight = Flight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS };
-    let closed = Target::new(flight, forecast).expect("most is open");
+    let flight = CampaignFlight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS };
+    let closed = SpendTarget::new(flight, forecast).expect("most is open");
     for settings in strategies().into_iter().filter(|it| it.name() != "even") {
-        let seen = |requests| Observed { requests, bids: 50, wins: 9, spent: 5_000_000 };
-        let state = step(&settings, &day(), State::start(&settings), seen(100), minute(60));
+        let seen = |requests| ObservedTotals { requests, bids: 50, wins: 9, spent: 5_000_000 };
+        let state = step(&settings, &day(), StrategyState::start(&settings), seen(100), minute(60));
         let idle = step(&settings, &day(), state, seen(100), minute(61));
         assert_eq!(idle.controls, state.controls, "no request: {settings:?}");
-        let state = step(&settings, &closed, State::start(&settings), seen(100), minute(60));
+        let state =
+            step(&settings, &closed, StrategyState::start(&settings), seen(100), minute(60));
         let shut = step(&settings, &closed, state, seen(200), minute(61));
         assert_eq!(shut.controls, state.controls, "closed: {settings:?}");
     }
@@ -245,21 +252,24 @@ fn the_next_flight_begins_with_what_was_learned() {
         let state = after_some_day(&settings);
         let next = state.next_flight(&settings);
         assert_eq!(next.controls, state.controls.on_curve());
-        assert_eq!(State { controls: Controls::start(&settings), ..next }, State::start(&settings));
+        assert_eq!(
+            StrategyState { controls: Controls::start(&settings), ..next },
+            StrategyState::start(&settings)
+        );
     }
 }
 
 /// What a shard tells: in which slot, which shard, and its cumulative figures.
-type Told = (usize, u8, Observed);
+type Told = (usize, u8, ObservedTotals);
 
 /// All that was told by a slot's end, merged: the latest of each shard, and these together.
-fn merged(told: &[Told], slot: usize) -> Observed {
-    let mut latest: BTreeMap<u8, Observed> = BTreeMap::new();
+fn merged(told: &[Told], slot: usize) -> ObservedTotals {
+    let mut latest: BTreeMap<u8, ObservedTotals> = BTreeMap::new();
     for (_, shard, observed) in told.iter().filter(|(at, ..)| *at <= slot) {
         let before = latest.entry(*shard).or_default();
         *before = before.merged(*observed);
     }
-    latest.into_values().fold(Observed::default(), Observed::plus)
+    latest.into_values().fold(ObservedTotals::default(), ObservedTotals::plus)
 }
 
 /// In another order, and some of it again, in the same slot or one of the next two.
@@ -288,19 +298,19 @@ proptest! {
         orders: [u64; 4],
     ) {
         let (target, mut told) = (day(), Vec::new());
-        let mut sums = [Observed::default(); 4];
+        let mut sums = [ObservedTotals::default(); 4];
         for (slot, messages) in slots.iter().enumerate() {
             for (shard, requests, wins, price) in messages {
                 let sum = &mut sums[usize::from(*shard)];
                 let bids = *requests;
                 let spent = wins * price;
-                *sum = sum.plus(Observed { requests: *requests, bids, wins: *wins, spent });
+                *sum = sum.plus(ObservedTotals { requests: *requests, bids, wins: *wins, spent });
                 told.push((slot, *shard, *sum));
             }
         }
         for settings in strategies() {
             let run = |told: &[Told]| {
-                (0..slots.len()).fold(State::start(&settings), |state, slot| {
+                (0..slots.len()).fold(StrategyState::start(&settings), |state, slot| {
                     let end = minute(slot as u64 + 1);
                     step(&settings, &target, state, merged(told, slot), end)
                 })
@@ -327,19 +337,19 @@ proptest! {
         let pid = Pid { multiplier_max, ..Pid::default() };
         let dual = SlotDual { multiplier_max, ..SlotDual::default() };
         let throttle = Throttle { up: 2.0, down: 0.5, start: 1.0 };
-        let several = [Settings::Pid(pid), Settings::SlotDual(dual), Settings::Throttle(throttle)];
+        let several = [StrategySettings::Pid(pid), StrategySettings::SlotDual(dual), StrategySettings::Throttle(throttle)];
         for settings in strategies().into_iter().chain(several) {
             let most = match settings {
-                Settings::Pid(it) => it.multiplier_max,
-                Settings::SlotDual(it) => it.multiplier_max,
+                StrategySettings::Pid(it) => it.multiplier_max,
+                StrategySettings::SlotDual(it) => it.multiplier_max,
                 _ => 1.0,
             };
-            let mut state = State::start(&settings);
+            let mut state = StrategyState::start(&settings);
             for (requests, wins, spent, later_ms, budget, shift) in &told {
                 let now_ms = state.at_ms.max(START_MS - MINUTE_MS) + later_ms;
                 let budget = Nanos::new(*budget >> shift);
                 let end = SlotEnd { now_ms, next_ms: now_ms + 1, budget };
-                let seen = Observed {
+                let seen = ObservedTotals {
                     requests: requests >> shift,
                     bids: requests >> shift,
                     wins: wins >> shift,
@@ -351,7 +361,7 @@ proptest! {
                 let pace = state.pace(&settings);
                 let limit = most * 4_294_967_296.0 * 1.000_001;
                 let is_within = pace.multiplier() as f64 <= limit;
-                prop_assert!(pace == Pace::NONE || is_within, "{settings:?} {state:?}");
+                prop_assert!(pace == BidPace::NONE || is_within, "{settings:?} {state:?}");
                 prop_assert!(state.planned(&target, now_ms) >= 0.0);
                 prop_assert!(state.controls.is_finite(), "{state:?}");
             }

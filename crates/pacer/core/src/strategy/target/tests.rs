@@ -11,23 +11,24 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// Monday, 30 March 2026, midnight UTC.
 const MONDAY_MS: u64 = 1_774_828_800_000;
 
-const DAY: Flight = Flight { start_ms: MONDAY_MS, end_ms: MONDAY_MS + DAY_MS };
+const DAY: CampaignFlight = CampaignFlight { start_ms: MONDAY_MS, end_ms: MONDAY_MS + DAY_MS };
 
 #[track_caller]
-fn check(target: &Target, shares: &[(u64, f64)]) {
+fn check(target: &SpendTarget, shares: &[(u64, f64)]) {
     for (hours, want) in shares {
         let share = target.share(MONDAY_MS + hours * HOUR_MS);
         assert!((share - want).abs() < 1e-12, "at {hours} h: {share}, not {want}");
     }
 }
 
-fn weekly(week: Week) -> Target {
-    Target::new(DAY, Forecast::Weekly { week, zone: Zone::utc() }).expect("some hour is open")
+fn weekly(week: Week) -> SpendTarget {
+    SpendTarget::new(DAY, Forecast::Weekly { week, zone: ZoneOffsets::utc() })
+        .expect("some hour is open")
 }
 
 #[test]
 fn uniform_is_a_line() {
-    let target = Target::uniform(DAY).expect("a day");
+    let target = SpendTarget::uniform(DAY).expect("a day");
     check(&target, &[(0, 0.0), (6, 0.25), (12, 0.5), (18, 0.75), (24, 1.0), (48, 1.0)]);
     for at_ms in [0, MONDAY_MS - 1, MONDAY_MS] {
         assert_eq!(target.share(at_ms).to_bits(), 0);
@@ -53,7 +54,7 @@ fn closed_time_does_not_count() {
 #[test]
 fn a_given_forecast_is_followed() {
     let given = |part_ms, weights: &[u32]| {
-        Target::new(DAY, Forecast::Given { part_ms, weights: weights.to_vec() })
+        SpendTarget::new(DAY, Forecast::Given { part_ms, weights: weights.to_vec() })
     };
     let target = given(6 * HOUR_MS, &[1, 0, 2, 1]).expect("it weighs something");
     check(&target, &[(3, 0.125), (6, 0.25), (12, 0.25), (15, 0.5), (18, 0.75), (24, 1.0)]);
@@ -69,10 +70,10 @@ fn a_given_forecast_is_followed() {
 
 #[test]
 fn ahead_spends_earlier() {
-    let ahead = |by| Target::uniform(DAY).expect("a day").front_loaded(by);
+    let ahead = |by| SpendTarget::uniform(DAY).expect("a day").front_loaded(by);
     check(&ahead(1.0).expect("in range"), &[(0, 0.0), (6, 0.4375), (12, 0.75), (24, 1.0)]);
     check(&ahead(0.5).expect("in range"), &[(12, 0.625)]);
-    assert_eq!(ahead(0.0), Target::uniform(DAY));
+    assert_eq!(ahead(0.0), SpendTarget::uniform(DAY));
     assert_eq!(ahead(1.01), Err(TargetError::Ahead(1.01)));
     assert!(ahead(-0.1).is_err() && ahead(f64::NAN).is_err());
     assert!((ahead(1.0).expect("in range").traffic(MONDAY_MS + 12 * HOUR_MS) - 0.5).abs() < 1e-12);
@@ -80,7 +81,7 @@ fn ahead_spends_earlier() {
 
 #[test]
 fn shares_of_the_rest() {
-    let target = Target::uniform(DAY).expect("a day");
+    let target = SpendTarget::uniform(DAY).expect("a day");
     let rest =
         |from, to| target.share_of_rest(MONDAY_MS + from * HOUR_MS, MONDAY_MS + to * HOUR_MS);
     for ((from, to), want) in [
@@ -98,20 +99,21 @@ fn shares_of_the_rest() {
 
 #[test]
 fn impossible_flights_are_refused() {
-    let flight = |start_ms, end_ms| Target::uniform(Flight { start_ms, end_ms });
+    let flight = |start_ms, end_ms| SpendTarget::uniform(CampaignFlight { start_ms, end_ms });
     assert_eq!(flight(5, 5), Err(TargetError::Empty { start_ms: 5, end_ms: 5 }));
     assert_eq!(flight(5, 4), Err(TargetError::Empty { start_ms: 5, end_ms: 4 }));
     assert_eq!(flight(0, u64::MAX), Err(TargetError::Endless { end_ms: u64::MAX }));
     assert!(flight(0, TIME_MAX_MS).is_ok());
-    let closed = Forecast::Weekly { week: Week::uniform().opened(|_| false), zone: Zone::utc() };
-    assert_eq!(Target::new(DAY, closed), Err(TargetError::NeverOpen));
+    let closed =
+        Forecast::Weekly { week: Week::uniform().opened(|_| false), zone: ZoneOffsets::utc() };
+    assert_eq!(SpendTarget::new(DAY, closed), Err(TargetError::NeverOpen));
     let error = flight(5, 4).expect_err("it ends before it begins");
     assert_eq!(error.to_string(), "the flight ends at 4 ms, not after its start at 5 ms");
 }
 
 #[test]
 fn slots_become_shorter() {
-    let target = Target::uniform(DAY).expect("a day");
+    let target = SpendTarget::uniform(DAY).expect("a day");
     let minute = 60_000;
     for (now_ms, want_ms) in [
         (0, DAY.start_ms + minute),
@@ -136,10 +138,10 @@ proptest! {
         ahead in 0.0..=1.0f64,
         mut times in prop::collection::vec(0..1_200u64, 2..20),
     ) {
-        let zone = Zone::new(-7, vec![OffsetFrom { at_ms: start_ms + length_ms / 2, ahead_ms: 9 }]);
+        let zone = ZoneOffsets::new(-7, vec![OffsetFrom { at_ms: start_ms + length_ms / 2, ahead_ms: 9 }]);
         let week = Week::weighted(&weights.try_into().expect("as many as a week has"));
-        let flight = Flight { start_ms, end_ms: start_ms + length_ms };
-        if let Ok(target) = Target::new(flight, Forecast::Weekly { week, zone }) {
+        let flight = CampaignFlight { start_ms, end_ms: start_ms + length_ms };
+        if let Ok(target) = SpendTarget::new(flight, Forecast::Weekly { week, zone }) {
             times.sort_unstable();
             let times = times.into_iter().map(|part| start_ms + length_ms * part / 1_000);
             let bent = target.clone().front_loaded(ahead).expect("in range");

@@ -13,19 +13,19 @@ const MONDAY_MS: u64 = 1_774_828_800_000;
 const ONE_HOUR: i32 = 3_600_000;
 
 /// Central Europe in March 2026: an hour ahead, and two from the 29th at one o'clock UTC on.
-fn europe() -> Zone {
+fn europe() -> ZoneOffsets {
     let change = OffsetFrom { at_ms: MONDAY_MS - 23 * HOUR_MS, ahead_ms: 2 * ONE_HOUR };
-    Zone::new(ONE_HOUR, vec![change])
+    ZoneOffsets::new(ONE_HOUR, vec![change])
 }
 
 #[track_caller]
-fn check(zone: &Zone, at_ms: u64, want: usize) {
+fn check(zone: &ZoneOffsets, at_ms: u64, want: usize) {
     assert_eq!(zone.hour_of_week(at_ms), want);
 }
 
 #[test]
 fn hours_of_the_week() {
-    let utc = Zone::utc();
+    let utc = ZoneOffsets::utc();
     check(&utc, 0, 3 * 24);
     check(&utc, MONDAY_MS - 1, 167);
     check(&utc, MONDAY_MS, 0);
@@ -36,18 +36,18 @@ fn hours_of_the_week() {
     check(&europe(), MONDAY_MS - 23 * HOUR_MS - 1, 145);
     check(&europe(), MONDAY_MS - 23 * HOUR_MS, 147);
     check(&europe(), MONDAY_MS - 2 * HOUR_MS, 0);
-    let behind = Zone::new(-ONE_HOUR / 2, Vec::new());
+    let behind = ZoneOffsets::new(-ONE_HOUR / 2, Vec::new());
     check(&behind, MONDAY_MS, 167);
     check(&behind, MONDAY_MS + HOUR_MS / 2, 0);
-    check(&Zone::new(-12 * ONE_HOUR, Vec::new()), 0, 2 * 24 + 12);
-    check(&utc, u64::MAX, Zone::utc().hour_of_week(TIME_MAX_MS));
+    check(&ZoneOffsets::new(-12 * ONE_HOUR, Vec::new()), 0, 2 * 24 + 12);
+    check(&utc, u64::MAX, ZoneOffsets::utc().hour_of_week(TIME_MAX_MS));
 }
 
 #[test]
 fn changes_are_put_in_order() {
     let early = OffsetFrom { at_ms: MONDAY_MS, ahead_ms: ONE_HOUR };
     let late = OffsetFrom { at_ms: MONDAY_MS + DAY_MS, ahead_ms: 0 };
-    assert_eq!(Zone::new(0, vec![late, early]), Zone::new(0, vec![early, late]));
+    assert_eq!(ZoneOffsets::new(0, vec![late, early]), ZoneOffsets::new(0, vec![early, late]));
 }
 
 /// On the day that clocks are put forward, the hour that is left out weighs nothing; on that on
@@ -63,7 +63,7 @@ fn days_have_23_and_25_hours() {
     // 25 October 2026, one o'clock UTC.
     let back = 1_792_890_000_000;
     let change = OffsetFrom { at_ms: back, ahead_ms: ONE_HOUR };
-    let zone = Zone::new(2 * ONE_HOUR, vec![change]);
+    let zone = ZoneOffsets::new(2 * ONE_HOUR, vec![change]);
     let sunday = back - 3 * HOUR_MS;
     let long = zone.weigh(&week, sunday, sunday + 25 * HOUR_MS);
     assert_eq!(long, (23 + 2 * 1_000) * u128::from(HOUR_MS));
@@ -79,7 +79,7 @@ fn what_is_open_weighs_something() {
     assert_eq!(all.iter().sum::<u64>(), 11);
 }
 
-fn by_the_minute(zone: &Zone, week: &Week, from: u64, minutes: u64) -> u128 {
+fn by_the_minute(zone: &ZoneOffsets, week: &Week, from: u64, minutes: u64) -> u128 {
     let weights = (0..minutes)
         .map(|minute| week.weight(zone.hour_of_week(MONDAY_MS + (from + minute) * MINUTE_MS)));
     weights.map(u128::from).sum::<u128>() * u128::from(MINUTE_MS)
@@ -104,7 +104,7 @@ proptest! {
         // Of two changes at once there is no first.
         changes.sort_by_key(|change| change.at_ms);
         changes.dedup_by_key(|change| change.at_ms);
-        let zone = Zone::new(quarters(first), changes);
+        let zone = ZoneOffsets::new(quarters(first), changes);
         let week = Week::weighted(&weights.try_into().expect("as many as a week has"));
         let from_ms = MONDAY_MS + from * MINUTE_MS;
         let is = zone.weigh(&week, from_ms, from_ms + minutes * MINUTE_MS);

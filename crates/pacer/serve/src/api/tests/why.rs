@@ -16,7 +16,7 @@ fn check_cause(fixture: &Fixture, reason: &str, words: &str, remedy: &str) {
 fn the_first_cause_is_told() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
-    let slot = Slot(u32::try_from(slot).expect("few"));
+    let slot = CampaignIndex(u32::try_from(slot).expect("few"));
     let nothing = "nothing keeps it from spending";
     check_cause(&fixture, "", nothing, "");
     let mut counts = FunnelCounts::default();
@@ -73,22 +73,22 @@ fn the_first_cause_is_told() {
     check_cause(&fixture, "record_unavailable", "nothing can be won: the disk is full", "disk");
     let mut why = fixture.desk.why(slot);
     why.flight_unix_ms = (0, 2 * NOW_UNIX_MS);
-    let tell = |why: &Why, refusal| {
-        let why = Why { refusal: Some(refusal), ..why.clone() };
+    let tell = |why: &SpendDiagnosis, refusal| {
+        let why = SpendDiagnosis { refusal: Some(refusal), ..why.clone() };
         fixture.desk.told().whys.insert(slot, why);
     };
     let unavailable = "the ledger has granted nothing yet, or cannot";
-    tell(&why, Refusal::LedgerUnavailable);
+    tell(&why, SpendRefusal::LedgerUnavailable);
     check_cause(&fixture, "ledger_unavailable", unavailable, "/health/ready");
-    tell(&why, Refusal::DayExhausted);
+    tell(&why, SpendRefusal::DayExhausted);
     check_cause(&fixture, "day_exhausted", "its budget of the day is spent", "raise");
-    tell(&why, Refusal::Paused);
+    tell(&why, SpendRefusal::Paused);
     check_cause(&fixture, "paused", "it is paused", "resume it");
     fixture.ask("PUT /v1/accounts/acme/pause", "", "");
     let account = "its account `acme` is paused";
     check_cause(&fixture, "paused", account, "vickrey account resume acme");
     why.flight_unix_ms = (0, 1_000);
-    tell(&why, Refusal::Paused);
+    tell(&why, SpendRefusal::Paused);
     let ended =
         "it is not in flight: that is from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:01.000Z";
     check_cause(&fixture, "out_of_flight", ended, "give a later `end`");
@@ -179,21 +179,21 @@ fn cents(cents: u64) -> Nanos {
 }
 
 /// 40 cents of a day's dollar are spent.
-fn spend_of_a_day(fixture: &Fixture, slot: Slot) {
-    let level = |span, limit| Level {
-        owner: Owner::Campaign,
+fn spend_of_a_day(fixture: &Fixture, slot: CampaignIndex) {
+    let level = |span, limit| LimitLevel {
+        owner: LimitOwner::Campaign,
         span,
         limit,
         held: Nanos::ZERO,
         late: Nanos::ZERO,
         holdback: Nanos::ZERO,
     };
-    let levels = [Span::Life, Span::Day, Span::Hour].map(|span| level(span, None));
-    let account = levels.map(|level| Level { owner: Owner::Account, ..level });
-    let day = level(Span::Day, Some(cents(100)));
+    let levels = [LimitSpan::Life, LimitSpan::Day, LimitSpan::Hour].map(|span| level(span, None));
+    let account = levels.map(|level| LimitLevel { owner: LimitOwner::Account, ..level });
+    let day = level(LimitSpan::Day, Some(cents(100)));
     let levels = [levels[0], day, levels[2], account[0], account[1], account[2]];
     let why = fixture.desk.why(slot);
-    fixture.desk.told().whys.insert(slot, Why { levels: Some(levels), ..why });
+    fixture.desk.told().whys.insert(slot, SpendDiagnosis { levels: Some(levels), ..why });
     let spend = Spend {
         currency: Currency::USD,
         life: cents(900),
@@ -204,14 +204,14 @@ fn spend_of_a_day(fixture: &Fixture, slot: Slot) {
     fixture.desk.told().spends.insert(slot, spend);
 }
 
-fn curve_of_a_day(expected: Nanos) -> Curve {
+fn curve_of_a_day(expected: Nanos) -> PacingCurve {
     let point = |target, spent| CurvePoint { at_unix_ms: NOW_UNIX_MS, target, spent };
-    Curve {
-        span: Span::Day,
+    PacingCurve {
+        span: LimitSpan::Day,
         limit: cents(100),
-        flight: Flight { start_ms: 0, end_ms: NOW_UNIX_MS },
+        flight: CampaignFlight { start_ms: 0, end_ms: NOW_UNIX_MS },
         strategy: "even",
-        pace: Pace::FULL,
+        pace: BidPace::FULL,
         dual: 0.0,
         rate: 1.0,
         points: vec![point(expected, Some(cents(40))), point(cents(100), None)],
@@ -222,7 +222,7 @@ fn curve_of_a_day(expected: Nanos) -> Curve {
 fn a_campaign_on_plan_says_so_before_it_is_told_to_bid_more() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
-    let slot = Slot(u32::try_from(slot).expect("few"));
+    let slot = CampaignIndex(u32::try_from(slot).expect("few"));
     let counts =
         counted(&[(FunnelStep::Matched, 1000), (FunnelStep::Bid, 1000), (FunnelStep::Outbid, 900)]);
     let window = FunnelWindow { offered: 1000, counts, ..FunnelWindow::default() };
@@ -244,8 +244,11 @@ fn a_removed_campaign_is_not_paused() {
     let fixture = Fixture::new();
     fixture.send("POST /v1/campaigns", &campaign("x"));
     fixture.ask("DELETE /v1/campaigns/x", "", "");
-    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(Slot(1)) };
-    fixture.desk.told().whys.insert(Slot(1), paused);
+    let paused = SpendDiagnosis {
+        refusal: Some(SpendRefusal::Paused),
+        ..fixture.desk.why(CampaignIndex(1))
+    };
+    fixture.desk.told().whys.insert(CampaignIndex(1), paused);
     let shown = fixture.get("/v1/campaigns/x/why");
     assert_eq!((&shown["reason"], &shown["words"]), (&json!("removed"), &json!("it is removed")));
     fixture.admin.stop();
@@ -257,9 +260,9 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
     let mut body = campaign("x");
     body["daily_budget"] = "1".into();
     fixture.send("POST /v1/campaigns", &body);
-    spend_of_a_day(&fixture, Slot(1));
+    spend_of_a_day(&fixture, CampaignIndex(1));
     for (expected, pace) in [(44, "on"), (45, "behind"), (37, "on"), (36, "ahead")] {
-        fixture.desk.told().curves.insert(Slot(1), curve_of_a_day(cents(expected)));
+        fixture.desk.told().curves.insert(CampaignIndex(1), curve_of_a_day(cents(expected)));
         let listed = fixture.get("/v1/campaigns?delivery=true&after=filed");
         let want = json!({
             "refusal": null,

@@ -3,9 +3,12 @@
 use std::thread;
 
 use faults::{DiskFaults, FaultDisk};
-use pacer_core::refusal::Refusal;
+use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::Denial;
-use pacer_core::store::{AuditEntry, Cause, Change, Definition, DefinitionKey, Denied, Kind, Put};
+use pacer_core::store::{
+    AuditEntry, DefinitionChange, DefinitionKey, DefinitionPut, StoreDenial, StoreFault,
+    StoredDefinition, StoredKind,
+};
 
 use super::fake::{Till, start_in};
 use crate::engine::Engine;
@@ -23,14 +26,14 @@ fn store(disk: &FaultDisk, waker: &Waker) -> Store {
 /// Nothing can be written any more.
 const BROKEN: DiskFaults = DiskFaults { write: 1, sync: 1, other: 1 };
 
-fn change(bytes: usize) -> Change {
-    let put = Put {
-        key: DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() },
+fn change(bytes: usize) -> DefinitionChange {
+    let put = DefinitionPut {
+        key: DefinitionKey { kind: StoredKind::Campaign, id: "a".to_owned() },
         expected: Some(0),
-        definition: Definition { version: 1, body: vec![1; bytes] },
+        definition: StoredDefinition { version: 1, body: vec![1; bytes] },
     };
     let audit = vec![AuditEntry { at_unix_ms: 1, body: vec![2] }];
-    Change { number: 0, puts: vec![put], audit }
+    DefinitionChange { number: 0, puts: vec![put], audit }
 }
 
 fn open(disk: &FaultDisk) -> Till {
@@ -60,12 +63,12 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     let mut reserved = 0;
     till.until("nothing more is granted", |till| {
         reserved += till.shards[0].reserve(0, 100).map_or(0, |_| 100);
-        till.why(0).refusal == Some(Refusal::LedgerUnavailable)
+        till.why(0).refusal == Some(SpendRefusal::LedgerUnavailable)
     });
     assert!(reserved < 1_000_000, "{reserved}");
-    let refused = Denial::Refused(Refusal::LedgerUnavailable);
+    let refused = Denial::Refused(SpendRefusal::LedgerUnavailable);
     till.until("shards say so", |till| till.shards[0].reserve(0, 100_000) == Err(refused));
-    till.until("it is told", |till| till.handle.status().failing == Some(Cause::Disk));
+    till.until("it is told", |till| till.handle.status().failing == Some(StoreFault::Disk));
     assert!(till.handle.is_ready(), "auctions go on");
     till.shards[0].settle(&token);
     till.feed.settled(1, &token, super::fake::usd());
@@ -75,7 +78,7 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     till.until("batches that say so fail", |till| failed(till) > before + 1);
     assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
     let denied = till.handle.change(change(10));
-    assert_eq!(denied, Err(AskError::Denied(Denied::Failing(Cause::Disk))));
+    assert_eq!(denied, Err(AskError::Denied(StoreDenial::Failing(StoreFault::Disk))));
     disk.set_faults(DiskFaults::default());
     till.until("it recovers by itself", |till| {
         till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
@@ -115,14 +118,14 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
     let disk = disk::empty(3);
     let mut till = open(&disk);
     disk.set_space(Some(disk.used()));
-    let full = AskError::Denied(Denied::Failing(Cause::DiskFull));
+    let full = AskError::Denied(StoreDenial::Failing(StoreFault::DiskFull));
     assert_eq!(till.handle.change(change(4 << 20)), Err(full));
     disk.set_space(None);
-    let kept = |till: &Till| till.handle.definitions(Kind::Campaign);
+    let kept = |till: &Till| till.handle.definitions(StoredKind::Campaign);
     till.until("it can be read", |till| kept(till).is_ok());
     assert_eq!(kept(&till), Ok(Vec::new()));
     till.until("there is room", |till| till.handle.change(change(4 << 20)).is_ok());
-    assert_eq!(till.handle.definitions(Kind::Campaign).unwrap().len(), 1);
+    assert_eq!(till.handle.definitions(StoredKind::Campaign).unwrap().len(), 1);
     till.close();
 }
 
@@ -143,11 +146,12 @@ fn nobody_hears_that_a_change_may_be_durable() {
         });
         disk.set_faults(DiskFaults::default());
         let changed = changing.join().unwrap();
-        let is_there = || till.handle.definitions(Kind::Campaign).map(|found| !found.is_empty());
+        let is_there =
+            || till.handle.definitions(StoredKind::Campaign).map(|found| !found.is_empty());
         let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();
         match changed {
             Ok(()) => assert!(found, "seed {seed}"),
-            Err(AskError::Denied(Denied::Failing(_))) => assert!(!found, "seed {seed}"),
+            Err(AskError::Denied(StoreDenial::Failing(_))) => assert!(!found, "seed {seed}"),
             Err(other) => panic!("seed {seed}: {other}"),
         }
         till.close();

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
-    Money, Why,
+    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
+    Holdback, Money, SpendDiagnosis,
 };
-use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
-use pacer_core::shard::token::{Token, TtlClass};
-use pacer_core::shard::{Denial, Moment, Options, Shard};
-use pacer_core::strategy::Pace;
+use pacer_core::messages::{CampaignIndex, FromShard, RequestCounts, ToShard};
+use pacer_core::shard::token::{ReservationToken, TtlClass};
+use pacer_core::shard::{Denial, ShardLedger, ShardOptions, ShardTime};
+use pacer_core::strategy::BidPace;
 use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
@@ -38,9 +38,9 @@ pub(crate) struct Till {
 
 /// A shard, and what it was told.
 pub(crate) struct FakeShard {
-    pub shard: Shard,
+    pub shard: ShardLedger,
     pub line: ShardLine,
-    pub paces: BTreeMap<Slot, Pace>,
+    pub paces: BTreeMap<CampaignIndex, BidPace>,
     pub gates: u64,
     clock: Clock,
 }
@@ -109,7 +109,7 @@ impl Till {
 
     /// Reserves at a shard, as soon as it is granted so much.
     #[track_caller]
-    pub(crate) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> Token {
+    pub(crate) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> ReservationToken {
         let mut token = None;
         self.until("rights are granted", |till| {
             token = till.shards[shard].reserve(slot, nanos).ok();
@@ -118,14 +118,14 @@ impl Till {
         token.unwrap()
     }
 
-    pub(crate) fn why(&self, slot: u32) -> Why {
-        self.handle.ask_of(Slot(slot), LedgerQuery::Why).unwrap()
+    pub(crate) fn why(&self, slot: u32) -> SpendDiagnosis {
+        self.handle.ask_of(CampaignIndex(slot), LedgerQuery::Why).unwrap()
     }
 
     /// What a campaign has spent.
     pub(crate) fn spent(&self, slot: u32) -> u64 {
         self.handle
-            .ask_of(Slot(slot), LedgerQuery::Spend)
+            .ask_of(CampaignIndex(slot), LedgerQuery::Spend)
             .unwrap()
             .map_or(0, |spend| spend.life.get())
     }
@@ -136,7 +136,7 @@ impl Till {
         let defined = self.handle.define(vec![account], vec![campaign(slot, limit)]).unwrap();
         assert_eq!(defined.unpaced, []);
         let is_taken = |notice: &_| {
-            use pacer_core::ledger::Notice::{Account, Campaign};
+            use pacer_core::ledger::LedgerReply::{Account, Campaign};
             matches!(notice, Account(_, Ok(_)) | Campaign(_, Ok(_)))
         };
         assert!(defined.notices.len() == 2 && defined.notices.iter().all(is_taken), "{defined:?}");
@@ -148,7 +148,7 @@ impl Till {
             version: 1,
             currency: usd(),
             zone: self.handle.zones.id("Asia/Kathmandu").unwrap(),
-            limits: Limits { life: life.map(money), ..Limits::default() },
+            limits: BudgetLimits { life: life.map(money), ..BudgetLimits::default() },
             late_holdback: Holdback::default(),
             is_paused: false,
         }
@@ -178,11 +178,11 @@ pub(crate) fn money(nanos: u64) -> Money {
 /// A campaign of the account, in flight for ever.
 pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
     let definition = CampaignDefinition {
-        slot: Slot(slot),
+        slot: CampaignIndex(slot),
         version: 1,
         account: AccountId(0),
         budget: CampaignBudget {
-            limits: Limits { life: Some(money(limit)), ..Limits::default() },
+            limits: BudgetLimits { life: Some(money(limit)), ..BudgetLimits::default() },
             start_unix_ms: 0,
             end_unix_ms: 4_000_000_000_000,
             daypart: Daypart::ALWAYS,
@@ -195,7 +195,7 @@ pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
 
 impl FakeShard {
     fn new(line: ShardLine, clock: Clock, ttl: Duration) -> Self {
-        let options = Options {
+        let options = ShardOptions {
             origin: line.origin,
             ttls: vec![ttl],
             late_window: Duration::from_secs(10),
@@ -204,7 +204,7 @@ impl FakeShard {
             reservations_max: 65_536,
             lines_max: 8_192,
         };
-        let shard = Shard::new(&options).unwrap();
+        let shard = ShardLedger::new(&options).unwrap();
         Self { shard, line, paces: BTreeMap::new(), gates: 0, clock }
     }
 
@@ -245,29 +245,29 @@ impl FakeShard {
         }
     }
 
-    pub(crate) fn reserve(&mut self, slot: u32, nanos: u64) -> Result<Token, Denial> {
+    pub(crate) fn reserve(&mut self, slot: u32, nanos: u64) -> Result<ReservationToken, Denial> {
         let now = self.clock.now();
         let quarter = u32::try_from(now.unix_ms / QUARTER_MS).unwrap();
-        let at = Moment { tick: now.tick, quarter };
-        self.shard.reserve(Slot(slot), Nanos::new(nanos), TtlClass(0), at)
+        let at = ShardTime { tick: now.tick, quarter };
+        self.shard.reserve(CampaignIndex(slot), Nanos::new(nanos), TtlClass(0), at)
     }
 
     /// The win is in the log.
-    pub(crate) fn settle(&mut self, token: &Token) {
+    pub(crate) fn settle(&mut self, token: &ReservationToken) {
         let claim = self.shard.claim(token, self.clock.now().tick).unwrap();
         self.shard.settle(claim, token.amount());
     }
 
-    pub(crate) fn release(&mut self, token: &Token) -> Nanos {
+    pub(crate) fn release(&mut self, token: &ReservationToken) -> Nanos {
         self.shard.release(token, self.clock.now().tick).unwrap()
     }
 
     pub(crate) fn reserved(&self, slot: u32) -> u64 {
-        self.shard.holdings(Slot(slot)).map(|held| held.reserved.get()).sum()
+        self.shard.holdings(CampaignIndex(slot)).map(|held| held.reserved.get()).sum()
     }
 
     pub(crate) fn see(&mut self, slot: u32, requests: u64) {
-        let seen = Seen { requests, bids: requests };
-        self.line.to_ledger.push(FromShard::Seen(Slot(slot), seen)).unwrap();
+        let seen = RequestCounts { requests, bids: requests };
+        self.line.to_ledger.push(FromShard::Seen(CampaignIndex(slot), seen)).unwrap();
     }
 }

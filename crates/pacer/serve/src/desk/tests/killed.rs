@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use faults::Chance;
 use faults::process::{Once, kills};
-use pacer_core::refusal::Refusal;
-use pacer_core::shard::token::Token;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::token::ReservationToken;
 
 use super::fake::{Till, usd};
 use crate::Keyring;
@@ -34,7 +34,7 @@ fn limit() -> u64 {
 /// there when it was killed; a line that it began is cut off.
 struct Log {
     file: File,
-    wins: Vec<Token>,
+    wins: Vec<ReservationToken>,
     sum: u64,
 }
 
@@ -46,13 +46,13 @@ impl Log {
         let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
         file.set_len(whole as u64).unwrap();
         let token = |line: &str| keys.open_token(line.as_bytes()).unwrap();
-        let wins: Vec<Token> = text[..whole].lines().map(token).collect();
+        let wins: Vec<ReservationToken> = text[..whole].lines().map(token).collect();
         let sum = wins.iter().map(|token| token.amount().get()).sum();
         Self { file, wins, sum }
     }
 
     /// The record's number, from 1.
-    fn append(&mut self, keys: &Keyring, token: &Token) -> u64 {
+    fn append(&mut self, keys: &Keyring, token: &ReservationToken) -> u64 {
         writeln!(self.file, "{}", keys.seals().seal(token)).unwrap();
         self.wins.push(*token);
         self.sum += token.amount().get();
@@ -122,7 +122,7 @@ fn books_balance_however_often_the_process_is_killed() {
     // Nothing is stranded: what was never won can be.
     spend(&mut till, &mut log, &keys, |_| true);
     till.until("all is spent", |till| till.spent(SLOT) == limit());
-    assert_eq!(till.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
+    assert_eq!(till.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
     assert_eq!(till.handle.status().strays, 0);
     till.close();
 }

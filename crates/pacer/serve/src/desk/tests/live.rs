@@ -1,11 +1,14 @@
 //! One life of a ledger.
 
-use pacer_core::ledger::{Notice, Span};
-use pacer_core::messages::{FromShard, Report, Slot};
-use pacer_core::pacing::{Expected, Pacing, PacingError};
-use pacer_core::refusal::Refusal;
-use pacer_core::store::{AuditEntry, Change, Definition, DefinitionKey, Denied, Kind, Put, Query};
-use pacer_core::strategy::{Pace, Settings};
+use pacer_core::ledger::{LedgerReply, LimitSpan};
+use pacer_core::messages::{CampaignIndex, FromShard, SpendReport};
+use pacer_core::pacing::{PacingError, PacingPolicy, TrafficForecast};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::store::{
+    AuditEntry, DefinitionChange, DefinitionKey, DefinitionPut, StoreDenial, StoreQuery,
+    StoredDefinition, StoredKind,
+};
+use pacer_core::strategy::{BidPace, StrategySettings};
 use runtime::metrics::Exposition;
 use units::{Currency, Nanos};
 
@@ -20,9 +23,9 @@ fn money_flows_from_a_definition_to_what_is_spent() {
     // None of the reservations expires, and is made again, however slow the machine is.
     let mut till = Till::open_for(folder.path(), 2, EVER);
     till.feed.replayed();
-    assert_eq!(till.why(3).refusal, Some(Refusal::Unknown));
+    assert_eq!(till.why(3).refusal, Some(SpendRefusal::Unknown));
     till.define(3, 10_000);
-    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(Slot(4)));
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(4)));
     let tokens: Vec<_> = (0..20).map(|at| till.reserve(at % 2, 3, 100)).collect();
     let (won, lost) = tokens.split_at(12);
     for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
@@ -39,7 +42,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
     till.until("it is durable", |till| till.feed.applied_seq() == 12);
     till.feed.reached(40);
     till.until("what settles nothing is passed", |till| till.feed.applied_seq() == 40);
-    let spend = till.handle.ask_of(Slot(3), LedgerQuery::Spend).unwrap().unwrap();
+    let spend = till.handle.ask_of(CampaignIndex(3), LedgerQuery::Spend).unwrap().unwrap();
     assert_eq!(spend.hours.iter().map(|hour| hour.spent.get()).sum::<u64>(), spend.today.get());
     // All the rest, and not a nano more.
     let mut rest = 0;
@@ -49,7 +52,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
             rest += shard.reserve(3, 97).map_or(0, |token| token.amount().get());
         }
         assert!(rest <= 8_800, "{rest}");
-        rest == 8_800 || till.why(3).refusal == Some(Refusal::BudgetExhausted)
+        rest == 8_800 || till.why(3).refusal == Some(SpendRefusal::BudgetExhausted)
     });
     till.close();
 }
@@ -72,8 +75,8 @@ fn a_full_ring_delays_messages_and_loses_none() {
         let room = u32::try_from(shard.line.to_ledger.slots()).unwrap();
         for _ in 0..room.min(left) {
             left -= 1;
-            let want = pacer_core::messages::Want {
-                slot: Slot(left),
+            let want = pacer_core::messages::RefillRequest {
+                slot: CampaignIndex(left),
                 amount: Nanos::new(10),
                 refused: Nanos::new(10),
             };
@@ -97,40 +100,40 @@ fn a_full_ring_delays_messages_and_loses_none() {
 fn definitions_and_their_audit_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let till = Till::first(folder.path(), 1);
-    let key = DefinitionKey { kind: Kind::Campaign, id: "summer".to_owned() };
+    let key = DefinitionKey { kind: StoredKind::Campaign, id: "summer".to_owned() };
     let change = |expected: u64, body: &str| {
-        let definition = Definition { version: expected + 1, body: body.into() };
-        let put = Put { key: key.clone(), expected: Some(expected), definition };
+        let definition = StoredDefinition { version: expected + 1, body: body.into() };
+        let put = DefinitionPut { key: key.clone(), expected: Some(expected), definition };
         let audit = vec![AuditEntry { at_unix_ms: 5, body: body.into() }];
-        Change { number: 77, puts: vec![put], audit }
+        DefinitionChange { number: 77, puts: vec![put], audit }
     };
     assert_eq!(till.handle.change(change(0, "one")), Ok(()));
     assert_eq!(till.handle.change(change(1, "two")), Ok(()));
-    let conflict = AskError::Denied(Denied::Conflict { key: key.clone(), present: 2 });
+    let conflict = AskError::Denied(StoreDenial::Conflict { key: key.clone(), present: 2 });
     assert_eq!(till.handle.change(change(0, "other")), Err(conflict));
-    let nameless = Change {
-        puts: vec![Put {
-            key: DefinitionKey { kind: Kind::Account, id: String::new() },
+    let nameless = DefinitionChange {
+        puts: vec![DefinitionPut {
+            key: DefinitionKey { kind: StoredKind::Account, id: String::new() },
             expected: None,
-            definition: Definition { version: 1, body: Vec::new() },
+            definition: StoredDefinition { version: 1, body: Vec::new() },
         }],
-        ..Change::default()
+        ..DefinitionChange::default()
     };
     let refused = till.handle.change(nameless);
-    assert!(matches!(refused, Err(AskError::Denied(Denied::Invalid(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(AskError::Denied(StoreDenial::Invalid(_)))), "{refused:?}");
     till.close();
     let till = Till::first(folder.path(), 1);
     assert_eq!(till.handle.change(change(2, "three")), Ok(()));
-    let want = vec![(key, Definition { version: 3, body: "three".into() })];
-    assert_eq!(till.handle.definitions(Kind::Campaign), Ok(want));
-    assert_eq!(till.handle.definitions(Kind::Account), Ok(Vec::new()));
+    let want = vec![(key, StoredDefinition { version: 3, body: "three".into() })];
+    assert_eq!(till.handle.definitions(StoredKind::Campaign), Ok(want));
+    assert_eq!(till.handle.definitions(StoredKind::Account), Ok(Vec::new()));
     let bodies = |entries: Vec<(_, AuditEntry)>| -> Vec<String> {
         entries.into_iter().map(|(_, entry)| String::from_utf8(entry.body).unwrap()).collect()
     };
-    let all = till.handle.audit(Query::Audit(None, 100)).unwrap();
+    let all = till.handle.audit(StoreQuery::Audit(None, 100)).unwrap();
     let first = all[0].0;
     assert_eq!(bodies(all), ["one", "two", "three"]);
-    assert_eq!(bodies(till.handle.audit(Query::Audit(Some(first), 1)).unwrap()), ["two"]);
+    assert_eq!(bodies(till.handle.audit(StoreQuery::Audit(Some(first), 1)).unwrap()), ["two"]);
     till.close();
 }
 
@@ -143,8 +146,8 @@ fn books_that_do_not_add_up_stop_everything() {
     let halted = till.handle.halted();
     assert!(till.handle.is_ready() && !halted.is_set());
     // More is returned than was granted.
-    let report = Report {
-        slot: Slot(0),
+    let report = SpendReport {
+        slot: CampaignIndex(0),
         period: token.period(),
         returned: Nanos::new(1_000_000),
         settled: Nanos::ZERO,
@@ -201,56 +204,67 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     let folder = tempfile::tempdir().unwrap();
     let mut till = Till::first(folder.path(), 2);
     let pacing = |settings, is_fixed_price| {
-        let forecast = Expected::Uniform;
-        Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price }.into())
+        let forecast = TrafficForecast::Uniform;
+        Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price }.into())
     };
     let mut even = campaign(0, 1_000_000_000_000);
     even.definition.budget.limits.day = Some(money(5_000));
-    even.pacing = pacing(Settings::Even, true);
+    even.pacing = pacing(StrategySettings::Even, true);
     let mut refused = campaign(1, 1_000);
-    refused.pacing = pacing(Settings::default(), true);
+    refused.pacing = pacing(StrategySettings::default(), true);
     let account = till.account(None);
     let plain = campaign(2, 1_000);
     let defined = till.handle.define(vec![account], vec![even.clone(), refused, plain]).unwrap();
-    assert_eq!(defined.unpaced, [(Slot(1), PacingError::FixedPrice("slot_dual"))]);
+    assert_eq!(defined.unpaced, [(CampaignIndex(1), PacingError::FixedPrice("slot_dual"))]);
     assert_eq!(defined.notices.len(), 4);
-    let has_pace = |till: &mut Till| till.shards.iter().all(|it| it.paces.contains_key(&Slot(0)));
+    let has_pace =
+        |till: &mut Till| till.shards.iter().all(|it| it.paces.contains_key(&CampaignIndex(0)));
     till.until("every shard is told", has_pace);
     let (mut requests, mut points) = (0, 0);
     till.until("slots end", |till| {
         requests += 1;
         till.shards[0].see(0, requests);
-        let curve = till.handle.ask_of(Slot(0), LedgerQuery::Curve).unwrap();
+        let curve = till.handle.ask_of(CampaignIndex(0), LedgerQuery::Curve).unwrap();
         points = curve.map_or(0, |curve| {
-            assert_eq!((curve.span, curve.strategy), (Span::Day, "even"));
+            assert_eq!((curve.span, curve.strategy), (LimitSpan::Day, "even"));
             curve.points.iter().filter(|point| point.spent.is_some()).count()
         });
         points > 0
     });
-    assert_eq!(till.handle.ask_of(Slot(2), LedgerQuery::Curve), Ok(None), "it has no strategy");
-    let bidding = till.handle.ask_of(Slot(0), LedgerQuery::Bidding).unwrap().expect("it has one");
+    assert_eq!(
+        till.handle.ask_of(CampaignIndex(2), LedgerQuery::Curve),
+        Ok(None),
+        "it has no strategy"
+    );
+    let bidding =
+        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().expect("it has one");
     assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
-    assert_eq!(till.handle.ask_of(Slot(2), LedgerQuery::Bidding), Ok(None));
+    assert_eq!(till.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
     // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
     even.definition.version = 2;
     even.definition.budget.limits.day = Some(money(0));
     till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
-    till.until("all are passed by", |till| till.shards[1].paces[&Slot(0)] == Pace::NONE);
-    assert_eq!(till.why(0).refusal, Some(Refusal::DayExhausted));
+    till.until("all are passed by", |till| {
+        till.shards[1].paces[&CampaignIndex(0)] == BidPace::NONE
+    });
+    assert_eq!(till.why(0).refusal, Some(SpendRefusal::DayExhausted));
     assert_eq!(
-        till.handle.ask_of(Slot(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
-        Some(Pace::NONE)
+        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
+        Some(BidPace::NONE)
     );
-    let refusals = [Some(Refusal::DayExhausted), None, Some(Refusal::Unknown)];
+    let refusals = [Some(SpendRefusal::DayExhausted), None, Some(SpendRefusal::Unknown)];
     assert_eq!(
-        till.handle.ask_of(vec![Slot(0), Slot(2), Slot(9)], LedgerQuery::Refusals),
+        till.handle.ask_of(
+            vec![CampaignIndex(0), CampaignIndex(2), CampaignIndex(9)],
+            LedgerQuery::Refusals
+        ),
         Ok(refusals.to_vec())
     );
     even.definition.version = 3;
     even.pacing = None;
     till.handle.define(Vec::new(), vec![even]).unwrap();
-    till.until("it bids at value", |till| till.shards[1].paces[&Slot(0)] == Pace::FULL);
-    assert!(till.shards.iter().all(|shard| !shard.paces.contains_key(&Slot(2))));
+    till.until("it bids at value", |till| till.shards[1].paces[&CampaignIndex(0)] == BidPace::FULL);
+    assert!(till.shards.iter().all(|shard| !shard.paces.contains_key(&CampaignIndex(2))));
     till.close();
 }
 
@@ -287,7 +301,7 @@ fn an_account_as_a_whole() {
     let id = till.account(None).id;
     assert_eq!(
         till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
-        Some(Refusal::Unknown)
+        Some(SpendRefusal::Unknown)
     );
     assert_eq!(till.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
     // More than are asked about at once.
@@ -303,10 +317,10 @@ fn an_account_as_a_whole() {
     };
     till.until("both are counted", |till| spent(till) == Some(200));
     assert_eq!(till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
-    let slots: Vec<_> = (0..2_501).map(Slot).collect();
+    let slots: Vec<_> = (0..2_501).map(CampaignIndex).collect();
     let refusals = till.handle.ask_of_many((&slots, 1_000), LedgerQuery::Refusals).unwrap();
     assert_eq!(refusals.len(), slots.len());
-    let unknown = refusals.iter().position(|it| *it == Some(Refusal::Unknown));
+    let unknown = refusals.iter().position(|it| *it == Some(SpendRefusal::Unknown));
     assert_eq!(unknown, Some(2_500), "in their order");
     till.close();
 }
@@ -333,7 +347,7 @@ fn an_account_without_a_zone_is_refused() {
     let mut account = till.account(None);
     account.zone = pacer_core::ledger::ZoneId(1_000);
     let defined = till.handle.define(vec![account], Vec::new()).unwrap();
-    assert!(matches!(defined.notices[..], [Notice::Account(_, Err(_))]), "{defined:?}");
+    assert!(matches!(defined.notices[..], [LedgerReply::Account(_, Err(_))]), "{defined:?}");
     till.close();
 }
 

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use pacer_core::messages::Epoch;
-use pacer_core::store::{Change, Definition, DefinitionKey, Kind, LeaseStore, Put};
+use pacer_core::store::{
+    DefinitionChange, DefinitionKey, DefinitionPut, LeaseStore, StoredDefinition, StoredKind,
+};
 
 use super::fake::{Till, start_in, usd};
 use crate::Keyring;
@@ -123,15 +125,20 @@ fn whoever_only_opens_uses_up_no_epoch() {
     store.close().unwrap();
     let till = Till::first(folder.path(), 1);
     let epoch = till.handle.status().epoch.0;
-    let key = DefinitionKey { kind: Kind::Account, id: "acme".to_owned() };
-    let definition = Definition { version: 1, body: b"{}".to_vec() };
-    let put = Put { key: key.clone(), expected: Some(0), definition: definition.clone() };
-    till.handle.change(Change { puts: vec![put], ..Change::default() }).unwrap();
+    let key = DefinitionKey { kind: StoredKind::Account, id: "acme".to_owned() };
+    let definition = StoredDefinition { version: 1, body: b"{}".to_vec() };
+    let put = DefinitionPut { key: key.clone(), expected: Some(0), definition: definition.clone() };
+    till.handle
+        .change(DefinitionChange { puts: vec![put], ..DefinitionChange::default() })
+        .unwrap();
     till.close();
     for _ in 0..3 {
         let mut opened = start_in(folder.path(), 1).open().unwrap();
-        assert_eq!(opened.definitions(Kind::Account), Ok(vec![(key.clone(), definition.clone())]));
-        assert_eq!(opened.definitions(Kind::Campaign), Ok(Vec::new()));
+        assert_eq!(
+            opened.definitions(StoredKind::Account),
+            Ok(vec![(key.clone(), definition.clone())])
+        );
+        assert_eq!(opened.definitions(StoredKind::Campaign), Ok(Vec::new()));
     }
     let till = Till::first(folder.path(), 1);
     assert_eq!(till.handle.status().epoch.0, epoch + 1);

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use faults::{DiskFaults, FaultDisk};
-use pacer_core::messages::Slot;
-use pacer_core::pacing::{Bidding, Expected, KEPT_BYTES_MAX, Pacing};
-use pacer_core::strategy::{Pace, Settings};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::pacing::{BiddingStatus, PacingPolicy, SNAPSHOT_BYTES_MAX, TrafficForecast};
+use pacer_core::strategy::{BidPace, StrategySettings};
 
 use super::failing::open_with;
 use super::fake::{Till, campaign, money, start_in, usd};
@@ -16,37 +16,42 @@ use crate::handle::LedgerQuery;
 use crate::states::{FILE_NAME, HEAD_BYTES, ROW_HEAD_BYTES};
 use crate::tests::disk;
 
-fn paced(slot: u32, forecast: Expected) -> CampaignTerms {
+fn paced(slot: u32, forecast: TrafficForecast) -> CampaignTerms {
     let mut terms = campaign(slot, 1_000_000_000_000);
     terms.definition.budget.limits.day = Some(money(1_000_000_000));
-    let settings = Settings::default();
-    terms.pacing = Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price: false }.into());
+    let settings = StrategySettings::default();
+    terms.pacing =
+        Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price: false }.into());
     terms
 }
 
 fn define(till: &Till) {
-    let all = vec![paced(0, Expected::Uniform), paced(1, Expected::Learned), campaign(2, 1_000)];
+    let all = vec![
+        paced(0, TrafficForecast::Uniform),
+        paced(1, TrafficForecast::Learned),
+        campaign(2, 1_000),
+    ];
     let defined = till.handle.define(vec![till.account(None)], all).unwrap();
     assert_eq!(defined.unpaced, []);
 }
 
-fn bidding(till: &Till, slot: u32) -> Option<Bidding> {
-    till.handle.ask_of(Slot(slot), LedgerQuery::Bidding).unwrap()
+fn bidding(till: &Till, slot: u32) -> Option<BiddingStatus> {
+    till.handle.ask_of(CampaignIndex(slot), LedgerQuery::Bidding).unwrap()
 }
 
 /// How both bid, told to a shard as well.
-fn paces(till: &mut Till) -> [Pace; 2] {
+fn paces(till: &mut Till) -> [BidPace; 2] {
     till.until("every campaign's pace is told", |till| {
         [0, 1].iter().all(|slot| {
-            let told = till.shards[0].paces.get(&Slot(*slot)).copied();
+            let told = till.shards[0].paces.get(&CampaignIndex(*slot)).copied();
             told.is_some() && bidding(till, *slot).map(|it| it.pace) == told
         })
     });
-    [0, 1].map(|slot| till.shards[0].paces[&Slot(slot)])
+    [0, 1].map(|slot| till.shards[0].paces[&CampaignIndex(slot)])
 }
 
 /// Slots in which nothing is won: they bid more and more.
-fn run_some_slots(till: &mut Till) -> [Pace; 2] {
+fn run_some_slots(till: &mut Till) -> [BidPace; 2] {
     let first = paces(till);
     let mut requests = 0;
     till.until("strategies have moved", |till| {
@@ -64,7 +69,7 @@ fn run_some_slots(till: &mut Till) -> [Pace; 2] {
     paces(till)
 }
 
-fn start(directory: &Path) -> (Till, [Pace; 2]) {
+fn start(directory: &Path) -> (Till, [BidPace; 2]) {
     let mut till = Till::first(directory, 1);
     define(&till);
     let paces = paces(&mut till);
@@ -86,7 +91,7 @@ fn a_start_goes_on_with_the_pace_of_the_life_before_to_the_bit() {
     assert_eq!(then, last);
     till.close();
     let length = fs::metadata(folder.path().join(FILE_NAME)).unwrap().len();
-    let most = HEAD_BYTES + 2 * (ROW_HEAD_BYTES + KEPT_BYTES_MAX);
+    let most = HEAD_BYTES + 2 * (ROW_HEAD_BYTES + SNAPSHOT_BYTES_MAX);
     assert!(length <= most as u64, "{length}: of campaigns without a strategy nothing");
 }
 
@@ -117,7 +122,7 @@ fn whoever_is_gone_is_kept_no_more() {
     let length = || fs::metadata(folder.path().join(FILE_NAME)).unwrap().len();
     let both = length();
     let (mut till, _) = start(folder.path());
-    let mut gone = paced(1, Expected::Learned);
+    let mut gone = paced(1, TrafficForecast::Learned);
     (gone.definition.version, gone.pacing) = (2, None);
     till.handle.define(Vec::new(), vec![gone]).unwrap();
     till.until("it is looked at", |till| bidding(till, 1).is_none());
@@ -140,7 +145,7 @@ fn whoever_is_not_defined_is_kept_until_the_first_file_of_a_life() {
     let (origin, shutdown) = (start.origin, start.shutdown.clone());
     let mut till = Till::of(start.start().unwrap(), origin, shutdown);
     till.feed.replayed();
-    let one = vec![paced(0, Expected::Uniform)];
+    let one = vec![paced(0, TrafficForecast::Uniform)];
     till.handle.define(vec![till.account(None)], one).unwrap();
     till.until("a file is written", |till| till.handle.status().states_kept > 0);
     till.close();

@@ -206,7 +206,7 @@ fn definitions_of_the_api() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
     let check = |more: Value, want: &[&str]| {
         let body = object(body("x", &more));
-        let refused = fixture.registry().create(Kind::Campaign, &body, &keyed(None));
+        let refused = fixture.registry().create(StoredKind::Campaign, &body, &keyed(None));
         let Err(Refused::Invalid(problems)) = refused else { panic!("{more}: {refused:?}") };
         let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(found, want, "{more}");
@@ -238,8 +238,8 @@ fn definitions_of_the_api() {
         ],
     );
     // Nothing of it is there.
-    let unknown = Refused::Unknown { kind: Kind::Campaign, id: "x".to_owned() };
-    assert_eq!(fixture.registry().show(Kind::Campaign, "x"), Err(unknown));
+    let unknown = Refused::Unknown { kind: StoredKind::Campaign, id: "x".to_owned() };
+    assert_eq!(fixture.registry().show(StoredKind::Campaign, "x"), Err(unknown));
     assert_eq!(fixture.desk.told().changes, 1, "the file's alone");
 }
 
@@ -249,7 +249,8 @@ fn texts_by_themselves() {
     let text = format!("{ACCOUNT}{}", toml("x", "budget = '1.50'\nstrategy = { gain = '0.2' }"));
     let kept = check_text::<PriceRules>("a.toml", &text).expect("a good text");
     let campaign = object(kept["campaign"][0].clone());
-    let again = check_body::<PriceRules>(Kind::Campaign, &campaign).expect("what is kept reads");
+    let again =
+        check_body::<PriceRules>(StoredKind::Campaign, &campaign).expect("what is kept reads");
     assert_eq!(serde_json::from_str::<Value>(&again).expect("JSON"), Value::from(campaign));
     let bad = check_text::<PriceRules>("a.toml", &toml("x", "")).expect_err("no account");
     let bad: Vec<_> = bad.iter().map(ToString::to_string).collect();

@@ -1,20 +1,20 @@
 //! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
 
 use pacer_core::ledger::{Holdback, Spend};
-use pacer_core::store::{AuditEntry, Change};
+use pacer_core::store::{AuditEntry, DefinitionChange};
 
 use super::*;
 
 fn with_account() -> Fixture {
     let fixture = Fixture::new(&[]);
-    fixture.create(Kind::Account, account_body());
+    fixture.create(StoredKind::Account, account_body());
     fixture
 }
 
 #[test]
 fn versions_grow_by_one() {
     let fixture = with_account();
-    let created = fixture.create(Kind::Campaign, body("x", &json!({ "budget": "5" })));
+    let created = fixture.create(StoredKind::Campaign, body("x", &json!({ "budget": "5" })));
     assert_eq!((created.version, &created.view["definition"]["budget"]), (1, &json!("5")));
     let edit = |edit: Edit, version: u64| {
         let answered = fixture.edit("x", &edit).expect("a change");
@@ -31,9 +31,10 @@ fn versions_grow_by_one() {
     assert_eq!(edit(Edit::Merge(of(json!({ "hours": ["mon"] }))), 5)["hours"], json!(["mon"]));
     assert_eq!(edit(Edit::Replace(of(body("x", &json!({})))), 6).get("hours"), None);
     assert_eq!(edit(Edit::Remove, 7)["id"], "x");
-    let removed = Refused::Removed { kind: Kind::Campaign, id: "x".to_owned() };
+    let removed = Refused::Removed { kind: StoredKind::Campaign, id: "x".to_owned() };
     assert_eq!(fixture.edit("x", &Edit::Pause(true)), Err(removed.clone()));
-    let again = fixture.registry().create(Kind::Campaign, &of(body("x", &json!({}))), &keyed(None));
+    let again =
+        fixture.registry().create(StoredKind::Campaign, &of(body("x", &json!({}))), &keyed(None));
     assert_eq!(again, Err(removed));
     edit(Edit::Replace(of(body("x", &json!({})))), 8);
     assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
@@ -44,15 +45,18 @@ fn versions_grow_by_one() {
 #[test]
 fn what_is_refused() {
     let fixture = with_account();
-    fixture.create(Kind::Campaign, body("x", &json!({})));
-    let unknown = Refused::Unknown { kind: Kind::Campaign, id: "y".to_owned() };
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
+    let unknown = Refused::Unknown { kind: StoredKind::Campaign, id: "y".to_owned() };
     assert_eq!(fixture.edit("y", &Edit::Pause(true)), Err(unknown.clone()));
-    assert_eq!(fixture.registry().spend(Kind::Campaign, "y"), Err(unknown.clone()));
+    assert_eq!(fixture.registry().spend(StoredKind::Campaign, "y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().why("y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().curve("y"), Err(unknown));
-    let again =
-        fixture.registry().create(Kind::Campaign, &object(body("x", &json!({}))), &keyed(None));
-    let exists = Refused::Exists { kind: Kind::Campaign, id: "x".to_owned(), version: 1 };
+    let again = fixture.registry().create(
+        StoredKind::Campaign,
+        &object(body("x", &json!({}))),
+        &keyed(None),
+    );
+    let exists = Refused::Exists { kind: StoredKind::Campaign, id: "x".to_owned(), version: 1 };
     assert_eq!(again, Err(exists));
     let check = |edit: Edit, want: &str| {
         let refused = fixture.edit("x", &edit);
@@ -76,13 +80,13 @@ fn what_is_refused() {
         Edit::Budgets(object(json!({ "budget": "-1" }))),
         "budget = \"-1\": is negative: give 0 or more",
     );
-    fixture.create(Kind::Account, json!({ "id": "b", "currency": "EUR", "seats": ["d/s"] }));
+    fixture.create(StoredKind::Account, json!({ "id": "b", "currency": "EUR", "seats": ["d/s"] }));
     check(
         Edit::Merge(object(json!({ "account": "b" }))),
         "account = \"b\": was \"acme\" and does not change: make another campaign",
     );
     let account = |edit: Edit, want: &str| {
-        let refused = fixture.registry().edit((Kind::Account, "acme"), &edit, &at(None));
+        let refused = fixture.registry().edit((StoredKind::Account, "acme"), &edit, &at(None));
         let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
         assert_eq!(problems[0].to_string(), want, "{edit:?}");
     };
@@ -99,8 +103,9 @@ fn what_is_refused() {
 #[test]
 fn a_limit_below_what_is_spent_is_taken_and_told() {
     let fixture = with_account();
-    let created = fixture.create(Kind::Campaign, body("x", &json!({ "budget": "9" })));
-    let slot = Slot(u32::try_from(created.view["slot"].as_u64().expect("a slot")).expect("few"));
+    let created = fixture.create(StoredKind::Campaign, body("x", &json!({ "budget": "9" })));
+    let slot =
+        CampaignIndex(u32::try_from(created.view["slot"].as_u64().expect("a slot")).expect("few"));
     let amount = |units: u64| Nanos::new(units * 1_000_000_000);
     let (life, today, now) = (amount(7), amount(5), amount(1));
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
@@ -126,7 +131,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
-    let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, &at(None));
+    let answered = fixture.registry().edit((StoredKind::Account, "acme"), &budgets, &at(None));
     let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
 }
@@ -137,7 +142,7 @@ fn an_account_that_keeps_nothing_back_is_told_that_wins_may_come_late() {
     let check = |id: &str, keys: Value, want: Value| {
         let mut given = object(json!({ "id": id, "currency": "USD" }));
         given.extend(object(keys));
-        let created = fixture.create(Kind::Account, Value::Object(given));
+        let created = fixture.create(StoredKind::Account, Value::Object(given));
         assert_eq!(created.view["warnings"], want, "{id}");
     };
     check("limited", json!({ "hourly_budget": "1" }), json!([LATE_WINS]));
@@ -152,7 +157,7 @@ fn an_account_that_keeps_nothing_back_is_told_that_wins_may_come_late() {
 fn what_clocks_skip_is_told() {
     let fixture = with_account();
     let skipped = json!({ "start": "2026-03-08T02:30:00" });
-    let created = fixture.create(Kind::Campaign, body("x", &skipped));
+    let created = fixture.create(StoredKind::Campaign, body("x", &skipped));
     let want = json!([
         "start: 2026-03-08T02:30:00 is skipped by the account's clocks: 2026-03-08T03:30:00-04:00 \
          is taken"
@@ -164,7 +169,7 @@ fn what_clocks_skip_is_told() {
 #[test]
 fn one_of_two_changes_of_a_version_holds() {
     let fixture = with_account();
-    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
     for round in 1..=20 {
         let ends: Vec<_> = std::thread::scope(|scope| {
             let tries: Vec<_> = (0..4)
@@ -173,7 +178,7 @@ fn one_of_two_changes_of_a_version_holds() {
                     scope.spawn(move || {
                         let budget = json!({ "budget": format!("{round}.{number}1") });
                         let edit = Edit::Budgets(object(budget));
-                        registry.edit((Kind::Campaign, "x"), &edit, &at(Some(round)))
+                        registry.edit((StoredKind::Campaign, "x"), &edit, &at(Some(round)))
                     })
                 })
                 .collect();
@@ -183,7 +188,7 @@ fn one_of_two_changes_of_a_version_holds() {
         assert_eq!(held.len(), 1, "{ends:?}");
         assert_eq!(held[0].version, round + 1);
         let stale = Refused::Stale {
-            kind: Kind::Campaign,
+            kind: StoredKind::Campaign,
             id: "x".to_owned(),
             given: round,
             present: round + 1,
@@ -197,7 +202,11 @@ fn one_of_two_changes_of_a_version_holds() {
 fn a_key_is_done_once_also_over_a_restart() {
     let fixture = with_account();
     let create = |fixture: &Fixture, id: &str, key: &str| {
-        fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), &keyed(Some(key)))
+        fixture.registry().create(
+            StoredKind::Campaign,
+            &object(body(id, &json!({}))),
+            &keyed(Some(key)),
+        )
     };
     let first = create(&fixture, "x", "k").expect("a campaign");
     fixture.edit("x", &Edit::Pause(true)).expect("a change");
@@ -222,13 +231,17 @@ fn a_start_reads_the_audit_of_a_day_and_a_page() {
     for day in 0..DAYS {
         let at_unix_ms = NOW_UNIX_MS - (DAYS - day) * keys::KEPT_MS + 1_000;
         let entry = |number: usize| {
-            let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+            let keyed = KeyedRequest::new(&format!("{day}-{number}"), "asked");
             let idempotency = json!({ "key": keyed.key, "body": keyed.body });
             let body = json!({ "action": "create", "answer": number, "idempotency": idempotency });
             AuditEntry { at_unix_ms, body: body.to_string().into_bytes() }
         };
         let audit = (0..ENTRIES).map(entry).collect();
-        fixture.desk.handle().change(Change { audit, ..Change::default() }).expect("it is kept");
+        fixture
+            .desk
+            .handle()
+            .change(DefinitionChange { audit, ..DefinitionChange::default() })
+            .expect("it is kept");
     }
     let fixture = fixture.restart(|| NOW_UNIX_MS);
     let read = fixture.desk.told().audit_read;
@@ -236,12 +249,12 @@ fn a_start_reads_the_audit_of_a_day_and_a_page() {
     assert!((ENTRIES..=ENTRIES + 2 * page).contains(&read), "{read} of {DAYS} times {ENTRIES}");
     let mut changing = fixture.registry().inner.changing();
     let mut known = |day: u64, number: usize| {
-        let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+        let keyed = KeyedRequest::new(&format!("{day}-{number}"), "asked");
         changing.keys.look(&keyed, NOW_UNIX_MS)
     };
     for number in [0, ENTRIES - 1] {
-        assert!(matches!(known(DAYS - 1, number), keys::Known::Answered(_)), "of the last day");
-        assert_eq!(known(DAYS - 2, number), keys::Known::Fresh);
+        assert!(matches!(known(DAYS - 1, number), keys::KeyLookup::Answered(_)), "of the last day");
+        assert_eq!(known(DAYS - 2, number), keys::KeyLookup::Fresh);
     }
 }
 
@@ -249,15 +262,15 @@ fn a_start_reads_the_audit_of_a_day_and_a_page() {
 fn all_is_there_after_a_restart() {
     let fixture = with_account();
     let seats = json!({ "id": "seats", "currency": "EUR", "seats": ["d/s"] });
-    fixture.create(Kind::Account, seats);
+    fixture.create(StoredKind::Account, seats);
     for id in ["x", "y", "z"] {
-        fixture.create(Kind::Campaign, body(id, &json!({ "budget": "5" })));
+        fixture.create(StoredKind::Campaign, body(id, &json!({ "budget": "5" })));
     }
     fixture.edit("y", &Edit::Remove).expect("it goes");
     let views = |fixture: &Fixture| {
         let listing = Listing { most: 10, with_removed: true, ..Listing::default() };
-        let (mut views, _) = fixture.registry().list(Kind::Campaign, &listing);
-        views.extend(fixture.registry().list(Kind::Account, &listing).0);
+        let (mut views, _) = fixture.registry().list(StoredKind::Campaign, &listing);
+        views.extend(fixture.registry().list(StoredKind::Account, &listing).0);
         views
     };
     let orders = |fixture: &Fixture| {
@@ -271,14 +284,14 @@ fn all_is_there_after_a_restart() {
     let mut again = orders(&fixture);
     told.iter_mut().chain(&mut again).for_each(|it| it.account = AccountId(0));
     assert_eq!(again, told);
-    let created = fixture.create(Kind::Campaign, body("w", &json!({})));
+    let created = fixture.create(StoredKind::Campaign, body("w", &json!({})));
     assert_eq!(created.view["slot"], 4, "numbers go on");
 }
 
 #[test]
 fn a_store_that_fails_keeps_all_as_it_was() {
     let fixture = with_account();
-    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
     fixture.desk.told().is_full = true;
     let refused = fixture.edit("x", &Edit::Pause(true));
     assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
@@ -291,14 +304,14 @@ fn a_store_that_fails_keeps_all_as_it_was() {
 #[test]
 fn a_ledger_that_does_not_answer_is_told_later() {
     let fixture = with_account();
-    let x = fixture.create(Kind::Campaign, body("x", &json!({})));
-    let slot = Slot(u32::try_from(x.view["slot"].as_u64().expect("a slot")).expect("few"));
+    let x = fixture.create(StoredKind::Campaign, body("x", &json!({})));
+    let slot = CampaignIndex(u32::try_from(x.view["slot"].as_u64().expect("a slot")).expect("few"));
     fixture.desk.told().is_deaf = true;
     let refused = fixture.edit("x", &Edit::Pause(true));
     assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
     fixture.desk.told().is_deaf = false;
-    fixture.create(Kind::Campaign, body("y", &json!({})));
+    fixture.create(StoredKind::Campaign, body("y", &json!({})));
     assert!(fixture.desk.told().campaigns[&slot].definition.budget.is_paused);
 }
 
@@ -306,7 +319,7 @@ fn a_ledger_that_does_not_answer_is_told_later() {
 fn the_audit_has_every_change() {
     let fixture = with_account();
     let given = object(body("x", &json!({})));
-    fixture.registry().create(Kind::Campaign, &given, &keyed(Some("k"))).expect("a campaign");
+    fixture.registry().create(StoredKind::Campaign, &given, &keyed(Some("k"))).expect("a campaign");
     fixture.edit("x", &Edit::Pause(true)).expect("a change");
     fixture.edit("x", &Edit::Budgets(object(json!({ "budget": "1" })))).expect("a change");
     fixture.edit("x", &Edit::Remove).expect("a change");
@@ -344,13 +357,17 @@ fn the_audit_s_pages_are_so_large() {
     for _ in 0..2 {
         let entry = |_| AuditEntry { at_unix_ms: 0, body: vec![b' '; 3 << 20] };
         let audit = (0..3).map(entry).collect();
-        fixture.desk.handle().change(Change { audit, ..Change::default() }).expect("it is kept");
+        fixture
+            .desk
+            .handle()
+            .change(DefinitionChange { audit, ..DefinitionChange::default() })
+            .expect("it is kept");
         // Another change, or it is the same as the one before.
         let entry = AuditEntry { at_unix_ms: 0, body: vec![b' '; 9 << 20] };
         fixture
             .desk
             .handle()
-            .change(Change { audit: vec![entry], ..Change::default() })
+            .change(DefinitionChange { audit: vec![entry], ..DefinitionChange::default() })
             .expect("it is kept");
     }
     let (mut after, mut pages) = (None, Vec::new());
@@ -365,14 +382,14 @@ fn the_audit_s_pages_are_so_large() {
 #[test]
 fn lists_are_paged() {
     let fixture = with_account();
-    fixture.create(Kind::Account, json!({ "id": "b", "currency": "EUR" }));
+    fixture.create(StoredKind::Account, json!({ "id": "b", "currency": "EUR" }));
     for id in ["p", "q", "r", "s"] {
-        fixture.create(Kind::Campaign, body(id, &json!({})));
+        fixture.create(StoredKind::Campaign, body(id, &json!({})));
     }
-    fixture.create(Kind::Campaign, body("a", &json!({ "account": "b" })));
+    fixture.create(StoredKind::Campaign, body("a", &json!({ "account": "b" })));
     fixture.edit("q", &Edit::Remove).expect("it goes");
     let check = |listing: Listing, want: &[&str], is_more: bool| {
-        let (views, more) = fixture.registry().list(Kind::Campaign, &listing);
+        let (views, more) = fixture.registry().list(StoredKind::Campaign, &listing);
         let found: Vec<_> = views.iter().filter_map(|view| view["id"].as_str()).collect();
         assert_eq!((found, more), (want.to_vec(), is_more), "{listing:?}");
     };
@@ -405,13 +422,15 @@ fn bursts_are_published_together() {
     let registry = registry.expect("a registry");
     let next = || published.recv_timeout(EVER).expect("it is published");
     assert_eq!(next().number, 1);
-    registry.create(Kind::Account, &object(account_body()), &keyed(None)).expect("an account");
     registry
-        .create(Kind::Campaign, &object(body("x", &json!({}))), &keyed(None))
+        .create(StoredKind::Account, &object(account_body()), &keyed(None))
+        .expect("an account");
+    registry
+        .create(StoredKind::Campaign, &object(body("x", &json!({}))), &keyed(None))
         .expect("a campaign");
     for round in 0..50 {
         let pause = Edit::Pause(round % 2 == 0);
-        registry.edit((Kind::Campaign, "x"), &pause, &at(None)).expect("a change");
+        registry.edit((StoredKind::Campaign, "x"), &pause, &at(None)).expect("a change");
     }
     goes_on.send(()).expect("it is held");
     let all = next();
@@ -426,12 +445,15 @@ fn bursts_are_published_together() {
 #[test]
 fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
-    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
     let edit = Edit::Budgets(Map::new());
-    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, &at(Some(9)));
+    let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(9)));
     let id = "x".to_owned();
-    assert_eq!(refused, Err(Refused::Stale { kind: Kind::Campaign, id, given: 9, present: 1 }));
-    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, &at(Some(1)));
+    assert_eq!(
+        refused,
+        Err(Refused::Stale { kind: StoredKind::Campaign, id, given: 9, present: 1 })
+    );
+    let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(1)));
     assert!(matches!(refused, Err(Refused::Invalid(_))), "{refused:?}");
 }
 
@@ -439,9 +461,10 @@ fn a_stale_version_is_told_before_a_bad_body() {
 #[test]
 fn an_account_that_is_paused_closes_its_campaigns() {
     let fixture = with_account();
-    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
     fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
-    let pause = |is| fixture.registry().edit((Kind::Account, "acme"), &Edit::Pause(is), &at(None));
+    let pause =
+        |is| fixture.registry().edit((StoredKind::Account, "acme"), &Edit::Pause(is), &at(None));
     pause(true).expect("a change");
     fixture.published(|published| published.campaigns.iter().all(|it| !it.is_open));
     pause(false).expect("a change");

@@ -27,7 +27,10 @@ fn what_files_say_is_kept_told_and_published() {
     let told = fixture.desk.told();
     let seat = account.slot.expect("seats have a slot");
     let order = &told.campaigns[&seat];
-    assert_eq!((order.definition.budget.limits, order.pacing.is_none()), (Limits::default(), true));
+    assert_eq!(
+        (order.definition.budget.limits, order.pacing.is_none()),
+        (BudgetLimits::default(), true)
+    );
     let zone = fixture.desk.handle().zones.name(told.accounts[&0].zone);
     assert_eq!(zone.as_deref(), Some("America/New_York"));
     let x = &told.campaigns[&published.campaigns[0].slot];
@@ -62,7 +65,8 @@ fn files_are_read_anew() {
         published.campaigns.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
     };
     fixture.published(|published| ids(published) == ["x", "z"]);
-    let told = fixture.desk.told().campaigns[&Slot(u32::try_from(y).expect("a slot"))].clone();
+    let told =
+        fixture.desk.told().campaigns[&CampaignIndex(u32::try_from(y).expect("a slot"))].clone();
     assert!(told.definition.budget.is_paused, "what is removed spends nothing");
 
     // It comes back, in another file, as what it was.
@@ -178,9 +182,9 @@ fn the_api_holds_over_a_file_until_it_changes() {
 #[test]
 fn files_and_the_api_have_names_of_their_own() {
     let fixture = Fixture::new(&[("a.toml", &[ACCOUNT, "seats = ['d/s']\n"].concat())]);
-    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.create(StoredKind::Campaign, body("x", &json!({})));
     let other = json!({ "id": "other", "currency": "EUR", "seats": ["d/t"] });
-    fixture.create(Kind::Account, other);
+    fixture.create(StoredKind::Account, other);
     fixture.write("x.toml", &toml("x", ""));
     fixture.write("o.toml", "[[account]]\nid = 'third'\ncurrency = 'EUR'\nseats = ['d/t']\n");
     let refused = fixture.registry().reload();

@@ -1,6 +1,6 @@
 //! What is told of files before a ledger begins, and without one.
 
-use pacer_core::store::{Definition, DefinitionKey};
+use pacer_core::store::{DefinitionKey, StoredDefinition};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn checked(folder: &TempDir, may_be_kept: bool) -> Result<CheckedFiles, String> 
     checked.map_err(|error| error.to_string().replace(&folder.path().display().to_string(), ""))
 }
 
-fn prepared(folder: &TempDir, kept: &[(Kind, &str, Value)]) -> Result<(), StartError> {
+fn prepared(folder: &TempDir, kept: &[(StoredKind, &str, Value)]) -> Result<(), StartError> {
     let definitions = |kind| {
         let kept = kept.iter().filter(|(of, ..)| *of == kind);
         let found = kept.map(|(kind, id, given)| {
@@ -27,7 +27,7 @@ fn prepared(folder: &TempDir, kept: &[(Kind, &str, Value)]) -> Result<(), StartE
             let body = json!({
                 "slot": null, "file": null, "removed": false, "held": {}, "definition": given,
             });
-            (key, Definition { version: 1, body: body.to_string().into_bytes() })
+            (key, StoredDefinition { version: 1, body: body.to_string().into_bytes() })
         });
         Ok(found.collect())
     };
@@ -78,7 +78,7 @@ fn accounts_of_the_api_may_be_supposed() {
     assert_eq!(seats, ["acme d/s", "acme d/t"]);
     // A start knows: it is kept, or it is not.
     let account = json!({ "id": "nobody", "currency": "EUR" });
-    assert!(prepared(&folder, &[(Kind::Account, "nobody", account)]).is_ok());
+    assert!(prepared(&folder, &[(StoredKind::Account, "nobody", account)]).is_ok());
     assert!(matches!(prepared(&folder, &[]), Err(StartError::Invalid(_))));
     // Whatever is supposed, all else is judged.
     write(folder.path(), "a.toml", &toml("y", "budget = '-1'").replace("'acme'", "'nobody'"));
@@ -90,7 +90,8 @@ fn accounts_of_the_api_may_be_supposed() {
 fn what_is_kept_counts_before_a_ledger_begins() {
     let folder = folder(&[("a.toml", ACCOUNT)]);
     let kept = json!({ "id": "acme", "currency": "USD" });
-    let refused = prepared(&folder, &[(Kind::Account, "acme", kept)]).expect_err("it is there");
+    let refused =
+        prepared(&folder, &[(StoredKind::Account, "acme", kept)]).expect_err("it is there");
     assert!(refused.to_string().contains("is defined through the API already"), "{refused}");
     let options = options(folder.path(), || NOW_UNIX_MS);
     let silent = |_| Err(AskError::Over);

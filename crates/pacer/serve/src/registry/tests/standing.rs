@@ -1,15 +1,15 @@
 //! What the registry tells of an account as a whole, and of how a campaign bids.
 
-use pacer_core::pacing::Bidding;
-use pacer_core::refusal::Refusal;
-use pacer_core::strategy::Pace;
+use pacer_core::pacing::BiddingStatus;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::BidPace;
 use units::Cpm;
 
 use super::*;
 
-fn slot(fixture: &Fixture, id: &str) -> Slot {
+fn slot(fixture: &Fixture, id: &str) -> CampaignIndex {
     let slot = fixture.view(id)["slot"].as_u64().expect("a slot");
-    Slot(u32::try_from(slot).expect("few"))
+    CampaignIndex(u32::try_from(slot).expect("few"))
 }
 
 #[test]
@@ -27,8 +27,8 @@ fn an_account_counts_its_campaigns_by_what_keeps_them() {
         .concat(),
     )]);
     let why = fixture.desk.why(slot(&fixture, "y"));
-    let spent = Some(Refusal::DayExhausted);
-    let refused = pacer_core::ledger::Why { refusal: spent, ..why };
+    let spent = Some(SpendRefusal::DayExhausted);
+    let refused = pacer_core::ledger::SpendDiagnosis { refusal: spent, ..why };
     for id in ["y", "other"] {
         fixture.desk.told().whys.insert(slot(&fixture, id), refused.clone());
     }
@@ -38,9 +38,9 @@ fn an_account_counts_its_campaigns_by_what_keeps_them() {
     let other = fixture.registry().why_account("b").expect("it is known");
     assert_eq!(other.campaigns.into_iter().collect::<Vec<_>>(), [(spent, 1)]);
     assert_eq!(other.seats, None, "it names none");
-    let unknown = Refused::Unknown { kind: Kind::Account, id: "c".to_owned() };
+    let unknown = Refused::Unknown { kind: StoredKind::Account, id: "c".to_owned() };
     assert_eq!(fixture.registry().why_account("c"), Err(unknown.clone()));
-    assert_eq!(fixture.registry().spend(Kind::Account, "c"), Err(unknown));
+    assert_eq!(fixture.registry().spend(StoredKind::Account, "c"), Err(unknown));
     // What is removed does not count.
     fixture.write("a.toml", &[ACCOUNT, "[[account]]\nid = 'b'\ncurrency = 'EUR'\n"].concat());
     fixture.registry().reload().expect("it is read");
@@ -53,7 +53,8 @@ fn a_campaign_tells_how_it_bids() {
     let fixture = Fixture::new(&[("a.toml", &[ACCOUNT, &toml("x", "")].concat())]);
     let standing = fixture.registry().why("x").expect("it is known");
     assert_eq!((standing.bidding, standing.amount), (None, Cpm::new(2_500_000)));
-    let bidding = Bidding { strategy: "slot_dual", is_fixed_price: false, pace: Pace::FULL };
+    let bidding =
+        BiddingStatus { strategy: "slot_dual", is_fixed_price: false, pace: BidPace::FULL };
     fixture.desk.told().biddings.insert(slot(&fixture, "x"), bidding);
     assert_eq!(fixture.registry().why("x").expect("it is known").bidding, Some(bidding));
     fixture.write("a.toml", ACCOUNT);

@@ -1,17 +1,17 @@
 //! Changes whose end nobody has heard, and definitions that the ledger does not take.
 
-use pacer_core::store::{Change, Definition, DefinitionKey, Put};
+use pacer_core::store::{DefinitionChange, DefinitionKey, DefinitionPut, StoredDefinition};
 
 use super::*;
 
 fn with_account() -> Fixture {
     let fixture = Fixture::new(&[]);
-    fixture.create(Kind::Account, account_body());
+    fixture.create(StoredKind::Account, account_body());
     fixture
 }
 
 fn create(fixture: &Fixture, id: &str, key: Option<&str>) -> Result<Answered, Refused> {
-    fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), &keyed(key))
+    fixture.registry().create(StoredKind::Campaign, &object(body(id, &json!({}))), &keyed(key))
 }
 
 #[track_caller]
@@ -75,11 +75,11 @@ fn nothing_is_changed_while_that_is_not_known() {
         // A store that refuses now may have kept it before.
         fixture.desk.told().is_full = true;
         is_unavailable(create(&fixture, "z", None));
-        assert!(fixture.registry().show(Kind::Campaign, id).is_err(), "nobody knows");
+        assert!(fixture.registry().show(StoredKind::Campaign, id).is_err(), "nobody knows");
         fixture.desk.told().is_full = false;
         assert_eq!(fixture.registry().reload(), Ok(FilesRead::default()));
         assert_eq!(fixture.view(id)["version"], 1, "it is done, once");
-        assert!(fixture.registry().show(Kind::Campaign, "z").is_err(), "it was refused");
+        assert!(fixture.registry().show(StoredKind::Campaign, "z").is_err(), "it was refused");
     }
     let ids: Vec<_> = audited(&fixture).iter().map(|it| it[1].clone()).collect();
     assert_eq!(ids, ["acme", "f", "x", "y"]);
@@ -113,16 +113,16 @@ fn what_cannot_be_kept_any_more_is_forgotten() {
     fixture.desk.told().is_lost = true;
     is_unavailable(create(&fixture, "x", None));
     fixture.desk.told().is_lost = false;
-    let key = DefinitionKey { kind: Kind::Campaign, id: "x".to_owned() };
-    let definition = Definition { version: 5, body: b"another's".to_vec() };
-    let put = Put { key, expected: Some(0), definition };
+    let key = DefinitionKey { kind: StoredKind::Campaign, id: "x".to_owned() };
+    let definition = StoredDefinition { version: 5, body: b"another's".to_vec() };
+    let put = DefinitionPut { key, expected: Some(0), definition };
     fixture
         .desk
         .handle()
-        .change(Change { puts: vec![put], ..Change::default() })
+        .change(DefinitionChange { puts: vec![put], ..DefinitionChange::default() })
         .expect("it is kept");
     assert_eq!(create(&fixture, "y", None).expect("a campaign").version, 1);
-    assert!(fixture.registry().show(Kind::Campaign, "x").is_err());
+    assert!(fixture.registry().show(StoredKind::Campaign, "x").is_err());
     // No version was named that could be stale.
     let why = is_unavailable(create(&fixture, "x", None));
     assert!(why.contains("campaign `x` at version 5"), "{why}");
@@ -133,14 +133,14 @@ fn what_cannot_be_kept_any_more_is_forgotten() {
 fn a_number_that_two_have_starts_nothing() {
     let fixture = with_account();
     create(&fixture, "x", None).expect("a campaign");
-    let mut kept = fixture.desk.handle().definitions(Kind::Campaign).expect("one");
+    let mut kept = fixture.desk.handle().definitions(StoredKind::Campaign).expect("one");
     let (key, definition) = kept.pop().expect("one");
     let key = DefinitionKey { id: "y".to_owned(), ..key };
-    let put = Put { key, expected: Some(0), definition };
+    let put = DefinitionPut { key, expected: Some(0), definition };
     fixture
         .desk
         .handle()
-        .change(Change { puts: vec![put], ..Change::default() })
+        .change(DefinitionChange { puts: vec![put], ..DefinitionChange::default() })
         .expect("it is kept");
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
@@ -168,21 +168,21 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     for id in ["x", "y"] {
         create(&fixture, id, None).expect("a campaign");
     }
-    fixture.desk.told().untaken = Some(Slot(0));
+    fixture.desk.told().untaken = Some(CampaignIndex(0));
     let why = is_unavailable(fixture.edit("x", &Edit::Pause(true)));
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
     assert_eq!(fixture.edit("y", &Edit::Pause(true)).expect("a change").version, 2);
-    assert!(fixture.desk.told().campaigns[&Slot(1)].definition.budget.is_paused);
+    assert!(fixture.desk.told().campaigns[&CampaignIndex(1)].definition.budget.is_paused);
     // Nor a start: what the ledger does not know spends nothing.
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
-    desk.told().untaken = Some(Slot(0));
+    desk.told().untaken = Some(CampaignIndex(0));
     let options = options(folder.path(), || NOW_UNIX_MS);
     let builder = Builder::start().unwrap();
     let registry = Registry::<PriceRules>::start(desk.handle(), &options, &builder, drop);
     assert!(registry.is_ok());
-    assert_eq!(desk.told().campaigns.keys().collect::<Vec<_>>(), [&Slot(1)]);
+    assert_eq!(desk.told().campaigns.keys().collect::<Vec<_>>(), [&CampaignIndex(1)]);
 }
 
 /// Seats are in flight to the end of time, which has a text.
@@ -190,8 +190,9 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
 fn seats_never_end() {
     let fixture = Fixture::new(&[]);
     let seats = json!({ "id": "s", "currency": "EUR", "seats": ["d/s"] });
-    fixture.create(Kind::Account, seats);
-    let end_unix_ms = fixture.desk.told().campaigns[&Slot(0)].definition.budget.end_unix_ms;
+    fixture.create(StoredKind::Account, seats);
+    let end_unix_ms =
+        fixture.desk.told().campaigns[&CampaignIndex(0)].definition.budget.end_unix_ms;
     let end = std::time::UNIX_EPOCH + Duration::from_millis(end_unix_ms);
     assert_eq!(runtime::admin::rfc3339(end), "9999-12-31T23:59:59.999Z");
 }

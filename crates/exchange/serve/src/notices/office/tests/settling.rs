@@ -13,7 +13,7 @@ use exchange_core::Reservation;
 use http_kit::dns::{Resolve, Resolved};
 use http_kit::tls::client_config;
 use pacer_core::messages::FromShard;
-use pacer_core::shard::Rejection;
+use pacer_core::shard::TokenRejection;
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Nanos};
 
@@ -202,7 +202,7 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
         }
         let report = one.report();
         assert_eq!((report.settled.get(), report.won_count), (50, 2));
-        assert_eq!(one.metrics.purse.rejection(Rejection::AlreadyWon), 0);
+        assert_eq!(one.metrics.purse.rejection(TokenRejection::AlreadyWon), 0);
     };
     LocalSet::new().run_until(test).await;
 }

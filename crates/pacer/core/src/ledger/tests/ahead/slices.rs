@@ -2,7 +2,7 @@
 
 use super::{House, NOON, terms};
 use crate::calendar::tests::steady;
-use crate::ledger::Limits;
+use crate::ledger::BudgetLimits;
 use crate::ledger::tests::refusals::{SLOT, usd};
 
 const DAY: u32 = crate::ledger::tests::refusals::DAY;
@@ -11,7 +11,7 @@ const PRICE: u64 = super::PRICE.get();
 
 /// Within the hour, with so much to spend in the whole of it.
 fn house(hour: u64) -> House {
-    let limits = Limits { hour: usd(hour), ..Limits::default() };
+    let limits = BudgetLimits { hour: usd(hour), ..BudgetLimits::default() };
     House::before(NOON + 3_600_000, 3_000, steady(DAY - 2, 9, 0), terms(limits))
 }
 

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use super::{OFFSETS, Reservation, Totals, World, merge, settings};
 use crate::calendar::{Period, QUARTER_MS};
-use crate::ledger::{Holdback, Limits};
-use crate::messages::{Epoch, Slot};
+use crate::ledger::{BudgetLimits, Holdback};
+use crate::messages::{CampaignIndex, Epoch};
 use crate::store::{Batch, Lease, LeaseKey};
 
 impl World {
-    fn day_of(slot: Slot, period: Period) -> u64 {
+    fn day_of(slot: CampaignIndex, period: Period) -> u64 {
         let offset = OFFSETS[slot.0 as usize % 2];
         u64::try_from((i64::from(period.0) + offset) / 96).expect("after 1970")
     }
 
     /// Where an amount of a campaign and period counts.
-    fn counts(slot: Slot, period: Period) -> [(u8, u32, u8, u64); 6] {
+    fn counts(slot: CampaignIndex, period: Period) -> [(u8, u32, u8, u64); 6] {
         let day = Self::day_of(slot, period);
         let spans = [(0, 0), (1, day), (2, u64::from(period.0))];
         std::array::from_fn(|at| match (at % 2, spans[at / 2]) {
@@ -24,7 +24,7 @@ impl World {
         })
     }
 
-    fn limit_of(limits: &Limits, span: u8) -> u64 {
+    fn limit_of(limits: &BudgetLimits, span: u8) -> u64 {
         let limit = [limits.life, limits.day, limits.hour][usize::from(span)];
         limit.map_or(u64::MAX, |limit| limit.amount.get())
     }

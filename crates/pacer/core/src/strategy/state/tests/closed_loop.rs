@@ -1,7 +1,7 @@
 //! Each strategy in a market of its own, from a seed: that it spends its budget, and how.
 
 use super::super::super::settings::Adaptive;
-use super::super::super::{DrawKey, Forecast, HOURS, Zone};
+use super::super::super::{DrawKey, Forecast, HOURS, ZoneOffsets};
 use super::*;
 
 /// What a day of auctions is like.
@@ -42,12 +42,12 @@ fn auctions(market: Market, seed: u64) -> Vec<Vec<Auction>> {
     minutes.collect()
 }
 
-fn target() -> Target {
+fn target() -> SpendTarget {
     let weights: [u32; HOURS] =
         std::array::from_fn(|hour| u32::try_from(BY_HOUR[hour % 24]).expect("it is small"));
-    let flight = Flight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS };
-    let forecast = Forecast::Weekly { week: Week::weighted(&weights), zone: Zone::utc() };
-    Target::new(flight, forecast).expect("a day")
+    let flight = CampaignFlight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS };
+    let forecast = Forecast::Weekly { week: Week::weighted(&weights), zone: ZoneOffsets::utc() };
+    SpendTarget::new(flight, forecast).expect("a day")
 }
 
 /// What came of a day.
@@ -63,17 +63,17 @@ struct Run {
     stopped: Option<u64>,
 }
 
-fn run(settings: &Settings, market: Market, part: u64) -> Run {
+fn run(settings: &StrategySettings, market: Market, part: u64) -> Run {
     let (target, key) = (target(), DrawKey::new([3; 16]));
     let minutes = auctions(market, 7);
     let all = minutes.iter().flatten().filter(|(price, value)| value >= price);
     let budget = all.map(|(price, _)| price).sum::<u64>() / part;
     let mut run = Run { budget, ..Run::default() };
-    let mut state = State::start(settings);
-    let mut seen = Observed::default();
+    let mut state = StrategyState::start(settings);
+    let mut seen = ObservedTotals::default();
     for (number, auctions) in (1..).zip(&minutes) {
         let pace = state.pace(settings);
-        if pace == Pace::NONE {
+        if pace == BidPace::NONE {
             run.stopped.get_or_insert(number);
         }
         for (price, value) in auctions {
@@ -102,7 +102,7 @@ fn run(settings: &Settings, market: Market, part: u64) -> Run {
 
 /// Delivery is at least, and the root mean square deviation from the curve at most, as told.
 #[track_caller]
-fn check(settings: &Settings, delivery: f64, deviation: f64) {
+fn check(settings: &StrategySettings, delivery: f64, deviation: f64) {
     for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
         for part in [8, 32] {
             let run = run(settings, market, part);
@@ -116,18 +116,18 @@ fn check(settings: &Settings, delivery: f64, deviation: f64) {
 
 #[test]
 fn each_strategy_spends_its_budget() {
-    check(&Settings::default(), 0.995, 0.02);
-    check(&Settings::Pid(Pid::default()), 0.99, 0.03);
-    check(&Settings::Adaptive(Adaptive::default()), 0.95, 0.1);
-    check(&Settings::Throttle(Throttle::default()), 0.95, 0.06);
-    check(&Settings::Even, 0.97, 0.03);
-    check(&Settings::Asap, 0.995, 0.7);
+    check(&StrategySettings::default(), 0.995, 0.02);
+    check(&StrategySettings::Pid(Pid::default()), 0.99, 0.03);
+    check(&StrategySettings::Adaptive(Adaptive::default()), 0.95, 0.1);
+    check(&StrategySettings::Throttle(Throttle::default()), 0.95, 0.06);
+    check(&StrategySettings::Even, 0.97, 0.03);
+    check(&StrategySettings::Asap, 0.995, 0.7);
 }
 
 #[test]
 fn asap_is_done_long_before_the_day_and_stops() {
     for part in [8, 32] {
-        let run = run(&Settings::Asap, Market::Diurnal, part);
+        let run = run(&StrategySettings::Asap, Market::Diurnal, part);
         assert!(run.ahead_max > 0.5, "{run:?}");
         assert!(run.stopped.is_none_or(|slot| slot < 1_000), "{run:?}");
     }
@@ -139,20 +139,25 @@ fn asap_is_done_long_before_the_day_and_stops() {
 fn who_has_spent_to_the_nano_asks_no_more() {
     for settings in strategies() {
         let target = target();
-        let state = State::start(&settings);
-        let seen = Observed { requests: 9, bids: 9, wins: 9, spent: BUDGET.get() - 1 };
+        let state = StrategyState::start(&settings);
+        let seen = ObservedTotals { requests: 9, bids: 9, wins: 9, spent: BUDGET.get() - 1 };
         let left = step(&settings, &target, state, seen, minute(9));
         assert!(!left.is_spent);
-        let none =
-            step(&settings, &target, left, Observed { spent: BUDGET.get(), ..seen }, minute(10));
-        assert_eq!(none.pace(&settings), Pace::NONE);
+        let none = step(
+            &settings,
+            &target,
+            left,
+            ObservedTotals { spent: BUDGET.get(), ..seen },
+            minute(10),
+        );
+        assert_eq!(none.pace(&settings), BidPace::NONE);
     }
 }
 
 #[test]
 fn even_is_never_ahead_of_its_curve() {
     for market in [Market::Diurnal, Market::Drift] {
-        let run = run(&Settings::Even, market, 8);
+        let run = run(&StrategySettings::Even, market, 8);
         // By more than the chance of one slot.
         assert!(run.ahead_max < 0.01, "{run:?}");
     }
@@ -163,8 +168,8 @@ fn even_is_never_ahead_of_its_curve() {
 fn duals_buy_more_than_throttles() {
     for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
         let value = |settings| run(&settings, market, 32).value as f64;
-        let throttled = value(Settings::Throttle(Throttle::default()));
-        for settings in [Settings::default(), Settings::Pid(Pid::default())] {
+        let throttled = value(StrategySettings::Throttle(Throttle::default()));
+        for settings in [StrategySettings::default(), StrategySettings::Pid(Pid::default())] {
             assert!(value(settings) > 1.5 * throttled, "{} {market:?}", settings.name());
         }
     }
