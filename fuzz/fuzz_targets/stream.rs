@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use whatif::stream::{Options, Writer, read};
+use whatif::stream::{StreamOptions, StreamWriter, read};
 
 fuzz_target!(|data: &[u8]| {
     let options = Options { rows_max: 1_000, line_max: 200 };

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use sim::budgets::{Options, command, run};
+use sim::budgets::{BudgetScenario, command, run};
 
 const USAGE: &str = "usage: budgets --seed NUMBER [--trace] | --seeds FROM..TO";
 
@@ -14,7 +14,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 fn one(seed: u64, has_trace: bool) -> bool {
-    let options = Options::of(seed);
+    let options = BudgetScenario::of(seed);
     let outcome = run(&options, None, has_trace);
     for line in &outcome.lines {
         println!("{line}");
@@ -31,7 +31,7 @@ fn one(seed: u64, has_trace: bool) -> bool {
 fn many(from: u64, to: u64) -> bool {
     let mut failed = 0u64;
     for seed in from..to {
-        if let Some(problem) = run(&Options::of(seed), None, false).problem {
+        if let Some(problem) = run(&BudgetScenario::of(seed), None, false).problem {
             println!("seed {seed:#x}: {problem}\n  {}", command(seed));
             failed += 1;
         }

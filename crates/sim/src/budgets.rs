@@ -2,8 +2,8 @@
 //! that answers late or not at all, a log that loses what it has not written, exchanges that tell what
 //! they like, crashes, and clocks that jump.
 //!
-//! [`Options`] follow from a seed and say what happens; [`run`] lets it happen, while an observer of its
-//! own bookkeeping asserts after every step what must hold. [`Bug`]s are planted to prove that it would
+//! [`BudgetScenario`] follow from a seed and say what happens; [`run`] lets it happen, while an observer of its
+//! own bookkeeping asserts after every step what must hold. [`BudgetBug`]s are planted to prove that it would
 //! find them.
 
 mod bug;
@@ -23,16 +23,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pacer_core::{ledger, shard};
 
-pub use bug::{Bug, Wiring};
-pub use options::{Manners, Options, Weather};
-pub use zone::{EVES, ZONES, Zone};
+pub use bug::{BudgetBug, Wiring};
+pub use options::{BudgetScenario, Manners, Weather};
+pub use zone::{EVES, SimZone, ZONES};
 
-use trace::Trace;
-use world::World;
+use trace::BudgetTrace;
+use world::BudgetWorld;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Of every message and outcome.
     pub hash: u64,
     /// How many reservations were made, and won.
@@ -51,19 +51,19 @@ pub fn command(seed: u64) -> String {
 }
 
 /// Lets a run happen, with a mistake or without, on this thread.
-pub fn run(options: &Options, bug: Option<Bug>, keeps_lines: bool) -> Outcome {
+pub fn run(options: &BudgetScenario, bug: Option<BudgetBug>, keeps_lines: bool) -> RunOutcome {
     shard::bug::plant(match bug {
-        Some(Bug::Shard(bug)) => Some(bug),
+        Some(BudgetBug::Shard(bug)) => Some(bug),
         _ => None,
     });
     ledger::plant(match bug {
-        Some(Bug::Ledger(bug)) => Some(bug),
+        Some(BudgetBug::Ledger(bug)) => Some(bug),
         _ => None,
     });
-    let mut trace = Trace::new(keeps_lines);
+    let mut trace = BudgetTrace::new(keeps_lines);
     let (mut reserved, mut won) = (0, 0);
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(options, bug, &mut trace);
+        let mut world = BudgetWorld::new(options, bug, &mut trace);
         world.run();
         world.heal();
         (reserved, won) = (world.observer.made, world.observer.won);
@@ -71,7 +71,7 @@ pub fn run(options: &Options, bug: Option<Bug>, keeps_lines: bool) -> Outcome {
     shard::bug::plant(None);
     ledger::plant(None);
     let problem = ended.err().map(|panic| text_of(&*panic));
-    Outcome { hash: trace.hash(), reserved, won, lines: trace.into_lines(), problem }
+    RunOutcome { hash: trace.hash(), reserved, won, lines: trace.into_lines(), problem }
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

@@ -1,7 +1,7 @@
 //! A spend curve beside its target in a terminal, drawn with characters. Knows nothing of colours:
 //! who cannot see these sees the same.
 
-use crate::curve::{Curve, Drawing, length};
+use crate::curve::{Drawing, SpendCurve, length};
 
 /// Least size of the field within the axes, in characters; less is drawn as this.
 const SIZE_MIN: (usize, usize) = (16, 4);
@@ -55,7 +55,7 @@ fn axis_label(row: usize, height: usize) -> String {
 fn trace(
     field: &mut [Vec<char>],
     drawing: &Drawing,
-    curve: &Curve,
+    curve: &SpendCurve,
     (was, coming): (char, Option<char>),
 ) {
     if curve.points.is_empty() {
@@ -91,7 +91,7 @@ fn legend(drawing: &Drawing) -> String {
     let target = drawing.target.iter().map(|curve| (TARGET, curve));
     let lines = MARKS.into_iter().cycle().zip(&drawing.lines);
     let plan = drawing.now_ms.is_some().then(|| format!("{PLAN} plan"));
-    let named = |(mark, curve): (char, &Curve)| format!("{mark} {}", visible(&curve.name));
+    let named = |(mark, curve): (char, &SpendCurve)| format!("{mark} {}", visible(&curve.name));
     let names = target.map(named).chain(plan).chain(lines.map(named));
     format!("        {}\n", names.collect::<Vec<_>>().join("   "))
 }

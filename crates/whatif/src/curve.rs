@@ -3,7 +3,7 @@
 
 /// A curve by its points, straight between them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve {
+pub struct SpendCurve {
     /// What it is called in a legend.
     pub name: String,
     /// In order of time: milliseconds since 1970, and the share spent by then, where 1 is the
@@ -11,7 +11,7 @@ pub struct Curve {
     pub points: Vec<(u64, f64)>,
 }
 
-impl Curve {
+impl SpendCurve {
     /// The share at a time: the first point's before it, the last point's after it, nothing without
     /// points.
     pub fn at(&self, time_ms: u64) -> f64 {
@@ -38,9 +38,9 @@ pub struct Drawing {
     /// Until when; after `start_ms`.
     pub end_ms: u64,
     /// What spend should have been, if that is known.
-    pub target: Option<Curve>,
+    pub target: Option<SpendCurve>,
     /// What it was.
-    pub lines: Vec<Curve>,
+    pub lines: Vec<SpendCurve>,
     /// Until when that is known: behind it lines are not drawn, and the target is a plan. `None` of what
     /// is over.
     pub now_ms: Option<u64>,
@@ -66,7 +66,7 @@ impl Drawing {
     }
 
     /// Whether of a curve that is still drawn on nothing is known at a moment: it began later.
-    pub(crate) fn is_unknown(&self, curve: &Curve, time_ms: u64) -> bool {
+    pub(crate) fn is_unknown(&self, curve: &SpendCurve, time_ms: u64) -> bool {
         self.now_ms.is_some() && curve.points.first().is_some_and(|(at_ms, _)| time_ms < *at_ms)
     }
 
@@ -101,14 +101,16 @@ mod tests {
 
     #[test]
     fn a_curve_is_straight_between_its_points() {
-        let curve =
-            Curve { name: String::new(), points: vec![(10, 0.0), (20, 0.5), (20, 0.6), (30, 1.0)] };
+        let curve = SpendCurve {
+            name: String::new(),
+            points: vec![(10, 0.0), (20, 0.5), (20, 0.6), (30, 1.0)],
+        };
         for (time_ms, want) in
             [(0, 0.0), (10, 0.0), (15, 0.25), (20, 0.6), (25, 0.8), (30, 1.0), (99, 1.0)]
         {
             assert!((curve.at(time_ms) - want).abs() < 1e-12, "{time_ms}: {}", curve.at(time_ms));
         }
-        assert!(Curve::default().at(5).abs() < 1e-12);
+        assert!(SpendCurve::default().at(5).abs() < 1e-12);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use units::Nanos;
 
 use crate::curve::ratio;
 use crate::optimum::Optimum;
-use crate::replay::{Run, Sample};
+use crate::replay::{ReplayResult, Sample};
 
 /// How well a strategy spent a budget.
 ///
@@ -45,7 +45,7 @@ pub struct Figures {
 
 /// Of a flight from `start_ms` to `end_ms` with `budget`, which is not nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct FlightBudget {
     /// When the flight begins.
     pub start_ms: u64,
     /// When it is over.
@@ -58,8 +58,8 @@ pub struct Setting {
 
 impl Figures {
     /// The figures of a run.
-    pub fn of(strategy: &'static str, run: &Run, setting: &Setting) -> Self {
-        let &Setting { start_ms, end_ms, budget, optimum } = setting;
+    pub fn of(strategy: &'static str, run: &ReplayResult, setting: &FlightBudget) -> Self {
+        let &FlightBudget { start_ms, end_ms, budget, optimum } = setting;
         let length_ms = end_ms.saturating_sub(start_ms);
         let whole = u128::from(budget.get());
         let spent = |sample: &Sample| share(sample.spent_nanos, whole);

@@ -18,19 +18,19 @@ use std::io::{self, Write};
 use units::Cpm;
 
 pub use self::bounds::{AUCTIONS_MAX, DAY_MS, DURATION_MS_MAX, GenerateError};
-use self::chance::{Chance, whole};
+use self::chance::{GeneratorChance, whole};
 pub use self::profile::Profile;
 use self::profile::Values;
-use self::traffic::Traffic;
+use self::traffic::TrafficCurve;
 use self::wander::Wander;
-use crate::stream::{Auction, TIME_MS_MAX, Writer};
+use crate::stream::{StreamAuction, StreamWriter, TIME_MS_MAX};
 
 /// Monday, 5 January 2026, 00:00 UTC.
 pub const START_MS: u64 = 1_767_571_200_000;
 
 /// What to generate.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct GenerateOptions {
     /// How traffic, prices and values go; a profile by name, or one with fields changed.
     pub profile: Profile,
     /// How many auctions there are, exactly; at most [`AUCTIONS_MAX`].
@@ -43,7 +43,7 @@ pub struct Options {
     pub duration_ms: u64,
 }
 
-impl Options {
+impl GenerateOptions {
     /// 200,000 auctions in a day of `profile`, of seed 1.
     pub const fn new(profile: Profile) -> Self {
         Self { profile, auctions: 200_000, seed: 1, start_ms: START_MS, duration_ms: DAY_MS }
@@ -55,8 +55,8 @@ impl Options {
 /// # Errors
 ///
 /// When an option is out of its range.
-pub fn auctions(options: &Options) -> Result<Auctions, GenerateError> {
-    let &Options { ref profile, auctions, seed, start_ms, duration_ms } = options;
+pub fn auctions(options: &GenerateOptions) -> Result<Auctions, GenerateError> {
+    let &GenerateOptions { ref profile, auctions, seed, start_ms, duration_ms } = options;
     if !(1..=AUCTIONS_MAX).contains(&auctions) {
         return Err(GenerateError::Auctions(auctions));
     }
@@ -67,13 +67,13 @@ pub fn auctions(options: &Options) -> Result<Auctions, GenerateError> {
         return Err(GenerateError::Start(start_ms));
     }
     profile.check()?;
-    let mut chance = Chance::new(seed);
+    let mut chance = GeneratorChance::new(seed);
     // Each has a chance of its own, so that one profile's prices stand under another's traffic.
     let [bursts, times, prices] = [chance.split(), chance.split(), chance.split()];
     let moves = chance.split();
     Ok(Auctions {
         profile: profile.clone(),
-        traffic: Traffic::new(profile, start_ms, duration_ms, bursts),
+        traffic: TrafficCurve::new(profile, start_ms, duration_ms, bursts),
         wander: Wander::new(profile, duration_ms, moves),
         times,
         prices,
@@ -89,10 +89,10 @@ pub fn auctions(options: &Options) -> Result<Auctions, GenerateError> {
 /// # Errors
 ///
 /// [`GenerateError`] as the content of an [`io::Error`] of kind `InvalidInput`, or that of writing.
-pub fn write(options: &Options, out: impl Write) -> io::Result<()> {
+pub fn write(options: &GenerateOptions, out: impl Write) -> io::Result<()> {
     let auctions =
         auctions(options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut writer = Writer::new(out)?;
+    let mut writer = StreamWriter::new(out)?;
     for auction in auctions {
         writer.write(&auction)?;
     }
@@ -103,10 +103,10 @@ pub fn write(options: &Options, out: impl Write) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Auctions {
     profile: Profile,
-    traffic: Traffic,
+    traffic: TrafficCurve,
     wander: Wander,
-    times: Chance,
-    prices: Chance,
+    times: GeneratorChance,
+    prices: GeneratorChance,
     left: u64,
     /// Share of the traffic that is still to come.
     unused: f64,
@@ -115,9 +115,9 @@ pub struct Auctions {
 }
 
 impl Iterator for Auctions {
-    type Item = Auction;
+    type Item = StreamAuction;
 
-    fn next(&mut self) -> Option<Auction> {
+    fn next(&mut self) -> Option<StreamAuction> {
         if self.left == 0 {
             return None;
         }
@@ -127,7 +127,7 @@ impl Iterator for Auctions {
         self.left -= 1;
         let since_ms = self.traffic.when(1.0 - self.unused).min(self.duration_ms - 1);
         let (market_price, value) = self.price_and_value(since_ms);
-        Some(Auction { time_ms: self.start_ms + since_ms, market_price, value })
+        Some(StreamAuction { time_ms: self.start_ms + since_ms, market_price, value })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use pacer_core::strategy::{CampaignFlight, SpendTarget};
 use units::Nanos;
 
-use crate::stream::Auction;
+use crate::stream::StreamAuction;
 
 /// What hindsight would have bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Optimum {
 }
 
 /// The optimum of `auctions` within `budget`. Holds a copy of those that cost something.
-pub fn optimum(auctions: &[Auction], budget: Nanos) -> Optimum {
+pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
     let mut best = Optimum { value_nanos: 0, spent: Nanos::ZERO, wins: 0 };
     // A price in micros per 1000 is as many nanos for one.
     let mut priced: Vec<(u64, u64)> = Vec::with_capacity(auctions.len());
@@ -61,7 +61,7 @@ pub fn optimum(auctions: &[Auction], budget: Nanos) -> Optimum {
 
 /// What hindsight would have bought hour by hour, with what `target` has for each and what the hours
 /// before left: about the most that a spend along the target allows. In nanos.
-pub fn hourly(auctions: &[Auction], budget: Nanos, target: &SpendTarget) -> u128 {
+pub fn hourly(auctions: &[StreamAuction], budget: Nanos, target: &SpendTarget) -> u128 {
     const HOUR_MS: u64 = 3_600_000;
     let CampaignFlight { start_ms, end_ms } = target.flight();
     let (mut value_nanos, mut spent, mut rest) = (0, 0, auctions);

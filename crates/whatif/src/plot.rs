@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::curve::{Curve, Drawing, length};
+use crate::curve::{Drawing, SpendCurve, length};
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 520;
@@ -123,7 +123,7 @@ fn axes(out: &mut String, drawing: &Drawing) {
 }
 
 /// What was of a curve, or what is to come.
-fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&Curve, bool), class: &str) {
+fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&SpendCurve, bool), class: &str) {
     let (left, top, right, bottom) = FIELD;
     if curve.points.is_empty() {
         return;

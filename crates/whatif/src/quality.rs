@@ -10,8 +10,10 @@ use units::Ppm;
 
 use crate::figures::Figures;
 use crate::generate::{self, DAY_MS, GenerateError, Profile};
-use crate::simulate::{Budget, Forecast, Options as Simulation, SimulateError, simulate};
-use crate::stream::Auction;
+use crate::simulate::{
+    SimulateError, SimulateOptions as Simulation, SimulatedBudget, SimulatedForecast, simulate,
+};
+use crate::stream::StreamAuction;
 
 /// Least value of the default, as a share of the optimum.
 pub const VALUE_MIN: f64 = 0.95;
@@ -28,7 +30,7 @@ pub const SHARES: [Ppm; 2] =
 
 /// What is measured.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct QualityOptions {
     /// The sorts of streams; by default [`generate::profile::STEADY`].
     pub profiles: Vec<Profile>,
     /// The budgets; by default [`SHARES`].
@@ -41,7 +43,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for QualityOptions {
     fn default() -> Self {
         Self {
             profiles: generate::profile::STEADY.to_vec(),
@@ -55,7 +57,7 @@ impl Default for Options {
 
 /// One strategy, one budget, one stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct QualityRow {
     /// The sort of stream.
     pub profile: &'static str,
     /// The budget, in parts per million of what bidding at value would spend.
@@ -67,7 +69,7 @@ pub struct Row {
     pub figures: Figures,
 }
 
-impl Row {
+impl QualityRow {
     /// Which targets it does not meet, by what was measured: none are left out, `overspent`,
     /// `value`, `rmse`, `delivery`.
     pub fn missed(&self) -> Vec<&'static str> {
@@ -102,15 +104,15 @@ pub enum QualityError {
 /// # Errors
 ///
 /// When an option is out of its range.
-pub fn measure(options: &Options) -> Result<Vec<Row>, QualityError> {
+pub fn measure(options: &QualityOptions) -> Result<Vec<QualityRow>, QualityError> {
     let mut rows = Vec::new();
     for profile in &options.profiles {
-        let stream = generate::Options {
+        let stream = generate::GenerateOptions {
             auctions: options.auctions,
             seed: options.seed,
-            ..generate::Options::new(profile.clone())
+            ..generate::GenerateOptions::new(profile.clone())
         };
-        let forecast = Forecast::learned(&days_before(&stream)?);
+        let forecast = SimulatedForecast::learned(&days_before(&stream)?);
         let auctions: Vec<_> = generate::auctions(&stream)?.collect();
         let end_ms = stream.start_ms + stream.duration_ms;
         for &share in &options.shares {
@@ -118,11 +120,11 @@ pub fn measure(options: &Options) -> Result<Vec<Row>, QualityError> {
                 strategies: options.strategies.clone(),
                 forecast: forecast.clone(),
                 flight: Some(CampaignFlight { start_ms: stream.start_ms, end_ms }),
-                ..Simulation::new(Budget::Share(share))
+                ..Simulation::new(SimulatedBudget::Share(share))
             };
             let report = simulate(&auctions, &simulation)?;
             let default = StrategySettings::default().name();
-            rows.extend(report.strategies.into_iter().map(|figures| Row {
+            rows.extend(report.strategies.into_iter().map(|figures| QualityRow {
                 profile: profile.name,
                 share,
                 is_default: figures.strategy == default,
@@ -134,10 +136,10 @@ pub fn measure(options: &Options) -> Result<Vec<Row>, QualityError> {
 }
 
 /// Six days of a sixth of the traffic each, of seeds of their own.
-fn days_before(stream: &generate::Options) -> Result<Vec<Auction>, GenerateError> {
+fn days_before(stream: &generate::GenerateOptions) -> Result<Vec<StreamAuction>, GenerateError> {
     let mut auctions = Vec::new();
     for day in (1..=6).rev() {
-        let before = generate::Options {
+        let before = generate::GenerateOptions {
             auctions: (stream.auctions / 6).max(1),
             seed: stream.seed.wrapping_add(day),
             start_ms: stream.start_ms - day * DAY_MS,

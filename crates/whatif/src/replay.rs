@@ -12,14 +12,14 @@ use pacer_core::strategy::{
 };
 use units::{Cpm, Multiplier, Nanos};
 
-use crate::stream::Auction;
+use crate::stream::StreamAuction;
 
 /// Draws of the replay are the same in every run: nothing here is to be kept from anyone.
 const DRAWS: DrawKey = DrawKey::new(*b"vickrey simulate");
 
 /// How a budget is spent.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct ReplayOptions<'a> {
     /// The strategy and its gains.
     pub settings: &'a StrategySettings,
     /// The curve that it follows; auctions outside its flight are passed by.
@@ -38,7 +38,7 @@ pub struct Options<'a> {
 
 /// What became of a budget.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Run {
+pub struct ReplayResult {
     /// Auctions within the flight.
     pub auctions: u64,
     /// Bids made.
@@ -71,9 +71,9 @@ pub struct Sample {
 }
 
 /// Replays `auctions`, which are in order of time.
-pub fn replay(auctions: &[Auction], options: &Options<'_>) -> Run {
+pub fn replay(auctions: &[StreamAuction], options: &ReplayOptions<'_>) -> ReplayResult {
     let CampaignFlight { start_ms, end_ms } = options.target.flight();
-    let mut replay = Replay::new(options, start_ms);
+    let mut replay = StreamReplay::new(options, start_ms);
     for (number, auction) in (0u64..).zip(auctions) {
         if (start_ms..end_ms).contains(&auction.time_ms) {
             while replay.slot_end_ms <= auction.time_ms {
@@ -88,19 +88,19 @@ pub fn replay(auctions: &[Auction], options: &Options<'_>) -> Run {
     replay.run
 }
 
-struct Replay<'a> {
-    options: &'a Options<'a>,
+struct StreamReplay<'a> {
+    options: &'a ReplayOptions<'a>,
     state: StrategyState,
     pace: BidPace,
     slot_start_ms: u64,
     slot_end_ms: u64,
     observed: ObservedTotals,
-    account: Account,
-    run: Run,
+    account: ReplayBudget,
+    run: ReplayResult,
 }
 
-impl<'a> Replay<'a> {
-    fn new(options: &'a Options<'a>, start_ms: u64) -> Self {
+impl<'a> StreamReplay<'a> {
+    fn new(options: &'a ReplayOptions<'a>, start_ms: u64) -> Self {
         let state = StrategyState::start(options.settings);
         let mut replay = Self {
             options,
@@ -109,8 +109,8 @@ impl<'a> Replay<'a> {
             slot_start_ms: start_ms,
             slot_end_ms: start_ms,
             observed: ObservedTotals::default(),
-            account: Account::new(options.budget),
-            run: Run::default(),
+            account: ReplayBudget::new(options.budget),
+            run: ReplayResult::default(),
         };
         replay.begin_slot(start_ms);
         replay
@@ -118,7 +118,7 @@ impl<'a> Replay<'a> {
 
     /// The strategy's step, on what has been heard of until now.
     fn begin_slot(&mut self, now_ms: u64) {
-        let Options { settings, target, budget, slot_ms, .. } = *self.options;
+        let ReplayOptions { settings, target, budget, slot_ms, .. } = *self.options;
         let next_ms = target
             .slot_end(now_ms, slot_ms)
             .clamp(now_ms + 1, target.flight().end_ms.max(now_ms + 1));
@@ -143,7 +143,7 @@ impl<'a> Replay<'a> {
         self.begin_slot(now_ms);
     }
 
-    fn auction(&mut self, number: u64, auction: &Auction) {
+    fn auction(&mut self, number: u64, auction: &StreamAuction) {
         self.run.auctions += 1;
         self.observed.requests += 1;
         self.account.hear(auction.time_ms);
@@ -177,7 +177,7 @@ impl<'a> Replay<'a> {
 }
 
 /// A budget's books: what is free, reserved and settled are the budget, always.
-struct Account {
+struct ReplayBudget {
     budget: u64,
     reserved: u64,
     settled: u64,
@@ -186,7 +186,7 @@ struct Account {
     notices: VecDeque<(u64, u64)>,
 }
 
-impl Account {
+impl ReplayBudget {
     fn new(budget: Nanos) -> Self {
         Self { budget: budget.get(), reserved: 0, settled: 0, wins: 0, notices: VecDeque::new() }
     }

@@ -10,11 +10,11 @@ use pacer_core::strategy::{
 use serde::Serialize;
 use units::{Decimal, Nanos, Ppm};
 
-use crate::curve::{Curve, Drawing, ratio};
-use crate::figures::{self, Figures, Setting};
+use crate::curve::{Drawing, SpendCurve, ratio};
+use crate::figures::{self, Figures, FlightBudget};
 use crate::optimum::{self, Optimum, optimum};
-use crate::replay::{self, Run, replay};
-use crate::stream::Auction;
+use crate::replay::{self, ReplayResult, replay};
+use crate::stream::StreamAuction;
 
 /// Most slots of a flight: samples of each are held for every strategy, 64 bytes each.
 pub const SLOTS_MAX: u64 = 2_000_000;
@@ -23,14 +23,14 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// What a campaign may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
+pub enum SimulatedBudget {
     /// So much.
     Amount(Nanos),
     /// This share of what bidding at value without any budget would spend.
     Share(Ppm),
 }
 
-impl Budget {
+impl SimulatedBudget {
     /// Reads an amount of currency, `12.5`, to the nano, which is rounded down. `None` when it is
     /// no number, negative or beyond 18 thousand million.
     pub fn amount(text: &str) -> Option<Self> {
@@ -56,7 +56,7 @@ impl Budget {
 
 /// What traffic the target counts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Forecast {
+pub enum SimulatedForecast {
     /// The same at any time.
     Uniform,
     /// That of each hour of the stream itself, known beforehand; of a short stream, of each 24th
@@ -66,10 +66,10 @@ pub enum Forecast {
     Learned(Box<Week>),
 }
 
-impl Forecast {
+impl SimulatedForecast {
     /// What `auctions` teach of traffic: by the hour of the week, where each has been seen for a
     /// week or more; else by the hour of the day. No hour counts as closed.
-    pub fn learned(auctions: &[Auction]) -> Self {
+    pub fn learned(auctions: &[StreamAuction]) -> Self {
         let zone = ZoneOffsets::utc();
         let mut weights = [0u32; HOURS];
         for auction in auctions {
@@ -102,16 +102,16 @@ impl Forecast {
 
 /// What to simulate.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SimulateOptions {
     /// What the campaign may spend.
-    pub budget: Budget,
+    pub budget: SimulatedBudget,
     /// The strategies, each with its gains; [`StrategySettings::all`] or [`StrategySettings::named`] give them by
     /// default gains. One that knows first and second prices apart is told by `pricing`.
     pub strategies: Vec<StrategySettings>,
     /// What a win costs: the price to beat (second price), or the bid (first price).
     pub pricing: AuctionPricing,
     /// What traffic the target counts on.
-    pub forecast: Forecast,
+    pub forecast: SimulatedForecast,
     /// How far the target runs ahead of traffic, 0 to 1: with 1, three quarters are spent by the
     /// middle.
     pub ahead: f64,
@@ -124,14 +124,14 @@ pub struct Options {
     pub notice_delay_ms: u64,
 }
 
-impl Options {
+impl SimulateOptions {
     /// Every strategy with its defaults, second prices, the stream's own hours, no delay.
-    pub fn new(budget: Budget) -> Self {
+    pub fn new(budget: SimulatedBudget) -> Self {
         Self {
             budget,
             strategies: StrategySettings::all().to_vec(),
             pricing: AuctionPricing::SecondPrice,
-            forecast: Forecast::Own,
+            forecast: SimulatedForecast::Own,
             ahead: 0.0,
             flight: None,
             slot_ms: None,
@@ -211,7 +211,7 @@ pub enum SimulateError {
 
 /// What came of it. As JSON: shares are numbers where 1 is the whole, money is in nanos.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SimulationReport {
     /// How many auctions the flight has.
     pub auctions: u64,
     /// When the flight begins, in milliseconds since 1970.
@@ -253,9 +253,9 @@ pub struct OptimumFigures {
 }
 
 /// What bidding at value without a budget would spend on `auctions`.
-pub fn unconstrained(auctions: &[Auction], pricing: AuctionPricing) -> u128 {
+pub fn unconstrained(auctions: &[StreamAuction], pricing: AuctionPricing) -> u128 {
     let won = auctions.iter().filter(|it| it.value.micros() > 0 && it.value >= it.market_price);
-    let price = |auction: &Auction| match pricing {
+    let price = |auction: &StreamAuction| match pricing {
         AuctionPricing::SecondPrice => auction.market_price,
         AuctionPricing::FirstPrice => auction.value,
     };
@@ -267,7 +267,10 @@ pub fn unconstrained(auctions: &[Auction], pricing: AuctionPricing) -> u128 {
 /// # Errors
 ///
 /// When an option is none, or the flight has no auctions.
-pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, SimulateError> {
+pub fn simulate(
+    auctions: &[StreamAuction],
+    options: &SimulateOptions,
+) -> Result<SimulationReport, SimulateError> {
     let (flight, auctions) = flown(auctions, options.flight)?;
     let unconstrained_nanos = unconstrained(auctions, options.pricing);
     let budget = budget(options.budget, unconstrained_nanos)?;
@@ -280,14 +283,14 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
     let slot_ms = slot(options.slot_ms, flight)?;
     let optimum = optimum(auctions, budget);
     let CampaignFlight { start_ms, end_ms } = flight;
-    let setting = Setting { start_ms, end_ms, budget, optimum };
+    let setting = FlightBudget { start_ms, end_ms, budget, optimum };
     let mut strategies = Vec::with_capacity(options.strategies.len());
     let mut curves = Vec::with_capacity(options.strategies.len());
     for settings in &options.strategies {
         let settings = &priced(*settings, options.pricing);
         let run = replay(
             auctions,
-            &replay::Options {
+            &replay::ReplayOptions {
                 settings,
                 target: &target,
                 budget,
@@ -299,7 +302,7 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
         strategies.push(Figures::of(settings.name(), &run, &setting));
         curves.push(spend(settings.name(), &run, &setting));
     }
-    Ok(Report {
+    Ok(SimulationReport {
         auctions: auctions.len() as u64,
         start_ms,
         end_ms,
@@ -324,9 +327,9 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
 
 /// The flight, and the auctions within it.
 fn flown(
-    auctions: &[Auction],
+    auctions: &[StreamAuction],
     flight: Option<CampaignFlight>,
-) -> Result<(CampaignFlight, &[Auction]), SimulateError> {
+) -> Result<(CampaignFlight, &[StreamAuction]), SimulateError> {
     let whole = || {
         let (first, last) = auctions.first().zip(auctions.last())?;
         Some(CampaignFlight { start_ms: first.time_ms, end_ms: last.time_ms + 1 })
@@ -341,10 +344,10 @@ fn flown(
     }
 }
 
-fn budget(budget: Budget, unconstrained_nanos: u128) -> Result<Nanos, SimulateError> {
+fn budget(budget: SimulatedBudget, unconstrained_nanos: u128) -> Result<Nanos, SimulateError> {
     let nanos = match budget {
-        Budget::Amount(amount) => amount.get(),
-        Budget::Share(share) => {
+        SimulatedBudget::Amount(amount) => amount.get(),
+        SimulatedBudget::Share(share) => {
             let part = unconstrained_nanos * u128::from(share.get()) / u128::from(Ppm::ONE.get());
             u64::try_from(part).map_err(|_| SimulateError::Unbounded)?
         }
@@ -367,22 +370,22 @@ fn slot(slot_ms: Option<u64>, flight: CampaignFlight) -> Result<u64, SimulateErr
 }
 
 fn target(
-    forecast: &Forecast,
+    forecast: &SimulatedForecast,
     flight: CampaignFlight,
-    auctions: &[Auction],
+    auctions: &[StreamAuction],
 ) -> Result<SpendTarget, TargetError> {
     let expected = match forecast {
-        Forecast::Uniform => Expected::uniform(),
-        Forecast::Learned(week) => {
+        SimulatedForecast::Uniform => Expected::uniform(),
+        SimulatedForecast::Learned(week) => {
             Expected::Weekly { week: Week::clone(week), zone: ZoneOffsets::utc() }
         }
-        Forecast::Own => own(flight, auctions),
+        SimulatedForecast::Own => own(flight, auctions),
     };
     SpendTarget::new(flight, expected)
 }
 
 /// How many auctions come in each hour, or 24th part.
-fn own(flight: CampaignFlight, auctions: &[Auction]) -> Expected {
+fn own(flight: CampaignFlight, auctions: &[StreamAuction]) -> Expected {
     let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
     let parts = flight_ms.div_ceil(HOUR_MS).clamp(24, SLOTS_MAX);
     let part_ms = flight_ms.div_ceil(parts).max(1);
@@ -415,26 +418,26 @@ fn figures(optimum: Optimum, hourly_nanos: u128) -> OptimumFigures {
 }
 
 /// What a run had spent when each slot ended.
-fn spend(name: &str, run: &Run, setting: &Setting) -> Curve {
+fn spend(name: &str, run: &ReplayResult, setting: &FlightBudget) -> SpendCurve {
     let of_budget = |nanos: u128| {
         // Within the budget, and so within 64 bits.
         ratio(u64::try_from(nanos).unwrap_or(u64::MAX), setting.budget.get())
     };
     let start = (setting.start_ms, 0.0);
     let samples = run.samples.iter().map(|it| (it.time_ms, of_budget(it.spent_nanos)));
-    Curve { name: name.to_owned(), points: std::iter::once(start).chain(samples).collect() }
+    SpendCurve { name: name.to_owned(), points: std::iter::once(start).chain(samples).collect() }
 }
 
 /// What the target wants spent, as finely as any drawing shows.
-fn wanted(target: &SpendTarget) -> Curve {
+fn wanted(target: &SpendTarget) -> SpendCurve {
     const POINTS: u64 = 1_000;
     let CampaignFlight { start_ms, end_ms } = target.flight();
     let step = |number: u64| start_ms + (end_ms - start_ms).div_ceil(POINTS) * number;
     let points = (0..=POINTS).map(step).map(|time_ms| (time_ms, target.share(time_ms)));
-    Curve { name: "target".to_owned(), points: points.collect() }
+    SpendCurve { name: "target".to_owned(), points: points.collect() }
 }
 
-impl fmt::Display for Budget {
+impl fmt::Display for SimulatedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Amount(amount) => write!(f, "{amount}"),

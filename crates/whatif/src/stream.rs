@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use units::Cpm;
 
-pub use read::{Options, ReadError, ValueProblem, read};
+pub use read::{StreamError, StreamOptions, ValueProblem, read};
 
 /// The columns that every stream has, in the order in which they are written.
 ///
@@ -23,7 +23,7 @@ pub const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
 /// One auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Auction {
+pub struct StreamAuction {
     /// When, in milliseconds since 1970; at most [`TIME_MS_MAX`].
     pub time_ms: u64,
     /// The price to beat: a bid of at least this wins.
@@ -34,11 +34,11 @@ pub struct Auction {
 
 /// Writes streams.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct StreamWriter<W> {
     out: W,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> StreamWriter<W> {
     /// Begins with the header. Give a buffered writer: every auction is one write.
     pub fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{}", COLUMNS.join("\t"))?;
@@ -46,8 +46,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// One line.
-    pub fn write(&mut self, auction: &Auction) -> io::Result<()> {
-        let Auction { time_ms, market_price, value } = auction;
+    pub fn write(&mut self, auction: &StreamAuction) -> io::Result<()> {
+        let StreamAuction { time_ms, market_price, value } = auction;
         writeln!(self.out, "{time_ms}\t{market_price}\t{value}")
     }
 

@@ -7,11 +7,11 @@ use units::Nanos;
 
 use crate::curve::length;
 use crate::figures::Figures;
-use crate::quality::Row;
-use crate::simulate::Report;
+use crate::quality::QualityRow;
+use crate::simulate::SimulationReport;
 
 /// What `vickrey simulate pacing` prints.
-pub fn report(report: &Report) -> String {
+pub fn report(report: &SimulationReport) -> String {
     let mut text = String::new();
     let flight = length(report.end_ms - report.start_ms);
     let pricing = match report.pricing {
@@ -61,7 +61,7 @@ pub fn report(report: &Report) -> String {
 }
 
 /// What the quality table is printed as.
-pub fn quality(rows: &[Row]) -> String {
+pub fn quality(rows: &[QualityRow]) -> String {
     let headings = [
         "profile",
         "budget",

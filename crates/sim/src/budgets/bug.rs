@@ -5,7 +5,7 @@ use pacer_core::{ledger, shard, store};
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum BudgetBug {
     /// Of a shard, or of its tokens.
     Shard(shard::bug::ShardBug),
     /// Of the ledger.

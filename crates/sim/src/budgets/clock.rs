@@ -7,7 +7,7 @@ use units::Tick;
 
 /// The time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct SimClock {
     pub(super) tick_ms: u64,
     pub(super) unix_ms: u64,
 }
@@ -16,7 +16,7 @@ pub(super) fn tick_of(ms: u64) -> Tick {
     Tick::from_nanos(ms * 1_000_000)
 }
 
-impl Clock {
+impl SimClock {
     pub(super) fn pass(&mut self, ms: u64) {
         self.tick_ms += ms;
         self.unix_ms += ms;

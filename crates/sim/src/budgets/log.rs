@@ -9,30 +9,30 @@ use pacer_core::shard::token::{ReservationToken, TokenOrigin, TtlClass};
 use faults::Chance;
 
 /// Names a reservation among all.
-pub(super) type TokenId = (TokenOrigin, (TtlClass, u32, u32));
+pub(super) type SimTokenId = (TokenOrigin, (TtlClass, u32, u32));
 
-pub(super) fn id_of(token: &ReservationToken) -> TokenId {
+pub(super) fn id_of(token: &ReservationToken) -> SimTokenId {
     (token.origin(), token.number())
 }
 
 /// A record.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Record {
+pub(super) enum SimRecord {
     /// A reservation was won.
-    Win(TokenId, SettlementRecord),
+    Win(SimTokenId, SettlementRecord),
     /// Of something else.
     Other,
 }
 
 /// The log. Records are numbered from 1.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    records: Vec<Record>,
+pub(super) struct SimLog {
+    records: Vec<SimRecord>,
     durable: usize,
-    index: BTreeMap<TokenId, u64>,
+    index: BTreeMap<SimTokenId, u64>,
 }
 
-impl Log {
+impl SimLog {
     /// The number of the next record.
     pub(super) fn next(&self) -> u64 {
         self.records.len() as u64 + 1
@@ -44,19 +44,19 @@ impl Log {
     }
 
     /// The record of a number.
-    pub(super) fn record(&self, seq: u64) -> &Record {
+    pub(super) fn record(&self, seq: u64) -> &SimRecord {
         &self.records[at(seq)]
     }
 
     /// Which record settles a reservation.
-    pub(super) fn find(&self, id: TokenId) -> Option<u64> {
+    pub(super) fn find(&self, id: SimTokenId) -> Option<u64> {
         self.index.get(&id).copied()
     }
 
-    pub(super) fn append(&mut self, record: Record) -> u64 {
+    pub(super) fn append(&mut self, record: SimRecord) -> u64 {
         let seq = self.next();
         self.records.push(record);
-        if let Record::Win(id, _) = record {
+        if let SimRecord::Win(id, _) = record {
             self.index.insert(id, seq);
         }
         seq
@@ -73,7 +73,7 @@ impl Log {
     pub(super) fn lose(&mut self) -> std::ops::Range<u64> {
         let lost = self.durable() + 1..self.next();
         for record in self.records.drain(self.durable..) {
-            if let Record::Win(id, _) = record {
+            if let SimRecord::Win(id, _) = record {
                 self.index.remove(&id);
             }
         }

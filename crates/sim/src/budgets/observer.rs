@@ -17,15 +17,15 @@ use pacer_core::messages::{BudgetGrant, CampaignIndex, SpendingGate};
 use pacer_core::shard::ShardLedger;
 use pacer_core::store::{Batch, LeaseKey};
 
-use super::clock::Clock;
-use super::log::TokenId;
-use super::places::{Level, Owner, Places, Span, limit_of};
-pub(super) use leases::{Leases, Start};
-pub(super) use tokens::Claimed;
+use super::clock::SimClock;
+use super::log::SimTokenId;
+use super::places::{SimAccounts, SimLimit, SimLimitOwner, SimLimitSpan, limit_of};
+pub(super) use leases::{Leases, ObservedStart};
+pub(super) use tokens::ObservedClaim;
 
 /// Where a reservation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ObservedState {
     Open,
     /// Being settled; whether its money is still reserved.
     Claimed {
@@ -38,13 +38,13 @@ enum State {
 
 /// A reservation.
 #[derive(Clone, Copy, Debug)]
-struct Reservation {
+struct ObservedReservation {
     slot: CampaignIndex,
     period: Period,
     amount: u64,
     expires_ms: u64,
     forgotten_ms: u64,
-    state: State,
+    state: ObservedState,
     /// What of it counts as authorised: all of it while it may be won in time, then its price.
     authorised: u64,
     /// Of the durable record that settles it.
@@ -65,14 +65,14 @@ struct Cell {
 
 /// Reservations of a class that expire together.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct ObservedBucket {
     full_ms: u64,
     expires_ms: u64,
 }
 
 /// What durable records say of a lease.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spent {
+struct ObservedSpend {
     settled: u64,
     late: u64,
     over: u64,
@@ -84,7 +84,7 @@ struct Spent {
 
 /// How the record of a win became durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Came {
+struct ObservedWin {
     /// What of it was paid out of a reservation that had not expired.
     in_time: u64,
     /// Whether it came so late that the ledger may have forgotten the lease.
@@ -94,24 +94,24 @@ struct Came {
 /// Who watches.
 #[derive(Debug)]
 pub(super) struct Observer {
-    pub(super) places: Places,
+    pub(super) places: SimAccounts,
     pub(super) leases: Leases,
-    tokens: BTreeMap<TokenId, Reservation>,
+    tokens: BTreeMap<SimTokenId, ObservedReservation>,
     cells: BTreeMap<(u16, CampaignIndex, Period), Cell>,
-    buckets: BTreeMap<(u16, usize), Bucket>,
+    buckets: BTreeMap<(u16, usize), ObservedBucket>,
     gates: BTreeMap<(u16, CampaignIndex), SpendingGate>,
     /// Open reservations by shard, in order of their end.
-    expiries: BTreeMap<u16, BTreeSet<(u64, TokenId)>>,
+    expiries: BTreeMap<u16, BTreeSet<(u64, SimTokenId)>>,
     /// The latest that clocks on the wall have shown each shard.
     seen_unix_ms: BTreeMap<u16, u64>,
     /// Of dead epochs.
-    dead_expiries: BTreeSet<(u64, TokenId)>,
-    authorised: BTreeMap<Level, u64>,
+    dead_expiries: BTreeSet<(u64, SimTokenId)>,
+    authorised: BTreeMap<SimLimit, u64>,
     /// The largest limits that there ever were.
-    most: BTreeMap<(Owner, u8), u64>,
-    spent: BTreeMap<LeaseKey, Spent>,
+    most: BTreeMap<(SimLimitOwner, u8), u64>,
+    spent: BTreeMap<LeaseKey, ObservedSpend>,
     /// By the number of the record.
-    came: BTreeMap<u64, Came>,
+    came: BTreeMap<u64, ObservedWin>,
     /// What reservations held when their shard ended well.
     held_at_end: BTreeMap<(CampaignIndex, Period), u64>,
     /// Whether records say which wins came late.
@@ -121,16 +121,16 @@ pub(super) struct Observer {
     pub(super) won: u64,
 }
 
-fn span_number(span: Span) -> u8 {
+fn span_number(span: SimLimitSpan) -> u8 {
     match span {
-        Span::Life => 0,
-        Span::Day(_) => 1,
-        Span::Hour(_) => 2,
+        SimLimitSpan::Life => 0,
+        SimLimitSpan::Day(_) => 1,
+        SimLimitSpan::Hour(_) => 2,
     }
 }
 
 impl Observer {
-    pub(super) fn new(places: Places, is_late_told: bool) -> Self {
+    pub(super) fn new(places: SimAccounts, is_late_told: bool) -> Self {
         Self {
             leases: Leases::new(places.clone(), is_late_told),
             is_late_told,
@@ -154,16 +154,16 @@ impl Observer {
 
     /// An account has such limits from now on.
     pub(super) fn account_defined(&mut self, account: &AccountDefinition) {
-        self.note_most(Owner::Account(account.id.0), &account.limits);
+        self.note_most(SimLimitOwner::Account(account.id.0), &account.limits);
     }
 
     /// A campaign has such limits from now on.
     pub(super) fn campaign_defined(&mut self, campaign: &CampaignDefinition) {
-        self.note_most(Owner::Campaign(campaign.slot.0), &campaign.budget.limits);
+        self.note_most(SimLimitOwner::Campaign(campaign.slot.0), &campaign.budget.limits);
     }
 
-    fn note_most(&mut self, owner: Owner, limits: &BudgetLimits) {
-        for span in [Span::Life, Span::Day(0), Span::Hour(Period(0))] {
+    fn note_most(&mut self, owner: SimLimitOwner, limits: &BudgetLimits) {
+        for span in [SimLimitSpan::Life, SimLimitSpan::Day(0), SimLimitSpan::Hour(Period(0))] {
             let known = self.most.entry((owner, span_number(span))).or_default();
             *known = (*known).max(limit_of(limits, span));
         }
@@ -187,7 +187,7 @@ impl Observer {
     }
 
     /// A process has started, with what the store gave it.
-    pub(super) fn started(&mut self, start: &Start<'_>) {
+    pub(super) fn started(&mut self, start: &ObservedStart<'_>) {
         self.leases.start(start, &self.came);
     }
 
@@ -197,7 +197,7 @@ impl Observer {
     }
 
     /// The ledger has taken a step, and goes by such a time.
-    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &LedgerOutbox, unix_ms: u64) {
+    pub(super) fn ledger_stepped(&mut self, clock: &SimClock, outbox: &LedgerOutbox, unix_ms: u64) {
         self.leases.stepped(clock, outbox, unix_ms);
         if let Some(batch) = &outbox.batch {
             self.check_batch(batch);
@@ -212,7 +212,7 @@ impl Observer {
             let of_key = held.filter(|(id, it)| {
                 let origin = id.0;
                 (it.slot, it.period, origin.epoch) == (key.slot, key.period, key.epoch)
-                    && it.state == State::Open
+                    && it.state == ObservedState::Open
             });
             of_key.map(|(_, it)| it.amount).sum()
         };
@@ -220,7 +220,7 @@ impl Observer {
     }
 
     /// What one reservation adds to each of its limits changes; no limit that ever was is exceeded.
-    fn authorise(&mut self, id: TokenId, amount: u64) {
+    fn authorise(&mut self, id: SimTokenId, amount: u64) {
         let Self { tokens, authorised, most, places, .. } = self;
         let it = tokens.get_mut(&id).expect("the reservation was made");
         let was = std::mem::replace(&mut it.authorised, amount);
@@ -238,7 +238,7 @@ impl Observer {
         number: u16,
         shard: &ShardLedger,
         slots: u32,
-        clock: &Clock,
+        clock: &SimClock,
     ) {
         for slot in (0..slots).map(CampaignIndex) {
             let gate = self.gates.get(&(number, slot));
@@ -262,7 +262,7 @@ impl Observer {
     }
 
     /// What all levels of a campaign's hour that show now have in use, and their limits.
-    fn used(&self, slot: CampaignIndex, clock: &Clock) -> [(Level, u64); 6] {
+    fn used(&self, slot: CampaignIndex, clock: &SimClock) -> [(SimLimit, u64); 6] {
         let period = self.places.hour(slot, clock.unix_ms).period;
         self.places.levels(slot, period).map(|level| {
             let authorised = self.authorised.get(&level).copied().unwrap_or(0);
@@ -271,7 +271,7 @@ impl Observer {
     }
 
     /// What was spent beside what was authorised, by durable records.
-    fn beside(&self, level: Level) -> u64 {
+    fn beside(&self, level: SimLimit) -> u64 {
         let is_of = |key: &LeaseKey| self.places.levels(key.slot, key.period).contains(&level);
         let of_level = self.spent.iter().filter(|(key, _)| is_of(key));
         of_level.map(|(_, spent)| spent.beside).sum()

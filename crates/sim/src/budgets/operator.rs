@@ -7,7 +7,7 @@ use pacer_core::ledger::{
 use pacer_core::messages::CampaignIndex;
 use units::{Currency, Nanos, Ppm};
 
-use super::options::Options;
+use super::options::BudgetScenario;
 use super::zone::DAY_MS;
 use faults::Chance;
 
@@ -15,7 +15,7 @@ const CURRENCIES: [Currency; 2] = [Currency::USD, Currency::parse("EUR").expect(
 
 /// All definitions, as they stand.
 #[derive(Clone, Debug)]
-pub(super) struct Operator {
+pub(super) struct SimOperator {
     pub(super) accounts: Vec<AccountDefinition>,
     pub(super) campaigns: Vec<CampaignDefinition>,
 }
@@ -29,8 +29,8 @@ fn money(account: u32, amount: u64) -> Option<Money> {
     Some(Money { amount: Nanos::new(amount), currency: currency_of(account) })
 }
 
-impl Operator {
-    pub(super) fn new(options: &Options, chance: &mut Chance) -> Self {
+impl SimOperator {
+    pub(super) fn new(options: &BudgetScenario, chance: &mut Chance) -> Self {
         let accounts = u32::try_from(options.zones.len()).expect("few");
         let account = |id: u32, chance: &mut Chance| AccountDefinition {
             id: AccountId(id),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pacer_core::store;
 
-use super::zone::{EVES, ZONES, Zone};
+use super::zone::{EVES, SimZone, ZONES};
 use faults::Chance;
 
 /// The process's number among all.
@@ -25,7 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BudgetScenario {
     /// Of all chance.
     pub seed: u64,
     /// Threads that spend.
@@ -35,7 +35,7 @@ pub struct Options {
     /// When it begins.
     pub start_unix_ms: u64,
     /// Of accounts, in their order.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<SimZone>,
     /// Campaigns, dealt out to accounts in turn.
     pub campaigns: u32,
     /// Messages that a ring holds.
@@ -180,7 +180,7 @@ impl Manners {
     }
 }
 
-impl Options {
+impl BudgetScenario {
     /// What a seed says.
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::new(seed ^ 0x00b0_d6e7);

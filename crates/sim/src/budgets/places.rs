@@ -5,34 +5,34 @@ use pacer_core::calendar::{CalendarHour, Period, QUARTER_MS};
 use pacer_core::ledger::BudgetLimits;
 use pacer_core::messages::CampaignIndex;
 
-use super::zone::Zone;
+use super::zone::SimZone;
 
 /// Whose a limit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(super) enum SimLimitOwner {
     Campaign(u32),
     Account(u32),
 }
 
 /// For how long it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Span {
+pub(super) enum SimLimitSpan {
     Life,
     Day(u32),
     Hour(Period),
 }
 
 /// What a limit is of.
-pub(super) type Level = (Owner, Span);
+pub(super) type SimLimit = (SimLimitOwner, SimLimitSpan);
 
 /// Accounts and their campaigns.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
-    zones: Vec<Zone>,
+pub(super) struct SimAccounts {
+    zones: Vec<SimZone>,
 }
 
-impl Places {
-    pub(super) fn new(zones: Vec<Zone>) -> Self {
+impl SimAccounts {
+    pub(super) fn new(zones: Vec<SimZone>) -> Self {
         Self { zones }
     }
 
@@ -46,18 +46,18 @@ impl Places {
         self.zone(self.account(slot)).hour(unix_ms)
     }
 
-    pub(super) fn zone(&self, account: u32) -> Zone {
+    pub(super) fn zone(&self, account: u32) -> SimZone {
         self.zones[usize::try_from(account).expect("an index")]
     }
 
     /// The limits that an amount of a campaign and period counts in.
-    pub(super) fn levels(&self, slot: CampaignIndex, period: Period) -> [Level; 6] {
+    pub(super) fn levels(&self, slot: CampaignIndex, period: Period) -> [SimLimit; 6] {
         let day = self.hour(slot, start_of(period)).day;
         let account = self.account(slot);
-        let spans = [Span::Life, Span::Day(day), Span::Hour(period)];
+        let spans = [SimLimitSpan::Life, SimLimitSpan::Day(day), SimLimitSpan::Hour(period)];
         std::array::from_fn(|at| match at % 2 {
-            0 => (Owner::Campaign(slot.0), spans[at / 2]),
-            _ => (Owner::Account(account), spans[at / 2]),
+            0 => (SimLimitOwner::Campaign(slot.0), spans[at / 2]),
+            _ => (SimLimitOwner::Account(account), spans[at / 2]),
         })
     }
 }
@@ -68,11 +68,11 @@ pub(super) fn start_of(period: Period) -> u64 {
 }
 
 /// The limit of a span, or the largest number.
-pub(super) fn limit_of(limits: &BudgetLimits, span: Span) -> u64 {
+pub(super) fn limit_of(limits: &BudgetLimits, span: SimLimitSpan) -> u64 {
     let limit = match span {
-        Span::Life => limits.life,
-        Span::Day(_) => limits.day,
-        Span::Hour(_) => limits.hour,
+        SimLimitSpan::Life => limits.life,
+        SimLimitSpan::Day(_) => limits.day,
+        SimLimitSpan::Hour(_) => limits.hour,
     };
     limit.map_or(u64::MAX, |limit| limit.amount.get())
 }

@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 
 /// Every message and outcome of a run.
 #[derive(Default)]
-pub(super) struct Trace {
+pub(super) struct BudgetTrace {
     hasher: SipHasher13,
     lines: Option<Vec<String>>,
 }
@@ -21,7 +21,7 @@ impl fmt::Write for Hash<'_> {
     }
 }
 
-impl Trace {
+impl BudgetTrace {
     /// Keeps lines, or their hash alone.
     pub(super) fn new(is_kept: bool) -> Self {
         Self { hasher: SipHasher13::new(), lines: is_kept.then(Vec::new) }

@@ -17,17 +17,19 @@ use pacer_core::shard::token::{TokenKey, TokenOrigin};
 use pacer_core::store::{EpochStart, LeaseStore as _, MemoryStore, StoreAnswer, StoreQuery};
 
 use self::process::{Birth, Process};
-use self::remains::Remains;
-use super::bug::{Bug, Wiring};
-use super::clock::Clock;
-use super::exchange::Exchange;
-use super::log::{Log, Record};
-use super::observer::{Observer, Start};
-use super::operator::Operator;
+use self::remains::ProcessRemains;
+use super::bug::{BudgetBug, Wiring};
+use super::clock::SimClock;
+use super::exchange::SimExchange;
+use super::log::{SimLog, SimRecord};
+use super::observer::{ObservedStart, Observer};
+use super::operator::SimOperator;
 use super::options::NODE;
-use super::options::{HORIZON, HOURS_KEPT, LATE_WINDOW, Manners, Options, PATIENCE, TTLS, Weather};
-use super::places::Places;
-use super::trace::Trace;
+use super::options::{
+    BudgetScenario, HORIZON, HOURS_KEPT, LATE_WINDOW, Manners, PATIENCE, TTLS, Weather,
+};
+use super::places::SimAccounts;
+use super::trace::BudgetTrace;
 use super::zone::DAY_MS;
 use faults::Chance;
 
@@ -40,49 +42,54 @@ const LOOP_CRASHES: [u64; 2] = [15_000, 80_000];
 
 /// How far a start has come.
 #[derive(Clone, Debug)]
-enum Stage {
+enum BudgetStage {
     /// Nothing runs until this step.
     Down(u64),
     Beginning,
     /// What is asked for in turn: leases, sums and lives.
-    Reading(EpochStart, Remains),
+    Reading(EpochStart, ProcessRemains),
 }
 
 /// Everything.
-pub(super) struct World<'t> {
-    options: Options,
+pub(super) struct BudgetWorld<'t> {
+    options: BudgetScenario,
     weather: Weather,
     manners: Manners,
-    bug: Option<Bug>,
+    bug: Option<BudgetBug>,
     chance: Chance,
-    clock: Clock,
+    clock: SimClock,
     step: u64,
     key: TokenKey,
     store: MemoryStore,
-    log: Log,
-    exchange: Exchange,
-    operator: Operator,
+    log: SimLog,
+    exchange: SimExchange,
+    operator: SimOperator,
     pub(super) observer: Observer,
-    stage: Stage,
+    stage: BudgetStage,
     process: Option<Box<Process>>,
     wants_skip: bool,
     /// How often it crashes, and until which step.
     looping: (u64, u64),
     /// The step in which the ledger was last told what the log says, at the latest.
     fed_at: u64,
-    trace: &'t mut Trace,
+    trace: &'t mut BudgetTrace,
 }
 
-impl<'t> World<'t> {
-    pub(super) fn new(options: &Options, bug: Option<Bug>, trace: &'t mut Trace) -> Self {
+impl<'t> BudgetWorld<'t> {
+    pub(super) fn new(
+        options: &BudgetScenario,
+        bug: Option<BudgetBug>,
+        trace: &'t mut BudgetTrace,
+    ) -> Self {
         let mut chance = Chance::new(options.seed);
-        let operator = Operator::new(options, &mut chance);
-        let mut observer = Observer::new(Places::new(options.zones.clone()), options.is_late_told);
+        let operator = SimOperator::new(options, &mut chance);
+        let mut observer =
+            Observer::new(SimAccounts::new(options.zones.clone()), options.is_late_told);
         operator.accounts.iter().for_each(|it| observer.account_defined(it));
         operator.campaigns.iter().for_each(|it| observer.campaign_defined(it));
         let seed = chance.bits();
         let mut store = match bug {
-            Some(Bug::Store(bug)) => MemoryStore::with_bug(seed, bug),
+            Some(BudgetBug::Store(bug)) => MemoryStore::with_bug(seed, bug),
             _ => MemoryStore::new(seed),
         };
         store.set_faults(options.weather.store);
@@ -94,15 +101,15 @@ impl<'t> World<'t> {
             manners: options.manners,
             bug,
             chance,
-            clock: Clock { tick_ms: 1_000, unix_ms: options.start_unix_ms },
+            clock: SimClock { tick_ms: 1_000, unix_ms: options.start_unix_ms },
             step: 0,
             key: TokenKey::new(key),
             store,
-            log: Log::default(),
-            exchange: Exchange::default(),
+            log: SimLog::default(),
+            exchange: SimExchange::default(),
             operator,
             observer,
-            stage: Stage::Down(0),
+            stage: BudgetStage::Down(0),
             process: None,
             wants_skip: false,
             looping: (0, 0),
@@ -112,7 +119,7 @@ impl<'t> World<'t> {
     }
 
     fn has(&self, bug: Wiring) -> bool {
-        self.bug == Some(Bug::Wiring(bug))
+        self.bug == Some(BudgetBug::Wiring(bug))
     }
 
     /// Steps while things go wrong.
@@ -125,7 +132,7 @@ impl<'t> World<'t> {
 
     fn step(&mut self) {
         self.step += 1;
-        let Clock { tick_ms, unix_ms } = self.clock;
+        let SimClock { tick_ms, unix_ms } = self.clock;
         self.trace.note(format_args!("step {} at {tick_ms} ms, {unix_ms}", self.step));
         self.observer.pass_dead(&self.clock);
         if self.chance.happens(self.weather.crash_loop) {
@@ -241,11 +248,11 @@ impl<'t> World<'t> {
         self.observer.pass_dead(&self.clock);
         self.store.crash();
         self.process = None;
-        self.stage = Stage::Down(self.step + self.chance.within(0..=6));
+        self.stage = BudgetStage::Down(self.step + self.chance.within(0..=6));
     }
 
     fn note_durable(&mut self, seq: u64) {
-        if let Record::Win(id, settlement) = *self.log.record(seq) {
+        if let SimRecord::Win(id, settlement) = *self.log.record(seq) {
             self.trace.note(format_args!("durable {settlement:?}"));
             self.observer.durable(id, &settlement, &self.clock);
         }
@@ -253,10 +260,10 @@ impl<'t> World<'t> {
 
     /// Goes on with a start.
     fn start(&mut self) {
-        if let Stage::Down(until) = self.stage {
+        if let BudgetStage::Down(until) = self.stage {
             if until <= self.step {
                 self.store.begin(NODE, Epoch(1));
-                self.stage = Stage::Beginning;
+                self.stage = BudgetStage::Beginning;
             }
             return;
         }
@@ -265,34 +272,41 @@ impl<'t> World<'t> {
             match (self.stage.clone(), answer) {
                 (_, StoreAnswer::Begun { begun: Ok(begun), .. }) => {
                     self.store.read(StoreQuery::Leases(None));
-                    self.stage = Stage::Reading(begun, Remains::default());
+                    self.stage = BudgetStage::Reading(begun, ProcessRemains::default());
                 }
                 (_, StoreAnswer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
-                (Stage::Reading(begun, remains), StoreAnswer::Read(read)) => {
+                (BudgetStage::Reading(begun, remains), StoreAnswer::Read(read)) => {
                     let remains = remains.with(read.ok());
                     let Some(next) = remains.next() else {
                         self.be_born(begun, &remains);
                         return;
                     };
                     self.store.read(next);
-                    self.stage = Stage::Reading(begun, remains);
+                    self.stage = BudgetStage::Reading(begun, remains);
                 }
                 (_, StoreAnswer::Read(_) | StoreAnswer::Ended(_)) => (),
             }
         }
     }
 
-    fn be_born(&mut self, begun: EpochStart, remains: &Remains) {
+    fn be_born(&mut self, begun: EpochStart, remains: &ProcessRemains) {
         let (leases, sums) = (remains.leases(), remains.sums());
         let EpochStart { epoch, applied_seq } = begun;
         let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
         let settlements = durable.filter_map(|record| match record {
-            Record::Win(_, settlement) => Some(*settlement),
-            Record::Other => None,
+            SimRecord::Win(_, settlement) => Some(*settlement),
+            SimRecord::Other => None,
         });
         let settlements: &[_] = &settlements.collect::<Vec<_>>();
         let unix_ms = self.clock.unix_ms;
-        self.observer.started(&Start { epoch, leases, sums, applied_seq, unix_ms, settlements });
+        self.observer.started(&ObservedStart {
+            epoch,
+            leases,
+            sums,
+            applied_seq,
+            unix_ms,
+            settlements,
+        });
         let shards: Vec<_> =
             (0..self.options.shards).map(|n| self.shard_options(epoch, n)).collect();
         let settings = LedgerSettings {

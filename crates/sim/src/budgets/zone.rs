@@ -14,7 +14,7 @@ const fn utc(day: u64, hour: u64, minute: u64) -> u64 {
 
 /// Where clocks show the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub struct SimZone {
     /// What it is called.
     pub name: &'static str,
     /// From when clocks are so many minutes east of UTC; the first holds before it, too.
@@ -22,20 +22,23 @@ pub struct Zone {
 }
 
 /// Zones of whole, half and quarter hours, with and without summer.
-pub const ZONES: [Zone; 7] = [
-    Zone { name: "UTC", changes: &[(0, 0)] },
-    Zone { name: "Kathmandu", changes: &[(0, 345)] },
-    Zone { name: "Kolkata", changes: &[(0, 330)] },
-    Zone { name: "Berlin", changes: &[(0, 60), (utc(20_541, 1, 0), 120), (utc(20_751, 1, 0), 60)] },
-    Zone {
+pub const ZONES: [SimZone; 7] = [
+    SimZone { name: "UTC", changes: &[(0, 0)] },
+    SimZone { name: "Kathmandu", changes: &[(0, 345)] },
+    SimZone { name: "Kolkata", changes: &[(0, 330)] },
+    SimZone {
+        name: "Berlin",
+        changes: &[(0, 60), (utc(20_541, 1, 0), 120), (utc(20_751, 1, 0), 60)],
+    },
+    SimZone {
         name: "New York",
         changes: &[(0, -300), (utc(20_520, 7, 0), -240), (utc(20_758, 6, 0), -300)],
     },
-    Zone {
+    SimZone {
         name: "Adelaide",
         changes: &[(0, 630), (utc(20_547, 16, 30), 570), (utc(20_729, 16, 30), 630)],
     },
-    Zone {
+    SimZone {
         name: "Lord Howe",
         changes: &[(0, 660), (utc(20_547, 15, 0), 630), (utc(20_729, 15, 30), 660)],
     },
@@ -55,7 +58,7 @@ pub const EVES: [u64; 9] = [
     utc(20_818, 16, 0),
 ];
 
-impl Zone {
+impl SimZone {
     /// The hour that clocks show: until they show another, or the same once more.
     pub(super) fn hour(&self, unix_ms: u64) -> CalendarHour {
         let behind = self.changes.partition_point(|(from, _)| *from <= unix_ms).max(1);
@@ -110,7 +113,7 @@ fn narrow(number: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn zone(name: &str) -> Zone {
+    fn zone(name: &str) -> SimZone {
         *ZONES.iter().find(|zone| zone.name == name).expect("a zone")
     }
 

@@ -5,7 +5,7 @@ use exchange_core::guard::{End, Grant, Mode, Report};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum GuardBug {
     /// Nothing.
     None,
     /// A lost report is made good by granting again what the shard was to use.
@@ -39,7 +39,7 @@ pub enum Bug {
 /// A bug at work, with what it must remember of each shard.
 #[derive(Debug)]
 pub(super) struct Planted {
-    pub(super) bug: Bug,
+    pub(super) bug: GuardBug,
     /// Tokens or permits that the bug made up, by shard.
     forged: Vec<u64>,
     /// The latest grant's number, by shard.
@@ -48,7 +48,7 @@ pub(super) struct Planted {
 }
 
 impl Planted {
-    pub(super) fn new(bug: Bug, shards: usize) -> Self {
+    pub(super) fn new(bug: GuardBug, shards: usize) -> Self {
         Self { bug, forged: vec![0; shards], grants: vec![0; shards], releases: 0 }
     }
 
@@ -56,21 +56,21 @@ impl Planted {
     pub(super) fn report(&mut self, mut report: Report) -> Report {
         let forged = &mut self.forged[report.shard];
         match self.bug {
-            Bug::TokensMintedOnLoss => {
+            GuardBug::TokensMintedOnLoss => {
                 // The books do not know them.
                 report.consumed = report.consumed.saturating_sub(*forged);
             }
-            Bug::UsedTokensReturned => {
+            GuardBug::UsedTokensReturned => {
                 *forged = report.consumed / 2;
                 report.returned += *forged;
                 report.consumed -= *forged;
             }
-            Bug::UsedPermitsReturned if report.in_use > 0 && report.seq.is_multiple_of(8) => {
+            GuardBug::UsedPermitsReturned if report.in_use > 0 && report.seq.is_multiple_of(8) => {
                 *forged += 1;
                 report.permits_returned += *forged;
             }
-            Bug::UsedPermitsReturned => report.permits_returned += *forged,
-            Bug::DemandUnseen if report.shard + 1 == self.grants.len() => {
+            GuardBug::UsedPermitsReturned => report.permits_returned += *forged,
+            GuardBug::DemandUnseen if report.shard + 1 == self.grants.len() => {
                 report.attempts = 0;
                 report.in_flight_refused = 0;
             }
@@ -81,7 +81,7 @@ impl Planted {
 
     /// A report was lost.
     pub(super) fn report_lost(&mut self, report: &Report) {
-        if self.bug == Bug::TokensMintedOnLoss {
+        if self.bug == GuardBug::TokensMintedOnLoss {
             self.forged[report.shard] += 1;
         }
     }
@@ -90,20 +90,20 @@ impl Planted {
     pub(super) fn grant(&mut self, mut grant: Grant) -> Grant {
         let forged = self.forged[grant.shard];
         match self.bug {
-            Bug::TokensMintedOnLoss => grant.tokens += forged,
-            Bug::UsedPermitsReturned => {
+            GuardBug::TokensMintedOnLoss => grant.tokens += forged,
+            GuardBug::UsedPermitsReturned => {
                 // The shard still has them.
                 grant.permits = grant.permits.map(|permits| permits.saturating_sub(forged));
             }
-            Bug::OldGrantsApplied => {
+            GuardBug::OldGrantsApplied => {
                 self.grants[grant.shard] += 1;
                 grant.seq = self.grants[grant.shard];
             }
-            Bug::PauseIgnored if grant.shard == 0 && grant.mode == Mode::Paused => {
+            GuardBug::PauseIgnored if grant.shard == 0 && grant.mode == Mode::Paused => {
                 grant.mode = Mode::Open;
             }
-            Bug::ThrottleIgnored if grant.mode == Mode::Throttled => grant.mode = Mode::Open,
-            Bug::TokensHoarded => grant.tokens_keep = u64::MAX,
+            GuardBug::ThrottleIgnored if grant.mode == Mode::Throttled => grant.mode = Mode::Open,
+            GuardBug::TokensHoarded => grant.tokens_keep = u64::MAX,
             _ => (),
         }
         grant
@@ -112,11 +112,11 @@ impl Planted {
     /// How a call is counted instead.
     pub(super) fn end(&self, end: End) -> End {
         match (self.bug, end) {
-            (Bug::FastErrorsHealthy, End::Bad) => End::Good,
-            (Bug::HurriedTimeoutsCount, End::TimedOut { .. }) => {
+            (GuardBug::FastErrorsHealthy, End::Bad) => End::Good,
+            (GuardBug::HurriedTimeoutsCount, End::TimedOut { .. }) => {
                 End::TimedOut { had_min_time: true }
             }
-            (Bug::HealthUncounted, End::Good) => End::Neutral,
+            (GuardBug::HealthUncounted, End::Good) => End::Neutral,
             _ => end,
         }
     }
@@ -124,6 +124,6 @@ impl Planted {
     /// Whether a permit goes back.
     pub(super) fn releases(&mut self) -> bool {
         self.releases += 1;
-        !(self.bug == Bug::PermitsLeaked && self.releases.is_multiple_of(50))
+        !(self.bug == GuardBug::PermitsLeaked && self.releases.is_multiple_of(50))
     }
 }

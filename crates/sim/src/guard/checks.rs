@@ -2,8 +2,8 @@
 
 use exchange_core::guard::{GuardLimits, Rate, State};
 
-use super::scenario::Setup;
-use super::world::Trace;
+use super::scenario::GuardScenario;
+use super::world::GuardTrace;
 
 /// How long messages, reports and steps may take before all shards have heard of a change, with
 /// messages lost as often as scenarios have them.
@@ -11,14 +11,14 @@ pub const HEARD_MS: u64 = 1_500;
 
 /// A bucket of which calls are drawn as they were made. It starts full, and what it holds is kept
 /// when its burst is cut: who holds the right to a call may still make it.
-struct Replay {
+struct BucketReplay {
     rate: Rate,
     /// In thousandths of a call.
     level: u128,
     at_ms: u64,
 }
 
-impl Replay {
+impl BucketReplay {
     fn new(rate: Rate, at_ms: u64) -> Self {
         Self { rate, level: u128::from(rate.burst.get()) * 1_000, at_ms }
     }
@@ -42,9 +42,9 @@ impl Replay {
 
 /// Over any window of length T there are at most `burst + qps × T` calls: the same as that a full
 /// bucket never runs dry. Holds while there is a rate all the time.
-pub fn rate_is_kept(setup: &Setup, trace: &Trace) -> Result<(), String> {
+pub fn rate_is_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     let rate_of = |limits: &GuardLimits| limits.rate.ok_or("the setup has a rate all the time");
-    let mut replay = Replay::new(rate_of(&setup.limits)?, 0);
+    let mut replay = BucketReplay::new(rate_of(&setup.limits)?, 0);
     let mut changes = setup.changes.iter().peekable();
     for (at_ms, _) in &trace.calls {
         while let Some((from_ms, limits)) = changes.next_if(|(from_ms, _)| from_ms <= at_ms) {
@@ -58,7 +58,7 @@ pub fn rate_is_kept(setup: &Setup, trace: &Trace) -> Result<(), String> {
 
 /// Never more calls under way than the cap, or than one of the last while: permits that were
 /// granted under a higher cap come back as their calls end.
-pub fn cap_is_kept(setup: &Setup, trace: &Trace, grace_ms: u64) -> Result<(), String> {
+pub fn cap_is_kept(setup: &GuardScenario, trace: &GuardTrace, grace_ms: u64) -> Result<(), String> {
     let mut caps = vec![(0, setup.limits.in_flight_max)];
     caps.extend(setup.changes.iter().map(|(from_ms, limits)| (*from_ms, limits.in_flight_max)));
     for (at_ms, in_flight) in &trace.in_flight {
@@ -75,7 +75,7 @@ pub fn cap_is_kept(setup: &Setup, trace: &Trace, grace_ms: u64) -> Result<(), St
 }
 
 /// No calls while paused, once all have heard of it.
-pub fn pauses_are_kept(setup: &Setup, trace: &Trace) -> Result<(), String> {
+pub fn pauses_are_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     for (from_ms, until_ms) in &setup.pauses {
         let quiet = from_ms + HEARD_MS..*until_ms;
         if let Some((at_ms, shard)) = trace.calls.iter().find(|(at, _)| quiet.contains(at)) {
@@ -87,8 +87,8 @@ pub fn pauses_are_kept(setup: &Setup, trace: &Trace) -> Result<(), String> {
 
 /// At least `share_ppm` of what was wanted and allowed was called, from `from_ms` on.
 pub fn throughput(
-    setup: &Setup,
-    trace: &Trace,
+    setup: &GuardScenario,
+    trace: &GuardTrace,
     from_ms: u64,
     share_ppm: u64,
 ) -> Result<(), String> {
@@ -106,7 +106,11 @@ pub fn throughput(
 }
 
 /// Every shard, all of which want calls all the time, makes one at least every `bound_ms`.
-pub fn nobody_starves(setup: &Setup, trace: &Trace, bound_ms: u64) -> Result<(), String> {
+pub fn nobody_starves(
+    setup: &GuardScenario,
+    trace: &GuardTrace,
+    bound_ms: u64,
+) -> Result<(), String> {
     for shard in 0..setup.shards {
         let own = trace.calls.iter().filter(|(_, of)| *of == shard).map(|(at_ms, _)| *at_ms);
         let mut last_ms = 0;
@@ -121,7 +125,7 @@ pub fn nobody_starves(setup: &Setup, trace: &Trace, bound_ms: u64) -> Result<(),
 }
 
 /// The DSP is never throttled.
-pub fn stays_closed(trace: &Trace) -> Result<(), String> {
+pub fn stays_closed(trace: &GuardTrace) -> Result<(), String> {
     match trace.states.iter().find(|(_, state)| matches!(state, State::Throttled { .. })) {
         Some((at_ms, _)) => Err(format!("throttled at {at_ms} ms")),
         None => Ok(()),
@@ -144,7 +148,7 @@ pub struct Illness {
 }
 
 /// Throttled in time, probed and no more while ill, and trusted again in time, for good.
-pub fn illness_is_answered(trace: &Trace, illness: &Illness) -> Result<(), String> {
+pub fn illness_is_answered(trace: &GuardTrace, illness: &Illness) -> Result<(), String> {
     let Illness { from_ms, until_ms, opens_ms, closes_ms, probes } = *illness;
     let throttled = |state: &State| matches!(state, State::Throttled { .. });
     let opened = trace.states.iter().find(|(_, state)| throttled(state));
@@ -152,7 +156,7 @@ pub fn illness_is_answered(trace: &Trace, illness: &Illness) -> Result<(), Strin
     if !(from_ms..=from_ms + opens_ms).contains(opened_ms) {
         return Err(format!("ill from {from_ms} ms, throttled at {opened_ms} ms"));
     }
-    let mut replay = Replay::new(probes, opened_ms + HEARD_MS);
+    let mut replay = BucketReplay::new(probes, opened_ms + HEARD_MS);
     let probed = opened_ms + HEARD_MS..until_ms;
     for (at_ms, _) in trace.calls.iter().filter(|(at_ms, _)| probed.contains(at_ms)) {
         replay.call(*at_ms).map_err(|error| format!("while throttled, {error}"))?;

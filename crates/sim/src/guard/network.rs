@@ -4,7 +4,7 @@ use faults::Chance;
 
 /// What may happen to a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub struct NetworkFaults {
     /// Longest it takes; each takes its own time, so one may overtake another.
     pub delay_ms_max: u64,
     /// How many in a million are lost.
@@ -15,13 +15,13 @@ pub struct Faults {
 
 /// Messages on their way.
 #[derive(Debug)]
-pub(super) struct Network<M> {
-    faults: Faults,
+pub(super) struct SimNetwork<M> {
+    faults: NetworkFaults,
     under_way: Vec<(u64, M)>,
 }
 
-impl<M: Copy> Network<M> {
-    pub(super) fn new(faults: Faults) -> Self {
+impl<M: Copy> SimNetwork<M> {
+    pub(super) fn new(faults: NetworkFaults) -> Self {
         Self { faults, under_way: Vec::new() }
     }
 

@@ -2,7 +2,7 @@
 
 use exchange_core::guard::{End, GuardLimits};
 
-use super::network::Faults;
+use super::network::NetworkFaults;
 use faults::Chance;
 
 /// How long a DSP is waited for.
@@ -12,7 +12,7 @@ const DRAIN_MS: u64 = 400;
 
 /// What happens.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct GuardScenario {
     /// Of all chance.
     pub seed: u64,
     /// How many shards there are.
@@ -26,9 +26,9 @@ pub struct Setup {
     /// Other limits from then on, in order of time.
     pub changes: Vec<(u64, GuardLimits)>,
     /// What may happen to messages.
-    pub faults: Faults,
+    pub faults: NetworkFaults,
     /// Calls wanted, in order of time.
-    pub demand: Vec<Phase>,
+    pub demand: Vec<ScenarioPhase>,
     /// How the DSP is from then on, in order of time.
     pub health: Vec<(u64, Health)>,
     /// Who does nothing for a while.
@@ -39,7 +39,7 @@ pub struct Setup {
 
 /// Calls wanted for a while.
 #[derive(Clone, Debug)]
-pub struct Phase {
+pub struct ScenarioPhase {
     /// Until the next phase.
     pub from_ms: u64,
     /// Calls per second, by shard.
@@ -92,7 +92,7 @@ impl Health {
     }
 }
 
-impl Setup {
+impl GuardScenario {
     /// Steady, without faults: `rates` calls per second wanted by each shard.
     pub fn steady(seed: u64, limits: GuardLimits, rates: Vec<u64>, length_ms: u64) -> Self {
         Self {
@@ -102,8 +102,8 @@ impl Setup {
             length_ms,
             limits,
             changes: Vec::new(),
-            faults: Faults { delay_ms_max: 20, lost_ppm: 0, repeated_ppm: 0 },
-            demand: vec![Phase { from_ms: 0, rates }],
+            faults: NetworkFaults { delay_ms_max: 20, lost_ppm: 0, repeated_ppm: 0 },
+            demand: vec![ScenarioPhase { from_ms: 0, rates }],
             health: vec![(0, Health::Well)],
             stalls: Vec::new(),
             pauses: Vec::new(),

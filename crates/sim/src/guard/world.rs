@@ -10,14 +10,14 @@ use exchange_core::guard::{
 };
 use units::Tick;
 
-use super::bug::{Bug, Planted};
-use super::network::Network;
-use super::scenario::Setup;
+use super::bug::{GuardBug, Planted};
+use super::network::SimNetwork;
+use super::scenario::GuardScenario;
 use faults::Chance;
 
 /// What happened.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub struct GuardTrace {
     /// Calls that were made: when, and by which shard.
     pub calls: Vec<(u64, usize)>,
     /// Most calls under way after each that was made.
@@ -30,12 +30,12 @@ pub struct Trace {
 
 /// What happens to a call, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum CallStage {
     Settle,
     Release,
 }
 
-struct Call {
+struct SimCall {
     shard: usize,
     permit: Permit,
     trial: Option<Trial>,
@@ -43,24 +43,24 @@ struct Call {
     is_of_before_reload: bool,
 }
 
-struct World<'s> {
-    setup: &'s Setup,
+struct GuardWorld<'s> {
+    setup: &'s GuardScenario,
     chance: Chance,
     planted: Planted,
     governor: Option<Governor>,
     shards: Vec<ShardGuard>,
     /// When in a step each shard reports, and last the governor's step.
     offsets_ms: Vec<u64>,
-    to_governor: Network<Report>,
-    to_shards: Network<Grant>,
-    calls: BTreeMap<u64, Call>,
-    due: BinaryHeap<Reverse<(u64, Stage, u64)>>,
-    trace: Trace,
+    to_governor: SimNetwork<Report>,
+    to_shards: SimNetwork<Grant>,
+    calls: BTreeMap<u64, SimCall>,
+    due: BinaryHeap<Reverse<(u64, CallStage, u64)>>,
+    trace: GuardTrace,
 }
 
 /// Runs a setup to its end, with a bug or without.
-pub fn run(setup: &Setup, bug: Bug) -> Trace {
-    let mut world = World::new(setup, bug);
+pub fn run(setup: &GuardScenario, bug: GuardBug) -> GuardTrace {
+    let mut world = GuardWorld::new(setup, bug);
     let mut now_ms = 0;
     while now_ms < setup.length_ms {
         world.tick(now_ms);
@@ -73,8 +73,8 @@ fn tick_at(ms: u64) -> Tick {
     Tick::ZERO.after(Duration::from_millis(ms))
 }
 
-impl<'s> World<'s> {
-    fn new(setup: &'s Setup, bug: Bug) -> Self {
+impl<'s> GuardWorld<'s> {
+    fn new(setup: &'s GuardScenario, bug: GuardBug) -> Self {
         let governor = Governor::new(setup.limits, setup.shards, Tick::ZERO);
         let mut chance = Chance::new(setup.seed);
         let step_ms = u64::try_from(STEP.as_millis()).expect("a step is short");
@@ -88,11 +88,11 @@ impl<'s> World<'s> {
                 .map(|_| chance.within(0..=ticks - 1) * setup.tick_ms)
                 .collect(),
             chance,
-            to_governor: Network::new(setup.faults),
-            to_shards: Network::new(setup.faults),
+            to_governor: SimNetwork::new(setup.faults),
+            to_shards: SimNetwork::new(setup.faults),
             calls: BTreeMap::new(),
             due: BinaryHeap::new(),
-            trace: Trace::default(),
+            trace: GuardTrace::default(),
         }
     }
 
@@ -135,11 +135,11 @@ impl<'s> World<'s> {
                 continue;
             }
             match stage {
-                Stage::Settle => {
+                CallStage::Settle => {
                     let trial = call.trial.take().expect("a call ends once");
                     self.shards[shard].settle(trial, call.end);
                 }
-                Stage::Release => self.release(id),
+                CallStage::Release => self.release(id),
             }
         }
         self.due.extend(waiting);
@@ -169,10 +169,10 @@ impl<'s> World<'s> {
         let id = self.trace.calls.len() as u64;
         self.calls.insert(
             id,
-            Call { shard, permit, trial: Some(trial), end, is_of_before_reload: false },
+            SimCall { shard, permit, trial: Some(trial), end, is_of_before_reload: false },
         );
-        self.due.push(Reverse((now_ms + settle_ms, Stage::Settle, id)));
-        self.due.push(Reverse((now_ms + release_ms, Stage::Release, id)));
+        self.due.push(Reverse((now_ms + settle_ms, CallStage::Settle, id)));
+        self.due.push(Reverse((now_ms + release_ms, CallStage::Release, id)));
         self.trace.calls.push((now_ms, shard));
         self.trace.in_flight.push((now_ms, self.calls.len() as u64));
     }
@@ -195,12 +195,12 @@ impl<'s> World<'s> {
             if *at_ms != now_ms {
                 continue;
             }
-            governor = if self.planted.bug == Bug::ReloadForgets {
+            governor = if self.planted.bug == GuardBug::ReloadForgets {
                 let fresh = Governor::new(*limits, self.setup.shards, tick_at(now_ms));
                 self.shards = fresh.grants().iter().map(ShardGuard::new).collect();
                 self.calls.values_mut().for_each(|call| call.is_of_before_reload = true);
-                self.to_governor = Network::new(self.setup.faults);
-                self.to_shards = Network::new(self.setup.faults);
+                self.to_governor = SimNetwork::new(self.setup.faults);
+                self.to_shards = SimNetwork::new(self.setup.faults);
                 fresh
             } else {
                 governor.with_limits(*limits, tick_at(now_ms))

@@ -3,7 +3,7 @@
 //! `SIM_SEEDS` sets how many seeds are run.
 
 use pacer_core::{ledger, shard, store};
-use sim::budgets::{Bug, Options, Wiring, command, run};
+use sim::budgets::{BudgetBug, BudgetScenario, Wiring, command, run};
 
 /// Seeds where the environment does not say.
 const SEEDS: u64 = 48;
@@ -19,7 +19,7 @@ fn seeds() -> u64 {
 fn never_beyond_a_limit_and_the_books_are_exact() {
     let (mut reserved, mut won) = (0, 0);
     for seed in 0..seeds().max(BUG_SEEDS) {
-        let options = Options::of(seed);
+        let options = BudgetScenario::of(seed);
         let outcome = run(&options, None, false);
         if let Some(problem) = outcome.problem {
             panic!("seed {seed:#x}: {problem}\n{options:?}\n{}", command(seed));
@@ -32,9 +32,9 @@ fn never_beyond_a_limit_and_the_books_are_exact() {
 
 /// A mistake is found by some seed among those that find nothing without it.
 #[track_caller]
-fn check(mistakes: &[Bug]) {
-    let is_found = |bug: Bug| {
-        let problem = |seed| run(&Options::of(seed), Some(bug), false).problem;
+fn check(mistakes: &[BudgetBug]) {
+    let is_found = |bug: BudgetBug| {
+        let problem = |seed| run(&BudgetScenario::of(seed), Some(bug), false).problem;
         (0..BUG_SEEDS).any(|seed| problem(seed).is_some())
     };
     let missed: Vec<_> = mistakes.iter().copied().filter(|bug| !is_found(*bug)).collect();
@@ -66,13 +66,13 @@ fn every_mistake_of_a_shard_is_found() {
             Of::TrustText,
             Of::CloseReserved,
         ]
-        .map(Bug::Shard),
+        .map(BudgetBug::Shard),
     );
 }
 
 #[test]
 fn every_mistake_of_the_ledger_is_found() {
-    check(&ledger::LedgerBug::ALL.map(Bug::Ledger));
+    check(&ledger::LedgerBug::ALL.map(BudgetBug::Ledger));
 }
 
 /// Those of definitions, other nodes and batches that no ledger sends are found by the stores' suite.
@@ -91,25 +91,25 @@ fn mistakes_of_the_store_are_found() {
             Of::FoldTwice,
             Of::FoldDropsLate,
         ]
-        .map(Bug::Store),
+        .map(BudgetBug::Store),
     );
 }
 
 #[test]
 fn every_mistake_between_them_is_found() {
-    check(&Wiring::ALL.map(Bug::Wiring));
+    check(&Wiring::ALL.map(BudgetBug::Wiring));
 }
 
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in [1, 5, 0xffff_ffff_ffff_ffff] {
-        let once = run(&Options::of(seed), None, true);
-        let again = run(&Options::of(seed), None, true);
+        let once = run(&BudgetScenario::of(seed), None, true);
+        let again = run(&BudgetScenario::of(seed), None, true);
         assert_eq!(once, again, "seed {seed:#x}");
-        let unread = run(&Options::of(seed), None, false);
+        let unread = run(&BudgetScenario::of(seed), None, false);
         assert_eq!((unread.hash, unread.lines.len()), (once.hash, 0));
     }
     let hashes: std::collections::BTreeSet<u64> =
-        (0..8).map(|seed| run(&Options::of(seed), None, false).hash).collect();
+        (0..8).map(|seed| run(&BudgetScenario::of(seed), None, false).hash).collect();
     assert_eq!(hashes.len(), 8, "other seeds are other runs");
 }

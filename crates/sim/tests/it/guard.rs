@@ -9,10 +9,12 @@ use std::time::Duration;
 use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
 use faults::Chance;
 use sim::guard::checks::{self, Illness};
-use sim::guard::{Bug, Faults, Health, Phase, Setup, Stall, Trace, run};
+use sim::guard::{
+    GuardBug, GuardScenario, GuardTrace, Health, NetworkFaults, ScenarioPhase, Stall, run,
+};
 
 /// What must hold of a scenario.
-type Check = fn(&Setup, &Trace) -> Result<(), String>;
+type Check = fn(&GuardScenario, &GuardTrace) -> Result<(), String>;
 
 /// Seeds where the environment does not say.
 const SEEDS: u64 = 20;
@@ -29,7 +31,7 @@ fn count(number: u64) -> NonZeroU32 {
 }
 
 /// What is wrong, an assertion of the code itself included.
-fn problem(setup: &Setup, bug: Bug, check: Check) -> Option<String> {
+fn problem(setup: &GuardScenario, bug: GuardBug, check: Check) -> Option<String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| check(setup, &run(setup, bug))));
     match outcome {
         Ok(checked) => checked.err(),
@@ -43,16 +45,16 @@ fn problem(setup: &Setup, bug: Bug, check: Check) -> Option<String> {
     }
 }
 
-fn holds(scenario: fn(u64) -> Setup, check: Check) {
+fn holds(scenario: fn(u64) -> GuardScenario, check: Check) {
     for seed in 0..seeds() {
         let setup = scenario(seed);
-        if let Some(problem) = problem(&setup, Bug::None, check) {
+        if let Some(problem) = problem(&setup, GuardBug::None, check) {
             panic!("seed {seed}: {problem}\n{setup:?}");
         }
     }
 }
 
-fn notices(bug: Bug, scenario: fn(u64) -> Setup, check: Check) {
+fn notices(bug: GuardBug, scenario: fn(u64) -> GuardScenario, check: Check) {
     let is_noticed = |seed| problem(&scenario(seed), bug, check).is_some();
     assert!((0..BUG_SEEDS).any(is_noticed), "{bug:?} is not noticed");
 }
@@ -64,21 +66,21 @@ fn rate(chance: &mut Chance) -> Rate {
 }
 
 /// Demand of all kinds: idle shards, bursts, and who wants most moves.
-fn restless(chance: &mut Chance, shards: usize, length_ms: u64) -> Vec<Phase> {
+fn restless(chance: &mut Chance, shards: usize, length_ms: u64) -> Vec<ScenarioPhase> {
     let starts = (0..length_ms).step_by(700);
     let mut phase = |from_ms| {
         let mut rates: Vec<u64> =
             (0..shards).map(|_| chance.one_of(&[0, 0, 2, 10, 50, 300])).collect();
         let busiest = usize::try_from(chance.within(0..=shards as u64 - 1)).unwrap();
         rates[busiest] = chance.one_of(&[100, 1_000, 5_000]);
-        Phase { from_ms, rates }
+        ScenarioPhase { from_ms, rates }
     };
     starts.map(&mut phase).collect()
 }
 
 /// Everything at once: lost, late, repeated and overtaken messages, stalls, a pause, limits that
 /// change, and a DSP that falls ill in all ways.
-fn havoc(seed: u64) -> Setup {
+fn havoc(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x4a_0c);
     let length_ms = 16_000;
     let shards = usize::try_from(chance.one_of(&[1, 2, 5, 9])).unwrap();
@@ -109,7 +111,7 @@ fn havoc(seed: u64) -> Setup {
     ];
     // The governor is awake when limits change: a change waits for nobody.
     stalls.retain(|stall| stall.shard.is_some() || stall.until_ms < 9_000);
-    Setup {
+    GuardScenario {
         seed,
         shards,
         tick_ms: 5,
@@ -118,7 +120,7 @@ fn havoc(seed: u64) -> Setup {
         changes: (0..chance.within(0..=3))
             .map(|n| (9_000 + 2_000 * n, limits(&mut chance)))
             .collect(),
-        faults: Faults {
+        faults: NetworkFaults {
             delay_ms_max: chance.one_of(&[0, 30, 150, 400]),
             lost_ppm: chance.one_of(&[0, 10_000, 200_000]),
             repeated_ppm: chance.one_of(&[0, 50_000, 300_000]),
@@ -130,7 +132,7 @@ fn havoc(seed: u64) -> Setup {
     }
 }
 
-fn limits_hold(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn limits_hold(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     checks::rate_is_kept(setup, trace)?;
     checks::cap_is_kept(setup, trace, 5_000)
 }
@@ -139,30 +141,30 @@ fn limits_hold(setup: &Setup, trace: &Trace) -> Result<(), String> {
 fn no_window_has_more_calls_than_allowed_and_no_moment_more_in_flight() {
     holds(havoc, limits_hold);
     for bug in [
-        Bug::TokensMintedOnLoss,
-        Bug::UsedTokensReturned,
-        Bug::UsedPermitsReturned,
-        Bug::OldGrantsApplied,
+        GuardBug::TokensMintedOnLoss,
+        GuardBug::UsedTokensReturned,
+        GuardBug::UsedPermitsReturned,
+        GuardBug::OldGrantsApplied,
     ] {
         notices(bug, havoc, limits_hold);
     }
 }
 
 /// Reloads one after another that change nothing, with calls under way.
-fn reloads(seed: u64) -> Setup {
+fn reloads(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x9e_10);
     let limits = GuardLimits {
         rate: Some(rate(&mut chance)),
         in_flight_max: Some(count(chance.one_of(&[1, 6, 40]))),
         breaker: None,
     };
-    let mut setup = Setup::steady(seed, limits, vec![100, 400, 30], 8_000);
+    let mut setup = GuardScenario::steady(seed, limits, vec![100, 400, 30], 8_000);
     setup.changes = (1..8).map(|n| (n * 950, limits)).collect();
     setup.health = vec![(0, chance.one_of(&[Health::Hangs, Health::Well]))];
     setup
 }
 
-fn nothing_is_forgotten(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn nothing_is_forgotten(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     checks::rate_is_kept(setup, trace)?;
     checks::cap_is_kept(setup, trace, 0)
 }
@@ -170,11 +172,11 @@ fn nothing_is_forgotten(setup: &Setup, trace: &Trace) -> Result<(), String> {
 #[test]
 fn a_reload_forgets_nothing() {
     holds(reloads, nothing_is_forgotten);
-    notices(Bug::ReloadForgets, reloads, nothing_is_forgotten);
+    notices(GuardBug::ReloadForgets, reloads, nothing_is_forgotten);
 }
 
 /// Shards that want very different amounts, around the limit; who wants most moves on at times.
-fn skewed(seed: u64) -> Setup {
+fn skewed(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x5e_ed);
     let shards = usize::try_from(chance.one_of(&[1, 2, 4, 16])).unwrap();
     let qps = chance.one_of(&[100, 500, 2_000]);
@@ -186,18 +188,18 @@ fn skewed(seed: u64) -> Setup {
         let small = wanted / 5 / shards as u64;
         let rates =
             (0..shards).map(|s| if s == busiest { wanted * 4 / 5 } else { small }).collect();
-        Phase { from_ms, rates }
+        ScenarioPhase { from_ms, rates }
     });
     let rate = Rate::per_second(count(qps));
     let cap = chance.happens(500_000).then(|| count(qps.max(4 * shards as u64)));
     let limits = GuardLimits { in_flight_max: cap, ..GuardLimits::of_rate(rate) };
-    let mut setup = Setup::steady(seed, limits, vec![0; shards], length_ms);
+    let mut setup = GuardScenario::steady(seed, limits, vec![0; shards], length_ms);
     setup.demand = phases.to_vec();
-    setup.faults = Faults { delay_ms_max: 30, lost_ppm: 5_000, repeated_ppm: 5_000 };
+    setup.faults = NetworkFaults { delay_ms_max: 30, lost_ppm: 5_000, repeated_ppm: 5_000 };
     setup
 }
 
-fn nearly_all_is_called(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn nearly_all_is_called(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     limits_hold(setup, trace)?;
     checks::throughput(setup, trace, 2_000, 950_000)
 }
@@ -205,24 +207,24 @@ fn nearly_all_is_called(setup: &Setup, trace: &Trace) -> Result<(), String> {
 #[test]
 fn what_is_wanted_and_allowed_is_called_wherever_it_is_wanted() {
     holds(skewed, nearly_all_is_called);
-    for bug in [Bug::TokensHoarded, Bug::DemandUnseen] {
+    for bug in [GuardBug::TokensHoarded, GuardBug::DemandUnseen] {
         notices(bug, skewed, nearly_all_is_called);
     }
 }
 
 /// As many shards as there may be, one of which wants most, and one call a second for them all.
-fn famine(seed: u64) -> Setup {
+fn famine(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xfa_00);
     let shards = usize::try_from(chance.one_of(&[3, 16, 64])).unwrap();
     let mut rates: Vec<u64> = (0..shards).map(|_| chance.one_of(&[10, 20])).collect();
     rates[0] = 500;
     let limits = GuardLimits::of_rate(Rate::per_second(count(1)));
-    let mut setup = Setup::steady(seed, limits, rates, shards as u64 * 8_000);
+    let mut setup = GuardScenario::steady(seed, limits, rates, shards as u64 * 8_000);
     setup.tick_ms = 25;
     setup
 }
 
-fn each_has_its_turn(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn each_has_its_turn(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     limits_hold(setup, trace)?;
     checks::nobody_starves(setup, trace, setup.shards as u64 * 5_000)?;
     checks::throughput(setup, trace, 2_000, 950_000)
@@ -232,22 +234,22 @@ fn each_has_its_turn(setup: &Setup, trace: &Trace) -> Result<(), String> {
 fn nobody_starves_at_one_call_a_second() {
     for seed in 0..seeds().div_ceil(10) {
         let setup = famine(seed);
-        assert_eq!(problem(&setup, Bug::None, each_has_its_turn), None, "seed {seed}");
+        assert_eq!(problem(&setup, GuardBug::None, each_has_its_turn), None, "seed {seed}");
     }
-    notices(Bug::DemandUnseen, famine, each_has_its_turn);
+    notices(GuardBug::DemandUnseen, famine, each_has_its_turn);
 }
 
 /// Fewer permits than shards that want them all the time.
-fn crowd(seed: u64) -> Setup {
+fn crowd(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xc0_0d);
     let shards = usize::try_from(chance.one_of(&[3, 8, 16])).unwrap();
     let cap = count(chance.one_of(&[1, 2, 5]));
     let limits = GuardLimits { in_flight_max: Some(cap), ..GuardLimits::NONE };
     let rates = (0..shards).map(|_| chance.one_of(&[100, 400])).collect();
-    Setup::steady(seed, limits, rates, shards as u64 * 8_000)
+    GuardScenario::steady(seed, limits, rates, shards as u64 * 8_000)
 }
 
-fn permits_go_round(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn permits_go_round(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     checks::cap_is_kept(setup, trace, 0)?;
     checks::nobody_starves(setup, trace, setup.shards as u64 * 5_000)
 }
@@ -255,7 +257,7 @@ fn permits_go_round(setup: &Setup, trace: &Trace) -> Result<(), String> {
 #[test]
 fn permits_go_round_where_there_are_fewer_than_shards() {
     holds(crowd, permits_go_round);
-    for bug in [Bug::UsedPermitsReturned, Bug::PermitsLeaked, Bug::DemandUnseen] {
+    for bug in [GuardBug::UsedPermitsReturned, GuardBug::PermitsLeaked, GuardBug::DemandUnseen] {
         notices(bug, crowd, permits_go_round);
     }
 }
@@ -264,7 +266,7 @@ const ILL_FROM_MS: u64 = 15_000;
 const ILL_UNTIL_MS: u64 = 27_000;
 
 /// A DSP that is well, then fails in every call, then is well again.
-fn illness(seed: u64) -> Setup {
+fn illness(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x111);
     let shards = usize::try_from(chance.one_of(&[1, 4, 16])).unwrap();
     let wanted = chance.one_of(&[200, 800, 2_000]);
@@ -273,15 +275,15 @@ fn illness(seed: u64) -> Setup {
         limits.rate = Some(Rate::per_second(count(wanted * 2 / 3)));
     }
     let rates = vec![wanted / shards as u64; shards];
-    let mut setup = Setup::steady(seed, limits, rates, 48_000);
+    let mut setup = GuardScenario::steady(seed, limits, rates, 48_000);
     let ill = chance.one_of(&[Health::FastErrors(1_000_000), Health::Hangs]);
     setup.health = vec![(0, Health::Well), (ILL_FROM_MS, ill), (ILL_UNTIL_MS, Health::Well)];
-    setup.faults = Faults { delay_ms_max: 40, lost_ppm: 20_000, repeated_ppm: 20_000 };
+    setup.faults = NetworkFaults { delay_ms_max: 40, lost_ppm: 20_000, repeated_ppm: 20_000 };
     setup
 }
 
 /// Within the bounds that [`BreakerLimits`] states.
-fn is_throttled_and_recovers(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn is_throttled_and_recovers(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     let limits = setup.limits.breaker.unwrap();
     let slack_ms = 500;
     let share = u64::from(limits.error_share_max.get());
@@ -306,45 +308,45 @@ fn is_throttled_and_recovers(setup: &Setup, trace: &Trace) -> Result<(), String>
 #[test]
 fn an_ill_dsp_is_throttled_in_time_and_trusted_again_in_time() {
     holds(illness, is_throttled_and_recovers);
-    for bug in [Bug::FastErrorsHealthy, Bug::HealthUncounted, Bug::ThrottleIgnored] {
+    for bug in [GuardBug::FastErrorsHealthy, GuardBug::HealthUncounted, GuardBug::ThrottleIgnored] {
         notices(bug, illness, is_throttled_and_recovers);
     }
 }
 
 /// A DSP that is late because it was given too little time, or errs no more than is borne.
-fn blameless(seed: u64) -> Setup {
+fn blameless(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xb1a);
     let health = chance.one_of(&[Health::Hurried, Health::FastErrors(100_000), Health::Well]);
-    let mut setup = Setup::steady(seed, GuardLimits::default(), vec![300; 3], 20_000);
+    let mut setup = GuardScenario::steady(seed, GuardLimits::default(), vec![300; 3], 20_000);
     setup.health = vec![(0, Health::Well), (4_000, health)];
     setup
 }
 
-fn is_not_throttled(_: &Setup, trace: &Trace) -> Result<(), String> {
+fn is_not_throttled(_: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     checks::stays_closed(trace)
 }
 
 #[test]
 fn what_is_not_a_dsps_fault_does_not_throttle_it() {
     holds(blameless, is_not_throttled);
-    notices(Bug::HurriedTimeoutsCount, blameless, is_not_throttled);
+    notices(GuardBug::HurriedTimeoutsCount, blameless, is_not_throttled);
 }
 
 /// Paused for a while.
-fn pause(seed: u64) -> Setup {
+fn pause(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x9a);
     let limits = match chance.within(0..=2) {
         0 => GuardLimits::NONE,
         1 => GuardLimits::of_rate(Rate::per_second(count(100))),
         _ => GuardLimits { in_flight_max: Some(count(20)), ..GuardLimits::default() },
     };
-    let mut setup = Setup::steady(seed, limits, vec![50; 4], 12_000);
+    let mut setup = GuardScenario::steady(seed, limits, vec![50; 4], 12_000);
     setup.pauses = vec![(3_000, 6_000)];
-    setup.faults = Faults { delay_ms_max: 60, lost_ppm: 50_000, repeated_ppm: 50_000 };
+    setup.faults = NetworkFaults { delay_ms_max: 60, lost_ppm: 50_000, repeated_ppm: 50_000 };
     setup
 }
 
-fn is_quiet_while_paused(setup: &Setup, trace: &Trace) -> Result<(), String> {
+fn is_quiet_while_paused(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     checks::pauses_are_kept(setup, trace)?;
     checks::throughput(setup, trace, 8_000, 950_000)
 }
@@ -352,16 +354,16 @@ fn is_quiet_while_paused(setup: &Setup, trace: &Trace) -> Result<(), String> {
 #[test]
 fn a_paused_dsp_is_left_alone_and_called_again_afterwards() {
     holds(pause, is_quiet_while_paused);
-    notices(Bug::PauseIgnored, pause, is_quiet_while_paused);
+    notices(GuardBug::PauseIgnored, pause, is_quiet_while_paused);
 }
 
 #[test]
 fn without_limits_nothing_is_ever_refused() {
-    let mut setup = Setup::steady(1, GuardLimits::NONE, vec![5_000, 0, 20], 5_000);
+    let mut setup = GuardScenario::steady(1, GuardLimits::NONE, vec![5_000, 0, 20], 5_000);
     setup.health = vec![(0, Health::Hangs)];
     let stall = |shard| Stall { shard, from_ms: 1_000, until_ms: 2_000 };
     setup.stalls = vec![stall(None), stall(Some(0))];
-    let trace = run(&setup, Bug::None);
+    let trace = run(&setup, GuardBug::None);
     assert_eq!(trace.refused, []);
     assert!(trace.calls.len() > 20_000);
 }
@@ -369,9 +371,9 @@ fn without_limits_nothing_is_ever_refused() {
 #[test]
 fn while_the_governor_stalls_shards_use_what_they_hold_and_no_more() {
     let rate = Rate { qps: count(100), burst: count(100) };
-    let mut setup = Setup::steady(1, GuardLimits::of_rate(rate), vec![300; 4], 20_000);
+    let mut setup = GuardScenario::steady(1, GuardLimits::of_rate(rate), vec![300; 4], 20_000);
     setup.stalls = vec![Stall { shard: None, from_ms: 5_000, until_ms: 15_000 }];
-    let trace = run(&setup, Bug::None);
+    let trace = run(&setup, GuardBug::None);
     assert_eq!(limits_hold(&setup, &trace), Ok(()));
     let during = trace.calls.iter().filter(|(at_ms, _)| (5_000..15_000).contains(at_ms)).count();
     assert!(during <= 100, "{during} calls without a governor");

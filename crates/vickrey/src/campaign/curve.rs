@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use whatif::curve::{Curve, Drawing};
+use whatif::curve::{Drawing, SpendCurve};
 use whatif::{chart, plot};
 
 use super::table::amount;
@@ -64,7 +64,7 @@ fn drawing(answer: &Value) -> Option<Drawing> {
     let (Some(start_ms), Some(end_ms), true) = (start, end, whole > 0.0) else { return None };
     let line = |key: &str, name: String| {
         let share = |point: &Value| Some((millis(&point["at"])?, money(&point[key])? / whole));
-        Curve { name, points: points.iter().filter_map(share).collect() }
+        SpendCurve { name, points: points.iter().filter_map(share).collect() }
     };
     let strategy = answer["strategy"].as_str().unwrap_or("spent").to_owned();
     let of = match answer["span"].as_str() {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use whatif::stream::Writer;
+use whatif::stream::StreamWriter;
 
 use super::recorded::{Recorded, RecordedArgs};
 use crate::aside;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ExtractArgs, out: &mut dyn Write) -> anyhow::Result<Exi
 }
 
 fn write(recorded: &Recorded, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut writer = Writer::new(out)?;
+    let mut writer = StreamWriter::new(out)?;
     for auction in &recorded.auctions {
         writer.write(auction)?;
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use whatif::generate::{self, Options, Profile, profile};
-use whatif::stream::Writer;
+use whatif::generate::{self, GenerateOptions, Profile, profile};
+use whatif::stream::StreamWriter;
 
 use crate::aside;
 use crate::exit::{CommandFailure, Exit};
@@ -48,11 +48,11 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         }
         return Ok(Exit::Done);
     }
-    let options = Options {
+    let options = GenerateOptions {
         auctions: args.auctions,
         seed: args.seed,
         duration_ms: u64::try_from(args.duration.as_millis()).unwrap_or(u64::MAX),
-        ..Options::new(args.profile.clone())
+        ..GenerateOptions::new(args.profile.clone())
     };
     // What is asked for wrongly touches no file.
     let auctions = generate::auctions(&options).map_err(CommandFailure::usage)?;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let _signals = stop_on_signal(Arc::clone(&stop))?;
     let bar = GenerationBar::new(args.auctions);
     aside::write(path, |out| {
-        let mut writer = Writer::new(out)?;
+        let mut writer = StreamWriter::new(out)?;
         for (number, auction) in (0_u64..).zip(auctions) {
             if number.is_multiple_of(STEP) {
                 bar.0.set_position(number);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
-use whatif::stream::{self, Auction};
+use whatif::stream::{self, StreamAuction};
 
 use crate::exit::CommandFailure;
 
@@ -12,8 +12,8 @@ use crate::exit::CommandFailure;
 const READ_BYTES: usize = 1 << 20;
 
 /// All auctions of a file, or of what is piped in where it is called `-`.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Auction>> {
-    let options = stream::Options::default();
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<StreamAuction>> {
+    let options = stream::StreamOptions::default();
     let read = if path.as_os_str() == "-" {
         stream::read(io::stdin().lock(), options)
     } else {

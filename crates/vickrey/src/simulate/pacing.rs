@@ -8,8 +8,10 @@ use clap::{ArgGroup, Args, ValueEnum};
 use pacer_core::strategy::{AuctionPricing, StrategySettings};
 use serde::Serialize;
 use serde_json::Value;
-use whatif::simulate::{Budget, Forecast, Options, Report, simulate, strategies};
-use whatif::stream::Auction;
+use whatif::simulate::{
+    SimulateOptions, SimulatedBudget, SimulatedForecast, SimulationReport, simulate, strategies,
+};
+use whatif::stream::StreamAuction;
 use whatif::{chart, plot, table};
 
 use super::input::read;
@@ -58,10 +60,10 @@ pub(crate) struct PacingArgs {
     recorded: RecordedArgs,
     /// What may be spent, in currency, such as 25.50
     #[arg(long, value_name = "AMOUNT", value_parser = amount, required_unless_present = "budget_share")]
-    budget: Option<Budget>,
+    budget: Option<SimulatedBudget>,
     /// What may be spent, as a share of what bidding at value without a budget would: 1/32, 0.03, 3%
     #[arg(long, value_name = "X", value_parser = share, conflicts_with = "budget")]
-    budget_share: Option<Budget>,
+    budget_share: Option<SimulatedBudget>,
     /// Strategies, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = named)]
     strategy: Strategies,
@@ -102,12 +104,13 @@ fn named(names: &str) -> Result<Strategies, String> {
     strategies(names).map(Strategies).map_err(|error| error.to_string())
 }
 
-fn amount(text: &str) -> Result<Budget, String> {
-    Budget::amount(text).ok_or_else(|| "it is no amount of currency: write it like 25.50".into())
+fn amount(text: &str) -> Result<SimulatedBudget, String> {
+    SimulatedBudget::amount(text)
+        .ok_or_else(|| "it is no amount of currency: write it like 25.50".into())
 }
 
-fn share(text: &str) -> Result<Budget, String> {
-    Budget::share(text)
+fn share(text: &str) -> Result<SimulatedBudget, String> {
+    SimulatedBudget::share(text)
         .ok_or_else(|| "it is no share above 0, up to 1: write it like 1/32, 0.03 or 3%".into())
 }
 
@@ -128,14 +131,14 @@ fn slot(text: &str) -> Result<Duration, String> {
 #[derive(Serialize)]
 struct PacingReport<'r> {
     #[serde(flatten)]
-    report: &'r Report,
+    report: &'r SimulationReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Value>,
 }
 
 /// A stream, where it is from, and what a win costs in it.
 struct AuctionSource {
-    auctions: Vec<Auction>,
+    auctions: Vec<StreamAuction>,
     recorded: Option<Recorded>,
     pricing: AuctionPricing,
 }
@@ -166,18 +169,18 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let budget = args.budget.or(args.budget_share).expect("the command line asks for one");
     let AuctionSource { auctions, recorded, pricing } = AuctionSource::read(args)?;
     let forecast = match args.forecast.as_str() {
-        "own" => Forecast::Own,
-        "uniform" => Forecast::Uniform,
-        path => Forecast::learned(&read(path.as_ref())?),
+        "own" => SimulatedForecast::Own,
+        "uniform" => SimulatedForecast::Uniform,
+        path => SimulatedForecast::learned(&read(path.as_ref())?),
     };
-    let options = Options {
+    let options = SimulateOptions {
         strategies: args.strategy.0.clone(),
         pricing,
         forecast,
         ahead: args.ahead,
         slot_ms: args.slot.map(milliseconds),
         notice_delay_ms: milliseconds(args.notice_delay),
-        ..Options::new(budget)
+        ..SimulateOptions::new(budget)
     };
     let report = simulate(&auctions, &options).map_err(CommandFailure::usage)?;
     let exit = recorded.as_ref().map_or(Exit::Done, |recorded| recorded.exit);

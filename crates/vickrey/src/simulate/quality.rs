@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use whatif::quality::{Options, measure};
+use whatif::quality::{QualityOptions, measure};
 use whatif::table;
 
 use crate::exit::{CommandFailure, Exit};
@@ -23,7 +23,8 @@ pub(crate) struct QualityArgs {
 
 /// Exit code 1 where the default strategy misses a target.
 pub(crate) fn run(args: &QualityArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let options = Options { auctions: args.auctions, seed: args.seed, ..Options::default() };
+    let options =
+        QualityOptions { auctions: args.auctions, seed: args.seed, ..QualityOptions::default() };
     let rows = measure(&options).map_err(CommandFailure::usage)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;

@@ -15,7 +15,7 @@ use exchange_serve::campaigns::HOUSE;
 use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Round};
-use whatif::stream::{self, Auction};
+use whatif::stream::{self, StreamAuction};
 
 use crate::exit::{CommandFailure, Exit};
 use crate::log::complaints::{DamageReport, SegmentProgress};
@@ -73,7 +73,7 @@ fn currency(text: &str) -> Result<Currency, String> {
 /// A stream, and what it was made from.
 pub(super) struct Recorded {
     /// In order of time.
-    pub(super) auctions: Vec<Auction>,
+    pub(super) auctions: Vec<StreamAuction>,
     /// [`Exit::Missed`] where the log is damaged.
     pub(super) exit: Exit,
     who: String,
@@ -98,7 +98,7 @@ impl RecordedArgs {
         let filter = self.wanted.filter()?;
         let buyer = self.whose.buyer()?;
         let directory = Directory::open_written(path).map_err(cannot_open)?;
-        let most = stream::Options::default().rows_max;
+        let most = stream::StreamOptions::default().rows_max;
         let sought = Sought { buyer, value: self.value, currency: self.currency, most };
         let progress = SegmentProgress::new();
         let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
@@ -111,7 +111,7 @@ impl RecordedArgs {
             return Err(self.nothing(&directory, (&sought.buyer, &filter), &found));
         };
         let unreadable = found.left_out.unreadable > 0;
-        let auction = |opportunity: audit::Opportunity| Auction {
+        let auction = |opportunity: audit::Opportunity| StreamAuction {
             time_ms: opportunity.time_us / 1000,
             market_price: opportunity.market_price,
             value: opportunity.value,

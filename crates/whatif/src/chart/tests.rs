@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn curve(name: &str, points: &[(u64, f64)]) -> Curve {
-    Curve { name: name.to_owned(), points: points.to_vec() }
+fn curve(name: &str, points: &[(u64, f64)]) -> SpendCurve {
+    SpendCurve { name: name.to_owned(), points: points.to_vec() }
 }
 
 /// Up to the last of what was spent.

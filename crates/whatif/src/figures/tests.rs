@@ -5,8 +5,8 @@ use super::*;
 /// A multiplier of a half.
 const HALF: u64 = 1 << 31;
 
-fn setting(budget: u64, optimum_value: u128) -> Setting {
-    Setting {
+fn setting(budget: u64, optimum_value: u128) -> FlightBudget {
+    FlightBudget {
         start_ms: 1_000,
         end_ms: 2_000,
         budget: Nanos::new(budget),
@@ -25,7 +25,7 @@ fn near(got: f64, want: f64) {
 
 #[test]
 fn figures_are_as_by_hand() {
-    let run = Run {
+    let run = ReplayResult {
         auctions: 9,
         bids: 7,
         wins: 5,
@@ -57,7 +57,7 @@ fn figures_are_as_by_hand() {
 
 #[test]
 fn nothing_is_measured_of_nothing() {
-    let figures = Figures::of("asap", &Run::default(), &setting(10, 0));
+    let figures = Figures::of("asap", &ReplayResult::default(), &setting(10, 0));
     near(figures.value_of_optimum, 1.0);
     near(figures.delivery, 0.0);
     near(figures.rmse_target + figures.rmse_even + figures.multiplier_volatility, 0.0);
@@ -66,6 +66,6 @@ fn nothing_is_measured_of_nothing() {
 
 #[test]
 fn what_is_billed_beyond_the_budget_shows() {
-    let run = Run { billed_nanos: 11, ..Run::default() };
+    let run = ReplayResult { billed_nanos: 11, ..ReplayResult::default() };
     assert_eq!(Figures::of("asap", &run, &setting(10, 1)).overspent_nanos, 1);
 }

@@ -7,9 +7,9 @@ use units::SplitMix64;
 
 /// A stream of draws.
 #[derive(Clone, Debug)]
-pub(super) struct Chance(SplitMix64);
+pub(super) struct GeneratorChance(SplitMix64);
 
-impl Chance {
+impl GeneratorChance {
     pub(super) const fn new(seed: u64) -> Self {
         Self(SplitMix64::new(seed))
     }

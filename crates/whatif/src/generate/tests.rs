@@ -11,11 +11,11 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-fn small(profile: &Profile) -> Options {
-    Options { auctions: 2_000, ..Options::new(profile.clone()) }
+fn small(profile: &Profile) -> GenerateOptions {
+    GenerateOptions { auctions: 2_000, ..GenerateOptions::new(profile.clone()) }
 }
 
-fn bytes(options: &Options) -> Vec<u8> {
+fn bytes(options: &GenerateOptions) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(options, &mut bytes).expect("in range");
     bytes
@@ -53,7 +53,7 @@ fn the_same_seed_makes_the_same_bytes_everywhere() {
 #[test]
 fn another_seed_makes_another_stream() {
     let options = small(&PROFILES[0]);
-    let other = Options { seed: 2, ..options.clone() };
+    let other = GenerateOptions { seed: 2, ..options.clone() };
     assert_ne!(bytes(&options), bytes(&other));
     assert_eq!(bytes(&options), bytes(&options));
 }
@@ -62,7 +62,7 @@ fn another_seed_makes_another_stream() {
 fn what_is_written_is_a_stream() {
     for profile in PROFILES {
         let options = small(profile);
-        let read = stream::read(&bytes(&options)[..], stream::Options::default())
+        let read = stream::read(&bytes(&options)[..], stream::StreamOptions::default())
             .unwrap_or_else(|error| panic!("{}: {error}", profile.name));
         let made: Vec<_> = auctions(&options).expect("in range").collect();
         assert_eq!(read, made, "{}", profile.name);
@@ -106,22 +106,26 @@ fn prices_move_within_minutes_or_from_hour_to_hour() {
     assert!((0.2..0.5).contains(&moves("minutely", 288)), "{}", moves("minutely", 288));
 }
 
-fn made(profile: &str) -> Vec<Auction> {
+fn made(profile: &str) -> Vec<StreamAuction> {
     let profile = Profile::named(profile).expect("it exists").clone();
-    let options = Options { auctions: 40_000, ..Options::new(profile) };
+    let options = GenerateOptions { auctions: 40_000, ..GenerateOptions::new(profile) };
     auctions(&options).expect("in range").collect()
 }
 
 /// How many auctions come between two shares of the day.
-fn count(auctions: &[Auction], from: f64, to: f64) -> f64 {
-    let since = |auction: &Auction| crate::curve::ratio(auction.time_ms - START_MS, DAY_MS);
+fn count(auctions: &[StreamAuction], from: f64, to: f64) -> f64 {
+    let since = |auction: &StreamAuction| crate::curve::ratio(auction.time_ms - START_MS, DAY_MS);
     let within = auctions.iter().filter(|auction| (from..to).contains(&since(auction)));
     f64::from(u32::try_from(within.count()).expect("a few"))
 }
 
 /// The mean logarithm of what `of` says of auctions between two shares of the day.
-fn mean_log(auctions: &[Auction], (from, to): (f64, f64), of: impl Fn(&Auction) -> Cpm) -> f64 {
-    let since = |auction: &&Auction| crate::curve::ratio(auction.time_ms - START_MS, DAY_MS);
+fn mean_log(
+    auctions: &[StreamAuction],
+    (from, to): (f64, f64),
+    of: impl Fn(&StreamAuction) -> Cpm,
+) -> f64 {
+    let since = |auction: &&StreamAuction| crate::curve::ratio(auction.time_ms - START_MS, DAY_MS);
     let within = auctions.iter().filter(|auction| (from..to).contains(&since(auction)));
     let sum: f64 = within.map(|auction| libm::log(whole(of(auction).micros()) / 1e6)).sum();
     sum / count(auctions, from, to)
@@ -142,7 +146,7 @@ fn traffic_follows_its_profile() {
     near(count(&diurnal, 18.5 / 24.0, 19.5 / 24.0), 1.7 * 40_000.0 / 24.0, 200.0);
     near(count(&diurnal, 6.5 / 24.0, 7.5 / 24.0), 0.3 * 40_000.0 / 24.0, 100.0);
     // About twelve hundredths of the day have four times the traffic: some minutes stand far out.
-    let most = |auctions: &[Auction]| {
+    let most = |auctions: &[StreamAuction]| {
         let minutes = (0..1_440).map(f64::from);
         minutes.map(|at| count(auctions, at / 1_440.0, (at + 1.0) / 1_440.0)).fold(0.0, f64::max)
     };
@@ -152,7 +156,11 @@ fn traffic_follows_its_profile() {
 #[test]
 fn weekends_have_their_share() {
     let profile = Profile { weekend: 0.5, ..Profile::named("flat").expect("it exists").clone() };
-    let week = Options { auctions: 30_000, duration_ms: 7 * DAY_MS, ..Options::new(profile) };
+    let week = GenerateOptions {
+        auctions: 30_000,
+        duration_ms: 7 * DAY_MS,
+        ..GenerateOptions::new(profile)
+    };
     let auctions: Vec<_> = auctions(&week).expect("in range").collect();
     // It begins on a Monday: six parts of traffic in all, of which the last two days have half each.
     let of_days = |from: u64, to: u64| {
@@ -166,7 +174,7 @@ fn weekends_have_their_share() {
 
 #[test]
 fn prices_drift_and_jump() {
-    let price = |auction: &Auction| auction.market_price;
+    let price = |auction: &StreamAuction| auction.market_price;
     let flat = made("diurnal");
     near(mean_log(&flat, (0.0, 1.0), price), 0.0, 0.02);
     for (profile, factor) in [("drift-up", 1.5), ("drift-down", 2.0 / 3.0)] {
@@ -232,7 +240,7 @@ fn values_go_with_prices_as_told() {
 }
 
 #[track_caller]
-fn refused(options: &Options, want: &str) {
+fn refused(options: &GenerateOptions, want: &str) {
     match auctions(options) {
         Ok(_) => panic!("accepted: {want}"),
         Err(error) => assert_eq!(error.to_string(), want),
@@ -246,13 +254,13 @@ fn options_out_of_range_are_refused() {
     let options = small(&PROFILES[0]);
     for auctions in [0, AUCTIONS_MAX + 1] {
         refused(
-            &Options { auctions, ..options.clone() },
+            &GenerateOptions { auctions, ..options.clone() },
             &format!("{auctions} auctions cannot be: ask for 1 to 1000000000"),
         );
     }
     for duration_ms in [0, DURATION_MS_MAX + 1] {
         refused(
-            &Options { duration_ms, ..options.clone() },
+            &GenerateOptions { duration_ms, ..options.clone() },
             &format!(
                 "a stream of {duration_ms} ms cannot be: it goes on for 1 to 31622400000 ms, 366 days"
             ),
@@ -260,7 +268,7 @@ fn options_out_of_range_are_refused() {
     }
     for start_ms in [TIME_MS_MAX - DAY_MS + 1, u64::MAX] {
         refused(
-            &Options { start_ms, ..options.clone() },
+            &GenerateOptions { start_ms, ..options.clone() },
             &format!(
                 "a stream from {start_ms} ms on would end after the year 9999: begin it earlier"
             ),
@@ -319,7 +327,8 @@ fn the_shortest_stream_and_the_wildest_profile_are_made() {
         ..PROFILES[0].clone()
     };
     for duration_ms in [1, 999, DAY_MS] {
-        let options = Options { auctions: 500, duration_ms, ..Options::new(wild.clone()) };
+        let options =
+            GenerateOptions { auctions: 500, duration_ms, ..GenerateOptions::new(wild.clone()) };
         let made: Vec<_> = auctions(&options).expect("in range").collect();
         assert_eq!(made.len(), 500);
         assert!(made.is_sorted_by_key(|auction| auction.time_ms));

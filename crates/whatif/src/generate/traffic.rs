@@ -2,7 +2,7 @@
 //! prices.
 
 use super::bounds::DAY_MS;
-use super::chance::{Chance, whole};
+use super::chance::{GeneratorChance, whole};
 use super::profile::Profile;
 
 /// How many pieces a short stream's curve has.
@@ -10,7 +10,7 @@ const CELLS_MIN: u64 = 1_440;
 
 /// The sums of traffic up to the end of each piece of the stream, ready to be inverted.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(super) struct TrafficCurve {
     cell_ms: f64,
     /// Rising, from the end of the first piece to that of the last.
     sums: Vec<f64>,
@@ -18,12 +18,12 @@ pub(super) struct Traffic {
     at: usize,
 }
 
-impl Traffic {
+impl TrafficCurve {
     pub(super) fn new(
         profile: &Profile,
         start_ms: u64,
         duration_ms: u64,
-        mut chance: Chance,
+        mut chance: GeneratorChance,
     ) -> Self {
         let cell = (duration_ms / CELLS_MIN).clamp(1, 60_000);
         let bursts: Vec<(f64, f64)> = (0..profile.bursts)

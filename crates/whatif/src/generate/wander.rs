@@ -1,6 +1,6 @@
 //! How prices move by themselves: from hour to hour, and within minutes. Knows nothing of auctions.
 
-use super::chance::{Chance, whole};
+use super::chance::{GeneratorChance, whole};
 use super::profile::Profile;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -20,7 +20,7 @@ pub(super) struct Wander {
 }
 
 impl Wander {
-    pub(super) fn new(profile: &Profile, duration_ms: u64, mut chance: Chance) -> Self {
+    pub(super) fn new(profile: &Profile, duration_ms: u64, mut chance: GeneratorChance) -> Self {
         let mut walk = |step_ms: u64, keeps: f64, by: f64| {
             // Where prices do not move, nothing is held.
             let steps = if by > 0.0 { duration_ms / step_ms + 2 } else { 0 };

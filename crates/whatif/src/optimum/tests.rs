@@ -5,9 +5,9 @@ use units::Cpm;
 
 use super::*;
 
-fn auctions(pairs: &[(u64, u64)]) -> Vec<Auction> {
+fn auctions(pairs: &[(u64, u64)]) -> Vec<StreamAuction> {
     let cpm = |micros| Cpm::new(micros).expect("a price");
-    let auction = |&(price, value): &(u64, u64)| Auction {
+    let auction = |&(price, value): &(u64, u64)| StreamAuction {
         time_ms: 0,
         market_price: cpm(price),
         value: cpm(value),
@@ -40,7 +40,7 @@ fn money_that_an_hour_leaves_goes_to_the_next_hour() {
     const HOUR_MS: u64 = 3_600_000;
     let flight = CampaignFlight { start_ms: 0, end_ms: 3 * HOUR_MS };
     let target = SpendTarget::uniform(flight).expect("it has a length");
-    let at = |hour: u64, pair| Auction { time_ms: hour * HOUR_MS, ..auctions(&[pair])[0] };
+    let at = |hour: u64, pair| StreamAuction { time_ms: hour * HOUR_MS, ..auctions(&[pair])[0] };
     let check = |pairs: &[(u64, (u64, u64))], budget, want| {
         let auctions: Vec<_> = pairs.iter().map(|(hour, pair)| at(*hour, *pair)).collect();
         assert_eq!(hourly(&auctions, Nanos::new(budget), &target), want, "{pairs:?}");

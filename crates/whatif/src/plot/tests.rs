@@ -4,7 +4,7 @@
 use super::*;
 
 fn drawing(names: &[&str]) -> Drawing {
-    let curve = |name: &str, end: f64| Curve {
+    let curve = |name: &str, end: f64| SpendCurve {
         name: name.to_owned(),
         points: vec![(1_000, 0.0), (2_000, end / 2.0), (3_000, end)],
     };
@@ -151,7 +151,7 @@ fn many_points_are_thinned_and_none_are_left_out() {
         (0..100_000u32).map(|at| (u64::from(at) + 1_000, f64::from(at) / 100_000.0)).collect();
     let many = Drawing {
         end_ms: 101_000,
-        lines: vec![Curve { name: "many".to_owned(), points }, Curve::default()],
+        lines: vec![SpendCurve { name: "many".to_owned(), points }, SpendCurve::default()],
         ..drawing(&[])
     };
     let svg = svg(&many);

@@ -4,11 +4,11 @@ use super::*;
 use crate::generate::profile::STEADY;
 
 /// The streams of `vickrey simulate quality`.
-fn measured(profiles: &[Profile], strategies: &[StrategySettings]) -> Vec<Row> {
-    let options = Options {
+fn measured(profiles: &[Profile], strategies: &[StrategySettings]) -> Vec<QualityRow> {
+    let options = QualityOptions {
         profiles: profiles.to_vec(),
         strategies: strategies.to_vec(),
-        ..Options::default()
+        ..QualityOptions::default()
     };
     measure(&options).expect("in range")
 }
@@ -48,8 +48,8 @@ fn the_default_buys_as_much_as_every_other() {
     ] {
         let [profile] = named(name);
         let of_seed = |seed| {
-            let options = generate::Options::new(profile.clone());
-            let stream = generate::Options { auctions, seed, ..options };
+            let options = generate::GenerateOptions::new(profile.clone());
+            let stream = generate::GenerateOptions { auctions, seed, ..options };
             generate::auctions(&stream).expect("in range").collect::<Vec<_>>()
         };
         let streams: Vec<_> = (1_001..=1_000 + 72_000 / auctions).map(of_seed).collect();
@@ -59,7 +59,7 @@ fn the_default_buys_as_much_as_every_other() {
             for auctions in &streams {
                 let options = Simulation {
                     strategies: strategies.to_vec(),
-                    ..Simulation::new(Budget::Share(share))
+                    ..Simulation::new(SimulatedBudget::Share(share))
                 };
                 let report = simulate(auctions, &options).expect("it can be simulated");
                 for (value, figures) in values.iter_mut().zip(&report.strategies) {
@@ -114,10 +114,11 @@ fn each_target_is_told_when_it_is_missed() {
 
 #[test]
 fn options_out_of_range_are_refused() {
-    let options = Options { auctions: 0, ..Options::default() };
+    let options = QualityOptions { auctions: 0, ..QualityOptions::default() };
     let error = measure(&options).expect_err("no auctions");
     assert_eq!(error.to_string(), "0 auctions cannot be: ask for 1 to 1000000000");
-    let options = Options { auctions: 1, shares: vec![Ppm::ZERO], ..Options::default() };
+    let options =
+        QualityOptions { auctions: 1, shares: vec![Ppm::ZERO], ..QualityOptions::default() };
     let error = measure(&options).expect_err("no budget").to_string();
     assert!(error.starts_with("the budget is nothing: "), "{error}");
 }

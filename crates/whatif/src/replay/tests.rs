@@ -7,9 +7,9 @@ use super::*;
 
 const START: u64 = 1_000_000;
 
-fn auction(after_ms: u64, value: u64, market_price: u64) -> Auction {
+fn auction(after_ms: u64, value: u64, market_price: u64) -> StreamAuction {
     let cpm = |micros| Cpm::new(micros).expect("a price");
-    Auction { time_ms: START + after_ms, market_price: cpm(market_price), value: cpm(value) }
+    StreamAuction { time_ms: START + after_ms, market_price: cpm(market_price), value: cpm(value) }
 }
 
 fn target(length_ms: u64) -> SpendTarget {
@@ -21,8 +21,8 @@ fn options<'a>(
     settings: &'a StrategySettings,
     target: &'a SpendTarget,
     budget: u64,
-) -> Options<'a> {
-    Options {
+) -> ReplayOptions<'a> {
+    ReplayOptions {
         settings,
         target,
         budget: Nanos::new(budget),
@@ -44,7 +44,7 @@ const SMALL: [(u64, u64, u64); 8] = [
     (7, 1, 1),
 ];
 
-fn small() -> Vec<Auction> {
+fn small() -> Vec<StreamAuction> {
     SMALL.iter().map(|&(after, value, price)| auction(after, value, price)).collect()
 }
 
@@ -52,7 +52,8 @@ fn small() -> Vec<Auction> {
 fn check(pricing: AuctionPricing, delay_ms: u64, want: (u128, u128, u64, u64, Option<u64>)) {
     let target = target(8);
     let settings = StrategySettings::Asap;
-    let options = Options { pricing, notice_delay_ms: delay_ms, ..options(&settings, &target, 25) };
+    let options =
+        ReplayOptions { pricing, notice_delay_ms: delay_ms, ..options(&settings, &target, 25) };
     let run = replay(&small(), &options);
     let exhausted = run.exhausted_ms.map(|time_ms| time_ms - START);
     assert_eq!((run.billed_nanos, run.value_nanos, run.bids, run.wins, exhausted), want);
@@ -110,7 +111,7 @@ fn auctions_outside_of_the_flight_are_passed_by() {
 fn slots_end_in_time_whether_or_not_auctions_come() {
     let target = target(100_000);
     let settings = StrategySettings::Asap;
-    let options = Options { slot_ms: 2_000, ..options(&settings, &target, 100) };
+    let options = ReplayOptions { slot_ms: 2_000, ..options(&settings, &target, 100) };
     let run = replay(&[auction(50_500, 10, 10)], &options);
     let times: Vec<_> = run.samples.iter().map(|sample| sample.time_ms - START).collect();
     assert_eq!(&times[..3], [2_000, 4_000, 6_000]);
@@ -142,9 +143,9 @@ fn a_strategy_knows_no_win_before_its_notice() {
     let target = target(100_000);
     let settings = StrategySettings::Even;
     let run = |notice_delay_ms| {
-        replay(&auctions, &Options { notice_delay_ms, ..options(&settings, &target, 5_000) })
+        replay(&auctions, &ReplayOptions { notice_delay_ms, ..options(&settings, &target, 5_000) })
     };
-    let spent_early = |run: &Run| {
+    let spent_early = |run: &ReplayResult| {
         let mut early = run.samples.iter().filter(|sample| sample.time_ms <= START + 25_000);
         early.next_back().expect("there are slots").spent_nanos
     };
@@ -170,7 +171,7 @@ fn what_is_bid_follows_the_strategy() {
 }
 
 /// ASAP without slots, notices or anything.
-fn naive(auctions: &[Auction], budget: u64, pricing: AuctionPricing) -> (u64, u64) {
+fn naive(auctions: &[StreamAuction], budget: u64, pricing: AuctionPricing) -> (u64, u64) {
     let (mut left, mut wins) = (budget, 0);
     for auction in auctions {
         let (value, price) = (auction.value.micros(), auction.market_price.micros());
@@ -183,7 +184,7 @@ fn naive(auctions: &[Auction], budget: u64, pricing: AuctionPricing) -> (u64, u6
     (budget - left, wins)
 }
 
-fn stream() -> impl Strategy<Value = Vec<Auction>> {
+fn stream() -> impl Strategy<Value = Vec<StreamAuction>> {
     let row = (0..3_000u64, 0..40u64, 0..40u64);
     prop::collection::vec(row, 1..200).prop_map(|rows| {
         let mut after_ms = 0;
@@ -205,7 +206,7 @@ proptest! {
     fn asap_is_as_the_naive_model(auctions in stream(), budget in 1..2_000u64, pricing in pricing()) {
         let target = target(1_000_000);
         let settings = StrategySettings::Asap;
-        let run = replay(&auctions, &Options { pricing, ..options(&settings, &target, budget) });
+        let run = replay(&auctions, &ReplayOptions { pricing, ..options(&settings, &target, budget) });
         let (spent, wins) = naive(&auctions, budget, pricing);
         prop_assert_eq!((run.billed_nanos, run.wins), (u128::from(spent), wins));
     }
@@ -220,7 +221,7 @@ proptest! {
         let target = SpendTarget::new(flight, given).unwrap_or_else(|_| target(length_ms));
         let settings = StrategySettings::all()[which];
         let slot_ms = slot_ms.max(length_ms / 500).max(1);
-        let run = replay(&auctions, &Options {
+        let run = replay(&auctions, &ReplayOptions {
             pricing, notice_delay_ms, slot_ms, ..options(&settings, &target, budget)
         });
         prop_assert!(run.billed_nanos <= u128::from(budget));

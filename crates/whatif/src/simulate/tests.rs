@@ -5,24 +5,25 @@ use units::Cpm;
 use super::*;
 use crate::generate::{self, Profile};
 
-fn auction(time_ms: u64, value: u64, market_price: u64) -> Auction {
+fn auction(time_ms: u64, value: u64, market_price: u64) -> StreamAuction {
     let cpm = |micros| Cpm::new(micros).expect("a price");
-    Auction { time_ms, market_price: cpm(market_price), value: cpm(value) }
+    StreamAuction { time_ms, market_price: cpm(market_price), value: cpm(value) }
 }
 
-fn amount(nanos: u64) -> Budget {
-    Budget::Amount(Nanos::new(nanos))
+fn amount(nanos: u64) -> SimulatedBudget {
+    SimulatedBudget::Amount(Nanos::new(nanos))
 }
 
-fn day(profile: &str, auctions: u64, seed: u64) -> Vec<Auction> {
+fn day(profile: &str, auctions: u64, seed: u64) -> Vec<StreamAuction> {
     let profile = Profile::named(profile).expect("it exists").clone();
-    let options = generate::Options { auctions, seed, ..generate::Options::new(profile) };
+    let options =
+        generate::GenerateOptions { auctions, seed, ..generate::GenerateOptions::new(profile) };
     generate::auctions(&options).expect("in range").collect()
 }
 
 #[test]
 fn budgets_are_read() {
-    let share = |parts| Ppm::new(parts).map(Budget::Share);
+    let share = |parts| Ppm::new(parts).map(SimulatedBudget::Share);
     for (text, want) in [
         ("1/32", share(31_250)),
         ("1/8", share(125_000)),
@@ -47,7 +48,7 @@ fn budgets_are_read() {
         ("half", None),
         ("18446744073709551615/2", None),
     ] {
-        assert_eq!(Budget::share(text), want, "{text}");
+        assert_eq!(SimulatedBudget::share(text), want, "{text}");
     }
     for (text, want) in [
         ("12.5", Some(amount(12_500_000_000))),
@@ -59,7 +60,7 @@ fn budgets_are_read() {
         ("5 USD", None),
         ("", None),
     ] {
-        assert_eq!(Budget::amount(text), want, "{text}");
+        assert_eq!(SimulatedBudget::amount(text), want, "{text}");
     }
 }
 
@@ -91,8 +92,10 @@ fn bidding_at_value_spends_what_it_wins() {
         ("1/2", AuctionPricing::FirstPrice, 8),
         ("30%", AuctionPricing::SecondPrice, 3),
     ] {
-        let budget = Budget::share(share).unwrap();
-        let report = simulate(&auctions, &Options { pricing, ..Options::new(budget) }).unwrap();
+        let budget = SimulatedBudget::share(share).unwrap();
+        let report =
+            simulate(&auctions, &SimulateOptions { pricing, ..SimulateOptions::new(budget) })
+                .unwrap();
         assert_eq!(report.budget_nanos, want, "{share}");
     }
 }
@@ -100,7 +103,7 @@ fn bidding_at_value_spends_what_it_wins() {
 #[test]
 fn a_report_has_every_strategy_and_the_optimum() {
     let auctions = [auction(1_000, 10, 6), auction(1_001, 5, 6), auction(1_002, 8, 2)];
-    let report = simulate(&auctions, &Options::new(amount(5))).unwrap();
+    let report = simulate(&auctions, &SimulateOptions::new(amount(5))).unwrap();
     assert_eq!((report.auctions, report.start_ms, report.end_ms), (3, 1_000, 1_003));
     assert_eq!((report.budget_nanos, report.unconstrained_nanos), (5, 8));
     // 8 for 2, and half of 10 for 3 of 6.
@@ -135,7 +138,10 @@ fn a_report_has_every_strategy_and_the_optimum() {
 fn a_flight_bounds_auctions_budget_and_optimum() {
     let auctions: Vec<_> = (0..10).map(|at| auction(at * 1_000, 4, 2)).collect();
     let flight = CampaignFlight { start_ms: 2_000, end_ms: 5_000 };
-    let options = Options { flight: Some(flight), ..Options::new(Budget::Share(Ppm::ONE)) };
+    let options = SimulateOptions {
+        flight: Some(flight),
+        ..SimulateOptions::new(SimulatedBudget::Share(Ppm::ONE))
+    };
     let report = simulate(&auctions, &options).unwrap();
     assert_eq!((report.auctions, report.unconstrained_nanos), (3, 6));
     assert_eq!((report.start_ms, report.end_ms, report.optimum.wins), (2_000, 5_000, 3));
@@ -145,7 +151,7 @@ fn a_flight_bounds_auctions_budget_and_optimum() {
 }
 
 #[track_caller]
-fn refused(auctions: &[Auction], options: &Options, want: &str) {
+fn refused(auctions: &[StreamAuction], options: &SimulateOptions, want: &str) {
     match simulate(auctions, options) {
         Ok(report) => panic!("simulated: {report:?}"),
         Err(error) => assert_eq!(error.to_string(), want),
@@ -155,14 +161,14 @@ fn refused(auctions: &[Auction], options: &Options, want: &str) {
 #[test]
 fn what_cannot_be_simulated_is_refused() {
     let auctions = [auction(1_000, 5, 2), auction(9_000, 1, 2)];
-    let options = Options::new(amount(1));
-    let check = |change: &dyn Fn(&mut Options), want: &str| {
+    let options = SimulateOptions::new(amount(1));
+    let check = |change: &dyn Fn(&mut SimulateOptions), want: &str| {
         let mut options = options.clone();
         change(&mut options);
         refused(&auctions, &options, want);
     };
     let flight = |start_ms, end_ms| {
-        move |it: &mut Options| it.flight = Some(CampaignFlight { start_ms, end_ms })
+        move |it: &mut SimulateOptions| it.flight = Some(CampaignFlight { start_ms, end_ms })
     };
     refused(&[], &options, "there are no auctions between 0 and 0 ms: move the flight");
     check(&flight(2_000, 9_000), "there are no auctions between 2000 and 9000 ms: move the flight");
@@ -176,7 +182,7 @@ fn what_cannot_be_simulated_is_refused() {
         "the budget is nothing: give an amount above 0 (bidding at value would spend 0.000000002)",
     );
     check(
-        &|it| it.budget = Budget::share("1/3").unwrap(),
+        &|it| it.budget = SimulatedBudget::share("1/3").unwrap(),
         "the budget is nothing: give an amount above 0 (bidding at value would spend 0.000000002)",
     );
     check(&|it| it.ahead = 2.0, "ahead = 2: choose 0 to 1");
@@ -200,7 +206,7 @@ fn what_cannot_be_simulated_is_refused() {
     let dear = vec![auction(0, Cpm::MAX.micros(), Cpm::MAX.micros()); 20_000];
     refused(
         &dear,
-        &Options::new(Budget::Share(Ppm::ONE)),
+        &SimulateOptions::new(SimulatedBudget::Share(Ppm::ONE)),
         "bidding at value would spend more than 18 thousand million: give an amount, not a share",
     );
 }
@@ -233,18 +239,21 @@ fn the_target_follows_the_forecast() {
     let mut auctions: Vec<_> = hour(1, 100).chain(hour(3, 300)).collect();
     auctions.push(auction(24 * HOUR_MS - 1, 0, 1));
     let flight = Some(CampaignFlight { start_ms: 0, end_ms: 24 * HOUR_MS });
-    let options =
-        Options { flight, strategies: vec![StrategySettings::Asap], ..Options::new(amount(100)) };
+    let options = SimulateOptions {
+        flight,
+        strategies: vec![StrategySettings::Asap],
+        ..SimulateOptions::new(amount(100))
+    };
     let report = simulate(&auctions, &options).unwrap();
     let target = report.curves.target.unwrap();
     for (hours, want) in [(1, 0.0), (2, 0.25), (3, 0.25), (4, 0.997), (24, 1.0)] {
         let got = target.at(hours * HOUR_MS);
         assert!((got - want).abs() < 0.01, "{hours} h: {got}");
     }
-    let even = Options { forecast: Forecast::Uniform, ..options.clone() };
+    let even = SimulateOptions { forecast: SimulatedForecast::Uniform, ..options.clone() };
     let target = simulate(&auctions, &even).unwrap().curves.target.unwrap();
     assert!((target.at(6 * HOUR_MS) - 0.25).abs() < 0.01);
-    let ahead = Options { forecast: Forecast::Uniform, ahead: 1.0, ..options };
+    let ahead = SimulateOptions { forecast: SimulatedForecast::Uniform, ahead: 1.0, ..options };
     let target = simulate(&auctions, &ahead).unwrap().curves.target.unwrap();
     assert!((target.at(12 * HOUR_MS) - 0.75).abs() < 0.01);
 }
@@ -254,8 +263,8 @@ const MONDAY: u64 = 4 * 24 * HOUR_MS;
 
 #[test]
 fn traffic_is_learned_by_the_hour_of_the_day_or_the_week() {
-    let learned = |auctions: &[Auction]| match Forecast::learned(auctions) {
-        Forecast::Learned(week) => week,
+    let learned = |auctions: &[StreamAuction]| match SimulatedForecast::learned(auctions) {
+        SimulatedForecast::Learned(week) => week,
         other => panic!("{other:?}"),
     };
     let hour = |hour: u64, count: u64| {
@@ -287,9 +296,12 @@ fn pricing_reaches_the_strategy() {
     ));
     assert_eq!(priced(StrategySettings::Asap, AuctionPricing::FirstPrice), StrategySettings::Asap);
     let auctions = day("flat", 20_000, 1);
-    let share = Budget::share("1/4").unwrap();
-    let options = Options { strategies: vec![StrategySettings::default()], ..Options::new(share) };
-    let options = Options { pricing: AuctionPricing::FirstPrice, ..options };
+    let share = SimulatedBudget::share("1/4").unwrap();
+    let options = SimulateOptions {
+        strategies: vec![StrategySettings::default()],
+        ..SimulateOptions::new(share)
+    };
+    let options = SimulateOptions { pricing: AuctionPricing::FirstPrice, ..options };
     let report = simulate(&auctions, &options).unwrap();
     let [figures] = &report.strategies[..] else { panic!("one strategy") };
     assert_eq!(figures.overspent_nanos, 0);
@@ -300,7 +312,7 @@ fn pricing_reaches_the_strategy() {
 #[test]
 fn the_same_stream_gives_the_same_report() {
     let auctions = day("bursty", 5_000, 3);
-    let options = Options::new(Budget::share("1/8").unwrap());
+    let options = SimulateOptions::new(SimulatedBudget::share("1/8").unwrap());
     let json = || serde_json::to_string(&simulate(&auctions, &options).unwrap()).unwrap();
     assert_eq!(json(), json());
 }

@@ -4,14 +4,14 @@ use std::io::{self, BufRead, Read as _};
 
 use units::{Cpm, DecimalError, Round};
 
-use super::{Auction, COLUMNS, TIME_MS_MAX};
+use super::{COLUMNS, StreamAuction, TIME_MS_MAX};
 
 /// Most characters of a wrong value that an error repeats.
 const SHOWN_MAX: usize = 40;
 
 /// How much is read at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct StreamOptions {
     /// Most auctions. All are held in memory, 24 bytes each, for the optimum is known only at the
     /// end; to find it takes 16 bytes more for each.
     pub rows_max: usize,
@@ -19,7 +19,7 @@ pub struct Options {
     pub line_max: usize,
 }
 
-impl Default for Options {
+impl Default for StreamOptions {
     /// 20 million auctions (800 MB in all), lines of 4 KiB.
     fn default() -> Self {
         Self { rows_max: 20_000_000, line_max: 4_096 }
@@ -28,7 +28,7 @@ impl Default for Options {
 
 /// Why a stream was not read. Lines are counted from 1, the header's.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum StreamError {
     /// The file, not its content.
     #[error("line {line} cannot be read: {error}")]
     Io {
@@ -150,40 +150,43 @@ fn header() -> String {
 /// # Errors
 ///
 /// The first thing that is wrong; nothing is read beyond it.
-pub fn read(input: impl BufRead, options: Options) -> Result<Vec<Auction>, ReadError> {
+pub fn read(
+    input: impl BufRead,
+    options: StreamOptions,
+) -> Result<Vec<StreamAuction>, StreamError> {
     let mut lines = Lines { input, options, line: 0, buffer: Vec::new() };
     let columns = match lines.next_line()? {
-        Some(text) => Columns::of(text)?,
-        None => return Err(ReadError::Empty),
+        Some(text) => StreamColumns::of(text)?,
+        None => return Err(StreamError::Empty),
     };
-    let mut auctions: Vec<Auction> = Vec::new();
+    let mut auctions: Vec<StreamAuction> = Vec::new();
     loop {
         let line = lines.line + 1;
         let Some(text) = lines.next_line()? else { break };
         if auctions.len() == options.rows_max {
-            return Err(ReadError::TooManyRows { line, rows_max: options.rows_max });
+            return Err(StreamError::TooManyRows { line, rows_max: options.rows_max });
         }
         let auction = columns.auction(line, text)?;
         let before_ms = auctions.last().map_or(0, |before| before.time_ms);
         if auction.time_ms < before_ms {
-            return Err(ReadError::Backwards { line, time_ms: auction.time_ms, before_ms });
+            return Err(StreamError::Backwards { line, time_ms: auction.time_ms, before_ms });
         }
         auctions.push(auction);
     }
-    if auctions.is_empty() { Err(ReadError::NoRows) } else { Ok(auctions) }
+    if auctions.is_empty() { Err(StreamError::NoRows) } else { Ok(auctions) }
 }
 
 /// Lines within their limit; never more than one is held.
 struct Lines<R> {
     input: R,
-    options: Options,
+    options: StreamOptions,
     line: u64,
     buffer: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The next one without its end, LF or CR LF; `None` after the last.
-    fn next_line(&mut self) -> Result<Option<&str>, ReadError> {
+    fn next_line(&mut self) -> Result<Option<&str>, StreamError> {
         self.line += 1;
         let (line, line_max) = (self.line, self.options.line_max);
         self.buffer.clear();
@@ -192,46 +195,46 @@ impl<R: BufRead> Lines<R> {
         (&mut self.input)
             .take(room)
             .read_until(b'\n', &mut self.buffer)
-            .map_err(|error| ReadError::Io { line, error })?;
+            .map_err(|error| StreamError::Io { line, error })?;
         if self.buffer.is_empty() {
             return Ok(None);
         }
         let text = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         if text.len() > line_max {
-            return Err(ReadError::LineTooLong { line, line_max });
+            return Err(StreamError::LineTooLong { line, line_max });
         }
-        std::str::from_utf8(text).map(Some).map_err(|_| ReadError::NotText { line })
+        std::str::from_utf8(text).map(Some).map_err(|_| StreamError::NotText { line })
     }
 }
 
 /// Where the columns stand.
-struct Columns {
+struct StreamColumns {
     /// Of [`COLUMNS`], in their order.
     at: [usize; 3],
     count: usize,
 }
 
-impl Columns {
-    fn of(header: &str) -> Result<Self, ReadError> {
+impl StreamColumns {
+    fn of(header: &str) -> Result<Self, StreamError> {
         // Spreadsheets mark UTF-8 by this.
         let header = header.strip_prefix('\u{feff}').unwrap_or(header);
         if header.is_empty() {
-            return Err(ReadError::Empty);
+            return Err(StreamError::Empty);
         }
         let mut at = [0; 3];
         for (place, column) in at.iter_mut().zip(COLUMNS) {
             let mut found = header.split('\t').enumerate().filter(|(_, name)| *name == column);
-            let (first, _) = found.next().ok_or(ReadError::ColumnMissing { column })?;
+            let (first, _) = found.next().ok_or(StreamError::ColumnMissing { column })?;
             if found.next().is_some() {
-                return Err(ReadError::ColumnTwice { column });
+                return Err(StreamError::ColumnTwice { column });
             }
             *place = first;
         }
         Ok(Self { at, count: header.split('\t').count() })
     }
 
-    fn auction(&self, line: u64, text: &str) -> Result<Auction, ReadError> {
+    fn auction(&self, line: u64, text: &str) -> Result<StreamAuction, StreamError> {
         let mut fields = [""; 3];
         let mut found = 0;
         for field in text.split('\t') {
@@ -241,15 +244,15 @@ impl Columns {
             found += 1;
         }
         if found != self.count {
-            return Err(ReadError::Fields { line, found, wanted: self.count });
+            return Err(StreamError::Fields { line, found, wanted: self.count });
         }
-        let wrong = |column: usize, problem| ReadError::Value {
+        let wrong = |column: usize, problem| StreamError::Value {
             line,
             column: COLUMNS[column],
             value: shown(fields[column]),
             problem,
         };
-        Ok(Auction {
+        Ok(StreamAuction {
             time_ms: time(fields[0]).map_err(|problem| wrong(0, problem))?,
             market_price: price(fields[1], Round::Up).map_err(|problem| wrong(1, problem))?,
             value: price(fields[2], Round::Down).map_err(|problem| wrong(2, problem))?,

@@ -10,15 +10,16 @@ fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).expect("a price")
 }
 
-fn auction(time_ms: u64, market_price: u64, value: u64) -> Auction {
-    Auction { time_ms, market_price: cpm(market_price), value: cpm(value) }
+fn auction(time_ms: u64, market_price: u64, value: u64) -> StreamAuction {
+    StreamAuction { time_ms, market_price: cpm(market_price), value: cpm(value) }
 }
 
 const HEADER: &str = "time_ms\tmarket_price_cpm\tvalue_cpm\n";
 
 #[track_caller]
-fn check(text: &str, want: &[Auction]) {
-    let got = read(text.as_bytes(), Options::default()).unwrap_or_else(|error| panic!("{error}"));
+fn check(text: &str, want: &[StreamAuction]) {
+    let got =
+        read(text.as_bytes(), StreamOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(got, want, "{text:?}");
 }
 
@@ -37,7 +38,7 @@ fn what_is_finer_than_a_micro_never_helps_to_win() {
 }
 
 #[track_caller]
-fn refused(bytes: &[u8], options: Options, want: &str) {
+fn refused(bytes: &[u8], options: StreamOptions, want: &str) {
     match read(BufReader::with_capacity(7, bytes), options) {
         Ok(rows) => panic!("read as {rows:?}"),
         Err(error) => assert_eq!(error.to_string(), want),
@@ -47,7 +48,7 @@ fn refused(bytes: &[u8], options: Options, want: &str) {
 #[test]
 fn headers_are_refused_with_a_remedy() {
     let named = "`time_ms`, `market_price_cpm`, `value_cpm`";
-    let check = |text: &str, want: &str| refused(text.as_bytes(), Options::default(), want);
+    let check = |text: &str, want: &str| refused(text.as_bytes(), StreamOptions::default(), want);
     check("", &format!("it is empty: begin it with the header {named}"));
     check("\n1\t2\t3\n", &format!("it is empty: begin it with the header {named}"));
     check(
@@ -73,7 +74,7 @@ fn headers_are_refused_with_a_remedy() {
 fn lines_are_refused_with_place_value_and_remedy() {
     let check = |row: &str, want: &str| {
         let text = format!("{HEADER}100\t1\t1\n{row}\n");
-        refused(text.as_bytes(), Options::default(), want);
+        refused(text.as_bytes(), StreamOptions::default(), want);
     };
     let time = "is no time: write whole milliseconds since 1970, at most 253402300799999";
     let price = "is not a number: write the price of 1000 impressions as a decimal, such as 1.25";
@@ -115,7 +116,7 @@ fn lines_are_refused_with_place_value_and_remedy() {
 
 #[test]
 fn limits_hold_at_their_edges() {
-    let options = Options { rows_max: 2, line_max: HEADER.len() - 1 };
+    let options = StreamOptions { rows_max: 2, line_max: HEADER.len() - 1 };
     let two = format!("{HEADER}1\t1\t1\n2\t1\t1\n");
     assert_eq!(read(two.as_bytes(), options).map(|rows| rows.len()).ok(), Some(2));
     let three = format!("{two}3\t1\t1\n");
@@ -141,13 +142,13 @@ fn limits_hold_at_their_edges() {
     // An endless line is not held.
     let endless = io::repeat(b'x');
     let error = read(BufReader::new(endless), options).expect_err("no end");
-    assert!(matches!(error, ReadError::LineTooLong { line: 1, .. }), "{error}");
+    assert!(matches!(error, StreamError::LineTooLong { line: 1, .. }), "{error}");
 }
 
 #[test]
 fn bytes_that_are_no_text_are_told() {
     let bytes = [HEADER.as_bytes(), b"1\t\xff\t1\n"].concat();
-    refused(&bytes, Options::default(), "line 2 is not UTF-8 text: save the file as UTF-8");
+    refused(&bytes, StreamOptions::default(), "line 2 is not UTF-8 text: save the file as UTF-8");
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn a_file_that_fails_says_where() {
         }
     }
     let input = BufReader::new(io::Read::chain(HEADER.as_bytes(), Failing));
-    let error = read(input, Options::default()).expect_err("it fails");
+    let error = read(input, StreamOptions::default()).expect_err("it fails");
     assert_eq!(error.to_string(), "line 2 cannot be read: the disk is gone");
 }
 
@@ -177,18 +178,18 @@ proptest! {
             })
             .collect();
         rows.push(auction(TIME_MS_MAX, 0, 0));
-        let mut writer = Writer::new(Vec::new()).unwrap();
+        let mut writer = StreamWriter::new(Vec::new()).unwrap();
         for row in &rows {
             writer.write(row).unwrap();
         }
         let text = writer.finish().unwrap();
-        prop_assert_eq!(read(&text[..], Options::default()).unwrap(), rows);
+        prop_assert_eq!(read(&text[..], StreamOptions::default()).unwrap(), rows);
     }
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let text = [HEADER.as_bytes(), &bytes].concat();
-        let _ = read(&bytes[..], Options::default());
-        let _ = read(&text[..], Options::default());
+        let _ = read(&bytes[..], StreamOptions::default());
+        let _ = read(&text[..], StreamOptions::default());
     }
 }

@@ -4,22 +4,25 @@ use pacer_core::strategy::StrategySettings;
 use units::{Cpm, Ppm};
 
 use super::*;
-use crate::simulate::{Budget, Options, simulate};
-use crate::stream::Auction;
+use crate::simulate::{SimulateOptions, SimulatedBudget, simulate};
+use crate::stream::StreamAuction;
 
 #[test]
 fn a_report_is_aligned() {
     let cpm = |micros| Cpm::new(micros).expect("a price");
-    let auction =
-        |time_ms, value, price| Auction { time_ms, market_price: cpm(price), value: cpm(value) };
+    let auction = |time_ms, value, price| StreamAuction {
+        time_ms,
+        market_price: cpm(price),
+        value: cpm(value),
+    };
     let auctions = [
         auction(1_000, 10_000_000, 6_000_000),
         auction(1_500, 5_000_000, 6_000_000),
         auction(8_000, 8_000_000, 2_000_000),
     ];
-    let options = Options {
+    let options = SimulateOptions {
         strategies: vec![StrategySettings::Asap],
-        ..Options::new(Budget::amount("0.01").unwrap())
+        ..SimulateOptions::new(SimulatedBudget::amount("0.01").unwrap())
     };
     let text = report(&simulate(&auctions, &options).unwrap());
     let want = "\
@@ -56,7 +59,7 @@ fn a_quality_table_says_what_is_met() {
         exhausted_at: None,
         multiplier_volatility: 0.1,
     };
-    let row = |is_default, figures| Row {
+    let row = |is_default, figures| QualityRow {
         profile: "flat",
         share: Ppm::new(31_250).unwrap(),
         is_default,

@@ -7,10 +7,10 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::store::{Lease, LeaseKey, SpentSum as Folded, SumKey};
 use units::Nanos;
 
-use super::super::clock::Clock;
-use super::super::places::{Level, Owner, limit_of};
+use super::super::clock::SimClock;
+use super::super::places::{SimLimit, SimLimitOwner, limit_of};
 use super::leases::kept_of;
-use super::{Observer, Spent, State};
+use super::{ObservedSpend, ObservedState, Observer};
 
 impl Observer {
     /// A campaign that has not spent all of any limit that it has now, if there is one: what is kept
@@ -19,12 +19,14 @@ impl Observer {
         &self,
         campaigns: &[CampaignDefinition],
         accounts: &[AccountDefinition],
-        clock: &Clock,
-    ) -> Option<(CampaignIndex, [(Level, u64); 6])> {
-        let is_spent = |campaign: &CampaignDefinition, (owner, span): Level, used: u64| {
+        clock: &SimClock,
+    ) -> Option<(CampaignIndex, [(SimLimit, u64); 6])> {
+        let is_spent = |campaign: &CampaignDefinition, (owner, span): SimLimit, used: u64| {
             let (limits, holdback) = match owner {
-                Owner::Campaign(_) => (&campaign.budget.limits, campaign.budget.late_holdback),
-                Owner::Account(id) => {
+                SimLimitOwner::Campaign(_) => {
+                    (&campaign.budget.limits, campaign.budget.late_holdback)
+                }
+                SimLimitOwner::Account(id) => {
                     let account = accounts.iter().find(|account| account.id.0 == id);
                     let account = account.expect("an account is defined");
                     (&account.limits, account.late_holdback)
@@ -49,10 +51,16 @@ impl Observer {
         sums: &[(SumKey, Folded)],
     ) {
         for (id, it) in &self.tokens {
-            let is_over = matches!(it.state, State::Released | State::Expired | State::Won);
-            assert!(is_over && it.record.is_some() == (it.state == State::Won), "{id:?}: {it:?}");
+            let is_over = matches!(
+                it.state,
+                ObservedState::Released | ObservedState::Expired | ObservedState::Won
+            );
+            assert!(
+                is_over && it.record.is_some() == (it.state == ObservedState::Won),
+                "{id:?}: {it:?}"
+            );
         }
-        let mut spent: BTreeMap<LeaseKey, Spent> = self.spent.clone();
+        let mut spent: BTreeMap<LeaseKey, ObservedSpend> = self.spent.clone();
         let gone = self.leases.gone(leases);
         self.leases.check_sums(&gone, sums, u64::MAX);
         for (key, lease) in leases.iter().map(|(key, lease)| (key, lease)).chain(&gone) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::{Fold, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin};
 
-use super::super::clock::Clock;
+use super::super::clock::SimClock;
 use super::super::options::HOURS_KEPT;
 use super::super::places::start_of;
 use super::super::zone::DAY_MS;
@@ -132,7 +132,7 @@ impl Observer {
         &self,
         leases: &[(LeaseKey, Lease)],
         sums: &[(SumKey, SpentSum)],
-        clock: &Clock,
+        clock: &SimClock,
     ) {
         let late = leases.iter().find(|(key, _)| start_of(key.period) + DAY_MS < clock.unix_ms);
         assert_eq!(late, None, "an hour of days ago is folded");

@@ -11,9 +11,9 @@ use pacer_core::store::{
     Batch, CommitOutcome, Fold, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin,
 };
 
-use super::super::clock::Clock;
-use super::super::places::{Level, Owner, Places, limit_of, start_of};
-use super::Came;
+use super::super::clock::SimClock;
+use super::super::places::{SimAccounts, SimLimit, SimLimitOwner, limit_of, start_of};
+use super::ObservedWin;
 
 /// How long before an hour begins rights to it may be granted: as long as the ledger leases ahead, and
 /// a lease period by which campaigns are spread.
@@ -21,7 +21,7 @@ const AHEAD_MS: u64 = 4_000;
 
 /// A part of a lease: granted to a shard, and sent back by it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct ObservedGrant {
     granted: u64,
     returned: u64,
     /// What its shard had taken when it ended.
@@ -30,7 +30,7 @@ struct Part {
 
 /// What records that the ledger was told cost: out of reservations, and beside them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct RecordedCosts {
     pub(super) paid: u64,
     pub(super) beside: u64,
     /// Of records that came so late that the ledger may have forgotten the lease: in neither.
@@ -40,7 +40,7 @@ pub(super) struct Told {
 /// The ledger's side of one process.
 #[derive(Debug)]
 pub(in super::super) struct Leases {
-    pub(super) places: Places,
+    pub(super) places: SimAccounts,
     /// Whether records say which wins came late.
     is_late_told: bool,
     /// What batches counted in sums, by the number of its record; and of every record that was told its
@@ -60,12 +60,12 @@ pub(in super::super) struct Leases {
     pub(super) asked: BTreeSet<LeaseKey>,
     pub(super) moved: BTreeSet<LeaseKey>,
     /// Of what is certain, by level: leased and not given back; and spent beside it.
-    held: BTreeMap<Level, u64>,
-    late: BTreeMap<Level, u64>,
+    held: BTreeMap<SimLimit, u64>,
+    late: BTreeMap<SimLimit, u64>,
     /// What batches of this process said was given back.
     given_back: BTreeMap<LeaseKey, u64>,
-    parts: BTreeMap<(CampaignIndex, Period), BTreeMap<u16, Part>>,
-    pub(super) told: BTreeMap<LeaseKey, Told>,
+    parts: BTreeMap<(CampaignIndex, Period), BTreeMap<u16, ObservedGrant>>,
+    pub(super) told: BTreeMap<LeaseKey, RecordedCosts>,
     /// Out of reservations that had not expired, by records that were durable when the process started
     /// or told since.
     won: BTreeMap<LeaseKey, u64>,
@@ -83,7 +83,7 @@ pub(in super::super) struct Leases {
 }
 
 /// What a process finds when it starts.
-pub(in super::super) struct Start<'a> {
+pub(in super::super) struct ObservedStart<'a> {
     pub(in super::super) epoch: Epoch,
     pub(in super::super) leases: &'a [(LeaseKey, Lease)],
     pub(in super::super) sums: &'a [(SumKey, SpentSum)],
@@ -94,7 +94,7 @@ pub(in super::super) struct Start<'a> {
 }
 
 impl Leases {
-    pub(super) fn new(places: Places, is_late_told: bool) -> Self {
+    pub(super) fn new(places: SimAccounts, is_late_told: bool) -> Self {
         Self {
             places,
             is_late_told,
@@ -126,7 +126,7 @@ impl Leases {
     }
 
     /// A process has started, with what the store gave it.
-    pub(super) fn start(&mut self, start: &Start<'_>, came: &BTreeMap<u64, Came>) {
+    pub(super) fn start(&mut self, start: &ObservedStart<'_>, came: &BTreeMap<u64, ObservedWin>) {
         assert!(self.epoch < start.epoch, "an epoch begins once: {:?}", start.epoch);
         let found: BTreeMap<_, _> = start.leases.iter().copied().collect();
         let folded = self.gone(start.leases);
@@ -201,11 +201,11 @@ impl Leases {
         self.closed.contains(&slot)
     }
 
-    fn add_won(&mut self, settlement: &SettlementRecord, came: Came) {
+    fn add_won(&mut self, settlement: &SettlementRecord, came: ObservedWin) {
         *self.won.entry(settlement.key).or_default() += came.in_time;
     }
 
-    fn add_told(&mut self, settlement: &SettlementRecord, came: Came) {
+    fn add_told(&mut self, settlement: &SettlementRecord, came: ObservedWin) {
         let told = self.told.entry(settlement.key).or_default();
         let beside = settlement.late.get() + settlement.over.get();
         if came.is_ancient {
@@ -251,7 +251,7 @@ impl Leases {
     }
 
     /// What the ledger is about to be told.
-    pub(super) fn tell(&mut self, incoming: &LedgerInput, came: &BTreeMap<u64, Came>) {
+    pub(super) fn tell(&mut self, incoming: &LedgerInput, came: &BTreeMap<u64, ObservedWin>) {
         match incoming {
             LedgerInput::Account(told) => {
                 let known = self.accounts.entry(told.id.0).or_insert(*told);
@@ -295,7 +295,7 @@ impl Leases {
     }
 
     /// What it did, and the time that it goes by: it never goes back, and not behind the clock.
-    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &LedgerOutbox, unix_ms: u64) {
+    pub(super) fn stepped(&mut self, clock: &SimClock, outbox: &LedgerOutbox, unix_ms: u64) {
         let (least, most) = (self.unix_ms, self.latest_unix_ms);
         let may_be = least.max(clock.unix_ms)..=most.max(clock.unix_ms);
         assert!(may_be.contains(&unix_ms), "the ledger goes by {unix_ms}, not within {may_be:?}");
@@ -332,7 +332,7 @@ impl Leases {
         self.closed = self.campaigns.values().filter(is_closed).map(|it| it.slot).collect();
     }
 
-    fn check_time(&self, clock: &Clock, grant: &BudgetGrant) {
+    fn check_time(&self, clock: &SimClock, grant: &BudgetGrant) {
         let shown = self.places.hour(grant.slot, self.unix_ms);
         let hour = if grant.period == shown.period {
             shown
@@ -354,7 +354,7 @@ impl Leases {
     /// At shards, or on the way to them or back.
     fn out(&self, slot: CampaignIndex, period: Period) -> u64 {
         let parts = self.parts.get(&(slot, period)).into_iter().flatten();
-        let out = |(shard, part): (&u16, &Part)| {
+        let out = |(shard, part): (&u16, &ObservedGrant)| {
             let has_ended = self.closed_shards.contains(shard);
             let came = if has_ended { part.received } else { part.granted };
             came.saturating_sub(part.returned)
@@ -416,15 +416,17 @@ impl Leases {
     fn check_limits(
         &self,
         key: &LeaseKey,
-        held: &BTreeMap<Level, i128>,
-        late: &BTreeMap<Level, u64>,
+        held: &BTreeMap<SimLimit, i128>,
+        late: &BTreeMap<SimLimit, u64>,
     ) {
         let campaign = &self.campaigns[&key.slot.0];
         for level in self.places.levels(key.slot, key.period) {
             let (owner, span) = level;
             let (limits, holdback) = match owner {
-                Owner::Campaign(_) => (&campaign.budget.limits, campaign.budget.late_holdback),
-                Owner::Account(id) => {
+                SimLimitOwner::Campaign(_) => {
+                    (&campaign.budget.limits, campaign.budget.late_holdback)
+                }
+                SimLimitOwner::Account(id) => {
                     let account = &self.accounts[&id];
                     (&account.limits, account.late_holdback)
                 }

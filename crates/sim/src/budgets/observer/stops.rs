@@ -1,6 +1,6 @@
 //! What stands when a process has ended well: reservations, and nothing else.
 
-use super::{Observer, State};
+use super::{ObservedState, Observer};
 
 impl Observer {
     /// A shard has ended: it takes no more, and has said so.
@@ -21,9 +21,13 @@ impl Observer {
             let left = lease.granted.get() - lease.returned.get() - lease.settled.get();
             let held = self.held_at_end.get(&(key.slot, key.period)).copied().unwrap_or(0);
             assert!(left <= held, "{left} stands of {key:?}, reservations held {held}: {lease:?}");
-            let is_open = |it: &&super::Reservation| {
+            let is_open = |it: &&super::ObservedReservation| {
                 let is_of = (it.slot, it.period) == (key.slot, key.period);
-                is_of && matches!(it.state, State::Open | State::Claimed { was_open: true })
+                is_of
+                    && matches!(
+                        it.state,
+                        ObservedState::Open | ObservedState::Claimed { was_open: true }
+                    )
             };
             let of_epoch = self.tokens.iter().filter(|(id, _)| id.0.epoch == key.epoch);
             let open = of_epoch.map(|(_, it)| it).filter(is_open).filter(|it| it.record.is_none());

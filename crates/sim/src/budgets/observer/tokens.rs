@@ -7,22 +7,22 @@ use pacer_core::shard::{self, TokenRejection};
 use pacer_core::store::LeaseKey;
 use units::Nanos;
 
-use super::super::clock::Clock;
-use super::super::log::{TokenId, id_of};
+use super::super::clock::SimClock;
+use super::super::log::{SimTokenId, id_of};
 use super::super::options::{LATE_WINDOW, TTLS};
 use super::super::places::start_of;
-use super::{Bucket, Came, Observer, Reservation, State};
+use super::{ObservedBucket, ObservedReservation, ObservedState, ObservedWin, Observer};
 
 /// A win of a reservation, and how it is to be booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Claimed {
-    pub(in super::super) id: TokenId,
+pub(in super::super) struct ObservedClaim {
+    pub(in super::super) id: SimTokenId,
     pub(in super::super) price: u64,
     pub(in super::super) amount: u64,
     pub(in super::super) is_late: bool,
 }
 
-impl Claimed {
+impl ObservedClaim {
     /// Settled, late and over.
     pub(in super::super) fn figures(&self) -> [u64; 3] {
         let settled = self.price.min(self.amount);
@@ -41,7 +41,7 @@ fn millis(duration: std::time::Duration) -> u64 {
 
 impl Observer {
     /// A shard is asked to reserve.
-    pub(in super::super) fn asked(&mut self, shard: u16, clock: &Clock) {
+    pub(in super::super) fn asked(&mut self, shard: u16, clock: &SimClock) {
         let seen = self.seen_unix_ms.entry(shard).or_default();
         *seen = (*seen).max(clock.unix_ms);
         self.pass(shard, clock);
@@ -51,7 +51,7 @@ impl Observer {
     pub(in super::super) fn reserved(
         &mut self,
         token: &ReservationToken,
-        clock: &Clock,
+        clock: &SimClock,
         is_quiet: bool,
     ) {
         let id = id_of(token);
@@ -70,15 +70,16 @@ impl Observer {
         let (ttl_ms, width_ms) = (millis(TTLS[class]), millis(TTLS[class]) / 16);
         let known = self.buckets.get(&(shard, class)).filter(|it| clock.tick_ms < it.full_ms);
         let full_ms = clock.tick_ms + width_ms;
-        let bucket = known.copied().unwrap_or(Bucket { full_ms, expires_ms: full_ms + ttl_ms });
+        let bucket =
+            known.copied().unwrap_or(ObservedBucket { full_ms, expires_ms: full_ms + ttl_ms });
         self.buckets.insert((shard, class), bucket);
-        let made = Reservation {
+        let made = ObservedReservation {
             slot,
             period,
             amount,
             expires_ms: bucket.expires_ms,
             forgotten_ms: bucket.expires_ms + millis(LATE_WINDOW),
-            state: State::Open,
+            state: ObservedState::Open,
             authorised: 0,
             record: None,
         };
@@ -90,7 +91,7 @@ impl Observer {
     }
 
     /// Time passes for a shard.
-    pub(in super::super) fn pass(&mut self, shard: u16, clock: &Clock) {
+    pub(in super::super) fn pass(&mut self, shard: u16, clock: &SimClock) {
         let Some(open) = self.expiries.get_mut(&shard) else { return };
         let later = open.split_off(&(clock.tick_ms + 1, first()));
         for (_, id) in std::mem::replace(open, later) {
@@ -99,69 +100,74 @@ impl Observer {
     }
 
     /// Time passes for those whose shard is no more.
-    pub(in super::super) fn pass_dead(&mut self, clock: &Clock) {
+    pub(in super::super) fn pass_dead(&mut self, clock: &SimClock) {
         let later = self.dead_expiries.split_off(&(clock.tick_ms + 1, first()));
         for (_, id) in std::mem::replace(&mut self.dead_expiries, later) {
-            if self.tokens[&id].state == State::Open {
-                self.set_state(id, State::Expired);
+            if self.tokens[&id].state == ObservedState::Open {
+                self.set_state(id, ObservedState::Expired);
                 self.authorise(id, 0);
             }
         }
     }
 
-    fn expire(&mut self, id: TokenId) {
-        if self.tokens[&id].state == State::Open {
-            self.set_state(id, State::Expired);
+    fn expire(&mut self, id: SimTokenId) {
+        if self.tokens[&id].state == ObservedState::Open {
+            self.set_state(id, ObservedState::Expired);
             self.free(id);
         }
     }
 
     /// The reservation's money is not reserved any more.
-    fn free(&mut self, id: TokenId) {
+    fn free(&mut self, id: SimTokenId) {
         let it = self.tokens[&id];
         let cell = self.cells.get_mut(&(id.0.shard, it.slot, it.period));
         cell.expect("reserved out of a grant").reserved -= it.amount;
         self.authorise(id, 0);
     }
 
-    fn set_state(&mut self, id: TokenId, state: State) {
+    fn set_state(&mut self, id: SimTokenId, state: ObservedState) {
         self.tokens.get_mut(&id).expect("the reservation was made").state = state;
     }
 
     /// A shard has released.
-    pub(in super::super) fn released(&mut self, id: TokenId, amount: Nanos) {
+    pub(in super::super) fn released(&mut self, id: SimTokenId, amount: Nanos) {
         let it = self.tokens[&id];
-        assert_eq!((it.state, it.amount), (State::Open, amount.get()), "released {id:?}");
-        self.set_state(id, State::Released);
+        assert_eq!((it.state, it.amount), (ObservedState::Open, amount.get()), "released {id:?}");
+        self.set_state(id, ObservedState::Released);
         self.free(id);
     }
 
     /// A shard keeps a token for who settles it.
-    pub(in super::super) fn claimed(&mut self, claimed: &Claimed) {
+    pub(in super::super) fn claimed(&mut self, claimed: &ObservedClaim) {
         let it = self.tokens[&claimed.id];
-        let was_open = it.state == State::Open;
+        let was_open = it.state == ObservedState::Open;
         assert!(
-            matches!(it.state, State::Open | State::Released | State::Expired),
+            matches!(
+                it.state,
+                ObservedState::Open | ObservedState::Released | ObservedState::Expired
+            ),
             "claimed twice: {it:?}"
         );
         assert_eq!((claimed.is_late, claimed.amount), (!was_open, it.amount), "claimed: {it:?}");
-        self.set_state(claimed.id, State::Claimed { was_open });
+        self.set_state(claimed.id, ObservedState::Claimed { was_open });
     }
 
     /// A claim was given up.
-    pub(in super::super) fn unclaimed(&mut self, id: TokenId, clock: &Clock) {
+    pub(in super::super) fn unclaimed(&mut self, id: SimTokenId, clock: &SimClock) {
         let it = self.tokens[&id];
         assert_eq!(it.record, None, "what is durable is not given up");
         match it.state {
-            State::Claimed { was_open: true } if clock.tick_ms < it.expires_ms => {
-                self.set_state(id, State::Open);
+            ObservedState::Claimed { was_open: true } if clock.tick_ms < it.expires_ms => {
+                self.set_state(id, ObservedState::Open);
                 self.expiries.entry(id.0.shard).or_default().insert((it.expires_ms, id));
             }
-            State::Claimed { was_open: true } => {
-                self.set_state(id, State::Expired);
+            ObservedState::Claimed { was_open: true } => {
+                self.set_state(id, ObservedState::Expired);
                 self.free(id);
             }
-            State::Claimed { was_open: false } => self.set_state(id, State::Expired),
+            ObservedState::Claimed { was_open: false } => {
+                self.set_state(id, ObservedState::Expired)
+            }
             state => panic!("given up, but it is {state:?}: {id:?}"),
         }
     }
@@ -169,9 +175,9 @@ impl Observer {
     /// A record has become durable.
     pub(in super::super) fn durable(
         &mut self,
-        id: TokenId,
+        id: SimTokenId,
         record: &SettlementRecord,
-        clock: &Clock,
+        clock: &SimClock,
     ) {
         let it = *self.tokens.get(&id).expect("what is won was reserved");
         assert_eq!(it.record, None, "a reservation is settled once: {id:?}");
@@ -185,27 +191,28 @@ impl Observer {
         spent.settled += settled;
         spent.late += late;
         spent.over += over;
-        let is_late = !matches!(it.state, State::Open | State::Claimed { was_open: true });
+        let is_late =
+            !matches!(it.state, ObservedState::Open | ObservedState::Claimed { was_open: true });
         let in_time = if is_late { 0 } else { price.min(it.amount) };
         let is_ancient = it.forgotten_ms <= clock.tick_ms;
         if is_ancient {
             spent.ancient += price;
         }
-        self.came.insert(record.seq, Came { in_time, is_ancient });
+        self.came.insert(record.seq, ObservedWin { in_time, is_ancient });
         self.won += 1;
         spent.beside += price - in_time;
-        if let State::Claimed { .. } = it.state {
-            let claimed = Claimed { id, price, amount: it.amount, is_late };
+        if let ObservedState::Claimed { .. } = it.state {
+            let claimed = ObservedClaim { id, price, amount: it.amount, is_late };
             let due = claimed.record(self.is_late_told);
             assert_eq!([settled, late, over], due, "the record of {it:?}");
         } else {
-            self.set_state(id, State::Won);
+            self.set_state(id, ObservedState::Won);
         }
         self.authorise(id, in_time);
     }
 
     /// A shard has settled a claim.
-    pub(in super::super) fn settled(&mut self, claimed: &Claimed, told: &shard::SettledWin) {
+    pub(in super::super) fn settled(&mut self, claimed: &ObservedClaim, told: &shard::SettledWin) {
         let it = self.tokens[&claimed.id];
         assert!(it.record.is_some(), "settled before it is durable: {it:?}");
         let figures = claimed.figures();
@@ -220,23 +227,23 @@ impl Observer {
         cell.settled += settled;
         cell.late += late;
         cell.over += over;
-        self.set_state(claimed.id, State::Won);
+        self.set_state(claimed.id, ObservedState::Won);
     }
 
     /// Whoever told of a win is answered that it is booked.
-    pub(in super::super) fn acknowledged(&self, id: TokenId) {
+    pub(in super::super) fn acknowledged(&self, id: SimTokenId) {
         let it = &self.tokens[&id];
         assert!(it.record.is_some(), "acknowledged before it is durable: {it:?}");
     }
 
     /// A shard says that a token is good for nothing more.
-    pub(in super::super) fn rejected(&self, id: TokenId, why: TokenRejection, clock: &Clock) {
+    pub(in super::super) fn rejected(&self, id: SimTokenId, why: TokenRejection, clock: &SimClock) {
         let it = &self.tokens[&id];
         let is_so = match why {
-            TokenRejection::Pending => matches!(it.state, State::Claimed { .. }),
-            TokenRejection::AlreadyWon => it.state == State::Won,
-            TokenRejection::AlreadyReleased => it.state == State::Released,
-            TokenRejection::Expired => it.state == State::Expired,
+            TokenRejection::Pending => matches!(it.state, ObservedState::Claimed { .. }),
+            TokenRejection::AlreadyWon => it.state == ObservedState::Won,
+            TokenRejection::AlreadyReleased => it.state == ObservedState::Released,
+            TokenRejection::Expired => it.state == ObservedState::Expired,
             TokenRejection::TooOld => it.forgotten_ms <= clock.tick_ms,
             TokenRejection::DeadEpoch | TokenRejection::OtherShard => true,
             TokenRejection::OtherNode | TokenRejection::FutureEpoch | TokenRejection::NeverMade => {
@@ -249,7 +256,7 @@ impl Observer {
     /// The process has ended: what it had reserved may still be won.
     pub(in super::super) fn crashed(&mut self) {
         self.leases.end();
-        let open: Vec<TokenId> = std::mem::take(&mut self.expiries)
+        let open: Vec<SimTokenId> = std::mem::take(&mut self.expiries)
             .into_values()
             .flatten()
             .map(|(_, id)| id)
@@ -258,13 +265,13 @@ impl Observer {
         for id in open {
             let it = self.tokens[&id];
             let state = match it.state {
-                State::Claimed { .. } if it.record.is_some() => State::Won,
-                State::Claimed { was_open: true } => State::Open,
-                State::Claimed { was_open: false } => State::Expired,
+                ObservedState::Claimed { .. } if it.record.is_some() => ObservedState::Won,
+                ObservedState::Claimed { was_open: true } => ObservedState::Open,
+                ObservedState::Claimed { was_open: false } => ObservedState::Expired,
                 state => state,
             };
             self.set_state(id, state);
-            if state == State::Open {
+            if state == ObservedState::Open {
                 self.dead_expiries.insert((it.expires_ms, id));
             }
         }
@@ -276,12 +283,12 @@ impl Observer {
     }
 }
 
-fn is_claimed(state: State) -> bool {
-    matches!(state, State::Claimed { .. })
+fn is_claimed(state: ObservedState) -> bool {
+    matches!(state, ObservedState::Claimed { .. })
 }
 
 /// Before all others.
-fn first() -> TokenId {
+fn first() -> SimTokenId {
     let origin = TokenOrigin { node: 0, epoch: Epoch(0), shard: 0 };
     (origin, (TtlClass(0), 0, 0))
 }

@@ -4,7 +4,7 @@ use pacer_core::calendar::QUARTER_MS;
 use pacer_core::store::{Lease, LeaseKey, LeaseStore as _, QueryResult, StoreAnswer, StoreQuery};
 
 use super::super::options::{Manners, Weather};
-use super::World;
+use super::BudgetWorld;
 use super::process::Process;
 use crate::budgets::zone::DAY_MS;
 
@@ -16,7 +16,7 @@ const REST_DAYS_MAX: u64 = 9;
 /// In which all must be spent.
 const ROUNDS: u64 = 12;
 
-impl World<'_> {
+impl BudgetWorld<'_> {
     /// Faults end, and everybody may spend.
     pub(in super::super) fn heal(&mut self) {
         self.weather = Weather::CALM;

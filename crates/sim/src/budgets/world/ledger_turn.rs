@@ -6,17 +6,17 @@ use pacer_core::store::{LeaseStore as _, StoreAnswer};
 use units::Nanos;
 
 use super::super::bug::Wiring;
-use super::super::log::Record;
+use super::super::log::SimRecord;
 use super::super::options::HORIZON;
-use super::process::{Down, Process, Up};
-use super::{CALENDAR_MS, World};
+use super::process::{LedgerMessage, Process, ShardMessage};
+use super::{BudgetWorld, CALENDAR_MS};
 
 /// Records that a replay tells at a time.
 const REPLAYED_MOST: u64 = 12;
 /// Steps after which the ledger is told what the log says, whatever else there is.
 const FED_WITHIN: u64 = 12;
 
-impl World<'_> {
+impl BudgetWorld<'_> {
     pub(super) fn hear_store(&mut self, process: &mut Process) {
         while let Some(answer) = self.store.poll() {
             let StoreAnswer::Ended(outcome) = answer else { continue };
@@ -67,10 +67,10 @@ impl World<'_> {
         for (number, desk) in (0u16..).zip(&mut process.desks) {
             while let Some(message) = desk.up.pop(step) {
                 inbox.push(match message {
-                    Up::Report(report) => LedgerInput::Report(number, report),
-                    Up::Want(want) => LedgerInput::Want(number, want),
-                    Up::Receipt(receipt) => LedgerInput::Receipt(number, receipt),
-                    Up::Closed => LedgerInput::ShardClosed(number),
+                    ShardMessage::Report(report) => LedgerInput::Report(number, report),
+                    ShardMessage::Want(want) => LedgerInput::Want(number, want),
+                    ShardMessage::Receipt(receipt) => LedgerInput::Receipt(number, receipt),
+                    ShardMessage::Closed => LedgerInput::ShardClosed(number),
                 });
             }
         }
@@ -97,8 +97,8 @@ impl World<'_> {
         let again = if self.chance.happens(100_000) { self.chance.within(1..=30) } else { 0 };
         for seq in process.told.saturating_sub(again) + 1..=until {
             inbox.push(match self.log.record(seq) {
-                Record::Win(_, settlement) => LedgerInput::Settlement(*settlement),
-                Record::Other => LedgerInput::Logged(seq),
+                SimRecord::Win(_, settlement) => LedgerInput::Settlement(*settlement),
+                SimRecord::Other => LedgerInput::Logged(seq),
             });
         }
         process.told = until;
@@ -149,9 +149,11 @@ impl World<'_> {
 
     /// Grants and gates, in their order; where a ring is full they wait here.
     fn send_down(&mut self, process: &mut Process) {
-        let grants = process.outbox.grants.iter().map(|(shard, it)| (*shard, Down::Grant(*it)));
-        let gates = process.outbox.gates.iter().map(|(shard, it)| (*shard, Down::Gate(*it)));
-        let mut messages: Vec<(u16, Down)> = grants.collect();
+        let grants =
+            process.outbox.grants.iter().map(|(shard, it)| (*shard, LedgerMessage::Grant(*it)));
+        let gates =
+            process.outbox.gates.iter().map(|(shard, it)| (*shard, LedgerMessage::Gate(*it)));
+        let mut messages: Vec<(u16, LedgerMessage)> = grants.collect();
         if self.chance.happens(500_000) {
             messages.splice(0..0, gates);
         } else {

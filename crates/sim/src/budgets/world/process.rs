@@ -8,22 +8,22 @@ use pacer_core::shard::token::ReservationToken;
 use pacer_core::shard::{self, ShardLedger, TokenClaim};
 use pacer_core::store::{Batch, StoreWriter};
 
-use super::super::exchange::Act;
-use super::super::log::TokenId;
-use super::super::observer::Claimed;
-use super::remains::Remains;
-use super::ring::Ring;
+use super::super::exchange::ReservationEnd;
+use super::super::log::SimTokenId;
+use super::super::observer::ObservedClaim;
+use super::remains::ProcessRemains;
+use super::ring::SimRing;
 
 /// From the ledger to a shard.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Down {
+pub(super) enum LedgerMessage {
     Grant(BudgetGrant),
     Gate(SpendingGate),
 }
 
 /// From a shard to the ledger.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Up {
+pub(super) enum ShardMessage {
     Report(SpendReport),
     Want(RefillRequest),
     Receipt(Receipt),
@@ -34,35 +34,35 @@ pub(super) enum Up {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forward {
     pub(super) token: ReservationToken,
-    pub(super) act: Act,
+    pub(super) act: ReservationEnd,
 }
 
 /// A claim whose record is under way.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingClaim {
     pub(super) shard: u16,
     pub(super) claim: TokenClaim,
-    pub(super) claimed: Claimed,
+    pub(super) claimed: ObservedClaim,
 }
 
 /// From the log to a shard.
 #[derive(Debug)]
-pub(super) enum News {
-    Durable(Pending),
-    Lost(Pending),
+pub(super) enum ClaimNews {
+    Durable(PendingClaim),
+    Lost(PendingClaim),
 }
 
 /// One shard, and what is on its way to it or from it.
-pub(super) struct Desk {
+pub(super) struct SimShard {
     pub(super) shard: ShardLedger,
-    pub(super) down: Ring<Down>,
+    pub(super) down: SimRing<LedgerMessage>,
     /// What the ledger holds back, for the ring is full.
-    pub(super) held: VecDeque<Down>,
-    pub(super) up: Ring<Up>,
-    pub(super) forwards: Ring<Forward>,
-    pub(super) news: Ring<News>,
+    pub(super) held: VecDeque<LedgerMessage>,
+    pub(super) up: SimRing<ShardMessage>,
+    pub(super) forwards: SimRing<Forward>,
+    pub(super) news: SimRing<ClaimNews>,
     /// What it is to say before it has ended, once it ends.
-    pub(super) last: Option<VecDeque<Up>>,
+    pub(super) last: Option<VecDeque<ShardMessage>>,
 }
 
 /// A process.
@@ -70,13 +70,13 @@ pub(super) struct Process {
     pub(super) writer: StoreWriter,
     pub(super) ledger: Ledger,
     pub(super) outbox: LedgerOutbox,
-    pub(super) desks: Vec<Desk>,
+    pub(super) desks: Vec<SimShard>,
     /// By the number of their record.
-    pub(super) claims: BTreeMap<u64, Pending>,
+    pub(super) claims: BTreeMap<u64, PendingClaim>,
     /// Claims whose record is lost, and whose shard has not heard of it.
-    pub(super) lost: BTreeSet<TokenId>,
+    pub(super) lost: BTreeSet<SimTokenId>,
     /// Wins that the log alone books, by the number of their record.
-    pub(super) orphans: BTreeMap<u64, TokenId>,
+    pub(super) orphans: BTreeMap<u64, SimTokenId>,
     /// For the ledger, with the step in which it comes.
     pub(super) mail: Vec<(u64, LedgerInput)>,
     /// The batch that the store has.
@@ -100,7 +100,7 @@ pub(super) struct Process {
 pub(super) struct Birth<'a> {
     pub(super) settings: LedgerSettings,
     pub(super) now: LedgerTime,
-    pub(super) remains: &'a Remains,
+    pub(super) remains: &'a ProcessRemains,
     pub(super) applied_seq: u64,
     pub(super) replay_at_ms: u64,
     pub(super) ring_capacity: usize,
@@ -110,13 +110,13 @@ impl Process {
     pub(super) fn new(birth: &Birth<'_>, shards: &[shard::ShardOptions]) -> Self {
         let LedgerSettings { node, epoch, .. } = birth.settings;
         let leases = birth.remains.leases().iter().copied();
-        let desk = |options: &shard::ShardOptions| Desk {
+        let desk = |options: &shard::ShardOptions| SimShard {
             shard: ShardLedger::new(options).expect("options within their ranges"),
-            down: Ring::new(birth.ring_capacity),
+            down: SimRing::new(birth.ring_capacity),
             held: VecDeque::new(),
-            up: Ring::new(birth.ring_capacity),
-            forwards: Ring::new(birth.ring_capacity),
-            news: Ring::new(usize::MAX),
+            up: SimRing::new(birth.ring_capacity),
+            forwards: SimRing::new(birth.ring_capacity),
+            news: SimRing::new(usize::MAX),
             last: None,
         };
         let ledger = Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq);
@@ -142,7 +142,7 @@ impl Process {
         }
     }
 
-    pub(super) fn desk(&mut self, shard: u16) -> &mut Desk {
+    pub(super) fn desk(&mut self, shard: u16) -> &mut SimShard {
         &mut self.desks[usize::from(shard)]
     }
 

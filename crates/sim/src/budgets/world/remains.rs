@@ -6,13 +6,13 @@ use pacer_core::store::{
 
 /// What is found so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct ProcessRemains {
     leases: Option<Vec<(LeaseKey, Lease)>>,
     sums: Option<Vec<(SumKey, SpentSum)>>,
     lives: Option<Vec<(StoreWriter, EpochLifetime)>>,
 }
 
-impl Remains {
+impl ProcessRemains {
     /// And this; what was refused is asked for again.
     pub(super) fn with(mut self, found: Option<QueryResult>) -> Self {
         match found {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 /// A ring.
 #[derive(Debug)]
-pub(super) struct Ring<M> {
+pub(super) struct SimRing<M> {
     capacity: usize,
     /// With the step in which they arrive.
     messages: VecDeque<(u64, M)>,
 }
 
-impl<M> Ring<M> {
+impl<M> SimRing<M> {
     pub(super) fn new(capacity: usize) -> Self {
         Self { capacity, messages: VecDeque::new() }
     }

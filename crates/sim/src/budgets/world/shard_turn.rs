@@ -5,13 +5,13 @@ use pacer_core::shard::token::TtlClass;
 use units::Nanos;
 
 use super::super::bug::Wiring;
-use super::super::exchange::Reserved;
+use super::super::exchange::SimReservation;
 use super::super::log::id_of;
 use super::super::options::TTLS;
-use super::World;
-use super::process::{Down, Forward, Process, Up};
+use super::BudgetWorld;
+use super::process::{Forward, LedgerMessage, Process, ShardMessage};
 
-impl World<'_> {
+impl BudgetWorld<'_> {
     pub(super) fn shard_turn(&mut self, process: &mut Process, number: u16) {
         self.observer.pass(number, &self.clock);
         process.desk(number).shard.advance(self.clock.tick());
@@ -38,11 +38,11 @@ impl World<'_> {
         while let Some(message) = desk.down.pop(self.step) {
             self.trace.note(format_args!("{number} takes {message:?}"));
             let taken = match message {
-                Down::Grant(grant) => {
+                LedgerMessage::Grant(grant) => {
                     self.observer.granted(number, &grant);
                     desk.shard.take(&grant)
                 }
-                Down::Gate(gate) => {
+                LedgerMessage::Gate(gate) => {
                     self.observer.gated(number, &gate);
                     desk.shard.take_gate(&gate)
                 }
@@ -68,7 +68,7 @@ impl World<'_> {
         self.observer.reserved(&token, &self.clock, is_quiet);
         let text = self.key.seal(&token).as_str().as_bytes().to_vec();
         let (id, class, at_ms) = (id_of(&token), usize::from(class), self.clock.tick_ms);
-        let reserved = Reserved { id, text, amount, class, at_ms };
+        let reserved = SimReservation { id, text, amount, class, at_ms };
         self.exchange.plan(&reserved, &self.manners, &mut self.chance);
     }
 
@@ -80,14 +80,14 @@ impl World<'_> {
         while desk.up.has_room() {
             let shard = &mut desk.shard;
             let message = if is_want {
-                let want = shard.want().next().map(Up::Want);
-                want.or_else(|| shard.report().next().map(Up::Report))
+                let want = shard.want().next().map(ShardMessage::Want);
+                want.or_else(|| shard.report().next().map(ShardMessage::Report))
             } else {
-                let report = shard.report().next().map(Up::Report);
-                report.or_else(|| shard.want().next().map(Up::Want))
+                let report = shard.report().next().map(ShardMessage::Report);
+                report.or_else(|| shard.want().next().map(ShardMessage::Want))
             };
             let Some(message) = message else { break };
-            is_want = matches!(message, Up::Report(_));
+            is_want = matches!(message, ShardMessage::Report(_));
             self.trace.note(format_args!("{number} tells {message:?}"));
             let delay = self.chance.within(0..=self.options.delay_steps_max);
             desk.up.push(self.step + delay, message);

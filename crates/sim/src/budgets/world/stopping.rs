@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use pacer_core::ledger::LedgerInput;
 
-use super::World;
-use super::process::{Process, Up};
+use super::BudgetWorld;
+use super::process::{Process, ShardMessage};
 
 /// Steps that it may take to end.
 const STOP_STEPS: u64 = 80;
 
-impl World<'_> {
+impl BudgetWorld<'_> {
     pub(super) fn begin_stop(&mut self, process: &mut Process) {
         if process.stops_by.is_none() {
             self.trace.note(format_args!("stop"));
@@ -28,7 +28,7 @@ impl World<'_> {
             }
         }
         self.log_turn(process);
-        let has_ended = |desk: &super::process::Desk| {
+        let has_ended = |desk: &super::process::SimShard| {
             desk.up.is_empty() && desk.last.as_ref().is_some_and(VecDeque::is_empty)
         };
         let is_told = process.is_replayed && process.told == self.log.next() - 1;
@@ -62,9 +62,9 @@ impl World<'_> {
             self.take_down(process, number);
             let shard = &mut process.desk(number).shard;
             let receipts = shard.close(self.clock.tick());
-            let reports: Vec<_> = shard.report().map(Up::Report).collect();
-            let last = reports.into_iter().chain(receipts.into_iter().map(Up::Receipt));
-            process.desk(number).last = Some(last.chain([Up::Closed]).collect());
+            let reports: Vec<_> = shard.report().map(ShardMessage::Report).collect();
+            let last = reports.into_iter().chain(receipts.into_iter().map(ShardMessage::Receipt));
+            process.desk(number).last = Some(last.chain([ShardMessage::Closed]).collect());
             let shard = &process.desk(number).shard;
             self.observer.check_shard(number, shard, self.options.campaigns, &self.clock);
             self.observer.shard_closed(number);

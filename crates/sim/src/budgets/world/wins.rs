@@ -7,14 +7,14 @@ use pacer_core::store::LeaseKey;
 use units::Nanos;
 
 use super::super::bug::Wiring;
-use super::super::exchange::{Act, Notice};
-use super::super::log::{Record, TokenId, id_of};
-use super::super::observer::Claimed;
+use super::super::exchange::{ReservationEnd, SimNotice};
+use super::super::log::{SimRecord, SimTokenId, id_of};
+use super::super::observer::ObservedClaim;
 use super::super::operator::currency_of;
-use super::World;
-use super::process::{Forward, News, Pending, Process};
+use super::BudgetWorld;
+use super::process::{ClaimNews, Forward, PendingClaim, Process};
 
-impl World<'_> {
+impl BudgetWorld<'_> {
     /// Exchanges tell whichever shard they are connected to.
     pub(super) fn hear_exchanges(&mut self, process: &mut Process) {
         while let Some(notice) = self.exchange.next(self.clock.tick_ms) {
@@ -27,7 +27,7 @@ impl World<'_> {
         }
     }
 
-    fn hear(&mut self, process: &mut Process, shard: u16, notice: &Notice) {
+    fn hear(&mut self, process: &mut Process, shard: u16, notice: &SimNotice) {
         match self.key.open(&notice.text) {
             Ok(token) => {
                 assert!(!notice.is_altered, "an altered token is taken: {token:?}");
@@ -46,12 +46,12 @@ impl World<'_> {
         process: &mut Process,
         at: u16,
         token: &ReservationToken,
-        act: Act,
+        act: ReservationEnd,
     ) {
         self.observer.pass(at, &self.clock);
         let rejection = match act {
-            Act::Win(price) => self.win(process, at, token, price),
-            Act::Release => self.release(process, at, token),
+            ReservationEnd::Win(price) => self.win(process, at, token, price),
+            ReservationEnd::Release => self.release(process, at, token),
         };
         let Err(why) = rejection else { return };
         let id = id_of(token);
@@ -66,11 +66,14 @@ impl World<'_> {
                     forwards.push(step, Forward { token: *token, act });
                 }
             }
-            (TokenRejection::AlreadyWon, Act::Win(_)) => self.acknowledge(id),
-            (TokenRejection::TooOld, Act::Win(price)) => {
+            (TokenRejection::AlreadyWon, ReservationEnd::Win(_)) => self.acknowledge(id),
+            (TokenRejection::TooOld, ReservationEnd::Win(price)) => {
                 self.write_alone(process, token, price, true)
             }
-            (TokenRejection::DeadEpoch | TokenRejection::OtherShard, Act::Win(price)) => {
+            (
+                TokenRejection::DeadEpoch | TokenRejection::OtherShard,
+                ReservationEnd::Win(price),
+            ) => {
                 self.write_alone(process, token, price, false);
             }
             _ => (),
@@ -98,12 +101,13 @@ impl World<'_> {
     ) -> Result<(), TokenRejection> {
         let claim = process.desk(at).shard.claim(token, self.clock.tick())?;
         let (id, is_late) = (id_of(token), claim.is_late());
-        let claimed = Claimed { id, price: price.get(), amount: token.amount().get(), is_late };
+        let claimed =
+            ObservedClaim { id, price: price.get(), amount: token.amount().get(), is_late };
         self.trace.note(format_args!("{at} claims {claimed:?}"));
         self.observer.claimed(&claimed);
-        let mut pending = Pending { shard: at, claim, claimed };
+        let mut pending = PendingClaim { shard: at, claim, claimed };
         if self.chance.happens(self.weather.log_refused) {
-            self.hear_log(process, News::Lost(pending));
+            self.hear_log(process, ClaimNews::Lost(pending));
             return Ok(());
         }
         if self.has(Wiring::AcknowledgeBeforeSync) {
@@ -111,7 +115,7 @@ impl World<'_> {
         }
         let seq = self.write(token, &pending.claimed);
         if self.has(Wiring::SettleBeforeSync) {
-            self.hear_log(process, News::Durable(pending));
+            self.hear_log(process, ClaimNews::Durable(pending));
             return Ok(());
         }
         pending.claimed.price = price.get();
@@ -140,14 +144,14 @@ impl World<'_> {
             None if self.chance.happens(self.weather.log_refused) => (),
             None => {
                 let amount = token.amount().get();
-                let claimed = Claimed { id, price: price.get(), amount, is_late };
+                let claimed = ObservedClaim { id, price: price.get(), amount, is_late };
                 let seq = self.write(token, &claimed);
                 process.orphans.insert(seq, id);
             }
         }
     }
 
-    fn write(&mut self, token: &ReservationToken, claimed: &Claimed) -> u64 {
+    fn write(&mut self, token: &ReservationToken, claimed: &ObservedClaim) -> u64 {
         let [settled, late, mut over] = claimed.record(self.options.is_late_told);
         if self.has(Wiring::ForgetOver) {
             over = 0;
@@ -167,10 +171,10 @@ impl World<'_> {
             currency: currency_of(self.observer.places.account(slot)),
         };
         self.trace.note(format_args!("write {settlement:?}"));
-        self.log.append(Record::Win(claimed.id, settlement))
+        self.log.append(SimRecord::Win(claimed.id, settlement))
     }
 
-    fn acknowledge(&mut self, id: TokenId) {
+    fn acknowledge(&mut self, id: SimTokenId) {
         self.trace.note(format_args!("acknowledge {id:?}"));
         self.observer.acknowledged(id);
         self.exchange.acknowledge(id);
@@ -179,7 +183,7 @@ impl World<'_> {
     /// The log writes, or cannot.
     pub(super) fn log_turn(&mut self, process: &mut Process) {
         if self.chance.happens(50_000) {
-            self.log.append(Record::Other);
+            self.log.append(SimRecord::Other);
         }
         let delay = self.options.delay_steps_max;
         if self.chance.happens(self.weather.log_lost) {
@@ -189,7 +193,7 @@ impl World<'_> {
                 let Some(pending) = process.claims.remove(&seq) else { continue };
                 let at = self.step + self.chance.within(0..=delay);
                 process.lost.insert(pending.claimed.id);
-                process.desk(pending.shard).news.push(at, News::Lost(pending));
+                process.desk(pending.shard).news.push(at, ClaimNews::Lost(pending));
             }
         } else if self.chance.happens(self.weather.sync) {
             for seq in self.log.sync() {
@@ -199,21 +203,21 @@ impl World<'_> {
                 }
                 let Some(pending) = process.claims.remove(&seq) else { continue };
                 let at = self.step + self.chance.within(0..=delay);
-                process.desk(pending.shard).news.push(at, News::Durable(pending));
+                process.desk(pending.shard).news.push(at, ClaimNews::Durable(pending));
             }
         }
     }
 
     /// A shard hears what became of the record of a claim.
-    pub(super) fn hear_log(&mut self, process: &mut Process, news: News) {
+    pub(super) fn hear_log(&mut self, process: &mut Process, news: ClaimNews) {
         match news {
-            News::Durable(Pending { shard, claim, claimed }) => {
+            ClaimNews::Durable(PendingClaim { shard, claim, claimed }) => {
                 let told = process.desk(shard).shard.settle(claim, Nanos::new(claimed.price));
                 self.trace.note(format_args!("{shard} settles {told:?}"));
                 self.observer.settled(&claimed, &told);
                 self.acknowledge(claimed.id);
             }
-            News::Lost(Pending { shard, claim, claimed }) => {
+            ClaimNews::Lost(PendingClaim { shard, claim, claimed }) => {
                 self.trace.note(format_args!("{shard} gives up {claimed:?}"));
                 process.lost.remove(&claimed.id);
                 self.observer.unclaimed(claimed.id, &self.clock);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn normals_have_their_moments_and_make_uniforms() {
-    let mut chance = Chance::new(3);
+    let mut chance = GeneratorChance::new(3);
     let count = 50_000;
     let (mut sum, mut squares, mut products, mut below) = (0.0, 0.0, 0.0, 0);
     for _ in 0..count {
@@ -23,6 +23,6 @@ fn normals_have_their_moments_and_make_uniforms() {
 
 #[test]
 fn a_positive_draw_is_never_zero() {
-    let mut chance = Chance::new(9);
+    let mut chance = GeneratorChance::new(9);
     assert!((0..10_000).map(|_| chance.positive()).all(|draw| draw > 0.0 && draw <= 1.0));
 }
