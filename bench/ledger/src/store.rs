@@ -10,7 +10,7 @@ use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
     Batch, CommitOutcome, Lease, LeaseKey, LeaseStore as _, StoreAnswer, StoreWriter, WriteOutcome,
 };
-use pacer_serve::{Options, Store};
+use pacer_serve::{DiskStore, StoreOptions};
 use units::Nanos;
 
 use crate::{Measured, settle};
@@ -27,7 +27,7 @@ pub(crate) fn measure(
     in_flight: u64,
     time: Duration,
 ) -> Result<Measured> {
-    let mut store = Store::open(directory, Options::default())?;
+    let mut store = DiskStore::open(directory, StoreOptions::default())?;
     store.begin(1, Epoch(1));
     let writer = match answer(&mut store)? {
         StoreAnswer::Begun { node, begun } => StoreWriter { node, epoch: begun?.epoch },
@@ -73,12 +73,12 @@ fn batch(writer: StoreWriter, number: u64, leases: u32, filled: u32) -> Batch {
     }
 }
 
-fn answer(store: &mut Store) -> Result<StoreAnswer> {
+fn answer(store: &mut DiskStore) -> Result<StoreAnswer> {
     store.wait(PATIENCE);
     store.poll().context("the store does not answer")
 }
 
-fn committed(store: &mut Store, number: u64) -> Result<()> {
+fn committed(store: &mut DiskStore, number: u64) -> Result<()> {
     let answer = answer(store)?;
     let StoreAnswer::Ended(WriteOutcome { number: of, ended, denied, .. }) = answer else {
         bail!("batch {number} is answered by {answer:?}");

@@ -13,8 +13,8 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::PacingCurve;
 use pacer_core::store::StoredKind;
 use pacer_serve::api::{ExchangeView, Mismatches};
-use pacer_serve::registry::{AccountFacts, Published, Rules};
-use pacer_serve::{BudgetsConfig, Feed, Keyring, LedgerPort, Pacer, ShardLine};
+use pacer_serve::registry::{AccountFacts, CampaignRules, PublishedCatalogue};
+use pacer_serve::{BudgetsConfig, Keyring, LedgerPort, PacerService, SettlementFeed, ShardRings};
 use runtime::builder::Builder;
 use runtime::config::{Quantity, Section};
 use runtime::service::{Ports, ServiceError};
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Shown(HouseRules);
 
-impl Rules for Shown {
+impl CampaignRules for Shown {
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
@@ -49,7 +49,7 @@ impl Rules for Shown {
 }
 
 /// Accounts and campaigns, with what the exchange reads of a campaign.
-pub(crate) type Budgeting = Pacer<Shown>;
+pub(crate) type Budgeting = PacerService<Shown>;
 
 /// The exchange that spends budgets. None is left at the end.
 struct ExchangeLink(Weak<Exchange>);
@@ -76,7 +76,7 @@ impl ExchangeView for ExchangeLink {
 
 /// What the log tells the ledger.
 struct Told {
-    feed: Feed,
+    feed: SettlementFeed,
     keys: Keyring,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         ledger_unix_ms: Arc::new(move || handle.unix_ms()),
     };
     let line = |(line, options)| {
-        let ShardLine { from_ledger, to_ledger, .. } = line;
+        let ShardRings { from_ledger, to_ledger, .. } = line;
         Line { from_ledger, to_ledger, options }
     };
     let lines = shards.into_iter().map(line).collect();
@@ -194,7 +194,7 @@ fn warn_of_rates(currencies: &[(Arc<str>, Currency)], exchange: &Exchange) {
     }
 }
 
-fn currencies(catalogue: &Published<Shown>) -> Vec<(Arc<str>, Currency)> {
+fn currencies(catalogue: &PublishedCatalogue<Shown>) -> Vec<(Arc<str>, Currency)> {
     let accounts = catalogue.accounts.iter();
     accounts.map(|account| (Arc::clone(&account.id), account.currency)).collect()
 }
@@ -207,7 +207,7 @@ pub(crate) fn without_rate(currency: Currency) -> String {
 }
 
 /// Says so where shards have no room for all that is defined: what finds none wins nothing.
-fn warn_of_room(catalogue: &Published<Shown>, campaigns_max: usize) {
+fn warn_of_room(catalogue: &PublishedCatalogue<Shown>, campaigns_max: usize) {
     let seats = catalogue.accounts.iter().filter(|account| account.slot.is_some());
     let count = catalogue.campaigns.len() + seats.count();
     if count > campaigns_max {
@@ -247,7 +247,7 @@ fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<
 }
 
 /// What the exchange holds auctions by.
-fn this_catalogue(published: &Published<Shown>, before: &Catalogue) -> Campaigns {
+fn this_catalogue(published: &PublishedCatalogue<Shown>, before: &Catalogue) -> Campaigns {
     let currency_of = |account: &str| {
         let accounts = &published.accounts;
         let found = accounts.binary_search_by(|known| (*known.id).cmp(account));

@@ -3,7 +3,7 @@
 
 /// A mistake that an engine on a disk could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum DiskBug {
     /// Committing without waiting for the medium.
     DropSync,
     /// Saying that a batch is committed though its commit failed.
@@ -23,9 +23,9 @@ pub(crate) enum Bug {
 }
 
 #[cfg(test)]
-faults::plantable!(Bug, pub(crate), pub(crate));
+faults::plantable!(DiskBug, pub(crate), pub(crate));
 
 #[cfg(not(test))]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: DiskBug) -> bool {
     false
 }

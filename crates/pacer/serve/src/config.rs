@@ -10,7 +10,7 @@ use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
 
 use crate::keys::{KeyBytes, Keyring, parse_key};
-use crate::start::Start;
+use crate::start::LedgerStart;
 
 /// A reservation lasts up to a sixteenth longer than it was to.
 const LASTS_LONGER: u32 = 16;
@@ -50,9 +50,9 @@ pub struct BudgetsConfig {
     /// How long strategies wait for what they see.
     pub slot: Duration,
     /// What tokens are sealed with; absent: what is kept in the directory.
-    token_key: Option<Key>,
+    token_key: Option<TokenKeySource>,
     /// What requests draw by; absent: what is kept in the directory.
-    draw_key: Option<Key>,
+    draw_key: Option<TokenKeySource>,
     /// How long after they are sold impressions may be billed, as the exchange beside it is
     /// configured. Empty without one.
     pub lifetimes: Vec<Duration>,
@@ -63,9 +63,9 @@ pub struct BudgetsConfig {
 
 /// A key that was given: it is not shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(KeyBytes);
+struct TokenKeySource(KeyBytes);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for TokenKeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(runtime::config::MASK)
     }
@@ -188,8 +188,8 @@ impl BudgetsConfig {
         (shards, origin): (u16, Instant),
         shutdown: &Shutdown,
         builder: &Builder,
-    ) -> Start {
-        Start {
+    ) -> LedgerStart {
+        LedgerStart {
             directory: self.directory.clone(),
             node: self.node,
             shards,
@@ -216,7 +216,7 @@ impl BudgetsConfig {
     /// # Errors
     /// When a key cannot be read or made; its file is named.
     pub fn keys(&self) -> std::io::Result<Keyring> {
-        let key = |key: Option<Key>| key.map(|key| key.0);
+        let key = |key: Option<TokenKeySource>| key.map(|key| key.0);
         Keyring::open(&self.directory, key(self.token_key), key(self.draw_key))
     }
 
@@ -253,12 +253,12 @@ impl BudgetsConfig {
     }
 }
 
-fn read_key(s: &mut Section<'_>, key: &str, secret: Option<Secret>) -> Option<Key> {
+fn read_key(s: &mut Section<'_>, key: &str, secret: Option<Secret>) -> Option<TokenKeySource> {
     let bytes = parse_key(secret?.expose());
     if bytes.is_none() {
         s.problem(key, "***", "must be base64 of 16 bytes, as of `openssl rand -base64 16`");
     }
-    bytes.map(Key)
+    bytes.map(TokenKeySource)
 }
 
 #[cfg(test)]

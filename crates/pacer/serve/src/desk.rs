@@ -26,16 +26,16 @@ use pacer_core::strategy::BidPace;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
 
-use crate::feed::Told;
+use crate::feed::FeedMessage;
 use crate::handle::LedgerQuery;
-use crate::lines::LedgerLine;
-use crate::shared::Shared;
-use crate::start::{Clock, LedgerFault};
-use crate::thread::Store;
+use crate::lines::LedgerRings;
+use crate::shared::SharedStatus;
+use crate::start::{LedgerClock, LedgerFault};
+use crate::thread::DiskStore;
 use crate::zones::Zones;
-use asked::{Changes, Defining, Expected};
-pub(crate) use keeping::Keeping;
-use zones::Tables;
+use asked::{ChangeQueue, PendingAnswer, PendingDefinitions};
+pub(crate) use keeping::SnapshotSchedule;
+use zones::ZoneTables;
 
 /// The longest between two turns.
 const TURN: Duration = Duration::from_millis(10);
@@ -47,28 +47,28 @@ const SLOTS_MAX: usize = 4_096;
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where the thread hears from others.
-pub(crate) struct Ends {
-    pub lines: Vec<LedgerLine>,
+pub(crate) struct LedgerChannels {
+    pub lines: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
-    pub feed: mpsc::Receiver<Told>,
+    pub feed: mpsc::Receiver<FeedMessage>,
     pub closing: Arc<AtomicBool>,
 }
 
 /// All that the thread has.
-pub(crate) struct Desk {
+pub(crate) struct LedgerLoop {
     ledger: Ledger,
     pacer: CampaignPacer,
-    store: Store,
+    store: DiskStore,
     writer: StoreWriter,
-    ends: Ends,
-    shared: Shared,
-    tables: Tables,
-    keeping: Keeping,
-    clock: Clock,
+    ends: LedgerChannels,
+    shared: SharedStatus,
+    tables: ZoneTables,
+    keeping: SnapshotSchedule,
+    clock: LedgerClock,
     /// What the store was asked, in order.
-    expected: VecDeque<Expected>,
-    changes: Changes,
-    definings: VecDeque<Defining>,
+    expected: VecDeque<PendingAnswer>,
+    changes: ChangeQueue,
+    definings: VecDeque<PendingDefinitions>,
     batches: u64,
     is_replayed: bool,
     /// How the last batch ended, if one has.
@@ -83,7 +83,7 @@ pub(crate) struct Desk {
 }
 
 /// How a turn ends.
-enum Next {
+enum TurnEnd {
     /// With nothing left to be done at once.
     Wait,
     /// With more to be taken.
@@ -94,13 +94,13 @@ enum Next {
     Fenced(StoreDenial),
 }
 
-impl Desk {
+impl LedgerLoop {
     pub(crate) fn new(
         (ledger, pacer): (Ledger, CampaignPacer),
-        (store, writer): (Store, StoreWriter),
-        ends: Ends,
-        (shared, zones): (Shared, Zones),
-        keeping: Keeping,
+        (store, writer): (DiskStore, StoreWriter),
+        ends: LedgerChannels,
+        (shared, zones): (SharedStatus, Zones),
+        keeping: SnapshotSchedule,
     ) -> Self {
         Self {
             ledger,
@@ -109,11 +109,11 @@ impl Desk {
             writer,
             ends,
             shared,
-            tables: Tables::new(zones),
+            tables: ZoneTables::new(zones),
             keeping,
-            clock: Clock { origin: Instant::now() },
+            clock: LedgerClock { origin: Instant::now() },
             expected: VecDeque::new(),
-            changes: Changes::default(),
+            changes: ChangeQueue::default(),
             definings: VecDeque::new(),
             batches: 0,
             is_replayed: false,
@@ -127,7 +127,7 @@ impl Desk {
         }
     }
 
-    pub(crate) fn at(self, clock: Clock) -> Self {
+    pub(crate) fn at(self, clock: LedgerClock) -> Self {
         Self { clock, ..self }
     }
 
@@ -137,10 +137,10 @@ impl Desk {
         info!(node = self.writer.node, epoch = self.writer.epoch.0, "the ledger has begun");
         let fault = loop {
             match catch_unwind(AssertUnwindSafe(|| self.turn())) {
-                Ok(Next::Wait) => thread::park_timeout(TURN),
-                Ok(Next::Go) => (),
-                Ok(Next::End) => break None,
-                Ok(Next::Fenced(denied)) => {
+                Ok(TurnEnd::Wait) => thread::park_timeout(TURN),
+                Ok(TurnEnd::Go) => (),
+                Ok(TurnEnd::End) => break None,
+                Ok(TurnEnd::Fenced(denied)) => {
                     error!(%denied, "nothing is authorised any more; shutting down");
                     break Some(LedgerFault::Fenced);
                 }
@@ -170,7 +170,7 @@ impl Desk {
         fault.map_or(closed.map_err(LedgerFault::Store), Err)
     }
 
-    fn turn(&mut self) -> Next {
+    fn turn(&mut self) -> TurnEnd {
         let begun = Instant::now();
         let now = self.clock.now();
         // Before the rings are read: what shards have said by then is in them.
@@ -178,7 +178,7 @@ impl Desk {
         let has_asks = self.take_asks(now);
         let has_told = self.take_feed();
         if let Some(denied) = self.take_answers() {
-            return Next::Fenced(denied);
+            return TurnEnd::Fenced(denied);
         }
         let has_reports = self.take_shards();
         self.define_some(now);
@@ -198,10 +198,10 @@ impl Desk {
         self.keeping.turn(&mut self.pacer, begun, self.store.failing().is_some());
         self.tell(begun);
         if is_closing && self.has_ended(begun) {
-            return Next::End;
+            return TurnEnd::End;
         }
         let is_behind = has_asks || has_told || has_reports || has_slots;
-        if is_behind || !self.definings.is_empty() { Next::Go } else { Next::Wait }
+        if is_behind || !self.definings.is_empty() { TurnEnd::Go } else { TurnEnd::Wait }
     }
 
     /// Whether more waits than was taken.
@@ -209,9 +209,9 @@ impl Desk {
         for _ in 0..TAKEN_MAX {
             let Ok(told) = self.ends.feed.try_recv() else { return false };
             self.inbox.push(match told {
-                Told::Settled(settlement) => LedgerInput::Settlement(settlement),
-                Told::Reached(seq) => LedgerInput::Logged(seq),
-                Told::Replayed => {
+                FeedMessage::Settled(settlement) => LedgerInput::Settlement(settlement),
+                FeedMessage::Reached(seq) => LedgerInput::Logged(seq),
+                FeedMessage::Replayed => {
                     self.is_replayed = true;
                     LedgerInput::Replayed
                 }
@@ -258,11 +258,11 @@ impl Desk {
                 ) => {
                     return Some(fenced);
                 }
-                (Expected::Batch(seq), StoreAnswer::Ended(outcome)) => {
-                    self.end_batch(seq, &outcome)
+                (PendingAnswer::Batch(seq), StoreAnswer::Ended(outcome)) => {
+                    self.end_batch(seq, &outcome);
                 }
-                (Expected::Change, StoreAnswer::Ended(outcome)) => self.changes.end(outcome),
-                (Expected::Read(reply), StoreAnswer::Read(found)) => {
+                (PendingAnswer::Change, StoreAnswer::Ended(outcome)) => self.changes.end(outcome),
+                (PendingAnswer::Read(reply), StoreAnswer::Read(found)) => {
                     // Whoever asked may have given up.
                     let _heard = reply.send(found);
                 }
@@ -304,7 +304,7 @@ impl Desk {
     fn send(&mut self) {
         let mut outbox = std::mem::take(&mut self.outbox);
         if let Some(batch) = outbox.batch.take() {
-            self.expected.push_back(Expected::Batch(batch.applied_seq));
+            self.expected.push_back(PendingAnswer::Batch(batch.applied_seq));
             self.store.submit(self.writer, batch);
         }
         // A recalled shard would send its grants straight back: the gate that opens it comes first.
@@ -340,7 +340,7 @@ impl Desk {
                 line.send(ToShard::Pace(slot, pace));
             }
         }
-        self.ends.lines.iter_mut().for_each(LedgerLine::flush);
+        self.ends.lines.iter_mut().for_each(LedgerRings::flush);
     }
 
     /// Lets others see how it stands.
@@ -348,7 +348,7 @@ impl Desk {
         let turn = begun.elapsed();
         self.turn_longest = self.turn_longest.max(turn);
         let (stats, failing) = (self.ledger.stats(), self.store.failing());
-        let waiting: usize = self.ends.lines.iter().map(LedgerLine::waiting).sum();
+        let waiting: usize = self.ends.lines.iter().map(LedgerRings::waiting).sum();
         let (turn_longest, batches, is_replayed) =
             (self.turn_longest, self.batches, self.is_replayed);
         let (accounts, campaigns) = self.pacer.counts();
@@ -383,7 +383,7 @@ impl Desk {
             && self.expected.is_empty()
             && self.changes.is_empty()
             && self.definings.is_empty()
-            && self.ends.lines.iter().all(LedgerLine::is_quiet);
+            && self.ends.lines.iter().all(LedgerRings::is_quiet);
         let is_late = closing_at + END_PATIENCE <= now;
         if is_late && !is_quiet {
             warn!(

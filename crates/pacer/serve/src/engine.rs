@@ -1,7 +1,7 @@
 //! The file and what is done when its disk fails. Every call ends before it returns: the thread is
 //! elsewhere.
 //!
-//! A commit that fails ends unknown, and the file is closed. It is opened again by [`Engine::heal`]:
+//! A commit that fails ends unknown, and the file is closed. It is opened again by [`StoreEngine::heal`]:
 //! after a failed sync what the page cache shows may never come to the medium, though later syncs
 //! succeed, so that all of it is first copied to a new file, which then takes the old one's place.
 //! The same is done at a start behind a process that did not end well; a name says so.
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use pacer_core::store::{CommitOutcome, StoreAnswer, StoreDenial, StoreFault, StoreRequest};
 use redb::{Builder, Database};
 
-use crate::bug::{Bug, planted};
-use crate::error::{Failure, OpenError};
-use crate::place::Place;
-use crate::tables::{self, FORMAT, Tables, Written};
-use crate::watched::{Watch, Watched};
+use crate::bug::{DiskBug, planted};
+use crate::error::{DiskFailure, StoreOpenError};
+use crate::place::StoreDirectory;
+use crate::tables::{self, FORMAT, RequestResult, StoreTables};
+use crate::watched::{DiskWatch, WatchedFile};
 
 /// The store.
 pub(crate) const FILE_NAME: &str = "ledger.redb";
@@ -39,44 +39,44 @@ pub(crate) fn is_begun(directory: &Path) -> bool {
 }
 
 /// A store, held.
-pub(crate) struct Engine<P: Place> {
+pub(crate) struct StoreEngine<P: StoreDirectory> {
     place: P,
-    watch: Arc<Watch>,
+    watch: Arc<DiskWatch>,
     /// `Err` while its disk fails.
-    database: Result<Database, Failure>,
+    database: Result<Database, DiskFailure>,
     commits: u64,
     _lock: P::Lock,
 }
 
 /// Why a file does not open.
-enum Closed {
-    Failed(Failure),
+enum OpenFailure {
+    Failed(DiskFailure),
     Newer(u64),
 }
 
-impl<E: Into<Failure>> From<E> for Closed {
+impl<E: Into<DiskFailure>> From<E> for OpenFailure {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl<P: Place> Engine<P> {
+impl<P: StoreDirectory> StoreEngine<P> {
     /// Takes a directory, and opens what stands there, or begins it.
-    pub(crate) fn open(place: P) -> Result<Self, OpenError> {
+    pub(crate) fn open(place: P) -> Result<Self, StoreOpenError> {
         let disk = |error: io::Error| open_error(&place, &error.into());
         let lock = place.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
-                OpenError::InUse { place: place.name(), holder: error.to_string() }
+                StoreOpenError::InUse { place: place.name(), holder: error.to_string() }
             }
             _ => disk(error),
         })?;
-        let watch = Arc::new(Watch::default());
-        let failed = |failure: Failure| open_error(&place, &failure);
+        let watch = Arc::new(DiskWatch::default());
+        let failed = |failure: DiskFailure| open_error(&place, &failure);
         let ended_badly = place.has(OPEN_NAME).map_err(disk)?;
         let is_there = place.has(FILE_NAME).map_err(disk)?;
         if !is_there {
             if ended_badly && !place.has(NEW_NAME).map_err(disk)? {
-                return Err(failed(Failure::damaged("it is gone")));
+                return Err(failed(DiskFailure::damaged("it is gone")));
             }
             // Durable before anything says that there is a store: one that never was is not gone.
             drop(place.open(NEW_NAME).map_err(disk)?);
@@ -91,9 +91,9 @@ impl<P: Place> Engine<P> {
             Ok(database) => {
                 Ok(Self { place, watch, database: Ok(database), commits: 0, _lock: lock })
             }
-            Err(Closed::Failed(failure)) => Err(open_error(&place, &failure)),
-            Err(Closed::Newer(found)) => {
-                Err(OpenError::Newer { file: file_of(&place), found, known: FORMAT })
+            Err(OpenFailure::Failed(failure)) => Err(open_error(&place, &failure)),
+            Err(OpenFailure::Newer(found)) => {
+                Err(StoreOpenError::Newer { file: file_of(&place), found, known: FORMAT })
             }
         }
     }
@@ -111,13 +111,14 @@ impl<P: Place> Engine<P> {
     /// Opens the file again, unless it is damaged: whoever puts a copy in its place ends this
     /// process first.
     pub(crate) fn heal(&mut self) {
-        let Err(Failure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) = &self.database
+        let Err(DiskFailure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) =
+            &self.database
         else {
             return;
         };
         self.database = open_file(&self.place, &self.watch).map_err(|closed| match closed {
-            Closed::Failed(failure) => failure,
-            Closed::Newer(_) => Failure::damaged("another format"),
+            OpenFailure::Failed(failure) => failure,
+            OpenFailure::Newer(_) => DiskFailure::damaged("another format"),
         });
     }
 
@@ -139,7 +140,7 @@ impl<P: Place> Engine<P> {
         let StoreRequest::Read(query) = request else { unreachable!("a group of reads") };
         let read = match &self.database {
             Ok(database) => guarded(&self.watch, || tables::read(database, query)),
-            Err(Failure { cause, .. }) => {
+            Err(DiskFailure { cause, .. }) => {
                 return StoreAnswer::Read(Err(StoreDenial::Failing(*cause)));
             }
         };
@@ -149,7 +150,7 @@ impl<P: Place> Engine<P> {
     fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<StoreAnswer>) {
         let written = match &self.database {
             Ok(database) => guarded(&self.watch, || Ok(commit(database, group))),
-            Err(Failure { cause, .. }) => {
+            Err(DiskFailure { cause, .. }) => {
                 let cause = *cause;
                 let refused = group.iter().map(|request| {
                     request.answer(CommitOutcome::Refused, Some(StoreDenial::Failing(cause)))
@@ -157,23 +158,23 @@ impl<P: Place> Engine<P> {
                 return answers.extend(refused);
             }
         };
-        match written.unwrap_or_else(Committed::Unknown) {
-            Committed::All(written) => {
+        match written.unwrap_or_else(GroupOutcome::Unknown) {
+            GroupOutcome::All(written) => {
                 self.commits += 1;
                 answers.extend(group.iter().zip(written).map(done));
             }
-            Committed::Nothing(failure) => {
+            GroupOutcome::Nothing(failure) => {
                 let denied = StoreDenial::Failing(self.fail(failure));
                 let refused = |request: &StoreRequest| {
                     request.answer(CommitOutcome::Refused, Some(denied.clone()))
                 };
                 answers.extend(group.iter().map(refused));
             }
-            Committed::Unknown(failure) => {
+            GroupOutcome::Unknown(failure) => {
                 let failing = StoreDenial::Failing(self.fail(failure));
                 let ended = match () {
-                    () if planted(Bug::AcknowledgeEarly) => CommitOutcome::Committed,
-                    () if planted(Bug::RefuseUnknown) => CommitOutcome::Refused,
+                    () if planted(DiskBug::AcknowledgeEarly) => CommitOutcome::Committed,
+                    () if planted(DiskBug::RefuseUnknown) => CommitOutcome::Refused,
                     () => CommitOutcome::Unknown,
                 };
                 answers.extend(group.iter().map(|request| match request {
@@ -187,13 +188,13 @@ impl<P: Place> Engine<P> {
     }
 
     /// Closes the file; what failed first says more than what redb says of it.
-    fn fail(&mut self, failure: Failure) -> StoreFault {
+    fn fail(&mut self, failure: DiskFailure) -> StoreFault {
         let first = self.watch.take();
         let cause = match (failure.cause, first) {
             (StoreFault::Damaged, _) | (_, None) => failure.cause,
             (_, Some((cause, _))) => cause,
         };
-        let closed = std::mem::replace(&mut self.database, Err(Failure { cause, ..failure }));
+        let closed = std::mem::replace(&mut self.database, Err(DiskFailure { cause, ..failure }));
         // It writes nothing after a failure, but redb may find its own state broken.
         if catch_unwind(AssertUnwindSafe(|| drop(closed))).is_err() {
             self.watch.set_suspect(true);
@@ -207,32 +208,35 @@ impl<P: Place> Engine<P> {
         let database = database.map_err(|failure| failure.cause)?;
         let closed = guarded(&watch, || Ok(database.close().map_err(redb::Error::from)?));
         closed.map_err(|failure| failure.cause)?;
-        place.remove(OPEN_NAME).map_err(|error| Failure::from(error).cause)
+        place.remove(OPEN_NAME).map_err(|error| DiskFailure::from(error).cause)
     }
 }
 
-fn file_of(place: &impl Place) -> String {
+fn file_of(place: &impl StoreDirectory) -> String {
     format!("{}/{FILE_NAME}", place.name())
 }
 
-fn open_error(place: &impl Place, failure: &Failure) -> OpenError {
+fn open_error(place: &impl StoreDirectory, failure: &DiskFailure) -> StoreOpenError {
     let (place, file, detail) = (place.name(), file_of(place), failure.detail.clone());
     match failure.cause {
-        StoreFault::DiskFull => OpenError::Full { place },
-        StoreFault::Damaged => OpenError::Damaged { file, detail },
-        StoreFault::Disk => OpenError::Disk { place, error: detail },
+        StoreFault::DiskFull => StoreOpenError::Full { place },
+        StoreFault::Damaged => StoreOpenError::Damaged { file, detail },
+        StoreFault::Disk => StoreOpenError::Disk { place, error: detail },
     }
 }
 
 /// Runs what calls redb, which may panic over a file that is not as it wrote it: that is damage like
 /// any other, and nothing is believed of the file then.
-fn guarded<T>(watch: &Watch, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn guarded<T>(
+    watch: &DiskWatch,
+    run: impl FnOnce() -> Result<T, DiskFailure>,
+) -> Result<T, DiskFailure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         watch.set_suspect(true);
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
         let detail = said.unwrap_or("it cannot be understood").to_owned();
-        Err(Failure::damaged(detail))
+        Err(DiskFailure::damaged(detail))
     })
 }
 
@@ -243,21 +247,25 @@ fn builder() -> Builder {
     builder
 }
 
-fn open_database(place: &impl Place, watch: &Arc<Watch>, name: &str) -> Result<Database, Failure> {
+fn open_database(
+    place: &impl StoreDirectory,
+    watch: &Arc<DiskWatch>,
+    name: &str,
+) -> Result<Database, DiskFailure> {
     let file = place.open(name)?;
-    let watched = Watched { file, watch: Arc::clone(watch) };
+    let watched = WatchedFile { file, watch: Arc::clone(watch) };
     let opened =
         guarded(watch, || Ok(builder().create_with_backend(watched).map_err(redb::Error::from)?));
     match (opened, watch.take()) {
         (Err(failure), Some((cause, detail))) if failure.cause == StoreFault::Disk => {
-            Err(Failure { cause, detail })
+            Err(DiskFailure { cause, detail })
         }
         (opened, _) => opened,
     }
 }
 
 /// Begins an empty store: its name stands for a whole one from the first.
-fn found(place: &impl Place, watch: &Arc<Watch>) -> Result<(), Failure> {
+fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), DiskFailure> {
     place.open(NEW_NAME)?.set_len(0)?;
     let database = open_database(place, watch, NEW_NAME)?;
     guarded(watch, || Ok(tables::found(&database)?))?;
@@ -266,12 +274,12 @@ fn found(place: &impl Place, watch: &Arc<Watch>) -> Result<(), Failure> {
 }
 
 /// A file written anew takes the place of the store.
-fn put_in_place(place: &impl Place) -> Result<(), Failure> {
+fn put_in_place(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     place.rename(NEW_NAME, FILE_NAME)?;
-    if planted(Bug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }
+    if planted(DiskBug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }
 }
 
-fn open_file(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed> {
+fn open_file(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<Database, OpenFailure> {
     // What an earlier process has left.
     place.remove(NEW_NAME)?;
     watch.take();
@@ -283,23 +291,26 @@ fn open_file(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed>
     opened
 }
 
-fn open_whole(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed> {
+fn open_whole(
+    place: &impl StoreDirectory,
+    watch: &Arc<DiskWatch>,
+) -> Result<Database, OpenFailure> {
     if !place.has(FILE_NAME)? {
-        return Err(Failure::damaged("it is gone").into());
+        return Err(DiskFailure::damaged("it is gone").into());
     }
     // To redb an empty file is one to begin in: to us it is a store that lost everything.
     if place.open(FILE_NAME)?.len()? == 0 {
-        return Err(Failure::damaged("it is empty").into());
+        return Err(DiskFailure::damaged("it is empty").into());
     }
-    let is_anew = watch.is_suspect() && !planted(Bug::TrustPageCache);
+    let is_anew = watch.is_suspect() && !planted(DiskBug::TrustPageCache);
     if is_anew {
         copy(place)?;
     }
-    let is_named = !is_anew || planted(Bug::RenameEarly);
+    let is_named = !is_anew || planted(DiskBug::RenameEarly);
     let database = open_database(place, watch, if is_named { FILE_NAME } else { NEW_NAME })?;
     match guarded(watch, || Ok(tables::format(&database)?))? {
-        None => return Err(Failure::damaged("it is no store of a ledger's").into()),
-        Some(format) if format > FORMAT => return Err(Closed::Newer(format)),
+        None => return Err(DiskFailure::damaged("it is no store of a ledger's").into()),
+        Some(format) if format > FORMAT => return Err(OpenFailure::Newer(format)),
         Some(FORMAT) => (),
         Some(_) => guarded(watch, || Ok(tables::upgrade(&database)?))?,
     }
@@ -313,9 +324,9 @@ fn open_whole(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed
 
 /// Writes anew, byte by byte, what the store shows. It is itself left as it is until another takes
 /// its place: what would be written to it now might come to the medium without what it builds upon.
-fn copy(place: &impl Place) -> Result<(), Failure> {
+fn copy(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     let (from, to) = (place.open(FILE_NAME)?, place.open(NEW_NAME)?);
-    if planted(Bug::RenameEarly) {
+    if planted(DiskBug::RenameEarly) {
         put_in_place(place)?;
     }
     let length = from.len()?;
@@ -334,29 +345,29 @@ fn copy(place: &impl Place) -> Result<(), Failure> {
 }
 
 /// What has become of a group.
-enum Committed {
-    All(Vec<Written>),
-    Nothing(Failure),
-    Unknown(Failure),
+enum GroupOutcome {
+    All(Vec<RequestResult>),
+    Nothing(DiskFailure),
+    Unknown(DiskFailure),
 }
 
 /// Writes a group in one transaction.
-fn commit(database: &Database, group: &[StoreRequest]) -> Committed {
-    let nothing = |error: redb::Error| Committed::Nothing(error.into());
-    if planted(Bug::CommitHalves) {
+fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
+    let nothing = |error: redb::Error| GroupOutcome::Nothing(error.into());
+    if planted(DiskBug::CommitHalves) {
         commit_halves(database, group);
     }
     let transaction = match tables::begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return nothing(error),
     };
-    let written: Result<Vec<_>, _> = Tables::open(&transaction)
+    let written: Result<Vec<_>, _> = StoreTables::open(&transaction)
         .and_then(|mut tables| group.iter().map(|request| tables.write(request)).collect());
     match written {
         Err(error) => nothing(error),
         Ok(written) => match transaction.commit() {
-            Ok(()) => Committed::All(written),
-            Err(error) => Committed::Unknown(redb::Error::from(error).into()),
+            Ok(()) => GroupOutcome::All(written),
+            Err(error) => GroupOutcome::Unknown(redb::Error::from(error).into()),
         },
     }
 }
@@ -368,7 +379,7 @@ fn commit_halves(database: &Database, group: &[StoreRequest]) {
         let mut half = batch.clone();
         half.leases.truncate(batch.leases.len() / 2);
         if let Ok(transaction) = tables::begin_write(database) {
-            let written = Tables::open(&transaction)
+            let written = StoreTables::open(&transaction)
                 .and_then(|mut tables| tables.write(&StoreRequest::Submit(*writer, half)));
             if written.is_ok() {
                 // Whatever comes of it.
@@ -378,12 +389,14 @@ fn commit_halves(database: &Database, group: &[StoreRequest]) {
     }
 }
 
-fn done((request, written): (&StoreRequest, Written)) -> StoreAnswer {
+fn done((request, written): (&StoreRequest, RequestResult)) -> StoreAnswer {
     match (request, written) {
-        (StoreRequest::Begin(node, _), Written::Begun(begun)) => {
+        (StoreRequest::Begin(node, _), RequestResult::Begun(begun)) => {
             StoreAnswer::Begun { node: *node, begun: Ok(begun) }
         }
-        (_, Written::Ended(Err(denied))) => request.answer(CommitOutcome::Refused, Some(denied)),
+        (_, RequestResult::Ended(Err(denied))) => {
+            request.answer(CommitOutcome::Refused, Some(denied))
+        }
         _ => request.answer(CommitOutcome::Committed, None),
     }
 }

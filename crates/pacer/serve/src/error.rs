@@ -6,7 +6,7 @@ use pacer_core::store::StoreFault;
 
 /// Why a store does not open. Nothing may be authorised then.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// Another process has it.
     #[error("{place} is in use by {holder}: end it, or name another directory")]
     InUse {
@@ -56,24 +56,24 @@ pub enum OpenError {
 
 /// What went wrong underneath.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct DiskFailure {
     pub cause: StoreFault,
     pub detail: String,
 }
 
-impl Failure {
+impl DiskFailure {
     pub(crate) fn damaged(detail: impl Into<String>) -> Self {
         Self { cause: StoreFault::Damaged, detail: detail.into() }
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for DiskFailure {
     fn from(error: io::Error) -> Self {
         Self { cause: cause_of(&error), detail: error.to_string() }
     }
 }
 
-impl From<redb::Error> for Failure {
+impl From<redb::Error> for DiskFailure {
     fn from(error: redb::Error) -> Self {
         let cause = match &error {
             redb::Error::DatabaseAlreadyOpen => {

@@ -8,14 +8,14 @@ use pacer_core::shard::token::ReservationToken;
 use pacer_core::store::LeaseKey;
 use units::{Currency, Nanos};
 
-use crate::shared::{Shared, Waker};
+use crate::shared::{LedgerWaker, SharedStatus};
 
 /// What waits at most between the log and the ledger's thread; whoever tells more waits.
 pub(crate) const TOLD_MAX: usize = 16_384;
 
 /// What the log tells.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Told {
+pub(crate) enum FeedMessage {
     Settled(SettlementRecord),
     Reached(u64),
     Replayed,
@@ -23,19 +23,19 @@ pub(crate) enum Told {
 
 /// The log's end. It may be in any thread; records are told by one, in ascending order.
 #[derive(Clone, Debug)]
-pub struct Feed {
-    pub(crate) told: SyncSender<Told>,
-    pub(crate) shared: Shared,
-    pub(crate) waker: Waker,
+pub struct SettlementFeed {
+    pub(crate) told: SyncSender<FeedMessage>,
+    pub(crate) shared: SharedStatus,
+    pub(crate) waker: LedgerWaker,
 }
 
-impl Feed {
+impl SettlementFeed {
     /// A record settles a reservation, and is durable: the first of its token that is. Records that
-    /// were told before, as those up to [`Feed::applied_seq`], change nothing.
+    /// were told before, as those up to [`SettlementFeed::applied_seq`], change nothing.
     pub fn settled(&self, sequence: u64, token: &ReservationToken, currency: Currency) {
         let origin = token.origin();
         let (slot, period) = (token.slot(), token.period());
-        self.tell(Told::Settled(SettlementRecord {
+        self.tell(FeedMessage::Settled(SettlementRecord {
             seq: sequence,
             key: LeaseKey { slot, period, node: origin.node, epoch: origin.epoch },
             settled: token.amount(),
@@ -47,12 +47,12 @@ impl Feed {
 
     /// The log is durable up to this record, and all that settles there has been told.
     pub fn reached(&self, sequence: u64) {
-        self.tell(Told::Reached(sequence));
+        self.tell(FeedMessage::Reached(sequence));
     }
 
     /// All that was in the log when the process started has been told.
     pub fn replayed(&self) {
-        self.tell(Told::Replayed);
+        self.tell(FeedMessage::Replayed);
     }
 
     /// Up to which record the log's settlements are durable in the ledger's books. The log keeps the
@@ -61,7 +61,7 @@ impl Feed {
         self.shared.applied_seq()
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: FeedMessage) {
         match self.told.try_send(told) {
             Ok(()) => (),
             Err(TrySendError::Full(told)) => {

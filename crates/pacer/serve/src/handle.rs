@@ -19,8 +19,8 @@ use runtime::metrics::Exposition;
 use units::Nanos;
 
 use crate::digest::Digest;
-use crate::lines::Halted;
-use crate::shared::{Shared, Status, Waker};
+use crate::lines::HaltFlag;
+use crate::shared::{LedgerStatus, LedgerWaker, SharedStatus};
 use crate::zones::Zones;
 
 /// How long whoever asks waits. The ledger's turns take milliseconds; its disk may take longer.
@@ -42,7 +42,7 @@ pub struct CampaignTerms {
 
 /// What became of definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Defined {
+pub struct DefinitionReport {
     /// What the ledger says of each, in their order, accounts first.
     pub notices: Vec<LedgerReply>,
     /// Campaigns whose strategy was not taken, and goes on as it was.
@@ -52,7 +52,7 @@ pub struct Defined {
 /// How far a campaign has come in spending: of the limit that it follows, else of the tightest of its
 /// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliveryProgress {
     /// Why it does not spend, if so.
     pub refusal: Option<SpendRefusal>,
     /// Whose limit it is; None without one: then all that it has spent is told.
@@ -65,7 +65,7 @@ pub struct Delivery {
     pub expected: Option<Nanos>,
 }
 
-impl Delivery {
+impl DeliveryProgress {
     /// `planned` is which limit it follows, and how much of that should be spent by now.
     pub(crate) fn of(
         why: &SpendDiagnosis,
@@ -95,7 +95,7 @@ impl Delivery {
 
 /// Why the ledger has not done what it was asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum LedgerError {
     /// Its store refuses, and nothing was changed.
     #[error(transparent)]
     Denied(#[from] StoreDenial),
@@ -115,65 +115,65 @@ pub enum AskError {
 }
 
 /// Where an answer is waited for.
-pub(crate) type Reply<T> = SyncSender<T>;
+pub(crate) type ReplySender<T> = SyncSender<T>;
 
 /// A query to the ledger's thread, with the channel for its answer.
 pub(crate) enum LedgerQuery {
     /// To go by definitions from now on.
-    Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
+    Define(Vec<AccountDefinition>, Vec<CampaignTerms>, ReplySender<DefinitionReport>),
     /// To keep definitions and audit entries durably; a digest tells whether the same came before.
-    Change(DefinitionChange, Digest, Reply<Result<(), StoreDenial>>),
+    Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
     /// What the store keeps.
-    Read(StoreQuery, Reply<Result<QueryResult, StoreDenial>>),
+    Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
     /// A number that no campaign has and no lease names. It is given out again until a campaign that has
     /// it is defined.
-    NextSlot(Reply<CampaignIndex>),
+    NextSlot(ReplySender<CampaignIndex>),
     /// Why a campaign does not spend, if so, and the figures. If nothing else keeps it, its strategy may
     /// skip all requests.
-    Why(CampaignIndex, Reply<SpendDiagnosis>),
+    Why(CampaignIndex, ReplySender<SpendDiagnosis>),
     /// Why an account as a whole does not spend, if so, and the figures.
-    WhyAccount(AccountId, Reply<AccountDiagnosis>),
+    WhyAccount(AccountId, ReplySender<AccountDiagnosis>),
     /// Why each of these campaigns does not spend, if so, in their order.
-    Refusals(Vec<CampaignIndex>, Reply<Vec<Option<SpendRefusal>>>),
+    Refusals(Vec<CampaignIndex>, ReplySender<Vec<Option<SpendRefusal>>>),
     /// How far each of these campaigns has come, in their order.
-    Deliveries(Vec<CampaignIndex>, Reply<Vec<Delivery>>),
+    Deliveries(Vec<CampaignIndex>, ReplySender<Vec<DeliveryProgress>>),
     /// How a campaign bids now. None without a strategy, or before its first slot of time.
-    Bidding(CampaignIndex, Reply<Option<BiddingStatus>>),
+    Bidding(CampaignIndex, ReplySender<Option<BiddingStatus>>),
     /// What a campaign has spent. None if there is no such campaign.
-    Spend(CampaignIndex, Reply<Option<Spend>>),
+    Spend(CampaignIndex, ReplySender<Option<Spend>>),
     /// What an account has spent, all its campaigns and seats together. None if there is no such account.
-    SpendAccount(AccountId, Reply<Option<Spend>>),
+    SpendAccount(AccountId, ReplySender<Option<Spend>>),
     /// The curve that a campaign follows, and how it did. None without a strategy or a limit.
-    Curve(CampaignIndex, Reply<Option<PacingCurve>>),
+    Curve(CampaignIndex, ReplySender<Option<PacingCurve>>),
 }
 
 /// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct LedgerHandle {
     pub(crate) asks: Sender<LedgerQuery>,
-    pub(crate) shared: Shared,
-    pub(crate) waker: Waker,
+    pub(crate) shared: SharedStatus,
+    pub(crate) waker: LedgerWaker,
     pub(crate) zones: Zones,
 }
 
-impl Handle {
+impl LedgerHandle {
     /// Tells the ledger what accounts and campaigns are allowed, and says what it made of that.
     /// Accounts before campaigns; a definition that is no newer than what it knows changes nothing.
     pub(crate) fn define(
         &self,
         accounts: Vec<AccountDefinition>,
         campaigns: Vec<CampaignTerms>,
-    ) -> Result<Defined, AskError> {
+    ) -> Result<DefinitionReport, LedgerError> {
         let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE.saturating_add(PATIENCE_EACH.saturating_mul(count));
         self.ask_within(patience, |reply| LedgerQuery::Define(accounts, campaigns, reply))
     }
 
     /// Keeps definitions and audit entries, durably. The ledger numbers the change itself. If the
-    /// store does not know how it ended it is asked again until it does. After [`AskError::Late`] it may
+    /// store does not know how it ended it is asked again until it does. After [`LedgerError::Late`] it may
     /// still be kept: whoever then asks for the very same, before anybody asks for another, learns how it
     /// ended. It is done once.
-    pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), AskError> {
+    pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), LedgerError> {
         let digest = Digest::of(&change);
         Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
     }
@@ -182,7 +182,7 @@ impl Handle {
     pub(crate) fn definitions(
         &self,
         kind: StoredKind,
-    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError> {
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError> {
         match self.ask_of(StoreQuery::Definitions(kind), LedgerQuery::Read)?? {
             QueryResult::Definitions(definitions) => Ok(definitions),
             other => unreachable!("definitions were asked for: {other:?}"),
@@ -190,7 +190,10 @@ impl Handle {
     }
 
     /// Audit entries, as one of the two queries for them says.
-    pub(crate) fn audit(&self, query: StoreQuery) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+    pub(crate) fn audit(
+        &self,
+        query: StoreQuery,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, LedgerError> {
         match self.ask_of(query, LedgerQuery::Read)?? {
             QueryResult::Audit(entries) => Ok(entries),
             other => unreachable!("audit entries were asked for: {other:?}"),
@@ -198,7 +201,7 @@ impl Handle {
     }
 
     /// How it stands, without asking it.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LedgerStatus {
         self.shared.status()
     }
 
@@ -210,7 +213,7 @@ impl Handle {
     }
 
     /// Whether nothing may be authorised any more; it stays so.
-    pub fn halted(&self) -> Halted {
+    pub fn halted(&self) -> HaltFlag {
         self.shared.halted().clone()
     }
 
@@ -231,8 +234,8 @@ impl Handle {
     /// Asks, and waits for the answer.
     pub(crate) fn ask<T>(
         &self,
-        query: impl FnOnce(Reply<T>) -> LedgerQuery,
-    ) -> Result<T, AskError> {
+        query: impl FnOnce(ReplySender<T>) -> LedgerQuery,
+    ) -> Result<T, LedgerError> {
         self.ask_within(PATIENCE, query)
     }
 
@@ -240,8 +243,8 @@ impl Handle {
     pub(crate) fn ask_of<K, T>(
         &self,
         of: K,
-        query: impl FnOnce(K, Reply<T>) -> LedgerQuery,
-    ) -> Result<T, AskError> {
+        query: impl FnOnce(K, ReplySender<T>) -> LedgerQuery,
+    ) -> Result<T, LedgerError> {
         self.ask(|reply| query(of, reply))
     }
 
@@ -249,8 +252,8 @@ impl Handle {
     pub(crate) fn ask_of_many<T>(
         &self,
         (slots, most): (&[CampaignIndex], usize),
-        query: impl Fn(Vec<CampaignIndex>, Reply<Vec<T>>) -> LedgerQuery,
-    ) -> Result<Vec<T>, AskError> {
+        query: impl Fn(Vec<CampaignIndex>, ReplySender<Vec<T>>) -> LedgerQuery,
+    ) -> Result<Vec<T>, LedgerError> {
         let mut answers = Vec::with_capacity(slots.len());
         for part in slots.chunks(most) {
             answers.extend(self.ask_of(part.to_vec(), &query)?);
@@ -261,14 +264,14 @@ impl Handle {
     fn ask_within<T>(
         &self,
         patience: Duration,
-        query: impl FnOnce(Reply<T>) -> LedgerQuery,
-    ) -> Result<T, AskError> {
+        query: impl FnOnce(ReplySender<T>) -> LedgerQuery,
+    ) -> Result<T, LedgerError> {
         let (reply, answer) = mpsc::sync_channel(1);
-        self.asks.send(query(reply)).map_err(|_| AskError::Over)?;
+        self.asks.send(query(reply)).map_err(|_| LedgerError::Over)?;
         self.waker.wake();
         answer.recv_timeout(patience).map_err(|error| match error {
-            RecvTimeoutError::Timeout => AskError::Late,
-            RecvTimeoutError::Disconnected => AskError::Over,
+            RecvTimeoutError::Timeout => LedgerError::Late,
+            RecvTimeoutError::Disconnected => LedgerError::Over,
         })
     }
 }

@@ -13,7 +13,7 @@ use pacer_core::store::StoreWriter;
 use runtime::builder::{Builder, Job};
 use tracing::{info, warn};
 
-use crate::place::Place;
+use crate::place::StoreDirectory;
 use crate::states::{NEW_NAME, NewStates};
 
 /// Pieces on their way. They have [`PIECE_BYTES`], and what a turn gives out besides.
@@ -22,7 +22,7 @@ const PIECES_MAX: usize = 4;
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 /// A piece of a file.
-pub(crate) enum Piece {
+pub(crate) enum StatesPiece {
     /// A file begins; one that was not ended is none.
     Begin,
     /// So many rows of it.
@@ -33,25 +33,29 @@ pub(crate) enum Piece {
 
 /// How many files were written, and how many could not be.
 #[derive(Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct StatesFileCounts {
     pub(crate) written: AtomicU64,
     pub(crate) failed: AtomicU64,
 }
 
 /// The job, as the ledger's thread holds it. Dropped, it writes what it was sent and ends.
-pub(crate) struct Keeper {
-    pieces: SyncSender<Piece>,
-    pub(crate) files: Arc<Files>,
+pub(crate) struct StatesKeeper {
+    pieces: SyncSender<StatesPiece>,
+    pub(crate) files: Arc<StatesFileCounts>,
     job: Option<Job>,
 }
 
-impl Keeper {
+impl StatesKeeper {
     /// Adds it, over a directory that this process holds.
-    pub(crate) fn start(place: impl Place, writer: StoreWriter, builder: &Builder) -> Self {
+    pub(crate) fn start(
+        place: impl StoreDirectory,
+        writer: StoreWriter,
+        builder: &Builder,
+    ) -> Self {
         let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
-        let files = Arc::<Files>::default();
+        let files = Arc::<StatesFileCounts>::default();
         let (new, is_failing) = (None, false);
-        let mut work = Work { place, writer, new, is_failing, files: Arc::clone(&files) };
+        let mut work = StatesJob { place, writer, new, is_failing, files: Arc::clone(&files) };
         let job = builder.add("pacing states", move || {
             // One at a time: other jobs are not to wait for a whole file.
             let piece = inbox.try_recv().ok()?;
@@ -62,7 +66,7 @@ impl Keeper {
     }
 
     /// Gives it a piece, unless as many are on their way as may be: then the piece comes back.
-    pub(crate) fn offer(&self, piece: Piece) -> Result<(), Piece> {
+    pub(crate) fn offer(&self, piece: StatesPiece) -> Result<(), StatesPiece> {
         if let Err(TrySendError::Full(piece)) = self.pieces.try_send(piece) {
             return Err(piece);
         }
@@ -72,7 +76,7 @@ impl Keeper {
     }
 
     /// Gives it a piece as soon as there is room.
-    pub(crate) fn give(&self, piece: Piece) {
+    pub(crate) fn give(&self, piece: StatesPiece) {
         // See above.
         let _taken = self.pieces.send(piece);
         self.run_soon();
@@ -85,7 +89,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StatesKeeper {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             job.finish();
@@ -94,38 +98,40 @@ impl Drop for Keeper {
 }
 
 /// What the job has.
-struct Work<P: Place> {
+struct StatesJob<P: StoreDirectory> {
     place: P,
     writer: StoreWriter,
     /// The file on its way; `None` where none is, or it cannot be written.
     new: Option<NewStates>,
     is_failing: bool,
-    files: Arc<Files>,
+    files: Arc<StatesFileCounts>,
 }
 
-impl<P: Place> Work<P> {
-    fn take(&mut self, piece: Piece) {
+impl<P: StoreDirectory> StatesJob<P> {
+    fn take(&mut self, piece: StatesPiece) {
         match piece {
-            Piece::Begin => match NewStates::begin(&self.place) {
+            StatesPiece::Begin => match NewStates::begin(&self.place) {
                 Ok(new) => self.new = Some(new),
                 Err(error) => self.fail(&error),
             },
-            Piece::Rows(bytes, rows) => {
+            StatesPiece::Rows(bytes, rows) => {
                 if let Some(Err(error)) = self.new.as_mut().map(|new| new.add(&bytes, rows)) {
                     self.fail(&error);
                 }
             }
-            Piece::End => match self.new.take().map(|new| new.put(&self.place, self.writer)) {
-                Some(Ok(())) => {
-                    self.files.written.fetch_add(1, Ordering::Relaxed);
-                    if std::mem::take(&mut self.is_failing) {
-                        info!("strategies' states are kept again");
+            StatesPiece::End => {
+                match self.new.take().map(|new| new.put(&self.place, self.writer)) {
+                    Some(Ok(())) => {
+                        self.files.written.fetch_add(1, Ordering::Relaxed);
+                        if std::mem::take(&mut self.is_failing) {
+                            info!("strategies' states are kept again");
+                        }
                     }
+                    Some(Err(error)) => self.fail(&error),
+                    // It has failed before, and was told.
+                    None => (),
                 }
-                Some(Err(error)) => self.fail(&error),
-                // It has failed before, and was told.
-                None => (),
-            },
+            }
         }
     }
 
@@ -145,7 +151,7 @@ impl<P: Place> Work<P> {
     }
 }
 
-impl<P: Place> Drop for Work<P> {
+impl<P: StoreDirectory> Drop for StatesJob<P> {
     fn drop(&mut self) {
         if self.new.take().is_some() {
             self.remove();

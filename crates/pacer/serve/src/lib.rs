@@ -1,12 +1,12 @@
 //! Budgets as they run: the ledger's thread, and its store on disk.
 //!
-//! [`Start`] opens the store, begins an epoch and starts the thread that holds the rules' ledger and
-//! paces campaigns. Shards have a [`ShardLine`] each, the durable log a [`Feed`], all others a
-//! [`Handle`]. What may be spent is decided in `pacer_core` alone; nothing here computes money.
+//! [`LedgerStart`] opens the store, begins an epoch and starts the thread that holds the rules' ledger and
+//! paces campaigns. Shards have a [`ShardRings`] each, the durable log a [`SettlementFeed`], all others a
+//! [`LedgerHandle`]. What may be spent is decided in `pacer_core` alone; nothing here computes money.
 //!
 //! **The store** keeps leases, definitions and their audit in one file of redb, behind
 //! [`pacer_core::store::LeaseStore`]. It owns when something is durable, what is done when a disk
-//! fails, and who may open a directory. It knows nothing of budgets. [`Store`] is what others hold; a
+//! fails, and who may open a directory. It knows nothing of budgets. [`DiskStore`] is what others hold; a
 //! thread of its own does the work, and takes all that waits into one transaction.
 //!
 //! In the directory stand `ledger.redb`, `lock` with the process that holds it, and `open` while one
@@ -45,13 +45,15 @@ mod watched;
 mod zones;
 
 pub use config::BudgetsConfig;
-pub use error::OpenError;
-pub use feed::Feed;
-pub use handle::{AskError, CampaignTerms, Defined, Delivery, Handle};
+pub use error::StoreOpenError;
+pub use feed::SettlementFeed;
+pub use handle::{CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle};
 pub use keys::Keyring;
-pub use lines::{Halted, ShardLine};
-pub use service::{ExchangeSlot, LEDGER, LedgerPort, LogFeed, Pacer, check_files};
-pub use shared::Status;
-pub use start::{LedgerFault, LedgerThread, Opened, Start, StartError, Started};
-pub use thread::{Counters, Options, Store};
+pub use lines::{HaltFlag, ShardRings};
+pub use service::{ExchangeSlot, LEDGER, LedgerPort, LogFeed, PacerService, check_files};
+pub use shared::LedgerStatus;
+pub use start::{
+    LedgerFault, LedgerStart, LedgerStartError, LedgerThread, OpenLedger, StartedLedger,
+};
+pub use thread::{DiskStore, StoreCounters, StoreOptions};
 pub use zones::{ZoneError, Zones};

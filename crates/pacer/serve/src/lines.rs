@@ -16,7 +16,7 @@ pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
 
 /// A shard's end of its two rings.
 #[derive(Debug)]
-pub struct ShardLine {
+pub struct ShardRings {
     /// Who makes its tokens.
     pub origin: TokenOrigin,
     /// Grants, gates and paces, those of a campaign in their order.
@@ -24,14 +24,14 @@ pub struct ShardLine {
     /// Reports, of which none may be lost, wants and what was seen. Full: to be tried again later.
     pub to_ledger: rtrb::Producer<FromShard>,
     /// Whether nothing may be authorised any more.
-    pub halted: Halted,
+    pub halted: HaltFlag,
 }
 
 /// Whether nothing may be authorised any more, for the books do not add up. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Halted(Arc<AtomicBool>);
+pub struct HaltFlag(Arc<AtomicBool>);
 
-impl Halted {
+impl HaltFlag {
     /// Whether it is so. To be asked before every reservation.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -45,13 +45,13 @@ impl Halted {
 
 /// What a message is about: a later one of the same says all that an earlier one did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Subject {
+enum MessageSubject {
     Grant(CampaignIndex, Period),
     Gate(CampaignIndex),
     Pace(CampaignIndex),
 }
 
-impl Subject {
+impl MessageSubject {
     const fn of(message: &ToShard) -> Self {
         match message {
             ToShard::Grant(grant) => Self::Grant(grant.slot, grant.period),
@@ -63,26 +63,26 @@ impl Subject {
 
 /// The ledger's end of the rings of one shard.
 #[derive(Debug)]
-pub(crate) struct LedgerLine {
+pub(crate) struct LedgerRings {
     pub from_shard: rtrb::Consumer<FromShard>,
     to_shard: rtrb::Producer<ToShard>,
     /// What waits for room, in order, each subject once.
-    order: VecDeque<Subject>,
-    latest: HashMap<Subject, ToShard>,
+    order: VecDeque<MessageSubject>,
+    latest: HashMap<MessageSubject, ToShard>,
 }
 
-impl LedgerLine {
+impl LedgerRings {
     /// Both ends of a shard's rings, each of so many messages.
     pub(crate) fn new(
         origin: TokenOrigin,
-        halted: Halted,
+        halted: HaltFlag,
         messages_max: usize,
-    ) -> (Self, ShardLine) {
+    ) -> (Self, ShardRings) {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(messages_max);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(messages_max);
         let (order, latest) = (VecDeque::new(), HashMap::new());
         let own = Self { from_shard, to_shard, order, latest };
-        (own, ShardLine { origin, from_ledger, to_ledger, halted })
+        (own, ShardRings { origin, from_ledger, to_ledger, halted })
     }
 
     /// Sends a message, or has it wait for its turn.
@@ -95,7 +95,7 @@ impl LedgerLine {
         } else {
             message
         };
-        let subject = Subject::of(&message);
+        let subject = MessageSubject::of(&message);
         if self.latest.insert(subject, message).is_none() {
             self.order.push_back(subject);
         }
@@ -156,14 +156,14 @@ mod tests {
         })
     }
 
-    fn taken(line: &mut ShardLine) -> Vec<ToShard> {
+    fn taken(line: &mut ShardRings) -> Vec<ToShard> {
         std::iter::from_fn(|| line.from_ledger.pop().ok()).collect()
     }
 
     #[test]
     fn what_finds_no_room_waits_in_order_and_the_latest_stands_for_those_before() {
         let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
-        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
+        let (mut own, mut line) = LedgerRings::new(origin, HaltFlag::default(), 2);
         [gate(0, 1), grant(0, 7, 1)].into_iter().for_each(|message| own.send(message));
         let late = [grant(1, 7, 5), gate(1, 1), grant(1, 7, 9), gate(1, 4), grant(1, 8, 2)];
         late.into_iter().for_each(|message| own.send(message));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_room_for_those_that_waited_is_given_back() {
         let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
-        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
+        let (mut own, mut line) = LedgerRings::new(origin, HaltFlag::default(), 2);
         let many = 4 * u32::try_from(LINE_MESSAGES_MAX).unwrap();
         (0..many).for_each(|slot| own.send(gate(slot, 1)));
         while own.waiting() > 0 {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn nothing_waits_for_a_shard_that_is_gone() {
         let origin = TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 };
-        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 1);
+        let (mut own, mut line) = LedgerRings::new(origin, HaltFlag::default(), 1);
         line.to_ledger.push(FromShard::Seen(CampaignIndex(0), Default::default())).unwrap();
         drop(line);
         assert!(!own.is_quiet(), "what it said last is still to be taken");

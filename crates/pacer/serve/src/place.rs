@@ -11,7 +11,7 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 
 /// A directory of files, used by one store at a time.
-pub(crate) trait Place: Send + 'static {
+pub(crate) trait StoreDirectory: Send + 'static {
     /// Holds the directory while it lives.
     type Lock: Send;
 
@@ -40,11 +40,11 @@ pub(crate) trait Place: Send + 'static {
 
 /// A directory on the machine's disk.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct DiskDirectory {
     path: PathBuf,
 }
 
-impl Folder {
+impl DiskDirectory {
     /// The directory at `path`, made when it is not there.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         directory::make(path)?;
@@ -62,7 +62,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl StoreDirectory for DiskDirectory {
     type Lock = File;
 
     fn name(&self) -> String {

@@ -21,14 +21,15 @@ use units::Currency;
 
 use crate::api::{self, ExchangeView, Mismatches};
 use crate::config::BudgetsConfig;
-use crate::feed::Feed;
-use crate::handle::Handle;
+use crate::feed::SettlementFeed;
+use crate::handle::LedgerHandle;
 use crate::keys::Keyring;
-use crate::lines::ShardLine;
+use crate::lines::ShardRings;
 use crate::registry::{
-    self, CheckedFiles, FilesRead, Prepared, Published, Refused, Registry, RegistryOptions, Rules,
+    self, CampaignRules, ChangeRefusal, CheckedFiles, FilesRead, PreparedRegistry,
+    PublishedCatalogue, Registry, RegistryOptions,
 };
-use crate::start::{LedgerFault, LedgerThread, StartError, Started};
+use crate::start::{LedgerFault, LedgerStartError, LedgerThread, StartedLedger};
 
 /// How long the first catalogue is waited for.
 const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
@@ -37,14 +38,14 @@ const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
 pub const LEDGER: &str = "ledger";
 
 /// A running pacer; its campaigns show what `R` reads.
-pub struct Pacer<R: Rules> {
-    handle: Handle,
+pub struct PacerService<R: CampaignRules> {
+    handle: LedgerHandle,
     exchange: ExchangeSlot,
     /// What ends with the pacer. None once it is closed.
     running: Mutex<Option<RunningPacer<R>>>,
 }
 
-struct RunningPacer<R: Rules> {
+struct RunningPacer<R: CampaignRules> {
     /// Dropped first: it asks the ledger.
     following: Reload,
     registry: Arc<Registry<R>>,
@@ -54,7 +55,7 @@ struct RunningPacer<R: Rules> {
 /// What an exchange spends budgets by.
 pub struct LedgerPort<R> {
     /// By shard: its end of the rings, and what its part of the ledger is made with.
-    pub shards: Vec<(ShardLine, ShardOptions)>,
+    pub shards: Vec<(ShardRings, ShardOptions)>,
     /// Who is told what is billed.
     pub feed: LogFeed,
     /// Seals and opens reservations' tokens.
@@ -62,11 +63,11 @@ pub struct LedgerPort<R> {
     /// From when ticks are counted.
     pub origin: Instant,
     /// The ledger.
-    pub handle: Handle,
+    pub handle: LedgerHandle,
     /// What is defined at the start.
-    pub first: Published<R>,
+    pub first: PublishedCatalogue<R>,
     /// What is defined from then on. It ends with the pacer.
-    pub published: Receiver<Published<R>>,
+    pub published: Receiver<PublishedCatalogue<R>>,
     /// Set to what is run each time that something more is there.
     pub on_published: Arc<OnceLock<JobHandle>>,
     /// Campaigns that a shard has room for.
@@ -114,11 +115,11 @@ impl ExchangeView for ExchangeSlot {
 
 /// The feed of settlements, until the log takes it. Where no log does, nothing was settled that the
 /// ledger does not know.
-pub struct LogFeed(Option<Feed>);
+pub struct LogFeed(Option<SettlementFeed>);
 
 impl LogFeed {
     /// For the log.
-    pub fn take(mut self) -> Feed {
+    pub fn take(mut self) -> SettlementFeed {
         self.0.take().expect("it is taken once")
     }
 }
@@ -131,7 +132,7 @@ impl Drop for LogFeed {
     }
 }
 
-impl<R: Rules> Service for Pacer<R> {
+impl<R: CampaignRules> Service for PacerService<R> {
     const NAME: &'static str = "budgets";
     const OFFERS: &'static [&'static str] = &[LEDGER];
     const FIXED_TABLES: &'static [&'static str] = &["budgets"];
@@ -157,15 +158,16 @@ impl<R: Rules> Service for Pacer<R> {
         let shards = u16::try_from(startup.shards).expect("runtime.shards is at most 1024");
         let origin = Instant::now();
         let keys = config.keys().map_err(ServiceError::unavailable)?;
-        let in_the_way =
-            |error: StartError| ServiceError::unavailable(format!("budgets.directory: {error}"));
+        let in_the_way = |error: LedgerStartError| {
+            ServiceError::unavailable(format!("budgets.directory: {error}"))
+        };
         let start = config.start((shards, origin), startup.shutdown, startup.builder);
         let mut opened = start.open().map_err(in_the_way)?;
         // Before the ledger begins an epoch: a start that ends here has used up nothing.
         let options = registry_options(&config, startup.folder);
         let prepared =
-            Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
-        let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
+            PreparedRegistry::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
+        let StartedLedger { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
         let (publish, published) = channel();
         let on_published = Arc::<OnceLock<JobHandle>>::default();
         let taking = Arc::clone(&on_published);
@@ -187,7 +189,7 @@ impl<R: Rules> Service for Pacer<R> {
         let threads = (startup.control, builder);
         let following = registry.follow_files(startup.watch, threads, startup.shutdown);
         let following = following.map_err(ServiceError::unavailable)?;
-        let with_options = |line: ShardLine| {
+        let with_options = |line: ShardRings| {
             let options = config.shard_options(line.origin, &config.lifetimes);
             (line, options)
         };
@@ -215,7 +217,7 @@ impl<R: Rules> Service for Pacer<R> {
             Ok(FilesRead { created, changed, removed }) => {
                 CampaignFiles::Taken { created, changed, removed }
             }
-            Err(Refused::Invalid(problems)) => CampaignFiles::Refused(problems),
+            Err(ChangeRefusal::Invalid(problems)) => CampaignFiles::Refused(problems),
             Err(refused) => CampaignFiles::Unavailable(refused.to_string()),
         })
     }
@@ -261,7 +263,7 @@ impl<R: Rules> Service for Pacer<R> {
     }
 }
 
-impl<R: Rules> Pacer<R> {
+impl<R: CampaignRules> PacerService<R> {
     /// Accounts and campaigns. None once the pacer is closed.
     pub fn registry(&self) -> Option<Arc<Registry<R>>> {
         Some(Arc::clone(&self.running().as_ref()?.registry))
@@ -276,7 +278,7 @@ impl<R: Rules> Pacer<R> {
 ///
 /// # Errors
 /// Every problem, with the text that a start ends with.
-pub fn check_files<R: Rules>(
+pub fn check_files<R: CampaignRules>(
     config: &BudgetsConfig,
     folder: &Path,
 ) -> Result<CheckedFiles, ServiceError> {
@@ -293,9 +295,9 @@ fn registry_options(config: &BudgetsConfig, folder: &Path) -> RegistryOptions {
     }
 }
 
-fn refused(error: registry::StartError) -> ServiceError {
+fn refused(error: registry::RegistryStartError) -> ServiceError {
     match error {
-        registry::StartError::Invalid(_) => ServiceError::configuration(error),
+        registry::RegistryStartError::Invalid(_) => ServiceError::configuration(error),
         error => ServiceError::unavailable(error),
     }
 }

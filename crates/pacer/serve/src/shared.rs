@@ -9,11 +9,11 @@ use pacer_core::messages::Epoch;
 use pacer_core::store::StoreFault;
 use runtime::metrics::Exposition;
 
-use crate::lines::Halted;
+use crate::lines::HaltFlag;
 
 /// How the ledger stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct LedgerStatus {
     /// Whose leases it makes.
     pub node: u32,
     /// Which start of the process this is.
@@ -58,25 +58,25 @@ pub struct Status {
 
 /// What is shared; clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(Arc<Inner>);
+pub(crate) struct SharedStatus(Arc<SharedFigures>);
 
 #[derive(Debug)]
-struct Inner {
+struct SharedFigures {
     begun: Instant,
-    halted: Halted,
+    halted: HaltFlag,
     /// The time on the wall that the ledger goes by.
     unix_ms: AtomicU64,
     is_over: AtomicBool,
     applied_seq: AtomicU64,
-    status: Mutex<Status>,
+    status: Mutex<LedgerStatus>,
 }
 
-impl Shared {
+impl SharedStatus {
     pub(crate) fn new(node: u32, epoch: Epoch, applied_seq: u64) -> Self {
-        let status = Status { node, epoch, applied_seq, ..Status::default() };
-        Self(Arc::new(Inner {
+        let status = LedgerStatus { node, epoch, applied_seq, ..LedgerStatus::default() };
+        Self(Arc::new(SharedFigures {
             begun: Instant::now(),
-            halted: Halted::default(),
+            halted: HaltFlag::default(),
             unix_ms: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             applied_seq: AtomicU64::new(applied_seq),
@@ -89,7 +89,7 @@ impl Shared {
         self.0.begun.elapsed()
     }
 
-    pub(crate) fn halted(&self) -> &Halted {
+    pub(crate) fn halted(&self) -> &HaltFlag {
         &self.0.halted
     }
 
@@ -115,11 +115,11 @@ impl Shared {
         self.0.is_over.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Status)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut LedgerStatus)) {
         change(&mut self.0.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> LedgerStatus {
         let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         status.is_halted = self.0.halted.is_set();
         status.is_over = self.0.is_over.load(Ordering::Relaxed);
@@ -170,9 +170,9 @@ impl Shared {
 
 /// Wakes the ledger's thread; clones wake the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waker(Arc<OnceLock<Thread>>);
+pub(crate) struct LedgerWaker(Arc<OnceLock<Thread>>);
 
-impl Waker {
+impl LedgerWaker {
     /// Before the thread has begun there is nothing to wake.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.0.get() {

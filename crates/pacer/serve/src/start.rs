@@ -25,16 +25,16 @@ use runtime::shutdown::Shutdown;
 use tracing::warn;
 use units::Tick;
 
-use crate::desk::{Desk, Ends, Keeping};
-use crate::error::OpenError;
-use crate::feed::{Feed, TOLD_MAX};
-use crate::handle::{AskError, Handle};
-use crate::keeper::Keeper;
-use crate::lines::{LINE_MESSAGES_MAX, LedgerLine, ShardLine};
-use crate::place::{Folder, Place};
-use crate::shared::{Shared, Waker};
+use crate::desk::{LedgerChannels, LedgerLoop, SnapshotSchedule};
+use crate::error::StoreOpenError;
+use crate::feed::{SettlementFeed, TOLD_MAX};
+use crate::handle::{LedgerError, LedgerHandle};
+use crate::keeper::StatesKeeper;
+use crate::lines::{LINE_MESSAGES_MAX, LedgerRings, ShardRings};
+use crate::place::{DiskDirectory, StoreDirectory};
+use crate::shared::{LedgerWaker, SharedStatus};
 use crate::states::{self, ReadStates};
-use crate::thread::{Options, Store};
+use crate::thread::{DiskStore, StoreOptions};
 use crate::zones::Zones;
 
 /// How long the store may take to answer at the start: it reads and checks all that it has.
@@ -44,7 +44,7 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a ledger is started with.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct LedgerStart {
     /// Where its store is.
     pub directory: PathBuf,
     /// Whose leases it makes: another number for every process that shares budgets.
@@ -76,23 +76,23 @@ pub struct Start {
 
 /// A ledger that runs.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedLedger {
     /// For each shard.
-    pub lines: Vec<ShardLine>,
+    pub lines: Vec<ShardRings>,
     /// For the durable log.
-    pub feed: Feed,
+    pub feed: SettlementFeed,
     /// For all others.
-    pub handle: Handle,
+    pub handle: LedgerHandle,
     /// Ends it.
     pub thread: LedgerThread,
 }
 
 /// Why a ledger does not start. Nothing may be authorised then.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum LedgerStartError {
     /// Its store does not open.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] StoreOpenError),
     /// Its store does not begin an epoch, or cannot be read.
     #[error("{place}: {denied}")]
     Begin {
@@ -133,7 +133,7 @@ pub enum LedgerFault {
 #[derive(Debug)]
 pub struct LedgerThread {
     closing: Arc<AtomicBool>,
-    waker: Waker,
+    waker: LedgerWaker,
     /// Closed when the thread ends.
     ended: mpsc::Receiver<()>,
     patience: Duration,
@@ -171,11 +171,11 @@ impl Drop for LedgerThread {
 
 /// Time by both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct LedgerClock {
     pub origin: Instant,
 }
 
-impl Clock {
+impl LedgerClock {
     pub(crate) fn now(self) -> LedgerTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
@@ -183,7 +183,7 @@ impl Clock {
     }
 }
 
-impl Start {
+impl LedgerStart {
     fn settings(&self, epoch: Epoch) -> LedgerSettings {
         LedgerSettings {
             lease_period: self.lease_period,
@@ -200,35 +200,36 @@ impl Start {
     /// Opens the store.
     ///
     /// # Errors
-    /// See [`StartError`]: place and remedy.
-    pub fn open(self) -> Result<Opened, StartError> {
-        let waker = Waker::default();
+    /// See [`LedgerStartError`]: place and remedy.
+    pub fn open(self) -> Result<OpenLedger, LedgerStartError> {
+        let waker = LedgerWaker::default();
         let of_store = waker.clone();
-        let options = Options { wake: Box::new(move || of_store.wake()), ..Options::default() };
-        let store = Store::open(&self.directory, options)?;
-        Ok(Opened { start: self, store, waker })
+        let options =
+            StoreOptions { wake: Box::new(move || of_store.wake()), ..StoreOptions::default() };
+        let store = DiskStore::open(&self.directory, options)?;
+        Ok(OpenLedger { start: self, store, waker })
     }
 
     /// Opens the store, begins an epoch, and starts the thread.
     ///
     /// # Errors
-    /// See [`StartError`]: place and remedy.
-    pub fn start(self) -> Result<Started, StartError> {
+    /// See [`LedgerStartError`]: place and remedy.
+    pub fn start(self) -> Result<StartedLedger, LedgerStartError> {
         self.open()?.begin()
     }
 
     /// Begins over a store, in the directory that it holds.
     pub(crate) fn start_over(
         self,
-        (mut store, waker): (Store, Waker),
-        directory: impl Place,
-    ) -> Result<Started, StartError> {
+        (mut store, waker): (DiskStore, LedgerWaker),
+        directory: impl StoreDirectory,
+    ) -> Result<StartedLedger, LedgerStartError> {
         let place = || self.directory.display().to_string();
-        let clock = Clock { origin: self.origin };
+        let clock = LedgerClock { origin: self.origin };
         let node = (self.node, epoch_at(clock.now().unix_ms));
         let (begun, found) = begin(&mut store, node).map_err(|wrong| match wrong {
-            Some(denied) => StartError::Begin { place: place(), denied },
-            None => StartError::Silent { place: place() },
+            Some(denied) => LedgerStartError::Begin { place: place(), denied },
+            None => LedgerStartError::Silent { place: place() },
         })?;
         let settings = self.settings(begun.epoch);
         let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
@@ -237,21 +238,21 @@ impl Start {
         let mut pacer = CampaignPacer::new(PacerOptions { shards: self.shards, slot_ms });
         let writer = StoreWriter { node: self.node, epoch: begun.epoch };
         restore(&mut pacer, &directory, writer);
-        let keeper = Keeper::start(directory, writer, &self.builder);
-        let keeping = Keeping::new(keeper, self.keep_every);
-        let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
+        let keeper = StatesKeeper::start(directory, writer, &self.builder);
+        let keeping = SnapshotSchedule::new(keeper, self.keep_every);
+        let shared = SharedStatus::new(self.node, begun.epoch, begun.applied_seq);
         let (own, lines) = (0..self.shards)
             .map(|shard| {
                 let origin = TokenOrigin { node: self.node, epoch: begun.epoch, shard };
-                LedgerLine::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
+                LedgerRings::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
             })
             .unzip();
         let (asks, asked) = mpsc::channel();
         let (told, feed) = mpsc::sync_channel(TOLD_MAX);
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
-        let ends = Ends { lines: own, asks: asked, feed, closing: Arc::clone(&closing) };
-        let desk = Desk::new(
+        let ends = LedgerChannels { lines: own, asks: asked, feed, closing: Arc::clone(&closing) };
+        let desk = LedgerLoop::new(
             (ledger, pacer),
             (store, writer),
             ends,
@@ -267,11 +268,11 @@ impl Start {
             desk.run(&shutdown)
         };
         let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);
-        let thread = Some(thread.map_err(StartError::Thread)?);
-        Ok(Started {
+        let thread = Some(thread.map_err(LedgerStartError::Thread)?);
+        Ok(StartedLedger {
             lines,
-            feed: Feed { told, shared: shared.clone(), waker: waker.clone() },
-            handle: Handle { asks, shared, waker: waker.clone(), zones },
+            feed: SettlementFeed { told, shared: shared.clone(), waker: waker.clone() },
+            handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
             thread: LedgerThread { closing, waker, ended, patience: END_PATIENCE, thread },
         })
     }
@@ -279,26 +280,28 @@ impl Start {
 
 /// A ledger whose store is open. Dropped, it closes it, and the next start finds it as it was.
 #[derive(Debug)]
-pub struct Opened {
-    start: Start,
-    store: Store,
-    waker: Waker,
+pub struct OpenLedger {
+    start: LedgerStart,
+    store: DiskStore,
+    waker: LedgerWaker,
 }
 
-impl Opened {
+impl OpenLedger {
     /// All definitions of a kind that are kept.
     ///
     /// # Errors
-    /// See [`AskError`].
+    /// See [`LedgerError`].
     pub fn definitions(
         &mut self,
         kind: StoredKind,
-    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError> {
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError> {
         self.store.read(StoreQuery::Definitions(kind));
         match answer(&mut self.store) {
             Ok(StoreAnswer::Read(Ok(QueryResult::Definitions(definitions)))) => Ok(definitions),
-            Ok(StoreAnswer::Read(Err(denied))) | Err(Some(denied)) => Err(AskError::Denied(denied)),
-            Err(None) => Err(AskError::Late),
+            Ok(StoreAnswer::Read(Err(denied))) | Err(Some(denied)) => {
+                Err(LedgerError::Denied(denied))
+            }
+            Err(None) => Err(LedgerError::Late),
             Ok(other) => unreachable!("definitions were asked for: {other:?}"),
         }
     }
@@ -306,16 +309,16 @@ impl Opened {
     /// Begins an epoch, and starts the thread.
     ///
     /// # Errors
-    /// See [`StartError`]: place and remedy.
-    pub fn begin(self) -> Result<Started, StartError> {
+    /// See [`LedgerStartError`]: place and remedy.
+    pub fn begin(self) -> Result<StartedLedger, LedgerStartError> {
         let Self { start, store, waker } = self;
-        let directory = Folder::at(&start.directory);
+        let directory = DiskDirectory::at(&start.directory);
         start.start_over((store, waker), directory)
     }
 }
 
 /// Gives a pacer what a process before has kept, as far as it can be read.
-fn restore(pacer: &mut CampaignPacer, directory: &impl Place, writer: StoreWriter) {
+fn restore(pacer: &mut CampaignPacer, directory: &impl StoreDirectory, writer: StoreWriter) {
     let mut take = |row: &[u8]| PacingSnapshot::decode(row).map(|kept| pacer.restore(kept)).is_ok();
     match states::read(directory, writer, &mut take) {
         Ok(ReadStates { damaged: 0, .. }) => (),
@@ -337,7 +340,7 @@ fn epoch_at(unix_ms: u64) -> Epoch {
 }
 
 /// What earlier lives left.
-struct Remains {
+struct StoredState {
     leases: Vec<(LeaseKey, Lease)>,
     /// What was spent out of leases that are folded.
     sums: Vec<(SumKey, SpentSum)>,
@@ -346,9 +349,9 @@ struct Remains {
 
 /// A new epoch, and all that is kept of those before; `None` for a store that does not answer.
 fn begin(
-    store: &mut Store,
+    store: &mut DiskStore,
     (node, least): (u32, Epoch),
-) -> Result<(EpochStart, Remains), Option<StoreDenial>> {
+) -> Result<(EpochStart, StoredState), Option<StoreDenial>> {
     store.begin(node, least);
     let begun = match answer(store)? {
         StoreAnswer::Begun { begun, .. } => begun.map_err(Some)?,
@@ -363,10 +366,10 @@ fn begin(
     let QueryResult::Lives(lives) = found(store, StoreQuery::Lives(Some(node)))? else {
         unreachable!("lives were asked for")
     };
-    Ok((begun, Remains { leases, sums, lives }))
+    Ok((begun, StoredState { leases, sums, lives }))
 }
 
-fn found(store: &mut Store, query: StoreQuery) -> Result<QueryResult, Option<StoreDenial>> {
+fn found(store: &mut DiskStore, query: StoreQuery) -> Result<QueryResult, Option<StoreDenial>> {
     store.read(query);
     match answer(store)? {
         StoreAnswer::Read(found) => found.map_err(Some),
@@ -374,7 +377,7 @@ fn found(store: &mut Store, query: StoreQuery) -> Result<QueryResult, Option<Sto
     }
 }
 
-fn answer(store: &mut Store) -> Result<StoreAnswer, Option<StoreDenial>> {
+fn answer(store: &mut DiskStore) -> Result<StoreAnswer, Option<StoreDenial>> {
     store.wait(STORE_PATIENCE);
     store.poll().ok_or(None)
 }
@@ -394,7 +397,7 @@ mod tests {
             Ok(())
         });
         let patience = Duration::from_millis(1);
-        let (closing, waker) = (Arc::default(), Waker::default());
+        let (closing, waker) = (Arc::default(), LedgerWaker::default());
         let hung = LedgerThread { closing, waker, ended, patience, thread: Some(thread) };
         assert_eq!(hung.close(), Err(LedgerFault::Store(StoreFault::Disk)));
         drop(waits);

@@ -19,7 +19,7 @@ use pacer_core::store::StoreWriter;
 use redb::StorageBackend;
 use siphasher::sip::SipHasher13;
 
-use crate::place::Place;
+use crate::place::StoreDirectory;
 
 /// The file.
 pub(crate) const FILE_NAME: &str = "pacing.states";
@@ -37,7 +37,7 @@ const _: () =
 
 /// Why nothing of a file is believed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unread {
+pub(crate) enum StatesError {
     #[error("it cannot be read: {0}")]
     Disk(#[from] io::Error),
     #[error("it is damaged")]
@@ -95,7 +95,7 @@ pub(crate) struct NewStates {
 
 impl NewStates {
     /// Begins one.
-    pub(crate) fn begin(place: &impl Place) -> io::Result<Self> {
+    pub(crate) fn begin(place: &impl StoreDirectory) -> io::Result<Self> {
         let file = place.open(NEW_NAME)?;
         file.set_len(0)?;
         Ok(Self { file, length: HEAD_BYTES as u64, rows: 0 })
@@ -112,7 +112,7 @@ impl NewStates {
 
     /// Makes it durable, and puts it in place. It is found whole by every later start, or the one before
     /// it is.
-    pub(crate) fn put(self, place: &impl Place, writer: StoreWriter) -> io::Result<()> {
+    pub(crate) fn put(self, place: &impl StoreDirectory, writer: StoreWriter) -> io::Result<()> {
         let Self { file, length, rows } = self;
         file.set_len(length)?;
         file.write(0, &head(writer, rows))?;
@@ -126,16 +126,16 @@ impl NewStates {
 /// Reads what an earlier epoch of the same node has put there; `take` says of each row whether it can be
 /// understood. None where there is no file.
 pub(crate) fn read(
-    place: &impl Place,
+    place: &impl StoreDirectory,
     writer: StoreWriter,
     mut take: impl FnMut(&[u8]) -> bool,
-) -> Result<ReadStates, Unread> {
+) -> Result<ReadStates, StatesError> {
     if !place.has(FILE_NAME)? {
         return Ok(ReadStates::default());
     }
     let file = place.open(FILE_NAME)?;
-    let mut from = Pieces { end: file.len()?, file, at: 0, piece: Vec::new(), read: 0 };
-    let rows = rows_of(from.next(HEAD_BYTES)?.ok_or(Unread::Damaged)?, writer)?;
+    let mut from = FilePieces { end: file.len()?, file, at: 0, piece: Vec::new(), read: 0 };
+    let rows = rows_of(from.next(HEAD_BYTES)?.ok_or(StatesError::Damaged)?, writer)?;
     let mut taken = 0;
     for _ in 0..rows {
         let Some(row_head) = from.next(ROW_HEAD_BYTES)? else { break };
@@ -154,10 +154,10 @@ pub(crate) fn read(
 }
 
 /// How many rows a head says.
-fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, Unread> {
+fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, StatesError> {
     let (said, sum) = head.split_at(24);
     if said[..8] != MAGIC || digest(&[said])[..] != *sum {
-        return Err(Unread::Damaged);
+        return Err(StatesError::Damaged);
     }
     let mut figures = said[8..]
         .chunks_exact(4)
@@ -165,14 +165,14 @@ fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, Unread> {
     let mut next = || figures.next().expect("four figures");
     let (format, node, epoch, rows) = (next(), next(), next(), next());
     match format {
-        FORMAT if node != writer.node || writer.epoch.0 <= epoch => Err(Unread::Foreign),
+        FORMAT if node != writer.node || writer.epoch.0 <= epoch => Err(StatesError::Foreign),
         FORMAT => Ok(rows),
-        other => Err(Unread::Format(other)),
+        other => Err(StatesError::Format(other)),
     }
 }
 
 /// A file that is read on from its beginning.
-struct Pieces {
+struct FilePieces {
     file: Box<dyn StorageBackend>,
     end: u64,
     /// Behind the piece.
@@ -182,7 +182,7 @@ struct Pieces {
     at: usize,
 }
 
-impl Pieces {
+impl FilePieces {
     /// The next so many bytes, at most a piece; none where the file ends before.
     fn next(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {
         if self.piece.len() < self.at + bytes {

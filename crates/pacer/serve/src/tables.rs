@@ -18,8 +18,8 @@ use redb::{
 };
 use units::Nanos;
 
-use crate::bug::{Bug, planted};
-use crate::error::Failure;
+use crate::bug::{DiskBug, planted};
+use crate::error::DiskFailure;
 
 /// The format of the file. One is added whenever an older program could not read it: the first knew
 /// no sums, and would count what is folded as never spent.
@@ -54,40 +54,40 @@ const AUDIT_BYTES_MAX: usize = 8 << 20;
 
 /// What a request that writes has come to, once its transaction is committed.
 #[derive(Debug)]
-pub(crate) enum Written {
+pub(crate) enum RequestResult {
     Begun(EpochStart),
     Ended(Result<(), StoreDenial>),
 }
 
 /// Why a request was not done.
-enum Stop {
+enum WriteStop {
     Denied(StoreDenial),
     Failed(Box<redb::Error>),
 }
 
-impl From<StoreDenial> for Stop {
+impl From<StoreDenial> for WriteStop {
     fn from(denied: StoreDenial) -> Self {
         Self::Denied(denied)
     }
 }
 
-impl<E: Into<redb::Error>> From<Fault<E>> for Stop {
-    fn from(Fault(error): Fault<E>) -> Self {
+impl<E: Into<redb::Error>> From<RedbFault<E>> for WriteStop {
+    fn from(RedbFault(error): RedbFault<E>) -> Self {
         Self::Failed(Box::new(error.into()))
     }
 }
 
 /// Any error of redb's: its kinds are many, and mean the same here.
-struct Fault<E>(E);
+struct RedbFault<E>(E);
 
 /// Makes redb's errors one.
 trait OrFault<T, E> {
-    fn or_fault(self) -> Result<T, Fault<E>>;
+    fn or_fault(self) -> Result<T, RedbFault<E>>;
 }
 
 impl<T, E: Into<redb::Error>> OrFault<T, E> for Result<T, E> {
-    fn or_fault(self) -> Result<T, Fault<E>> {
-        self.map_err(Fault)
+    fn or_fault(self) -> Result<T, RedbFault<E>> {
+        self.map_err(RedbFault)
     }
 }
 
@@ -164,7 +164,7 @@ fn spent_of(bytes: &[u8; 24]) -> SpentSum {
 }
 
 /// The tables of a transaction, open for writing.
-pub(crate) struct Tables<'t> {
+pub(crate) struct StoreTables<'t> {
     nodes: Table<'t, u32, (u32, u64)>,
     leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
     sums: Table<'t, &'static [u8; 12], &'static [u8; 24]>,
@@ -174,7 +174,7 @@ pub(crate) struct Tables<'t> {
     audit: Table<'t, AuditRow, (u64, &'static [u8])>,
 }
 
-impl<'t> Tables<'t> {
+impl<'t> StoreTables<'t> {
     pub(crate) fn open(transaction: &'t WriteTransaction) -> Result<Self, redb::Error> {
         Ok(Self {
             nodes: transaction.open_table(NODES)?,
@@ -188,19 +188,19 @@ impl<'t> Tables<'t> {
     }
 
     /// Does what a request asks, or nothing of it.
-    pub(crate) fn write(&mut self, request: &StoreRequest) -> Result<Written, redb::Error> {
+    pub(crate) fn write(&mut self, request: &StoreRequest) -> Result<RequestResult, redb::Error> {
         let done = match request {
             StoreRequest::Begin(node, least) => {
-                return Ok(Written::Begun(self.begin(*node, *least)?));
+                return Ok(RequestResult::Begun(self.begin(*node, *least)?));
             }
             StoreRequest::Submit(writer, batch) => self.submit(*writer, batch),
             StoreRequest::Change(writer, change) => self.change(*writer, change),
             StoreRequest::Read(_) => Ok(()),
         };
         match done {
-            Ok(()) => Ok(Written::Ended(Ok(()))),
-            Err(Stop::Denied(denied)) => Ok(Written::Ended(Err(denied))),
-            Err(Stop::Failed(error)) => Err(*error),
+            Ok(()) => Ok(RequestResult::Ended(Ok(()))),
+            Err(WriteStop::Denied(denied)) => Ok(RequestResult::Ended(Err(denied))),
+            Err(WriteStop::Failed(error)) => Err(*error),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'t> Tables<'t> {
     }
 
     /// What was applied of the writer's log, if it may write.
-    fn admit(&self, writer: StoreWriter) -> Result<u64, Stop> {
+    fn admit(&self, writer: StoreWriter) -> Result<u64, WriteStop> {
         let (current, applied_seq) = self.node(writer.node).or_fault()?;
         if current > 0 && writer.epoch.0 == current {
             return Ok(applied_seq);
@@ -225,7 +225,7 @@ impl<'t> Tables<'t> {
         Err(StoreDenial::Fenced { asked: writer.epoch, current: Epoch(current) }.into())
     }
 
-    fn submit(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), Stop> {
+    fn submit(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), WriteStop> {
         batch.check()?;
         let applied_seq = self.admit(writer)?;
         if self.is_applied(writer, batch.number)? {
@@ -299,7 +299,7 @@ impl<'t> Tables<'t> {
 
     /// Whether a batch was the last of its epoch to fold: what it leased besides may be folded since. An
     /// older one is refused.
-    fn is_applied(&self, writer: StoreWriter, number: u64) -> Result<bool, Stop> {
+    fn is_applied(&self, writer: StoreWriter, number: u64) -> Result<bool, WriteStop> {
         let found = self.folded.get(writer.node).or_fault()?.map(|found| found.value());
         match found.filter(|(epoch, _)| *epoch == writer.epoch.0) {
             Some((_, folded)) if number < folded => {
@@ -315,7 +315,7 @@ impl<'t> Tables<'t> {
         writer: StoreWriter,
         folds: &[Fold],
         merged: &[([u8; 16], [u8; 40])],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), WriteStop> {
         for fold in folds {
             fold.check(writer)?;
             let Fold::Lease(key, _) = fold else { continue };
@@ -352,7 +352,7 @@ impl<'t> Tables<'t> {
         Ok(())
     }
 
-    fn change(&mut self, writer: StoreWriter, change: &DefinitionChange) -> Result<(), Stop> {
+    fn change(&mut self, writer: StoreWriter, change: &DefinitionChange) -> Result<(), WriteStop> {
         change.check()?;
         self.admit(writer)?;
         let mut written = Vec::new();
@@ -382,7 +382,7 @@ impl<'t> Tables<'t> {
 pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(META)?.insert(FORMAT_NAME, FORMAT)?;
-    drop(Tables::open(&transaction)?);
+    drop(StoreTables::open(&transaction)?);
     Ok(transaction.commit()?)
 }
 
@@ -396,8 +396,8 @@ pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
 /// was acknowledged long ago.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
-    transaction.set_two_phase_commit(!planted(Bug::OnePhase));
-    let is_dropped = planted(Bug::DropSync);
+    transaction.set_two_phase_commit(!planted(DiskBug::OnePhase));
+    let is_dropped = planted(DiskBug::DropSync);
     let durability = if is_dropped { redb::Durability::None } else { redb::Durability::Immediate };
     transaction.set_durability(durability)?;
     Ok(transaction)
@@ -415,7 +415,7 @@ pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
 }
 
 /// Looks something up.
-pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResult, Failure> {
+pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResult, DiskFailure> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     Ok(match query {
         StoreQuery::Leases(node) => QueryResult::Leases(leases(&transaction, *node)?),

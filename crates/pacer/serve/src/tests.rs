@@ -15,8 +15,8 @@ use pacer_core::store::{
 };
 use units::Nanos;
 
-use crate::engine::Engine;
-use crate::place::Place;
+use crate::engine::StoreEngine;
+use crate::place::StoreDirectory;
 
 fn key(slot: u32) -> LeaseKey {
     LeaseKey { slot: CampaignIndex(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }
@@ -33,13 +33,13 @@ fn batch(number: u64, slots: u32) -> Batch {
 }
 
 /// The only answer to a request.
-fn ask<P: Place>(engine: &mut Engine<P>, request: StoreRequest) -> StoreAnswer {
+fn ask<P: StoreDirectory>(engine: &mut StoreEngine<P>, request: StoreRequest) -> StoreAnswer {
     let mut answers = engine.serve(&[request]);
     assert_eq!(answers.len(), 1, "{answers:?}");
     answers.remove(0)
 }
 
-fn begin<P: Place>(engine: &mut Engine<P>) -> StoreWriter {
+fn begin<P: StoreDirectory>(engine: &mut StoreEngine<P>) -> StoreWriter {
     let answer = ask(engine, StoreRequest::Begin(1, Epoch(1)));
     let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     StoreWriter { node, epoch: begun.epoch }
@@ -51,7 +51,7 @@ fn ended(answer: &StoreAnswer) -> CommitOutcome {
 }
 
 /// All leases, by slot.
-fn leases<P: Place>(engine: &mut Engine<P>) -> Vec<(u32, u64)> {
+fn leases<P: StoreDirectory>(engine: &mut StoreEngine<P>) -> Vec<(u32, u64)> {
     let answer = ask(engine, StoreRequest::Read(StoreQuery::Leases(None)));
     let StoreAnswer::Read(Ok(QueryResult::Leases(leases))) = answer else { panic!("{answer:?}") };
     leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect()

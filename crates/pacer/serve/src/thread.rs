@@ -17,9 +17,9 @@ use pacer_core::store::{
     StoreRequest,
 };
 
-use crate::engine::Engine;
-use crate::error::{Failure, OpenError};
-use crate::place::{Folder, Place};
+use crate::engine::StoreEngine;
+use crate::error::{DiskFailure, StoreOpenError};
+use crate::place::{DiskDirectory, StoreDirectory};
 
 /// The most requests on their way.
 pub(crate) const WAITING_MAX: usize = 1_024;
@@ -27,20 +27,20 @@ pub(crate) const WAITING_MAX: usize = 1_024;
 const RETRY_MIN: Duration = Duration::from_millis(10);
 
 /// What may be chosen.
-pub struct Options {
+pub struct StoreOptions {
     /// How late a disk that fails is tried again at the most.
     pub retry_max: Duration,
     /// Called by the store's thread when there are answers.
     pub wake: Box<dyn Fn() + Send>,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self { retry_max: Duration::from_secs(1), wake: Box::new(|| ()) }
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("retry_max", &self.retry_max).finish_non_exhaustive()
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for Options {
 
 /// How much was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct StoreCounters {
     /// Transactions that were committed.
     pub commits: u64,
     /// Requests that were answered, whatever came of them.
@@ -58,7 +58,7 @@ pub struct Counters {
 }
 
 #[derive(Debug, Default)]
-struct Status {
+struct StoreStatus {
     /// 0, or the cause's number in [`CAUSES`] from 1.
     failing: AtomicU8,
     commits: AtomicU64,
@@ -69,7 +69,7 @@ struct Status {
 const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
 
 /// What was asked, and who answers it.
-enum Asked {
+enum PendingRequest {
     /// The thread; the request is kept without its contents, for when the thread is gone.
     Thread(StoreRequest),
     /// Nobody needs to.
@@ -77,50 +77,54 @@ enum Asked {
 }
 
 /// The ledger's store. Dropped, it does what it was asked before and closes its file.
-pub struct Store {
+pub struct DiskStore {
     requests: Option<mpsc::Sender<StoreRequest>>,
     answers: mpsc::Receiver<StoreAnswer>,
     /// Taken from there already.
     next: Option<StoreAnswer>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<PendingRequest>,
     /// How many of these the thread answers.
     waiting: usize,
-    status: Arc<Status>,
+    status: Arc<StoreStatus>,
     thread: Option<JoinHandle<Result<(), StoreFault>>>,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for DiskStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl DiskStore {
     /// Takes `directory`, opens what stands there, or begins it, and starts the thread.
     ///
     /// # Errors
     /// Why it cannot be used; nothing may be authorised then.
-    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let disk = |error: io::Error| OpenError::Disk {
+    pub fn open(directory: &Path, options: StoreOptions) -> Result<Self, StoreOpenError> {
+        let disk = |error: io::Error| StoreOpenError::Disk {
             place: directory.display().to_string(),
             error: error.to_string(),
         };
-        let folder = Folder::new(directory).map_err(|error| match Failure::from(error) {
-            Failure { cause: StoreFault::DiskFull, .. } => {
-                OpenError::Full { place: directory.display().to_string() }
-            }
-            Failure { detail, .. } => {
-                OpenError::Disk { place: directory.display().to_string(), error: detail }
-            }
-        })?;
-        let engine = Engine::open(folder)?;
+        let folder =
+            DiskDirectory::new(directory).map_err(|error| match DiskFailure::from(error) {
+                DiskFailure { cause: StoreFault::DiskFull, .. } => {
+                    StoreOpenError::Full { place: directory.display().to_string() }
+                }
+                DiskFailure { detail, .. } => {
+                    StoreOpenError::Disk { place: directory.display().to_string(), error: detail }
+                }
+            })?;
+        let engine = StoreEngine::open(folder)?;
         Self::start(engine, options).map_err(disk)
     }
 
-    pub(crate) fn start(engine: Engine<impl Place>, options: Options) -> io::Result<Self> {
+    pub(crate) fn start(
+        engine: StoreEngine<impl StoreDirectory>,
+        options: StoreOptions,
+    ) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel();
         let (outbox, answers) = mpsc::channel();
-        let status = Arc::<Status>::default();
+        let status = Arc::<StoreStatus>::default();
         let (told, failing) = (Arc::clone(&status), None);
         let worker = Worker { engine, inbox, outbox, status: told, options, failing };
         let thread = std::thread::Builder::new()
@@ -139,7 +143,7 @@ impl Store {
 
     /// Until there is an answer, or so long; not at all where nothing was asked.
     pub fn wait(&mut self, most: Duration) {
-        if self.next.is_none() && matches!(self.asked.front(), Some(Asked::Thread(_))) {
+        if self.next.is_none() && matches!(self.asked.front(), Some(PendingRequest::Thread(_))) {
             self.next = self.answers.recv_timeout(most).ok();
         }
     }
@@ -151,8 +155,8 @@ impl Store {
     }
 
     /// How much was done so far.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> StoreCounters {
+        StoreCounters {
             commits: self.status.commits.load(Ordering::Relaxed),
             answered: self.status.answered.load(Ordering::Relaxed),
             failures: self.status.failures.load(Ordering::Relaxed),
@@ -176,7 +180,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for DiskStore {
     fn drop(&mut self) {
         // Whoever wants to know how it ended closes it.
         let _ended = self.end();
@@ -201,27 +205,27 @@ fn without_contents(request: &StoreRequest) -> StoreRequest {
     }
 }
 
-impl LeaseStore for Store {
+impl LeaseStore for DiskStore {
     fn ask(&mut self, request: StoreRequest) {
         let denied =
             |request: &StoreRequest, denied| request.answer(CommitOutcome::Refused, Some(denied));
         if self.waiting >= WAITING_MAX {
-            return self.asked.push_back(Asked::Here(denied(&request, StoreDenial::Busy)));
+            return self.asked.push_back(PendingRequest::Here(denied(&request, StoreDenial::Busy)));
         }
         let kept = without_contents(&request);
         let sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
         if sent {
             self.waiting += 1;
-            self.asked.push_back(Asked::Thread(kept));
+            self.asked.push_back(PendingRequest::Thread(kept));
         } else {
             let failing = StoreDenial::Failing(StoreFault::Disk);
-            self.asked.push_back(Asked::Here(denied(&kept, failing)));
+            self.asked.push_back(PendingRequest::Here(denied(&kept, failing)));
         }
     }
 
     fn poll(&mut self) -> Option<StoreAnswer> {
-        if let Some(Asked::Here(_)) = self.asked.front() {
-            let Some(Asked::Here(answer)) = self.asked.pop_front() else {
+        if let Some(PendingRequest::Here(_)) = self.asked.front() {
+            let Some(PendingRequest::Here(answer)) = self.asked.pop_front() else {
                 unreachable!("just seen")
             };
             return Some(answer);
@@ -239,7 +243,9 @@ impl LeaseStore for Store {
             }
             // The thread ended over a broken invariant: nobody knows what it did last.
             Err(mpsc::TryRecvError::Disconnected) => {
-                let Some(Asked::Thread(request)) = self.asked.pop_front() else { return None };
+                let Some(PendingRequest::Thread(request)) = self.asked.pop_front() else {
+                    return None;
+                };
                 self.waiting -= 1;
                 Some(request.answer(CommitOutcome::Unknown, None))
             }
@@ -248,17 +254,17 @@ impl LeaseStore for Store {
 }
 
 /// What the thread has.
-struct Worker<P: Place> {
-    engine: Engine<P>,
+struct Worker<P: StoreDirectory> {
+    engine: StoreEngine<P>,
     inbox: mpsc::Receiver<StoreRequest>,
     outbox: mpsc::Sender<StoreAnswer>,
-    status: Arc<Status>,
-    options: Options,
+    status: Arc<StoreStatus>,
+    options: StoreOptions,
     /// What failed last, until something is committed: a full disk opens, and takes nothing.
     failing: Option<StoreFault>,
 }
 
-impl<P: Place> Worker<P> {
+impl<P: StoreDirectory> Worker<P> {
     fn run(mut self) -> Result<(), StoreFault> {
         let (mut later, mut retry_at) = (RETRY_MIN, Instant::now());
         loop {

@@ -13,7 +13,7 @@ use crate::error::cause_of;
 
 /// What is noted.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct DiskWatch {
     /// A sync failed, or something went wrong so that it may have: what the page cache shows may not
     /// be on the medium, and no later sync will bring it there.
     is_suspect: AtomicBool,
@@ -21,7 +21,7 @@ pub(crate) struct Watch {
     first: Mutex<Option<(StoreFault, String)>>,
 }
 
-impl Watch {
+impl DiskWatch {
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.load(Ordering::Relaxed)
     }
@@ -46,12 +46,12 @@ impl Watch {
 
 /// The file.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedFile {
     pub file: Box<dyn StorageBackend>,
-    pub watch: Arc<Watch>,
+    pub watch: Arc<DiskWatch>,
 }
 
-impl StorageBackend for Watched {
+impl StorageBackend for WatchedFile {
     fn len(&self) -> io::Result<u64> {
         self.watch.note(self.file.len())
     }

@@ -42,10 +42,10 @@ pub enum ZoneError {
 
 /// Zones by number; clones are the same.
 #[derive(Clone, Debug)]
-pub struct Zones(Arc<Mutex<Known>>);
+pub struct Zones(Arc<Mutex<KnownZone>>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownZone {
     database: TimeZoneDatabase,
     by_name: BTreeMap<String, ZoneId>,
     zones: Vec<(String, TimeZone)>,
@@ -54,7 +54,11 @@ struct Known {
 impl Default for Zones {
     fn default() -> Self {
         let database = TimeZoneDatabase::bundled();
-        Self(Arc::new(Mutex::new(Known { database, by_name: BTreeMap::new(), zones: Vec::new() })))
+        Self(Arc::new(Mutex::new(KnownZone {
+            database,
+            by_name: BTreeMap::new(),
+            zones: Vec::new(),
+        })))
     }
 }
 
@@ -126,7 +130,7 @@ impl Zones {
         self.known().zones.get(at).cloned()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownZone> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

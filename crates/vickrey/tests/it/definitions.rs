@@ -8,7 +8,7 @@ use exchange_serve::HouseRules;
 use jsonschema::Validator;
 use pacer_core::store::StoredKind;
 use pacer_serve::api::unconfigured;
-use pacer_serve::registry::{AccountFacts, Rules, check_body};
+use pacer_serve::registry::{AccountFacts, CampaignRules, check_body};
 use runtime::admin::openapi;
 use runtime::config::Section;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use units::Cpm;
 #[derive(Clone)]
 pub struct HousePart(HouseRules);
 
-impl Rules for HousePart {
+impl CampaignRules for HousePart {
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {

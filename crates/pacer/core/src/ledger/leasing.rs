@@ -277,10 +277,10 @@ impl Ledger {
                 CommitOutcome::Committed => book.committed = book.committed.max(granted),
                 CommitOutcome::Unknown => book.maybe = book.maybe.max(granted),
                 CommitOutcome::Refused if planted(LedgerBug::KeepRefused) => {
-                    book.is_unsaved = false
+                    book.is_unsaved = false;
                 }
                 CommitOutcome::Refused => {
-                    book.lease.granted = Nanos::new(book.committed.max(book.maybe))
+                    book.lease.granted = Nanos::new(book.committed.max(book.maybe));
                 }
             }
             // Where nothing was leased there is nothing to say: a disk may be full for long.

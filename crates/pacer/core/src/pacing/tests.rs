@@ -548,7 +548,7 @@ fn each_way_in_which_pacing_is_refused() {
     };
     check(
         |it| {
-            it.settings = StrategySettings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() })
+            it.settings = StrategySettings::SlotDual(SlotDual { gain: 9.0, ..SlotDual::default() });
         },
         "gain = 9: choose 0.01 to 2",
     );

@@ -10,7 +10,7 @@ use runtime::config::Problem;
 use serde_json::{Map, Value};
 
 use super::shown::invalid;
-use crate::registry::{ChangeOptions, NotRead, read_json};
+use crate::registry::{ChangeOptions, ReadJsonError, read_json};
 
 /// Media types of whole definitions.
 pub(super) const JSON: &[&str] = &["application/json"];
@@ -26,7 +26,7 @@ const ACTOR_BYTES_MAX: usize = 64;
 
 /// A request, as it is read.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'c>(&'c Call);
+pub(super) struct AdminRequest<'c>(&'c Call);
 
 /// A refusal of a field.
 pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
@@ -42,7 +42,7 @@ fn bad(field: &str, message: &str) -> Reply {
     wrong(ErrorCode::BadRequest, field, message)
 }
 
-impl<'c> Asked<'c> {
+impl<'c> AdminRequest<'c> {
     pub(super) fn new(call: &'c Call) -> Self {
         Self(call)
     }
@@ -67,12 +67,12 @@ impl<'c> Asked<'c> {
         match read_json(self.0.body()) {
             Ok(Value::Object(body)) => Ok(body),
             Ok(_) => Err(bad("body", "the body is no object: send one, with a definition's keys")),
-            Err(NotRead::Twice(paths, value)) => {
+            Err(ReadJsonError::Twice(paths, value)) => {
                 let twice = paths.iter().map(|path| twice(path));
                 let others = value.as_object().map(problems).unwrap_or_default();
                 Err(invalid(&twice.chain(others).collect::<Vec<_>>()))
             }
-            Err(NotRead::Json(error)) => {
+            Err(ReadJsonError::Json(error)) => {
                 Err(bad("body", &format!("the body is not JSON: {error}: send a JSON object")))
             }
         }

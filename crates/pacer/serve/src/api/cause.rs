@@ -10,13 +10,13 @@ use pacer_core::refusal::SpendRefusal;
 use units::{Amount, Currency, Nanos};
 
 use super::exchange::{ExchangeView, Mismatches};
-use super::funnel::{self, Progress};
+use super::funnel::{self, PlanProgress};
 use super::shown::{owner, time};
 use crate::registry::CampaignStanding;
 
 /// A cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cause {
+pub(super) struct SpendCause {
     /// For programs.
     pub(super) reason: Option<&'static str>,
     /// For people.
@@ -31,10 +31,10 @@ pub(super) struct CauseInputs<'k> {
     pub(super) exchange: &'k dyn ExchangeView,
     pub(super) windows: Option<&'k [FunnelWindow; 2]>,
     pub(super) mismatches: Option<&'k Mismatches>,
-    pub(super) progress: Option<Progress>,
+    pub(super) progress: Option<PlanProgress>,
 }
 
-impl Cause {
+impl SpendCause {
     pub(super) fn new(reason: &'static str, words: String, remedy: &str) -> Self {
         Self { reason: Some(reason), words, remedy: Some(remedy.to_owned()) }
     }
@@ -64,47 +64,54 @@ impl Cause {
 }
 
 /// That it is removed, or cannot be read: nothing else counts then.
-fn own(standing: &CampaignStanding) -> Option<Cause> {
+fn own(standing: &CampaignStanding) -> Option<SpendCause> {
     if standing.is_removed {
         let remedy =
             "what it has spent still counts; to bring it back PUT it, or define it in a file again";
-        return Some(Cause::new("removed", "it is removed".to_owned(), remedy));
+        return Some(SpendCause::new("removed", "it is removed".to_owned(), remedy));
     }
     let words = "its stored definition cannot be read by this release, so it does not bid";
     let remedy = "the log of the last start names the problem; PUT the definition again";
-    standing.is_unread.then(|| Cause::new("definition_refused", words.to_owned(), remedy))
+    standing.is_unread.then(|| SpendCause::new("definition_refused", words.to_owned(), remedy))
 }
 
-fn obstacle(words: &str) -> Cause {
+fn obstacle(words: &str) -> SpendCause {
     let words = format!("nothing can be won: {words}");
-    Cause::new("record_unavailable", words, "free or repair the disk of record.directory")
+    SpendCause::new("record_unavailable", words, "free or repair the disk of record.directory")
 }
 
 /// That what its file says now is not in force, unless it spends all the same.
-fn refused_file(standing: &CampaignStanding, windows: Option<&[FunnelWindow; 2]>) -> Option<Cause> {
+fn refused_file(
+    standing: &CampaignStanding,
+    windows: Option<&[FunnelWindow; 2]>,
+) -> Option<SpendCause> {
     let file = standing.refused_file.as_ref()?;
     if windows.is_some_and(|[hour, _]| hour.counts.get(FunnelStep::Billed) > 0) {
         return None;
     }
     let words =
         format!("{file} is refused as it is now: the definition that it had before stays in force");
-    Some(Cause::new(
+    Some(SpendCause::new(
         "definition_refused",
         words,
         "correct the file: `vickrey config check` names every problem",
     ))
 }
 
-fn without_rate(whose: &str, currency: Currency, exchange: &dyn ExchangeView) -> Option<Cause> {
+fn without_rate(
+    whose: &str,
+    currency: Currency,
+    exchange: &dyn ExchangeView,
+) -> Option<SpendCause> {
     if exchange.has_rate(currency) {
         return None;
     }
     let words = format!("{whose} currency, {currency}, has no rate: its bids cannot be compared");
     let remedy = format!("add {currency} to currency.rates of the configuration");
-    Some(Cause::new("no_rate", words, &remedy))
+    Some(SpendCause::new("no_rate", words, &remedy))
 }
 
-fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> Cause {
+fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause {
     let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
     let (start, end) = why.flight_unix_ms;
     let is_outside = !(start..end).contains(now_unix_ms);
@@ -128,7 +135,7 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> Cause {
         }
         _ => (),
     }
-    Cause { reason: Some(refusal.label()), words, remedy }
+    SpendCause { reason: Some(refusal.label()), words, remedy }
 }
 
 pub(super) fn nothing() -> String {
@@ -155,8 +162,12 @@ impl<'w> RefusalText<'w> {
     }
 
     /// Of an account as a whole: the ledger's reason, else what keeps all of its campaigns from winning.
-    pub(super) fn cause(&self, currency: Option<Currency>, exchange: &dyn ExchangeView) -> Cause {
-        let ledger = self.refusal.map(|refusal| Cause {
+    pub(super) fn cause(
+        &self,
+        currency: Option<Currency>,
+        exchange: &dyn ExchangeView,
+    ) -> SpendCause {
+        let ledger = self.refusal.map(|refusal| SpendCause {
             reason: Some(refusal.label()),
             words: self.words(currency),
             remedy: self.remedy(),
@@ -164,7 +175,7 @@ impl<'w> RefusalText<'w> {
         ledger
             .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
             .or_else(|| without_rate("its", currency?, exchange))
-            .unwrap_or_else(Cause::nothing)
+            .unwrap_or_else(SpendCause::nothing)
     }
 
     /// Why, with the figures that make it so.

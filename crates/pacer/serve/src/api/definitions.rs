@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 use units::Currency;
 
-use crate::registry::{Account, AccountFacts, Campaign, Rules};
+use crate::registry::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 
 /// The limits, which are changed by themselves too.
 const LIMITS: [&str; 3] = ["budget", "daily_budget", "hourly_budget"];
@@ -21,7 +21,7 @@ pub(super) fn account(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// A campaign.
-pub(super) fn campaign<R: Rules>(generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn campaign<R: CampaignRules>(generator: &mut SchemaGenerator) -> Schema {
     named(generator, CAMPAIGN, declared_campaign::<R>)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn account_patch(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Parts of a campaign.
-pub(super) fn campaign_patch<R: Rules>(generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn campaign_patch<R: CampaignRules>(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "CampaignPatch", || patch(declared_campaign::<R>()))
 }
 
@@ -65,13 +65,15 @@ pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
 }
 
 fn declared_account() -> Value {
-    declared("Who pays. The keys are those of `[[account]]` in a file.", |s| drop(Account::read(s)))
+    declared("Who pays. The keys are those of `[[account]]` in a file.", |s| {
+        drop(DefinedAccount::read(s));
+    })
 }
 
-fn declared_campaign<R: Rules>() -> Value {
+fn declared_campaign<R: CampaignRules>() -> Value {
     let facts = |_: &str| Ok(AccountFacts { currency: Currency::USD, zone: TimeZone::UTC });
     declared("What is paid for. The keys are those of `[[campaign]]` in a file.", |s| {
-        drop(Campaign::<R>::read(s, facts));
+        drop(DefinedCampaign::<R>::read(s, facts));
     })
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Amount, Currency, Nanos, grouped};
 
-use super::cause::Cause;
+use super::cause::SpendCause;
 use super::exchange::Mismatches;
 use super::shown::{AmountText, PaceWord, TimeText, money, pace_of, time};
 
@@ -141,7 +141,7 @@ pub(super) fn is_matchless(window: &FunnelWindow) -> bool {
 
 /// What a campaign has spent of what should be spent by now, where it follows a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct PlanProgress {
     pub(super) spent: Nanos,
     pub(super) expected: Nanos,
 }
@@ -151,8 +151,8 @@ pub(super) struct Progress {
 pub(super) fn cause(
     windows: &[FunnelWindow; 2],
     mismatches: Option<&Mismatches>,
-    (progress, currency): (Option<Progress>, Option<Currency>),
-) -> Option<Cause> {
+    (progress, currency): (Option<PlanProgress>, Option<Currency>),
+) -> Option<SpendCause> {
     let [hour, _] = windows;
     let span = if hour.is_since_start { "since the start" } else { "in the last hour" };
     if hour.offered == 0 {
@@ -160,7 +160,7 @@ pub(super) fn cause(
         let remedy = "see that requests come, that they are answered (vickrey_exchange_auctions_total), \
                       that their `wseat` names its account or none, and that their publisher sells to \
                       the house; just after a start, ask again";
-        return Some(Cause::new("no_requests", words, remedy));
+        return Some(SpendCause::new("no_requests", words, remedy));
     }
     if hour.counts.get(FunnelStep::Matched) == 0 {
         return Some(no_match((hour, span), mismatches));
@@ -169,7 +169,7 @@ pub(super) fn cause(
         return Some(unbilled);
     }
     if let Some(words) = progress.and_then(|progress| on_plan(progress, currency)) {
-        return Some(Cause { reason: None, words, remedy: None });
+        return Some(SpendCause { reason: None, words, remedy: None });
     }
     if let Some(lost) = Lost::most(&hour.counts).filter(|lost| lost.is_much(&hour.counts)) {
         return Some(lost.cause(span, hour, currency));
@@ -185,12 +185,12 @@ pub(super) fn cause(
             grouped(bids.into()),
             grouped(won.into())
         );
-        Cause::new("pending", words, "ads are billed once they are shown: ask again")
+        SpendCause::new("pending", words, "ads are billed once they are shown: ask again")
     })
 }
 
 /// Wins of more than ten minutes ago, of which less than a quarter was billed.
-fn unbilled(hour: &FunnelWindow, span: &str) -> Option<Cause> {
+fn unbilled(hour: &FunnelWindow, span: &str) -> Option<SpendCause> {
     let of = |counts: &FunnelCounts, step| u64::from(counts.get(step));
     let won = of(&hour.counts, FunnelStep::Won).saturating_sub(of(&hour.recent, FunnelStep::Won));
     let billed = of(&hour.counts, FunnelStep::Billed);
@@ -204,12 +204,12 @@ fn unbilled(hour: &FunnelWindow, span: &str) -> Option<Cause> {
     );
     let remedy =
         "ads are billed when their beacon is called: see that callers reach exchange.notices.url";
-    Some(Cause::new("unbilled", words, remedy))
+    Some(SpendCause::new("unbilled", words, remedy))
 }
 
 /// That what is spent is within a tenth of what should be.
-fn on_plan(progress: Progress, currency: Option<Currency>) -> Option<String> {
-    let Progress { spent, expected } = progress;
+fn on_plan(progress: PlanProgress, currency: Option<Currency>) -> Option<String> {
+    let PlanProgress { spent, expected } = progress;
     if expected == Nanos::ZERO || pace_of(spent, expected) != PaceWord::On {
         return None;
     }
@@ -283,7 +283,7 @@ impl Lost {
         self.is_most() || won * 4 < of(FunnelStep::Matched)
     }
 
-    fn cause(&self, span: &str, hour: &FunnelWindow, currency: Option<Currency>) -> Cause {
+    fn cause(&self, span: &str, hour: &FunnelWindow, currency: Option<Currency>) -> SpendCause {
         let Self { by, count, whole, is_past_pace } = *self;
         let percent = u64::from(count) * 100 / u64::from(whole.max(1));
         let which = if is_past_pace { "its pace let through" } else { "it matched" };
@@ -293,7 +293,7 @@ impl Lost {
     }
 }
 
-fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>) -> Cause {
+fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>) -> SpendCause {
     let offered = grouped(hour.offered);
     let none = format!("none of the {offered} impressions that were offered {span} matched");
     let failed = mismatches.iter().flat_map(|found| found.failed.iter().filter(|it| it.1 > 0));
@@ -306,15 +306,15 @@ fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>
             "{none}, though {matched} of {sampled} sampled impressions match: it was left out of auctions with too many matches"
         );
         let remedy = "raise `exchange.house.matches_max`, or ask again";
-        return Cause::new("left_out", words, remedy);
+        return SpendCause::new("left_out", words, remedy);
     }
     if failed.is_empty() {
         let remedy = "compare its targeting and its creatives with the requests that come";
-        return Cause::new("no_match", none, remedy);
+        return SpendCause::new("no_match", none, remedy);
     }
     let words = format!("{none}: of {} sampled, {}", grouped(sampled), failed.join(", "));
     let remedy = "widen the criterion that most impressions fail, or remove it from the campaign";
-    Cause::new("no_match", words, remedy)
+    SpendCause::new("no_match", words, remedy)
 }
 
 /// Where impressions that were matched go.
@@ -335,7 +335,7 @@ enum Loss {
 
 impl Loss {
     /// In words: of this `share` of impressions.
-    fn cause(self, share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> Cause {
+    fn cause(self, share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> SpendCause {
         let (reason, words, remedy) = match self {
             Self::Hours => ("hours", format!("{share} came outside of its hours"), "widen `hours`"),
             Self::Budget => (
@@ -388,7 +388,7 @@ impl Loss {
                 "callers disconnect before they are answered: compare tmax with the latency, and see vickrey_exchange_auctions_total",
             ),
         };
-        Cause::new(reason, words, remedy)
+        SpendCause::new(reason, words, remedy)
     }
 }
 

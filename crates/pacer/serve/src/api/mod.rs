@@ -23,9 +23,12 @@ use pacer_core::store::StoredKind;
 use runtime::admin::{Api, Call, Reply};
 use serde_json::Value;
 
-use crate::handle::Delivery;
-use crate::registry::{Answered, ChangeOptions, Edit, Listing, Refused, Registry, Rules};
-use asked::Asked;
+use crate::handle::DeliveryProgress;
+use crate::registry::{
+    CampaignRules, ChangeOptions, ChangeRefusal, DefinitionAnswer, DefinitionEdit, Listing,
+    Registry,
+};
+use asked::AdminRequest;
 pub use exchange::{ExchangeView, Mismatches};
 use routes::routes;
 use shown::{AccountPage, CampaignPage, PageEnd};
@@ -34,18 +37,18 @@ use shown::{AccountPage, CampaignPage, PageEnd};
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Who answers.
-struct Held<R: Rules> {
+struct BudgetApi<R: CampaignRules> {
     registry: Arc<Registry<R>>,
     exchange: Arc<dyn ExchangeView>,
 }
 
 /// Answers for the accounts and campaigns of `registry`, whose budgets `exchange` spends.
-pub fn api<R: Rules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
-    Api::new(Held { registry, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
+pub fn api<R: CampaignRules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
+    Api::new(BudgetApi { registry, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
 }
 
 /// Answers where no budgets are configured: says so, and how to switch them on.
-pub fn unconfigured<R: Rules>() -> Api {
+pub fn unconfigured<R: CampaignRules>() -> Api {
     let message = "budgets are off: add [budgets], with its `directory`, to the configuration file and \
                    restart; it needs [record] and [exchange.notices] too";
     Api::unconfigured(routes::<R>(), message).with_bodies(BODY_BYTES_MAX)
@@ -56,13 +59,13 @@ fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
 }
 
-fn list<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let known: &[&str] = match kind {
             StoredKind::Account => &["after", "most", "removed"],
             StoredKind::Campaign => &["after", "most", "removed", "account", "delivery"],
         };
-        let asked = Asked::new(call);
+        let asked = AdminRequest::new(call);
         asked.only(known)?;
         let listing = Listing {
             after: call.query("after")?,
@@ -85,11 +88,11 @@ fn list<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
 
 /// Adds to each campaign how far it has come; nothing to one that is removed, nor where the ledger does not
 /// answer: what is defined is listed all the same.
-fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
+fn add_deliveries<R: CampaignRules>(of: &BudgetApi<R>, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();
     let found = of.registry.deliveries(&ids).unwrap_or_default();
-    let found: BTreeMap<String, Delivery> = found.into_iter().collect();
+    let found: BTreeMap<String, DeliveryProgress> = found.into_iter().collect();
     for (view, id) in views.iter_mut().zip(ids) {
         let currency = of.registry.currency(StoredKind::Campaign, &id);
         let delivery = found.get(&id).map(|delivery| shown::delivery(delivery, currency));
@@ -97,13 +100,13 @@ fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
     }
 }
 
-fn create<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn create<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
-        let asked = Asked::new(call);
+        let asked = AdminRequest::new(call);
         let judge = |body: &_| of.registry.problems(kind, body);
         let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
         let options = ChangeOptions { key, ..asked.options(None)? };
-        let Answered { version, view } =
+        let DefinitionAnswer { version, view } =
             of.registry.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
         if options.is_dry_run {
             return Ok(Reply::json(&view));
@@ -114,60 +117,72 @@ fn create<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     })
 }
 
-fn show<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn show<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     answered(of.registry.show(kind, call.parameter("id")))
 }
 
-fn edit<R: Rules>(
-    of: &Held<R>,
+fn edit<R: CampaignRules>(
+    of: &BudgetApi<R>,
     kind: StoredKind,
     call: &Call,
-    edit: &Edit,
+    edit: &DefinitionEdit,
 ) -> Result<Reply, Reply> {
-    let asked = Asked::new(call);
+    let asked = AdminRequest::new(call);
     let options = asked.options(asked.version()?)?;
     Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
 }
 
-fn replace<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn replace<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
         let judge = |body: &_| of.registry.problems(kind, body);
-        let body = Asked::new(call).judged_body(asked::JSON, judge)?;
-        edit(of, kind, call, &Edit::Replace(body))
+        let body = AdminRequest::new(call).judged_body(asked::JSON, judge)?;
+        edit(of, kind, call, &DefinitionEdit::Replace(body))
     })
 }
 
-fn merge<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
-    or_refused(|| edit(of, kind, call, &Edit::Merge(Asked::new(call).body(asked::MERGE_PATCH)?)))
-}
-
-fn remove<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
-    or_refused(|| edit(of, StoredKind::Campaign, call, &Edit::Remove))
-}
-
-fn pause<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call, is_paused: bool) -> Reply {
-    or_refused(|| edit(of, kind, call, &Edit::Pause(is_paused)))
-}
-
-fn budget<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn merge<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     or_refused(|| {
-        let asked = Asked::new(call);
+        edit(
+            of,
+            kind,
+            call,
+            &DefinitionEdit::Merge(AdminRequest::new(call).body(asked::MERGE_PATCH)?),
+        )
+    })
+}
+
+fn remove<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+    or_refused(|| edit(of, StoredKind::Campaign, call, &DefinitionEdit::Remove))
+}
+
+fn pause<R: CampaignRules>(
+    of: &BudgetApi<R>,
+    kind: StoredKind,
+    call: &Call,
+    is_paused: bool,
+) -> Reply {
+    or_refused(|| edit(of, kind, call, &DefinitionEdit::Pause(is_paused)))
+}
+
+fn budget<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+    or_refused(|| {
+        let asked = AdminRequest::new(call);
         let mut body = asked.body(asked::JSON)?;
         let expected = asked.version_or(body.remove("version"))?;
-        let edit = Edit::Budgets(body);
+        let edit = DefinitionEdit::Budgets(body);
         let options = asked.options(expected)?;
         Ok(answered(of.registry.edit((kind, call.parameter("id")), &edit, &options)))
     })
 }
 
-fn answered(outcome: Result<Answered, Refused>) -> Reply {
+fn answered(outcome: Result<DefinitionAnswer, ChangeRefusal>) -> Reply {
     match outcome {
-        Ok(Answered { version, view }) => Reply::json(&view).with_version(version),
+        Ok(DefinitionAnswer { version, view }) => Reply::json(&view).with_version(version),
         Err(refused) => shown::refused(&refused),
     }
 }
 
-fn spend<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
+fn spend<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
@@ -176,7 +191,7 @@ fn spend<R: Rules>(of: &Held<R>, kind: StoredKind, call: &Call) -> Reply {
     }
 }
 
-fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
+fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.curve(id) {
         Ok(curve) => Reply::json(&shown::curve(
@@ -188,7 +203,7 @@ fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     }
 }
 
-fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
+fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.why(id) {
         Ok(standing) => {
@@ -201,7 +216,7 @@ fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     }
 }
 
-fn why_account<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
+fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.registry.why_account(id) {
         Ok(standing) => Reply::json(&why::of_account(id, &standing, &*of.exchange)),
@@ -209,9 +224,9 @@ fn why_account<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     }
 }
 
-fn audit<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
+fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     or_refused(|| {
-        let asked = Asked::new(call);
+        let asked = AdminRequest::new(call);
         asked.only(&["after", "most"])?;
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);

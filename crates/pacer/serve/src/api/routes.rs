@@ -10,8 +10,8 @@ use super::shown::{
     SpendView,
 };
 use super::why::{AccountWhyView, WhyView};
-use super::{Held, asked, definitions};
-use crate::registry::Rules;
+use super::{BudgetApi, asked, definitions};
+use crate::registry::CampaignRules;
 
 const ACCOUNT: StoredKind = StoredKind::Account;
 const CAMPAIGN: StoredKind = StoredKind::Campaign;
@@ -20,17 +20,17 @@ const CAMPAIGN: StoredKind = StoredKind::Campaign;
 const ETAG: &[(&str, &str)] = &[("etag", "The version.")];
 
 /// A route that does what its function says.
-fn route<R: Rules>(
+fn route<R: CampaignRules>(
     method: Method,
     path: &'static str,
-    answer: fn(&Held<R>, &Call) -> Reply,
+    answer: fn(&BudgetApi<R>, &Call) -> Reply,
     operation: Operation,
-) -> Route<Held<R>> {
+) -> Route<BudgetApi<R>> {
     Route { method, path, answer, operation }
 }
 
 /// What is answered of accounts and campaigns.
-pub(super) fn routes<R: Rules>() -> Vec<Route<Held<R>>> {
+pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let mut all = accounts();
     all.extend(campaigns());
     all.push(route(
@@ -45,7 +45,7 @@ pub(super) fn routes<R: Rules>() -> Vec<Route<Held<R>>> {
     all
 }
 
-fn accounts<R: Rules>() -> Vec<Route<Held<R>>> {
+fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("accounts", id, summary);
     let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
     let one = "/v1/accounts/{id}";
@@ -130,7 +130,7 @@ fn accounts<R: Rules>() -> Vec<Route<Held<R>>> {
     ]
 }
 
-fn campaigns<R: Rules>() -> Vec<Route<Held<R>>> {
+fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("campaigns", id, summary);
     let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
     let one = "/v1/campaigns/{id}";

@@ -19,20 +19,20 @@ use units::{Currency, Nanos};
 
 use super::asked::wrong;
 use super::definitions;
-use crate::handle::Delivery;
-use crate::registry::Refused;
+use crate::handle::DeliveryProgress;
+use crate::registry::ChangeRefusal;
 
 /// The reply to what was refused.
-pub(super) fn refused(refused: &Refused) -> Reply {
+pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
     let (code, field) = match refused {
-        Refused::Unknown { .. } => (ErrorCode::NotFound, "id"),
-        Refused::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
-        Refused::OfFile { .. } | Refused::Exists { .. } | Refused::Removed { .. } => {
-            (ErrorCode::Conflict, "id")
-        }
-        Refused::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),
-        Refused::Unavailable(_) => (ErrorCode::Unavailable, "body"),
-        Refused::Invalid(problems) => return invalid(problems),
+        ChangeRefusal::Unknown { .. } => (ErrorCode::NotFound, "id"),
+        ChangeRefusal::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
+        ChangeRefusal::OfFile { .. }
+        | ChangeRefusal::Exists { .. }
+        | ChangeRefusal::Removed { .. } => (ErrorCode::Conflict, "id"),
+        ChangeRefusal::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),
+        ChangeRefusal::Unavailable(_) => (ErrorCode::Unavailable, "body"),
+        ChangeRefusal::Invalid(problems) => return invalid(problems),
     };
     wrong(code, field, &refused.to_string())
 }
@@ -196,8 +196,8 @@ pub(super) struct DeliveryView {
 }
 
 /// How far a campaign has come.
-pub(super) fn delivery(delivery: &Delivery, currency: Option<Currency>) -> DeliveryView {
-    let Delivery { refusal, span: of, limit, spent, expected } = delivery;
+pub(super) fn delivery(delivery: &DeliveryProgress, currency: Option<Currency>) -> DeliveryView {
+    let DeliveryProgress { refusal, span: of, limit, spent, expected } = delivery;
     DeliveryView {
         refusal: refusal.map(SpendRefusal::label),
         currency: code(currency),

@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::Currency;
 
-use super::cause::{Cause, CauseInputs, RefusalText, nothing};
+use super::cause::{CauseInputs, RefusalText, SpendCause, nothing};
 use super::exchange::ExchangeView;
-use super::funnel::{FunnelView, MismatchesView, Progress};
+use super::funnel::{FunnelView, MismatchesView, PlanProgress};
 use super::pace::BiddingView;
 use super::shown::{
     AmountText, LimitSpanView, TimeText, code, money, owner, refusal_schema, span, time,
 };
 use super::{funnel, pace};
-use crate::handle::Delivery;
+use crate::handle::DeliveryProgress;
 use crate::registry::{AccountStanding, CampaignStanding};
 
 /// Why a campaign does not spend, the figures that make it so, and how it bids.
@@ -119,7 +119,7 @@ struct RefusedCount {
 pub(super) fn of_campaign(
     id: &str,
     standing: &CampaignStanding,
-    delivery: Option<&Delivery>,
+    delivery: Option<&DeliveryProgress>,
     exchange: &dyn ExchangeView,
 ) -> WhyView {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
@@ -129,11 +129,11 @@ pub(super) fn of_campaign(
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
     let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
     let progress =
-        delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
+        delivery.and_then(|it| Some(PlanProgress { spent: it.spent, expected: it.expected? }));
     let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
     let known = CauseInputs { standing, exchange, windows, mismatches, progress };
     WhyView {
-        cause: cause_view((id, *currency), Cause::of(&known), why.refusal),
+        cause: cause_view((id, *currency), SpendCause::of(&known), why.refusal),
         figures: LedgerFigures {
             hour: why.hour.as_ref().map(hour),
             levels: levels.iter().map(level).collect(),
@@ -186,7 +186,7 @@ pub(super) fn of_account(
 
 fn cause_view(
     (id, currency): (&str, Option<Currency>),
-    Cause { reason, words, remedy }: Cause,
+    SpendCause { reason, words, remedy }: SpendCause,
     refusal: Option<SpendRefusal>,
 ) -> CauseView {
     let refusal = refusal.map(SpendRefusal::label);

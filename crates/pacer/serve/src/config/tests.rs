@@ -75,7 +75,7 @@ fn each_problem_is_told() {
 fn keys_that_are_given_are_used_and_not_shown() {
     let config =
         given("token_key = \"AAAAAAAAAAAAAAAAAAAAAA==\"\ncampaigns = \"campaigns.d/*.toml\"");
-    assert_eq!(config.token_key, Some(Key([0; 16])));
+    assert_eq!(config.token_key, Some(TokenKeySource([0; 16])));
     assert!(format!("{config:?}").contains("token_key: Some(***)"), "{config:?}");
     assert_eq!(config.campaigns, Some("campaigns.d/*.toml".into()));
 }

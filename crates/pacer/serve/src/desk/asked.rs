@@ -13,10 +13,10 @@ use pacer_core::store::{
 };
 use tracing::warn;
 
-use super::Desk;
+use super::LedgerLoop;
 use crate::digest::Digest;
-use crate::handle::{CampaignTerms, Defined, Delivery, LedgerQuery, Reply};
-use crate::thread::Store;
+use crate::handle::{CampaignTerms, DefinitionReport, DeliveryProgress, LedgerQuery, ReplySender};
+use crate::thread::DiskStore;
 
 /// Asks that one turn takes; the next takes the rest.
 const ASKS_MAX: usize = 256;
@@ -26,26 +26,26 @@ const DEFINED_MAX: usize = 2_048;
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the store was asked, and who waits for it.
-pub(super) enum Expected {
+pub(super) enum PendingAnswer {
     /// Up to which record the log's settlements are in it.
     Batch(u64),
     Change,
-    Read(Reply<Result<QueryResult, StoreDenial>>),
+    Read(ReplySender<Result<QueryResult, StoreDenial>>),
 }
 
 /// Definitions that are being taken.
-pub(super) struct Defining {
+pub(super) struct PendingDefinitions {
     accounts: std::vec::IntoIter<AccountDefinition>,
     campaigns: std::vec::IntoIter<CampaignTerms>,
-    pub(super) defined: Defined,
-    reply: Reply<Defined>,
+    pub(super) defined: DefinitionReport,
+    reply: ReplySender<DefinitionReport>,
 }
 
 /// Changes of what the store keeps, one after the other: what a later one expects depends on how
 /// those before it ended.
 #[derive(Default)]
-pub(super) struct Changes {
-    waiting: VecDeque<Waiting>,
+pub(super) struct ChangeQueue {
+    waiting: VecDeque<QueuedChange>,
     /// Whether the first was submitted, and is not answered yet.
     is_submitted: bool,
     /// Whether the first may be durable: then no refusal of a store that fails says that it is not.
@@ -58,18 +58,18 @@ pub(super) struct Changes {
 }
 
 /// A change that has not ended.
-struct Waiting {
+struct QueuedChange {
     change: DefinitionChange,
     digest: Digest,
-    reply: Reply<Result<(), StoreDenial>>,
+    reply: ReplySender<Result<(), StoreDenial>>,
 }
 
-impl Changes {
+impl ChangeQueue {
     fn push(
         &mut self,
         change: DefinitionChange,
         digest: Digest,
-        reply: Reply<Result<(), StoreDenial>>,
+        reply: ReplySender<Result<(), StoreDenial>>,
     ) {
         if let Some(same) = self.waiting.iter_mut().find(|waiting| waiting.digest == digest) {
             // Whoever asked first has given up.
@@ -81,7 +81,7 @@ impl Changes {
             self.last_digest = Some(digest);
         }
         let change = DefinitionChange { number: self.last, ..change };
-        self.waiting.push_back(Waiting { change, digest, reply });
+        self.waiting.push_back(QueuedChange { change, digest, reply });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,16 +91,16 @@ impl Changes {
     /// Submits the first, unless it was, or is to wait.
     pub(super) fn submit(
         &mut self,
-        store: &mut Store,
+        store: &mut DiskStore,
         writer: StoreWriter,
-        expected: &mut VecDeque<Expected>,
+        expected: &mut VecDeque<PendingAnswer>,
     ) {
         if self.is_submitted || self.again_at.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        let Some(Waiting { change, .. }) = self.waiting.front() else { return };
+        let Some(QueuedChange { change, .. }) = self.waiting.front() else { return };
         store.change(writer, change.clone());
-        expected.push_back(Expected::Change);
+        expected.push_back(PendingAnswer::Change);
         (self.is_submitted, self.again_at) = (true, None);
     }
 
@@ -116,7 +116,7 @@ impl Changes {
             return;
         }
         (self.is_unknown, self.again_at) = (false, None);
-        let Waiting { reply, .. } = self.waiting.pop_front().expect("it was submitted");
+        let QueuedChange { reply, .. } = self.waiting.pop_front().expect("it was submitted");
         let ended = match outcome.ended {
             CommitOutcome::Committed => Ok(()),
             CommitOutcome::Refused | CommitOutcome::Unknown => {
@@ -128,7 +128,7 @@ impl Changes {
     }
 }
 
-impl Desk {
+impl LedgerLoop {
     /// Whether more waits than was taken.
     pub(super) fn take_asks(&mut self, now: LedgerTime) -> bool {
         for _ in 0..ASKS_MAX {
@@ -140,23 +140,25 @@ impl Desk {
 
     fn take_ask(&mut self, query: LedgerQuery, now: LedgerTime) {
         /// Whoever asked may have given up.
-        fn tell<T>(reply: &Reply<T>, answer: T) {
+        fn tell<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
         match query {
-            LedgerQuery::Define(accounts, campaigns, reply) => self.definings.push_back(Defining {
-                accounts: accounts.into_iter(),
-                campaigns: campaigns.into_iter(),
-                defined: Defined::default(),
-                reply,
-            }),
+            LedgerQuery::Define(accounts, campaigns, reply) => {
+                self.definings.push_back(PendingDefinitions {
+                    accounts: accounts.into_iter(),
+                    campaigns: campaigns.into_iter(),
+                    defined: DefinitionReport::default(),
+                    reply,
+                });
+            }
             LedgerQuery::Change(change, digest, reply) => match change.check() {
                 Ok(()) => self.changes.push(change, digest, reply),
                 Err(denied) => tell(&reply, Err(denied)),
             },
             LedgerQuery::Read(query, reply) => {
                 self.store.read(query);
-                self.expected.push_back(Expected::Read(reply));
+                self.expected.push_back(PendingAnswer::Read(reply));
             }
             LedgerQuery::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
             LedgerQuery::Why(slot, reply) => tell(&reply, self.why(slot)),
@@ -167,7 +169,7 @@ impl Desk {
             LedgerQuery::Deliveries(slots, reply) => {
                 let of = |slot| {
                     let planned = self.pacer.planned(slot, now.unix_ms);
-                    Delivery::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
+                    DeliveryProgress::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
                 };
                 tell(&reply, slots.into_iter().map(of).collect());
             }
@@ -211,7 +213,7 @@ impl Desk {
 
     /// Answers whoever defined, once all of it was taken.
     pub(super) fn finish_defining(&mut self) {
-        let is_taken = |it: &mut Defining| {
+        let is_taken = |it: &mut PendingDefinitions| {
             it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()
         };
         if let Some(defining) = self.definings.pop_front_if(is_taken) {
@@ -240,7 +242,7 @@ mod tests {
         answers: &[(CommitOutcome, Option<StoreDenial>)],
         want: &[Option<Result<(), StoreDenial>>],
     ) {
-        let mut changes = Changes::default();
+        let mut changes = ChangeQueue::default();
         let (reply, heard) = mpsc::sync_channel(1);
         changes.push(DefinitionChange::default(), Digest(0), reply);
         for ((ended, denied), want) in answers.iter().zip(want) {
@@ -285,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_was_unknown_of_one_change_says_nothing_of_the_next() {
-        let mut changes = Changes::default();
+        let mut changes = ChangeQueue::default();
         let (first, _heard) = mpsc::sync_channel(1);
         let (second, heard) = mpsc::sync_channel(1);
         changes.push(
@@ -309,8 +311,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_again_keeps_its_number() {
-        let mut changes = Changes::default();
-        let push = |changes: &mut Changes, digest| {
+        let mut changes = ChangeQueue::default();
+        let push = |changes: &mut ChangeQueue, digest| {
             let (reply, heard) = mpsc::sync_channel(1);
             changes.push(DefinitionChange::default(), Digest(digest), reply);
             (changes.waiting.len(), changes.waiting.back().unwrap().change.number, heard)

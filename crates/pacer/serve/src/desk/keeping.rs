@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::CampaignPacer;
 
-use crate::keeper::{Keeper, PIECE_BYTES, Piece};
+use crate::keeper::{PIECE_BYTES, StatesKeeper, StatesPiece};
 use crate::states::append;
 
 /// Campaigns that one turn gives out at most.
@@ -21,29 +21,29 @@ const KEPT_MAX: u32 = 512;
 const BYTES_A_SECOND: u64 = 1 << 20;
 
 /// The files of states.
-pub(crate) struct Keeping {
-    keeper: Keeper,
+pub(crate) struct SnapshotSchedule {
+    keeper: StatesKeeper,
     every: Duration,
     next_at: Instant,
     /// How often campaigns had been looked at when the last file began.
     looked: u64,
-    pass: Option<Pass>,
+    pass: Option<SnapshotPass>,
 }
 
 /// A file that is being given out.
-struct Pass {
+struct SnapshotPass {
     begun: Instant,
     /// Whose turn it is; `None` behind the last.
     at: Option<CampaignIndex>,
     /// What is not sent yet, as rows and as pieces: two at most.
     rows: Vec<u8>,
     count: u32,
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<StatesPiece>,
     bytes: u64,
 }
 
-impl Keeping {
-    pub(crate) fn new(keeper: Keeper, every: Duration) -> Self {
+impl SnapshotSchedule {
+    pub(crate) fn new(keeper: StatesKeeper, every: Duration) -> Self {
         Self { keeper, every, next_at: Instant::now() + every, looked: 0, pass: None }
     }
 
@@ -60,7 +60,7 @@ impl Keeping {
             // Who is not defined by now is gone.
             pacer.forget_undefined();
             self.looked = pacer.looked();
-            self.pass = Some(Pass::new(now));
+            self.pass = Some(SnapshotPass::new(now));
         }
         let Some(pass) = &mut self.pass else { return };
         if pass.turn(pacer, |piece| self.keeper.offer(piece)) {
@@ -72,7 +72,7 @@ impl Keeping {
 
     /// Gives out all at once, and waits until it is written.
     pub(crate) fn end(self, pacer: &CampaignPacer) {
-        let mut pass = Pass::new(Instant::now());
+        let mut pass = SnapshotPass::new(Instant::now());
         let give = |piece| {
             self.keeper.give(piece);
             Ok(())
@@ -81,14 +81,18 @@ impl Keeping {
     }
 }
 
-impl Pass {
+impl SnapshotPass {
     fn new(begun: Instant) -> Self {
-        let waiting = VecDeque::from([Piece::Begin]);
+        let waiting = VecDeque::from([StatesPiece::Begin]);
         Self { begun, at: Some(CampaignIndex(0)), rows: Vec::new(), count: 0, waiting, bytes: 0 }
     }
 
     /// Gives out some; whether all is sent.
-    fn turn(&mut self, pacer: &CampaignPacer, send: impl Fn(Piece) -> Result<(), Piece>) -> bool {
+    fn turn(
+        &mut self,
+        pacer: &CampaignPacer,
+        send: impl Fn(StatesPiece) -> Result<(), StatesPiece>,
+    ) -> bool {
         while let Some(piece) = self.waiting.pop_front() {
             if let Err(piece) = send(piece) {
                 self.waiting.push_front(piece);
@@ -103,10 +107,10 @@ impl Pass {
         if self.rows.len() >= PIECE_BYTES || self.at.is_none() {
             let (rows, count) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.count));
             self.bytes += rows.len() as u64;
-            self.waiting.push_back(Piece::Rows(rows, count));
+            self.waiting.push_back(StatesPiece::Rows(rows, count));
         }
         if self.at.is_none() {
-            self.waiting.push_back(Piece::End);
+            self.waiting.push_back(StatesPiece::End);
         }
         false
     }

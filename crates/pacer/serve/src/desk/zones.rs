@@ -17,14 +17,14 @@ const AHEAD_MS: u64 = 40 * DAY_MS;
 const RENEW_MS: u64 = DAY_MS;
 
 /// The tables of hours that the rules have.
-pub(super) struct Tables {
+pub(super) struct ZoneTables {
     zones: Zones,
     /// When each is made anew.
     renew_ms: BTreeMap<ZoneId, u64>,
     next_ms: u64,
 }
 
-impl Tables {
+impl ZoneTables {
     pub(super) const fn new(zones: Zones) -> Self {
         Self { zones, renew_ms: BTreeMap::new(), next_ms: u64::MAX }
     }
@@ -93,10 +93,10 @@ mod tests {
     fn hours_are_told_once_and_a_day_later_further_ahead() {
         let zones = Zones::default();
         let [berlin, lagos] = ["Europe/Berlin", "Africa/Lagos"].map(|name| zones.id(name).unwrap());
-        let mut tables = Tables::new(zones);
+        let mut tables = ZoneTables::new(zones);
         let mut pacer = CampaignPacer::new(PacerOptions::new(1));
         let now_ms = 1_792_000_000_000;
-        let mut told = |tables: &mut Tables, at_ms: u64, needed: &[ZoneId]| {
+        let mut told = |tables: &mut ZoneTables, at_ms: u64, needed: &[ZoneId]| {
             let mut inbox = Vec::new();
             for id in needed {
                 tables.need(*id, at_ms, &mut inbox, &mut pacer);

@@ -15,13 +15,13 @@ const EVER: Duration = Duration::from_secs(60);
 
 const WRITER: StoreWriter = StoreWriter { node: 1, epoch: Epoch(1) };
 
-fn piece(count: u32) -> Piece {
+fn piece(count: u32) -> StatesPiece {
     let mut rows = Vec::new();
     (0..count).for_each(|_| append(&mut rows, |row| row.extend([7; 100])));
-    Piece::Rows(rows, count)
+    StatesPiece::Rows(rows, count)
 }
 
-fn give(keeper: &Keeper, pieces: impl IntoIterator<Item = Piece>) {
+fn give(keeper: &StatesKeeper, pieces: impl IntoIterator<Item = StatesPiece>) {
     pieces.into_iter().for_each(|piece| keeper.give(piece));
 }
 
@@ -33,10 +33,20 @@ fn rows(disk: &FaultDisk) -> ReadStates {
 #[test]
 fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
     let disk = disk::empty(1);
-    let keeper = Keeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
-    give(&keeper, [Piece::Begin, piece(3), piece(4), Piece::End]);
+    let keeper = StatesKeeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
+    give(&keeper, [StatesPiece::Begin, piece(3), piece(4), StatesPiece::End]);
     // Begun, and begun again.
-    give(&keeper, [Piece::Begin, piece(9), Piece::Begin, piece(5), Piece::End, Piece::Begin]);
+    give(
+        &keeper,
+        [
+            StatesPiece::Begin,
+            piece(9),
+            StatesPiece::Begin,
+            piece(5),
+            StatesPiece::End,
+            StatesPiece::Begin,
+        ],
+    );
     give(&keeper, [piece(1)]);
     let files = Arc::clone(&keeper.files);
     drop(keeper);
@@ -53,10 +63,10 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
         DiskFaults { sync: 1, ..DiskFaults::default() },
     ] {
         let disk = disk::empty(2);
-        let keeper = Keeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
-        give(&keeper, [Piece::Begin, piece(3), Piece::End]);
-        let counts = |keeper: &Keeper| {
-            let Files { written, failed } = &*keeper.files;
+        let keeper = StatesKeeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
+        give(&keeper, [StatesPiece::Begin, piece(3), StatesPiece::End]);
+        let counts = |keeper: &StatesKeeper| {
+            let StatesFileCounts { written, failed } = &*keeper.files;
             (written.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
         };
         let until = |want: (u64, u64)| {
@@ -69,10 +79,10 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
         until((1, 0));
         let used = disk.used();
         disk.set_faults(faults);
-        give(&keeper, [Piece::Begin, piece(40), piece(40), Piece::End]);
+        give(&keeper, [StatesPiece::Begin, piece(40), piece(40), StatesPiece::End]);
         until((1, 1));
         disk.set_faults(DiskFaults::default());
-        give(&keeper, [Piece::Begin, piece(2), Piece::End]);
+        give(&keeper, [StatesPiece::Begin, piece(2), StatesPiece::End]);
         until((2, 1));
         drop(keeper);
         assert_eq!(rows(&disk).taken, 2, "{faults:?}");
@@ -83,12 +93,12 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
 #[test]
 fn whoever_offers_more_than_may_be_on_its_way_has_it_back() {
     let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
-    let keeper = Keeper { pieces, files: Arc::default(), job: None };
+    let keeper = StatesKeeper { pieces, files: Arc::default(), job: None };
     for _ in 0..PIECES_MAX {
-        assert!(keeper.offer(Piece::Begin).is_ok());
+        assert!(keeper.offer(StatesPiece::Begin).is_ok());
     }
-    assert!(matches!(keeper.offer(piece(2)), Err(Piece::Rows(_, 2))));
+    assert!(matches!(keeper.offer(piece(2)), Err(StatesPiece::Rows(_, 2))));
     drop(inbox);
-    assert!(keeper.offer(Piece::End).is_ok(), "nobody is there to write it");
-    keeper.give(Piece::End);
+    assert!(keeper.offer(StatesPiece::End).is_ok(), "nobody is there to write it");
+    keeper.give(StatesPiece::End);
 }

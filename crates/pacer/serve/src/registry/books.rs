@@ -14,11 +14,11 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
 use serde_json::{Value, json};
 
-use super::StartError;
-use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
-use super::definition::{Account, Campaign};
-use super::read::Facts;
-use super::record::{Origin, Record};
+use super::RegistryStartError;
+use super::catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
+use super::definition::{DefinedAccount, DefinedCampaign};
+use super::read::KnownAccounts;
+use super::record::{DefinitionRecord, RecordOrigin};
 use crate::handle::CampaignTerms;
 use crate::zones::{ZoneError, Zones};
 
@@ -27,15 +27,15 @@ const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
 
 /// A definition that is known.
 #[derive(Debug)]
-pub(super) struct Entry<T> {
+pub(super) struct DefinitionEntry<T> {
     pub(super) version: u64,
-    pub(super) record: Record,
+    pub(super) record: DefinitionRecord,
     /// What it means; nothing once it is removed, or where this program cannot read what an older
     /// one has kept: then nothing of it is spent.
     pub(super) value: Option<Arc<T>>,
 }
 
-impl<T> Clone for Entry<T> {
+impl<T> Clone for DefinitionEntry<T> {
     fn clone(&self) -> Self {
         Self { version: self.version, record: self.record.clone(), value: self.value.clone() }
     }
@@ -43,16 +43,16 @@ impl<T> Clone for Entry<T> {
 
 /// All that is known.
 #[derive(Debug)]
-pub(super) struct Books<R> {
-    pub(super) accounts: BTreeMap<Arc<str>, Entry<Account>>,
-    pub(super) campaigns: BTreeMap<Arc<str>, Entry<Campaign<R>>>,
+pub(super) struct DefinitionTable<R> {
+    pub(super) accounts: BTreeMap<Arc<str>, DefinitionEntry<DefinedAccount>>,
+    pub(super) campaigns: BTreeMap<Arc<str>, DefinitionEntry<DefinedCampaign<R>>>,
     /// As the ledger numbers accounts, in this process.
     numbers: BTreeMap<Arc<str>, AccountId>,
     /// The first number that no campaign or account has or had.
     pub(super) next_slot: u32,
 }
 
-impl<R> Default for Books<R> {
+impl<R> Default for DefinitionTable<R> {
     fn default() -> Self {
         Self {
             accounts: BTreeMap::new(),
@@ -63,25 +63,29 @@ impl<R> Default for Books<R> {
     }
 }
 
-impl<R> Books<R> {
+impl<R> DefinitionTable<R> {
     /// The first number that no lease names: none before it is given to another.
     pub(super) fn leased(&mut self, next_slot: CampaignIndex) {
         self.next_slot = self.next_slot.max(next_slot.0);
     }
 
-    pub(super) fn put_account(&mut self, id: Arc<str>, entry: Entry<Account>) {
+    pub(super) fn put_account(&mut self, id: Arc<str>, entry: DefinitionEntry<DefinedAccount>) {
         self.seen(entry.record.slot);
         self.number(&id);
         self.accounts.insert(id, entry);
     }
 
-    pub(super) fn put_campaign(&mut self, id: Arc<str>, entry: Entry<Campaign<R>>) {
+    pub(super) fn put_campaign(
+        &mut self,
+        id: Arc<str>,
+        entry: DefinitionEntry<DefinedCampaign<R>>,
+    ) {
         self.seen(entry.record.slot);
         self.campaigns.insert(id, entry);
     }
 
     /// Refuses a number that two have: the money of one would be spent by the other.
-    pub(super) fn check_slots(&self) -> Result<(), StartError> {
+    pub(super) fn check_slots(&self) -> Result<(), RegistryStartError> {
         let accounts =
             self.accounts.iter().map(|(id, entry)| (StoredKind::Account, id, &entry.record));
         let campaigns =
@@ -91,7 +95,7 @@ impl<R> Books<R> {
             let Some(CampaignIndex(slot)) = record.slot else { continue };
             let name = |(kind, id): (StoredKind, &Arc<str>)| format!("{} `{id}`", kind.label());
             if let Some(first) = taken.insert(slot, (kind, id)) {
-                return Err(StartError::SharedSlot {
+                return Err(RegistryStartError::SharedSlot {
                     first: name(first),
                     second: name((kind, id)),
                     slot,
@@ -118,7 +122,10 @@ impl<R> Books<R> {
     }
 
     /// What campaigns must know of the accounts that `wanted` picks.
-    pub(super) fn facts(&self, wanted: impl Fn(&Entry<Account>) -> bool) -> Facts {
+    pub(super) fn facts(
+        &self,
+        wanted: impl Fn(&DefinitionEntry<DefinedAccount>) -> bool,
+    ) -> KnownAccounts {
         let known = self.accounts.iter().filter(|(_, entry)| wanted(entry));
         known
             .filter_map(|(id, entry)| Some((Arc::clone(id), entry.value.as_ref()?.facts.clone())))
@@ -126,7 +133,7 @@ impl<R> Books<R> {
     }
 
     /// All that the exchange is told.
-    pub(super) fn published(&self, number: u64) -> Published<R>
+    pub(super) fn published(&self, number: u64) -> PublishedCatalogue<R>
     where
         R: Clone,
     {
@@ -154,7 +161,7 @@ impl<R> Books<R> {
                 is_open: is_account_open && !campaign.budget.is_paused && !of.record.is_removed,
             })
         });
-        Published { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
+        PublishedCatalogue { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
     /// What the ledger is told of an account.
@@ -236,11 +243,11 @@ fn always(is_paused: bool) -> CampaignBudget {
 }
 
 /// What is shown of an entry.
-pub(super) fn view<T>(id: &str, entry: &Entry<T>, warnings: &[String]) -> Value {
+pub(super) fn view<T>(id: &str, entry: &DefinitionEntry<T>, warnings: &[String]) -> Value {
     let record = &entry.record;
     let file = match &record.origin {
-        Origin::Api => None,
-        Origin::File(path) => Some(path.display().to_string()),
+        RecordOrigin::Api => None,
+        RecordOrigin::File(path) => Some(path.display().to_string()),
     };
     json!({
         "id": id,

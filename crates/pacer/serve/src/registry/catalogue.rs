@@ -9,7 +9,7 @@ use units::Currency;
 
 /// All accounts and campaigns that are not removed, as of one moment.
 #[derive(Clone, Debug)]
-pub struct Published<R> {
+pub struct PublishedCatalogue<R> {
     /// Grows with each, from 1.
     pub number: u64,
     /// In order of their ids.

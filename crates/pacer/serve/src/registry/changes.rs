@@ -17,10 +17,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::{error, warn};
 
-use super::books::{Books, Entry, view};
-use super::definition::{Account, Campaign};
-use super::record::{Origin, Record};
-use crate::handle::{AskError, CampaignTerms, Defined, Handle};
+use super::books::{DefinitionEntry, DefinitionTable, view};
+use super::definition::{DefinedAccount, DefinedCampaign};
+use super::record::{DefinitionRecord, RecordOrigin};
+use crate::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
 use crate::zones::Zones;
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
@@ -30,7 +30,7 @@ const PART_BYTES: usize = CHANGE_BYTES_MAX / 16;
 
 /// What was done. As the audit has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum AuditAction {
     Create,
     Change,
     Pause,
@@ -39,7 +39,7 @@ pub(super) enum Action {
     Remove,
 }
 
-impl Action {
+impl AuditAction {
     const fn label(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -53,16 +53,16 @@ impl Action {
 }
 
 /// What an entry becomes.
-pub(super) enum Becomes<R> {
-    Account(Entry<Account>),
-    Campaign(Entry<Campaign<R>>),
+pub(super) enum NewEntry<R> {
+    Account(DefinitionEntry<DefinedAccount>),
+    Campaign(DefinitionEntry<DefinedCampaign<R>>),
 }
 
 /// One definition's change.
-pub(super) struct Step<R> {
+pub(super) struct DefinitionStep<R> {
     pub(super) id: Arc<str>,
-    pub(super) becomes: Becomes<R>,
-    pub(super) action: Action,
+    pub(super) becomes: NewEntry<R>,
+    pub(super) action: AuditAction,
     /// What is to be told of it.
     pub(super) warnings: Vec<String>,
     pub(super) keyed: Option<KeyedRequest>,
@@ -70,11 +70,11 @@ pub(super) struct Step<R> {
     pub(super) actor: Option<Arc<str>>,
 }
 
-impl<R> Step<R> {
+impl<R> DefinitionStep<R> {
     pub(super) fn kind(&self) -> StoredKind {
         match &self.becomes {
-            Becomes::Account(_) => StoredKind::Account,
-            Becomes::Campaign(_) => StoredKind::Campaign,
+            NewEntry::Account(_) => StoredKind::Account,
+            NewEntry::Campaign(_) => StoredKind::Campaign,
         }
     }
 
@@ -88,15 +88,15 @@ impl<R> Step<R> {
     /// What is answered to whoever asked for it.
     pub(super) fn answer(&self) -> Value {
         match &self.becomes {
-            Becomes::Account(entry) => view(&self.id, entry, &self.warnings),
-            Becomes::Campaign(entry) => view(&self.id, entry, &self.warnings),
+            NewEntry::Account(entry) => view(&self.id, entry, &self.warnings),
+            NewEntry::Campaign(entry) => view(&self.id, entry, &self.warnings),
         }
     }
 
-    fn entry(&self) -> (u64, &Record) {
+    fn entry(&self) -> (u64, &DefinitionRecord) {
         match &self.becomes {
-            Becomes::Account(entry) => (entry.version, &entry.record),
-            Becomes::Campaign(entry) => (entry.version, &entry.record),
+            NewEntry::Account(entry) => (entry.version, &entry.record),
+            NewEntry::Campaign(entry) => (entry.version, &entry.record),
         }
     }
 
@@ -122,8 +122,8 @@ impl<R> Step<R> {
             changes: before.map(|before| differences(before, after)).unwrap_or_default(),
             definition: serde_json::from_str(after).expect("it was written as an object"),
             file: match &record.origin {
-                Origin::Api => None,
-                Origin::File(path) => Some(path.to_string_lossy()),
+                RecordOrigin::Api => None,
+                RecordOrigin::File(path) => Some(path.to_string_lossy()),
             },
             held: record.held.keys().collect(),
             id: &self.id,
@@ -179,14 +179,14 @@ const TOLD_MAX: usize = 4_096;
 
 /// The ids of what the ledger is still to be told of. It is told what they are by then.
 #[derive(Debug, Default)]
-pub(super) struct Owed {
+pub(super) struct LedgerBacklog {
     accounts: Vec<Arc<str>>,
     campaigns: Vec<Arc<str>>,
 }
 
-impl Owed {
+impl LedgerBacklog {
     /// All that is known.
-    pub(super) fn all<R>(books: &Books<R>) -> Self {
+    pub(super) fn all<R>(books: &DefinitionTable<R>) -> Self {
         Self {
             accounts: books.accounts.keys().cloned().collect(),
             campaigns: books.campaigns.keys().cloned().collect(),
@@ -205,9 +205,9 @@ impl Owed {
     /// is owed no more.
     pub(super) fn tell<R>(
         &mut self,
-        books: &RwLock<Books<R>>,
-        ledger: &Handle,
-    ) -> Result<(), AskError> {
+        books: &RwLock<DefinitionTable<R>>,
+        ledger: &LedgerHandle,
+    ) -> Result<(), LedgerError> {
         let mut untaken = None;
         // Accounts come before all campaigns.
         while !self.accounts.is_empty() || !self.campaigns.is_empty() {
@@ -217,7 +217,7 @@ impl Owed {
                 _ => self.campaigns.len(),
             };
             let told = (&self.accounts[accounts..], &self.campaigns[campaigns..]);
-            let mut terms = Terms::of(books, told, &ledger.zones);
+            let mut terms = LedgerTerms::of(books, told, &ledger.zones);
             let refused = terms.refused.take();
             let defined = ledger.define(terms.accounts, terms.campaigns)?;
             untaken = untaken.or(refused).or(first_refused(&defined));
@@ -226,22 +226,22 @@ impl Owed {
         }
         // There is seldom as much to tell as at the start: the room for that is not kept.
         *self = Self::default();
-        untaken.map_or(Ok(()), |first| Err(AskError::Untaken(first)))
+        untaken.map_or(Ok(()), |first| Err(LedgerError::Untaken(first)))
     }
 }
 
 /// What the ledger is told: accounts, their seats and campaigns.
 #[derive(Default)]
-struct Terms {
+struct LedgerTerms {
     accounts: Vec<AccountDefinition>,
     campaigns: Vec<CampaignTerms>,
     /// Why it is not told of an account, if so: the first.
     refused: Option<String>,
 }
 
-impl Terms {
+impl LedgerTerms {
     fn of<R>(
-        books: &RwLock<Books<R>>,
+        books: &RwLock<DefinitionTable<R>>,
         (accounts, campaigns): (&[Arc<str>], &[Arc<str>]),
         zones: &Zones,
     ) -> Self {
@@ -265,7 +265,7 @@ impl Terms {
 
 /// The first definition that the ledger does not take. All were judged before they came there: it does not
 /// rest on what somebody has written.
-fn first_refused(defined: &Defined) -> Option<String> {
+fn first_refused(defined: &DefinitionReport) -> Option<String> {
     for (slot, why) in &defined.unpaced {
         warn!(slot = slot.0, %why, "a campaign's strategy goes on as it was");
     }
@@ -283,26 +283,26 @@ fn first_refused(defined: &Defined) -> Option<String> {
 }
 
 /// The first part that was not kept, and why. Those behind it were not asked for.
-pub(super) struct Unkept<R> {
-    pub(super) part: Vec<Step<R>>,
-    pub(super) error: AskError,
+pub(super) struct KeepFailure<R> {
+    pub(super) part: Vec<DefinitionStep<R>>,
+    pub(super) error: LedgerError,
 }
 
 /// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part. `before` is
 /// the record that a step changes, while that is in force.
 pub(super) fn keep<R>(
-    ledger: &Handle,
-    steps: Vec<Step<R>>,
+    ledger: &LedgerHandle,
+    steps: Vec<DefinitionStep<R>>,
     at_unix_ms: u64,
-    before: impl Fn(&Step<R>) -> Option<Record>,
-    mut kept: impl FnMut(Vec<Step<R>>),
-) -> Result<(), Unkept<R>> {
+    before: impl Fn(&DefinitionStep<R>) -> Option<DefinitionRecord>,
+    mut kept: impl FnMut(Vec<DefinitionStep<R>>),
+) -> Result<(), KeepFailure<R>> {
     let mut submit = |change, part| match ledger.change(change) {
         Ok(()) => {
             kept(part);
             Ok(())
         }
-        Err(error) => Err(Unkept { part, error }),
+        Err(error) => Err(KeepFailure { part, error }),
     };
     let (mut part, mut change, mut bytes) = (Vec::new(), DefinitionChange::default(), 0);
     let (mut given, mut given_before) = (String::new(), String::new());
@@ -335,25 +335,25 @@ mod tests {
 
     use super::super::definition::AccountFacts;
     use super::super::packed::pack;
-    use super::super::record::{Origin, Record};
+    use super::super::record::{DefinitionRecord, RecordOrigin};
     use super::super::testing::{PriceRules, StoreDesk};
     use super::*;
     use crate::desk::tests::fake::Till;
     use crate::handle::LedgerQuery;
 
-    fn record(slot: Option<CampaignIndex>, account: &str) -> Record {
+    fn record(slot: Option<CampaignIndex>, account: &str) -> DefinitionRecord {
         let given = pack(&json!({ "account": account }).to_string());
-        Record {
+        DefinitionRecord {
             slot,
-            origin: Origin::Api,
+            origin: RecordOrigin::Api,
             is_removed: false,
             given,
             held: FileOverrides::default(),
         }
     }
 
-    fn account(id: &str, time_zone: &str) -> Entry<Account> {
-        let value = Account {
+    fn account(id: &str, time_zone: &str) -> DefinitionEntry<DefinedAccount> {
+        let value = DefinedAccount {
             id: id.to_owned(),
             facts: AccountFacts::unknown(),
             time_zone: time_zone.to_owned(),
@@ -362,21 +362,25 @@ mod tests {
             is_paused: false,
             seats: Vec::new(),
         };
-        Entry { version: 1, record: record(None, ""), value: Some(value.into()) }
+        DefinitionEntry { version: 1, record: record(None, ""), value: Some(value.into()) }
     }
 
-    fn campaign(slot: u32, account: &str, version: u64) -> Entry<Campaign<PriceRules>> {
-        Entry { version, record: record(Some(CampaignIndex(slot)), account), value: None }
+    fn campaign(
+        slot: u32,
+        account: &str,
+        version: u64,
+    ) -> DefinitionEntry<DefinedCampaign<PriceRules>> {
+        DefinitionEntry { version, record: record(Some(CampaignIndex(slot)), account), value: None }
     }
 
     #[test]
     fn what_is_refused_holds_up_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let till = Till::first(folder.path(), 1);
-        let books: RwLock<Books<PriceRules>> = RwLock::default();
+        let books: RwLock<DefinitionTable<PriceRules>> = RwLock::default();
         let tell = |accounts: &[&str], campaigns: &[&str]| {
             let ids = |ids: &[&str]| ids.iter().map(|id| Arc::from(*id)).collect();
-            let mut owed = Owed { accounts: ids(accounts), campaigns: ids(campaigns) };
+            let mut owed = LedgerBacklog { accounts: ids(accounts), campaigns: ids(campaigns) };
             owed.tell(&books, &till.handle)
         };
         let put = |id: &str, campaign| books.write().unwrap().put_campaign(id.into(), campaign);
@@ -386,13 +390,13 @@ mod tests {
         }
         put("x", campaign(0, "a", 1));
         let told = tell(&["a", "b", "c"], &["x"]);
-        assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
+        assert!(matches!(&told, Err(LedgerError::Untaken(_))), "{told:?}");
         assert_ne!(till.why(0).refusal, Some(SpendRefusal::Unknown));
         // A campaign stays its account's; those behind it are taken.
         put("x", campaign(0, "c", 2));
         put("y", campaign(5, "c", 1));
         let told = tell(&[], &["x", "y"]);
-        assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
+        assert!(matches!(&told, Err(LedgerError::Untaken(_))), "{told:?}");
         assert_ne!(till.why(5).refusal, Some(SpendRefusal::Unknown));
         assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(6)));
         put("x", campaign(0, "a", 3));
@@ -404,7 +408,7 @@ mod tests {
     fn however_many_are_owed_all_are_told_and_never_too_many_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let desk = StoreDesk::open(folder.path()).unwrap();
-        let mut books: Books<PriceRules> = Books::default();
+        let mut books: DefinitionTable<PriceRules> = DefinitionTable::default();
         for number in 0..=TOLD_MAX {
             let id = format!("account-{number}");
             books.put_account(id.as_str().into(), account(&id, "UTC"));
@@ -413,9 +417,9 @@ mod tests {
         for slot in 0..u32::try_from(many).unwrap() {
             let record = record(Some(CampaignIndex(slot)), "account-0");
             let id = format!("campaign-{slot}");
-            books.put_campaign(id.into(), Entry { version: 1, record, value: None });
+            books.put_campaign(id.into(), DefinitionEntry { version: 1, record, value: None });
         }
-        let (mut owed, books) = (Owed::all(&books), RwLock::new(books));
+        let (mut owed, books) = (LedgerBacklog::all(&books), RwLock::new(books));
         desk.told().is_deaf = true;
         assert!(owed.tell(&books, &desk.handle()).is_err());
         desk.told().is_deaf = false;

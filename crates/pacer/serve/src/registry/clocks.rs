@@ -43,19 +43,19 @@ fn distance(wanted: &str, known: &str) -> usize {
 
 /// An instant, and what is to be told of how its text was understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Instant {
+pub(super) struct LocalInstant {
     pub(super) unix_ms: u64,
     pub(super) note: Option<String>,
 }
 
 /// Reads `"2026-11-01T00:00:00"` on the zone's clocks, or with an offset of its own.
-pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<Instant, String> {
+pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<LocalInstant, String> {
     const FORM: &str = "needs a time such as \"2026-11-01T00:00:00\", on the account's clocks, or \
         with an offset, \"2026-11-01T00:00:00-05:00\"";
     let millis =
         |at: Timestamp| u64::try_from(at.as_millisecond()).map_err(|_| "is before 1970".to_owned());
     if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(Instant { unix_ms: millis(at)?, note: None });
+        return Ok(LocalInstant { unix_ms: millis(at)?, note: None });
     }
     // A zone in brackets would be a second one beside the account's.
     if text.contains('[') {
@@ -75,7 +75,7 @@ pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<Instant, String> {
             "{local} comes twice on the account's clocks: the first, {shown}, is taken"
         )),
     };
-    Ok(Instant { unix_ms: millis(taken.timestamp())?, note })
+    Ok(LocalInstant { unix_ms: millis(taken.timestamp())?, note })
 }
 
 #[cfg(test)]

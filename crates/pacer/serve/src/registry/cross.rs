@@ -10,13 +10,13 @@ use std::sync::Arc;
 use pacer_core::store::StoredKind;
 use runtime::config::Problem;
 
-use super::books::{Books, Entry};
-use super::definition::{Account, Campaign};
-use super::read::{FileSet, Found, Named};
-use super::record::Origin;
+use super::books::{DefinitionEntry, DefinitionTable};
+use super::definition::{DefinedAccount, DefinedCampaign};
+use super::read::{FileDefinition, FileDefinitions, NamedDefinition};
+use super::record::RecordOrigin;
 
 /// Everything that is wrong with a set of files beside itself and what is known.
-pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
+pub(super) fn problems<R>(set: &FileDefinitions<R>, books: &DefinitionTable<R>) -> Vec<Problem> {
     let mut problems = Vec::new();
     twice(&mut problems, StoredKind::Account, &set.accounts, |account| &account.id);
     twice(&mut problems, StoredKind::Campaign, &set.campaigns, |campaign| &campaign.id);
@@ -61,8 +61,8 @@ pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
 
 /// What of an account is for ever and was given otherwise: the key, and what is to be done.
 pub(super) fn changed_account(
-    account: &Account,
-    before: Option<&Entry<Account>>,
+    account: &DefinedAccount,
+    before: Option<&DefinitionEntry<DefinedAccount>>,
 ) -> Option<(&'static str, String)> {
     let before = before?.value.as_ref()?;
     if before.facts.currency != account.facts.currency {
@@ -80,8 +80,8 @@ pub(super) fn changed_account(
 
 /// What is to be done where a campaign is given another account than it had.
 pub(super) fn changed_campaign<R>(
-    campaign: &Campaign<R>,
-    before: Option<&Entry<Campaign<R>>>,
+    campaign: &DefinedCampaign<R>,
+    before: Option<&DefinitionEntry<DefinedCampaign<R>>>,
 ) -> Option<String> {
     let before = before?;
     let remedy = |was: &str| format!("was \"{was}\" and does not change: make another campaign");
@@ -94,7 +94,10 @@ pub(super) fn changed_campaign<R>(
 }
 
 /// A seat of the account that another one has: the seat, and whose it is.
-pub(super) fn taken_seat<R>(account: &Account, books: &Books<R>) -> Option<(String, String)> {
+pub(super) fn taken_seat<R>(
+    account: &DefinedAccount,
+    books: &DefinitionTable<R>,
+) -> Option<(String, String)> {
     let others = books
         .accounts
         .iter()
@@ -109,11 +112,11 @@ pub(super) fn taken_seat<R>(account: &Account, books: &Books<R>) -> Option<(Stri
     None
 }
 
-fn is_of_api<T>(entry: &Entry<T>) -> bool {
-    entry.record.origin == Origin::Api && !entry.record.is_removed
+fn is_of_api<T>(entry: &DefinitionEntry<T>) -> bool {
+    entry.record.origin == RecordOrigin::Api && !entry.record.is_removed
 }
 
-fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
+fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
     let accounts = books.accounts.iter().filter(|(_, entry)| is_of_api(entry));
     let seats = accounts.flat_map(|(id, entry)| {
         let seats = entry.value.iter().flat_map(|account| &account.seats);
@@ -123,8 +126,9 @@ fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
 }
 
 /// Ids that stand twice in files of which something else is wrong.
-pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
-    let mut first: HashMap<(StoredKind, &str), &Named> = HashMap::with_capacity(names.len());
+pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<Problem> {
+    let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
+        HashMap::with_capacity(names.len());
     let mut problems = Vec::new();
     for named in names {
         let Some(known) = first.get(&(named.kind, &*named.id)) else {
@@ -148,10 +152,10 @@ pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
 fn twice<'f, T: 'f>(
     problems: &mut Vec<Problem>,
     kind: StoredKind,
-    all: &'f [Found<T>],
+    all: &'f [FileDefinition<T>],
     id: impl Fn(&'f T) -> &'f str,
 ) {
-    let mut first: HashMap<&str, &Found<T>> = HashMap::with_capacity(all.len());
+    let mut first: HashMap<&str, &FileDefinition<T>> = HashMap::with_capacity(all.len());
     for found in all {
         match first.get(id(&found.value)) {
             None => drop(first.insert(id(&found.value), found)),
@@ -166,22 +170,22 @@ fn twice<'f, T: 'f>(
 
 /// Campaigns of the API whose accounts the files no longer have.
 fn left_alone<'b, R>(
-    set: &FileSet<R>,
-    books: &'b Books<R>,
+    set: &FileDefinitions<R>,
+    books: &'b DefinitionTable<R>,
 ) -> impl Iterator<Item = Problem> + use<'b, R> {
     let given: BTreeSet<Arc<str>> =
         set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
     let gone = books.accounts.iter().filter(move |(id, entry)| {
         !entry.record.is_removed
-            && matches!(entry.record.origin, Origin::File(_))
+            && matches!(entry.record.origin, RecordOrigin::File(_))
             && !given.contains(*id)
     });
     gone.filter_map(|(id, entry)| {
-        let theirs = |campaign: &Campaign<R>| *campaign.account == **id;
+        let theirs = |campaign: &DefinedCampaign<R>| *campaign.account == **id;
         let mut campaigns = books.campaigns.iter().filter(|(_, entry)| is_of_api(entry));
         let (campaign, _) =
             campaigns.find(|(_, entry)| entry.value.as_deref().is_some_and(theirs))?;
-        let Origin::File(file) = &entry.record.origin else { return None };
+        let RecordOrigin::File(file) = &entry.record.origin else { return None };
         Some(Problem {
             file: Some(file.display().to_string()),
             line: None,
@@ -196,20 +200,20 @@ fn left_alone<'b, R>(
     })
 }
 
-fn of_api<T>(kind: StoredKind, found: &Found<T>, id: &str) -> Problem {
+fn of_api<T>(kind: StoredKind, found: &FileDefinition<T>, id: &str) -> Problem {
     let remedy = "is defined through the API already: rename or remove this one";
     at(kind, found, "id", Some(id), remedy.to_owned())
 }
 
 /// Where a definition stands, for people.
-fn place<T>(found: &Found<T>) -> String {
+fn place<T>(found: &FileDefinition<T>) -> String {
     let file = found.file.display();
     found.line.map_or_else(|| file.to_string(), |line| format!("{file} line {line}"))
 }
 
 fn at<T>(
     kind: StoredKind,
-    found: &Found<T>,
+    found: &FileDefinition<T>,
     key: &str,
     value: Option<&str>,
     remedy: String,

@@ -2,7 +2,7 @@
 //! from the API.
 //!
 //! Owns what is wrong with a definition by itself. What is wrong with several beside each other is
-//! told where they come together. The exchange's part of a campaign, its [`Rules`], is read from the
+//! told where they come together. The exchange's part of a campaign, its [`CampaignRules`], is read from the
 //! same table, by who knows it.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use pacer_core::pacing::PacingPolicy;
 use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
-use super::clocks::{self, Instant};
+use super::clocks::{self, LocalInstant};
 use super::pacing;
 
 /// Most seats of an account.
@@ -40,7 +40,7 @@ impl AccountFacts {
 }
 
 /// The exchange's part of a campaign: whom it is for, what it shows, what it bids.
-pub trait Rules: Clone + Send + Sync + Sized + 'static {
+pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
     /// What rules that are read together share.
     type Shared: Default;
 
@@ -59,7 +59,7 @@ pub trait Rules: Clone + Send + Sync + Sized + 'static {
 
 /// Who pays.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Account {
+pub struct DefinedAccount {
     /// As operators name it.
     pub id: String,
     /// What campaigns must know of it. For ever.
@@ -78,7 +78,7 @@ pub struct Account {
 
 /// What is paid for.
 #[derive(Clone, Debug)]
-pub struct Campaign<R> {
+pub struct DefinedCampaign<R> {
     /// As operators name it.
     pub id: Arc<str>,
     /// Who pays. For ever.
@@ -93,7 +93,7 @@ pub struct Campaign<R> {
     pub notes: Box<[String]>,
 }
 
-impl Account {
+impl DefinedAccount {
     /// Declares and reads an account's table.
     pub fn read(s: &mut Section<'_>) -> Self {
         let id = s.parsed("id", Required("acme"), id, "Its name, for campaigns and operators.");
@@ -130,7 +130,7 @@ impl Account {
     }
 }
 
-impl<R: Rules> Campaign<R> {
+impl<R: CampaignRules> DefinedCampaign<R> {
     /// Declares and reads a campaign's table. `facts` tells of accounts, or what is to be done where
     /// there is no such account.
     pub fn read(s: &mut Section<'_>, facts: impl Fn(&str) -> Result<AccountFacts, String>) -> Self {
@@ -149,8 +149,9 @@ impl<R: Rules> Campaign<R> {
         let rules = R::read(s, &of);
         let pacing = pacing::read(s, rules.is_fixed_price());
         let always = |parts: Vec<Daypart>| parts.into_iter().reduce(hours::union);
-        let noted =
-            |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
+        let noted = |(key, at): (&str, &LocalInstant)| {
+            at.note.as_ref().map(|note| format!("{key}: {note}"))
+        };
         let budget = CampaignBudget {
             limits,
             start_unix_ms: start.unix_ms,
@@ -192,7 +193,7 @@ fn account(
     }
 }
 
-fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (Instant, Instant) {
+fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (LocalInstant, LocalInstant) {
     let instant = |text: &str| clocks::instant(text, zone);
     let start = s.parsed(
         "start",

@@ -14,19 +14,19 @@ use runtime::config::Problem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
-use super::books::{Books, Entry};
-use super::changes::{Action, Becomes, Step};
+use super::books::{DefinitionEntry, DefinitionTable};
+use super::changes::{AuditAction, DefinitionStep, NewEntry};
 use super::json::problem;
-use super::record::{Origin, Record};
-use super::refused::Refused;
-use super::{Inner, Registry, Rules, cross, packed, read};
+use super::record::{DefinitionRecord, RecordOrigin};
+use super::refused::ChangeRefusal;
+use super::{CampaignRules, Registry, RegistryState, cross, packed, read};
 
 /// Most bytes that a list shows at once, but for one definition that is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// A change of something that is there.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Edit {
+pub enum DefinitionEdit {
     /// The whole definition.
     Replace(Map<String, Value>),
     /// Parts of it, as a merge patch (RFC 7396).
@@ -41,7 +41,7 @@ pub enum Edit {
 
 /// What is answered to whoever asked for a change.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
+pub struct DefinitionAnswer {
     /// Where it stands now.
     pub version: u64,
     /// What is shown of it.
@@ -74,7 +74,7 @@ pub struct Listing {
     pub with_removed: bool,
 }
 
-impl<R: Rules> Registry<R> {
+impl<R: CampaignRules> Registry<R> {
     /// Defines an account or a campaign. A key that came before with the same is answered as then.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<R: Rules> Registry<R> {
         kind: StoredKind,
         body: &Map<String, Value>,
         options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused> {
+    ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let now = (self.inner.clock)();
@@ -95,11 +95,11 @@ impl<R: Rules> Registry<R> {
         if let Some(keyed) = &keyed {
             match changing.keys.look(keyed, now) {
                 KeyLookup::Fresh => (),
-                KeyLookup::Reused => return Err(Refused::KeyReused(keyed.key.clone())),
+                KeyLookup::Reused => return Err(ChangeRefusal::KeyReused(keyed.key.clone())),
                 KeyLookup::Answered(view) => return Ok(answered(view)),
             }
         }
-        let mut step = self.inner.judged(kind, None, Action::Create, of_api(body))?;
+        let mut step = self.inner.judged(kind, None, AuditAction::Create, of_api(body))?;
         step.keyed = keyed;
         step.by(options.actor);
         let view = step.answer();
@@ -118,17 +118,17 @@ impl<R: Rules> Registry<R> {
     pub fn edit(
         &self,
         (kind, id): (StoredKind, &str),
-        edit: &Edit,
+        edit: &DefinitionEdit,
         options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused> {
+    ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let (version, before) = self.inner.record(kind, id)?;
         let (action, record) = edited((kind, id), edit, &before)?;
         if let Some(given) = options.expected.filter(|given| *given != version) {
-            return Err(Refused::Stale { kind, id: id.to_owned(), given, present: version });
+            return Err(ChangeRefusal::Stale { kind, id: id.to_owned(), given, present: version });
         }
-        if let Edit::Budgets(budgets) = edit {
+        if let DefinitionEdit::Budgets(budgets) = edit {
             check_budgets(budgets)?;
         }
         let mut step = self.inner.judged(kind, Some((id, &before)), action, record)?;
@@ -160,11 +160,11 @@ impl<R: Rules> Registry<R> {
     ///
     /// # Errors
     ///
-    /// [`Refused::Unknown`].
-    pub fn show(&self, kind: StoredKind, id: &str) -> Result<Answered, Refused> {
+    /// [`ChangeRefusal::Unknown`].
+    pub fn show(&self, kind: StoredKind, id: &str) -> Result<DefinitionAnswer, ChangeRefusal> {
         let view = self.inner.books().view(kind, id);
         let (version, view) = view.ok_or_else(|| unknown(kind, id))?;
-        Ok(Answered { version, view })
+        Ok(DefinitionAnswer { version, view })
     }
 
     /// What is shown of several, in order of their ids, and whether there are more.
@@ -172,7 +172,7 @@ impl<R: Rules> Registry<R> {
         let books = self.inner.books();
         let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let from: (Bound<&str>, Bound<&str>) = (after, Bound::Unbounded);
-        let wanted = |record: &Record, account: Option<&str>| {
+        let wanted = |record: &DefinitionRecord, account: Option<&str>| {
             (listing.with_removed || !record.is_removed)
                 && listing.account.as_deref().is_none_or(|wanted| account == Some(wanted))
         };
@@ -184,7 +184,7 @@ impl<R: Rules> Registry<R> {
             }
             StoredKind::Campaign => {
                 let found = books.campaigns.range::<str, _>(from);
-                let account = |entry: &Entry<super::Campaign<R>>| {
+                let account = |entry: &DefinitionEntry<super::DefinedCampaign<R>>| {
                     let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
                     entry.value.as_ref().map(|it| it.account.to_string()).or_else(given)
                 };
@@ -205,8 +205,8 @@ impl<R: Rules> Registry<R> {
     }
 }
 
-impl<R> Becomes<R> {
-    fn record(&self) -> &Record {
+impl<R> NewEntry<R> {
+    fn record(&self) -> &DefinitionRecord {
         match self {
             Self::Account(entry) => &entry.record,
             Self::Campaign(entry) => &entry.record,
@@ -224,9 +224,13 @@ impl<R> Becomes<R> {
     }
 }
 
-impl<R: Rules> Inner<R> {
+impl<R: CampaignRules> RegistryState<R> {
     /// Where something stands, and what is kept of it.
-    pub(super) fn record(&self, kind: StoredKind, id: &str) -> Result<(u64, Record), Refused> {
+    pub(super) fn record(
+        &self,
+        kind: StoredKind,
+        id: &str,
+    ) -> Result<(u64, DefinitionRecord), ChangeRefusal> {
         let books = self.books();
         let found = match kind {
             StoredKind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
@@ -241,10 +245,10 @@ impl<R: Rules> Inner<R> {
     fn judged(
         &self,
         kind: StoredKind,
-        before: Option<(&str, &Record)>,
-        action: Action,
-        record: Record,
-    ) -> Result<Step<R>, Refused> {
+        before: Option<(&str, &DefinitionRecord)>,
+        action: AuditAction,
+        record: DefinitionRecord,
+    ) -> Result<DefinitionStep<R>, ChangeRefusal> {
         let books = self.books();
         let (id, becomes, mut warnings, limits) = match kind {
             StoredKind::Account => account(&books, before, record)?,
@@ -254,12 +258,12 @@ impl<R: Rules> Inner<R> {
         if let (Some(_), Some(limits)) = (before, limits) {
             warnings.extend(self.below_spent((kind, &id), &limits));
         }
-        if let Becomes::Account(Entry { value: Some(account), .. }) = &becomes {
+        if let NewEntry::Account(DefinitionEntry { value: Some(account), .. }) = &becomes {
             let keeps_nothing = account.late_holdback == Holdback::default();
             let is_limited = account.limits != BudgetLimits::default();
             warnings.extend(self.late_wins.clone().filter(|_| is_limited && keeps_nothing));
         }
-        Ok(Step { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
+        Ok(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.
@@ -285,14 +289,14 @@ impl<R: Rules> Inner<R> {
     }
 }
 
-type Judged<R> = (Arc<str>, Becomes<R>, Vec<String>, Option<BudgetLimits>);
+type JudgedDefinition<R> = (Arc<str>, NewEntry<R>, Vec<String>, Option<BudgetLimits>);
 
-fn account<R: Rules>(
-    books: &Books<R>,
-    before: Option<(&str, &Record)>,
-    mut record: Record,
-) -> Result<Judged<R>, Refused> {
-    let (account, given) = read::account(&record.in_force()).map_err(Refused::Invalid)?;
+fn account<R: CampaignRules>(
+    books: &DefinitionTable<R>,
+    before: Option<(&str, &DefinitionRecord)>,
+    mut record: DefinitionRecord,
+) -> Result<JudgedDefinition<R>, ChangeRefusal> {
+    let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
     let entry = books.accounts.get(&id);
     let version = free((StoredKind::Account, &id), before, entry)?;
@@ -308,29 +312,29 @@ fn account<R: Rules>(
         record.slot = Some(next_slot(books, &mut problems));
     }
     if !problems.is_empty() {
-        return Err(Refused::Invalid(problems));
+        return Err(ChangeRefusal::Invalid(problems));
     }
-    if record.origin == Origin::Api {
+    if record.origin == RecordOrigin::Api {
         record.given = packed::pack(&given);
     }
     let limits = account.limits;
-    let entry = Entry { version, record, value: Some(Arc::new(account)) };
-    Ok((id, Becomes::Account(entry), Vec::new(), Some(limits)))
+    let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
+    Ok((id, NewEntry::Account(entry), Vec::new(), Some(limits)))
 }
 
-fn campaign<R: Rules>(
-    books: &Books<R>,
-    before: Option<(&str, &Record)>,
-    mut record: Record,
-) -> Result<Judged<R>, Refused> {
+fn campaign<R: CampaignRules>(
+    books: &DefinitionTable<R>,
+    before: Option<(&str, &DefinitionRecord)>,
+    mut record: DefinitionRecord,
+) -> Result<JudgedDefinition<R>, ChangeRefusal> {
     if let (true, Some((id, _))) = (record.is_removed, before) {
         let version = books.campaigns.get(id).map_or(1, |entry| entry.version + 1);
-        let becomes = Becomes::Campaign(Entry { version, record, value: None });
+        let becomes = NewEntry::Campaign(DefinitionEntry { version, record, value: None });
         return Ok((id.into(), becomes, Vec::new(), None));
     }
     let facts = books.facts(|entry| !entry.record.is_removed);
     let read = read::campaign::<R>(&record.in_force(), &facts);
-    let (campaign, given) = read.map_err(Refused::Invalid)?;
+    let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = books.campaigns.get(&id);
     let version = free((StoredKind::Campaign, &id), before, entry)?;
@@ -342,17 +346,17 @@ fn campaign<R: Rules>(
         record.slot = Some(next_slot(books, &mut problems));
     }
     if !problems.is_empty() {
-        return Err(Refused::Invalid(problems));
+        return Err(ChangeRefusal::Invalid(problems));
     }
-    if record.origin == Origin::Api {
+    if record.origin == RecordOrigin::Api {
         record.given = packed::pack(&given);
     }
     let (limits, notes) = (campaign.budget.limits, campaign.notes.to_vec());
-    let entry = Entry { version, record, value: Some(Arc::new(campaign)) };
-    Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
+    let entry = DefinitionEntry { version, record, value: Some(Arc::new(campaign)) };
+    Ok((id, NewEntry::Campaign(entry), notes, Some(limits)))
 }
 
-fn next_slot<R>(books: &Books<R>, problems: &mut Vec<Problem>) -> CampaignIndex {
+fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<Problem>) -> CampaignIndex {
     if books.next_slot >= SLOTS_MAX {
         let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
         problems.push(problem("id", None, remedy));
@@ -363,19 +367,21 @@ fn next_slot<R>(books: &Books<R>, problems: &mut Vec<Problem>) -> CampaignIndex 
 /// The version that a definition gets; one that replaces none must be of an id that is free.
 fn free<T>(
     (kind, id): (StoredKind, &str),
-    before: Option<(&str, &Record)>,
-    entry: Option<&Entry<T>>,
-) -> Result<u64, Refused> {
+    before: Option<(&str, &DefinitionRecord)>,
+    entry: Option<&DefinitionEntry<T>>,
+) -> Result<u64, ChangeRefusal> {
     if let Some((known, _)) = before.filter(|(known, _)| *known != id) {
         let remedy = format!("is another than the path's, \"{known}\": an id does not change");
-        return Err(Refused::Invalid(vec![problem("id", Some(format!("\"{id}\"")), remedy)]));
+        return Err(ChangeRefusal::Invalid(vec![problem("id", Some(format!("\"{id}\"")), remedy)]));
     }
     match entry {
         None => Ok(1),
         Some(entry) if before.is_some() => Ok(entry.version + 1),
-        Some(entry) if entry.record.is_removed => Err(Refused::Removed { kind, id: id.to_owned() }),
-        Some(Entry { version, .. }) => {
-            Err(Refused::Exists { kind, id: id.to_owned(), version: *version })
+        Some(entry) if entry.record.is_removed => {
+            Err(ChangeRefusal::Removed { kind, id: id.to_owned() })
+        }
+        Some(DefinitionEntry { version, .. }) => {
+            Err(ChangeRefusal::Exists { kind, id: id.to_owned(), version: *version })
         }
     }
 }
@@ -383,41 +389,43 @@ fn free<T>(
 /// What a definition becomes by an edit.
 fn edited(
     (kind, id): (StoredKind, &str),
-    edit: &Edit,
-    before: &Record,
-) -> Result<(Action, Record), Refused> {
+    edit: &DefinitionEdit,
+    before: &DefinitionRecord,
+) -> Result<(AuditAction, DefinitionRecord), ChangeRefusal> {
     let of_file = match &before.origin {
-        Origin::File(file) if !before.is_removed => Some(file),
+        RecordOrigin::File(file) if !before.is_removed => Some(file),
         _ => None,
     };
-    let is_holdable = matches!(edit, Edit::Pause(_) | Edit::Budgets(_));
+    let is_holdable = matches!(edit, DefinitionEdit::Pause(_) | DefinitionEdit::Budgets(_));
     if let Some(file) = of_file.filter(|_| !is_holdable) {
-        return Err(Refused::OfFile { id: id.to_owned(), file: file.to_path_buf() });
+        return Err(ChangeRefusal::OfFile { id: id.to_owned(), file: file.to_path_buf() });
     }
-    let is_revived = matches!(edit, Edit::Replace(_) | Edit::Remove);
+    let is_revived = matches!(edit, DefinitionEdit::Replace(_) | DefinitionEdit::Remove);
     if before.is_removed && !is_revived {
-        return Err(Refused::Removed { kind, id: id.to_owned() });
+        return Err(ChangeRefusal::Removed { kind, id: id.to_owned() });
     }
     Ok(match edit {
-        Edit::Replace(body) => {
+        DefinitionEdit::Replace(body) => {
             let mut body = body.clone();
             body.entry("id").or_insert_with(|| id.into());
-            (Action::Change, Record { slot: before.slot, ..of_api(&body) })
+            (AuditAction::Change, DefinitionRecord { slot: before.slot, ..of_api(&body) })
         }
-        Edit::Merge(patch) => (Action::Change, merged(before, patch)),
-        Edit::Pause(is) => {
+        DefinitionEdit::Merge(patch) => (AuditAction::Change, merged(before, patch)),
+        DefinitionEdit::Pause(is) => {
             let has = before.given().contains_key("paused");
             let is_paused = if *is || has { json!(is) } else { Value::Null };
             let patch = Map::from_iter([("paused".to_owned(), is_paused)]);
-            let action = if *is { Action::Pause } else { Action::Resume };
+            let action = if *is { AuditAction::Pause } else { AuditAction::Resume };
             (action, held_or_merged(before, &patch))
         }
-        Edit::Budgets(budgets) => (Action::Budget, held_or_merged(before, budgets)),
-        Edit::Remove => (Action::Remove, Record { is_removed: true, ..before.clone() }),
+        DefinitionEdit::Budgets(budgets) => (AuditAction::Budget, held_or_merged(before, budgets)),
+        DefinitionEdit::Remove => {
+            (AuditAction::Remove, DefinitionRecord { is_removed: true, ..before.clone() })
+        }
     })
 }
 
-fn check_budgets(budgets: &Map<String, Value>) -> Result<(), Refused> {
+fn check_budgets(budgets: &Map<String, Value>) -> Result<(), ChangeRefusal> {
     let (_, known) = OVERRIDABLE_KEYS.split_first().expect("there are four");
     let unknown = budgets.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     let mut problems: Vec<_> = unknown
@@ -429,29 +437,29 @@ fn check_budgets(budgets: &Map<String, Value>) -> Result<(), Refused> {
         let remedy = "is missing: give budget, daily_budget or hourly_budget, null for no limit";
         problems.push(problem("budget", None, remedy));
     }
-    if problems.is_empty() { Ok(()) } else { Err(Refused::Invalid(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(ChangeRefusal::Invalid(problems)) }
 }
 
-fn merged(before: &Record, patch: &Map<String, Value>) -> Record {
+fn merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRecord {
     let mut given = before.given();
     merge(&mut given, patch);
-    Record { given: packed::pack(&Value::from(given).to_string()), ..before.clone() }
+    DefinitionRecord { given: packed::pack(&Value::from(given).to_string()), ..before.clone() }
 }
 
 /// Changes keys of what the API defined, or holds them over what a file says.
-fn held_or_merged(before: &Record, patch: &Map<String, Value>) -> Record {
-    if before.origin == Origin::Api {
+fn held_or_merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRecord {
+    if before.origin == RecordOrigin::Api {
         return merged(before, patch);
     }
     let mut held = before.held.clone();
     held.hold(&before.given(), patch);
-    Record { held, ..before.clone() }
+    DefinitionRecord { held, ..before.clone() }
 }
 
-fn of_api(body: &Map<String, Value>) -> Record {
-    Record {
+fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
+    DefinitionRecord {
         slot: None,
-        origin: Origin::Api,
+        origin: RecordOrigin::Api,
         is_removed: false,
         given: packed::pack(&Value::from(body.clone()).to_string()),
         held: FileOverrides::default(),
@@ -471,12 +479,12 @@ fn fitting(views: impl Iterator<Item = Value>, bytes_max: usize) -> (Vec<Value>,
     (fitting, false)
 }
 
-fn answered(view: Value) -> Answered {
-    Answered { version: view["version"].as_u64().unwrap_or(1), view }
+fn answered(view: Value) -> DefinitionAnswer {
+    DefinitionAnswer { version: view["version"].as_u64().unwrap_or(1), view }
 }
 
-pub(super) fn unknown(kind: StoredKind, id: &str) -> Refused {
-    Refused::Unknown { kind, id: id.to_owned() }
+pub(super) fn unknown(kind: StoredKind, id: &str) -> ChangeRefusal {
+    ChangeRefusal::Unknown { kind, id: id.to_owned() }
 }
 
 #[cfg(test)]

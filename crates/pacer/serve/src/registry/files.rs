@@ -19,12 +19,12 @@ use runtime::reload::{Hangup, Reload, Trigger, Watched};
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
-use super::books::{Books, Entry};
-use super::changes::{Action, Becomes, Step};
-use super::read::{self, Facts, FileSet, Files, Found};
-use super::record::{Origin, Record};
-use super::refused::Refused;
-use super::{Changing, Inner, Registry, Rules, cross, json};
+use super::books::{DefinitionEntry, DefinitionTable};
+use super::changes::{AuditAction, DefinitionStep, NewEntry};
+use super::read::{self, DefinitionFiles, FileDefinition, FileDefinitions, KnownAccounts};
+use super::record::{DefinitionRecord, RecordOrigin};
+use super::refused::ChangeRefusal;
+use super::{CampaignRules, ChangeState, Registry, RegistryState, cross, json};
 
 /// How soon files are read again of which it is not known whether what they say is kept.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -40,14 +40,14 @@ pub struct FilesRead {
     pub removed: usize,
 }
 
-impl<R: Rules> Registry<R> {
+impl<R: CampaignRules> Registry<R> {
     /// Reads the files anew, those that have changed, and puts what they say in force if nothing is
     /// wrong with any of them.
     ///
     /// # Errors
     ///
     /// When nothing has changed, or not all of it could be kept.
-    pub fn reload(&self) -> Result<FilesRead, Refused> {
+    pub fn reload(&self) -> Result<FilesRead, ChangeRefusal> {
         let read = self.inner.read_again();
         self.inner.note(&read);
         read
@@ -67,14 +67,14 @@ impl<R: Rules> Registry<R> {
     ) -> io::Result<Reload> {
         let hangup = Hangup::catch(control)?;
         let inner = Arc::clone(&self.inner);
-        let watched = move |inner: &Inner<R>, again| {
+        let watched = move |inner: &RegistryState<R>, again| {
             // What is wrong was logged, and what was read is watched either way.
             Watched { sources: inner.sources(), interval, again }
         };
         let first = watched(&inner, None);
         Ok(Reload::start((control, builder), hangup, first, shutdown, move |trigger| {
             let read = inner.read_again();
-            let is_known = !matches!(read, Err(Refused::Unavailable(_)));
+            let is_known = !matches!(read, Err(ChangeRefusal::Unavailable(_)));
             // Tried again, what still does not work was logged.
             if is_known || trigger != Trigger::Again {
                 inner.note(&read);
@@ -86,14 +86,14 @@ impl<R: Rules> Registry<R> {
 
 /// How the files were read last.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct LastReading {
     is_failed: AtomicBool,
     succeeded_unix_ms: AtomicU64,
     /// What was wrong with them, if that is why they are not in force.
     problems: Mutex<Vec<Problem>>,
 }
 
-impl Reading {
+impl LastReading {
     /// The files were read with success at this time.
     pub(super) fn succeeded(unix_ms: u64) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Reading {
     }
 }
 
-impl<R: Rules> Registry<R> {
+impl<R: CampaignRules> Registry<R> {
     /// What is wrong with the files as they were read last, if that is why they are not in force: what
     /// they defined before is. Nothing once they were read with success.
     pub fn refused_files(&self) -> Vec<Problem> {
@@ -119,7 +119,7 @@ impl<R: Rules> Registry<R> {
     pub fn expose(&self, exposition: &mut Exposition) {
         let reading = Arc::clone(&self.inner.reading);
         exposition.add(move |page| {
-            let Reading { is_failed, succeeded_unix_ms, .. } = &*reading;
+            let LastReading { is_failed, succeeded_unix_ms, .. } = &*reading;
             let problems = i64::try_from(reading.problems().len()).unwrap_or(i64::MAX);
             let help =
                 "Problems in the refused files of accounts and campaigns; 0 if the files are in force.";
@@ -134,12 +134,12 @@ impl<R: Rules> Registry<R> {
     }
 }
 
-fn log(read: &Result<FilesRead, Refused>) {
+fn log(read: &Result<FilesRead, ChangeRefusal>) {
     match read {
         Ok(FilesRead { created, changed, removed }) => {
             info!(created, changed, removed, "the files of accounts and campaigns were read");
         }
-        Err(Refused::Invalid(problems)) => {
+        Err(ChangeRefusal::Invalid(problems)) => {
             let count = problems.len();
             warn!(problems = count, "the files of accounts and campaigns are refused");
             problems.iter().for_each(|problem| warn!("{problem}"));
@@ -148,25 +148,25 @@ fn log(read: &Result<FilesRead, Refused>) {
     }
 }
 
-impl<R: Rules> Inner<R> {
-    fn read_again(&self) -> Result<FilesRead, Refused> {
+impl<R: CampaignRules> RegistryState<R> {
+    fn read_again(&self) -> Result<FilesRead, ChangeRefusal> {
         let mut changing = self.changing();
         self.learn(&mut changing)?;
         let read = self.read_files(&mut changing)?;
         changing.owed.tell(&self.books, &self.ledger).map_err(|error| {
             let message = format!("they are kept, and hold once the ledger is told: {error}");
-            Refused::Unavailable(message)
+            ChangeRefusal::Unavailable(message)
         })?;
         Ok(read)
     }
 
     /// Logs and keeps how reading the files ended.
-    fn note(&self, read: &Result<FilesRead, Refused>) {
+    fn note(&self, read: &Result<FilesRead, ChangeRefusal>) {
         log(read);
         self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
         match read {
             Ok(_) => self.reading.problems().clear(),
-            Err(Refused::Invalid(problems)) => self.reading.problems().clone_from(problems),
+            Err(ChangeRefusal::Invalid(problems)) => self.reading.problems().clone_from(problems),
             // They may be in force.
             Err(_) => (),
         }
@@ -176,18 +176,21 @@ impl<R: Rules> Inner<R> {
     }
 
     fn sources(&self) -> runtime::config::Sources {
-        self.changing().files.as_ref().map(Files::sources).unwrap_or_default()
+        self.changing().files.as_ref().map(DefinitionFiles::sources).unwrap_or_default()
     }
 
-    pub(super) fn read_files(&self, changing: &mut Changing<R>) -> Result<FilesRead, Refused> {
+    pub(super) fn read_files(
+        &self,
+        changing: &mut ChangeState<R>,
+    ) -> Result<FilesRead, ChangeRefusal> {
         let planned = planned(changing.files.as_mut(), &self.books());
-        let Planned { steps, same } = planned.map_err(Refused::Invalid)?;
+        let PlannedChanges { steps, same } = planned.map_err(ChangeRefusal::Invalid)?;
         self.remember(same);
         let count = |action| steps.iter().filter(|step| step.action == action).count();
         let read = FilesRead {
-            created: count(Action::Create),
-            changed: count(Action::Change),
-            removed: count(Action::Remove),
+            created: count(AuditAction::Create),
+            changed: count(AuditAction::Change),
+            removed: count(AuditAction::Remove),
         };
         if !steps.is_empty() {
             self.commit(changing, steps)?;
@@ -208,11 +211,11 @@ impl<R: Rules> Inner<R> {
 }
 
 /// A campaign that is as it was kept, and is now read.
-type Same<R> = (Arc<str>, Entry<super::Campaign<R>>);
+type Same<R> = (Arc<str>, DefinitionEntry<super::DefinedCampaign<R>>);
 
 /// What is to be done so that what is known is what the files say.
-pub(super) struct Planned<R> {
-    steps: Vec<Step<R>>,
+pub(super) struct PlannedChanges<R> {
+    steps: Vec<DefinitionStep<R>>,
     same: Vec<Same<R>>,
 }
 
@@ -221,18 +224,18 @@ pub(super) struct Planned<R> {
 /// # Errors
 ///
 /// Every problem.
-pub(super) fn planned<R: Rules>(
-    files: Option<&mut Files<R>>,
-    books: &Books<R>,
-) -> Result<Planned<R>, Vec<Problem>> {
+pub(super) fn planned<R: CampaignRules>(
+    files: Option<&mut DefinitionFiles<R>>,
+    books: &DefinitionTable<R>,
+) -> Result<PlannedChanges<R>, Vec<Problem>> {
     let of_api =
-        books.facts(|entry| entry.record.origin == Origin::Api && !entry.record.is_removed);
+        books.facts(|entry| entry.record.origin == RecordOrigin::Api && !entry.record.is_removed);
     let set = match files {
         Some(files) => files.read(&of_api)?,
-        None => FileSet { accounts: Vec::new(), campaigns: Vec::new() },
+        None => FileDefinitions { accounts: Vec::new(), campaigns: Vec::new() },
     };
     let mut problems = cross::problems(&set, books);
-    let mut plan = Plan::new(&set, &of_api, books);
+    let mut plan = FilesPlan::new(&set, &of_api, books);
     plan.accounts();
     plan.campaigns();
     plan.removals();
@@ -240,23 +243,27 @@ pub(super) fn planned<R: Rules>(
         let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
         problems.push(json::problem("campaign", None, remedy));
     }
-    let Plan { steps, same, .. } = plan;
-    if problems.is_empty() { Ok(Planned { steps, same }) } else { Err(problems) }
+    let FilesPlan { steps, same, .. } = plan;
+    if problems.is_empty() { Ok(PlannedChanges { steps, same }) } else { Err(problems) }
 }
 
 /// On its way there.
-struct Plan<'p, R> {
-    set: &'p FileSet<R>,
-    books: &'p Books<R>,
+struct FilesPlan<'p, R> {
+    set: &'p FileDefinitions<R>,
+    books: &'p DefinitionTable<R>,
     /// Of all accounts, those of the files too.
-    facts: Facts,
+    facts: KnownAccounts,
     next_slot: u32,
-    steps: Vec<Step<R>>,
+    steps: Vec<DefinitionStep<R>>,
     same: Vec<Same<R>>,
 }
 
-impl<'p, R: Rules> Plan<'p, R> {
-    fn new(set: &'p FileSet<R>, of_api: &Facts, books: &'p Books<R>) -> Self {
+impl<'p, R: CampaignRules> FilesPlan<'p, R> {
+    fn new(
+        set: &'p FileDefinitions<R>,
+        of_api: &KnownAccounts,
+        books: &'p DefinitionTable<R>,
+    ) -> Self {
         let mut facts = of_api.clone();
         let of_files = set.accounts.iter().map(|found| &found.value);
         facts.extend(of_files.map(|it| (it.id.as_str().into(), it.facts.clone())));
@@ -289,7 +296,8 @@ impl<'p, R: Rules> Plan<'p, R> {
                 continue;
             }
             let (version, action) = next(before);
-            let becomes = Becomes::Account(Entry { version, record, value: Some(value) });
+            let becomes =
+                NewEntry::Account(DefinitionEntry { version, record, value: Some(value) });
             self.push((id, action), becomes, Vec::new());
         }
     }
@@ -314,13 +322,15 @@ impl<'p, R: Rules> Plan<'p, R> {
                 Some(before) if before.record == record => {
                     if before.value.is_none() {
                         let version = before.version;
-                        self.same.push((id, Entry { version, record, value: Some(value) }));
+                        self.same
+                            .push((id, DefinitionEntry { version, record, value: Some(value) }));
                     }
                 }
                 before => {
                     let (version, action) = next(before);
                     let warnings = value.notes.to_vec();
-                    let becomes = Becomes::Campaign(Entry { version, record, value: Some(value) });
+                    let becomes =
+                        NewEntry::Campaign(DefinitionEntry { version, record, value: Some(value) });
                     self.push((id, action), becomes, warnings);
                 }
             }
@@ -335,20 +345,24 @@ impl<'p, R: Rules> Plan<'p, R> {
             self.set.campaigns.iter().map(|found| &*found.value.id).collect();
         for (id, entry) in &self.books.campaigns {
             if is_gone(entry, id, &campaigns) {
-                let record = Record { is_removed: true, ..entry.record.clone() };
-                let entry = Entry { version: entry.version + 1, record, value: None };
-                self.remove(id, Becomes::Campaign(entry));
+                let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
+                let entry = DefinitionEntry { version: entry.version + 1, record, value: None };
+                self.remove(id, NewEntry::Campaign(entry));
             }
         }
         let accounts: HashSet<&str> =
             self.set.accounts.iter().map(|found| &*found.value.id).collect();
         for (id, entry) in &self.books.accounts {
             if is_gone(entry, id, &accounts) {
-                let record = Record { is_removed: true, ..entry.record.clone() };
+                let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
                 let value = entry.value.clone();
                 self.remove(
                     id,
-                    Becomes::Account(Entry { version: entry.version + 1, record, value }),
+                    NewEntry::Account(DefinitionEntry {
+                        version: entry.version + 1,
+                        record,
+                        value,
+                    }),
                 );
             }
         }
@@ -357,26 +371,30 @@ impl<'p, R: Rules> Plan<'p, R> {
     /// A step that files ask for.
     fn push(
         &mut self,
-        (id, action): (Arc<str>, Action),
-        becomes: Becomes<R>,
+        (id, action): (Arc<str>, AuditAction),
+        becomes: NewEntry<R>,
         warnings: Vec<String>,
     ) {
-        self.steps.push(Step { id, becomes, action, warnings, keyed: None, actor: None });
+        self.steps.push(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: None });
     }
 
-    fn remove(&mut self, id: &Arc<str>, becomes: Becomes<R>) {
-        let (id, action) = (Arc::clone(id), Action::Remove);
+    fn remove(&mut self, id: &Arc<str>, becomes: NewEntry<R>) {
+        let (id, action) = (Arc::clone(id), AuditAction::Remove);
         self.push((id, action), becomes, Vec::new());
     }
 }
 
-fn is_gone<T>(entry: &Entry<T>, id: &str, given: &HashSet<&str>) -> bool {
-    let is_of_files = matches!(entry.record.origin, Origin::File(_)) && !entry.record.is_removed;
+fn is_gone<T>(entry: &DefinitionEntry<T>, id: &str, given: &HashSet<&str>) -> bool {
+    let is_of_files =
+        matches!(entry.record.origin, RecordOrigin::File(_)) && !entry.record.is_removed;
     is_of_files && !given.contains(id)
 }
 
 /// What is kept of a definition that stands in a file.
-fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
+fn record_of<T, U>(
+    found: &FileDefinition<T>,
+    before: Option<&DefinitionEntry<U>>,
+) -> DefinitionRecord {
     let held = match before {
         Some(before) if !before.record.held.is_empty() => {
             let given =
@@ -385,9 +403,9 @@ fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
         }
         _ => FileOverrides::default(),
     };
-    Record {
+    DefinitionRecord {
         slot: before.and_then(|before| before.record.slot),
-        origin: Origin::File(Arc::clone(&found.file)),
+        origin: RecordOrigin::File(Arc::clone(&found.file)),
         is_removed: false,
         given: found.given.clone(),
         held,
@@ -395,10 +413,10 @@ fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
 }
 
 /// The next version, and what is done.
-fn next<T>(before: Option<&Entry<T>>) -> (u64, Action) {
+fn next<T>(before: Option<&DefinitionEntry<T>>) -> (u64, AuditAction) {
     match before {
-        None => (1, Action::Create),
-        Some(before) if before.record.is_removed => (before.version + 1, Action::Create),
-        Some(before) => (before.version + 1, Action::Change),
+        None => (1, AuditAction::Create),
+        Some(before) if before.record.is_removed => (before.version + 1, AuditAction::Create),
+        Some(before) => (before.version + 1, AuditAction::Change),
     }
 }

@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 ///
 /// Every value that TOML has not, by its path.
 pub(super) fn toml_of(object: &Map<String, Value>) -> Result<String, Vec<Problem>> {
-    let mut writer = Writer::default();
+    let mut writer = TomlWriter::default();
     for (name, value) in object {
         writer.key(name);
         writer.value(name, value, DEPTH_MAX);
@@ -31,12 +31,12 @@ pub(super) fn problem(key: &str, value: Option<String>, remedy: impl Into<String
 }
 
 #[derive(Default)]
-struct Writer {
+struct TomlWriter {
     text: String,
     problems: Vec<Problem>,
 }
 
-impl Writer {
+impl TomlWriter {
     fn key(&mut self, name: &str) {
         self.quoted(name);
         self.text.push_str(" = ");

@@ -14,7 +14,7 @@ const TWICE_MAX: usize = 20;
 
 /// Why a text is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRead {
+pub enum ReadJsonError {
     /// It is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -28,27 +28,27 @@ pub enum NotRead {
 /// # Errors
 ///
 /// What is wrong with it; every name that stands twice.
-pub fn read_json(text: &[u8]) -> Result<Value, NotRead> {
+pub fn read_json(text: &[u8]) -> Result<Value, ReadJsonError> {
     let twice = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = At { place: &Place::Whole, twice: &twice }.deserialize(&mut reader)?;
+    let value = PathSeed { place: &JsonPath::Whole, twice: &twice }.deserialize(&mut reader)?;
     reader.end()?;
     let twice = twice.into_inner();
-    if twice.is_empty() { Ok(value) } else { Err(NotRead::Twice(twice, value)) }
+    if twice.is_empty() { Ok(value) } else { Err(ReadJsonError::Twice(twice, value)) }
 }
 
 /// Where a value stands.
-enum Place<'p> {
+enum JsonPath<'p> {
     Whole,
-    Member(&'p Place<'p>, &'p str),
-    Item(&'p Place<'p>, usize),
+    Member(&'p JsonPath<'p>, &'p str),
+    Item(&'p JsonPath<'p>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for JsonPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole => Ok(()),
-            Self::Member(Place::Whole, name) => f.write_str(name),
+            Self::Member(JsonPath::Whole, name) => f.write_str(name),
             Self::Member(of, name) => write!(f, "{of}.{name}"),
             Self::Item(of, index) => write!(f, "{of}[{index}]"),
         }
@@ -56,12 +56,12 @@ impl fmt::Display for Place<'_> {
 }
 
 /// What is read next.
-struct At<'p> {
-    place: &'p Place<'p>,
+struct PathSeed<'p> {
+    place: &'p JsonPath<'p>,
     twice: &'p RefCell<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for At<'_> {
+impl<'de> DeserializeSeed<'de> for PathSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -69,7 +69,7 @@ impl<'de> DeserializeSeed<'de> for At<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for At<'_> {
+impl<'de> Visitor<'de> for PathSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,8 +107,8 @@ impl<'de> Visitor<'de> for At<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut read = Vec::new();
         loop {
-            let place = Place::Item(self.place, read.len());
-            match items.next_element_seed(At { place: &place, twice: self.twice })? {
+            let place = JsonPath::Item(self.place, read.len());
+            match items.next_element_seed(PathSeed { place: &place, twice: self.twice })? {
                 Some(item) => read.push(item),
                 None => return Ok(read.into()),
             }
@@ -118,8 +118,8 @@ impl<'de> Visitor<'de> for At<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut read = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let place = Place::Member(self.place, &name);
-            let value = members.next_value_seed(At { place: &place, twice: self.twice })?;
+            let place = JsonPath::Member(self.place, &name);
+            let value = members.next_value_seed(PathSeed { place: &place, twice: self.twice })?;
             if read.contains_key(&name) {
                 let mut twice = self.twice.borrow_mut();
                 if twice.len() >= TWICE_MAX {
@@ -141,7 +141,7 @@ mod tests {
     fn check(text: &str, want: &[&str]) {
         match (read_json(text.as_bytes()), want) {
             (Ok(read), []) => assert_eq!(read, serde_json::from_str::<Value>(text).expect("JSON")),
-            (Err(NotRead::Twice(found, _)), [_, ..]) => assert_eq!(found, want, "{text}"),
+            (Err(ReadJsonError::Twice(found, _)), [_, ..]) => assert_eq!(found, want, "{text}"),
             (read, _) => panic!("{text}: {read:?}"),
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         let many = format!("{{{}\"a\": 1}}", "\"a\": 1, ".repeat(100));
         for text in ["", "{", "{} x", "{\"a\": 1,}", "nul", "1e999", &deep, &many] {
             let read = read_json(text.as_bytes());
-            assert!(matches!(read, Err(NotRead::Json(_))), "{text}: {read:?}");
+            assert!(matches!(read, Err(ReadJsonError::Json(_))), "{text}: {read:?}");
         }
         assert!(read_json(b"\"\xff\"").is_err());
     }

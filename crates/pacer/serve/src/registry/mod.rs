@@ -1,8 +1,8 @@
 //! Accounts and campaigns: from files, through the API, and out of the store; their numbers and
 //! versions; and who is told of them.
 //!
-//! Owns what is defined. Knows nothing of how money is granted, for which it asks the ledger by its [`Handle`],
-//! nor of what a campaign shows and to whom, which are its [`Rules`].
+//! Owns what is defined. Knows nothing of how money is granted, for which it asks the ledger by its [`LedgerHandle`],
+//! nor of what a campaign shows and to whom, which are its [`CampaignRules`].
 //!
 //! A change is judged, then durable, then the ledger's, then the exchange's. Changes are absolute, and
 //! one comes after the other. A campaign of a file is changed in its file; what the API says of its
@@ -43,21 +43,21 @@ use runtime::builder::{Builder, Job, JobHandle};
 use runtime::config::Problem;
 use serde_json::Value;
 
-use crate::handle::{AskError, Handle, LedgerQuery};
-use books::Books;
-use changes::Owed;
-use read::Files;
-use unsure::Unsure;
+use crate::handle::{LedgerError, LedgerHandle, LedgerQuery};
+use books::DefinitionTable;
+use changes::LedgerBacklog;
+use read::DefinitionFiles;
+use unsure::UncertainChange;
 
-pub use catalogue::{Published, PublishedAccount, PublishedCampaign};
-pub use definition::{Account, AccountFacts, Campaign, Rules};
-pub use edits::{Answered, ChangeOptions, Edit, Listing};
+pub use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
+pub use definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
+pub use edits::{ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing};
 pub use files::FilesRead;
-use files::Reading;
-pub use members::{NotRead, read_json};
-pub use prepare::{CheckedFiles, Prepared, check_files};
+use files::LastReading;
+pub use members::{ReadJsonError, read_json};
+pub use prepare::{CheckedFiles, PreparedRegistry, check_files};
 pub use read::{check_body, check_text};
-pub use refused::Refused;
+pub use refused::ChangeRefusal;
 pub use standing::{AccountStanding, CampaignStanding};
 
 /// Audit entries that are read at once when keys are looked for at a start.
@@ -78,7 +78,7 @@ pub struct RegistryOptions {
 
 /// Why a registry has not started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RegistryStartError {
     /// Files have problems, and these are all of them.
     #[error(
         "{} in the files of accounts and campaigns; nothing was started{}",
@@ -96,7 +96,7 @@ pub enum StartError {
     },
     /// The ledger or its store does not answer.
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Ask(#[from] LedgerError),
     /// Two that are kept have one number: each would spend the other's money.
     #[error(
         "{first} and {second} are kept under one number, {slot}: put back a copy of the store in which \
@@ -112,7 +112,7 @@ pub enum StartError {
     },
     /// What is new cannot be kept.
     #[error("{0}")]
-    NotKept(Refused),
+    NotKept(ChangeRefusal),
 }
 
 fn counted(count: usize) -> String {
@@ -124,33 +124,33 @@ fn listed(problems: &[Problem]) -> String {
 }
 
 /// All accounts and campaigns. Dropped, it publishes no more.
-pub struct Registry<R: Rules> {
-    inner: Arc<Inner<R>>,
+pub struct Registry<R: CampaignRules> {
+    inner: Arc<RegistryState<R>>,
     _publisher: Job,
 }
 
-struct Inner<R> {
-    ledger: Handle,
+struct RegistryState<R> {
+    ledger: LedgerHandle,
     clock: fn() -> u64,
     late_wins: Option<String>,
-    books: RwLock<Books<R>>,
+    books: RwLock<DefinitionTable<R>>,
     /// Held by whoever changes something, until it is told.
-    changing: Mutex<Changing<R>>,
+    changing: Mutex<ChangeState<R>>,
     /// Set once it is there.
     publisher: OnceLock<JobHandle>,
-    reading: Arc<Reading>,
+    reading: Arc<LastReading>,
 }
 
 /// What only changes need.
-struct Changing<R> {
-    files: Option<Files<R>>,
+struct ChangeState<R> {
+    files: Option<DefinitionFiles<R>>,
     keys: IdempotencyKeys,
-    owed: Owed,
+    owed: LedgerBacklog,
     /// What may be kept, or not: nothing else is changed before that is known.
-    unsure: Option<Unsure<R>>,
+    unsure: Option<UncertainChange<R>>,
 }
 
-impl<R: Rules> Registry<R> {
+impl<R: CampaignRules> Registry<R> {
     /// Reads what is kept and what files define, tells the ledger, and has `builder` call `publish`:
     /// once, and after every change, those that come close together at once.
     ///
@@ -158,12 +158,12 @@ impl<R: Rules> Registry<R> {
     ///
     /// When something of it cannot be read: nothing is changed then.
     pub fn start(
-        ledger: Handle,
+        ledger: LedgerHandle,
         options: &RegistryOptions,
         builder: &Builder,
-        publish: impl FnMut(Published<R>) + Send + 'static,
-    ) -> Result<Self, StartError> {
-        let prepared = Prepared::read(options, |kind| ledger.definitions(kind))?;
+        publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
+    ) -> Result<Self, RegistryStartError> {
+        let prepared = PreparedRegistry::read(options, |kind| ledger.definitions(kind))?;
         Self::start_prepared(prepared, ledger, builder, publish)
     }
 
@@ -174,22 +174,27 @@ impl<R: Rules> Registry<R> {
     ///
     /// When something of it cannot be read: nothing is changed then.
     pub fn start_prepared(
-        prepared: Prepared<R>,
-        ledger: Handle,
+        prepared: PreparedRegistry<R>,
+        ledger: LedgerHandle,
         builder: &Builder,
-        mut publish: impl FnMut(Published<R>) + Send + 'static,
-    ) -> Result<Self, StartError> {
-        let Prepared { mut books, files, clock, late_wins } = prepared;
+        mut publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
+    ) -> Result<Self, RegistryStartError> {
+        let PreparedRegistry { mut books, files, clock, late_wins } = prepared;
         books.leased(ledger.ask(LedgerQuery::NextSlot)?);
         let keys = keys_of(&ledger, clock())?;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(RegistryState {
             ledger,
             clock,
             late_wins,
             books: RwLock::new(books),
-            changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
+            changing: Mutex::new(ChangeState {
+                files,
+                keys,
+                owed: LedgerBacklog::default(),
+                unsure: None,
+            }),
             publisher: OnceLock::new(),
-            reading: Arc::new(Reading::succeeded(clock())),
+            reading: Arc::new(LastReading::succeeded(clock())),
         });
         inner.begin()?;
         let (told, mut number) = (Arc::clone(&inner), 0);
@@ -206,7 +211,7 @@ impl<R: Rules> Registry<R> {
     }
 }
 
-impl<R: Rules> Inner<R> {
+impl<R: CampaignRules> RegistryState<R> {
     /// Something has changed. What changes before there is a publisher is in the first catalogue.
     fn publish_soon(&self) {
         if let Some(publisher) = self.publisher.get() {
@@ -214,28 +219,28 @@ impl<R: Rules> Inner<R> {
         }
     }
 
-    fn books(&self) -> std::sync::RwLockReadGuard<'_, Books<R>> {
+    fn books(&self) -> std::sync::RwLockReadGuard<'_, DefinitionTable<R>> {
         // What panicked was reading, or putting one whole entry in its place.
         self.books.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changing(&self) -> MutexGuard<'_, Changing<R>> {
+    fn changing(&self) -> MutexGuard<'_, ChangeState<R>> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the files for the first time, and tells the ledger of all there is.
-    fn begin(&self) -> Result<(), StartError> {
+    fn begin(&self) -> Result<(), RegistryStartError> {
         self.books().check_slots()?;
         let mut changing = self.changing();
         self.read_files(&mut changing).map_err(|refused| match refused {
-            Refused::Invalid(problems) => StartError::Invalid(problems),
-            other => StartError::NotKept(other),
+            ChangeRefusal::Invalid(problems) => RegistryStartError::Invalid(problems),
+            other => RegistryStartError::NotKept(other),
         })?;
         // Also of what has not changed, and was not told before.
-        changing.owed = Owed::all(&self.books());
+        changing.owed = LedgerBacklog::all(&self.books());
         match changing.owed.tell(&self.books, &self.ledger) {
             // It was logged, and the rest goes on: what the ledger does not know spends nothing.
-            Ok(()) | Err(AskError::Untaken(_)) => Ok(()),
+            Ok(()) | Err(LedgerError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -243,7 +248,7 @@ impl<R: Rules> Inner<R> {
 
 /// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
 /// first page that has nothing of that day.
-fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<IdempotencyKeys, StartError> {
+fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, RegistryStartError> {
     let is_recent =
         |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
     let (mut found, mut bytes) = (Vec::new(), 0);

@@ -10,23 +10,23 @@ use pacer_core::store::{DefinitionKey, StoredDefinition, StoredKind};
 use tracing::error;
 use units::Currency;
 
-use super::books::{Books, Entry};
-use super::definition::Account;
+use super::books::{DefinitionEntry, DefinitionTable};
+use super::definition::DefinedAccount;
 use super::packed::Packer;
-use super::read::{self, Files};
-use super::record::{Origin, Record};
-use super::{RegistryOptions, Rules, StartError, files, listed};
-use crate::AskError;
+use super::read::{self, DefinitionFiles};
+use super::record::{DefinitionRecord, RecordOrigin};
+use super::{CampaignRules, RegistryOptions, RegistryStartError, files, listed};
+use crate::LedgerError;
 
 /// What is kept, and what files define: nothing is wrong with either.
-pub struct Prepared<R: Rules> {
-    pub(super) books: Books<R>,
-    pub(super) files: Option<Files<R>>,
+pub struct PreparedRegistry<R: CampaignRules> {
+    pub(super) books: DefinitionTable<R>,
+    pub(super) files: Option<DefinitionFiles<R>>,
     pub(super) clock: fn() -> u64,
     pub(super) late_wins: Option<String>,
 }
 
-impl<R: Rules> Prepared<R> {
+impl<R: CampaignRules> PreparedRegistry<R> {
     /// Reads what `definitions` says is kept, and the files beside it.
     ///
     /// # Errors
@@ -34,11 +34,13 @@ impl<R: Rules> Prepared<R> {
     /// Every problem of the files, or what cannot be read of what is kept.
     pub fn read(
         options: &RegistryOptions,
-        definitions: impl FnMut(StoredKind) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError>,
-    ) -> Result<Self, StartError> {
+        definitions: impl FnMut(
+            StoredKind,
+        ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
+    ) -> Result<Self, RegistryStartError> {
         let books = kept(definitions)?;
-        let mut files = Files::of(options);
-        files::planned(files.as_mut(), &books).map_err(StartError::Invalid)?;
+        let mut files = DefinitionFiles::of(options);
+        files::planned(files.as_mut(), &books).map_err(RegistryStartError::Invalid)?;
         let RegistryOptions { clock, ref late_wins, .. } = *options;
         Ok(Self { books, files, clock, late_wins: late_wins.clone() })
     }
@@ -67,24 +69,27 @@ pub struct CheckedFiles {
 /// # Errors
 ///
 /// Every problem, as at a start.
-pub fn check_files<R: Rules>(
+pub fn check_files<R: CampaignRules>(
     options: &RegistryOptions,
     may_be_kept: bool,
-) -> Result<CheckedFiles, StartError> {
-    let Some(mut files) = Files::<R>::of(options) else { return Ok(CheckedFiles::default()) };
+) -> Result<CheckedFiles, RegistryStartError> {
+    let Some(mut files) = DefinitionFiles::<R>::of(options) else {
+        return Ok(CheckedFiles::default());
+    };
     if may_be_kept {
         files.suppose();
     }
-    let books = Books::default();
-    files::planned(Some(&mut files), &books).map_err(StartError::Invalid)?;
-    let set = files.read(&read::Facts::new()).map_err(StartError::Invalid)?;
+    let books = DefinitionTable::default();
+    files::planned(Some(&mut files), &books).map_err(RegistryStartError::Invalid)?;
+    let set = files.read(&read::KnownAccounts::new()).map_err(RegistryStartError::Invalid)?;
     let seats = set.accounts.iter().flat_map(|found| {
         let of =
             |(dsp, seat): &(String, String)| (found.value.id.clone(), dsp.clone(), seat.clone());
         found.value.seats.iter().map(of)
     });
-    let currency =
-        |found: &read::Found<Account>| (found.value.id.clone(), found.value.facts.currency);
+    let currency = |found: &read::FileDefinition<DefinedAccount>| {
+        (found.value.id.clone(), found.value.facts.currency)
+    };
     let notes = set.campaigns.iter().flat_map(|found| {
         found.value.notes.iter().map(|note| (found.value.id.to_string(), note.clone()))
     });
@@ -99,23 +104,25 @@ pub fn check_files<R: Rules>(
 }
 
 /// What the store keeps, as far as it can be read.
-fn kept<R: Rules>(
-    mut definitions: impl FnMut(StoredKind) -> Result<Vec<(DefinitionKey, StoredDefinition)>, AskError>,
-) -> Result<Books<R>, StartError> {
-    let (mut books, mut packer) = (Books::default(), Packer::default());
+fn kept<R: CampaignRules>(
+    mut definitions: impl FnMut(
+        StoredKind,
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
+) -> Result<DefinitionTable<R>, RegistryStartError> {
+    let (mut books, mut packer) = (DefinitionTable::default(), Packer::default());
     for (key, definition) in definitions(StoredKind::Account)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         let in_force = record.in_force();
         let (account, _) = read::account(&in_force)
-            .map_err(|problems| StartError::Unreadable { id: id.to_string(), problems })?;
-        let entry = Entry { version, record, value: Some(Arc::new(account)) };
+            .map_err(|problems| RegistryStartError::Unreadable { id: id.to_string(), problems })?;
+        let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
         books.put_account(id, entry);
     }
     let facts = books.facts(|_| true);
     for (key, definition) in definitions(StoredKind::Campaign)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Those of files are read from their files.
-        let is_read = record.origin == Origin::Api && !record.is_removed;
+        let is_read = record.origin == RecordOrigin::Api && !record.is_removed;
         let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
         let value = match value {
             None => None,
@@ -126,7 +133,7 @@ fn kept<R: Rules>(
                 None
             }
         };
-        books.put_campaign(id, Entry { version, record, value });
+        books.put_campaign(id, DefinitionEntry { version, record, value });
     }
     Ok(books)
 }
@@ -135,8 +142,8 @@ fn record_of(
     key: DefinitionKey,
     definition: &StoredDefinition,
     packer: &mut Packer,
-) -> Result<(Arc<str>, u64, Record), StartError> {
-    let unreadable = || StartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
-    let record = Record::from_bytes(&definition.body, packer).ok_or_else(unreadable)?;
+) -> Result<(Arc<str>, u64, DefinitionRecord), RegistryStartError> {
+    let unreadable = || RegistryStartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
+    let record = DefinitionRecord::from_bytes(&definition.body, packer).ok_or_else(unreadable)?;
     Ok((key.id.into(), definition.version, record))
 }

@@ -12,7 +12,7 @@ use runtime::config::{Problem, Problems, Section, Sources, load_given, matching,
 use serde_json::{Map, Value};
 
 use super::cores::in_order;
-use super::definition::{Account, AccountFacts, Campaign, Rules};
+use super::definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
 use super::pacing::Pacings;
@@ -23,11 +23,11 @@ use super::{RegistryOptions, cross};
 const BATCH_FILES: usize = 32;
 
 /// What is known of accounts, by their ids.
-pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
+pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
 
 /// A definition, and where it stands.
 #[derive(Debug)]
-pub(super) struct Found<T> {
+pub(super) struct FileDefinition<T> {
     pub(super) value: Arc<T>,
     /// As JSON, defaults left out.
     pub(super) given: Packed,
@@ -37,7 +37,7 @@ pub(super) struct Found<T> {
     pub(super) index: usize,
 }
 
-impl<T> Clone for Found<T> {
+impl<T> Clone for FileDefinition<T> {
     fn clone(&self) -> Self {
         let (value, given, file) = (&self.value, &self.given, &self.file);
         Self {
@@ -52,24 +52,24 @@ impl<T> Clone for Found<T> {
 
 /// All that files define.
 #[derive(Debug)]
-pub(super) struct FileSet<R> {
-    pub(super) accounts: Vec<Found<Account>>,
-    pub(super) campaigns: Vec<Found<Campaign<R>>>,
+pub(super) struct FileDefinitions<R> {
+    pub(super) accounts: Vec<FileDefinition<DefinedAccount>>,
+    pub(super) campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
 }
 
 /// A file as it was read.
 struct ReadFile<R> {
     sources: Sources,
-    accounts: Vec<Found<Account>>,
-    campaigns: Vec<Found<Campaign<R>>>,
+    accounts: Vec<FileDefinition<DefinedAccount>>,
+    campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
     /// What it was told of accounts that are not its own.
-    told: Facts,
+    told: KnownAccounts,
     /// Accounts that nobody has told it of, and that were supposed.
     supposed: BTreeSet<String>,
 }
 
 /// The files of a pattern, those that have not changed kept from the time before.
-pub(super) struct Files<R> {
+pub(super) struct DefinitionFiles<R> {
     folder: PathBuf,
     pattern: String,
     known: HashMap<PathBuf, ReadFile<R>>,
@@ -79,20 +79,20 @@ pub(super) struct Files<R> {
 }
 
 /// What one reading of a file has come to.
-struct Outcome<R> {
+struct FileOutcome<R> {
     read: Result<ReadFile<R>, Vec<Problem>>,
     sources: Sources,
     /// Its accounts, also where something is wrong.
-    facts: Facts,
+    facts: KnownAccounts,
     /// Whether it names an account that nobody has told of.
     is_unresolved: bool,
     /// What it defines, also where something else of it is wrong.
-    names: Vec<Named>,
+    names: Vec<NamedDefinition>,
 }
 
 /// An id that a file defines.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedDefinition {
     pub(super) kind: StoredKind,
     pub(super) id: String,
     pub(super) file: Arc<Path>,
@@ -101,14 +101,14 @@ pub(super) struct Named {
     pub(super) index: usize,
 }
 
-impl Named {
+impl NamedDefinition {
     /// The key of the id.
     pub(super) fn key(&self) -> String {
         format!("{}[{}].id", self.kind.label(), self.index)
     }
 }
 
-impl<R: Rules> Files<R> {
+impl<R: CampaignRules> DefinitionFiles<R> {
     /// Those that the options name, if any. In the last part of a pattern `*` stands for any text.
     pub(super) fn of(options: &RegistryOptions) -> Option<Self> {
         let pattern = options.campaigns.clone()?;
@@ -142,12 +142,15 @@ impl<R: Rules> Files<R> {
     /// # Errors
     ///
     /// Every problem of all files.
-    pub(super) fn read(&mut self, others: &Facts) -> Result<FileSet<R>, Vec<Problem>> {
+    pub(super) fn read(
+        &mut self,
+        others: &KnownAccounts,
+    ) -> Result<FileDefinitions<R>, Vec<Problem>> {
         let (paths, listed) = matching(&self.folder, &self.pattern);
         self.sources = listed;
         let paths = paths.map_err(|remedy| vec![problem(&self.pattern, None, remedy)])?;
         let mut facts = others.clone();
-        let mut outcomes: Vec<(PathBuf, Outcome<R>)> = Vec::with_capacity(paths.len());
+        let mut outcomes: Vec<(PathBuf, FileOutcome<R>)> = Vec::with_capacity(paths.len());
         for batch in paths.chunks(BATCH_FILES) {
             let read = self.read_batch(batch, &facts);
             read.iter().for_each(|outcome| facts.extend(outcome.facts.clone()));
@@ -155,7 +158,7 @@ impl<R: Rules> Files<R> {
         }
         // An account may stand in a file behind the one that names it.
         let is_to_be_read =
-            |(_, it): &&mut (_, Outcome<R>)| it.is_unresolved || it.is_outdated(&facts);
+            |(_, it): &&mut (_, FileOutcome<R>)| it.is_unresolved || it.is_outdated(&facts);
         let mut again: Vec<_> = outcomes.iter_mut().filter(is_to_be_read).collect();
         let paths: Vec<&Path> = again.iter().map(|(path, _)| path.as_path()).collect();
         let read = in_order(&paths, |path| read_file(path, &facts, self.is_supposing));
@@ -163,7 +166,7 @@ impl<R: Rules> Files<R> {
             *outcome = read;
         }
         self.known.clear();
-        let mut set = FileSet { accounts: Vec::new(), campaigns: Vec::new() };
+        let mut set = FileDefinitions { accounts: Vec::new(), campaigns: Vec::new() };
         let (mut problems, mut names) = (Vec::new(), Vec::new());
         for (path, outcome) in outcomes {
             self.sources.merge(outcome.sources);
@@ -185,7 +188,7 @@ impl<R: Rules> Files<R> {
     }
 
     /// Reads those of a few files that have changed. Accounts of one may be unknown to the others.
-    fn read_batch(&mut self, paths: &[PathBuf], facts: &Facts) -> Vec<Outcome<R>> {
+    fn read_batch(&mut self, paths: &[PathBuf], facts: &KnownAccounts) -> Vec<FileOutcome<R>> {
         let current = |kept: &ReadFile<R>| kept.is_current(facts);
         let kept: Vec<_> =
             paths.iter().map(|path| self.known.remove(path).filter(current)).collect();
@@ -197,9 +200,9 @@ impl<R: Rules> Files<R> {
     }
 }
 
-impl<R> Outcome<R> {
+impl<R> FileOutcome<R> {
     /// Whether its campaigns were read by what is not so: their account is gone, or another.
-    fn is_outdated(&self, facts: &Facts) -> bool {
+    fn is_outdated(&self, facts: &KnownAccounts) -> bool {
         let told = self.read.iter().flat_map(|file| &file.told);
         told.into_iter().any(|(id, told)| facts.get(id) != Some(told))
     }
@@ -207,13 +210,13 @@ impl<R> Outcome<R> {
 
 impl<R> ReadFile<R> {
     /// Whether reading it again would come to the same, but for accounts of files behind it.
-    fn is_current(&self, facts: &Facts) -> bool {
+    fn is_current(&self, facts: &KnownAccounts) -> bool {
         self.sources.now() == self.sources
             && self.told.iter().all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
     }
 
-    fn into_outcome(self) -> Outcome<R> {
-        Outcome {
+    fn into_outcome(self) -> FileOutcome<R> {
+        FileOutcome {
             sources: self.sources.clone(),
             facts: facts_of(&self.accounts),
             // What it was told then may come from a file behind it.
@@ -228,10 +231,10 @@ impl<R> ReadFile<R> {
 
 fn names_of<'f, T>(
     kind: StoredKind,
-    all: &'f [Found<T>],
+    all: &'f [FileDefinition<T>],
     id: impl Fn(&'f T) -> &'f str,
-) -> impl Iterator<Item = Named> {
-    all.iter().map(move |found| Named {
+) -> impl Iterator<Item = NamedDefinition> {
+    all.iter().map(move |found| NamedDefinition {
         kind,
         id: id(&found.value).to_owned(),
         file: Arc::clone(&found.file),
@@ -240,23 +243,28 @@ fn names_of<'f, T>(
     })
 }
 
-fn facts_of(accounts: &[Found<Account>]) -> Facts {
-    let facts =
-        |found: &Found<Account>| (found.value.id.as_str().into(), found.value.facts.clone());
+fn facts_of(accounts: &[FileDefinition<DefinedAccount>]) -> KnownAccounts {
+    let facts = |found: &FileDefinition<DefinedAccount>| {
+        (found.value.id.as_str().into(), found.value.facts.clone())
+    };
     accounts.iter().map(facts).collect()
 }
 
 /// Reads a file; what it says of accounts itself goes before what is told.
-fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome<R> {
-    let own: RefCell<Facts> = RefCell::default();
-    let asked: RefCell<Facts> = RefCell::default();
+fn read_file<R: CampaignRules>(
+    path: &Path,
+    told: &KnownAccounts,
+    is_supposing: bool,
+) -> FileOutcome<R> {
+    let own: RefCell<KnownAccounts> = RefCell::default();
+    let asked: RefCell<KnownAccounts> = RefCell::default();
     let supposed: RefCell<BTreeSet<String>> = RefCell::default();
     let is_unresolved = Cell::new(false);
-    let names: RefCell<Vec<Named>> = RefCell::default();
+    let names: RefCell<Vec<NamedDefinition>> = RefCell::default();
     let file: Arc<Path> = path.into();
     let name = |kind, (index, (id, line)): (usize, (&str, Option<usize>))| {
         let (id, file) = (id.to_owned(), Arc::clone(&file));
-        names.borrow_mut().push(Named { kind, id, file, line, index });
+        names.borrow_mut().push(NamedDefinition { kind, id, file, line, index });
     };
     let facts = |id: &str| {
         let own = own.borrow();
@@ -275,12 +283,14 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         Err(no_account(id, own.keys().chain(told.keys())))
     };
     let read = |s: &mut Section<'_>| {
-        let accounts = s.tables("account", "Who pays.", |s| (s.line(), Account::read(s)));
-        let known =
-            |(_, account): &(_, Account)| (account.id.as_str().into(), account.facts.clone());
+        let accounts = s.tables("account", "Who pays.", |s| (s.line(), DefinedAccount::read(s)));
+        let known = |(_, account): &(_, DefinedAccount)| {
+            (account.id.as_str().into(), account.facts.clone())
+        };
         own.borrow_mut().extend(accounts.iter().map(known));
-        let mut campaigns = s
-            .tables("campaign", "What is paid for.", |s| (s.line(), Campaign::<R>::read(s, facts)));
+        let mut campaigns = s.tables("campaign", "What is paid for.", |s| {
+            (s.line(), DefinedCampaign::<R>::read(s, facts))
+        });
         // It may be read several times.
         names.borrow_mut().clear();
         let of = accounts.iter().map(|(line, account)| (&*account.id, *line));
@@ -320,7 +330,8 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         }
         Err(problems) => {
             // An id that cannot be read is another's, by the example.
-            let is_wrong = |named: &Named| problems.iter().any(|it| it.key == named.key());
+            let is_wrong =
+                |named: &NamedDefinition| problems.iter().any(|it| it.key == named.key());
             names.borrow_mut().retain(|named| !is_wrong(named));
             let name = problems.file().to_owned();
             let placed = |it: &Problem| Problem {
@@ -331,16 +342,16 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         }
     };
     let (facts, is_unresolved) = (own.into_inner(), is_unresolved.get());
-    Outcome { read, sources, facts, is_unresolved, names: names.into_inner() }
+    FileOutcome { read, sources, facts, is_unresolved, names: names.into_inner() }
 }
 
-fn placed<T>(read: Vec<(Option<usize>, T)>, given: Vec<Packed>, file: &Arc<Path>) -> Vec<Found<T>> {
-    let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Packed))| Found {
-        value: Arc::new(value),
-        given,
-        file: Arc::clone(file),
-        line,
-        index,
+fn placed<T>(
+    read: Vec<(Option<usize>, T)>,
+    given: Vec<Packed>,
+    file: &Arc<Path>,
+) -> Vec<FileDefinition<T>> {
+    let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Packed))| {
+        FileDefinition { value: Arc::new(value), given, file: Arc::clone(file), line, index }
     };
     // Collected in place it would keep the room of whole campaigns.
     let mut placed: Vec<_> = read.into_iter().zip(given).enumerate().map(found).collect();
@@ -361,8 +372,10 @@ fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String
 /// # Errors
 ///
 /// Every problem, by its path.
-pub(super) fn account(body: &Map<String, Value>) -> Result<(Account, Arc<str>), Vec<Problem>> {
-    one(body, Account::read)
+pub(super) fn account(
+    body: &Map<String, Value>,
+) -> Result<(DefinedAccount, Arc<str>), Vec<Problem>> {
+    one(body, DefinedAccount::read)
 }
 
 /// The same for a campaign.
@@ -370,12 +383,12 @@ pub(super) fn account(body: &Map<String, Value>) -> Result<(Account, Arc<str>), 
 /// # Errors
 ///
 /// Every problem, by its path.
-pub(super) fn campaign<R: Rules>(
+pub(super) fn campaign<R: CampaignRules>(
     body: &Map<String, Value>,
-    facts: &Facts,
-) -> Result<(Campaign<R>, Arc<str>), Vec<Problem>> {
+    facts: &KnownAccounts,
+) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<Problem>> {
     let of = |id: &str| facts.get(id).cloned().ok_or_else(|| no_account(id, facts.keys()));
-    one(body, |s| Campaign::read(s, of))
+    one(body, |s| DefinedCampaign::read(s, of))
 }
 
 fn one<T>(
@@ -396,15 +409,15 @@ fn one<T>(
 /// # Errors
 ///
 /// Every problem.
-pub fn check_text<R: Rules>(name: &str, text: &str) -> Result<Value, Problems> {
+pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, Problems> {
     let loaded = parse_loaded(name, text, |s| {
-        let accounts = s.tables("account", "Who pays.", Account::read);
+        let accounts = s.tables("account", "Who pays.", DefinedAccount::read);
         let of = |id: &str| {
             let found = accounts.iter().find(|account| account.id == id);
             let remedy = || "is no account: define it first".to_owned();
             found.map(|account| account.facts.clone()).ok_or_else(remedy)
         };
-        s.tables("campaign", "What is paid for.", |s| Campaign::<R>::read(s, of));
+        s.tables("campaign", "What is paid for.", |s| DefinedCampaign::<R>::read(s, of));
     })?;
     Ok(loaded.effective.given_json())
 }
@@ -415,15 +428,16 @@ pub fn check_text<R: Rules>(name: &str, text: &str) -> Result<Value, Problems> {
 /// # Errors
 ///
 /// Every problem, by its path.
-pub fn check_body<R: Rules>(
+pub fn check_body<R: CampaignRules>(
     kind: StoredKind,
     body: &Map<String, Value>,
 ) -> Result<Arc<str>, Vec<Problem>> {
     match kind {
-        StoredKind::Account => one(body, Account::read).map(|(_, given)| given),
+        StoredKind::Account => one(body, DefinedAccount::read).map(|(_, given)| given),
         StoredKind::Campaign => {
             let any = AccountFacts::unknown();
-            one(body, |s| Campaign::<R>::read(s, |_| Ok(any.clone()))).map(|(_, given)| given)
+            one(body, |s| DefinedCampaign::<R>::read(s, |_| Ok(any.clone())))
+                .map(|(_, given)| given)
         }
     }
 }

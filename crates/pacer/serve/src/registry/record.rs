@@ -15,7 +15,7 @@ use super::packed::{Packed, Packer};
 
 /// Where a definition is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum RecordOrigin {
     /// Through the API.
     Api,
     /// In this file.
@@ -24,11 +24,11 @@ pub enum Origin {
 
 /// What is kept of an account or a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct DefinitionRecord {
     /// Its number, for ever; an account has one once it has seats.
     pub slot: Option<CampaignIndex>,
     /// Where it is changed.
-    pub origin: Origin,
+    pub origin: RecordOrigin,
     /// Whether it is gone. Its number stays its own.
     pub is_removed: bool,
     /// What its origin says, an object as JSON text, defaults left out.
@@ -37,7 +37,7 @@ pub struct Record {
     pub held: FileOverrides,
 }
 
-impl Record {
+impl DefinitionRecord {
     /// What its origin says.
     pub fn given(&self) -> Map<String, Value> {
         serde_json::from_str(&self.given.text()).expect("it was written as an object")
@@ -61,8 +61,8 @@ impl Record {
     /// As the store keeps it: `given` is what its origin says.
     pub(super) fn to_bytes(&self, given: &str) -> Vec<u8> {
         let file = match &self.origin {
-            Origin::Api => None,
-            Origin::File(path) => Some(path.display().to_string()),
+            RecordOrigin::Api => None,
+            RecordOrigin::File(path) => Some(path.display().to_string()),
         };
         let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
         let (is_removed, held) = (self.is_removed, Value::from(self.held.members()));
@@ -86,8 +86,8 @@ impl Record {
             slot => Some(CampaignIndex(u32::try_from(slot.as_u64()?).ok()?)),
         };
         let origin = match &record["file"] {
-            Value::Null => Origin::Api,
-            file => Origin::File(Path::new(file.as_str()?).into()),
+            Value::Null => RecordOrigin::Api,
+            file => RecordOrigin::File(Path::new(file.as_str()?).into()),
         };
         Some(Self { slot, origin, is_removed: record["removed"].as_bool()?, given, held })
     }

@@ -7,7 +7,7 @@ use runtime::config::Problem;
 
 /// Why a change was not made. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum ChangeRefusal {
     /// Nobody has that id.
     #[error("no {} has the id `{id}`: GET /v1/{}s lists them", kind.label(), kind.label())]
     Unknown {

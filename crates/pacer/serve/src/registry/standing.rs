@@ -13,10 +13,10 @@ use pacer_core::store::{AuditEntry, AuditKey, StoreQuery, StoredKind};
 use units::{Cpm, Currency};
 
 use super::edits::unknown;
-use super::record::Origin;
-use super::refused::Refused;
-use super::{Inner, Registry, Rules};
-use crate::handle::{AskError, Delivery, LedgerQuery, Reply};
+use super::record::RecordOrigin;
+use super::refused::ChangeRefusal;
+use super::{CampaignRules, Registry, RegistryState};
+use crate::handle::{DeliveryProgress, LedgerError, LedgerQuery, ReplySender};
 
 /// Campaigns that are asked about at once: a turn takes about a microsecond for each.
 const REFUSALS_MAX: usize = 1_000;
@@ -61,13 +61,13 @@ pub struct AccountStanding {
     pub currency: Option<Currency>,
 }
 
-impl<R: Rules> Registry<R> {
+impl<R: CampaignRules> Registry<R> {
     /// Why a campaign does not spend, and how it bids.
     ///
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
+    pub fn why(&self, id: &str) -> Result<CampaignStanding, ChangeRefusal> {
         let slot = self.inner.slot(id)?;
         let why = self.inner.ask_of(slot, LedgerQuery::Why)?;
         let bidding = self.inner.ask_of(slot, LedgerQuery::Bidding)?;
@@ -78,8 +78,8 @@ impl<R: Rules> Registry<R> {
         let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
         let account = account.and_then(|entry| entry.value.as_ref());
         let refused_file = match &entry.record.origin {
-            Origin::Api => None,
-            Origin::File(file) => Some(file.display().to_string()),
+            RecordOrigin::Api => None,
+            RecordOrigin::File(file) => Some(file.display().to_string()),
         };
         let is_refused = |file: &String| {
             self.refused_files().iter().any(|problem| problem.file.as_ref() == Some(file))
@@ -103,7 +103,7 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn why_account(&self, id: &str) -> Result<AccountStanding, Refused> {
+    pub fn why_account(&self, id: &str) -> Result<AccountStanding, ChangeRefusal> {
         let (_, record) = self.inner.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
             let books = self.inner.books();
@@ -141,7 +141,10 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When the ledger does not answer.
-    pub fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused> {
+    pub fn deliveries(
+        &self,
+        ids: &[String],
+    ) -> Result<Vec<(String, DeliveryProgress)>, ChangeRefusal> {
         let slots: Vec<(String, CampaignIndex)> = {
             let books = self.inner.books();
             let slot = |id: &String| {
@@ -162,7 +165,7 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, Refused> {
+    pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
         self.inner.spend((kind, id))
     }
 
@@ -171,7 +174,7 @@ impl<R: Rules> Registry<R> {
     /// # Errors
     ///
     /// When it is unknown, or the ledger does not answer.
-    pub fn curve(&self, id: &str) -> Result<Option<PacingCurve>, Refused> {
+    pub fn curve(&self, id: &str) -> Result<Option<PacingCurve>, ChangeRefusal> {
         self.inner.ask_of(self.inner.slot(id)?, LedgerQuery::Curve)
     }
 
@@ -194,13 +197,16 @@ impl<R: Rules> Registry<R> {
         &self,
         after: Option<AuditKey>,
         most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, ChangeRefusal> {
         Ok(self.inner.ledger.audit(StoreQuery::Audit(after, most))?)
     }
 }
 
-impl<R: Rules> Inner<R> {
-    pub(super) fn spend(&self, (kind, id): (StoredKind, &str)) -> Result<Option<Spend>, Refused> {
+impl<R: CampaignRules> RegistryState<R> {
+    pub(super) fn spend(
+        &self,
+        (kind, id): (StoredKind, &str),
+    ) -> Result<Option<Spend>, ChangeRefusal> {
         match kind {
             StoredKind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
             StoredKind::Account => {
@@ -213,19 +219,19 @@ impl<R: Rules> Inner<R> {
     fn ask_of<K, T>(
         &self,
         of: K,
-        query: impl FnOnce(K, Reply<T>) -> LedgerQuery,
-    ) -> Result<T, Refused> {
+        query: impl FnOnce(K, ReplySender<T>) -> LedgerQuery,
+    ) -> Result<T, ChangeRefusal> {
         Ok(self.ledger.ask_of(of, query)?)
     }
 
-    fn slot(&self, campaign: &str) -> Result<CampaignIndex, Refused> {
+    fn slot(&self, campaign: &str) -> Result<CampaignIndex, ChangeRefusal> {
         let (_, record) = self.record(StoredKind::Campaign, campaign)?;
         record.slot.ok_or_else(|| unknown(StoredKind::Campaign, campaign))
     }
 }
 
-impl From<AskError> for Refused {
-    fn from(error: AskError) -> Self {
+impl From<LedgerError> for ChangeRefusal {
+    fn from(error: LedgerError) -> Self {
         Self::Unavailable(error.to_string())
     }
 }

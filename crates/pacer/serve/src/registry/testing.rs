@@ -20,12 +20,14 @@ use pacer_core::store::{
 use runtime::config::{Optional, Section};
 use units::{Cpm, Round};
 
-use super::{AccountFacts, Rules};
+use super::{AccountFacts, CampaignRules};
 use crate::digest::Digest;
-use crate::handle::{CampaignTerms, Defined, Delivery, Handle, LedgerQuery, Reply};
-use crate::shared::{Shared, Waker};
+use crate::handle::{
+    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerHandle, LedgerQuery, ReplySender,
+};
+use crate::shared::{LedgerWaker, SharedStatus};
 use crate::zones::Zones;
-use crate::{OpenError, Options, Store};
+use crate::{DiskStore, StoreOpenError, StoreOptions};
 
 /// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
@@ -77,14 +79,14 @@ type Numbered = (u64, Option<Digest>);
 /// A store that is waited for, and what a ledger would be told: a thread answers in the ledger's place.
 #[derive(Debug)]
 pub struct StoreDesk {
-    handle: Handle,
+    handle: LedgerHandle,
     told: Arc<Mutex<Told>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread has.
 struct StoreServer {
-    store: Store,
+    store: DiskStore,
     writer: StoreWriter,
     numbered: Numbered,
     told: Arc<Mutex<Told>>,
@@ -98,8 +100,8 @@ impl StoreDesk {
     ///
     /// # Panics
     /// When the store begins no epoch.
-    pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let mut store = Store::open(directory, Options::default())?;
+    pub fn open(directory: &Path) -> Result<Self, StoreOpenError> {
+        let mut store = DiskStore::open(directory, StoreOptions::default())?;
         store.begin(1, Epoch(1));
         let StoreAnswer::Begun { node, begun } = answer(&mut store) else {
             panic!("the store answers something else than was asked")
@@ -107,8 +109,8 @@ impl StoreDesk {
         let begun = begun.expect("an epoch begins");
         let writer = StoreWriter { node, epoch: begun.epoch };
         let (asks, asked) = mpsc::channel();
-        let (shared, waker) = (Shared::new(node, begun.epoch, 0), Waker::default());
-        let handle = Handle { asks, shared, waker, zones: Zones::default() };
+        let (shared, waker) = (SharedStatus::new(node, begun.epoch, 0), LedgerWaker::default());
+        let handle = LedgerHandle { asks, shared, waker, zones: Zones::default() };
         let told = Arc::<Mutex<Told>>::default();
         let mut desk =
             StoreServer { store, writer, numbered: Numbered::default(), told: Arc::clone(&told) };
@@ -124,7 +126,7 @@ impl StoreDesk {
     }
 
     /// By which it is asked.
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> LedgerHandle {
         self.handle.clone()
     }
 
@@ -152,7 +154,7 @@ impl Drop for StoreDesk {
     }
 }
 
-fn answer(store: &mut Store) -> StoreAnswer {
+fn answer(store: &mut DiskStore) -> StoreAnswer {
     let begun = Instant::now();
     loop {
         if let Some(answer) = store.poll() {
@@ -170,7 +172,7 @@ impl StoreServer {
 
     fn answer(&mut self, query: LedgerQuery) {
         /// The caller may have given up.
-        fn tell<T>(reply: &Reply<T>, answer: T) {
+        fn tell<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
         let told = Arc::clone(&self.told);
@@ -221,7 +223,7 @@ impl StoreServer {
         &mut self,
         change: DefinitionChange,
         digest: Digest,
-        reply: &Reply<Result<(), StoreDenial>>,
+        reply: &ReplySender<Result<(), StoreDenial>>,
     ) {
         if self.told().is_full {
             self.told().refused += 1;
@@ -246,7 +248,7 @@ impl Told {
         &mut self,
         accounts: Vec<AccountDefinition>,
         campaigns: Vec<CampaignTerms>,
-    ) -> Defined {
+    ) -> DefinitionReport {
         self.at_once = self.at_once.max(accounts.len() + campaigns.len());
         for account in accounts {
             let newer = |it: &AccountDefinition| it.version < account.version;
@@ -254,7 +256,7 @@ impl Told {
                 self.accounts.insert(account.id.0, account);
             }
         }
-        let mut defined = Defined::default();
+        let mut defined = DefinitionReport::default();
         for campaign in campaigns {
             let (slot, version) = (campaign.definition.slot, campaign.definition.version);
             if self.untaken == Some(slot) {
@@ -274,12 +276,12 @@ impl Told {
         self.whys.get(&slot).cloned().unwrap_or_default()
     }
 
-    fn delivery(&self, slot: CampaignIndex) -> Delivery {
+    fn delivery(&self, slot: CampaignIndex) -> DeliveryProgress {
         let planned = self.curves.get(&slot).and_then(|curve| {
             let past = curve.points.iter().filter(|point| point.spent.is_some());
             Some((curve.span, past.map(|point| point.target).max()?))
         });
-        Delivery::of(&self.why(slot), self.spends.get(&slot), planned)
+        DeliveryProgress::of(&self.why(slot), self.spends.get(&slot), planned)
     }
 }
 
@@ -294,7 +296,7 @@ pub struct PriceRules {
     pub currency: String,
 }
 
-impl Rules for PriceRules {
+impl CampaignRules for PriceRules {
     type Shared = ();
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {

@@ -41,7 +41,7 @@ const LATE_WINS: &str = "wins may come late";
 struct Fixture {
     registry: Option<Arc<Registry<PriceRules>>>,
     desk: Arc<StoreDesk>,
-    published: Receiver<Published<PriceRules>>,
+    published: Receiver<PublishedCatalogue<PriceRules>>,
     folder: TempDir,
 }
 
@@ -54,9 +54,9 @@ fn options(folder: &Path, clock: fn() -> u64) -> RegistryOptions {
     }
 }
 
-type Started = (Registry<PriceRules>, Arc<StoreDesk>, Receiver<Published<PriceRules>>);
+type Started = (Registry<PriceRules>, Arc<StoreDesk>, Receiver<PublishedCatalogue<PriceRules>>);
 
-fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, StartError> {
+fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, RegistryStartError> {
     let desk = Arc::new(StoreDesk::open(&folder.join("store")).expect("a store"));
     let (told, published) = channel();
     let publish = move |published| drop(told.send(published));
@@ -102,11 +102,11 @@ impl Fixture {
         Self { registry: Some(Arc::new(registry)), desk, published, folder }
     }
 
-    fn create(&self, kind: StoredKind, body: Value) -> Answered {
+    fn create(&self, kind: StoredKind, body: Value) -> DefinitionAnswer {
         self.registry().create(kind, &object(body), &keyed(None)).expect("a definition")
     }
 
-    fn edit(&self, id: &str, edit: &Edit) -> Result<Answered, Refused> {
+    fn edit(&self, id: &str, edit: &DefinitionEdit) -> Result<DefinitionAnswer, ChangeRefusal> {
         self.registry().edit((StoredKind::Campaign, id), edit, &at(None))
     }
 
@@ -115,7 +115,10 @@ impl Fixture {
     }
 
     /// The next that is published for which `is` holds.
-    fn published(&self, is: impl Fn(&Published<PriceRules>) -> bool) -> Published<PriceRules> {
+    fn published(
+        &self,
+        is: impl Fn(&PublishedCatalogue<PriceRules>) -> bool,
+    ) -> PublishedCatalogue<PriceRules> {
         loop {
             let published = self.published.recv_timeout(EVER).expect("it is published");
             if is(&published) {

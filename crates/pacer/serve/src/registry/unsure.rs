@@ -8,40 +8,40 @@ use std::sync::{Arc, PoisonError};
 use pacer_core::store::{StoreDenial, StoredKind};
 use tracing::{error, info, warn};
 
-use super::changes::{self, Becomes, Step, Unkept};
-use super::refused::Refused;
-use super::{Changing, Inner, Rules};
-use crate::AskError;
+use super::changes::{self, DefinitionStep, KeepFailure, NewEntry};
+use super::refused::ChangeRefusal;
+use super::{CampaignRules, ChangeState, RegistryState};
+use crate::LedgerError;
 
 /// Steps that may be kept, or not.
-pub(super) struct Unsure<R> {
-    steps: Vec<Step<R>>,
+pub(super) struct UncertainChange<R> {
+    steps: Vec<DefinitionStep<R>>,
     /// The audit's time of them: asked for again they are the same to a byte.
     at_unix_ms: u64,
 }
 
-impl<R: Rules> Inner<R> {
+impl<R: CampaignRules> RegistryState<R> {
     /// Makes steps durable, then tells the ledger, then everybody.
     pub(super) fn commit(
         &self,
-        changing: &mut Changing<R>,
-        steps: Vec<Step<R>>,
-    ) -> Result<(), Refused> {
+        changing: &mut ChangeState<R>,
+        steps: Vec<DefinitionStep<R>>,
+    ) -> Result<(), ChangeRefusal> {
         let at_unix_ms = (self.clock)();
-        let kept = self.keep(changing, Unsure { steps, at_unix_ms });
+        let kept = self.keep(changing, UncertainChange { steps, at_unix_ms });
         let told = changing.owed.tell(&self.books, &self.ledger);
         self.publish_soon();
-        kept.map_err(|Unkept { part, error }| {
-            if matches!(error, AskError::Over | AskError::Late) {
+        kept.map_err(|KeepFailure { part, error }| {
+            if matches!(error, LedgerError::Over | LedgerError::Late) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
-                changing.unsure = Some(Unsure { steps: part, at_unix_ms });
+                changing.unsure = Some(UncertainChange { steps: part, at_unix_ms });
             }
             unkept(&error)
         })?;
         told.map_err(|error| {
             error!(%error, "the ledger is not told of a change that is kept");
-            Refused::Unavailable(match error {
-                AskError::Untaken(_) => format!("it is kept, but {error}"),
+            ChangeRefusal::Unavailable(match error {
+                LedgerError::Untaken(_) => format!("it is kept, but {error}"),
                 error => format!("it is kept, and holds once the ledger is told: {error}"),
             })
         })
@@ -51,18 +51,18 @@ impl<R: Rules> Inner<R> {
     /// asked for again, which are done once.
     ///
     /// # Errors
-    /// [`Refused::Unavailable`] while that is not known: nothing may be changed then.
-    pub(super) fn learn(&self, changing: &mut Changing<R>) -> Result<(), Refused> {
+    /// [`ChangeRefusal::Unavailable`] while that is not known: nothing may be changed then.
+    pub(super) fn learn(&self, changing: &mut ChangeState<R>) -> Result<(), ChangeRefusal> {
         let Some(unsure) = changing.unsure.take() else { return Ok(()) };
         let at_unix_ms = unsure.at_unix_ms;
         match self.keep(changing, unsure) {
             Ok(()) => info!("a change of which nobody knew how it had ended is kept"),
-            Err(Unkept { part, error }) if may_be_kept(&error) => {
-                changing.unsure = Some(Unsure { steps: part, at_unix_ms });
+            Err(KeepFailure { part, error }) if may_be_kept(&error) => {
+                changing.unsure = Some(UncertainChange { steps: part, at_unix_ms });
                 let message = format!("whether a change before is kept is not known yet: {error}");
-                return Err(Refused::Unavailable(message));
+                return Err(ChangeRefusal::Unavailable(message));
             }
-            Err(Unkept { error, .. }) => {
+            Err(KeepFailure { error, .. }) => {
                 warn!(%error, "a change of which nobody knew how it had ended is not kept");
             }
         }
@@ -73,10 +73,14 @@ impl<R: Rules> Inner<R> {
     }
 
     /// Keeps steps, and knows them once they are.
-    fn keep(&self, changing: &mut Changing<R>, unsure: Unsure<R>) -> Result<(), Unkept<R>> {
-        let Unsure { steps, at_unix_ms } = unsure;
-        let Changing { owed, keys, .. } = changing;
-        let before = |step: &Step<R>| {
+    fn keep(
+        &self,
+        changing: &mut ChangeState<R>,
+        unsure: UncertainChange<R>,
+    ) -> Result<(), KeepFailure<R>> {
+        let UncertainChange { steps, at_unix_ms } = unsure;
+        let ChangeState { owed, keys, .. } = changing;
+        let before = |step: &DefinitionStep<R>| {
             let books = self.books();
             let record = match step.kind() {
                 StoredKind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
@@ -90,13 +94,13 @@ impl<R: Rules> Inner<R> {
                 if let Some(keyed) = step.keyed.clone() {
                     keys.keep(keyed, &step.answer(), at_unix_ms);
                 }
-                let Step { id, becomes, .. } = step;
+                let DefinitionStep { id, becomes, .. } = step;
                 match becomes {
-                    Becomes::Account(entry) => {
+                    NewEntry::Account(entry) => {
                         books.put_account(Arc::clone(&id), entry);
                         owed.account(&id);
                     }
-                    Becomes::Campaign(entry) => {
+                    NewEntry::Campaign(entry) => {
                         books.put_campaign(Arc::clone(&id), entry);
                         owed.campaign(&id);
                     }
@@ -108,22 +112,24 @@ impl<R: Rules> Inner<R> {
 
 /// Whether steps that are asked for again may be kept all the same: a store that does not take them now
 /// may have taken them before.
-const fn may_be_kept(error: &AskError) -> bool {
+const fn may_be_kept(error: &LedgerError) -> bool {
     match error {
-        AskError::Denied(denied) => matches!(denied, StoreDenial::Busy | StoreDenial::Failing(_)),
-        AskError::Over | AskError::Late | AskError::Untaken(_) => true,
+        LedgerError::Denied(denied) => {
+            matches!(denied, StoreDenial::Busy | StoreDenial::Failing(_))
+        }
+        LedgerError::Over | LedgerError::Late | LedgerError::Untaken(_) => true,
     }
 }
 
-fn unkept(error: &AskError) -> Refused {
-    if let AskError::Denied(StoreDenial::Conflict { key, present }) = error {
+fn unkept(error: &LedgerError) -> ChangeRefusal {
+    if let LedgerError::Denied(StoreDenial::Conflict { key, present }) = error {
         let (kind, id) = (key.kind.label(), &key.id);
         error!(kind, id, present, "the store keeps another version than is known");
         let message = format!(
             "the store keeps {kind} `{id}` at version {present}, which this process does not know: \
              nothing was changed; start the process again"
         );
-        return Refused::Unavailable(message);
+        return ChangeRefusal::Unavailable(message);
     }
-    Refused::Unavailable(error.to_string())
+    ChangeRefusal::Unavailable(error.to_string())
 }

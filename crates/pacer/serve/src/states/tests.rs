@@ -25,7 +25,10 @@ fn write(disk: &FaultDisk, writer: StoreWriter, rows: &[Vec<u8>]) -> io::Result<
 }
 
 /// What is read, and the rows.
-fn read_rows(disk: &FaultDisk, writer: StoreWriter) -> Result<(ReadStates, Vec<Vec<u8>>), Unread> {
+fn read_rows(
+    disk: &FaultDisk,
+    writer: StoreWriter,
+) -> Result<(ReadStates, Vec<Vec<u8>>), StatesError> {
     let mut taken = Vec::new();
     let read = read(disk, writer, |row| {
         taken.push(row.to_vec());
@@ -100,12 +103,12 @@ fn a_file_of_anything_is_refused_or_read_in_part() {
             Ok((read, taken)) => {
                 assert!(cut >= HEAD_BYTES && taken[..] == rows[..taken.len()], "{read:?}");
             }
-            Err(error) => assert!(cut < HEAD_BYTES && matches!(error, Unread::Damaged)),
+            Err(error) => assert!(cut < HEAD_BYTES && matches!(error, StatesError::Damaged)),
         }
     }
     for bit in 0..8 * HEAD_BYTES {
         let disk = changed(&disk, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
-        assert!(matches!(read_rows(&disk, NEXT), Err(Unread::Damaged)), "{bit}");
+        assert!(matches!(read_rows(&disk, NEXT), Err(StatesError::Damaged)), "{bit}");
     }
     let newer = changed(&disk, |bytes| {
         bytes[8] = 2;

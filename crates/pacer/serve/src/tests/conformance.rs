@@ -10,13 +10,13 @@ use pacer_core::store::{LeaseStore, StoreAnswer, StoreRequest};
 use tempfile::TempDir;
 
 use super::disk;
-use crate::engine::Engine;
-use crate::{Options, Store};
+use crate::engine::StoreEngine;
+use crate::{DiskStore, StoreOptions};
 
 /// The engine without its thread: what was asked is done when an answer is wanted.
 struct Direct {
     disk: FaultDisk,
-    engine: Engine<FaultDisk>,
+    engine: StoreEngine<FaultDisk>,
     asked: Vec<StoreRequest>,
     answers: VecDeque<StoreAnswer>,
 }
@@ -43,9 +43,9 @@ struct OnFaultDisk {
 impl OnFaultDisk {
     fn open(&self, disk: FaultDisk) -> Direct {
         let engine = loop {
-            match Engine::open(disk.clone()) {
+            match StoreEngine::open(disk.clone()) {
                 Ok(engine) => break engine,
-                Err(crate::OpenError::Disk { .. }) => (),
+                Err(crate::StoreOpenError::Disk { .. }) => (),
                 Err(error) => panic!("{error}"),
             }
         };
@@ -86,21 +86,21 @@ fn the_suite_is_passed_on_a_disk_that_fails() {
 struct OnDirectories(Vec<TempDir>);
 
 impl Subject for OnDirectories {
-    type Store = Store;
+    type Store = DiskStore;
 
-    fn fresh(&mut self) -> Store {
+    fn fresh(&mut self) -> DiskStore {
         self.0.push(tempfile::tempdir().expect("there is room"));
         let path = self.0.last().expect("just there").path();
-        Store::open(path, Options::default()).expect("it is new")
+        DiskStore::open(path, StoreOptions::default()).expect("it is new")
     }
 
-    fn restart(&mut self, store: Store) -> Store {
+    fn restart(&mut self, store: DiskStore) -> DiskStore {
         drop(store);
         let path = self.0.last().expect("it was made there").path();
-        Store::open(path, Options::default()).expect("nobody has it")
+        DiskStore::open(path, StoreOptions::default()).expect("nobody has it")
     }
 
-    fn wait(&mut self, store: &mut Store) {
+    fn wait(&mut self, store: &mut DiskStore) {
         store.wait(Duration::from_secs(60));
     }
 }

@@ -6,9 +6,9 @@ use pacer_core::store::{CommitOutcome, StoreFault, StoreWriter};
 use redb::{Database, TableDefinition};
 
 use super::{ask, batch, begin, disk, ended, leases};
-use crate::bug::{Bug, plant};
-use crate::engine::Engine;
-use crate::{OpenError, Options, Store};
+use crate::bug::{DiskBug, plant};
+use crate::engine::StoreEngine;
+use crate::{DiskStore, StoreOpenError, StoreOptions};
 
 const FILE: &str = "ledger.redb";
 const PAGE_BYTES: usize = 4_096;
@@ -16,7 +16,7 @@ const PAGE_BYTES: usize = 4_096;
 /// A disk with a store of three batches, closed well or killed, and what the last one changed.
 fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     let disk = disk::empty(1);
-    let mut engine = Engine::open(disk.clone()).unwrap();
+    let mut engine = StoreEngine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     let mut before = Vec::new();
     for number in 1..=3 {
@@ -41,8 +41,8 @@ fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
 }
 
 /// What a store that opens there holds.
-fn opened(disk: &FaultDisk) -> Result<u64, OpenError> {
-    let mut engine = Engine::open(disk.clone())?;
+fn opened(disk: &FaultDisk) -> Result<u64, StoreOpenError> {
+    let mut engine = StoreEngine::open(disk.clone())?;
     let leases = leases(&mut engine);
     assert_eq!(leases.len(), 300);
     let first = leases[0].1;
@@ -78,7 +78,7 @@ fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
             bytes[page * PAGE_BYTES + 100] ^= 0x10;
             disk.put(FILE, &bytes);
             match opened(&disk) {
-                Err(OpenError::Damaged { file, .. }) => {
+                Err(StoreOpenError::Damaged { file, .. }) => {
                     assert_eq!(file, "memory/ledger.redb");
                     damaged += 1;
                 }
@@ -92,7 +92,7 @@ fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
         Ok(())
     };
     assert_eq!(run(), Ok(()));
-    plant(Some(Bug::OnePhase));
+    plant(Some(DiskBug::OnePhase));
     let found = run();
     plant(None);
     assert_eq!(found, Err(2), "in one phase it would");
@@ -124,7 +124,7 @@ fn a_file_of_anything_is_refused_or_holds_what_was_committed() {
         match opened(&disk) {
             Ok(3) => held += 1,
             Ok(other) => panic!("round {round}: {other}"),
-            Err(OpenError::Damaged { .. }) => refused += 1,
+            Err(StoreOpenError::Damaged { .. }) => refused += 1,
             Err(error) => panic!("round {round}: {error}"),
         }
     }
@@ -132,7 +132,7 @@ fn a_file_of_anything_is_refused_or_holds_what_was_committed() {
 }
 
 fn refusal(disk: &FaultDisk) -> String {
-    Engine::open(disk.clone()).err().expect("it is refused").to_string()
+    StoreEngine::open(disk.clone()).err().expect("it is refused").to_string()
 }
 
 #[test]
@@ -151,21 +151,21 @@ fn each_refusal_says_what_to_do() {
 
     // A store whose process was killed, and whose file somebody took.
     let (killed, _) = written(false);
-    crate::place::Place::remove(&killed, FILE).unwrap();
+    crate::place::StoreDirectory::remove(&killed, FILE).unwrap();
     assert_eq!(refusal(&killed), says("it is gone"));
 
     let held = disk::empty(4);
-    let engine = Engine::open(held.clone()).unwrap();
+    let engine = StoreEngine::open(held.clone()).unwrap();
     let taken = "memory is in use by process 7: end it, or name another directory";
     assert_eq!(refusal(&held), taken);
     drop(engine);
-    Engine::open(held).unwrap();
+    StoreEngine::open(held).unwrap();
 
     let full = disk::empty(5);
     full.set_space(Some(10_000));
     assert_eq!(refusal(&full), "memory has no room for the ledger's store: free some");
     full.set_space(None);
-    Engine::open(full).unwrap();
+    StoreEngine::open(full).unwrap();
 
     let broken = disk::empty(6);
     broken.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
@@ -189,7 +189,7 @@ fn a_file_of_another_program_or_version_is_refused() {
         (directory, database)
     };
     let open = |directory: &std::path::Path| {
-        let refused = Store::open(directory, Options::default()).err();
+        let refused = DiskStore::open(directory, StoreOptions::default()).err();
         refused.expect("it is refused").to_string()
     };
     let (directory, database) = write("newer", "meta", 3);
@@ -211,7 +211,7 @@ fn a_file_of_another_program_or_version_is_refused() {
 #[test]
 fn a_full_disk_refuses_and_heals() {
     let disk = disk::empty(7);
-    let mut engine = Engine::open(disk.clone()).unwrap();
+    let mut engine = StoreEngine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     disk.set_space(Some(disk.used()));
     let mut committed = 0;
@@ -240,7 +240,7 @@ fn a_full_disk_refuses_and_heals() {
 }
 
 /// A batch that does not fit any more.
-fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: StoreWriter) {
+fn fill(disk: &FaultDisk, engine: &mut StoreEngine<FaultDisk>, writer: StoreWriter) {
     disk.set_space(Some(disk.used()));
     ask(engine, StoreRequest::Submit(writer, batch(9, 50_000)));
     assert_eq!(engine.failing(), Some(StoreFault::DiskFull));
@@ -249,7 +249,7 @@ fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: StoreWriter) {
 #[test]
 fn after_a_failed_sync_the_file_is_written_anew_once() {
     let disk = disk::empty(8);
-    let mut engine = Engine::open(disk.clone()).unwrap();
+    let mut engine = StoreEngine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     let first = disk.inode(FILE);
     disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
@@ -275,7 +275,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
         DiskFaults { sync: 1, ..DiskFaults::default() },
     ] {
         let disk = disk::empty(8);
-        let mut engine = Engine::open(disk.clone()).unwrap();
+        let mut engine = StoreEngine::open(disk.clone()).unwrap();
         let writer = begin(&mut engine);
         disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
         ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
@@ -290,7 +290,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
 #[test]
 fn a_damaged_file_does_not_heal() {
     let disk = disk::empty(9);
-    let mut engine = Engine::open(disk.clone()).unwrap();
+    let mut engine = StoreEngine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     fill(&disk, &mut engine, writer);
     let bytes = disk.bytes(FILE).unwrap();
@@ -305,5 +305,5 @@ fn a_damaged_file_does_not_heal() {
     let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
     assert_eq!(ended(&answer), CommitOutcome::Refused);
     drop(engine);
-    Engine::open(disk).unwrap();
+    StoreEngine::open(disk).unwrap();
 }

@@ -5,7 +5,7 @@ use std::io;
 use faults::{FaultDisk, FaultFile, FaultLock};
 use redb::StorageBackend;
 
-use crate::place::Place;
+use crate::place::StoreDirectory;
 
 /// The unit in which writes of a file of pages tear: a sector of the medium.
 const SECTOR_BYTES: usize = 512;
@@ -18,7 +18,7 @@ pub(crate) fn empty(seed: u64) -> FaultDisk {
 #[derive(Debug)]
 struct Backend(FaultFile);
 
-impl Place for FaultDisk {
+impl StoreDirectory for FaultDisk {
     type Lock = FaultLock;
 
     fn name(&self) -> String {

@@ -12,9 +12,9 @@ use pacer_core::store::{
 };
 
 use super::{ask, batch, disk, granted, key};
-use crate::OpenError;
-use crate::bug::{Bug, plant};
-use crate::engine::Engine;
+use crate::StoreOpenError;
+use crate::bug::{DiskBug, plant};
+use crate::engine::StoreEngine;
 
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 40;
@@ -114,7 +114,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn found(engine: &mut Engine<FaultDisk>, query: StoreQuery) -> Result<QueryResult, String> {
+fn found(engine: &mut StoreEngine<FaultDisk>, query: StoreQuery) -> Result<QueryResult, String> {
     match ask(engine, StoreRequest::Read(query)) {
         StoreAnswer::Read(Ok(found)) => Ok(found),
         answer => Err(format!("{answer:?}")),
@@ -122,7 +122,7 @@ fn found(engine: &mut Engine<FaultDisk>, query: StoreQuery) -> Result<QueryResul
 }
 
 /// Holds what is found against what is known.
-fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), String> {
+fn verify(engine: &mut StoreEngine<FaultDisk>, model: &mut Model) -> Result<(), String> {
     let QueryResult::Leases(leases) = found(engine, StoreQuery::Leases(None))? else {
         return Err("leases are something else".to_owned());
     };
@@ -174,14 +174,14 @@ fn agree(what: &str, fates: &mut BTreeMap<u64, Fate>, there: &[u64]) -> Result<(
 }
 
 /// Opens, however often that fails for a while.
-fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<Engine<FaultDisk>, String> {
+fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<StoreEngine<FaultDisk>, String> {
     for attempt in 0.. {
         if attempt > 20 {
             disk.set_faults(DiskFaults::default());
         }
-        match Engine::open(disk.clone()) {
+        match StoreEngine::open(disk.clone()) {
             Ok(engine) => return Ok(engine),
-            Err(OpenError::Disk { .. }) if attempt < 30 => end(disk, chance),
+            Err(StoreOpenError::Disk { .. }) if attempt < 30 => end(disk, chance),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -253,7 +253,7 @@ fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
 /// Some groups of requests, until the machine stops.
 fn live(
     disk: &FaultDisk,
-    engine: &mut Engine<FaultDisk>,
+    engine: &mut StoreEngine<FaultDisk>,
     model: &mut Model,
     chance: &mut Chance,
 ) -> Result<(), String> {
@@ -287,7 +287,7 @@ fn live(
 
 fn begin(
     disk: &FaultDisk,
-    engine: &mut Engine<FaultDisk>,
+    engine: &mut StoreEngine<FaultDisk>,
     model: &mut Model,
 ) -> Result<Option<StoreWriter>, String> {
     for _ in 0..50 {
@@ -331,13 +331,13 @@ fn every_committed_batch_is_there_and_none_half() {
 #[test]
 fn every_planted_bug_is_found() {
     let bugs = [
-        Bug::DropSync,
-        Bug::AcknowledgeEarly,
-        Bug::RefuseUnknown,
-        Bug::TrustPageCache,
-        Bug::SkipDirectorySync,
-        Bug::RenameEarly,
-        Bug::CommitHalves,
+        DiskBug::DropSync,
+        DiskBug::AcknowledgeEarly,
+        DiskBug::RefuseUnknown,
+        DiskBug::TrustPageCache,
+        DiskBug::SkipDirectorySync,
+        DiskBug::RenameEarly,
+        DiskBug::CommitHalves,
     ];
     for bug in bugs {
         plant(Some(bug));

@@ -13,24 +13,24 @@ use redb::{Database, ReadableDatabase as _, TableDefinition};
 use units::Nanos;
 
 use super::{ask, batch, begin, ended, leases};
-use crate::engine::Engine;
-use crate::place::Folder;
+use crate::engine::StoreEngine;
+use crate::place::DiskDirectory;
 
 const FILE: &str = "ledger.redb";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const CAMPAIGNS: u32 = 50;
 
-fn open(directory: &Path) -> Engine<Folder> {
-    Engine::open(Folder::new(directory).expect("it is there")).expect("it opens")
+fn open(directory: &Path) -> StoreEngine<DiskDirectory> {
+    StoreEngine::open(DiskDirectory::new(directory).expect("it is there")).expect("it opens")
 }
 
-fn sums(engine: &mut Engine<Folder>) -> Vec<(SumKey, SpentSum)> {
+fn sums(engine: &mut StoreEngine<DiskDirectory>) -> Vec<(SumKey, SpentSum)> {
     let answer = ask(engine, StoreRequest::Read(StoreQuery::Sums(None)));
     let StoreAnswer::Read(Ok(QueryResult::Sums(sums))) = answer else { panic!("{answer:?}") };
     sums
 }
 
-fn submit(engine: &mut Engine<Folder>, writer: StoreWriter, batch: Batch) {
+fn submit(engine: &mut StoreEngine<DiskDirectory>, writer: StoreWriter, batch: Batch) {
     let answer = ask(engine, StoreRequest::Submit(writer, batch));
     assert_eq!(ended(&answer), CommitOutcome::Committed, "{answer:?}");
 }
@@ -78,7 +78,7 @@ fn a_file_of_the_first_format_is_taken_over() {
 }
 
 /// All that is kept of epochs.
-fn lives(engine: &mut Engine<Folder>) -> Vec<(StoreWriter, EpochLifetime)> {
+fn lives(engine: &mut StoreEngine<DiskDirectory>) -> Vec<(StoreWriter, EpochLifetime)> {
     let answer = ask(engine, StoreRequest::Read(StoreQuery::Lives(None)));
     let StoreAnswer::Read(Ok(QueryResult::Lives(lives))) = answer else { panic!("{answer:?}") };
     lives

@@ -12,14 +12,14 @@ use pacer_core::store::{
 };
 
 use super::{batch, disk};
-use crate::engine::Engine;
+use crate::engine::StoreEngine;
 use crate::thread::WAITING_MAX;
-use crate::{Options, Store};
+use crate::{DiskStore, StoreOptions};
 
 /// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
 
-fn answer(store: &mut Store) -> StoreAnswer {
+fn answer(store: &mut DiskStore) -> StoreAnswer {
     let begun = Instant::now();
     loop {
         if let Some(answer) = store.poll() {
@@ -30,14 +30,14 @@ fn answer(store: &mut Store) -> StoreAnswer {
     }
 }
 
-fn begin(store: &mut Store) -> StoreWriter {
+fn begin(store: &mut DiskStore) -> StoreWriter {
     store.begin(1, Epoch(1));
     let answer = answer(store);
     let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     StoreWriter { node, epoch: begun.epoch }
 }
 
-fn outcome(store: &mut Store) -> WriteOutcome {
+fn outcome(store: &mut DiskStore) -> WriteOutcome {
     let answer = answer(store);
     let StoreAnswer::Ended(outcome) = answer else { panic!("{answer:?}") };
     outcome
@@ -54,8 +54,8 @@ fn what_waits_together_is_committed_together() {
         let _ended = held.recv();
         wakes.fetch_add(1, Ordering::Relaxed);
     };
-    let options = Options { wake: Box::new(wake), ..Options::default() };
-    let mut store = Store::open(temporary.path(), options).unwrap();
+    let options = StoreOptions { wake: Box::new(wake), ..StoreOptions::default() };
+    let mut store = DiskStore::open(temporary.path(), options).unwrap();
     let writer = begin(&mut store);
     (1..=200).for_each(|number| store.submit(writer, batch(number, 3)));
     drop(hold);
@@ -78,8 +78,8 @@ fn too_many_at_once_are_refused_in_their_order() {
     let wake = move || {
         let _ended = held.recv();
     };
-    let options = Options { wake: Box::new(wake), ..Options::default() };
-    let mut store = Store::open(temporary.path(), options).unwrap();
+    let options = StoreOptions { wake: Box::new(wake), ..StoreOptions::default() };
+    let mut store = DiskStore::open(temporary.path(), options).unwrap();
     let writer = begin(&mut store);
     let most = WAITING_MAX as u64;
     (1..=most + 2).for_each(|number| store.submit(writer, batch(number, 1)));
@@ -99,9 +99,9 @@ fn too_many_at_once_are_refused_in_their_order() {
 #[test]
 fn a_disk_that_was_full_heals_by_itself() {
     let disk = disk::empty(1);
-    let engine = Engine::open(disk.clone()).unwrap();
-    let options = Options { retry_max: Duration::from_millis(20), ..Options::default() };
-    let mut store = Store::start(engine, options).unwrap();
+    let engine = StoreEngine::open(disk.clone()).unwrap();
+    let options = StoreOptions { retry_max: Duration::from_millis(20), ..StoreOptions::default() };
+    let mut store = DiskStore::start(engine, options).unwrap();
     let writer = begin(&mut store);
     disk.set_space(Some(disk.used()));
     store.submit(writer, batch(1, 20_000));
@@ -141,8 +141,8 @@ fn a_thread_that_is_gone_leaves_unknown_what_it_was_asked() {
         let _ended = held.recv();
         panic!("somebody's mistake");
     };
-    let options = Options { wake: Box::new(wake), ..Options::default() };
-    let mut store = Store::open(temporary.path(), options).unwrap();
+    let options = StoreOptions { wake: Box::new(wake), ..StoreOptions::default() };
+    let mut store = DiskStore::open(temporary.path(), options).unwrap();
     let writer = begin(&mut store);
     (1..=3).for_each(|number| store.submit(writer, batch(number, 1)));
     drop(hold);
@@ -161,5 +161,5 @@ fn a_thread_that_is_gone_leaves_unknown_what_it_was_asked() {
     assert_eq!(outcome(&mut store).writer.node, 9);
     assert_eq!(store.poll(), None);
     assert_eq!(store.close(), Err(StoreFault::Disk));
-    Store::open(temporary.path(), Options::default()).unwrap();
+    DiskStore::open(temporary.path(), StoreOptions::default()).unwrap();
 }

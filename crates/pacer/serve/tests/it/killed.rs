@@ -16,7 +16,7 @@ use pacer_core::store::{
     Batch, CommitOutcome, Lease, LeaseKey, LeaseStore as _, QueryResult, StoreAnswer, StoreQuery,
     StoreWriter,
 };
-use pacer_serve::{OpenError, Options, Store};
+use pacer_serve::{DiskStore, StoreOpenError, StoreOptions};
 use units::Nanos;
 
 /// As often as the tests of every change have time for.
@@ -32,12 +32,12 @@ const EVER: Duration = Duration::from_secs(60);
 const ROOT: &str = "LEDGER_TEST_ROOT";
 const BEHIND: &str = "LEDGER_TEST_BEHIND";
 
-fn answer(store: &mut Store) -> StoreAnswer {
+fn answer(store: &mut DiskStore) -> StoreAnswer {
     store.wait(EVER);
     store.poll().expect("it is answered")
 }
 
-fn begin(store: &mut Store) -> (StoreWriter, u64) {
+fn begin(store: &mut DiskStore) -> (StoreWriter, u64) {
     store.begin(1, Epoch(1));
     let answer = answer(store);
     let StoreAnswer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
@@ -57,7 +57,7 @@ fn batch(number: u64) -> Batch {
 
 /// The last batch that is there; all are whole, and none is missing before it.
 fn last(root: &Path) -> u64 {
-    let mut store = Store::open(root, Options::default()).expect("nobody has it");
+    let mut store = DiskStore::open(root, StoreOptions::default()).expect("nobody has it");
     let (_, applied_seq) = begin(&mut store);
     store.read(StoreQuery::Leases(None));
     let answer = answer(&mut store);
@@ -123,7 +123,7 @@ fn start(root: &Path, behind: u64) -> Once {
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).expect("where"));
     let behind: u64 = env::var(BEHIND).expect("behind which").parse().expect("a number");
-    let mut store = Store::open(&root, Options::default()).unwrap();
+    let mut store = DiskStore::open(&root, StoreOptions::default()).unwrap();
     let (writer, _) = begin(&mut store);
     writeln!(stdout(), "open").unwrap();
     // Some are always on their way.
@@ -142,7 +142,7 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = start(temporary.path(), 0);
     child.await_line("open");
-    let refused = Store::open(temporary.path(), Options::default()).err();
+    let refused = DiskStore::open(temporary.path(), StoreOptions::default()).err();
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().display(),
@@ -150,7 +150,7 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     );
     drop(child);
     let refused = refused.expect("it is in use");
-    assert!(matches!(refused, OpenError::InUse { .. }));
+    assert!(matches!(refused, StoreOpenError::InUse { .. }));
     assert_eq!(refused.to_string(), want);
-    Store::open(temporary.path(), Options::default()).expect("nobody holds it any more");
+    DiskStore::open(temporary.path(), StoreOptions::default()).expect("nobody holds it any more");
 }

@@ -166,7 +166,7 @@ impl Observer {
                 self.free(id);
             }
             ObservedState::Claimed { was_open: false } => {
-                self.set_state(id, ObservedState::Expired)
+                self.set_state(id, ObservedState::Expired);
             }
             state => panic!("given up, but it is {state:?}: {id:?}"),
         }

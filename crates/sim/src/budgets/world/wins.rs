@@ -68,7 +68,7 @@ impl BudgetWorld<'_> {
             }
             (TokenRejection::AlreadyWon, ReservationEnd::Win(_)) => self.acknowledge(id),
             (TokenRejection::TooOld, ReservationEnd::Win(price)) => {
-                self.write_alone(process, token, price, true)
+                self.write_alone(process, token, price, true);
             }
             (
                 TokenRejection::DeadEpoch | TokenRejection::OtherShard,

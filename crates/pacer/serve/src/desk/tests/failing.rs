@@ -11,16 +11,16 @@ use pacer_core::store::{
 };
 
 use super::fake::{Till, start_in};
-use crate::engine::Engine;
-use crate::shared::Waker;
+use crate::engine::StoreEngine;
+use crate::shared::LedgerWaker;
 use crate::tests::disk;
-use crate::thread::{Options, Store};
-use crate::{AskError, LedgerFault, Start, StartError};
+use crate::thread::{DiskStore, StoreOptions};
+use crate::{LedgerError, LedgerFault, LedgerStart, LedgerStartError};
 
-fn store(disk: &FaultDisk, waker: &Waker) -> Store {
+fn store(disk: &FaultDisk, waker: &LedgerWaker) -> DiskStore {
     let waker = waker.clone();
-    let options = Options { wake: Box::new(move || waker.wake()), ..Options::default() };
-    Store::start(Engine::open(disk.clone()).unwrap(), options).unwrap()
+    let options = StoreOptions { wake: Box::new(move || waker.wake()), ..StoreOptions::default() };
+    DiskStore::start(StoreEngine::open(disk.clone()).unwrap(), options).unwrap()
 }
 
 /// Nothing can be written any more.
@@ -41,8 +41,8 @@ fn open(disk: &FaultDisk) -> Till {
 }
 
 /// With options that are not those of all tests.
-pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut Start)) -> Till {
-    let waker = Waker::default();
+pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart)) -> Till {
+    let waker = LedgerWaker::default();
     let mut start = start_in("disk".as_ref(), 1);
     change(&mut start);
     let (origin, shutdown) = (start.origin, start.shutdown.clone());
@@ -78,7 +78,7 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     till.until("batches that say so fail", |till| failed(till) > before + 1);
     assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
     let denied = till.handle.change(change(10));
-    assert_eq!(denied, Err(AskError::Denied(StoreDenial::Failing(StoreFault::Disk))));
+    assert_eq!(denied, Err(LedgerError::Denied(StoreDenial::Failing(StoreFault::Disk))));
     disk.set_faults(DiskFaults::default());
     till.until("it recovers by itself", |till| {
         till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
@@ -118,7 +118,7 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
     let disk = disk::empty(3);
     let mut till = open(&disk);
     disk.set_space(Some(disk.used()));
-    let full = AskError::Denied(StoreDenial::Failing(StoreFault::DiskFull));
+    let full = LedgerError::Denied(StoreDenial::Failing(StoreFault::DiskFull));
     assert_eq!(till.handle.change(change(4 << 20)), Err(full));
     disk.set_space(None);
     let kept = |till: &Till| till.handle.definitions(StoredKind::Campaign);
@@ -151,7 +151,7 @@ fn nobody_hears_that_a_change_may_be_durable() {
         let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();
         match changed {
             Ok(()) => assert!(found, "seed {seed}"),
-            Err(AskError::Denied(StoreDenial::Failing(_))) => assert!(!found, "seed {seed}"),
+            Err(LedgerError::Denied(StoreDenial::Failing(_))) => assert!(!found, "seed {seed}"),
             Err(other) => panic!("seed {seed}: {other}"),
         }
         till.close();
@@ -161,12 +161,12 @@ fn nobody_hears_that_a_change_may_be_durable() {
 #[test]
 fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
     let disk = disk::empty(2);
-    let waker = Waker::default();
+    let waker = LedgerWaker::default();
     let store = store(&disk, &waker);
     disk.set_faults(BROKEN);
     let refused =
         start_in("/where/it/is".as_ref(), 1).start_over((store, waker), disk.clone()).unwrap_err();
-    assert!(matches!(refused, StartError::Begin { .. }), "{refused:?}");
+    assert!(matches!(refused, LedgerStartError::Begin { .. }), "{refused:?}");
     let text = refused.to_string();
     let want = "/where/it/is: the ledger's store cannot be read or written: see to its disk";
     assert!(text.starts_with(want), "{text}");

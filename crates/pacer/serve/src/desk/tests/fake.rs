@@ -19,8 +19,11 @@ use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 
 use crate::handle::LedgerQuery;
-use crate::start::Clock;
-use crate::{CampaignTerms, Feed, Handle, LedgerThread, ShardLine, Start, Started};
+use crate::start::LedgerClock;
+use crate::{
+    CampaignTerms, LedgerHandle, LedgerStart, LedgerThread, SettlementFeed, ShardRings,
+    StartedLedger,
+};
 
 /// Longer than anything takes.
 pub(crate) const EVER: Duration = Duration::from_secs(60);
@@ -29,8 +32,8 @@ const TTL: Duration = Duration::from_millis(300);
 
 /// A process that shares one ledger among shards.
 pub(crate) struct Till {
-    pub handle: Handle,
-    pub feed: Feed,
+    pub handle: LedgerHandle,
+    pub feed: SettlementFeed,
     pub thread: Option<LedgerThread>,
     pub shards: Vec<FakeShard>,
     pub shutdown: Shutdown,
@@ -39,18 +42,18 @@ pub(crate) struct Till {
 /// A shard, and what it was told.
 pub(crate) struct FakeShard {
     pub shard: ShardLedger,
-    pub line: ShardLine,
+    pub line: ShardRings,
     pub paces: BTreeMap<CampaignIndex, BidPace>,
     pub gates: u64,
-    clock: Clock,
+    clock: LedgerClock,
 }
 
-pub(crate) fn start_in(directory: &Path, shards: u16) -> Start {
+pub(crate) fn start_in(directory: &Path, shards: u16) -> LedgerStart {
     start_for(directory, shards, TTL)
 }
 
-fn start_for(directory: &Path, shards: u16, ttl: Duration) -> Start {
-    Start {
+fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
+    LedgerStart {
         directory: directory.to_owned(),
         node: 1,
         shards,
@@ -86,13 +89,18 @@ impl Till {
         Self::with((start.start().unwrap(), ttl), origin, shutdown)
     }
 
-    pub(crate) fn of(started: Started, origin: Instant, shutdown: Shutdown) -> Self {
+    pub(crate) fn of(started: StartedLedger, origin: Instant, shutdown: Shutdown) -> Self {
         Self::with((started, TTL), origin, shutdown)
     }
 
-    fn with((started, ttl): (Started, Duration), origin: Instant, shutdown: Shutdown) -> Self {
-        let Started { lines, feed, handle, thread } = started;
-        let shards = lines.into_iter().map(|line| FakeShard::new(line, Clock { origin }, ttl));
+    fn with(
+        (started, ttl): (StartedLedger, Duration),
+        origin: Instant,
+        shutdown: Shutdown,
+    ) -> Self {
+        let StartedLedger { lines, feed, handle, thread } = started;
+        let shards =
+            lines.into_iter().map(|line| FakeShard::new(line, LedgerClock { origin }, ttl));
         Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }
     }
 
@@ -194,7 +202,7 @@ pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
 }
 
 impl FakeShard {
-    fn new(line: ShardLine, clock: Clock, ttl: Duration) -> Self {
+    fn new(line: ShardRings, clock: LedgerClock, ttl: Duration) -> Self {
         let options = ShardOptions {
             origin: line.origin,
             ttls: vec![ttl],

@@ -15,7 +15,7 @@ use units::{Currency, Nanos};
 use super::fake::{EVER, Till, campaign, money, start_in};
 use crate::handle::LedgerQuery;
 use crate::lines::LINE_MESSAGES_MAX;
-use crate::{AskError, LedgerFault, StartError};
+use crate::{LedgerError, LedgerFault, LedgerStartError};
 
 #[test]
 fn money_flows_from_a_definition_to_what_is_spent() {
@@ -109,7 +109,7 @@ fn definitions_and_their_audit_are_kept() {
     };
     assert_eq!(till.handle.change(change(0, "one")), Ok(()));
     assert_eq!(till.handle.change(change(1, "two")), Ok(()));
-    let conflict = AskError::Denied(StoreDenial::Conflict { key: key.clone(), present: 2 });
+    let conflict = LedgerError::Denied(StoreDenial::Conflict { key: key.clone(), present: 2 });
     assert_eq!(till.handle.change(change(0, "other")), Err(conflict));
     let nameless = DefinitionChange {
         puts: vec![DefinitionPut {
@@ -120,7 +120,7 @@ fn definitions_and_their_audit_are_kept() {
         ..DefinitionChange::default()
     };
     let refused = till.handle.change(nameless);
-    assert!(matches!(refused, Err(AskError::Denied(StoreDenial::Invalid(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(LedgerError::Denied(StoreDenial::Invalid(_)))), "{refused:?}");
     till.close();
     let till = Till::first(folder.path(), 1);
     assert_eq!(till.handle.change(change(2, "three")), Ok(()));
@@ -162,7 +162,7 @@ fn books_that_do_not_add_up_stop_everything() {
     till.until("the process ends", |till| till.shutdown.is_started());
     till.until("it is over", |till| till.handle.status().is_over);
     assert!(!till.handle.is_ready() && halted.is_set());
-    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(AskError::Over));
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Over));
     // Whoever tells it something does not wait for ever, or fail.
     (0..100_000).for_each(|seq| till.feed.reached(seq));
     assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
@@ -357,7 +357,7 @@ fn a_store_that_cannot_be_used_is_told_with_its_place() {
     let place = folder.path().display().to_string();
     let till = Till::first(folder.path(), 1);
     let refused = start_in(folder.path(), 1).start().unwrap_err();
-    assert!(matches!(refused, StartError::Open(_)));
+    assert!(matches!(refused, LedgerStartError::Open(_)));
     let text = refused.to_string();
     assert!(text.starts_with(&place) && text.ends_with("name another directory"), "{text}");
     till.close();

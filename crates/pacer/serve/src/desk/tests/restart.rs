@@ -9,7 +9,7 @@ use pacer_core::store::{
 
 use super::fake::{Till, start_in, usd};
 use crate::Keyring;
-use crate::thread::{Options, Store};
+use crate::thread::{DiskStore, StoreOptions};
 
 #[test]
 fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
@@ -120,7 +120,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
 fn whoever_only_opens_uses_up_no_epoch() {
     let folder = tempfile::tempdir().unwrap();
     // Far ahead of the clock: so the next epoch is the one behind it.
-    let mut store = Store::open(folder.path(), Options::default()).unwrap();
+    let mut store = DiskStore::open(folder.path(), StoreOptions::default()).unwrap();
     store.begin(1, Epoch(4_000_000_000));
     store.close().unwrap();
     let till = Till::first(folder.path(), 1);

@@ -8,7 +8,7 @@ fn file_problems(files: &[(&str, &str)]) -> Vec<String> {
     for (name, text) in files {
         write(folder.path(), name, text);
     }
-    let Err(StartError::Invalid(problems)) = started(folder.path(), || NOW_UNIX_MS) else {
+    let Err(RegistryStartError::Invalid(problems)) = started(folder.path(), || NOW_UNIX_MS) else {
         panic!("the files are refused: {files:?}")
     };
     let prefix = format!("{}/campaigns.d/", folder.path().display());
@@ -207,7 +207,7 @@ fn definitions_of_the_api() {
     let check = |more: Value, want: &[&str]| {
         let body = object(body("x", &more));
         let refused = fixture.registry().create(StoredKind::Campaign, &body, &keyed(None));
-        let Err(Refused::Invalid(problems)) = refused else { panic!("{more}: {refused:?}") };
+        let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{more}: {refused:?}") };
         let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(found, want, "{more}");
     };
@@ -238,7 +238,7 @@ fn definitions_of_the_api() {
         ],
     );
     // Nothing of it is there.
-    let unknown = Refused::Unknown { kind: StoredKind::Campaign, id: "x".to_owned() };
+    let unknown = ChangeRefusal::Unknown { kind: StoredKind::Campaign, id: "x".to_owned() };
     assert_eq!(fixture.registry().show(StoredKind::Campaign, "x"), Err(unknown));
     assert_eq!(fixture.desk.told().changes, 1, "the file's alone");
 }

@@ -16,27 +16,31 @@ fn versions_grow_by_one() {
     let fixture = with_account();
     let created = fixture.create(StoredKind::Campaign, body("x", &json!({ "budget": "5" })));
     assert_eq!((created.version, &created.view["definition"]["budget"]), (1, &json!("5")));
-    let edit = |edit: Edit, version: u64| {
+    let edit = |edit: DefinitionEdit, version: u64| {
         let answered = fixture.edit("x", &edit).expect("a change");
         assert_eq!(answered.version, version, "{edit:?}");
         assert_eq!(answered.view["version"], version, "{edit:?}");
         answered.view["definition"].clone()
     };
     let of = |value: Value| object(value);
-    assert_eq!(edit(Edit::Pause(true), 2)["paused"], true);
-    assert_eq!(edit(Edit::Pause(true), 2)["paused"], true, "nothing has changed");
-    assert_eq!(edit(Edit::Pause(false), 3)["paused"], false);
-    let definition = edit(Edit::Budgets(of(json!({ "budget": null, "daily_budget": "1" }))), 4);
+    assert_eq!(edit(DefinitionEdit::Pause(true), 2)["paused"], true);
+    assert_eq!(edit(DefinitionEdit::Pause(true), 2)["paused"], true, "nothing has changed");
+    assert_eq!(edit(DefinitionEdit::Pause(false), 3)["paused"], false);
+    let definition =
+        edit(DefinitionEdit::Budgets(of(json!({ "budget": null, "daily_budget": "1" }))), 4);
     assert_eq!((&definition["budget"], &definition["daily_budget"]), (&Value::Null, &json!("1")));
-    assert_eq!(edit(Edit::Merge(of(json!({ "hours": ["mon"] }))), 5)["hours"], json!(["mon"]));
-    assert_eq!(edit(Edit::Replace(of(body("x", &json!({})))), 6).get("hours"), None);
-    assert_eq!(edit(Edit::Remove, 7)["id"], "x");
-    let removed = Refused::Removed { kind: StoredKind::Campaign, id: "x".to_owned() };
-    assert_eq!(fixture.edit("x", &Edit::Pause(true)), Err(removed.clone()));
+    assert_eq!(
+        edit(DefinitionEdit::Merge(of(json!({ "hours": ["mon"] }))), 5)["hours"],
+        json!(["mon"])
+    );
+    assert_eq!(edit(DefinitionEdit::Replace(of(body("x", &json!({})))), 6).get("hours"), None);
+    assert_eq!(edit(DefinitionEdit::Remove, 7)["id"], "x");
+    let removed = ChangeRefusal::Removed { kind: StoredKind::Campaign, id: "x".to_owned() };
+    assert_eq!(fixture.edit("x", &DefinitionEdit::Pause(true)), Err(removed.clone()));
     let again =
         fixture.registry().create(StoredKind::Campaign, &of(body("x", &json!({}))), &keyed(None));
     assert_eq!(again, Err(removed));
-    edit(Edit::Replace(of(body("x", &json!({})))), 8);
+    edit(DefinitionEdit::Replace(of(body("x", &json!({})))), 8);
     assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
     let told = fixture.desk.told();
     assert_eq!(told.campaigns.values().next().expect("it is told").definition.version, 8);
@@ -46,8 +50,8 @@ fn versions_grow_by_one() {
 fn what_is_refused() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
-    let unknown = Refused::Unknown { kind: StoredKind::Campaign, id: "y".to_owned() };
-    assert_eq!(fixture.edit("y", &Edit::Pause(true)), Err(unknown.clone()));
+    let unknown = ChangeRefusal::Unknown { kind: StoredKind::Campaign, id: "y".to_owned() };
+    assert_eq!(fixture.edit("y", &DefinitionEdit::Pause(true)), Err(unknown.clone()));
     assert_eq!(fixture.registry().spend(StoredKind::Campaign, "y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().why("y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().curve("y"), Err(unknown));
@@ -56,46 +60,51 @@ fn what_is_refused() {
         &object(body("x", &json!({}))),
         &keyed(None),
     );
-    let exists = Refused::Exists { kind: StoredKind::Campaign, id: "x".to_owned(), version: 1 };
+    let exists =
+        ChangeRefusal::Exists { kind: StoredKind::Campaign, id: "x".to_owned(), version: 1 };
     assert_eq!(again, Err(exists));
-    let check = |edit: Edit, want: &str| {
+    let check = |edit: DefinitionEdit, want: &str| {
         let refused = fixture.edit("x", &edit);
-        let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
+        let Err(ChangeRefusal::Invalid(problems)) = refused else {
+            panic!("{edit:?}: {refused:?}")
+        };
         let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(found, [want], "{edit:?}");
     };
     check(
-        Edit::Replace(object(body("z", &json!({})))),
+        DefinitionEdit::Replace(object(body("z", &json!({})))),
         "id = \"z\": is another than the path's, \"x\": an id does not change",
     );
     check(
-        Edit::Budgets(Map::new()),
+        DefinitionEdit::Budgets(Map::new()),
         "budget: is missing: give budget, daily_budget or hourly_budget, null for no limit",
     );
     check(
-        Edit::Budgets(object(json!({ "delta": "1" }))),
+        DefinitionEdit::Budgets(object(json!({ "delta": "1" }))),
         "delta: unknown key, write budget, daily_budget or hourly_budget",
     );
     check(
-        Edit::Budgets(object(json!({ "budget": "-1" }))),
+        DefinitionEdit::Budgets(object(json!({ "budget": "-1" }))),
         "budget = \"-1\": is negative: give 0 or more",
     );
     fixture.create(StoredKind::Account, json!({ "id": "b", "currency": "EUR", "seats": ["d/s"] }));
     check(
-        Edit::Merge(object(json!({ "account": "b" }))),
+        DefinitionEdit::Merge(object(json!({ "account": "b" }))),
         "account = \"b\": was \"acme\" and does not change: make another campaign",
     );
-    let account = |edit: Edit, want: &str| {
+    let account = |edit: DefinitionEdit, want: &str| {
         let refused = fixture.registry().edit((StoredKind::Account, "acme"), &edit, &at(None));
-        let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
+        let Err(ChangeRefusal::Invalid(problems)) = refused else {
+            panic!("{edit:?}: {refused:?}")
+        };
         assert_eq!(problems[0].to_string(), want, "{edit:?}");
     };
     account(
-        Edit::Merge(object(json!({ "currency": "EUR" }))),
+        DefinitionEdit::Merge(object(json!({ "currency": "EUR" }))),
         "currency: was USD and does not change: open another account",
     );
     account(
-        Edit::Merge(object(json!({ "seats": ["d/s"] }))),
+        DefinitionEdit::Merge(object(json!({ "seats": ["d/s"] }))),
         "seats: names `d/s`, as does account `b`: remove one",
     );
 }
@@ -111,7 +120,8 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
     fixture.desk.told().spends.insert(slot, spend);
     let budgets = json!({ "budget": "6.5", "daily_budget": "5", "hourly_budget": "0.5" });
-    let answered = fixture.edit("x", &Edit::Budgets(object(budgets))).expect("it is taken");
+    let answered =
+        fixture.edit("x", &DefinitionEdit::Budgets(object(budgets))).expect("it is taken");
     assert_eq!(
         answered.view["warnings"],
         json!([
@@ -130,7 +140,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let (life, today, now) = (amount(7), amount(5), amount(1));
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
     fixture.desk.told().account_spends.insert(0, spend);
-    let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
+    let budgets = DefinitionEdit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit((StoredKind::Account, "acme"), &budgets, &at(None));
     let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
@@ -177,7 +187,7 @@ fn one_of_two_changes_of_a_version_holds() {
                     let registry = fixture.registry();
                     scope.spawn(move || {
                         let budget = json!({ "budget": format!("{round}.{number}1") });
-                        let edit = Edit::Budgets(object(budget));
+                        let edit = DefinitionEdit::Budgets(object(budget));
                         registry.edit((StoredKind::Campaign, "x"), &edit, &at(Some(round)))
                     })
                 })
@@ -187,7 +197,7 @@ fn one_of_two_changes_of_a_version_holds() {
         let held: Vec<_> = ends.iter().filter_map(|end| end.as_ref().ok()).collect();
         assert_eq!(held.len(), 1, "{ends:?}");
         assert_eq!(held[0].version, round + 1);
-        let stale = Refused::Stale {
+        let stale = ChangeRefusal::Stale {
             kind: StoredKind::Campaign,
             id: "x".to_owned(),
             given: round,
@@ -209,16 +219,16 @@ fn a_key_is_done_once_also_over_a_restart() {
         )
     };
     let first = create(&fixture, "x", "k").expect("a campaign");
-    fixture.edit("x", &Edit::Pause(true)).expect("a change");
+    fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a change");
     assert_eq!(create(&fixture, "x", "k"), Ok(first.clone()), "as it was answered then");
-    assert_eq!(create(&fixture, "y", "k"), Err(Refused::KeyReused("k".to_owned())));
+    assert_eq!(create(&fixture, "y", "k"), Err(ChangeRefusal::KeyReused("k".to_owned())));
     assert!(create(&fixture, "y", "l").is_ok());
     // What was refused can be tried again with its key.
-    assert!(matches!(create(&fixture, "x", "m"), Err(Refused::Exists { .. })));
+    assert!(matches!(create(&fixture, "x", "m"), Err(ChangeRefusal::Exists { .. })));
     assert!(create(&fixture, "z", "m").is_ok());
     let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000 - 1);
     assert_eq!(create(&fixture, "x", "k"), Ok(first));
-    assert_eq!(create(&fixture, "w", "k"), Err(Refused::KeyReused("k".to_owned())));
+    assert_eq!(create(&fixture, "w", "k"), Err(ChangeRefusal::KeyReused("k".to_owned())));
     let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000);
     assert!(create(&fixture, "w", "k").is_ok(), "a day later it is another's");
 }
@@ -266,7 +276,7 @@ fn all_is_there_after_a_restart() {
     for id in ["x", "y", "z"] {
         fixture.create(StoredKind::Campaign, body(id, &json!({ "budget": "5" })));
     }
-    fixture.edit("y", &Edit::Remove).expect("it goes");
+    fixture.edit("y", &DefinitionEdit::Remove).expect("it goes");
     let views = |fixture: &Fixture| {
         let listing = Listing { most: 10, with_removed: true, ..Listing::default() };
         let (mut views, _) = fixture.registry().list(StoredKind::Campaign, &listing);
@@ -293,11 +303,11 @@ fn a_store_that_fails_keeps_all_as_it_was() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
     fixture.desk.told().is_full = true;
-    let refused = fixture.edit("x", &Edit::Pause(true));
-    assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
+    let refused = fixture.edit("x", &DefinitionEdit::Pause(true));
+    assert!(matches!(refused, Err(ChangeRefusal::Unavailable(_))), "{refused:?}");
     assert_eq!(fixture.view("x")["version"], 1);
     fixture.desk.told().is_full = false;
-    assert_eq!(fixture.edit("x", &Edit::Pause(true)).expect("a change").version, 2);
+    assert_eq!(fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
 }
 
 /// What is durable and was not told is told with what comes next.
@@ -307,8 +317,8 @@ fn a_ledger_that_does_not_answer_is_told_later() {
     let x = fixture.create(StoredKind::Campaign, body("x", &json!({})));
     let slot = CampaignIndex(u32::try_from(x.view["slot"].as_u64().expect("a slot")).expect("few"));
     fixture.desk.told().is_deaf = true;
-    let refused = fixture.edit("x", &Edit::Pause(true));
-    assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
+    let refused = fixture.edit("x", &DefinitionEdit::Pause(true));
+    assert!(matches!(refused, Err(ChangeRefusal::Unavailable(_))), "{refused:?}");
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
     fixture.desk.told().is_deaf = false;
     fixture.create(StoredKind::Campaign, body("y", &json!({})));
@@ -320,9 +330,11 @@ fn the_audit_has_every_change() {
     let fixture = with_account();
     let given = object(body("x", &json!({})));
     fixture.registry().create(StoredKind::Campaign, &given, &keyed(Some("k"))).expect("a campaign");
-    fixture.edit("x", &Edit::Pause(true)).expect("a change");
-    fixture.edit("x", &Edit::Budgets(object(json!({ "budget": "1" })))).expect("a change");
-    fixture.edit("x", &Edit::Remove).expect("a change");
+    fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a change");
+    fixture
+        .edit("x", &DefinitionEdit::Budgets(object(json!({ "budget": "1" }))))
+        .expect("a change");
+    fixture.edit("x", &DefinitionEdit::Remove).expect("a change");
     let entries = fixture.registry().audit(None, 100).expect("entries");
     let shown: Vec<_> = entries
         .iter()
@@ -387,7 +399,7 @@ fn lists_are_paged() {
         fixture.create(StoredKind::Campaign, body(id, &json!({})));
     }
     fixture.create(StoredKind::Campaign, body("a", &json!({ "account": "b" })));
-    fixture.edit("q", &Edit::Remove).expect("it goes");
+    fixture.edit("q", &DefinitionEdit::Remove).expect("it goes");
     let check = |listing: Listing, want: &[&str], is_more: bool| {
         let (views, more) = fixture.registry().list(StoredKind::Campaign, &listing);
         let found: Vec<_> = views.iter().filter_map(|view| view["id"].as_str()).collect();
@@ -413,7 +425,7 @@ fn bursts_are_published_together() {
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
     let ((told, published), (goes_on, held)) = (channel(), channel());
     let options = RegistryOptions { campaigns: None, ..options(folder.path(), || NOW_UNIX_MS) };
-    let publish = move |it: Published<PriceRules>| {
+    let publish = move |it: PublishedCatalogue<PriceRules>| {
         told.send(it).expect("it is looked at");
         held.recv().expect("it goes on");
     };
@@ -429,7 +441,7 @@ fn bursts_are_published_together() {
         .create(StoredKind::Campaign, &object(body("x", &json!({}))), &keyed(None))
         .expect("a campaign");
     for round in 0..50 {
-        let pause = Edit::Pause(round % 2 == 0);
+        let pause = DefinitionEdit::Pause(round % 2 == 0);
         registry.edit((StoredKind::Campaign, "x"), &pause, &at(None)).expect("a change");
     }
     goes_on.send(()).expect("it is held");
@@ -446,15 +458,15 @@ fn bursts_are_published_together() {
 fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
-    let edit = Edit::Budgets(Map::new());
+    let edit = DefinitionEdit::Budgets(Map::new());
     let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(9)));
     let id = "x".to_owned();
     assert_eq!(
         refused,
-        Err(Refused::Stale { kind: StoredKind::Campaign, id, given: 9, present: 1 })
+        Err(ChangeRefusal::Stale { kind: StoredKind::Campaign, id, given: 9, present: 1 })
     );
     let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(1)));
-    assert!(matches!(refused, Err(Refused::Invalid(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ChangeRefusal::Invalid(_))), "{refused:?}");
 }
 
 /// What an account's pause closes is told to the exchange too.
@@ -463,8 +475,13 @@ fn an_account_that_is_paused_closes_its_campaigns() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
     fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
-    let pause =
-        |is| fixture.registry().edit((StoredKind::Account, "acme"), &Edit::Pause(is), &at(None));
+    let pause = |is| {
+        fixture.registry().edit(
+            (StoredKind::Account, "acme"),
+            &DefinitionEdit::Pause(is),
+            &at(None),
+        )
+    };
     pause(true).expect("a change");
     fixture.published(|published| published.campaigns.iter().all(|it| !it.is_open));
     pause(false).expect("a change");

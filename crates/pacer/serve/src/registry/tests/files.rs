@@ -2,8 +2,8 @@
 
 use runtime::metrics::Exposition;
 
-use super::super::books::Entry;
-use super::super::read::Found;
+use super::super::books::DefinitionEntry;
+use super::super::read::FileDefinition;
 use super::*;
 
 #[test]
@@ -61,7 +61,7 @@ fn files_are_read_anew() {
     assert_eq!((slot("x"), fixture.view("x")["definition"]["budget"].clone()), (x, json!("6")));
     assert_eq!((slot("y"), fixture.view("y")["removed"].clone()), (y, json!(true)));
     assert!(slot("z") > y, "a slot is never another's");
-    let ids = |published: &Published<PriceRules>| {
+    let ids = |published: &PublishedCatalogue<PriceRules>| {
         published.campaigns.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
     };
     fixture.published(|published| ids(published) == ["x", "z"]);
@@ -90,7 +90,7 @@ fn a_bad_file_changes_nothing() {
     };
     is_exposed(1);
     let refused = fixture.registry().reload();
-    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{refused:?}") };
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(fixture.view("x")["definition"]["budget"], "5");
     is_exposed(0);
@@ -111,7 +111,7 @@ fn what_an_account_is_stays() {
         let before = std::fs::read(&path).expect("a file");
         fixture.write(name, text);
         let refused = fixture.registry().reload();
-        let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+        let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{refused:?}") };
         let found: Vec<_> =
             problems.iter().map(|it| format!("{}: {}", it.key, it.remedy)).collect();
         assert_eq!(found, [want], "{text}");
@@ -140,14 +140,14 @@ fn what_an_account_is_stays() {
 fn the_api_holds_over_a_file_until_it_changes() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
     let file = fixture.folder.path().join("campaigns.d/x.toml");
-    let refused = fixture.edit("x", &Edit::Merge(object(json!({ "paused": true }))));
-    assert_eq!(refused, Err(Refused::OfFile { id: "x".to_owned(), file: file.clone() }));
-    for edit in [Edit::Replace(object(body("x", &json!({})))), Edit::Remove] {
-        assert!(matches!(fixture.edit("x", &edit), Err(Refused::OfFile { .. })), "{edit:?}");
+    let refused = fixture.edit("x", &DefinitionEdit::Merge(object(json!({ "paused": true }))));
+    assert_eq!(refused, Err(ChangeRefusal::OfFile { id: "x".to_owned(), file: file.clone() }));
+    for edit in [DefinitionEdit::Replace(object(body("x", &json!({})))), DefinitionEdit::Remove] {
+        assert!(matches!(fixture.edit("x", &edit), Err(ChangeRefusal::OfFile { .. })), "{edit:?}");
     }
     let budgets = object(json!({ "budget": "7", "daily_budget": "1" }));
-    fixture.edit("x", &Edit::Budgets(budgets)).expect("a budget");
-    fixture.edit("x", &Edit::Pause(true)).expect("a pause");
+    fixture.edit("x", &DefinitionEdit::Budgets(budgets)).expect("a budget");
+    fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a pause");
     let state = || {
         let view = fixture.view("x");
         let definition = &view["definition"];
@@ -174,7 +174,7 @@ fn the_api_holds_over_a_file_until_it_changes() {
     assert_eq!(fixture.view("x")["held"], json!(["daily_budget", "paused"]));
     let published = fixture.published(|_| true);
     assert!(!published.campaigns[0].is_open);
-    fixture.edit("x", &Edit::Pause(false)).expect("it goes on");
+    fixture.edit("x", &DefinitionEdit::Pause(false)).expect("it goes on");
     assert_eq!(fixture.view("x")["held"], json!(["daily_budget"]));
     fixture.published(|published| published.campaigns[0].is_open);
 }
@@ -188,7 +188,7 @@ fn files_and_the_api_have_names_of_their_own() {
     fixture.write("x.toml", &toml("x", ""));
     fixture.write("o.toml", "[[account]]\nid = 'third'\ncurrency = 'EUR'\nseats = ['d/t']\n");
     let refused = fixture.registry().reload();
-    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{refused:?}") };
     let found: Vec<_> = problems.iter().map(|it| format!("{}: {}", it.key, it.remedy)).collect();
     assert_eq!(
         found,
@@ -202,9 +202,9 @@ fn files_and_the_api_have_names_of_their_own() {
         std::fs::remove_file(fixture.folder.path().join("campaigns.d").join(name)).expect("a file");
     }
     let refused = fixture.registry().reload();
-    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{refused:?}") };
     assert!(problems[0].remedy.starts_with("`acme` is gone, but campaign `x`"), "{problems:?}");
-    fixture.edit("x", &Edit::Remove).expect("it goes");
+    fixture.edit("x", &DefinitionEdit::Remove).expect("it goes");
     let read = FilesRead { removed: 1, ..FilesRead::default() };
     assert_eq!(fixture.registry().reload(), Ok(read));
 }
@@ -230,7 +230,7 @@ fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
     std::fs::remove_file(&path).expect("a file");
     for _ in 0..2 {
         let refused = fixture.registry().reload();
-        let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+        let Err(ChangeRefusal::Invalid(problems)) = refused else { panic!("{refused:?}") };
         let text = problems[0].to_string();
         assert!(text.contains("x.toml") && text.contains("is no account"), "{text}");
         assert_eq!(fixture.view("x"), before, "nothing has changed");
@@ -259,9 +259,9 @@ fn what_a_failing_store_did_not_take_is_read_again() {
 /// In the books, and as it was read from its file, beside its text and what the exchange shows.
 #[test]
 fn a_campaign_takes_four_hundred_bytes_in_the_registry() {
-    let campaign = size_of::<Campaign<PriceRules>>() - size_of::<PriceRules>();
-    let entry = size_of::<Arc<str>>() + size_of::<Entry<Campaign<PriceRules>>>();
-    let found = size_of::<Found<Campaign<PriceRules>>>();
+    let campaign = size_of::<DefinedCampaign<PriceRules>>() - size_of::<PriceRules>();
+    let entry = size_of::<Arc<str>>() + size_of::<DefinitionEntry<DefinedCampaign<PriceRules>>>();
+    let found = size_of::<FileDefinition<DefinedCampaign<PriceRules>>>();
     let all = campaign + entry + found;
     assert!(
         all <= 400,

@@ -19,7 +19,10 @@ fn checked(folder: &TempDir, may_be_kept: bool) -> Result<CheckedFiles, String> 
     checked.map_err(|error| error.to_string().replace(&folder.path().display().to_string(), ""))
 }
 
-fn prepared(folder: &TempDir, kept: &[(StoredKind, &str, Value)]) -> Result<(), StartError> {
+fn prepared(
+    folder: &TempDir,
+    kept: &[(StoredKind, &str, Value)],
+) -> Result<(), RegistryStartError> {
     let definitions = |kind| {
         let kept = kept.iter().filter(|(of, ..)| *of == kind);
         let found = kept.map(|(kind, id, given)| {
@@ -32,7 +35,7 @@ fn prepared(folder: &TempDir, kept: &[(StoredKind, &str, Value)]) -> Result<(), 
         Ok(found.collect())
     };
     let options = options(folder.path(), || NOW_UNIX_MS);
-    Prepared::<PriceRules>::read(&options, definitions).map(drop)
+    PreparedRegistry::<PriceRules>::read(&options, definitions).map(drop)
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn accounts_of_the_api_may_be_supposed() {
     // A start knows: it is kept, or it is not.
     let account = json!({ "id": "nobody", "currency": "EUR" });
     assert!(prepared(&folder, &[(StoredKind::Account, "nobody", account)]).is_ok());
-    assert!(matches!(prepared(&folder, &[]), Err(StartError::Invalid(_))));
+    assert!(matches!(prepared(&folder, &[]), Err(RegistryStartError::Invalid(_))));
     // Whatever is supposed, all else is judged.
     write(folder.path(), "a.toml", &toml("y", "budget = '-1'").replace("'acme'", "'nobody'"));
     let refused = checked(&folder, true).expect_err("it is negative");
@@ -94,9 +97,9 @@ fn what_is_kept_counts_before_a_ledger_begins() {
         prepared(&folder, &[(StoredKind::Account, "acme", kept)]).expect_err("it is there");
     assert!(refused.to_string().contains("is defined through the API already"), "{refused}");
     let options = options(folder.path(), || NOW_UNIX_MS);
-    let silent = |_| Err(AskError::Over);
-    let refused = Prepared::<PriceRules>::read(&options, silent).map(drop);
-    assert!(matches!(refused, Err(StartError::Ask(_))));
+    let silent = |_| Err(LedgerError::Over);
+    let refused = PreparedRegistry::<PriceRules>::read(&options, silent).map(drop);
+    assert!(matches!(refused, Err(RegistryStartError::Ask(_))));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn an_account_counts_its_campaigns_by_what_keeps_them() {
     let other = fixture.registry().why_account("b").expect("it is known");
     assert_eq!(other.campaigns.into_iter().collect::<Vec<_>>(), [(spent, 1)]);
     assert_eq!(other.seats, None, "it names none");
-    let unknown = Refused::Unknown { kind: StoredKind::Account, id: "c".to_owned() };
+    let unknown = ChangeRefusal::Unknown { kind: StoredKind::Account, id: "c".to_owned() };
     assert_eq!(fixture.registry().why_account("c"), Err(unknown.clone()));
     assert_eq!(fixture.registry().spend(StoredKind::Account, "c"), Err(unknown));
     // What is removed does not count.

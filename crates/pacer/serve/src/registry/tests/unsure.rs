@@ -10,14 +10,18 @@ fn with_account() -> Fixture {
     fixture
 }
 
-fn create(fixture: &Fixture, id: &str, key: Option<&str>) -> Result<Answered, Refused> {
+fn create(
+    fixture: &Fixture,
+    id: &str,
+    key: Option<&str>,
+) -> Result<DefinitionAnswer, ChangeRefusal> {
     fixture.registry().create(StoredKind::Campaign, &object(body(id, &json!({}))), &keyed(key))
 }
 
 #[track_caller]
-fn is_unavailable<T: std::fmt::Debug>(answered: Result<T, Refused>) -> String {
+fn is_unavailable<T: std::fmt::Debug>(answered: Result<T, ChangeRefusal>) -> String {
     match answered {
-        Err(Refused::Unavailable(why)) => why,
+        Err(ChangeRefusal::Unavailable(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -69,7 +73,7 @@ fn nothing_is_changed_while_that_is_not_known() {
         fixture.desk.told().is_lost = true;
         let why = is_unavailable(create(&fixture, "z", None));
         assert!(why.contains("is not known yet"), "{why}");
-        is_unavailable(fixture.edit("f", &Edit::Pause(is_kept)));
+        is_unavailable(fixture.edit("f", &DefinitionEdit::Pause(is_kept)));
         is_unavailable(fixture.registry().reload());
         fixture.desk.told().is_lost = false;
         // A store that refuses now may have kept it before.
@@ -89,9 +93,9 @@ fn nothing_is_changed_while_that_is_not_known() {
 fn an_edit_that_nobody_heard_of_stands_in_the_way_of_none() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
     fixture.desk.told().is_late = true;
-    is_unavailable(fixture.edit("x", &Edit::Pause(true)));
+    is_unavailable(fixture.edit("x", &DefinitionEdit::Pause(true)));
     fixture.desk.told().is_late = false;
-    let budget = Edit::Budgets(object(json!({ "daily_budget": "1" })));
+    let budget = DefinitionEdit::Budgets(object(json!({ "daily_budget": "1" })));
     assert_eq!(fixture.edit("x", &budget).expect("a change").version, 3);
     assert_eq!(fixture.view("x")["definition"]["paused"], true);
     fixture.desk.told().is_late = true;
@@ -159,7 +163,7 @@ fn a_key_is_known_once_its_change_is_kept() {
     is_unavailable(create(&fixture, "x", Some("k")));
     fixture.desk.told().is_deaf = false;
     assert_eq!(create(&fixture, "x", Some("k")).expect("it was done").view, fixture.view("x"));
-    assert_eq!(create(&fixture, "y", Some("k")), Err(Refused::KeyReused("k".to_owned())));
+    assert_eq!(create(&fixture, "y", Some("k")), Err(ChangeRefusal::KeyReused("k".to_owned())));
 }
 
 #[test]
@@ -169,9 +173,9 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
         create(&fixture, id, None).expect("a campaign");
     }
     fixture.desk.told().untaken = Some(CampaignIndex(0));
-    let why = is_unavailable(fixture.edit("x", &Edit::Pause(true)));
+    let why = is_unavailable(fixture.edit("x", &DefinitionEdit::Pause(true)));
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
-    assert_eq!(fixture.edit("y", &Edit::Pause(true)).expect("a change").version, 2);
+    assert_eq!(fixture.edit("y", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
     assert!(fixture.desk.told().campaigns[&CampaignIndex(1)].definition.budget.is_paused);
     // Nor a start: what the ledger does not know spends nothing.
     let Fixture { registry, desk, published, folder } = fixture;
