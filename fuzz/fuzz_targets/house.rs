@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use exchange_core::campaigns::{
-    ACCOUNTS_MAX, Campaign, Catalogue, Desk, HouseAnswer, Limits, Price, Room,
+    ACCOUNTS_MAX, DirectCampaign, Catalogue, CampaignBidder, DirectAnswer, BiddingLimits, CampaignPrice, SearchScratch,
 };
-use exchange_core::{Answer, Auction, Market, eligible_house, judge};
+use exchange_core::{DspAnswer, Auction, Market, eligible_house, judge};
 use exchange_serve::HouseRules;
 use libfuzzer_sys::fuzz_target;
 use pacer_core::messages::CampaignIndex;
@@ -54,7 +54,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         let text = format!("[bid]\nvalue = \"2\"\n[targeting]\n{targeting}\n{CREATIVES}");
         let read = |s: &mut runtime::config::Section<'_>| HouseRules::read(s, Currency::USD);
         let rules = runtime::config::parse("fuzz", &text, read).expect("the rules are right");
-        Campaign {
+        DirectCampaign {
             id: format!("campaign-{number}").into(),
             slot: Slot(number),
             account: format!("account-{}", number % 4).into(),
@@ -75,12 +75,12 @@ static MARKET: LazyLock<Market> = LazyLock::new(|| {
 });
 
 /// Some of the campaigns are left out where many match.
-const LIMITS: Limits = Limits { matches_max: 8, bids_max: ACCOUNTS_MAX };
+const LIMITS: BiddingLimits = BiddingLimits { matches_max: 8, bids_max: ACCOUNTS_MAX };
 
 struct Yes;
 
-impl Desk for Yes {
-    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+impl CampaignBidder for Yes {
+    fn decide(&mut self, _: Slot, price: CampaignPrice, _: Multiplier) -> Result<Cpm, Refusal> {
         Ok(price.amount())
     }
 }
@@ -90,14 +90,14 @@ fuzz_target!(|data: &[u8]| {
     let Ok(request) = request else { return };
     let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
     let Ok(ask) = eligible_house(&auction, MARKET.dsps.len() - 1) else { return };
-    let mut answer = HouseAnswer::default();
-    CATALOGUE.bid((&auction, &ask, &LIMITS), &mut Yes, &mut Room::default(), &mut answer);
+    let mut answer = DirectAnswer::default();
+    CATALOGUE.bid((&auction, &ask, &LIMITS), &mut Yes, &mut SearchScratch::default(), &mut answer);
     if answer.body.is_empty() {
         assert!(answer.bids.is_empty());
         return;
     }
     assert!(openrtb::is_json(&answer.body));
-    let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
+    let judgement = judge(&auction, &[DspAnswer { ask, body: answer.body.as_bytes() }]);
     assert_eq!(judgement.bids.len(), answer.bids.len());
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{}", answer.body);
 });

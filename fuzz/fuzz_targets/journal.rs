@@ -2,12 +2,12 @@
 //! and a start with them owes, remembers and settles no more than they say.
 #![no_main]
 
-use exchange_core::delivery::{JournalRecord, Now, Policy, Replay};
+use exchange_core::delivery::{JournalRecord, DeliveryTime, DeliveryPolicy, JournalReplay};
 use libfuzzer_sys::fuzz_target;
 use units::Tick;
 
 fuzz_target!(|data: &[u8]| {
-    let mut replay = Replay::new(Policy::default(), 1_000);
+    let mut replay = JournalReplay::new(DeliveryPolicy::default(), 1_000);
     let mut records = 0;
     // Records stand behind their length.
     let mut rest = data;
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(replay.record(records, bytes), Ok(settled));
         }
     }
-    let now = Now { tick: Tick::ZERO, unix_ms: 1_000 };
+    let now = DeliveryTime { tick: Tick::ZERO, unix_ms: 1_000 };
     let mut delivery = replay.finish(now);
     let mut outbox = Vec::new();
     delivery.step(now, &mut Vec::new(), &mut outbox);

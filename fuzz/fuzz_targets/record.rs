@@ -2,7 +2,7 @@
 //! difference is told; and what is masked stays masked.
 #![no_main]
 
-use exchange_core::record::{AuctionRecord, GenerationFacts, replay};
+use exchange_core::record::{AuctionRecord, GenerationRecord, replay};
 use exchange_core::{GeoMask, Masks};
 use libfuzzer_sys::fuzz_target;
 
@@ -10,8 +10,8 @@ use libfuzzer_sys::fuzz_target;
 const GENERATION: &[u8] = include_bytes!("../../crates/events/golden/v1/generation.bin");
 
 fuzz_target!(|data: &[u8]| {
-    let known = GenerationFacts::decode(GENERATION).expect("a sound record");
-    let other = GenerationFacts::decode(data);
+    let known = GenerationRecord::decode(GENERATION).expect("a sound record");
+    let other = GenerationRecord::decode(data);
     if let Ok(record) = AuctionRecord::decode(data) {
         for generation in [Some(&known), other.as_ref().ok()].into_iter().flatten() {
             if let Err(difference) = replay(&record, generation) {

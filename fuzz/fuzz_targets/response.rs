@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::{Answer, Auction, Market, clear, eligible, judge, response, sales};
+use exchange_core::{DspAnswer, Auction, Market, clear, eligible, judge, response, sales};
 use libfuzzer_sys::fuzz_target;
 
 static MARKET: LazyLock<Market> = LazyLock::new(fuzz::market);
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let answers: Vec<_> = [first, second]
         .into_iter()
         .enumerate()
-        .filter_map(|(dsp, body)| Some(Answer { ask: eligible(&auction, dsp).ok()?, body }))
+        .filter_map(|(dsp, body)| Some(DspAnswer { ask: eligible(&auction, dsp).ok()?, body }))
         .collect();
     let judgement = judge(&auction, &answers);
     let clearing =

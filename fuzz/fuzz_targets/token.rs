@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::{Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX, TokenError};
+use exchange_core::{Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX, BeaconTokenError};
 use libfuzzer_sys::fuzz_target;
 use pacer_core::shard::token::TokenText;
 use units::{Cpm, Currency, Nanos};
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(token) = KEYS.seal(&claims) else { return };
     assert!(token.len() <= TOKEN_BYTES_MAX);
     assert_eq!(KEYS.open(&token, 9), Ok(claims));
-    assert_eq!(KEYS.open(&token, 10), Err(TokenError::Expired));
+    assert_eq!(KEYS.open(&token, 10), Err(BeaconTokenError::Expired));
     // The text as a token's sealed part.
     let head = &token[..40];
     assert_ne!(KEYS.open(&[head, text].concat(), 0).map(drop), Ok(()));

@@ -10,7 +10,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 
-use exchange_core::record::{AuctionRecord, BidRecord, GenerationFacts};
+use exchange_core::record::{AuctionRecord, BidRecord, GenerationRecord};
 
 use crate::names::Names;
 
@@ -105,7 +105,7 @@ impl Filter {
     pub fn matches(
         &self,
         record: &AuctionRecord<'_>,
-        generation: Option<&GenerationFacts>,
+        generation: Option<&GenerationRecord>,
     ) -> bool {
         let of_auction = self.terms.iter().filter(|term| !term.is_about_bids());
         if !of_auction.into_iter().all(|term| term.holds_for_auction(record)) {
@@ -118,7 +118,7 @@ impl Filter {
     /// Whether all that is asked of bids holds for this one of the auction's.
     pub fn matches_bid(
         &self,
-        (record, generation): (&AuctionRecord<'_>, Option<&GenerationFacts>),
+        (record, generation): (&AuctionRecord<'_>, Option<&GenerationRecord>),
         bid: &BidRecord<'_>,
     ) -> bool {
         let names = Names::of(record, generation);

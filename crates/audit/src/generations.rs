@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use eventlog::lane::LaneKind;
 use eventlog::{Corruption, Identity, Item, ReadError, Reader};
 use events::Kind;
-use exchange_core::record::GenerationFacts;
+use exchange_core::record::GenerationRecord;
 
 use crate::log::directory::Directory;
 use crate::log::lane::Room;
@@ -33,7 +33,7 @@ struct Found {
     /// By number: the sequence of its last record. Those before it may be gone.
     latest: HashMap<u64, u64>,
     /// The last ones that were asked for, the latest last.
-    held: Vec<Arc<GenerationFacts>>,
+    held: Vec<Arc<GenerationRecord>>,
     problems: Problems,
     /// The segment in which the search ended, and what comes next there.
     reached: Option<(Identity, u64)>,
@@ -124,7 +124,7 @@ impl<'d> Generations<'d> {
     /// # Errors
     ///
     /// When the durable lane cannot be read.
-    pub fn get(&self, number: u64) -> Result<Option<Arc<GenerationFacts>>, ReadError> {
+    pub fn get(&self, number: u64) -> Result<Option<Arc<GenerationRecord>>, ReadError> {
         let mut found = self.lock();
         if let Some(at) = found.held.iter().position(|held| held.number == number) {
             let held = found.held.remove(at);
@@ -154,17 +154,17 @@ impl<'d> Generations<'d> {
         Ok(Some(facts))
     }
 
-    fn read(&self, number: u64, sequence: u64) -> Result<Option<Arc<GenerationFacts>>, ReadError> {
+    fn read(&self, number: u64, sequence: u64) -> Result<Option<Arc<GenerationRecord>>, ReadError> {
         let folder = self.directory.folder(LaneKind::Durable);
         for item in Reader::new(folder)?.seek(sequence)? {
             let Item::Record(record) = item? else { continue };
             if record.sequence != sequence {
                 break;
             }
-            let facts = GenerationFacts::decode(&record.payload).ok();
+            let facts = GenerationRecord::decode(&record.payload).ok();
             let facts = facts.filter(|facts| facts.number == number);
             // The file itself is not looked at.
-            let facts = facts.map(|facts| GenerationFacts { toml: None, ..facts });
+            let facts = facts.map(|facts| GenerationRecord { toml: None, ..facts });
             return Ok(facts.map(Arc::new));
         }
         Ok(None)
@@ -190,9 +190,9 @@ impl<'d> Generations<'d> {
 
 impl Found {
     fn add(&mut self, place: &Place, payload: &[u8]) {
-        match GenerationFacts::decode(payload) {
+        match GenerationRecord::decode(payload) {
             Ok(facts) => {
-                let GenerationFacts { number, since_unix_ms: since_ms, .. } = facts;
+                let GenerationRecord { number, since_unix_ms: since_ms, .. } = facts;
                 let dsps = facts.dsps.len();
                 let put = Put { place: *place, number, since_ms, dsps };
                 self.places.entry(number).or_insert(put);
@@ -208,7 +208,7 @@ impl Found {
 #[derive(Debug)]
 pub struct Lookup<'g, 'd> {
     generations: &'g Generations<'d>,
-    last: Option<(u64, Option<Arc<GenerationFacts>>)>,
+    last: Option<(u64, Option<Arc<GenerationRecord>>)>,
 }
 
 impl<'g, 'd> Lookup<'g, 'd> {
@@ -222,7 +222,7 @@ impl<'g, 'd> Lookup<'g, 'd> {
     /// # Errors
     ///
     /// When the durable lane cannot be read.
-    pub fn get(&mut self, number: u64) -> Result<Option<&GenerationFacts>, ReadError> {
+    pub fn get(&mut self, number: u64) -> Result<Option<&GenerationRecord>, ReadError> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != number) {
             self.last = Some((number, self.generations.get(number)?));
         }

@@ -20,7 +20,7 @@ pub mod testing;
 pub use eventlog::lane::{KnownReach, LaneKind};
 pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};
 pub use events::{Gap, Kind};
-pub use exchange_core::record::{AuctionRecord, GenerationFacts};
+pub use exchange_core::record::{AuctionRecord, GenerationRecord};
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};
 pub use generations::{Generations, Lookup, Problems, Put};
 pub use log::chain::{Chain, ChainAbsence, LaneEnd};

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use exchange_core::record::{AuctionRecord, GenerationFacts};
+use exchange_core::record::{AuctionRecord, GenerationRecord};
 
 /// Names, as far as they are known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'g>(pub Option<&'g GenerationFacts>);
+pub(crate) struct Names<'g>(pub Option<&'g GenerationRecord>);
 
 impl<'g> Names<'g> {
     /// Those of the generation that a record names; of another, nothing.
-    pub fn of(record: &AuctionRecord<'_>, generation: Option<&'g GenerationFacts>) -> Self {
+    pub fn of(record: &AuctionRecord<'_>, generation: Option<&'g GenerationRecord>) -> Self {
         Self(generation.filter(|facts| facts.number == record.generation))
     }
 

@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use eventlog::ReadError;
 use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
-use exchange_core::record::{AuctionRecord, DecodeError, Difference, Replayed, replay};
+use exchange_core::record::{
+    AuctionRecord, RecordDecodeError, ReplayDifference, ReplayOutcome, replay,
+};
 
 use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Lookup, Problems};
@@ -102,9 +104,9 @@ pub struct WithoutGeneration {
 #[derive(Debug)]
 pub enum Wrong {
     /// The rules come to something else.
-    Different(Difference),
+    Different(ReplayDifference),
     /// It cannot be read.
-    Unreadable(DecodeError),
+    Unreadable(RecordDecodeError),
 }
 
 /// What comes in the course of a replay.
@@ -228,9 +230,9 @@ impl<'g, 'd> Replayer<'g, 'd> {
             }
             Some(Ok(replayed)) => {
                 match replayed {
-                    Replayed::Same => replays.same += 1,
-                    Replayed::NotHeld => replays.not_held += 1,
-                    Replayed::Cut => replays.cut += 1,
+                    ReplayOutcome::Same => replays.same += 1,
+                    ReplayOutcome::NotHeld => replays.not_held += 1,
+                    ReplayOutcome::Cut => replays.cut += 1,
                 }
                 return;
             }

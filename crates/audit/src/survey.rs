@@ -8,7 +8,7 @@ use eventlog::lane::{KnownReach, LaneKind};
 use eventlog::{Corruption, Index, ReadError};
 use events::{Gap, Kind};
 use exchange_core::delivery::JournalRecord;
-use exchange_core::record::{AuctionRecord, GenerationFacts};
+use exchange_core::record::{AuctionRecord, GenerationRecord};
 
 use crate::log::chain::{Chain, ChainAbsence, LaneEnd};
 use crate::log::directory::Directory;
@@ -166,7 +166,7 @@ fn decode(kind: Kind, payload: &[u8]) -> Result<(), String> {
     match kind {
         Kind::Notice => JournalRecord::decode(payload).map(drop).map_err(|error| error.to_string()),
         Kind::Generation => {
-            GenerationFacts::decode(payload).map(drop).map_err(|error| error.to_string())
+            GenerationRecord::decode(payload).map(drop).map_err(|error| error.to_string())
         }
         Kind::Auction => {
             AuctionRecord::decode(payload).map(drop).map_err(|error| error.to_string())

@@ -13,12 +13,12 @@ use eventlog::lane::LaneKind;
 use eventlog::{Options, Writer};
 use events::{Gap, Kind, Watermark};
 use exchange_core::record::{
-    Call, CallOutcome, Ending, Full, InForce, Judged, Moments, Proceedings, Refusals, encode,
-    encode_generation,
+    AuctionContext, AuctionEnding, BudgetRefusals, CallOutcome, GenerationInForce, JudgedAuction,
+    RecordedBodies, RecordedCall, Timings, encode, encode_generation,
 };
 use exchange_core::{
-    Answer, Auction, Cleared, DealTerms, Dsp, Market, NotAsked, Publishers, Rates, Targeting,
-    TieKey, TrackingSignals, clear, eligible, judge, sales,
+    Auction, ClearedAuction, DealTerms, Dsp, DspAnswer, Market, NotAsked, Publishers, Rates,
+    Targeting, TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use openrtb::codes::NoBidReason;
 use units::{Currency, Ppm, Price, Ratio, Round};
@@ -129,33 +129,33 @@ impl Sample {
         let (mut answers, mut calls) = (Vec::new(), Vec::new());
         for (dsp, body) in bodies.iter().enumerate() {
             let ask = eligible(&auction, dsp).expect("all are asked");
-            answers.extend(body.iter().map(|body| Answer { ask, body: body.as_bytes() }));
+            answers.extend(body.iter().map(|body| DspAnswer { ask, body: body.as_bytes() }));
             let outcome = if body.is_some() { CallOutcome::Answered } else { CallOutcome::NoBid };
             let latency = Duration::from_millis(20 + 10 * u64::try_from(dsp).expect("few"));
             let sent = Some(Duration::from_micros(400));
-            calls.push(Call { ask, tmax_ms: 100, outcome, sent, latency: Some(latency) });
+            calls.push(RecordedCall { ask, tmax_ms: 100, outcome, sent, latency: Some(latency) });
         }
         let judgement = judge(&auction, &answers);
-        let mut refusals = Refusals::default();
+        let mut refusals = BudgetRefusals::default();
         let (entries, groups) = (&judgement.entries, &judgement.groups);
         let clearing = clear(entries, groups, auction.imps_len(), auction.increment, |win| {
             refusals.note(win, Ok(()))
         });
         let sales = sales(&auction, &judgement, &clearing);
         let is_sold = !sales.is_empty();
-        let cleared = Cleared {
+        let cleared = ClearedAuction {
             answers: &answers,
             judgement: &judgement,
             clearing: &clearing,
             sales: &sales,
         };
         let us = |us| Some(Duration::from_micros(us));
-        let proceedings = Proceedings {
+        let proceedings = AuctionContext {
             id: &id,
             request: &request,
             generation: self.generation,
             arrival_unix_us: self.time_ms() * 1000,
-            moments: Moments {
+            moments: Timings {
                 parsed: us(80),
                 asked: us(300),
                 closed: us(41_000),
@@ -163,11 +163,11 @@ impl Sample {
                 answered: us(41_200 + 1000 * (self.number % 10)),
                 left_us: 57_800,
             },
-            ending: if is_sold { Ending::Filled } else { Ending::NoBid },
+            ending: if is_sold { AuctionEnding::Filled } else { AuctionEnding::NoBid },
             no_bid: (!is_sold).then_some(NoBidReason::Unknown),
             auction: Some(&auction),
-            judged: Some(Judged { cleared, refusals: refusals.refused() }),
-            full: Full::default(),
+            judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
+            full: RecordedBodies::default(),
         };
         let none: [(usize, NotAsked); 0] = [];
         let mut record = Vec::new();
@@ -214,7 +214,7 @@ fn market() -> Market {
 pub fn generation(number: u64, since_ms: u64) -> Vec<u8> {
     let market = market();
     let mut record = Vec::new();
-    let in_force = InForce {
+    let in_force = GenerationInForce {
         number,
         since_unix_ms: since_ms,
         market: &market,

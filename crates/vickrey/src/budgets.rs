@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use exchange_core::campaigns::{Campaign, Catalogue, Interner, ProbeCounts};
+use exchange_core::campaigns::{Catalogue, DirectCampaign, Interner, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{BUDGETS, Bank, Budgets, Exchange, HouseRules, Line, Settlements, Unrecorded};
@@ -255,7 +255,7 @@ fn this_catalogue(published: &PublishedCatalogue<Shown>, before: &Catalogue) -> 
     };
     let campaigns = published.campaigns.iter().filter(|campaign| campaign.is_open);
     let campaigns = campaigns.filter_map(|campaign| {
-        Some(Campaign {
+        Some(DirectCampaign {
             id: Arc::clone(&campaign.id),
             slot: campaign.slot,
             account: Arc::clone(&campaign.account),

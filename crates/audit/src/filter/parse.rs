@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use exchange_core::Fate;
-use exchange_core::record::Ending;
+use exchange_core::record::AuctionEnding;
 use openrtb::codes::MediaType;
 
 use crate::filter::error::FilterError;
@@ -268,7 +268,7 @@ impl<'t> Parser<'t> {
     fn outcome(&self, values: &[Value]) -> Result<Test, FilterError> {
         let (mut endings, mut fates) = (Vec::new(), Vec::new());
         for value in values {
-            let ending = Ending::ALL.into_iter().find(|ending| ending.label() == value.text);
+            let ending = AuctionEnding::ALL.into_iter().find(|ending| ending.label() == value.text);
             let fate = Fate::ALL.into_iter().find(|fate| fate.label() == value.text);
             match (ending, fate) {
                 (Some(ending), _) => endings.push(ending),
@@ -302,7 +302,7 @@ fn formats() -> Vec<&'static str> {
 
 fn outcomes() -> Vec<&'static str> {
     let fates = Fate::ALL.into_iter().rev().map(Fate::label);
-    Ending::ALL.into_iter().map(Ending::label).chain(fates).collect()
+    AuctionEnding::ALL.into_iter().map(AuctionEnding::label).chain(fates).collect()
 }
 
 fn listed(words: &[&str]) -> String {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use exchange_core::Fate;
-use exchange_core::record::{AuctionRecord, BidRecord, Ending};
+use exchange_core::record::{AuctionEnding, AuctionRecord, BidRecord};
 
 use crate::names::Names;
 
@@ -24,7 +24,7 @@ pub(super) enum Test {
     Id(Vec<String>),
     /// An impression takes one of this set.
     Formats(u8),
-    Ending(Vec<Ending>),
+    Ending(Vec<AuctionEnding>),
     Dsp(Vec<String>),
     Seat(Vec<String>),
     Deal(Vec<String>),

@@ -12,7 +12,7 @@ const NOW_US: u64 = (START_MS + 3_600_000) * 1000;
 #[track_caller]
 fn check(filter: &str, want: &[u64]) {
     let parsed = Filter::parse(filter, NOW_US).unwrap();
-    let facts = GenerationFacts::decode(&generation(1, START_MS)).unwrap();
+    let facts = GenerationRecord::decode(&generation(1, START_MS)).unwrap();
     let mut got = Vec::new();
     for sample in samples() {
         let bytes = sample.record();
@@ -111,7 +111,7 @@ fn values_may_be_quoted() {
 fn without_a_generation_names_are_positions() {
     let bytes = Sample::new(1, &[SampleBid::new(0, "a2", "1")]).record();
     let record = AuctionRecord::decode(&bytes).unwrap();
-    let other = GenerationFacts::decode(&generation(2, START_MS)).unwrap();
+    let other = GenerationRecord::decode(&generation(2, START_MS)).unwrap();
     for facts in [None, Some(&other)] {
         let matches = |text: &str| Filter::parse(text, 0).unwrap().matches(&record, facts);
         assert!(matches("dsp='#0' seat='#1'"));

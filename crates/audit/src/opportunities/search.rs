@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
 use exchange_core::Fate;
-use exchange_core::record::{AuctionRecord, BidRecord, Contest, GenerationFacts, Uncontested};
+use exchange_core::record::{AuctionRecord, BidRecord, Contest, GenerationRecord, NoContest};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
 use crate::filter::{Filter, Window};
@@ -42,7 +42,7 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Held<'r, 'b> {
     record: &'r AuctionRecord<'b>,
-    facts: Option<&'r GenerationFacts>,
+    facts: Option<&'r GenerationRecord>,
     currency: Currency,
     /// Whether a bid is the buyer's, by position.
     own: &'r [bool],
@@ -221,7 +221,7 @@ impl Found {
         };
         let multiplier = record.imps[imp].multiplier;
         let Some((market_price, value)) = prices(contest, worth, multiplier) else {
-            return left_out.count(Some(Uncontested::Outranked));
+            return left_out.count(Some(NoContest::Outranked));
         };
         let time_us = record.arrival_unix_us;
         self.list.push(Opportunity { time_us, market_price, value });
@@ -287,12 +287,12 @@ fn prices(contest: Contest, worth: Cpm, multiplier: Multiplier) -> Option<(Cpm, 
 }
 
 impl LeftOut {
-    fn count(&mut self, why: Option<Uncontested>) {
+    fn count(&mut self, why: Option<NoContest>) {
         match why {
-            Some(Uncontested::NotAdmitted) => self.not_admitted += 1,
-            Some(Uncontested::Agreed) => self.agreed += 1,
-            Some(Uncontested::InGroup) => self.in_group += 1,
-            Some(Uncontested::Outranked) => self.outranked += 1,
+            Some(NoContest::NotAdmitted) => self.not_admitted += 1,
+            Some(NoContest::Agreed) => self.agreed += 1,
+            Some(NoContest::InGroup) => self.in_group += 1,
+            Some(NoContest::Outranked) => self.outranked += 1,
             None => (), // It did not bid here.
         }
     }

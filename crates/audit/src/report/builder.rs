@@ -9,7 +9,7 @@ use eventlog::EndFile;
 use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
 use exchange_core::Fate;
-use exchange_core::record::{AuctionRecord, BidRecord, GenerationFacts, SaleRecord};
+use exchange_core::record::{AuctionRecord, BidRecord, GenerationRecord, SaleRecord};
 use units::Round;
 
 use crate::filter::{Filter, Window};
@@ -177,7 +177,7 @@ struct Held<'r, 'b> {
     record: &'r AuctionRecord<'b>,
     /// Bids that were billed, and their impressions.
     billed: &'r [(u32, u8)],
-    facts: Option<&'r GenerationFacts>,
+    facts: Option<&'r GenerationRecord>,
     names: Names<'r>,
     currency: String,
     /// Bids that count, by position.
@@ -190,7 +190,7 @@ impl<'r, 'b> Held<'r, 'b> {
     fn new(
         (filter, columns): (&Filter, &'r Columns),
         (record, billed): (&'r AuctionRecord<'b>, &'r [(u32, u8)]),
-        facts: Option<&'r GenerationFacts>,
+        facts: Option<&'r GenerationRecord>,
     ) -> Self {
         let counts = |at: &usize| filter.matches_bid((record, facts), &record.bids[*at]);
         let bids = (0..record.bids.len()).filter(counts).collect();

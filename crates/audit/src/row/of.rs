@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use exchange_core::record::{
-    AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationFacts, ImpRecord, SaleRecord,
+    AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationRecord, ImpRecord, SaleRecord,
 };
 use exchange_core::{Fate, NotAsked};
 use openrtb::codes::MediaType;
@@ -18,7 +18,7 @@ impl Row {
     pub fn of(
         place: &Place,
         record: &AuctionRecord<'_>,
-        generation: Option<&GenerationFacts>,
+        generation: Option<&GenerationRecord>,
     ) -> Self {
         let names = Names::of(record, generation);
         let (maker, terms) = (Maker { record, names }, record.terms.as_ref());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use audit::testing::{NODE, START_MS, Sample, SampleLog, gap, generation, samples};
 use audit::{
-    AuctionRecord, Coming, Depth, Directory, Filter, Finding, Follow, GenerationFacts, Generations,
-    Kind, LaneKind, LogItem, LogRecords, Lookup, Place, Progress, Replays, Row, Wrong, replay_all,
-    stat, verify,
+    AuctionRecord, Coming, Depth, Directory, Filter, Finding, Follow, GenerationRecord,
+    Generations, Kind, LaneKind, LogItem, LogRecords, Lookup, Place, Progress, Replays, Row, Wrong,
+    replay_all, stat, verify,
 };
 use events::v1;
 use prost::Message as _;
@@ -181,7 +181,7 @@ fn a_row_says_what_the_record_says() {
     let sample = &samples()[2];
     let bytes = sample.record();
     let record = AuctionRecord::decode(&bytes).unwrap();
-    let facts = GenerationFacts::decode(&generation(1, START_MS)).unwrap();
+    let facts = GenerationRecord::decode(&generation(1, START_MS)).unwrap();
     let place = Place { node: NODE, epoch: 2, sequence: 3, time_ms: START_MS };
     let row = Row::of(&place, &record, Some(&facts));
     assert_eq!((row.node, row.epoch, row.sequence), (7, 2, 3));

@@ -17,12 +17,12 @@ use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross};
 use crate::market::rates::Currencies;
 use crate::market::{FloorRule, Market, PublisherTerms};
-use lists::{DomainList, Lists, SortedList};
+use lists::{DomainList, RequestLists, SortedList};
 use terms::or_beyond;
 
 /// Why no auction is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AuctionRefusal {
     /// The request is wrong.
     Invalid(Invalid),
     /// The request is right, and there is nothing to sell.
@@ -46,7 +46,7 @@ pub struct Auction<'a> {
     pub increment: Cpm,
     pub(crate) imps: Vec<ImpTerms<'a>>,
     pub(crate) deals: Vec<AuctionDeal<'a>>,
-    pub(crate) lists: Lists,
+    pub(crate) lists: RequestLists,
 }
 
 impl<'a> Auction<'a> {
@@ -55,17 +55,17 @@ impl<'a> Auction<'a> {
         id: &'a str,
         request: &'a BidRequest<'a>,
         market: &'a Market,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, AuctionRefusal> {
         let publisher = market.publishers.terms(request.publisher_id());
         if publisher.blocked {
-            return Err(Refusal::NoBid(NoBidReason::BlockedPublisher));
+            return Err(AuctionRefusal::NoBid(NoBidReason::BlockedPublisher));
         }
         let currency = auction_currency(request, market)?;
         let increment = market.increment;
         let increment = market
             .rates
             .convert(increment.amount, increment.currency, currency, Round::Up)
-            .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))?;
+            .ok_or(AuctionRefusal::NoBid(NoBidReason::NoCurrency))?;
         let auction_type = match request.at {
             Some(1) => AuctionType::FirstPrice,
             _ => AuctionType::SecondPrice,
@@ -79,13 +79,13 @@ impl<'a> Auction<'a> {
             increment,
             imps: Vec::with_capacity(request.imps().len()),
             deals: Vec::new(),
-            lists: Lists::default(),
+            lists: RequestLists::default(),
         };
         for (index, imp) in request.imps().iter().enumerate() {
-            auction.add_imp(index, imp, publisher).map_err(Refusal::Invalid)?;
+            auction.add_imp(index, imp, publisher).map_err(AuctionRefusal::Invalid)?;
         }
         if auction.imps_on_sale() == 0 {
-            return Err(Refusal::NoBid(NoBidReason::NoCurrency));
+            return Err(AuctionRefusal::NoBid(NoBidReason::NoCurrency));
         }
         Ok(auction)
     }
@@ -114,7 +114,7 @@ impl<'a> Auction<'a> {
 
     /// Sorts one of the long lists that seats are held to; `false` if all are sorted.
     pub(crate) fn prepare_seats(&self) -> bool {
-        let Lists { steps, .. } = &self.lists;
+        let RequestLists { steps, .. } = &self.lists;
         self.lists.prepare_seats(self.request)
             || self.deals.iter().any(|deal| deal.wseat.prepare(deal.seats(), steps))
     }
@@ -217,7 +217,7 @@ fn currency_of(code: Option<&str>) -> Currency {
 }
 
 /// The first currency in `cur` that ours converts to; ours when the request names none.
-fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currency, Refusal> {
+fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currency, AuctionRefusal> {
     let Some(cur) = request.cur.as_ref().filter(|cur| !cur.is_empty()) else {
         return Ok(market.currency);
     };
@@ -225,7 +225,7 @@ fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currenc
     known
         .into_iter()
         .find(|currency| market.rates.ratio(market.currency, *currency).is_some())
-        .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))
+        .ok_or(AuctionRefusal::NoBid(NoBidReason::NoCurrency))
 }
 
 fn too_high(path: String) -> Invalid {

@@ -18,22 +18,22 @@ use openrtb::Invalid;
 
 use crate::answering::other_bids::offer_others;
 use crate::answering::sale::sales;
-use crate::auction::{Auction, Refusal};
+use crate::auction::{Auction, AuctionRefusal};
 use crate::clearing::clear::{Clearing as Cleared, clear};
-use crate::judging::judge::{Answer as Answered, Judgement, judge};
+use crate::judging::judge::{DspAnswer as Answered, Judgement, judge};
 
 pub use asking::response_content;
 pub use document::*;
-pub use held::{Came, Hearing};
+pub use held::{DspOutcome, FinishedAuction};
 
-use held::Held;
+use held::ReplayedAuction;
 
 /// Explains an auction.
 ///
 /// # Errors
 ///
 /// When the request cannot be auctioned: what is wrong with it, and where.
-pub fn explain(hearing: &Hearing<'_>) -> Result<Explanation, Invalid> {
+pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, Invalid> {
     let mut request = hearing.request.clone();
     request.test = None;
     let mut explanation = Explanation {
@@ -48,28 +48,30 @@ pub fn explain(hearing: &Hearing<'_>) -> Result<Explanation, Invalid> {
         clearing: Vec::new(),
         no_bid: None,
         response: None,
-        notices: Notices::default(),
-        omitted: Omitted::default(),
+        notices: ExplainedNotices::default(),
+        omitted: ExplainedOmissions::default(),
     };
     let auction = match Auction::new(hearing.id, &request, hearing.market) {
         Ok(auction) => auction,
-        Err(Refusal::Invalid(invalid)) => return Err(invalid),
-        Err(Refusal::NoBid(reason)) => {
+        Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
+        Err(AuctionRefusal::NoBid(reason)) => {
             explanation.no_bid = Some(terms::no_bid(reason));
             return Ok(explanation);
         }
     };
-    Held::new(hearing, &auction).write(&mut explanation);
+    ReplayedAuction::new(hearing, &auction).write(&mut explanation);
     Ok(explanation)
 }
 
-impl<'h> Held<'h> {
-    fn new(hearing: &'h Hearing<'h>, auction: &'h Auction<'h>) -> Self {
+impl<'h> ReplayedAuction<'h> {
+    fn new(hearing: &'h FinishedAuction<'h>, auction: &'h Auction<'h>) -> Self {
         let answers: Vec<_> = hearing
             .dsps
             .iter()
             .filter_map(|(_, came)| match came {
-                Came::Asked { call, body: Some(body) } => Some(Answered { ask: call.ask, body }),
+                DspOutcome::Asked { call, body: Some(body) } => {
+                    Some(Answered { ask: call.ask, body })
+                }
                 _ => None,
             })
             .collect();

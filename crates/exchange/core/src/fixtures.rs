@@ -14,7 +14,7 @@ use crate::asking::eligibility::eligible;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::{Clearing, Win, clear};
-use crate::judging::judge::{Answer, Judgement, judge};
+use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::rates::Rates;
 use crate::market::signals::TrackingSignals;
 use crate::market::targeting::Targeting;
@@ -126,9 +126,12 @@ pub(crate) fn with_auction<T>(
 }
 
 /// Answers, each of a DSP by position; those of DSPs that are not asked are dropped.
-pub(crate) fn answers<'a>(auction: &Auction<'_>, bodies: &'a [(usize, String)]) -> Vec<Answer<'a>> {
+pub(crate) fn answers<'a>(
+    auction: &Auction<'_>,
+    bodies: &'a [(usize, String)],
+) -> Vec<DspAnswer<'a>> {
     let answer = |(dsp, body): &'a (usize, String)| {
-        eligible(auction, *dsp).ok().map(|ask| Answer { ask, body: body.as_bytes() })
+        eligible(auction, *dsp).ok().map(|ask| DspAnswer { ask, body: body.as_bytes() })
     };
     bodies.iter().filter_map(answer).collect()
 }

@@ -26,23 +26,23 @@ pub use answering::notice_url::{NotSent, NoticeTarget, URL_BYTES_MAX};
 pub use answering::other_bids::{BIDS_RETURNED_MAX, offer_others};
 pub use answering::response::{no_bid, response};
 pub use answering::sale::{Sale, sales};
-pub use answering::win_markup::{Fetched, Wanted, checked_markup, markup_wanted};
-pub use asking::eligibility::{Ask, Choosing, eligible, eligible_house};
+pub use answering::win_markup::{FetchedMarkup, MarkupRequest, checked_markup, markup_wanted};
+pub use asking::eligibility::{BidderCall, DspSelection, eligible, eligible_direct};
 pub use asking::guard;
 pub use asking::mask::{GeoMask, Masks};
 pub use asking::not_asked::NotAsked;
 pub use asking::outbound::outbound;
 pub use auction::fate::Fate;
 pub use auction::id::AuctionIds;
-pub use auction::schedule::{Limits, Schedule};
+pub use auction::schedule::{AuctionSchedule, TimeLimits};
 pub use auction::steps::STEPS_MAX;
 pub use auction::terms::AuctionType;
-pub use auction::{Auction, Refusal};
-pub use clearing::clear::{Clearing, Entry, Group, Seat, Win, clear};
-pub use clearing::pricing::Terms;
+pub use auction::{Auction, AuctionRefusal};
+pub use clearing::clear::{BidGroup, Clearing, ClearingEntry, Seat, Win, clear};
+pub use clearing::pricing::BidTerms;
 pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
-pub use judging::judge::{Answer, BIDS_MAX, JudgedBid, Judgement, Judging, ResponseFate, judge};
-pub use judging::owed::{Owed, owed};
+pub use judging::judge::{BIDS_MAX, DspAnswer, Judge, JudgedBid, Judgement, ResponseFate, judge};
+pub use judging::owed::{WinCost, owed};
 pub use market::lifetimes::Lifetimes;
 pub use market::rates::Rates;
 pub use market::seats::Seats;
@@ -54,9 +54,10 @@ pub use market::{
     SupplyChainNode,
 };
 pub use notices::conclude::{
-    BeaconBase, BilledSale, Cleared, Conclusion, Notice, Sealing, Unsent, conclude,
+    BeaconBase, ClearedAuction, Conclusion, PlannedNotice, SaleBilledNow, Sealing, UnsentNotice,
+    conclude,
 };
 pub use notices::delivery;
 pub use notices::markup::unmarked::Unmarked;
 pub use notices::reservation::Reservation;
-pub use notices::token::{Claims, KeyRing, TOKEN_BYTES_MAX, TokenError, TokenId};
+pub use notices::token::{BeaconTokenError, Claims, KeyRing, TOKEN_BYTES_MAX, TokenId};

@@ -3,7 +3,7 @@
 //!
 //! [`encode`] writes a record straight from an auction, into a buffer that is used again.
 //! [`AuctionRecord`] is one read back, and [`replay`] holds it once more by the rules and by the
-//! [`GenerationFacts`] that it names: fates and prices are the same, bit for bit, or the difference
+//! [`GenerationRecord`] that it names: fates and prices are the same, bit for bit, or the difference
 //! is told. [`Masks`](crate::Masks) take out of a request what must not be recorded with it.
 //!
 //! What a record says is in `proto/`; where records are kept is not known here.
@@ -27,12 +27,18 @@ pub use auction::{
     AuctionRecord, BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord,
     SaleRecord, TermsRecord,
 };
-pub use contest::{Contest, Uncontested};
-pub use decode::DecodeError;
-pub use difference::{Change, Difference, Subject};
-pub use encode::{Call, Full, Judged, Kept, Moments, Proceedings, encode};
-pub use facts::{BidFacts, Facts, Recomputed, Refusals, Refused, Unsound};
-pub use generation::{DspFacts, GenerationFacts, InForce, Unrecordable, encode_generation};
+pub use contest::{Contest, NoContest};
+pub use decode::RecordDecodeError;
+pub use difference::{ChangedValue, ReplayDifference, ValueChange};
+pub use encode::{
+    AuctionContext, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, Timings, encode,
+};
+pub use facts::{
+    BidInputs, BudgetRefusal, BudgetRefusals, ClearingInputs, InvalidInputs, RecomputedClearing,
+};
+pub use generation::{
+    DspRecord, GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
+};
 pub use limits::{BIDS_MAX, ID_BYTES_MAX};
-pub use outcome::{CallOutcome, Ending};
-pub use replay::{Replayed, replay};
+pub use outcome::{AuctionEnding, CallOutcome};
+pub use replay::{ReplayOutcome, replay};

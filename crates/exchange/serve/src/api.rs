@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use exchange_core::delivery::{Counters, LaneView};
-use exchange_core::guard::{GuardLimits, State, Status};
+use exchange_core::delivery::{DeliveryCounters, LaneView};
+use exchange_core::guard::{BreakerState, GuardLimits, GuardStatus};
 use exchange_core::record::CallOutcome;
 use exchange_core::{NotAsked, ResponseFate};
 use runtime::admin::{Api, Call, ErrorCode, Method, Operation, Reply, Route, rfc3339};
@@ -348,7 +348,7 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
     DspView {
         id: id.to_owned(),
         url: masked_url(&format!("{scheme}://{}{}", endpoint.authority, endpoint.path.expose())),
-        paused: status.map(|status| status.state) == Some(State::Paused),
+        paused: status.map(|status| status.state) == Some(BreakerState::Paused),
         breaker: breaker(limits, status),
         qps: QpsView {
             limit: limits.rate.map(|rate| rate.qps.get()),
@@ -382,11 +382,11 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
     }
 }
 
-fn breaker(limits: &GuardLimits, status: Option<Status>) -> BreakerView {
+fn breaker(limits: &GuardLimits, status: Option<GuardStatus>) -> BreakerView {
     let (state, allowance_per_s) = match status.map(|status| status.state) {
-        Some(State::Closed) | None => ("closed", None),
-        Some(State::Throttled { allowance }) => ("throttled", Some(allowance.get())),
-        Some(State::Paused) => ("paused", None),
+        Some(BreakerState::Closed) | None => ("closed", None),
+        Some(BreakerState::Throttled { allowance }) => ("throttled", Some(allowance.get())),
+        Some(BreakerState::Paused) => ("paused", None),
     };
     BreakerView {
         state,
@@ -436,7 +436,7 @@ fn notices(exchange: &Exchange) -> Reply {
     })
 }
 
-fn counts(counters: &Counters) -> NoticeCounts {
+fn counts(counters: &DeliveryCounters) -> NoticeCounts {
     NoticeCounts {
         billing: BillingCounts {
             delivered: counters.billing_delivered,

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use exchange_core::explain::Explanation;
-use exchange_core::guard::Trial;
+use exchange_core::guard::CallTrial;
 use exchange_core::record::CallOutcome;
 use exchange_core::{
-    Ask, Auction, Choosing, NotAsked, Refusal, Schedule, eligible_house, outbound,
+    Auction, AuctionRefusal, AuctionSchedule, BidderCall, DspSelection, NotAsked, eligible_direct,
+    outbound,
 };
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
@@ -122,7 +123,7 @@ impl<'r> Inbound<'r> {
 
 /// An auction in which somebody may be asked.
 struct Prepared<'a> {
-    schedule: Schedule,
+    schedule: AuctionSchedule,
     auction: Auction<'a>,
     chosen: Chosen,
 }
@@ -130,14 +131,14 @@ struct Prepared<'a> {
 /// Whom an auction comes to, in market order.
 #[derive(Default)]
 struct Chosen {
-    asks: Vec<Ask>,
+    asks: Vec<BidderCall>,
     /// To ask them.
     rights: Vec<InFlight>,
-    trials: Vec<Trial>,
+    trials: Vec<CallTrial>,
     /// The others, and why.
     not_asked: Vec<(usize, NotAsked)>,
     /// What campaigns of our own may bid for.
-    house: Option<Ask>,
+    house: Option<BidderCall>,
 }
 
 impl Holding<'_> {
@@ -173,7 +174,7 @@ impl Holding<'_> {
             }
         };
         let reason = match &held {
-            Err(Refusal::NoBid(reason)) => *reason,
+            Err(AuctionRefusal::NoBid(reason)) => *reason,
             _ => NoBidReason::Unknown,
         };
         let explain = |record: &Record| {
@@ -185,8 +186,8 @@ impl Holding<'_> {
             (Ok((body, notices)), Some(explanation)) => {
                 Reply::Bid { body: with_debug(body, *explanation), notices }
             }
-            (Err(Refusal::Invalid(invalid)), _) => Reply::Invalid(invalid),
-            (Err(Refusal::NoBid(reason)), explanation) => {
+            (Err(AuctionRefusal::Invalid(invalid)), _) => Reply::Invalid(invalid),
+            (Err(AuctionRefusal::NoBid(reason)), explanation) => {
                 let id = request.id.as_ref().map_or("\"\"", |id| id.raw());
                 Reply::NoBid { id: id.to_owned(), reason, explanation }
             }
@@ -226,15 +227,15 @@ impl Holding<'_> {
     }
 
     /// All that comes before anybody is asked.
-    async fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, Refusal> {
+    async fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, AuctionRefusal> {
         let Inbound { id, request, parsed, .. } = *inbound;
         let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
-        let schedule = Schedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
-            .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
+        let schedule = AuctionSchedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
+            .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         // A body that was slow to come has used the time up.
         if !schedule.suffices(self.shard.tick(parsed)) {
-            return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
+            return Err(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
         let (imps, on_sale) = (auction.imps_len(), auction.imps_on_sale());
@@ -244,10 +245,15 @@ impl Holding<'_> {
     }
 
     /// An auction in which nobody is asked; `prepared` as far as it came.
-    fn refused(&self, inbound: &Inbound<'_>, prepared: Option<&Prepared<'_>>, refusal: &Refusal) {
+    fn refused(
+        &self,
+        inbound: &Inbound<'_>,
+        prepared: Option<&Prepared<'_>>,
+        refusal: &AuctionRefusal,
+    ) {
         let reason = match refusal {
-            Refusal::NoBid(reason) => *reason,
-            Refusal::Invalid(_) => NoBidReason::InvalidRequest,
+            AuctionRefusal::NoBid(reason) => *reason,
+            AuctionRefusal::Invalid(_) => NoBidReason::InvalidRequest,
         };
         let moments = self.moments(inbound);
         inbound.traced(self.shard).record(&moments, reason.label(), []);
@@ -290,12 +296,12 @@ impl Holding<'_> {
         self,
         inbound: Inbound<'_>,
         mut prepared: Prepared<'_>,
-    ) -> Result<(String, Vec<Order>), Refusal> {
+    ) -> Result<(String, Vec<Order>), AuctionRefusal> {
         if let Some(record) = inbound.record {
             record.not_asked(&prepared.chosen.not_asked);
         }
         if prepared.chosen.asks.is_empty() && prepared.chosen.house.is_none() {
-            let refusal = Refusal::NoBid(NoBidReason::NoEligibleDsp);
+            let refusal = AuctionRefusal::NoBid(NoBidReason::NoEligibleDsp);
             self.refused(&inbound, Some(&prepared), &refusal);
             return Err(refusal);
         }
@@ -347,12 +353,12 @@ impl Holding<'_> {
             Err(why) => {
                 // Nothing is waited for: those who lost may be told at once.
                 shard.give(answer.notices);
-                Err(Refusal::NoBid(why))
+                Err(AuctionRefusal::NoBid(why))
             }
         }
     }
 
-    fn measure(&self, moments: &Moments, schedule: &Schedule) {
+    fn measure(&self, moments: &Moments, schedule: &AuctionSchedule) {
         let metrics = &self.shard.metrics;
         let Moments { asked, closed, cleared, answered, .. } = *moments;
         let phases = [
@@ -372,7 +378,13 @@ impl Holding<'_> {
         }
     }
 
-    fn trace(&self, inbound: &Inbound<'_>, answer: &Closed, asks: &[Ask], outcomes: &Outcomes) {
+    fn trace(
+        &self,
+        inbound: &Inbound<'_>,
+        answer: &Closed,
+        asks: &[BidderCall],
+        outcomes: &Outcomes,
+    ) {
         let ending = answer.response.as_ref().map_or_else(|why| why.label(), |_| "filled");
         let dsps = &self.snapshot.config().market.dsps;
         let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
@@ -384,7 +396,7 @@ impl Holding<'_> {
 
     /// Who is asked for what, and by what right.
     async fn choose(&self, auction: &Auction<'_>) -> Chosen {
-        let mut choosing = Choosing::new(auction, self.snapshot.dsps.len());
+        let mut choosing = DspSelection::new(auction, self.snapshot.dsps.len());
         while choosing.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
@@ -415,21 +427,21 @@ impl Holding<'_> {
             }
         }
         let house = self.snapshot.house().filter(|_| self.shard.purse().is_some());
-        chosen.house = house.and_then(|dsp| eligible_house(auction, dsp).ok());
+        chosen.house = house.and_then(|dsp| eligible_direct(auction, dsp).ok());
         chosen
     }
 
     fn questions<'q>(
         &'q self,
         (auction, outbound): (&'q Auction<'_>, &Outbound<'_>),
-        schedule: &Schedule,
-        (asks, rights): (&[Ask], Vec<InFlight>),
+        schedule: &AuctionSchedule,
+        (asks, rights): (&[BidderCall], Vec<InFlight>),
     ) -> Vec<Question<'q>> {
         let now = self.shard.tick(Instant::now());
         let ext = auction.request.user.as_ref().and_then(|user| user.ext.as_ref());
         let own = ext.and_then(|ext| ext.buyeruids.as_ref());
         let prebid = ext.and_then(|ext| ext.prebid.as_ref()?.buyeruids.as_ref());
-        let question = |(ask, right): (&Ask, InFlight)| {
+        let question = |(ask, right): (&BidderCall, InFlight)| {
             let dsp = &auction.market.dsps[ask.dsp];
             let is_limited = auction.is_limited(ask.dsp);
             let mut uids = own.into_iter().chain(prebid).filter(|_| !is_limited);

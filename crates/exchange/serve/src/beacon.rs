@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
+use exchange_core::delivery::{Beacon, BeaconRefusal, BestEffort, ForwardedDevice, Notice};
 use exchange_core::{
     Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId,
     VALUE_BYTES_MAX, macros_len,
@@ -182,7 +182,7 @@ impl Called<'_> {
         NoticeTarget::parse(&url).filter(|target| target.is_declared(&dsps[dsp].notice_hosts))?;
         let device = self.device(&sealer.proxies_trusted).to_string();
         let id = Arc::clone(&self.snapshot.dsps[dsp].id);
-        Notice::new(id, url, Forwarded::new(Some(&device), self.user_agent())).ok()
+        Notice::new(id, url, ForwardedDevice::new(Some(&device), self.user_agent())).ok()
     }
 
     /// Who called: as the last proxy that is not trusted says, if a trusted one did.
@@ -237,8 +237,8 @@ impl Called<'_> {
         };
         match acknowledged.await {
             Ok(Ok(_)) => pixel(),
-            Ok(Err(Refusal::Expired)) => not_taken(),
-            Ok(Err(Refusal::Busy | Refusal::Journal)) | Err(_) => busy(),
+            Ok(Err(BeaconRefusal::Expired)) => not_taken(),
+            Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal)) | Err(_) => busy(),
         }
     }
 
@@ -486,7 +486,8 @@ mod tests {
             for is_awaited in [true, false] {
                 check(Some(Ok(false)), is_awaited, 1).await;
                 check(Some(Ok(true)), is_awaited, 0).await;
-                for refusal in [Refusal::Expired, Refusal::Busy, Refusal::Journal] {
+                for refusal in [BeaconRefusal::Expired, BeaconRefusal::Busy, BeaconRefusal::Journal]
+                {
                     check(Some(Err(refusal)), is_awaited, 0).await;
                 }
                 check(None, is_awaited, 0).await;

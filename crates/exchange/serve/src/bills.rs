@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use exchange_core::delivery::{Beacon, Notice, Refusal};
+use exchange_core::delivery::{Beacon, BeaconRefusal, Notice};
 use exchange_core::{Reservation, TokenId};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -121,10 +121,14 @@ impl Bill {
         match self.answer.as_mut().map(oneshot::Receiver::try_recv) {
             // Its record is durable, by this call or by one before.
             Some(Ok(Ok(_))) => return Progress::Booked,
-            Some(Ok(Err(Refusal::Expired)) | Err(TryRecvError::Closed)) => return Progress::Lost,
+            Some(Ok(Err(BeaconRefusal::Expired)) | Err(TryRecvError::Closed)) => {
+                return Progress::Lost;
+            }
             _ if self.expires_ms <= now_ms => return Progress::Lost,
             Some(Err(TryRecvError::Empty)) => (),
-            Some(Ok(Err(Refusal::Busy | Refusal::Journal))) | None => self.order(office),
+            Some(Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal))) | None => {
+                self.order(office);
+            }
         }
         Progress::Waits
     }

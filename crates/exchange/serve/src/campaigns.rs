@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use exchange_core::campaigns::{Campaign, Catalogue};
+use exchange_core::campaigns::{Catalogue, DirectCampaign};
 use exchange_core::{Dsp, Market, Seat, Targeting, TrackingSignals};
 use openrtb::codes::MediaType;
 use pacer_core::messages::CampaignIndex;
@@ -64,7 +64,7 @@ pub(crate) struct Payers<'g> {
     /// For what seats of DSPs win, where that needs an account's leave.
     pub seats: &'g HashMap<Seat, Payer>,
     /// Those of our own, which pay for themselves.
-    pub campaigns: &'g [Campaign],
+    pub campaigns: &'g [DirectCampaign],
 }
 
 impl Campaigns {

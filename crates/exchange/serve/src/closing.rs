@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use exchange_core::delivery::{BestEffort, Forwarded, Notice};
+use exchange_core::delivery::{BestEffort, ForwardedDevice, Notice};
 use exchange_core::explain::response_content;
-use exchange_core::guard::{End, Trial};
+use exchange_core::guard::{CallTrial, CallVerdict};
 use exchange_core::record::CallOutcome;
-use exchange_core::record::Judged;
+use exchange_core::record::JudgedAuction;
 use exchange_core::{
-    Answer, Auction, BilledSale, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, Judging,
-    NotSent, NoticeKind, NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win,
-    checked_markup, conclude, markup_wanted, offer_others, sales,
+    Auction, AuctionSchedule, ClearedAuction, Clearing, Conclusion, DspAnswer, Fate, FetchedMarkup,
+    Judge, Judgement, MarkupRequest, NotSent, NoticeKind, NoticeMode, ResponseFate, Sale,
+    SaleBilledNow, Sealing, TokenId, Win, checked_markup, conclude, markup_wanted, offer_others,
+    sales,
 };
 use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
@@ -36,7 +37,7 @@ const WRITING: Duration = Duration::from_millis(1);
 pub struct Closing<'s> {
     pub minutes: Minutes<'s>,
     pub auction: &'s Auction<'s>,
-    pub schedule: &'s Schedule,
+    pub schedule: &'s AuctionSchedule,
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
     /// What campaigns of our own answer.
@@ -58,10 +59,10 @@ pub struct Closed {
 impl Closing<'_> {
     /// Judges, clears, writes the answer and the record. `trials` are those of the asks; `moments`
     /// are those until the close.
-    pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
+    pub async fn conclude(&self, trials: Vec<CallTrial>, moments: Moments) -> Closed {
         let answers = self.answers();
         let uncounted = Uncounted { closing: self, trials };
-        let mut judging = Judging::new(self.auction, &answers);
+        let mut judging = Judge::new(self.auction, &answers);
         while judging.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
@@ -85,7 +86,7 @@ impl Closing<'_> {
         till.keep_returned(&judgement, &clearing);
         let sales = sales(self.auction, &judgement, &clearing);
         self.count(&judgement, &clearing, &sales);
-        let cleared = Cleared {
+        let cleared = ClearedAuction {
             answers: &answers,
             judgement: &judgement,
             clearing: &clearing,
@@ -113,18 +114,18 @@ impl Closing<'_> {
         let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
         let calls = calls.chain(self.house.map(House::call));
         let no_bid = response.as_ref().err().copied();
-        let judged = Judged { cleared, refusals: &refused };
+        let judged = JudgedAuction { cleared, refusals: &refused };
         self.minutes.held((self.auction, judged), calls, no_bid, &moments);
         // The answer waits for its record too.
         let moments = Moments { answered: Instant::now(), ..moments };
         Closed { response, notices, unreadable, moments }
     }
 
-    fn answers(&self) -> Vec<Answer<'_>> {
+    fn answers(&self) -> Vec<DspAnswer<'_>> {
         let mut answers = Vec::with_capacity(self.calls.0.len());
         for (call, (ask, outcome)) in self.calls.0.iter().zip(&self.outcomes.calls).enumerate() {
             if *outcome == CallOutcome::Answered {
-                answers.push(Answer { ask: *ask, body: self.outcomes.body(call) });
+                answers.push(DspAnswer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
         answers.extend(self.house.map(House::answer));
@@ -135,10 +136,10 @@ impl Closing<'_> {
     fn bill(
         &self,
         mut reserved: Vec<Reserved>,
-        billed: Vec<BilledSale>,
+        billed: Vec<SaleBilledNow>,
         sales: &[Sale],
     ) -> Vec<Reserved> {
-        for BilledSale { bid, notice } in billed {
+        for SaleBilledNow { bid, notice } in billed {
             let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
             let Some(id) = TokenId::of_billing(self.auction.id, sale) else {
                 continue; // Its reservation is released with the others.
@@ -173,8 +174,8 @@ impl Closing<'_> {
     /// be read.
     fn note_responses(
         &self,
-        trials: Vec<Trial>,
-        answers: &[Answer<'_>],
+        trials: Vec<CallTrial>,
+        answers: &[DspAnswer<'_>],
         judgement: &Judgement<'_>,
     ) -> Vec<usize> {
         let mut responses = judgement.responses.iter().zip(answers);
@@ -203,7 +204,7 @@ impl Closing<'_> {
     }
 
     /// Counts how a call ended and tells its DSP's guard.
-    fn note_call(&self, call: usize, outcome: CallOutcome, trial: Trial) {
+    fn note_call(&self, call: usize, outcome: CallOutcome, trial: CallTrial) {
         let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
         lane.metrics.outcomes[outcome as usize].increment();
         let least = self.minutes.snapshot.config().timeout_counts_after;
@@ -247,7 +248,7 @@ impl Closing<'_> {
         for (dsp, why) in unmarked {
             self.minutes.snapshot.metrics(dsp).unmarked[why as usize].increment();
         }
-        let order = |planned: exchange_core::Notice| {
+        let order = |planned: exchange_core::PlannedNotice| {
             let kind = match planned.kind {
                 NoticeKind::Win => BestEffort::Win,
                 NoticeKind::Loss => BestEffort::Loss,
@@ -261,7 +262,7 @@ impl Closing<'_> {
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {
         let lane = &self.minutes.snapshot.dsps[dsp];
-        let notice = Notice::new(Arc::clone(&lane.id), url, Forwarded::default());
+        let notice = Notice::new(Arc::clone(&lane.id), url, ForwardedDevice::default());
         let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
     }
@@ -271,12 +272,12 @@ impl Closing<'_> {
 /// counted as they ended.
 struct Uncounted<'c> {
     closing: &'c Closing<'c>,
-    trials: Vec<Trial>,
+    trials: Vec<CallTrial>,
 }
 
 impl Uncounted<'_> {
     /// Leaves the counting to the caller.
-    fn into_trials(mut self) -> Vec<Trial> {
+    fn into_trials(mut self) -> Vec<CallTrial> {
         std::mem::take(&mut self.trials)
     }
 }
@@ -293,22 +294,22 @@ impl Drop for Uncounted<'_> {
 }
 
 /// What a call says of its DSP's health.
-fn end_of(outcome: CallOutcome, had_min_time: bool) -> End {
+fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
     match outcome {
-        CallOutcome::Answered | CallOutcome::NoBid => End::Good,
-        CallOutcome::Late => End::TimedOut { had_min_time },
+        CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
+        CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
         // Nothing was sent, or the caller left. A name without an address yet is no fault of the DSP.
         CallOutcome::Saturated
         | CallOutcome::Unsent
         | CallOutcome::Abandoned
-        | CallOutcome::Unresolved => End::Neutral,
+        | CallOutcome::Unresolved => CallVerdict::Neutral,
         CallOutcome::Status
         | CallOutcome::Malformed
         | CallOutcome::TooLarge
         | CallOutcome::Encoded
         | CallOutcome::Trickle
         | CallOutcome::Reset
-        | CallOutcome::Unreachable => End::Bad,
+        | CallOutcome::Unreachable => CallVerdict::Bad,
     }
 }
 
@@ -327,7 +328,7 @@ impl Ads<'_> {
         &mut self,
         judgement: &mut Judgement<'_>,
         clearing: &Clearing,
-        fetched: &mut Vec<Fetched>,
+        fetched: &mut Vec<FetchedMarkup>,
     ) -> bool {
         let mut wanted = markup_wanted(self.closing.auction, judgement, clearing, fetched);
         wanted.retain(|wanted| !self.forgone.contains(&wanted.entry));
@@ -342,9 +343,9 @@ impl Ads<'_> {
             let checked = markup.ok_or(Fate::NoMarkup).and_then(|markup| {
                 checked_markup(self.closing.auction, judgement, &wanted, markup)
             });
-            let Wanted { entry, price, is_preloaded, .. } = wanted;
+            let MarkupRequest { entry, price, is_preloaded, .. } = wanted;
             match checked {
-                Ok(markup) => fetched.push(Fetched { entry, price, markup }),
+                Ok(markup) => fetched.push(FetchedMarkup { entry, price, markup }),
                 Err(Fate::NoMarkup) if is_preloaded => self.forgone.push(entry),
                 Err(fate) => {
                     judgement.bar(entry, fate);
@@ -355,7 +356,10 @@ impl Ads<'_> {
         barred
     }
 
-    fn call(&self, wanted: &Wanted) -> Option<oneshot::Receiver<Result<Answered, CallError>>> {
+    fn call(
+        &self,
+        wanted: &MarkupRequest,
+    ) -> Option<oneshot::Receiver<Result<Answered, CallError>>> {
         if self.until <= Instant::now() {
             return None; // No answer could be waited for, and nobody is told of a win in vain.
         }

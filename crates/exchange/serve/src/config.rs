@@ -15,9 +15,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exchange_core::guard::{GuardLimits, Rate};
+use exchange_core::guard::{CallRate, GuardLimits};
 use exchange_core::{
-    Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TrackingSignals,
+    Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TimeLimits, TrackingSignals,
 };
 use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Secret, Section, ms, secs};
@@ -44,11 +44,11 @@ pub struct ExchangeConfig {
     /// Whether requests of publishers that are not named are refused.
     pub publishers_only: bool,
     /// Limits on time.
-    pub limits: Limits,
+    pub limits: TimeLimits,
     /// Limits on what callers send.
     pub inbound: InboundLimits,
     /// Bounds of what campaigns of our own do in one auction.
-    pub house: exchange_core::campaigns::Limits,
+    pub house: exchange_core::campaigns::BiddingLimits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
@@ -93,7 +93,7 @@ pub struct CallerTerms {
     /// What they must present; absent: nothing.
     pub key: Option<Secret>,
     /// Most requests per second; absent: any number.
-    pub rate: Option<Rate>,
+    pub rate: Option<CallRate>,
 }
 
 /// Limits on what callers send.
@@ -123,9 +123,9 @@ struct Own {
     listen: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
     publishers_only: bool,
-    limits: Limits,
+    limits: TimeLimits,
     inbound: InboundLimits,
-    house: exchange_core::campaigns::Limits,
+    house: exchange_core::campaigns::BiddingLimits,
     pool: PoolLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,
@@ -324,8 +324,8 @@ fn read_signals(s: &mut Section<'_>) -> TrackingSignals {
     }
 }
 
-fn read_limits(s: &mut Section<'_>) -> Limits {
-    let limits = Limits {
+fn read_limits(s: &mut Section<'_>) -> TimeLimits {
+    let limits = TimeLimits {
         tmax_max: s.duration(
             "tmax_max",
             "250ms",

@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 
-use exchange_core::explain::{Came, Explanation, Hearing, explain};
-use exchange_core::record::{Call, CallOutcome};
-use exchange_core::{Answer, Auction, NotAsked, Refusal, Schedule, eligible};
+use exchange_core::explain::{DspOutcome, Explanation, FinishedAuction, explain};
+use exchange_core::record::{CallOutcome, RecordedCall};
+use exchange_core::{Auction, AuctionRefusal, AuctionSchedule, DspAnswer, NotAsked, eligible};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use units::Tick;
@@ -28,7 +28,7 @@ pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
 #[derive(Debug)]
 enum Heard {
     NotAsked(NotAsked),
-    Asked { call: Call, body: Vec<u8> },
+    Asked { call: RecordedCall, body: Vec<u8> },
 }
 
 impl Record {
@@ -45,7 +45,7 @@ impl Record {
     }
 
     /// `calls` are in the order of `outcomes`.
-    pub(crate) fn answered(&self, calls: impl Iterator<Item = Call>, outcomes: &Outcomes) {
+    pub(crate) fn answered(&self, calls: impl Iterator<Item = RecordedCall>, outcomes: &Outcomes) {
         let heard = calls.enumerate();
         let heard = heard.map(|(at, call)| (call.ask.dsp, Heard::asked(call, outcomes.body(at))));
         self.0.borrow_mut().extend(heard);
@@ -53,7 +53,8 @@ impl Record {
 
     /// What campaigns of our own answered.
     pub(crate) fn house(&self, house: Option<&House<'_>>) {
-        let Some((call, Answer { body, .. })) = house.map(|house| (house.call(), house.answer()))
+        let Some((call, DspAnswer { body, .. })) =
+            house.map(|house| (house.call(), house.answer()))
         else {
             return;
         };
@@ -70,7 +71,7 @@ impl Record {
         let heard = self.0.borrow();
         let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.came())).collect();
         let notices = config.notices.as_ref();
-        explain(&Hearing {
+        explain(&FinishedAuction {
             id,
             request,
             market: &config.market,
@@ -83,14 +84,14 @@ impl Record {
 }
 
 impl Heard {
-    fn asked(call: Call, body: &[u8]) -> Self {
+    fn asked(call: RecordedCall, body: &[u8]) -> Self {
         Self::Asked { call, body: body.to_vec() }
     }
 
-    fn came(&self) -> Came<'_> {
+    fn came(&self) -> DspOutcome<'_> {
         match self {
-            Self::NotAsked(reason) => Came::NotAsked(*reason),
-            Self::Asked { call, body } => Came::Asked {
+            Self::NotAsked(reason) => DspOutcome::NotAsked(*reason),
+            Self::Asked { call, body } => DspOutcome::Asked {
                 call: *call,
                 body: (call.outcome == CallOutcome::Answered).then_some(body.as_slice()),
             },
@@ -131,8 +132,8 @@ pub fn rehearse<'d>(
     let request = parse_request(body)?;
     let record = Record::default();
     let no_bid = match ask(config, (id, &request), &record, answer) {
-        Ok(reason) | Err(Refusal::NoBid(reason)) => reason,
-        Err(Refusal::Invalid(invalid)) => return Err(invalid),
+        Ok(reason) | Err(AuctionRefusal::NoBid(reason)) => reason,
+        Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
     };
     record.explain((id, &request), config, no_bid)
 }
@@ -143,10 +144,10 @@ fn ask<'d>(
     (id, request): (&str, &BidRequest<'_>),
     record: &Record,
     answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
-) -> Result<NoBidReason, Refusal> {
+) -> Result<NoBidReason, AuctionRefusal> {
     let tmax = request.tmax.as_ref().map(|tmax| **tmax);
-    let schedule = Schedule::new(Tick::ZERO, tmax, &config.limits)
-        .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
+    let schedule = AuctionSchedule::new(Tick::ZERO, tmax, &config.limits)
+        .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
     let auction = Auction::new(id, request, &config.market)?;
     let mut outcomes = Vec::new();
     for (index, dsp) in config.market.dsps.iter().enumerate() {
@@ -155,14 +156,14 @@ fn ask<'d>(
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
-                let call = Call { ask, tmax_ms, outcome, sent: None, latency: None };
+                let call = RecordedCall { ask, tmax_ms, outcome, sent: None, latency: None };
                 record.0.borrow_mut().push((index, Heard::asked(call, body)));
                 outcomes.push(outcome);
             }
         }
     }
     if outcomes.is_empty() {
-        return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
+        return Err(AuctionRefusal::NoBid(NoBidReason::NoEligibleDsp));
     }
     Ok(why_nothing(&outcomes, None))
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use exchange_core::campaigns::{Campaign, Probe, ProbeCounts};
-use exchange_core::{Auction, eligible_house};
+use exchange_core::campaigns::{DirectCampaign, Probe, ProbeCounts};
+use exchange_core::{Auction, eligible_direct};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
 use pacer_core::messages::CampaignIndex;
@@ -136,12 +136,13 @@ impl Funnels {
             recent.map(|(_, body)| body.clone()).collect()
         };
         // That its currency may have no rate is no criterion of its own.
-        let mut probe = Probe::new(&Campaign { currency: market.currency, ..campaign.clone() });
+        let mut probe =
+            Probe::new(&DirectCampaign { currency: market.currency, ..campaign.clone() });
         for body in copies {
             let Ok(text) = std::str::from_utf8(&body) else { continue };
             let Ok(request) = parse_request(text) else { continue };
             let Ok(auction) = Auction::new("probe", &request, market) else { continue };
-            if let Ok(ask) = eligible_house(&auction, house) {
+            if let Ok(ask) = eligible_direct(&auction, house) {
                 probe.try_on(&auction, &ask);
             }
         }

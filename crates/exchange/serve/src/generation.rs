@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::Seat;
-use exchange_core::guard::{Grant, GuardLimits, Rate};
+use exchange_core::guard::{CallGrant, CallRate, GuardLimits};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 use tracing::warn;
@@ -58,8 +58,8 @@ pub struct HouseInForce {
 #[derive(Clone, Debug)]
 pub(crate) struct CallerGuard {
     pub(crate) guard: GuardId,
-    pub(crate) first_grants: Arc<[Grant]>,
-    rate: Rate,
+    pub(crate) first_grants: Arc<[CallGrant]>,
+    rate: CallRate,
 }
 
 /// What outlives a reload of one DSP.
@@ -69,7 +69,7 @@ pub struct DspInForce {
     pub(crate) endpoint: Arc<Endpoint>,
     /// What governs it, and what each shard is granted to begin with.
     pub(crate) guard: GuardId,
-    pub(crate) first_grants: Arc<[Grant]>,
+    pub(crate) first_grants: Arc<[CallGrant]>,
     /// What each shard counts of it.
     pub metrics: PerShard<DspMetrics>,
     /// What each shard counts of its seats, in configured order.
@@ -135,7 +135,7 @@ struct Known {
     endpoint: Arc<Endpoint>,
     limits: GuardLimits,
     guard: GuardId,
-    first_grants: Arc<[Grant]>,
+    first_grants: Arc<[CallGrant]>,
     metrics: PerShard<DspMetrics>,
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
@@ -392,7 +392,7 @@ fn callers(
     guards: &Guards,
 ) -> HashMap<Box<str>, CallerGuard> {
     let limited = config.callers.iter().filter_map(|(id, terms)| Some((&**id, terms.rate?)));
-    let of = |(id, rate): (&str, Rate)| {
+    let of = |(id, rate): (&str, CallRate)| {
         let limits = GuardLimits::of_rate(rate);
         let caller = match before.get(id) {
             Some(known) if known.rate == rate => known.clone(),
@@ -588,14 +588,14 @@ mod tests {
 
     #[test]
     fn a_pause_outlasts_the_dsps_absence() {
-        use exchange_core::guard::State;
+        use exchange_core::guard::BreakerState;
         let mut all = generations(&dsp("a", 1, ""));
         assert!(all.pause("a", true));
         assert!(!all.pause("b", true), "there is none");
         all.replace(config("")).unwrap();
         all.replace(config(&dsp("a", 1, ""))).unwrap();
         let dsp = &all.current().dsps[0];
-        assert_eq!(all.guards.status(dsp.guard).unwrap().state, State::Paused);
+        assert_eq!(all.guards.status(dsp.guard).unwrap().state, BreakerState::Paused);
         let mut first = exchange_core::guard::ShardGuard::new(&dsp.first_grants[0]);
         assert!(first.admit().is_err(), "not even before the governors' next step");
     }

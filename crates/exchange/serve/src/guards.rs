@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use exchange_core::guard::{
-    Governor, Grant, GuardLimits, Permit, Report, STEP, ShardGuard, Status,
+    CallGrant, CallPermit, Governor, GuardLimits, GuardReport, GuardStatus, STEP, ShardGuard,
 };
 use runtime::control::{Control, ControlTask};
 use runtime::shutdown::Shutdown;
@@ -27,8 +27,8 @@ const MESSAGES_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GuardId(u64);
 
-type Reports = Box<[(GuardId, Report)]>;
-type Grants = Box<[(GuardId, Grant)]>;
+type Reports = Box<[(GuardId, GuardReport)]>;
+type Grants = Box<[(GuardId, CallGrant)]>;
 
 /// A shard's end.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Guards {
 
     /// Governs one more DSP, which may be one that is not to be asked; with the first grant of each
     /// shard.
-    pub fn add(&self, limits: GuardLimits, paused: bool) -> (GuardId, Arc<[Grant]>) {
+    pub fn add(&self, limits: GuardLimits, paused: bool) -> (GuardId, Arc<[CallGrant]>) {
         let mut governor = Box::new(Governor::new(limits, self.0.shards, self.now()));
         if paused {
             governor.pause(true);
@@ -151,14 +151,14 @@ impl Guards {
     }
 
     /// How things stand with a DSP.
-    pub fn status(&self, id: GuardId) -> Option<Status> {
+    pub fn status(&self, id: GuardId) -> Option<GuardStatus> {
         self.lock().governors.get(&id).map(|governor| governor.status())
     }
 }
 
 impl Board {
     fn step(&mut self, now: Tick) {
-        let mut reports: HashMap<GuardId, Vec<Report>> = HashMap::new();
+        let mut reports: HashMap<GuardId, Vec<GuardReport>> = HashMap::new();
         for line in &mut self.lines {
             while let Ok(message) = line.reports.pop() {
                 for (id, report) in message {
@@ -166,7 +166,7 @@ impl Board {
                 }
             }
         }
-        let mut grants: Vec<Vec<(GuardId, Grant)>> = vec![Vec::new(); self.lines.len()];
+        let mut grants: Vec<Vec<(GuardId, CallGrant)>> = vec![Vec::new(); self.lines.len()];
         for (id, governor) in &mut self.governors {
             let told = reports.get(id).map_or(&[][..], Vec::as_slice);
             for grant in governor.step(now, told) {
@@ -204,11 +204,11 @@ impl ShardLine {
 /// A call under way; ends when dropped.
 pub struct InFlight {
     guard: SharedGuard,
-    permit: Option<Permit>,
+    permit: Option<CallPermit>,
 }
 
 impl InFlight {
-    pub fn new(guard: &SharedGuard, permit: Permit) -> Self {
+    pub fn new(guard: &SharedGuard, permit: CallPermit) -> Self {
         Self { guard: Rc::clone(guard), permit: Some(permit) }
     }
 }

@@ -12,9 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use exchange_core::guard::{State, Status};
+use exchange_core::guard::{BreakerState, GuardStatus};
 use exchange_core::record::CallOutcome;
-use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
+use exchange_core::{BeaconTokenError, Fate, NotAsked, NotSent, ResponseFate, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, Page, PerShard};
@@ -75,7 +75,7 @@ pub struct ExchangeMetrics {
     /// Beacons of nodes that are not listed.
     pub beacons_foreign: Counter,
     /// Beacons that were not taken, by reason.
-    pub beacons_refused: [Counter; TokenError::ALL.len()],
+    pub beacons_refused: [Counter; BeaconTokenError::ALL.len()],
     /// From arrival until its turn on the shard and all of its body have come.
     pub receive: Histogram,
     /// From there to a parsed and validated request.
@@ -221,14 +221,14 @@ pub fn expose(
 fn expose_guards(generation: &Generation, guards: &Guards, page: &mut Page<'_>) -> fmt::Result {
     let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
     let of = |(id, dsp): (_, &DspInForce)| Some((id, guards.status(dsp.guard)?));
-    let known: Vec<(&str, Status)> = ids.zip(&generation.dsps).filter_map(of).collect();
+    let known: Vec<(&str, GuardStatus)> = ids.zip(&generation.dsps).filter_map(of).collect();
     let help = "Whether a DSP is asked: 0 it is, 1 it is throttled, 2 it is paused.";
     let mut states = page.gauges("exchange_dsp_breaker_state", help)?;
     for (id, status) in &known {
         let state = match status.state {
-            State::Closed => 0,
-            State::Throttled { .. } => 1,
-            State::Paused => 2,
+            BreakerState::Closed => 0,
+            BreakerState::Throttled { .. } => 1,
+            BreakerState::Paused => 2,
         };
         states.value(&[("dsp", *id)], state)?;
     }
@@ -283,10 +283,10 @@ fn expose_notices(
     beacons.sum(&[("outcome", "not_passed_on")], not_passed_on)?;
     let foreign = shards.iter().map(|shard| &shard.beacons_foreign);
     beacons.sum(&[("outcome", "unknown_node")], foreign)?;
-    for error in TokenError::ALL {
+    for error in BeaconTokenError::ALL {
         let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
         // Some expire between their opening and their turn at the office.
-        let since = if error == TokenError::Expired { counted.beacons_expired } else { 0 };
+        let since = if error == BeaconTokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
     let help =

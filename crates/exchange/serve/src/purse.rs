@@ -11,8 +11,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exchange_core::campaigns::{self, Catalogue, Desk, HouseAnswer, Price, Room};
-use exchange_core::{Ask, Auction, Reservation};
+use exchange_core::campaigns::{
+    self, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer, SearchScratch,
+};
+use exchange_core::{Auction, BidderCall, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
 use pacer_core::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard};
@@ -109,8 +111,8 @@ struct Open {
 /// Room in which campaigns of the house are searched, and for what they answer.
 #[derive(Debug, Default)]
 struct Search {
-    room: Room,
-    answers: Vec<HouseAnswer>,
+    room: SearchScratch,
+    answers: Vec<DirectAnswer>,
 }
 
 /// How a campaign of the house bids here.
@@ -168,8 +170,8 @@ impl Purse {
     pub fn bid(
         &self,
         catalogue: &Catalogue,
-        asked: (&Auction<'_>, &Ask, &campaigns::Limits),
-    ) -> HouseAnswer {
+        asked: (&Auction<'_>, &BidderCall, &campaigns::BiddingLimits),
+    ) -> DirectAnswer {
         let Search { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
         let (auction, ask, _) = asked;
@@ -195,7 +197,7 @@ impl Purse {
     }
 
     /// Keeps the room of an answer for another, unless it was extravagant.
-    pub fn keep(&self, answer: HouseAnswer) {
+    pub fn keep(&self, answer: DirectAnswer) {
         let answers = &mut self.search.borrow_mut().answers;
         if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ROOM_BYTES_MAX {
             answers.push(answer);
@@ -450,11 +452,11 @@ impl<'p> Deciding<'p> {
     }
 }
 
-impl Desk for Deciding<'_> {
+impl CampaignBidder for Deciding<'_> {
     fn decide(
         &mut self,
         slot: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         let Self { is_test, number, at, .. } = *self;
@@ -468,8 +470,8 @@ impl Desk for Deciding<'_> {
         };
         let paced = decide(state.pace, price.amount(), draw);
         let decided = paced.map(|paced| match price {
-            Price::Value(_) => paced,
-            Price::Fixed(own) => own,
+            CampaignPrice::Value(_) => paced,
+            CampaignPrice::Fixed(own) => own,
         });
         // Who has no money for all that it bids in an auction bids no more, and stands in nobody's way.
         let before = if state.bidding.0 == number { state.bidding.1 } else { Nanos::new(0) };
@@ -485,7 +487,7 @@ impl Desk for Deciding<'_> {
             // The last of a budget is bid, unless the price is fixed.
             let left = shortage.left.get().saturating_sub(before.get());
             let last = Cpm::affordable(Nanos::new(left), shown).min(bid);
-            let is_lowered = matches!(price, Price::Value(_)) && last > Cpm::ZERO;
+            let is_lowered = matches!(price, CampaignPrice::Value(_)) && last > Cpm::ZERO;
             if is_lowered { Ok((last, cost(last)?)) } else { Err(shortage.refusal) }
         });
         let state = open.state(slot);

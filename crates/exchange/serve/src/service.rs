@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use eventlog::lane::{Log, State};
 use exchange_core::campaigns::ProbeCounts;
-use exchange_core::guard::Status;
+use exchange_core::guard::GuardStatus;
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
@@ -499,7 +499,7 @@ impl Exchange {
     }
 
     /// What a DSP may be asked, and how it fares.
-    pub fn guard_status(&self, dsp: &str) -> Option<Status> {
+    pub fn guard_status(&self, dsp: &str) -> Option<GuardStatus> {
         self.guards.status(self.guard_of(dsp)?)
     }
 

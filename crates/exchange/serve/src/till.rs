@@ -3,10 +3,11 @@
 //!
 //! It makes no decision about money: those are `exchange-core`'s and `pacer-core`'s.
 
-use exchange_core::campaigns::HouseAnswer;
-use exchange_core::record::{Call, CallOutcome, Refusals, Refused};
+use exchange_core::campaigns::DirectAnswer;
+use exchange_core::record::{BudgetRefusal, BudgetRefusals, CallOutcome, RecordedCall};
 use exchange_core::{
-    Answer, Ask, Auction, Clearing, Fate, Judgement, Lifetimes, Reservation, Win, clear, owed,
+    Auction, BidderCall, Clearing, DspAnswer, Fate, Judgement, Lifetimes, Reservation, Win, clear,
+    owed,
 };
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::SpendRefusal;
@@ -23,8 +24,8 @@ use crate::shard::{Shard, Snapshot};
 #[derive(Debug)]
 pub(crate) struct House<'p> {
     purse: &'p Purse,
-    ask: Ask,
-    answer: HouseAnswer,
+    ask: BidderCall,
+    answer: DirectAnswer,
 }
 
 impl<'p> House<'p> {
@@ -33,7 +34,7 @@ impl<'p> House<'p> {
         shard: &'p Shard,
         snapshot: &Snapshot,
         (auction, body): (&Auction<'_>, &[u8]),
-        ask: Option<Ask>,
+        ask: Option<BidderCall>,
     ) -> Option<Self> {
         let (ask, purse) = (ask?, shard.purse()?);
         let limits = &snapshot.config().house;
@@ -47,8 +48,8 @@ impl<'p> House<'p> {
     }
 
     /// To be judged as any other.
-    pub fn answer(&self) -> Answer<'_> {
-        Answer { ask: self.ask, body: self.answer.body.as_bytes() }
+    pub fn answer(&self) -> DspAnswer<'_> {
+        DspAnswer { ask: self.ask, body: self.answer.body.as_bytes() }
     }
 
     /// Counts what became of its bids, which are those of the last of the answers that were judged; not
@@ -63,9 +64,9 @@ impl<'p> House<'p> {
     }
 
     /// As a call of a DSP that answered, for the record: nothing was sent.
-    pub fn call(&self) -> Call {
+    pub fn call(&self) -> RecordedCall {
         let (outcome, sent, latency) = (CallOutcome::Answered, None, None);
-        Call { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
+        RecordedCall { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
     }
 }
 
@@ -97,7 +98,7 @@ pub(crate) struct Till<'t> {
     auction: &'t Auction<'t>,
     house: Option<&'t House<'t>>,
     lifetimes: Lifetimes,
-    refusals: Refusals,
+    refusals: BudgetRefusals,
     /// At most one for each entry.
     held: Vec<Held>,
 }
@@ -138,7 +139,7 @@ impl<'t> Till<'t> {
             auction,
             house,
             lifetimes,
-            refusals: Refusals::default(),
+            refusals: BudgetRefusals::default(),
             held: Vec::new(),
         }
     }
@@ -235,7 +236,7 @@ impl<'t> Till<'t> {
     }
 
     /// What was refused, in the order of asking.
-    pub fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[BudgetRefusal] {
         self.refusals.refused()
     }
 

@@ -1,7 +1,7 @@
 //! Faults planted in the code under test, at its edges: in what is reported, granted and counted.
 //! Each is one that a careless change could bring in; the checks must notice every one.
 
-use exchange_core::guard::{End, Grant, Mode, Report};
+use exchange_core::guard::{CallGrant, CallVerdict, GuardMode, GuardReport};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Planted {
     }
 
     /// What is reported instead.
-    pub(super) fn report(&mut self, mut report: Report) -> Report {
+    pub(super) fn report(&mut self, mut report: GuardReport) -> GuardReport {
         let forged = &mut self.forged[report.shard];
         match self.bug {
             GuardBug::TokensMintedOnLoss => {
@@ -80,14 +80,14 @@ impl Planted {
     }
 
     /// A report was lost.
-    pub(super) fn report_lost(&mut self, report: &Report) {
+    pub(super) fn report_lost(&mut self, report: &GuardReport) {
         if self.bug == GuardBug::TokensMintedOnLoss {
             self.forged[report.shard] += 1;
         }
     }
 
     /// What is granted instead.
-    pub(super) fn grant(&mut self, mut grant: Grant) -> Grant {
+    pub(super) fn grant(&mut self, mut grant: CallGrant) -> CallGrant {
         let forged = self.forged[grant.shard];
         match self.bug {
             GuardBug::TokensMintedOnLoss => grant.tokens += forged,
@@ -99,10 +99,12 @@ impl Planted {
                 self.grants[grant.shard] += 1;
                 grant.seq = self.grants[grant.shard];
             }
-            GuardBug::PauseIgnored if grant.shard == 0 && grant.mode == Mode::Paused => {
-                grant.mode = Mode::Open;
+            GuardBug::PauseIgnored if grant.shard == 0 && grant.mode == GuardMode::Paused => {
+                grant.mode = GuardMode::Open;
             }
-            GuardBug::ThrottleIgnored if grant.mode == Mode::Throttled => grant.mode = Mode::Open,
+            GuardBug::ThrottleIgnored if grant.mode == GuardMode::Throttled => {
+                grant.mode = GuardMode::Open;
+            }
             GuardBug::TokensHoarded => grant.tokens_keep = u64::MAX,
             _ => (),
         }
@@ -110,13 +112,13 @@ impl Planted {
     }
 
     /// How a call is counted instead.
-    pub(super) fn end(&self, end: End) -> End {
+    pub(super) fn end(&self, end: CallVerdict) -> CallVerdict {
         match (self.bug, end) {
-            (GuardBug::FastErrorsHealthy, End::Bad) => End::Good,
-            (GuardBug::HurriedTimeoutsCount, End::TimedOut { .. }) => {
-                End::TimedOut { had_min_time: true }
+            (GuardBug::FastErrorsHealthy, CallVerdict::Bad) => CallVerdict::Good,
+            (GuardBug::HurriedTimeoutsCount, CallVerdict::TimedOut { .. }) => {
+                CallVerdict::TimedOut { had_min_time: true }
             }
-            (GuardBug::HealthUncounted, End::Good) => End::Neutral,
+            (GuardBug::HealthUncounted, CallVerdict::Good) => CallVerdict::Neutral,
             _ => end,
         }
     }

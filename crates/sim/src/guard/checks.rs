@@ -1,6 +1,6 @@
 //! What must hold of a trace. Each check says what does not.
 
-use exchange_core::guard::{GuardLimits, Rate, State};
+use exchange_core::guard::{BreakerState, CallRate, GuardLimits};
 
 use super::scenario::GuardScenario;
 use super::world::GuardTrace;
@@ -12,14 +12,14 @@ pub const HEARD_MS: u64 = 1_500;
 /// A bucket of which calls are drawn as they were made. It starts full, and what it holds is kept
 /// when its burst is cut: who holds the right to a call may still make it.
 struct BucketReplay {
-    rate: Rate,
+    rate: CallRate,
     /// In thousandths of a call.
     level: u128,
     at_ms: u64,
 }
 
 impl BucketReplay {
-    fn new(rate: Rate, at_ms: u64) -> Self {
+    fn new(rate: CallRate, at_ms: u64) -> Self {
         Self { rate, level: u128::from(rate.burst.get()) * 1_000, at_ms }
     }
 
@@ -33,7 +33,7 @@ impl BucketReplay {
     fn call(&mut self, at_ms: u64) -> Result<(), String> {
         self.until(at_ms);
         self.level = self.level.checked_sub(1_000).ok_or_else(|| {
-            let Rate { qps, burst } = self.rate;
+            let CallRate { qps, burst } = self.rate;
             format!("at {at_ms} ms more calls than {burst} + {qps} per second allow")
         })?;
         Ok(())
@@ -126,7 +126,7 @@ pub fn nobody_starves(
 
 /// The DSP is never throttled.
 pub fn stays_closed(trace: &GuardTrace) -> Result<(), String> {
-    match trace.states.iter().find(|(_, state)| matches!(state, State::Throttled { .. })) {
+    match trace.states.iter().find(|(_, state)| matches!(state, BreakerState::Throttled { .. })) {
         Some((at_ms, _)) => Err(format!("throttled at {at_ms} ms")),
         None => Ok(()),
     }
@@ -144,13 +144,13 @@ pub struct Illness {
     /// Asked everything again within this, counted from the last bad call's end.
     pub closes_ms: u64,
     /// Calls under throttling.
-    pub probes: Rate,
+    pub probes: CallRate,
 }
 
 /// Throttled in time, probed and no more while ill, and trusted again in time, for good.
 pub fn illness_is_answered(trace: &GuardTrace, illness: &Illness) -> Result<(), String> {
     let Illness { from_ms, until_ms, opens_ms, closes_ms, probes } = *illness;
-    let throttled = |state: &State| matches!(state, State::Throttled { .. });
+    let throttled = |state: &BreakerState| matches!(state, BreakerState::Throttled { .. });
     let opened = trace.states.iter().find(|(_, state)| throttled(state));
     let Some((opened_ms, _)) = opened else { return Err("never throttled".to_owned()) };
     if !(from_ms..=from_ms + opens_ms).contains(opened_ms) {
@@ -163,12 +163,12 @@ pub fn illness_is_answered(trace: &GuardTrace, illness: &Illness) -> Result<(), 
     }
     let after = |at_ms: u64| trace.states.iter().filter(move |(from, _)| *from > at_ms);
     if let Some((at_ms, state)) =
-        after(*opened_ms).find(|(at, state)| *at < until_ms && *state == State::Closed)
+        after(*opened_ms).find(|(at, state)| *at < until_ms && *state == BreakerState::Closed)
     {
         return Err(format!("ill until {until_ms} ms, {state:?} at {at_ms} ms"));
     }
     match trace.states.last() {
-        Some((at_ms, State::Closed)) if *at_ms <= until_ms + closes_ms => Ok(()),
+        Some((at_ms, BreakerState::Closed)) if *at_ms <= until_ms + closes_ms => Ok(()),
         last => Err(format!("well from {until_ms} ms, last state {last:?}, due in {closes_ms} ms")),
     }
 }

@@ -1,6 +1,6 @@
 //! What happens in a simulation, drawn from a seed or written down.
 
-use exchange_core::guard::{End, GuardLimits};
+use exchange_core::guard::{CallVerdict, GuardLimits};
 
 use super::network::NetworkFaults;
 use faults::Chance;
@@ -72,22 +72,24 @@ pub enum Health {
 
 impl Health {
     /// How a call ends, when that is known, and when it is over; both in milliseconds from now.
-    pub(super) fn call(self, chance: &mut Chance) -> (End, u64, u64) {
+    pub(super) fn call(self, chance: &mut Chance) -> (CallVerdict, u64, u64) {
         let well = |chance: &mut Chance| {
             let latency = chance.within(10..=60);
-            (End::Good, latency, latency)
+            (CallVerdict::Good, latency, latency)
         };
         match self {
             Self::Well => well(chance),
             Self::FastErrors(ppm) if chance.happens(ppm) => {
                 let latency = chance.within(0..=3);
-                (End::Bad, latency, latency)
+                (CallVerdict::Bad, latency, latency)
             }
             Self::FastErrors(_) => well(chance),
             Self::Hangs => {
-                (End::TimedOut { had_min_time: true }, TIMEOUT_MS, TIMEOUT_MS + DRAIN_MS)
+                (CallVerdict::TimedOut { had_min_time: true }, TIMEOUT_MS, TIMEOUT_MS + DRAIN_MS)
             }
-            Self::Hurried => (End::TimedOut { had_min_time: false }, TIMEOUT_MS, TIMEOUT_MS + 20),
+            Self::Hurried => {
+                (CallVerdict::TimedOut { had_min_time: false }, TIMEOUT_MS, TIMEOUT_MS + 20)
+            }
         }
     }
 }

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use exchange_core::guard::{
-    End, Governor, Grant, Permit, Refusal, Report, STEP, ShardGuard, State, Trial,
+    BreakerState, CallGrant, CallPermit, CallTrial, CallVerdict, Governor, GuardRefusal,
+    GuardReport, STEP, ShardGuard,
 };
 use units::Tick;
 
@@ -23,9 +24,9 @@ pub struct GuardTrace {
     /// Most calls under way after each that was made.
     pub in_flight: Vec<(u64, u64)>,
     /// States of the governor: from when.
-    pub states: Vec<(u64, State)>,
+    pub states: Vec<(u64, BreakerState)>,
     /// Calls that were not made: when, by which shard, why.
-    pub refused: Vec<(u64, usize, Refusal)>,
+    pub refused: Vec<(u64, usize, GuardRefusal)>,
 }
 
 /// What happens to a call, in this order.
@@ -37,9 +38,9 @@ enum CallStage {
 
 struct SimCall {
     shard: usize,
-    permit: Permit,
-    trial: Option<Trial>,
-    end: End,
+    permit: CallPermit,
+    trial: Option<CallTrial>,
+    end: CallVerdict,
     is_of_before_reload: bool,
 }
 
@@ -51,8 +52,8 @@ struct GuardWorld<'s> {
     shards: Vec<ShardGuard>,
     /// When in a step each shard reports, and last the governor's step.
     offsets_ms: Vec<u64>,
-    to_governor: SimNetwork<Report>,
-    to_shards: SimNetwork<Grant>,
+    to_governor: SimNetwork<GuardReport>,
+    to_shards: SimNetwork<CallGrant>,
     calls: BTreeMap<u64, SimCall>,
     due: BinaryHeap<Reverse<(u64, CallStage, u64)>>,
     trace: GuardTrace,
@@ -163,7 +164,7 @@ impl<'s> GuardWorld<'s> {
         }
     }
 
-    fn begin(&mut self, shard: usize, (permit, trial): (Permit, Trial), now_ms: u64) {
+    fn begin(&mut self, shard: usize, (permit, trial): (CallPermit, CallTrial), now_ms: u64) {
         let (end, settle_ms, release_ms) = self.setup.health(now_ms).call(&mut self.chance);
         let end = self.planted.end(end);
         let id = self.trace.calls.len() as u64;
@@ -179,7 +180,7 @@ impl<'s> GuardWorld<'s> {
 
     fn deliver_grants(&mut self, now_ms: u64) {
         let setup = self.setup;
-        let awake = |grant: &Grant| !setup.is_stalled(Some(grant.shard), now_ms);
+        let awake = |grant: &CallGrant| !setup.is_stalled(Some(grant.shard), now_ms);
         for grant in self.to_shards.arrived(now_ms, awake) {
             let grant = self.planted.grant(grant);
             self.shards[grant.shard].apply(&grant);

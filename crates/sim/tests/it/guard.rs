@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
+use exchange_core::guard::{BreakerLimits, CallRate, GuardLimits};
 use faults::Chance;
 use sim::guard::checks::{self, Illness};
 use sim::guard::{
@@ -59,10 +59,10 @@ fn notices(bug: GuardBug, scenario: fn(u64) -> GuardScenario, check: Check) {
     assert!((0..BUG_SEEDS).any(is_noticed), "{bug:?} is not noticed");
 }
 
-fn rate(chance: &mut Chance) -> Rate {
+fn rate(chance: &mut Chance) -> CallRate {
     let qps = chance.one_of(&[1, 3, 20, 150, 1_000, 4_000]);
     let burst = chance.within((qps / 4).max(1)..=(qps * 2).max(4));
-    Rate { qps: count(qps), burst: count(burst) }
+    CallRate { qps: count(qps), burst: count(burst) }
 }
 
 /// Demand of all kinds: idle shards, bursts, and who wants most moves.
@@ -190,7 +190,7 @@ fn skewed(seed: u64) -> GuardScenario {
             (0..shards).map(|s| if s == busiest { wanted * 4 / 5 } else { small }).collect();
         ScenarioPhase { from_ms, rates }
     });
-    let rate = Rate::per_second(count(qps));
+    let rate = CallRate::per_second(count(qps));
     let cap = chance.happens(500_000).then(|| count(qps.max(4 * shards as u64)));
     let limits = GuardLimits { in_flight_max: cap, ..GuardLimits::of_rate(rate) };
     let mut setup = GuardScenario::steady(seed, limits, vec![0; shards], length_ms);
@@ -218,7 +218,7 @@ fn famine(seed: u64) -> GuardScenario {
     let shards = usize::try_from(chance.one_of(&[3, 16, 64])).unwrap();
     let mut rates: Vec<u64> = (0..shards).map(|_| chance.one_of(&[10, 20])).collect();
     rates[0] = 500;
-    let limits = GuardLimits::of_rate(Rate::per_second(count(1)));
+    let limits = GuardLimits::of_rate(CallRate::per_second(count(1)));
     let mut setup = GuardScenario::steady(seed, limits, rates, shards as u64 * 8_000);
     setup.tick_ms = 25;
     setup
@@ -272,7 +272,7 @@ fn illness(seed: u64) -> GuardScenario {
     let wanted = chance.one_of(&[200, 800, 2_000]);
     let mut limits = GuardLimits::default();
     if chance.happens(300_000) {
-        limits.rate = Some(Rate::per_second(count(wanted * 2 / 3)));
+        limits.rate = Some(CallRate::per_second(count(wanted * 2 / 3)));
     }
     let rates = vec![wanted / shards as u64; shards];
     let mut setup = GuardScenario::steady(seed, limits, rates, 48_000);
@@ -299,7 +299,7 @@ fn is_throttled_and_recovers(setup: &GuardScenario, trace: &GuardTrace) -> Resul
             until_ms: ILL_UNTIL_MS,
             opens_ms: window_ms * share / 1_000_000 + timeout_ms + slack_ms,
             closes_ms: (2 + u64::from(doublings)) * (interval_ms + 100) + timeout_ms + slack_ms,
-            probes: Rate::per_second(limits.probe_qps),
+            probes: CallRate::per_second(limits.probe_qps),
         },
     )?;
     checks::throughput(setup, trace, ILL_UNTIL_MS + 15_000, 950_000)
@@ -337,7 +337,7 @@ fn pause(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x9a);
     let limits = match chance.within(0..=2) {
         0 => GuardLimits::NONE,
-        1 => GuardLimits::of_rate(Rate::per_second(count(100))),
+        1 => GuardLimits::of_rate(CallRate::per_second(count(100))),
         _ => GuardLimits { in_flight_max: Some(count(20)), ..GuardLimits::default() },
     };
     let mut setup = GuardScenario::steady(seed, limits, vec![50; 4], 12_000);
@@ -370,7 +370,7 @@ fn without_limits_nothing_is_ever_refused() {
 
 #[test]
 fn while_the_governor_stalls_shards_use_what_they_hold_and_no_more() {
-    let rate = Rate { qps: count(100), burst: count(100) };
+    let rate = CallRate { qps: count(100), burst: count(100) };
     let mut setup = GuardScenario::steady(1, GuardLimits::of_rate(rate), vec![300; 4], 20_000);
     setup.stalls = vec![Stall { shard: None, from_ms: 5_000, until_ms: 15_000 }];
     let trace = run(&setup, GuardBug::None);

@@ -1,6 +1,9 @@
 //! An explanation for people to read. Every number in it is one of the explanation's own.
 
-use exchange_core::explain::{Bid, Clearing, Deal, Dsp, Explanation, Floor, Imp, Notices, Terms};
+use exchange_core::explain::{
+    ExplainedBid, ExplainedClearing, ExplainedDeal, ExplainedDsp, ExplainedFloor, ExplainedImp,
+    ExplainedNotices, ExplainedTerms, Explanation,
+};
 
 use super::json;
 use super::table::{Look, TablePage};
@@ -72,7 +75,7 @@ fn request(page: &mut TablePage, explanation: &Explanation) {
     page.rows(2, &rows);
 }
 
-fn terms(terms: &Terms) -> [TextRow; 2] {
+fn terms(terms: &ExplainedTerms) -> [TextRow; 2] {
     let pricing = format!(
         "{} in {}, increment {}, our fee {}, budgets {}",
         spaced(&terms.auction_type),
@@ -89,7 +92,7 @@ fn terms(terms: &Terms) -> [TextRow; 2] {
     [cells(Look::Plain, ["pricing", &pricing]), cells(Look::Plain, ["notices", &notices])]
 }
 
-fn imp(page: &mut TablePage, imp: &Imp, currency: &str) {
+fn imp(page: &mut TablePage, imp: &ExplainedImp, currency: &str) {
     let private = if imp.private { ", only for deals" } else { "" };
     let multiplier = match imp.multiplier.as_str() {
         "1" => String::new(),
@@ -121,7 +124,7 @@ fn imp(page: &mut TablePage, imp: &Imp, currency: &str) {
     page.rows(4, &rows);
 }
 
-fn net_to_gross(floor: &Floor, currency: &str) -> String {
+fn net_to_gross(floor: &ExplainedFloor, currency: &str) -> String {
     let converted = match floor.currency == currency {
         true => String::new(),
         false => format!(" = {} {currency}", floor.converted),
@@ -132,7 +135,7 @@ fn net_to_gross(floor: &Floor, currency: &str) -> String {
     )
 }
 
-fn deal(deal: &Deal, currency: &str) -> String {
+fn deal(deal: &ExplainedDeal, currency: &str) -> String {
     let floor = match (&deal.floor, &deal.agreed) {
         (_, Some(agreed)) => format!("agreed at {agreed} {currency}"),
         (Some(own), None) => format!("floor {}", net_to_gross(own, currency)),
@@ -147,12 +150,12 @@ fn deal(deal: &Deal, currency: &str) -> String {
     format!("{id}: {pricing}, class {class}{discount}; {floor}")
 }
 
-fn dsps(page: &mut TablePage, dsps: &[Dsp]) {
+fn dsps(page: &mut TablePage, dsps: &[ExplainedDsp]) {
     if dsps.is_empty() {
         return;
     }
     page.heading("Who is asked");
-    let asked = |dsp: &Dsp| match (&dsp.asked, &dsp.not_asked) {
+    let asked = |dsp: &ExplainedDsp| match (&dsp.asked, &dsp.not_asked) {
         (Some(asked), _) => {
             let deals = match asked.deals.as_slice() {
                 [] => String::new(),
@@ -176,7 +179,7 @@ fn dsps(page: &mut TablePage, dsps: &[Dsp]) {
     }
 }
 
-fn answer(dsp: &Dsp) -> Option<TextRow> {
+fn answer(dsp: &ExplainedDsp) -> Option<TextRow> {
     let answer = dsp.answer.as_ref()?;
     let look = match answer.outcome.as_str() {
         "answered" | "no_bid" => Look::Plain,
@@ -208,7 +211,7 @@ fn bids(page: &mut TablePage, explanation: &Explanation) {
     rows.extend(explanation.bids.iter().map(bid));
     page.rows(2, &rows);
     page.heading("Why");
-    let why = |bid: &Bid| {
+    let why = |bid: &ExplainedBid| {
         let discounted = match (&bid.price, &bid.offer) {
             (Some(price), Some(offer)) if price != offer => {
                 format!(" (after the deal's discount it offers {offer} {})", bid.currency)
@@ -222,7 +225,7 @@ fn bids(page: &mut TablePage, explanation: &Explanation) {
     page.rows(2, &explanation.bids.iter().map(why).collect::<Vec<_>>());
 }
 
-fn look_of(bid: &Bid) -> Look {
+fn look_of(bid: &ExplainedBid) -> Look {
     match bid.fate.as_str() {
         "won" => Look::Good,
         "offered" | "lost_to_higher_bid" | "lost_to_deal" => Look::Plain,
@@ -230,7 +233,7 @@ fn look_of(bid: &Bid) -> Look {
     }
 }
 
-fn bid(bid: &Bid) -> TextRow {
+fn bid(bid: &ExplainedBid) -> TextRow {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let price = match &bid.price {
         Some(price) => format!("{price} {}", bid.currency),
@@ -251,7 +254,7 @@ fn bid(bid: &Bid) -> TextRow {
 }
 
 fn clearing(page: &mut TablePage, explanation: &Explanation) {
-    let took_part = |clearing: &&Clearing| !clearing.ranking.is_empty();
+    let took_part = |clearing: &&ExplainedClearing| !clearing.ranking.is_empty();
     if !explanation.clearing.iter().any(|clearing| took_part(&clearing)) {
         return;
     }
@@ -289,7 +292,7 @@ fn clearing(page: &mut TablePage, explanation: &Explanation) {
     }
 }
 
-fn notices(page: &mut TablePage, notices: &Notices) {
+fn notices(page: &mut TablePage, notices: &ExplainedNotices) {
     let mut rows = Vec::new();
     for wanted in &notices.for_markup {
         let what = wanted.url.as_ref().or(wanted.problem.as_ref());

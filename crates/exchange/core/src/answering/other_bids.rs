@@ -5,7 +5,7 @@ use super::win_markup::is_out_of_reach as markup_is_out_of_reach;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
-use crate::clearing::clear::{Clearing, Entry, Win};
+use crate::clearing::clear::{Clearing, ClearingEntry, Win};
 use crate::judging::judge::Judgement;
 use crate::market::{BidsReturned, NoticeMode};
 
@@ -41,7 +41,7 @@ pub(crate) fn returns_others(auction: &Auction<'_>) -> bool {
 /// The same where the terms allow it. `is_out_of_reach` says of an entry whether its ad is served
 /// on a win notice that must not be called.
 pub(crate) fn offer_losers(
-    entries: &[Entry],
+    entries: &[ClearingEntry],
     clearing: &mut Clearing,
     is_out_of_reach: impl Fn(usize) -> bool,
     mut authorise: impl FnMut(&Win) -> Result<(), Fate>,
@@ -74,12 +74,12 @@ pub(crate) fn offer_losers(
 
 /// Bids on `imp` that lost to its winner and may be returned beside it, the best first.
 fn ranked_losers<'e>(
-    entries: &'e [Entry],
+    entries: &'e [ClearingEntry],
     clearing: &Clearing,
     imp: usize,
-) -> Vec<(usize, &'e Entry)> {
+) -> Vec<(usize, &'e ClearingEntry)> {
     let entries = entries.iter().enumerate();
-    let may_be_returned = |(index, entry): &(usize, &Entry)| {
+    let may_be_returned = |(index, entry): &(usize, &ClearingEntry)| {
         entry.imp == imp
             && entry.group.is_none()
             && entry.auction_type == AuctionType::FirstPrice

@@ -8,13 +8,13 @@ use openrtb::{NoticeKind, bid_texts, escaped, parse_bid};
 use super::sale::{Sale, seat_name};
 use super::values::{self, Occasion};
 use crate::auction::Auction;
-use crate::judging::judge::{Answer, JudgedBid, Judgement};
+use crate::judging::judge::{DspAnswer, JudgedBid, Judgement};
 
 /// The bid response for `sales`, at least one, with all that the winners' bids hold. `answers` are
 /// those that were judged.
 pub fn response(
     auction: &Auction<'_>,
-    answers: &[Answer<'_>],
+    answers: &[DspAnswer<'_>],
     judgement: &Judgement<'_>,
     sales: &[Sale],
 ) -> String {
@@ -80,7 +80,7 @@ fn seat_id<'m>(auction: &Auction<'m>, judgement: &Judgement<'_>, sale: &Sale) ->
 fn pass_through(
     out: &mut String,
     auction: &Auction<'_>,
-    answers: &[Answer<'_>],
+    answers: &[DspAnswer<'_>],
     judgement: &Judgement<'_>,
     sale: &Sale,
 ) {
@@ -106,7 +106,7 @@ fn pass_through(
 }
 
 /// The JSON text of one bid, found again in its answer: only winners are worth the second look.
-pub(crate) fn bid_text<'a>(answers: &[Answer<'a>], judged: &JudgedBid<'_>) -> &'a str {
+pub(crate) fn bid_text<'a>(answers: &[DspAnswer<'a>], judged: &JudgedBid<'_>) -> &'a str {
     let body = std::str::from_utf8(answers[judged.answer].body).expect("a winner has been parsed");
     let frame = bid_texts(body).expect("a winner has been parsed");
     let (seatbid, bid) = judged.place;

@@ -5,7 +5,7 @@ use units::{Cpm, Nanos};
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::{Clearing, Seat, Win};
-use crate::clearing::pricing::Prices;
+use crate::clearing::pricing::SalePrices;
 use crate::judging::judge::Judgement;
 
 /// A bid that is returned to the caller, and what it is worth to whom.
@@ -48,7 +48,7 @@ pub(crate) fn sale(
     let winner = clearing.wins[entry.imp].as_ref().map(|win| (&judgement.entries[win.entry], win));
     let prices = terms.prices(auction.currencies(), (entry, win, fate), winner);
     let prices = prices.expect("what was converted from the bid's currency converts back");
-    let Prices { net, paid, min_to_win, revenue } = prices;
+    let SalePrices { net, paid, min_to_win, revenue } = prices;
     assert!(paid <= terms.offer, "conversion never charges above the bid");
     Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue }
 }

@@ -27,7 +27,7 @@ use crate::market::NoticeMode;
 
 /// A win whose ad is not here yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct MarkupRequest {
     /// The winner, by position among the entries.
     pub entry: usize,
     /// Its DSP, by position in the market.
@@ -44,7 +44,7 @@ pub struct Wanted {
 
 /// A win notice that has been delivered before the answer is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchedMarkup {
     /// [`Wanted::entry`].
     pub entry: usize,
     /// [`Wanted::price`]: at another price the win is another, and its notice is called again.
@@ -61,15 +61,15 @@ pub fn markup_wanted(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
     clearing: &Clearing,
-    fetched: &[Fetched],
-) -> Vec<Wanted> {
+    fetched: &[FetchedMarkup],
+) -> Vec<MarkupRequest> {
     let mode = auction.publisher_terms().notices;
     if mode == NoticeMode::PassThrough || auction.request.is_test() {
         return Vec::new();
     }
     let mut wanted = Vec::new();
     for win in clearing.wins.iter().flatten() {
-        let is_here = |ad: &Fetched| (ad.entry, ad.price) == (win.entry, win.price);
+        let is_here = |ad: &FetchedMarkup| (ad.entry, ad.price) == (win.entry, win.price);
         let index = judgement.bid_of(win.entry);
         let judged = &judgement.bids[index];
         let bid = judged.bid.as_ref().expect("a winner has been parsed");
@@ -86,7 +86,13 @@ pub fn markup_wanted(
             Err(_) => !is_preloaded,
         };
         if is_listed {
-            wanted.push(Wanted { entry: win.entry, dsp, price: win.price, url, is_preloaded });
+            wanted.push(MarkupRequest {
+                entry: win.entry,
+                dsp,
+                price: win.price,
+                url,
+                is_preloaded,
+            });
         }
     }
     wanted
@@ -111,7 +117,7 @@ pub(crate) fn is_out_of_reach(
 pub fn checked_markup(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
-    wanted: &Wanted,
+    wanted: &MarkupRequest,
     markup: String,
 ) -> Result<String, Fate> {
     if markup.trim_ascii().is_empty() {

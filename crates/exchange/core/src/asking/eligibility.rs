@@ -5,7 +5,7 @@ use openrtb::{DealMask, Format, Imp, ImpMask, Text};
 
 use super::not_asked::NotAsked;
 use crate::auction::Auction;
-use crate::auction::lists::{Lists, SortedList};
+use crate::auction::lists::{RequestLists, SortedList};
 use crate::auction::steps::{STEPS_MAX, Steps};
 use crate::auction::terms::AuctionDeal;
 use crate::creatives::rules::is_size_offered;
@@ -19,7 +19,7 @@ const SEAT_STEPS: usize = 2;
 
 /// What one DSP is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct BidderCall {
     /// Position of the DSP in the market.
     pub dsp: usize,
     /// Impressions on offer to it; at least one.
@@ -31,13 +31,13 @@ pub struct Ask {
 /// Finds who is asked, in stretches of a few milliseconds at most: a configuration may have many DSPs
 /// with many seats, a request long lists of seats, and a shard has other auctions to attend to.
 #[derive(Debug)]
-pub struct Choosing<'j, 'm> {
+pub struct DspSelection<'j, 'm> {
     auction: &'j Auction<'m>,
     dsps: usize,
-    found: Vec<Result<Ask, NotAsked>>,
+    found: Vec<Result<BidderCall, NotAsked>>,
 }
 
-impl<'j, 'm> Choosing<'j, 'm> {
+impl<'j, 'm> DspSelection<'j, 'm> {
     /// Among the first `dsps` of the market, of which none is looked at yet.
     pub fn new(auction: &'j Auction<'m>, dsps: usize) -> Self {
         Self { auction, dsps, found: Vec::with_capacity(dsps) }
@@ -59,7 +59,7 @@ impl<'j, 'm> Choosing<'j, 'm> {
     }
 
     /// What [`eligible`] says of each DSP, once nothing is left.
-    pub fn finish(self) -> Vec<Result<Ask, NotAsked>> {
+    pub fn finish(self) -> Vec<Result<BidderCall, NotAsked>> {
         assert_eq!(self.found.len(), self.dsps, "every DSP is looked at");
         self.found
     }
@@ -67,7 +67,7 @@ impl<'j, 'm> Choosing<'j, 'm> {
 
 /// Whether and for what the DSP at position `index` is asked, as far as the market's terms say;
 /// its [`guard`](crate::guard) has the last word.
-pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
+pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let request = auction.request;
     let refuse_unless = |welcome, reason| if welcome { Ok(()) } else { Err(reason) };
@@ -91,7 +91,7 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
 /// For what campaigns of our own are asked, which are the DSP at position `index`: they are as many
 /// seats as there are accounts, and which of these may bid, and under which deals, is for
 /// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) to find.
-pub fn eligible_house(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
+pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     impressions(auction, index, |deal| deal_is_open_to(deal, index))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn seat_is_welcome(
     auction: &Auction<'_>,
     seat: &str,
 ) -> Result<(), crate::auction::fate::Fate> {
-    let Lists { steps, wseat, .. } = &auction.lists;
+    let RequestLists { steps, wseat, .. } = &auction.lists;
     let welcome = auction.request.wseat.as_deref().unwrap_or_default();
     if !welcome.is_empty() && !wseat.has(welcome, seat, steps) {
         return Err(crate::auction::fate::Fate::SeatNotAllowed);
@@ -112,7 +112,7 @@ pub(crate) fn seat_is_welcome(
 }
 
 fn is_blocked(auction: &Auction<'_>, seat: &str) -> bool {
-    let Lists { steps, bseat, .. } = &auction.lists;
+    let RequestLists { steps, bseat, .. } = &auction.lists;
     bseat.has(auction.request.bseat.as_deref().unwrap_or_default(), seat, steps)
 }
 
@@ -149,9 +149,9 @@ fn impressions(
     auction: &Auction<'_>,
     index: usize,
     has: impl Fn(&AuctionDeal<'_>) -> bool,
-) -> Result<Ask, NotAsked> {
+) -> Result<BidderCall, NotAsked> {
     let dsp = &auction.market.dsps[index];
-    let mut ask = Ask { dsp: index, imps: 0, deals: 0 };
+    let mut ask = BidderCall { dsp: index, imps: 0, deals: 0 };
     for (imp_index, terms) in auction.imps.iter().enumerate() {
         if !terms.has_rate || !buys(dsp, terms.imp, &auction.lists.steps) {
             continue;

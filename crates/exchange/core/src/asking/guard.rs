@@ -32,7 +32,7 @@ mod shard;
 mod share;
 mod window;
 
-pub use governor::{Governor, State, Status};
-pub use limits::{BreakerLimits, GuardLimits, Rate};
-pub use message::{EpochCounts, Grant, Mode, Report, STEP};
-pub use shard::{End, Permit, Refusal, ShardGuard, Trial};
+pub use governor::{BreakerState, Governor, GuardStatus};
+pub use limits::{BreakerLimits, CallRate, GuardLimits};
+pub use message::{CallGrant, EpochCounts, GuardMode, GuardReport, STEP};
+pub use shard::{CallPermit, CallTrial, CallVerdict, GuardRefusal, ShardGuard};

@@ -2,7 +2,7 @@
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-use super::guard::Refusal;
+use super::guard::GuardRefusal;
 
 /// Why a DSP is not asked. Declaration order is precedence.
 #[derive(
@@ -37,13 +37,13 @@ pub enum NotAsked {
 
 units::labelled!(NotAsked);
 
-impl From<Refusal> for NotAsked {
-    fn from(refusal: Refusal) -> Self {
+impl From<GuardRefusal> for NotAsked {
+    fn from(refusal: GuardRefusal) -> Self {
         match refusal {
-            Refusal::Paused => Self::Paused,
-            Refusal::Breaker => Self::Breaker,
-            Refusal::Qps => Self::Qps,
-            Refusal::InFlight => Self::InFlight,
+            GuardRefusal::Paused => Self::Paused,
+            GuardRefusal::Breaker => Self::Breaker,
+            GuardRefusal::Qps => Self::Qps,
+            GuardRefusal::InFlight => Self::InFlight,
         }
     }
 }

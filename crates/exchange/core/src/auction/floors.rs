@@ -14,7 +14,7 @@ use crate::market::FloorRule;
 
 /// What a floor may depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct BidShape {
     pub(crate) format: MediaType,
     /// Banner size in DIPS, where told or implied.
     pub(crate) size: Option<(u32, u32)>,
@@ -24,14 +24,14 @@ pub(crate) struct Shape {
 
 /// Floors that video, audio and deals may carry beside a plain one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timed<'a> {
+pub(crate) struct DurationFloors<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
     pub(crate) by_duration: &'a [DurFloor<'a>],
     /// What a bid without a duration is held to.
     pub(crate) untold_seconds: Option<u32>,
 }
 
-impl Timed<'_> {
+impl DurationFloors<'_> {
     fn says_anything(&self) -> bool {
         self.per_second.is_some() || !self.by_duration.is_empty()
     }
@@ -61,8 +61,8 @@ impl Timed<'_> {
 
 impl<'a> ImpTerms<'a> {
     /// The timed floors of the impression's video or audio.
-    pub(crate) fn timed(&self, format: MediaType) -> Timed<'a> {
-        self.imp.timed_media(format).map_or_else(Timed::default, |media| Timed {
+    pub(crate) fn timed(&self, format: MediaType) -> DurationFloors<'a> {
+        self.imp.timed_media(format).map_or_else(DurationFloors::default, |media| DurationFloors {
             per_second: media.mincpmpersec,
             by_duration: media.durfloors.as_deref().unwrap_or_default(),
             untold_seconds: untold_seconds(media),
@@ -71,7 +71,7 @@ impl<'a> ImpTerms<'a> {
 
     /// For an open bid: the highest of the impression's floor, its video's or audio's, and the
     /// rules that match.
-    pub(crate) fn open_floor(&self, shape: &Shape) -> Cpm {
+    pub(crate) fn open_floor(&self, shape: &BidShape) -> Cpm {
         let timed = self.timed(shape.format).floor(shape.dur);
         let timed = timed.map_or(Cpm::ZERO, |floor| or_beyond(gross(floor, self.rate, self.fee)));
         self.floor.max(timed).max(self.rules_floor(shape))
@@ -79,7 +79,7 @@ impl<'a> ImpTerms<'a> {
 
     /// For a bid under `deal`: the deal's floor alone; without one, the video's or audio's, and
     /// without that the impression's.
-    pub(crate) fn deal_floor(&self, deal: &AuctionDeal<'_>, shape: &Shape) -> Cpm {
+    pub(crate) fn deal_floor(&self, deal: &AuctionDeal<'_>, shape: &BidShape) -> Cpm {
         if deal.auction_type == AuctionType::Agreed {
             return deal.agreed_price();
         }
@@ -107,7 +107,7 @@ impl<'a> ImpTerms<'a> {
         if self.has_timed_floor() || self.rules.iter().any(|(rule, _)| is_sized(rule)) {
             return false;
         }
-        let floor = |format| self.rules_floor(&Shape { format, size: None, dur: None });
+        let floor = |format| self.rules_floor(&BidShape { format, size: None, dur: None });
         let first = formats.next().map(floor);
         formats.all(|format| Some(floor(format)) == first)
     }
@@ -124,7 +124,7 @@ impl<'a> ImpTerms<'a> {
     pub(crate) fn shown_floor(&self) -> Cpm {
         let mut lowest = None;
         let mut consider = |format, size| {
-            let floor = self.rules_floor(&Shape { format, size, dur: None });
+            let floor = self.rules_floor(&BidShape { format, size, dur: None });
             lowest = Some(lowest.map_or(floor, |lowest: Cpm| lowest.min(floor)));
         };
         for format in MediaType::ALL {
@@ -143,7 +143,7 @@ impl<'a> ImpTerms<'a> {
         self.floor.max(lowest.unwrap_or(Cpm::ZERO))
     }
 
-    fn rules_floor(&self, shape: &Shape) -> Cpm {
+    fn rules_floor(&self, shape: &BidShape) -> Cpm {
         let is_size = |size| match shape.size {
             Some(own) => own == size,
             // Silence must not be the cheapest size either.
@@ -172,12 +172,12 @@ impl AuctionDeal<'_> {
 
     /// The deal's own guidance, net and in its own currency; an explicit 0 is 0. Durations matter
     /// to video and audio alone.
-    fn own_floor(&self, of_imp: &Timed<'_>, shape: &Shape) -> Option<Cpm> {
+    fn own_floor(&self, of_imp: &DurationFloors<'_>, shape: &BidShape) -> Option<Cpm> {
         let plain = self.deal.bidfloor.map(|floor| floor.amount);
         if !matches!(shape.format, MediaType::Video | MediaType::Audio) {
             return plain;
         }
-        let timed = Timed {
+        let timed = DurationFloors {
             per_second: self.deal.mincpmpersec,
             by_duration: self.deal.durfloors.as_deref().unwrap_or_default(),
             untold_seconds: of_imp.untold_seconds,

@@ -128,7 +128,7 @@ impl DomainList {
 
 /// The lists of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct RequestLists {
     pub(crate) steps: Steps,
     pub(crate) wseat: SortedList,
     pub(crate) bseat: SortedList,
@@ -139,7 +139,7 @@ pub(crate) struct Lists {
     languages: OnceCell<TextSet>,
 }
 
-impl Lists {
+impl RequestLists {
     /// Sorts one of the long lists; `false` if all are sorted.
     pub(crate) fn prepare(&self, request: &BidRequest<'_>) -> bool {
         let steps = &self.steps;

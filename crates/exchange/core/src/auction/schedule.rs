@@ -6,7 +6,7 @@ use units::Tick;
 
 /// The exchange's own limits on time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TimeLimits {
     /// Longest auction; a longer or absent `tmax` becomes this.
     pub tmax_max: Duration,
     /// Kept back for clearing and writing the answer.
@@ -19,7 +19,7 @@ pub struct Limits {
 
 /// The moments of one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub struct AuctionSchedule {
     /// When the answer must have left: arrival + `tmax`.
     pub deadline: Tick,
     /// When the auction closes with what it has: deadline − answer reserve.
@@ -28,9 +28,9 @@ pub struct Schedule {
     dsp_time_min: Duration,
 }
 
-impl Schedule {
+impl AuctionSchedule {
     /// `None` when `tmax` leaves DSPs less than the least time.
-    pub fn new(arrival: Tick, tmax_ms: Option<u32>, limits: &Limits) -> Option<Self> {
+    pub fn new(arrival: Tick, tmax_ms: Option<u32>, limits: &TimeLimits) -> Option<Self> {
         let asked = tmax_ms.map(|ms| Duration::from_millis(ms.into()));
         let tmax = asked.unwrap_or(limits.tmax_max).min(limits.tmax_max);
         let needed = limits.answer_reserve + limits.network_margin + limits.dsp_time_min;

@@ -26,8 +26,8 @@ fn check(market: &Market, of_request: Value, want: Result<(&str, AuctionType, u6
         (auction.currency.to_string(), auction.auction_type, auction.increment.micros())
     });
     let got = got.map_err(|refusal| match refusal {
-        Refusal::Invalid(invalid) => invalid.to_string(),
-        Refusal::NoBid(reason) => reason.label().to_owned(),
+        AuctionRefusal::Invalid(invalid) => invalid.to_string(),
+        AuctionRefusal::NoBid(reason) => reason.label().to_owned(),
     });
     let want =
         want.map(|(code, auction_type, increment)| (code.to_owned(), auction_type, increment));
@@ -87,7 +87,7 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         let ask =
             crate::asking::eligibility::eligible(auction, 0).expect("two impressions are on sale");
         assert_eq!((ask.imps, ask.deals), (0b1010, 0b01));
-        let house = crate::asking::eligibility::eligible_house(auction, 0)
+        let house = crate::asking::eligibility::eligible_direct(auction, 0)
             .expect("for our own campaigns too");
         assert_eq!((house.imps, house.deals), (0b1010, 0b01));
         // What it gets is without them, and with its floors as they came.

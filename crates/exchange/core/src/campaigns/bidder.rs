@@ -5,11 +5,11 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::refusal::SpendRefusal;
 use units::{Cpm, Multiplier};
 
-use super::campaign::Price;
+use super::campaign::CampaignPrice;
 
 /// Bounds of what the house does in one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct BiddingLimits {
     /// Most matches that are gone through: pairs of an impression and a campaign that the indexes have
     /// found for it.
     pub matches_max: usize,
@@ -18,7 +18,7 @@ pub struct Limits {
 }
 
 /// Who paces campaigns.
-pub trait Desk {
+pub trait CampaignBidder {
     /// A campaign has come to an impression that it may bid for: counts it as seen, and says what is
     /// bid, in the account's currency. `shown` is how many impressions are paid for if it wins. Called
     /// at most once for a campaign and an impression.
@@ -29,7 +29,7 @@ pub trait Desk {
     fn decide(
         &mut self,
         slot: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal>;
 
@@ -40,7 +40,7 @@ pub trait Desk {
 
 /// A bid of the house.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HouseBid {
+pub struct DirectBid {
     /// The impression, by position.
     pub imp: usize,
     /// The campaign, by position in the catalogue.
@@ -54,16 +54,16 @@ pub struct HouseBid {
 
 /// The answer of the house to one auction.
 #[derive(Clone, Debug, Default)]
-pub struct HouseAnswer {
+pub struct DirectAnswer {
     /// A bid response; empty where there is no bid.
     pub body: String,
     /// Its bids, in the order in which they stand in the response.
-    pub bids: Vec<HouseBid>,
-    /// Matches beyond [`Limits::matches_max`], which nobody has looked at.
+    pub bids: Vec<DirectBid>,
+    /// Matches beyond [`BiddingLimits::matches_max`], which nobody has looked at.
     pub left_out: u64,
 }
 
-impl HouseAnswer {
+impl DirectAnswer {
     /// Empties it, for the next auction.
     pub fn clear(&mut self) {
         self.body.clear();

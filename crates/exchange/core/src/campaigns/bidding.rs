@@ -13,16 +13,16 @@ use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
 use units::{Cpm, Currency, Ratio, Round, SplitMix64};
 
-use super::bidder::{Desk, HouseAnswer, HouseBid, Limits};
-use super::catalogue::{Ad, Catalogue, Held};
+use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid};
+use super::catalogue::{Catalogue, CatalogueAd, CatalogueEntry};
 use super::offers::{ACCOUNTS_MAX, Offer};
-use super::room::{Choice, DealRoom, FloorKey, Room};
+use super::room::{AdChoice, DealScratch, FloorKey, SearchScratch};
 use super::targeting::PageUrl;
-use crate::asking::eligibility::Ask;
+use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
-use crate::auction::floors::Shape;
+use crate::auction::floors::BidShape;
 use crate::auction::terms::{AuctionType, ImpTerms, reaches};
-use crate::campaigns::catalogue::terms::Told;
+use crate::campaigns::catalogue::terms::AdAttributes;
 use crate::creatives::playback::takes_duration;
 use crate::creatives::rules::is_size_offered;
 use crate::judging::judge::BIDS_MAX;
@@ -42,10 +42,10 @@ impl Catalogue {
     /// and each is as likely as another, whatever it would bid. The same auction draws the same.
     pub fn bid(
         &self,
-        (auction, ask, limits): (&Auction<'_>, &Ask, &Limits),
-        desk: &mut impl Desk,
-        room: &mut Room,
-        answer: &mut HouseAnswer,
+        (auction, ask, limits): (&Auction<'_>, &BidderCall, &BiddingLimits),
+        desk: &mut impl CampaignBidder,
+        room: &mut SearchScratch,
+        answer: &mut DirectAnswer,
     ) {
         answer.clear();
         let accepts = &auction.market.dsps[ask.dsp].currencies;
@@ -80,11 +80,11 @@ impl Catalogue {
             answer.left_out += (room.at_imp.len() - count) as u64;
             let at_imp = std::mem::take(&mut room.at_imp);
             room.floors.clear();
-            let mut bidding = Bidding {
+            let mut bidding = ImpBidding {
                 catalogue: self,
                 auction,
                 dsp: ask.dsp,
-                imp: Facts::of(index, terms),
+                imp: ImpFacts::of(index, terms),
                 url,
                 lot,
             };
@@ -100,21 +100,21 @@ impl Catalogue {
     /// Tries what the first campaign asks of an impression beside its targeting, each by itself.
     pub(super) fn try_first(
         &self,
-        (auction, ask): (&Auction<'_>, &Ask),
+        (auction, ask): (&Auction<'_>, &BidderCall),
         imp: usize,
-        room: &mut Room,
-    ) -> TriedImp {
+        room: &mut SearchScratch,
+    ) -> ImpMatch {
         self.prepare(auction, room);
         let terms = &auction.imps[imp];
         self.find_deals((auction, ask), terms, room);
-        let imp = Facts::of(imp, terms);
-        let bidding = Bidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, lot: 0 };
-        let Held { seat, deals, .. } = &self.held[0];
+        let imp = ImpFacts::of(imp, terms);
+        let bidding = ImpBidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, lot: 0 };
+        let CatalogueEntry { seat, deals, .. } = &self.held[0];
         let offered = room.deals[..room.deals_len].iter();
         let mut admitting = offered
             .filter(|deal| deals.binary_search(&deal.number).is_ok() && deal.admits_seat(*seat));
         let fits_creative = bidding.ad(0, None, room).is_some();
-        TriedImp {
+        ImpMatch {
             fits_creative,
             admits_seat: room.seats.has(*seat) && bidding.is_declared(*seat),
             // Which advertisers a deal is for is only asked of a creative that fits.
@@ -124,7 +124,7 @@ impl Catalogue {
     }
 
     /// What holds for all impressions: rates, seats, and what is blocked.
-    fn prepare(&self, auction: &Auction<'_>, room: &mut Room) {
+    fn prepare(&self, auction: &Auction<'_>, room: &mut SearchScratch) {
         let rates = &auction.market.rates;
         let ratio = |own| rates.ratio(own, auction.currency);
         room.ratios.clear();
@@ -146,12 +146,12 @@ impl Catalogue {
         self.ad_terms.block(request, &auction.lists, &mut room.blocked);
     }
 
-    fn write(&self, auction: &Auction<'_>, room: &mut Room, answer: &mut HouseAnswer) {
+    fn write(&self, auction: &Auction<'_>, room: &mut SearchScratch, answer: &mut DirectAnswer) {
         let offers = room.offers.by_seat();
         if offers.is_empty() {
             return;
         }
-        let HouseAnswer { body, bids, .. } = answer;
+        let DirectAnswer { body, bids, .. } = answer;
         let (id, currency) = (auction.id, auction.currency);
         let _ = write!(body, r#"{{"id":"{id}","cur":"{currency}","seatbid":["#);
         let mut seat = None;
@@ -165,7 +165,7 @@ impl Catalogue {
                 seat = Some(offer.seat);
             }
             self.write_bid(auction, offer, body);
-            bids.push(HouseBid {
+            bids.push(DirectBid {
                 imp: offer.imp,
                 campaign: offer.campaign,
                 slot: self.campaigns()[offer.campaign].slot,
@@ -190,7 +190,7 @@ impl Catalogue {
 }
 
 /// What an impression has of what a campaign asks.
-pub(super) struct TriedImp {
+pub(super) struct ImpMatch {
     /// One of its creatives could be shown, openly.
     pub(super) fits_creative: bool,
     /// Its account may bid.
@@ -215,11 +215,11 @@ fn write_bid_id(offer: &Offer, out: &mut String) {
 }
 
 /// One impression, gone through.
-struct Bidding<'b, 'a> {
+struct ImpBidding<'b, 'a> {
     catalogue: &'b Catalogue,
     auction: &'b Auction<'a>,
     dsp: usize,
-    imp: Facts<'b, 'a>,
+    imp: ImpFacts<'b, 'a>,
     /// Of the page, where any campaign lists pages.
     url: Option<PageUrl<'b>>,
     /// By which creatives rotate.
@@ -227,7 +227,7 @@ struct Bidding<'b, 'a> {
 }
 
 /// What creatives are held to at an impression.
-struct Facts<'b, 'a> {
+struct ImpFacts<'b, 'a> {
     index: usize,
     terms: &'b ImpTerms<'a>,
     formats: u8,
@@ -241,7 +241,7 @@ struct Facts<'b, 'a> {
     only_size: Option<(u32, u32)>,
 }
 
-impl<'b, 'a> Facts<'b, 'a> {
+impl<'b, 'a> ImpFacts<'b, 'a> {
     fn of(index: usize, terms: &'b ImpTerms<'a>) -> Self {
         let imp: &Imp<'_> = terms.imp;
         let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
@@ -278,9 +278,14 @@ impl<'b, 'a> Facts<'b, 'a> {
     }
 }
 
-impl Bidding<'_, '_> {
+impl ImpBidding<'_, '_> {
     /// Lets a campaign bid that the indexes have found.
-    fn consider(&mut self, campaign: usize, desk: &mut impl Desk, room: &mut Room) {
+    fn consider(
+        &mut self,
+        campaign: usize,
+        desk: &mut impl CampaignBidder,
+        room: &mut SearchScratch,
+    ) {
         let held = &self.catalogue.held[campaign];
         let may_bid = room.seats.has(held.seat) && self.is_declared(held.seat);
         let ratio = room.ratios[held.currency].filter(|_| may_bid);
@@ -331,12 +336,12 @@ impl Bidding<'_, '_> {
     }
 
     /// What the campaign may show here: openly, or under each of its deals that is on offer.
-    fn choose(&self, campaign: usize, room: &mut Room) {
+    fn choose(&self, campaign: usize, room: &mut SearchScratch) {
         room.choices.clear();
         let held = &self.catalogue.held[campaign];
         if held.deals.is_empty() {
             let ad = self.ad(campaign, None, room);
-            room.choices.extend(ad.map(|ad| Choice { deal: None, ad }));
+            room.choices.extend(ad.map(|ad| AdChoice { deal: None, ad }));
             return;
         }
         for place in 0..room.deals_len {
@@ -346,12 +351,17 @@ impl Bidding<'_, '_> {
             }
             let ad = self.ad(campaign, Some(deal), room);
             let index = deal.index;
-            room.choices.extend(ad.map(|ad| Choice { deal: Some(index), ad }));
+            room.choices.extend(ad.map(|ad| AdChoice { deal: Some(index), ad }));
         }
     }
 
     /// One of the campaign's creatives that may be shown: another one in another auction.
-    fn ad(&self, campaign: usize, deal: Option<&DealRoom>, room: &Room) -> Option<usize> {
+    fn ad(
+        &self,
+        campaign: usize,
+        deal: Option<&DealScratch>,
+        room: &SearchScratch,
+    ) -> Option<usize> {
         let ads = self.catalogue.held[campaign].ads.clone();
         let fits = |ad: &usize| self.fits(campaign, &self.catalogue.ads[*ad], deal, room);
         if ads.len() == 1 {
@@ -367,9 +377,15 @@ impl Bidding<'_, '_> {
     }
 
     /// Whether a judge would let it pass, here and under this deal.
-    fn fits(&self, campaign: usize, ad: &Ad, deal: Option<&DealRoom>, room: &Room) -> bool {
+    fn fits(
+        &self,
+        campaign: usize,
+        ad: &CatalogueAd,
+        deal: Option<&DealScratch>,
+        room: &SearchScratch,
+    ) -> bool {
         let imp = &self.imp;
-        let may_tell = |told: &Told| {
+        let may_tell = |told: &AdAttributes| {
             room.blocked.admits(told) && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
         };
         imp.formats & ad.format.bit() != 0
@@ -383,7 +399,7 @@ impl Bidding<'_, '_> {
     }
 
     /// Whether a banner has a size on offer, and one that its campaign wants.
-    fn fits_size(&self, campaign: usize, ad: &Ad) -> bool {
+    fn fits_size(&self, campaign: usize, ad: &CatalogueAd) -> bool {
         let imp = &self.imp;
         let wanted = &self.catalogue.targeting(campaign).sizes;
         match ad.size {
@@ -399,8 +415,8 @@ impl Bidding<'_, '_> {
         &self,
         campaign: usize,
         (decided, price): (Cpm, Cpm),
-        choice: Choice,
-        room: &mut Room,
+        choice: AdChoice,
+        room: &mut SearchScratch,
     ) -> Result<(), Cpm> {
         let deal = choice.deal.map(|deal| &self.auction.deals[deal]);
         let worth = deal.map_or(price, |deal| deal.discount().taken_from(price));
@@ -421,7 +437,7 @@ impl Bidding<'_, '_> {
             decided,
             tie: None,
         };
-        let Room { offers, text, .. } = room;
+        let SearchScratch { offers, text, .. } = room;
         offers.add(offer, |offer| {
             text.clear();
             write_bid_id(offer, text);
@@ -432,7 +448,7 @@ impl Bidding<'_, '_> {
         Ok(())
     }
 
-    fn floor(&self, choice: Choice, room: &mut Room) -> Cpm {
+    fn floor(&self, choice: AdChoice, room: &mut SearchScratch) -> Cpm {
         let ad = &self.catalogue.ads[choice.ad];
         let size = match ad.format {
             MediaType::Banner => ad.size.or(self.imp.only_size),
@@ -442,7 +458,7 @@ impl Bidding<'_, '_> {
         if let Some((_, floor)) = room.floors.iter().find(|(known, _)| *known == key) {
             return *floor;
         }
-        let shape = Shape { format: ad.format, size, dur: ad.dur };
+        let shape = BidShape { format: ad.format, size, dur: ad.dur };
         let terms = self.imp.terms;
         let floor = match choice.deal {
             Some(deal) => terms.deal_floor(&self.auction.deals[deal], &shape),

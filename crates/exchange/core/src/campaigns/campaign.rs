@@ -10,7 +10,7 @@ use super::targeting::CampaignTargeting;
 
 /// A campaign of an account.
 #[derive(Clone, Debug)]
-pub struct Campaign {
+pub struct DirectCampaign {
     /// What it is called; `cid` of its bids.
     pub id: Arc<str>,
     /// By which its money is known. No two campaigns have the same.
@@ -20,21 +20,21 @@ pub struct Campaign {
     /// Of the account, and so of its price.
     pub currency: Currency,
     /// What it bids, for what, and what it shows.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<BiddingRules>,
 }
 
 /// The exchange's part of a campaign's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct BiddingRules {
     /// What it bids.
-    pub price: Price,
+    pub price: CampaignPrice,
     /// For what. An [`Interner`](super::Interner) has campaigns that are alike in it share it.
     pub targeting: Arc<CampaignTargeting>,
     /// What it shows: one that fits, by chance, where several do.
     pub creatives: Vec<Creative>,
 }
 
-impl Rules {
+impl BiddingRules {
     /// Whether any creative is of a format and size that the targeting wants: else it never bids.
     pub fn can_show(&self) -> bool {
         self.creatives.iter().any(|creative| self.targeting.takes(creative))
@@ -43,14 +43,14 @@ impl Rules {
 
 /// What a campaign bids, in the currency of its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Price {
+pub enum CampaignPrice {
     /// What an impression is worth to it: its strategy says how much of that it bids.
     Value(Cpm),
     /// Just this, as often as its strategy lets it.
     Fixed(Cpm),
 }
 
-impl Price {
+impl CampaignPrice {
     /// The amount, whatever it means.
     pub const fn amount(self) -> Cpm {
         match self {

@@ -10,36 +10,36 @@ use std::sync::Arc;
 use openrtb::codes::MediaType;
 use units::Currency;
 
-use super::campaign::{Campaign, Rules};
+use super::campaign::{BiddingRules, DirectCampaign};
 use super::creative::Creative;
-use super::targeting::{CampaignTargeting, KeyValues, Listed, Page};
+use super::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::auction::domains::normal_domain;
 use crate::market::targeting::Region;
-use index::{Bits, Dimension, DimensionBuilder, Lists, ListsBuilder};
-use terms::{AdTerms, Numbers};
+use index::{Bits, Dimension, DimensionBuilder, InvertedIndex, InvertedIndexBuilder};
+use terms::{AdTerms, TextNumbers};
 
 /// Campaigns that may bid, ready to be searched. Clones share all of it.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    campaigns: Arc<[Campaign]>,
+    campaigns: Arc<[DirectCampaign]>,
     /// By campaign.
-    pub(super) held: Arc<[Held]>,
+    pub(super) held: Arc<[CatalogueEntry]>,
     /// Of all campaigns, those of one campaign together.
-    pub(super) ads: Arc<[Ad]>,
+    pub(super) ads: Arc<[CatalogueAd]>,
     pub(super) seats: Arc<[Box<str>]>,
-    pub(super) seat_numbers: Arc<Numbers>,
+    pub(super) seat_numbers: Arc<TextNumbers>,
     pub(super) currencies: Arc<[Currency]>,
     pub(super) ad_terms: Arc<AdTerms>,
-    pub(super) places: Arc<Places>,
-    pub(super) shapes: Arc<Shapes>,
-    pub(super) deals: Arc<Deals>,
-    pub(super) key_values: Arc<Keys>,
-    pub(super) wants: Arc<Wants>,
+    pub(super) places: Arc<PlaceIndex>,
+    pub(super) shapes: Arc<FormatIndex>,
+    pub(super) deals: Arc<DealIndex>,
+    pub(super) key_values: Arc<KeyValueNumbers>,
+    pub(super) wants: Arc<KeyValueIndex>,
 }
 
 /// What is looked at of a campaign once it is found.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct CatalogueEntry {
     pub(super) seat: u32,
     /// By position among the catalogue's.
     pub(super) currency: usize,
@@ -53,7 +53,7 @@ pub(super) struct Held {
 
 /// A creative within the sizes and formats of its campaign's targeting.
 #[derive(Clone, Debug)]
-pub(super) struct Ad {
+pub(super) struct CatalogueAd {
     /// By position among the campaign's.
     pub(super) creative: u32,
     pub(super) format: MediaType,
@@ -69,13 +69,13 @@ pub(super) struct Ad {
 
 /// Campaigns by where the ad is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct PlaceIndex {
     pub(super) countries: Dimension<Box<str>>,
     /// By country of which they take some regions only.
-    pub(super) narrowed: Lists<Box<str>>,
+    pub(super) narrowed: InvertedIndex<Box<str>>,
     /// By country and region, with a slash between.
-    pub(super) regions: Lists<Box<str>>,
-    pub(super) regions_blocked: Lists<Box<str>>,
+    pub(super) regions: InvertedIndex<Box<str>>,
+    pub(super) regions_blocked: InvertedIndex<Box<str>>,
     pub(super) publishers: Dimension<Box<str>>,
     pub(super) domains: Dimension<Box<str>>,
     pub(super) bundles: Dimension<Box<str>>,
@@ -86,39 +86,39 @@ pub(super) struct Places {
 
 /// Campaigns by what they show.
 #[derive(Clone, Debug)]
-pub(super) struct Shapes {
+pub(super) struct FormatIndex {
     /// By format, any size.
     pub(super) formats: [Bits; 4],
     /// Banners that adapt.
     pub(super) adaptive: Bits,
-    pub(super) sizes: Lists<(u32, u32)>,
+    pub(super) sizes: InvertedIndex<(u32, u32)>,
 }
 
 /// Campaigns by the deals that they bid under.
 #[derive(Clone, Debug)]
-pub(super) struct Deals {
-    pub(super) numbers: Numbers,
-    pub(super) lists: Lists<u32>,
+pub(super) struct DealIndex {
+    pub(super) numbers: TextNumbers,
+    pub(super) lists: InvertedIndex<u32>,
     /// Those that bid under none.
     pub(super) open: Bits,
 }
 
 /// Campaigns by the key values that they want.
 #[derive(Clone, Debug)]
-pub(super) struct Wants {
-    pub(super) lists: Lists<u32>,
+pub(super) struct KeyValueIndex {
+    pub(super) lists: InvertedIndex<u32>,
     /// Those that want none.
     pub(super) open: Bits,
 }
 
 /// The key values that campaigns want, by number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct KeyValueNumbers {
     numbers: HashMap<Box<str>, HashMap<Box<str>, u32>>,
     pub(super) len: u32,
 }
 
-impl Keys {
+impl KeyValueNumbers {
     fn add(&mut self, wanted: &KeyValues) -> Box<[u32]> {
         let values = self.numbers.entry(wanted.key.clone()).or_default();
         let mut number = |value: &str| {
@@ -145,9 +145,9 @@ impl Default for Catalogue {
 
 impl Catalogue {
     /// Indexes `campaigns`; the seats are their accounts, in the order in which these come.
-    pub fn new(campaigns: Vec<Campaign>) -> Self {
+    pub fn new(campaigns: Vec<DirectCampaign>) -> Self {
         let len = campaigns.len();
-        let mut builder = Builder::default();
+        let mut builder = CatalogueBuilder::default();
         for (number, campaign) in (0..).zip(&campaigns) {
             builder.add(number, campaign);
         }
@@ -162,18 +162,18 @@ impl Catalogue {
             currencies: builder.currencies.into(),
             ad_terms: builder.ad_terms.into(),
             places: builder.places.build(len).into(),
-            shapes: Arc::new(Shapes {
+            shapes: Arc::new(FormatIndex {
                 formats,
                 adaptive: Bits::of(len, &builder.adaptive),
                 sizes: builder.sizes.build(len),
             }),
-            deals: Arc::new(Deals {
+            deals: Arc::new(DealIndex {
                 numbers: builder.deal_numbers,
                 lists: builder.deals.build(len),
                 open: Bits::of(len, &builder.open),
             }),
             key_values: builder.key_values.into(),
-            wants: Wants {
+            wants: KeyValueIndex {
                 lists: builder.wants.build(len),
                 open: Bits::of(len, &builder.wants_none),
             }
@@ -184,7 +184,7 @@ impl Catalogue {
     /// The same as [`new`](Self::new) with these campaigns, which come after its own. Where they differ
     /// in nothing but what indexes do not tell, such as prices, the indexes are shared.
     #[must_use]
-    pub fn renewed(&self, campaigns: Vec<Campaign>) -> Self {
+    pub fn renewed(&self, campaigns: Vec<DirectCampaign>) -> Self {
         let mut pairs = self.campaigns.iter().zip(&campaigns);
         let is_shared = self.campaigns.len() == campaigns.len()
             && pairs.all(|(own, other)| own.is_indexed_as(other));
@@ -195,7 +195,7 @@ impl Catalogue {
     }
 
     /// The campaigns, as they were given.
-    pub fn campaigns(&self) -> &[Campaign] {
+    pub fn campaigns(&self) -> &[DirectCampaign] {
         &self.campaigns
     }
 
@@ -213,10 +213,10 @@ impl Catalogue {
     }
 }
 
-impl Campaign {
+impl DirectCampaign {
     /// Whether indexes tell the same of both. Of rules that were not read anew that is known at once.
     fn is_indexed_as(&self, other: &Self) -> bool {
-        let is_same = |rules: &Rules, others: &Rules| {
+        let is_same = |rules: &BiddingRules, others: &BiddingRules| {
             rules.targeting == others.targeting && rules.creatives == others.creatives
         };
         self.account == other.account
@@ -227,27 +227,27 @@ impl Campaign {
 
 /// A catalogue under construction.
 #[derive(Debug, Default)]
-struct Builder {
-    held: Vec<Held>,
-    ads: Vec<Ad>,
+struct CatalogueBuilder {
+    held: Vec<CatalogueEntry>,
+    ads: Vec<CatalogueAd>,
     seats: Vec<Box<str>>,
-    seat_numbers: Numbers,
+    seat_numbers: TextNumbers,
     currencies: Vec<Currency>,
     ad_terms: AdTerms,
-    places: PlacesBuilder,
+    places: PlaceIndexBuilder,
     formats: [Vec<u32>; 4],
     adaptive: Vec<u32>,
-    sizes: ListsBuilder<(u32, u32)>,
-    deal_numbers: Numbers,
-    deals: ListsBuilder<u32>,
+    sizes: InvertedIndexBuilder<(u32, u32)>,
+    deal_numbers: TextNumbers,
+    deals: InvertedIndexBuilder<u32>,
     open: Vec<u32>,
-    key_values: Keys,
-    wants: ListsBuilder<u32>,
+    key_values: KeyValueNumbers,
+    wants: InvertedIndexBuilder<u32>,
     wants_none: Vec<u32>,
 }
 
-impl Builder {
-    fn add(&mut self, number: u32, campaign: &Campaign) {
+impl CatalogueBuilder {
+    fn add(&mut self, number: u32, campaign: &DirectCampaign) {
         let targeting = &campaign.rules.targeting;
         let seat = self.seat_numbers.number(&campaign.account);
         if seat as usize == self.seats.len() {
@@ -279,7 +279,7 @@ impl Builder {
         if key_values.is_empty() {
             self.wants_none.push(number);
         }
-        self.held.push(Held {
+        self.held.push(CatalogueEntry {
             seat,
             currency,
             ads: first..self.ads.len(),
@@ -298,7 +298,7 @@ impl Builder {
             None if creative.format == MediaType::Banner => self.adaptive.push(campaign),
             None => (),
         }
-        self.ads.push(Ad {
+        self.ads.push(CatalogueAd {
             creative: position,
             format: creative.format,
             size: creative.size,
@@ -317,11 +317,11 @@ fn in_capitals(text: &str) -> Box<str> {
 }
 
 #[derive(Debug, Default)]
-struct PlacesBuilder {
+struct PlaceIndexBuilder {
     countries: DimensionBuilder<Box<str>>,
-    narrowed: ListsBuilder<Box<str>>,
-    regions: ListsBuilder<Box<str>>,
-    regions_blocked: ListsBuilder<Box<str>>,
+    narrowed: InvertedIndexBuilder<Box<str>>,
+    regions: InvertedIndexBuilder<Box<str>>,
+    regions_blocked: InvertedIndexBuilder<Box<str>>,
     publishers: DimensionBuilder<Box<str>>,
     domains: DimensionBuilder<Box<str>>,
     bundles: DimensionBuilder<Box<str>>,
@@ -329,10 +329,10 @@ struct PlacesBuilder {
     devices: DimensionBuilder<u32>,
 }
 
-impl PlacesBuilder {
+impl PlaceIndexBuilder {
     fn add(&mut self, campaign: u32, targeting: &CampaignTargeting) {
         let add = |dimension: &mut DimensionBuilder<Box<str>>,
-                   listed: &Listed,
+                   listed: &MatchList,
                    form: fn(&str) -> Box<str>| {
             let allowed = listed.allowed.iter().map(|text| form(text));
             dimension.add(campaign, allowed, listed.blocked.iter().map(|text| form(text)));
@@ -341,7 +341,7 @@ impl PlacesBuilder {
         add(&mut self.publishers, &targeting.publishers, |text| text.into());
         add(&mut self.domains, &targeting.domains, |text| normal_domain(text).into());
         add(&mut self.bundles, &targeting.bundles, |text| text.into());
-        self.pages.add(campaign, targeting.pages.iter().map(Page::key), std::iter::empty());
+        self.pages.add(campaign, targeting.pages.iter().map(PagePrefix::key), std::iter::empty());
         let types = (0..u16::BITS).filter(|bit| targeting.device_types >> bit & 1 == 1);
         self.devices.add(campaign, types, std::iter::empty());
         let key = |region: &Region| in_capitals(&format!("{}/{}", region.country, region.region));
@@ -354,8 +354,8 @@ impl PlacesBuilder {
         }
     }
 
-    fn build(self, len: usize) -> Places {
-        Places {
+    fn build(self, len: usize) -> PlaceIndex {
+        PlaceIndex {
             countries: self.countries.build(len),
             narrowed: self.narrowed.build(len),
             regions: self.regions.build(len),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::campaign::Rules;
+use super::campaign::BiddingRules;
 use super::creative::AdMetadata;
 use super::targeting::CampaignTargeting;
 
@@ -18,7 +18,7 @@ pub struct Interner {
 
 impl Interner {
     /// Has `rules` share what rules before them had too. They are equal to what they were.
-    pub fn intern(&mut self, rules: &mut Rules) {
+    pub fn intern(&mut self, rules: &mut BiddingRules) {
         share(&mut self.targetings, &mut rules.targeting);
         for creative in &mut rules.creatives {
             share(&mut self.metadata, &mut creative.metadata);

@@ -7,9 +7,9 @@ use openrtb::BidRequest;
 use openrtb::codes::MediaType;
 
 use super::catalogue::Catalogue;
-use super::room::{DealRoom, Room};
+use super::room::{DealScratch, SearchScratch};
 use super::targeting::PageUrl;
-use crate::asking::eligibility::Ask;
+use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
 use crate::auction::domains::{normal_domain, suffixes};
 use crate::auction::terms::ImpTerms;
@@ -19,10 +19,10 @@ impl Catalogue {
     pub(super) fn match_request(
         &self,
         (request, url): (&BidRequest<'_>, Option<&PageUrl<'_>>),
-        room: &mut Room,
+        room: &mut SearchScratch,
     ) {
         let places = &self.places;
-        let Room { matched, spare, .. } = room;
+        let SearchScratch { matched, spare, .. } = room;
         matched.fill(self.held.len());
         places.publishers.narrow(matched, spare, request.publisher_id().into_iter());
         places.bundles.narrow(matched, spare, request.bundle().into_iter());
@@ -40,9 +40,9 @@ impl Catalogue {
         }
     }
 
-    fn match_geography(&self, request: &BidRequest<'_>, room: &mut Room) {
+    fn match_geography(&self, request: &BidRequest<'_>, room: &mut SearchScratch) {
         let places = &self.places;
-        let Room { matched, spare, narrowed, text, .. } = room;
+        let SearchScratch { matched, spare, narrowed, text, .. } = room;
         let Some(country) = request.country() else {
             return places.countries.narrow(matched, spare, std::iter::empty::<&str>());
         };
@@ -74,26 +74,26 @@ impl Catalogue {
         }
     }
 
-    fn match_domain(&self, request: &BidRequest<'_>, room: &mut Room) {
+    fn match_domain(&self, request: &BidRequest<'_>, room: &mut SearchScratch) {
         let domains = &self.places.domains;
         if !domains.matters() {
             return;
         }
-        let Room { matched, spare, .. } = room;
+        let SearchScratch { matched, spare, .. } = room;
         let domain = request.domain();
         let domain = domain.as_deref().map(normal_domain);
         domains.narrow(matched, spare, domain.iter().flat_map(|domain| suffixes(domain)));
     }
 
     /// By host and directory; the rest of what they want is in [`Catalogue::is_on_page`].
-    fn match_page(&self, url: Option<&PageUrl<'_>>, room: &mut Room) {
-        let Room { matched, spare, text, .. } = room;
+    fn match_page(&self, url: Option<&PageUrl<'_>>, room: &mut SearchScratch) {
+        let SearchScratch { matched, spare, text, .. } = room;
         let keys = url.map(|url| url.keys(text));
         self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
     /// Whether any campaign takes the request as far as the request alone says.
-    pub(super) fn takes_request(&self, request: &BidRequest<'_>, room: &mut Room) -> bool {
+    pub(super) fn takes_request(&self, request: &BidRequest<'_>, room: &mut SearchScratch) -> bool {
         let page = self.page(request);
         let url = page.as_deref().and_then(PageUrl::parse);
         self.match_request((request, url.as_ref()), room);
@@ -105,7 +105,7 @@ impl Catalogue {
         &self,
         request: &BidRequest<'_>,
         terms: &ImpTerms<'_>,
-        room: &mut Room,
+        room: &mut SearchScratch,
     ) -> bool {
         self.match_request((request, None), room);
         room.at_imp.copy(&room.matched);
@@ -118,9 +118,9 @@ impl Catalogue {
     /// [`Catalogue::has_key_values`].
     pub(super) fn match_imp(
         &self,
-        (auction, ask): (&Auction<'_>, &Ask),
+        (auction, ask): (&Auction<'_>, &BidderCall),
         terms: &ImpTerms<'_>,
-        room: &mut Room,
+        room: &mut SearchScratch,
     ) {
         room.at_imp.copy(&room.matched);
         self.match_shape(terms, room);
@@ -128,7 +128,7 @@ impl Catalogue {
             return;
         }
         self.find_deals((auction, ask), terms, room);
-        let Room { at_imp, spare, deals, deals_len, .. } = room;
+        let SearchScratch { at_imp, spare, deals, deals_len, .. } = room;
         spare.reset(self.held.len());
         if !terms.imp.is_private() {
             spare.copy(&self.deals.open);
@@ -142,8 +142,8 @@ impl Catalogue {
         self.match_key_values(terms, room);
     }
 
-    fn match_key_values(&self, terms: &ImpTerms<'_>, room: &mut Room) {
-        let Room { at_imp, spare, key_values, key_values_at_imp: told, .. } = room;
+    fn match_key_values(&self, terms: &ImpTerms<'_>, room: &mut SearchScratch) {
+        let SearchScratch { at_imp, spare, key_values, key_values_at_imp: told, .. } = room;
         if self.key_values.len == 0 || at_imp.is_empty() {
             return;
         }
@@ -160,8 +160,8 @@ impl Catalogue {
         at_imp.keep(spare);
     }
 
-    fn match_shape(&self, terms: &ImpTerms<'_>, room: &mut Room) {
-        let Room { at_imp, spare, .. } = room;
+    fn match_shape(&self, terms: &ImpTerms<'_>, room: &mut SearchScratch) {
+        let SearchScratch { at_imp, spare, .. } = room;
         let imp = terms.imp;
         let shapes = &self.shapes;
         spare.reset(self.held.len());
@@ -190,9 +190,9 @@ impl Catalogue {
     /// Notes the deals on offer that any campaign bids under, and who may use them.
     pub(super) fn find_deals(
         &self,
-        (auction, ask): (&Auction<'_>, &Ask),
+        (auction, ask): (&Auction<'_>, &BidderCall),
         terms: &ImpTerms<'_>,
-        room: &mut Room,
+        room: &mut SearchScratch,
     ) {
         room.deals_len = 0;
         let first = terms.deals_start;
@@ -201,7 +201,7 @@ impl Catalogue {
             let known = self.deals.numbers.get(deal.id).filter(|_| ask.deals >> index & 1 == 1);
             let Some(number) = known else { continue };
             if room.deals.len() == room.deals_len {
-                room.deals.push(DealRoom::default());
+                room.deals.push(DealScratch::default());
             }
             let noted = &mut room.deals[room.deals_len];
             room.deals_len += 1;
@@ -235,14 +235,14 @@ impl Catalogue {
     }
 
     /// Whether the request has, at this impression, what the campaign wants of key values.
-    pub(super) fn has_key_values(&self, campaign: usize, room: &Room) -> bool {
+    pub(super) fn has_key_values(&self, campaign: usize, room: &SearchScratch) -> bool {
         let told = &room.key_values_at_imp;
         let is_told = |values: &[u32]| values.iter().any(|value| told.has(*value));
         self.held[campaign].key_values.iter().all(|values| is_told(values))
     }
 }
 
-impl DealRoom {
+impl DealScratch {
     /// Whether `seat` may use it.
     pub(super) fn admits_seat(&self, seat: u32) -> bool {
         !self.lists_seats || self.seats.has(seat)

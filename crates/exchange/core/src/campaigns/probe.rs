@@ -10,12 +10,12 @@ use pacer_core::refusal::SpendRefusal;
 use strum::VariantArray;
 use units::{Cpm, Multiplier};
 
-use super::bidder::{Desk, HouseAnswer, Limits};
-use super::campaign::{Campaign, Price, Rules};
+use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer};
+use super::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use super::catalogue::Catalogue;
-use super::room::Room;
+use super::room::SearchScratch;
 use super::targeting::CampaignTargeting;
-use crate::asking::eligibility::Ask;
+use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
 
 /// Something that a campaign may ask of an impression.
@@ -119,18 +119,18 @@ pub struct Probe {
     /// Its criteria; of those that are about the request or key values, the campaign with no other.
     each: Vec<(Criterion, Option<Catalogue>)>,
     counts: ProbeCounts,
-    room: Room,
-    answer: HouseAnswer,
+    room: SearchScratch,
+    answer: DirectAnswer,
 }
 
 impl Probe {
     /// Of this campaign.
-    pub fn new(campaign: &Campaign) -> Self {
+    pub fn new(campaign: &DirectCampaign) -> Self {
         let targeting = &campaign.rules.targeting;
         let catalogue = |targeting: Arc<CampaignTargeting>| {
-            let Rules { price, creatives, .. } = &*campaign.rules;
-            let rules = Rules { price: *price, targeting, creatives: creatives.clone() };
-            Catalogue::new(vec![Campaign { rules: rules.into(), ..campaign.clone() }])
+            let BiddingRules { price, creatives, .. } = &*campaign.rules;
+            let rules = BiddingRules { price: *price, targeting, creatives: creatives.clone() };
+            Catalogue::new(vec![DirectCampaign { rules: rules.into(), ..campaign.clone() }])
         };
         let asked = Criterion::ALL.into_iter().filter(|criterion| criterion.is_asked(targeting));
         let each = asked.map(|criterion| {
@@ -142,18 +142,18 @@ impl Probe {
             all: catalogue(Arc::clone(targeting)),
             each,
             counts: ProbeCounts { failed, ..ProbeCounts::default() },
-            room: Room::default(),
-            answer: HouseAnswer::default(),
+            room: SearchScratch::default(),
+            answer: DirectAnswer::default(),
         }
     }
 
     /// Tries it on an auction in which the house is asked for `ask`.
-    pub fn try_on(&mut self, auction: &Auction<'_>, ask: &Ask) {
+    pub fn try_on(&mut self, auction: &Auction<'_>, ask: &BidderCall) {
         let Self { all, each, counts, room, answer } = self;
         for imp in (0..auction.imps.len()).filter(|imp| ask.imps >> imp & 1 == 1) {
-            let ask = Ask { imps: 1 << imp, ..*ask };
+            let ask = BidderCall { imps: 1 << imp, ..*ask };
             let mut matched = MatchProbe(false);
-            let limits = Limits { matches_max: 1, bids_max: 1 };
+            let limits = BiddingLimits { matches_max: 1, bids_max: 1 };
             all.bid((auction, &ask, &limits), &mut matched, room, answer);
             counts.impressions += 1;
             counts.matched += u64::from(matched.0);
@@ -187,8 +187,13 @@ impl Probe {
 /// Whether an impression was matched.
 struct MatchProbe(bool);
 
-impl Desk for MatchProbe {
-    fn decide(&mut self, _: CampaignIndex, _: Price, _: Multiplier) -> Result<Cpm, SpendRefusal> {
+impl CampaignBidder for MatchProbe {
+    fn decide(
+        &mut self,
+        _: CampaignIndex,
+        _: CampaignPrice,
+        _: Multiplier,
+    ) -> Result<Cpm, SpendRefusal> {
         self.0 = true;
         Err(SpendRefusal::Throttled)
     }

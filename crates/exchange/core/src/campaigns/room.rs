@@ -6,11 +6,11 @@ use units::{Cpm, Ratio};
 
 use super::offers::Offers;
 use crate::campaigns::catalogue::index::Bits;
-use crate::campaigns::catalogue::terms::Blocked;
+use crate::campaigns::catalogue::terms::BlockedAttributes;
 
 /// A shard's room for searches; it may be used for any catalogue.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct SearchScratch {
     /// Text in small letters, or in capitals.
     pub(super) text: String,
     /// Campaigns that the request comes to, whatever the impression.
@@ -26,20 +26,20 @@ pub struct Room {
     /// Key values that the request tells, and with these those of an impression.
     pub(super) key_values: Bits,
     pub(super) key_values_at_imp: Bits,
-    pub(super) blocked: Blocked,
+    pub(super) blocked: BlockedAttributes,
     /// Deals of an impression that the catalogue knows; more than that are room.
-    pub(super) deals: Vec<DealRoom>,
+    pub(super) deals: Vec<DealScratch>,
     pub(super) deals_len: usize,
     /// Floors of an impression, as far as they were worked out.
     pub(super) floors: Vec<(FloorKey, Cpm)>,
     /// What one campaign may show at an impression, and under which deal.
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<AdChoice>,
     pub(super) offers: Offers,
 }
 
 /// A deal on offer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DealRoom {
+pub(super) struct DealScratch {
     /// Its position among the auction's.
     pub(super) index: usize,
     /// Its number in the catalogue.
@@ -64,7 +64,7 @@ pub(super) struct FloorKey {
 
 /// Something to show, and under which deal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
+pub(super) struct AdChoice {
     pub(super) deal: Option<usize>,
     /// By position in the catalogue.
     pub(super) ad: usize,

@@ -18,19 +18,19 @@ pub struct CampaignTargeting {
     /// Of banners these sizes, in DIPS; empty: any.
     pub sizes: Vec<(u32, u32)>,
     /// Countries (ISO 3166-1 alpha-3).
-    pub countries: Listed,
+    pub countries: MatchList,
     /// Of a country that is named here these regions only; other countries are whole.
     pub regions: Vec<Region>,
     /// Regions in which it never bids.
     pub regions_blocked: Vec<Region>,
     /// Publishers, by id.
-    pub publishers: Listed,
+    pub publishers: MatchList,
     /// Domains of sites and applications, each with its subdomains.
-    pub domains: Listed,
+    pub domains: MatchList,
     /// Applications, by store id.
-    pub bundles: Listed,
+    pub bundles: MatchList,
     /// Pages; empty: any, and what is not on a page.
-    pub pages: Vec<Page>,
+    pub pages: Vec<PagePrefix>,
     /// Keys that a request must all have, with one of these values each.
     pub key_values: Vec<KeyValues>,
     /// Deals under which it bids; empty: it bids under none.
@@ -50,7 +50,7 @@ impl CampaignTargeting {
 
 /// What is wanted and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Listed {
+pub struct MatchList {
     /// These only; empty: any.
     pub allowed: Vec<Box<str>>,
     /// Never these.
@@ -69,7 +69,7 @@ pub struct KeyValues {
 
 /// Pages on one host, whose paths begin alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Page {
+pub struct PagePrefix {
     /// In small letters; `None`: any.
     scheme: Option<Box<str>>,
     /// In small letters, with its port if it has one.
@@ -78,7 +78,7 @@ pub struct Page {
     path: Box<str>,
 }
 
-impl Page {
+impl PagePrefix {
     /// Reads `https://example.com/sport/`, or without a scheme `example.com/sport/`. The host is the
     /// whole host: not its subdomains, which have pages of their own.
     pub fn parse(prefix: &str) -> Option<Self> {
@@ -159,7 +159,7 @@ fn directories(path: &str) -> impl Iterator<Item = &str> + Clone {
 mod tests {
     use super::*;
 
-    fn is_found(page: &Page, url: &str) -> bool {
+    fn is_found(page: &PagePrefix, url: &str) -> bool {
         let mut text = String::new();
         let url = PageUrl::parse(url).expect("it is one");
         url.keys(&mut text).any(|key| *key == *page.key())
@@ -183,7 +183,7 @@ mod tests {
             (&format!("a.example{deep}"), &format!("{deep}1.html"), true),
             (&format!("a.example{long}"), &format!("{long}1.html"), true),
         ] {
-            let page = Page::parse(prefix).unwrap();
+            let page = PagePrefix::parse(prefix).unwrap();
             let url = format!("https://A.example{path}");
             assert_eq!(is_found(&page, &url), want, "{prefix} {url}");
         }
@@ -215,13 +215,13 @@ mod tests {
             ("a.example", "a.example/", false),
             ("a.example", "https://", false),
         ] {
-            let page = Page::parse(prefix).unwrap();
+            let page = PagePrefix::parse(prefix).unwrap();
             let got = PageUrl::parse(url).is_some_and(|url| page.is_of(&url));
             assert_eq!(got, want, "{prefix} {url}");
             assert!(!want || is_found(&page, url), "{prefix} {url}");
         }
         for bad in ["", "/sport", "ftp://a.example/", "https://", "a b.example/", "?x"] {
-            assert!(Page::parse(bad).is_none(), "{bad}");
+            assert!(PagePrefix::parse(bad).is_none(), "{bad}");
         }
     }
 }

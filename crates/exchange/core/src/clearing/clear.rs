@@ -20,7 +20,7 @@ pub struct Seat {
 
 /// A bid that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ClearingEntry {
     /// The impression, by position.
     pub imp: usize,
     /// Who bids.
@@ -46,7 +46,7 @@ pub struct Entry {
 
 /// Bids that win every impression they are for, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct BidGroup {
     /// The impressions it must win.
     pub imps: Vec<usize>,
     /// Whether it can be complete at all: not when it bids on what is not on sale.
@@ -80,7 +80,7 @@ pub struct Clearing {
 impl Clearing {
     /// All that the caller is answered with: each winner, and then those beside it. `entries` are
     /// those that were cleared.
-    pub(crate) fn returned(&self, entries: &[Entry]) -> Vec<&Win> {
+    pub(crate) fn returned(&self, entries: &[ClearingEntry]) -> Vec<&Win> {
         let mut returned = Vec::with_capacity(self.wins.len() + self.offered.len());
         for win in self.wins.iter().flatten() {
             let imp = entries[win.entry].imp;
@@ -102,13 +102,13 @@ impl Clearing {
 /// Groups (`seatbid.group`): the auction clears as if there were none; while a group misses one of
 /// its impressions, the one with the lowest total is taken out and the auction clears again.
 pub fn clear(
-    entries: &[Entry],
-    groups: &[Group],
+    entries: &[ClearingEntry],
+    groups: &[BidGroup],
     imps: usize,
     increment: Cpm,
     mut authorise: impl FnMut(&Win) -> Result<(), Fate>,
 ) -> Clearing {
-    let open = |entry: &Entry| entry.barred.unwrap_or(Fate::Won);
+    let open = |entry: &ClearingEntry| entry.barred.unwrap_or(Fate::Won);
     let mut clearing = Clearing {
         wins: vec![None; imps],
         offered: Vec::new(),
@@ -139,7 +139,7 @@ pub fn clear(
 }
 
 /// Entries of each impression, best first.
-pub(crate) fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
+pub(crate) fn ranking(entries: &[ClearingEntry], imps: usize) -> Vec<Vec<usize>> {
     let mut ranked = vec![Vec::new(); imps];
     for (index, entry) in entries.iter().enumerate() {
         ranked[entry.imp].push(index);
@@ -150,7 +150,7 @@ pub(crate) fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
     ranked
 }
 
-impl Entry {
+impl ClearingEntry {
     /// Orders bids for one impression, the best first.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         // The seat breaks what a 64-bit hash might leave.
@@ -160,8 +160,8 @@ impl Entry {
 
 /// Clears with the entries whose fate is still open ([`Fate::Won`]), until no group misses a win.
 fn clear_with_groups(
-    entries: &[Entry],
-    groups: &[Group],
+    entries: &[ClearingEntry],
+    groups: &[BidGroup],
     ranked: &[Vec<usize>],
     increment: Cpm,
     clearing: &mut Clearing,
@@ -188,14 +188,19 @@ fn reopen_groups(fates: &mut [Fate]) {
     }
 }
 
-fn winner(entries: &[Entry], bids: &[usize], increment: Cpm, fates: &[Fate]) -> Option<Win> {
+fn winner(
+    entries: &[ClearingEntry],
+    bids: &[usize],
+    increment: Cpm,
+    fates: &[Fate],
+) -> Option<Win> {
     Some(priced(entries, leader(entries, bids, fates)?, increment))
 }
 
 /// The best of `bids`, ranked, whose fate is still open, and the one that sets its price: the best
 /// of another seat, where that is of its class.
 pub(crate) fn leader(
-    entries: &[Entry],
+    entries: &[ClearingEntry],
     bids: &[usize],
     fates: &[Fate],
 ) -> Option<(usize, Option<usize>)> {
@@ -208,7 +213,7 @@ pub(crate) fn leader(
 
 /// What the leader pays.
 pub(crate) fn priced(
-    entries: &[Entry],
+    entries: &[ClearingEntry],
     (index, rival): (usize, Option<usize>),
     increment: Cpm,
 ) -> Win {
@@ -225,7 +230,11 @@ pub(crate) fn priced(
 }
 
 /// The group with the lowest total among those that have bids left and miss a win.
-fn lowest_incomplete(entries: &[Entry], groups: &[Group], clearing: &Clearing) -> Option<usize> {
+fn lowest_incomplete(
+    entries: &[ClearingEntry],
+    groups: &[BidGroup],
+    clearing: &Clearing,
+) -> Option<usize> {
     if groups.is_empty() {
         return None;
     }
@@ -250,7 +259,7 @@ fn lowest_incomplete(entries: &[Entry], groups: &[Group], clearing: &Clearing) -
 }
 
 /// Tells losers why: until here every bid that is not out counts as won.
-fn settle_fates(entries: &[Entry], clearing: &mut Clearing) {
+fn settle_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
     for (index, entry) in entries.iter().enumerate() {
         if clearing.fates[index] != Fate::Won {
             continue;
@@ -265,7 +274,7 @@ fn settle_fates(entries: &[Entry], clearing: &mut Clearing) {
 
 impl Clearing {
     /// What must hold of money, whatever was bid.
-    fn assert_sound(&self, entries: &[Entry]) {
+    fn assert_sound(&self, entries: &[ClearingEntry]) {
         for (imp, win) in self.wins.iter().enumerate() {
             let Some(win) = win else { continue };
             let entry = &entries[win.entry];

@@ -5,14 +5,14 @@ use std::cmp::Ordering;
 
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
-use super::clear::{Entry, Win};
+use super::clear::{ClearingEntry, Win};
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::market::rates::Currencies;
 
 /// What a bid is priced by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct BidTerms {
     /// The currency of the bid.
     pub currency: Currency,
     /// What is left of its price after the deal's discount, in that currency.
@@ -33,22 +33,22 @@ pub struct Terms {
 
 /// A win in the currencies of all concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prices {
+pub(crate) struct SalePrices {
     pub(crate) net: Cpm,
     pub(crate) paid: Cpm,
     pub(crate) min_to_win: Option<Cpm>,
     pub(crate) revenue: Nanos,
 }
 
-impl Terms {
+impl BidTerms {
     /// Prices `win`, which is of `entry` and has that fate, beside the impression's winner. `None`
     /// when the bid's currency has no rate, which no bid that takes part is without.
     pub(crate) fn prices(
         &self,
         currencies: Currencies<'_>,
-        (entry, win, fate): (&Entry, &Win, Fate),
-        winner: Option<(&Entry, &Win)>,
-    ) -> Option<Prices> {
+        (entry, win, fate): (&ClearingEntry, &Win, Fate),
+        winner: Option<(&ClearingEntry, &Win)>,
+    ) -> Option<SalePrices> {
         let paid = self.paid(currencies, entry, win.price)?;
         let min_to_win = match fate {
             Fate::Offered => winner.and_then(|winner| self.least_to_tie(currencies, winner)),
@@ -58,7 +58,7 @@ impl Terms {
         let revenue = rates
             .convert(win.price, auction, base, Round::Down)
             .and_then(|price| price.cost(self.multiplier));
-        Some(Prices {
+        Some(SalePrices {
             net: self.fee.taken_from(win.price),
             paid,
             min_to_win,
@@ -70,7 +70,7 @@ impl Terms {
     pub(crate) fn paid(
         &self,
         currencies: Currencies<'_>,
-        entry: &Entry,
+        entry: &ClearingEntry,
         price: Cpm,
     ) -> Option<Cpm> {
         // Who pays its own bid pays just that, not what two conversions make of it.
@@ -88,7 +88,7 @@ impl Terms {
     pub(crate) fn least_to_tie(
         &self,
         currencies: Currencies<'_>,
-        (winner, win): (&Entry, &Win),
+        (winner, win): (&ClearingEntry, &Win),
     ) -> Option<Cpm> {
         if self.is_agreed {
             return None;

@@ -100,7 +100,7 @@ const fn is_slash(byte: &u8) -> bool {
 /// namespace.
 fn is_insecure_url(value: &[u8]) -> bool {
     let is_before = |byte: &u8| *byte <= b' ' || b"\\\"'".contains(byte);
-    let bytes = Unescaped(value).skip_while(is_before).filter(|byte| !is_break(*byte));
+    let bytes = UnescapedText(value).skip_while(is_before).filter(|byte| !is_break(*byte));
     let mut head = [0; NAMESPACE.len()];
     head.iter_mut().zip(bytes).for_each(|(own, byte)| *own = byte);
     head[..5].eq_ignore_ascii_case(b"http:") && is_slash(&head[5]) && !is_namespace(&head)
@@ -112,9 +112,9 @@ fn is_namespace(url: &[u8]) -> bool {
 
 /// The bytes of text with its character references resolved: the five of XML, and numeric ones. Since
 /// no rule looks for characters beyond ASCII, these become a question mark.
-struct Unescaped<'t>(&'t [u8]);
+struct UnescapedText<'t>(&'t [u8]);
 
-impl Iterator for Unescaped<'_> {
+impl Iterator for UnescapedText<'_> {
     type Item = u8;
 
     fn next(&mut self) -> Option<u8> {
@@ -148,7 +148,7 @@ fn reference(text: &[u8]) -> Option<(u8, &[u8])> {
 
 fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     match memchr::memchr(b'&', text) {
-        Some(_) => Cow::Owned(Unescaped(text).collect()),
+        Some(_) => Cow::Owned(UnescapedText(text).collect()),
         None => Cow::Borrowed(text),
     }
 }

@@ -7,7 +7,7 @@ use super::format::formats_of;
 use super::mixed_content::is_insecure;
 use super::playback::check_playback;
 use crate::auction::fate::Fate;
-use crate::auction::lists::Lists;
+use crate::auction::lists::RequestLists;
 
 /// The taxonomy in which a category's children show: Content Taxonomy 1.0.
 pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreativeRules<'r> {
     pub(crate) request: &'r BidRequest<'r>,
-    pub(crate) lists: &'r Lists,
+    pub(crate) lists: &'r RequestLists,
     pub(crate) imp: &'r Imp<'r>,
 }
 

@@ -3,30 +3,31 @@
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
 
-use super::document::{Answer, Asked, Dsp, NotAsked};
-use super::held::{Came, Held, list, shown};
+use super::document::{ExplainedAnswer, ExplainedCall, ExplainedDsp, ExplainedRefusal};
+use super::held::{DspOutcome, ReplayedAuction, list, shown};
 use crate::asking::guard::GuardLimits;
 use crate::asking::not_asked::NotAsked as Reason;
 use crate::judging::judge::{BIDS_MAX, ResponseFate};
 use crate::market::Dsp as Rules;
 use crate::market::targeting::{Region, Targeting};
-use crate::record::{Call, CallOutcome};
+use crate::record::{CallOutcome, RecordedCall};
 
-impl Held<'_> {
-    pub(super) fn dsps(&self) -> Vec<Dsp> {
+impl ReplayedAuction<'_> {
+    pub(super) fn dsps(&self) -> Vec<ExplainedDsp> {
         let mut dsps: Vec<_> = self.hearing.dsps.iter().collect();
         dsps.sort_by_key(|(dsp, _)| *dsp);
         dsps.into_iter().map(|(dsp, came)| self.dsp(*dsp, came)).collect()
     }
 
-    fn dsp(&self, index: usize, came: &Came<'_>) -> Dsp {
-        let mut dsp = Dsp { id: self.dsp_id(index), asked: None, not_asked: None, answer: None };
+    fn dsp(&self, index: usize, came: &DspOutcome<'_>) -> ExplainedDsp {
+        let mut dsp =
+            ExplainedDsp { id: self.dsp_id(index), asked: None, not_asked: None, answer: None };
         match came {
-            Came::NotAsked(reason) => {
+            DspOutcome::NotAsked(reason) => {
                 let why = self.why_not(index, *reason);
-                dsp.not_asked = Some(NotAsked { reason: reason.label().to_owned(), why });
+                dsp.not_asked = Some(ExplainedRefusal { reason: reason.label().to_owned(), why });
             }
-            Came::Asked { call, body } => {
+            DspOutcome::Asked { call, body } => {
                 dsp.asked = Some(self.asked(call));
                 dsp.answer = Some(self.answer(call, *body));
             }
@@ -34,21 +35,21 @@ impl Held<'_> {
         dsp
     }
 
-    fn asked(&self, call: &Call) -> Asked {
+    fn asked(&self, call: &RecordedCall) -> ExplainedCall {
         let (imps, deals) = (&self.auction.imps, &self.auction.deals);
         let is_asked = |set: u128, index: usize| set >> index & 1 == 1;
         let imps = imps.iter().enumerate();
         let imps = imps.filter(|(index, _)| is_asked(call.ask.imps.into(), *index));
         let deals = deals.iter().enumerate();
         let deals = deals.filter(|(index, _)| is_asked(call.ask.deals, *index));
-        Asked {
+        ExplainedCall {
             imps: imps.map(|(_, imp)| shown(imp.id)).collect(),
             deals: deals.map(|(_, deal)| shown(deal.id)).collect(),
             tmax_ms: call.tmax_ms,
         }
     }
 
-    fn answer(&self, call: &Call, body: Option<&[u8]>) -> Answer {
+    fn answer(&self, call: &RecordedCall, body: Option<&[u8]>) -> ExplainedAnswer {
         let index = self.answers.iter().position(|answer| answer.ask.dsp == call.ask.dsp);
         let mut outcome = call.outcome.label();
         let why = match (index, body) {
@@ -62,7 +63,7 @@ impl Held<'_> {
             _ => sentence(call.outcome).to_owned(),
         };
         let bids = self.judgement.bids.iter().filter(|bid| Some(bid.answer) == index);
-        Answer {
+        ExplainedAnswer {
             outcome: outcome.to_owned(),
             why,
             latency_us: call

@@ -3,16 +3,16 @@
 use openrtb::bid_texts;
 use units::{Cpm, Round};
 
-use super::document::Bid;
-use super::held::{BIDS_MAX, Held, shown};
+use super::document::ExplainedBid;
+use super::held::{BIDS_MAX, ReplayedAuction, shown};
 use crate::answering::sale::seat_name;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::judging::judge::JudgedBid;
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     /// Bids, and how many are left out. Those that are returned are not.
-    pub(super) fn bids(&self) -> (Vec<Bid>, usize) {
+    pub(super) fn bids(&self) -> (Vec<ExplainedBid>, usize) {
         let is_returned = |bid: usize| self.sales.iter().any(|sale| sale.bid == bid);
         let bids: Vec<_> = (0..self.judgement.bids.len())
             .filter(|index| *index < BIDS_MAX || is_returned(*index))
@@ -22,7 +22,7 @@ impl Held<'_> {
         (bids, omitted)
     }
 
-    fn bid(&self, index: usize) -> Bid {
+    fn bid(&self, index: usize) -> ExplainedBid {
         let judged = &self.judgement.bids[index];
         let bid = judged.bid.as_ref();
         let text = |text: Option<&str>| text.map(shown);
@@ -30,7 +30,7 @@ impl Held<'_> {
         let price = bid.and_then(|bid| bid.price().ok());
         // Only what has been judged so far counts for something.
         let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO);
-        Bid {
+        ExplainedBid {
             number: index + 1,
             dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
             seat: self.seat_named(judged).map(|seat| shown(&seat)),

@@ -2,17 +2,17 @@
 
 use units::{Cpm, Multiplier};
 
-use super::document::{Clearing, Offered, Ranked, Won};
+use super::document::{ExplainedClearing, ExplainedOffer, ExplainedRank, ExplainedWin};
 use super::fates::pricing;
-use super::held::{Held, RANKED_MAX, shown};
+use super::held::{RANKED_MAX, ReplayedAuction, shown};
 use crate::answering::sale::Sale;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::clearing::clear::{Win, leader, priced, ranking};
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     /// By impression, and how many bids in rankings are left out.
-    pub(super) fn clearing(&self) -> (Vec<Clearing>, usize) {
+    pub(super) fn clearing(&self) -> (Vec<ExplainedClearing>, usize) {
         let entries = &self.judgement.entries;
         let mut omitted = 0;
         // As it stood when prices were made: losers were in.
@@ -27,7 +27,7 @@ impl Held<'_> {
             omitted += bids.len().saturating_sub(RANKED_MAX);
             let beside =
                 self.sales.iter().filter(|sale| sale.imp == imp && sale.fate == Fate::Offered);
-            Clearing {
+            ExplainedClearing {
                 imp: shown(self.auction.imps[imp].id),
                 ranking: bids.iter().take(RANKED_MAX).map(|entry| self.ranked(*entry)).collect(),
                 won: win.map(|win| self.won(&win, leads.and_then(|(_, rival)| rival))),
@@ -38,10 +38,10 @@ impl Held<'_> {
         (cleared, omitted)
     }
 
-    fn ranked(&self, index: usize) -> Ranked {
+    fn ranked(&self, index: usize) -> ExplainedRank {
         let entry = &self.judgement.entries[index];
         let fate = self.clearing.fates[index];
-        Ranked {
+        ExplainedRank {
             bid: self.judgement.bid_of(index) + 1,
             class: entry.class,
             price: entry.price.to_string(),
@@ -51,17 +51,17 @@ impl Held<'_> {
         }
     }
 
-    fn offered(&self, sale: &Sale) -> Offered {
+    fn offered(&self, sale: &Sale) -> ExplainedOffer {
         let judged = &self.judgement.bids[sale.bid];
         let entry = judged.verdict.expect("what is offered has an entry");
-        Offered {
+        ExplainedOffer {
             bid: sale.bid + 1,
             price: self.judgement.entries[entry].price.to_string(),
             net: sale.net.to_string(),
         }
     }
 
-    fn won(&self, win: &Win, rival: Option<usize>) -> Won {
+    fn won(&self, win: &Win, rival: Option<usize>) -> ExplainedWin {
         let index = self.judgement.bid_of(win.entry);
         let entry = &self.judgement.entries[win.entry];
         let judged = &self.judgement.bids[index];
@@ -89,7 +89,7 @@ impl Held<'_> {
         };
         steps.push(format!("the DSP pays {} {}{paid}", sale.paid, judged.currency));
         steps.push(self.owed(sale, entry.imp));
-        Won {
+        ExplainedWin {
             bid: index + 1,
             pricing: entry.auction_type.label().to_owned(),
             next: rival.map(|rival| self.judgement.bid_of(rival) + 1),

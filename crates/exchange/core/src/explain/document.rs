@@ -1,7 +1,7 @@
 //! An explanation as data: what `vickrey explain --json` prints and `ext.debug` holds.
 //!
 //! Amounts are decimal text, so that no reader rounds them; where no currency stands beside one, it
-//! is of [`Terms::currency`]. Text that callers and DSPs have chosen is shortened. Knows no rule.
+//! is of [`ExplainedTerms::currency`]. Text that callers and DSPs have chosen is shortened. Knows no rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,32 +16,32 @@ pub struct Explanation {
     /// Our id of the auction, which DSPs see.
     pub auction_id: String,
     /// What was asked for.
-    pub request: Request,
+    pub request: ExplainedRequest,
     /// By what terms; absent when no auction is held.
-    pub terms: Option<Terms>,
+    pub terms: Option<ExplainedTerms>,
     /// Every rate that converts something below.
-    pub rates: Vec<Rate>,
+    pub rates: Vec<ExplainedRate>,
     /// What is on sale.
-    pub imps: Vec<Imp>,
+    pub imps: Vec<ExplainedImp>,
     /// Who is asked, why not, and what came.
-    pub dsps: Vec<Dsp>,
+    pub dsps: Vec<ExplainedDsp>,
     /// Every bid, in the order in which it was judged.
-    pub bids: Vec<Bid>,
+    pub bids: Vec<ExplainedBid>,
     /// By impression.
-    pub clearing: Vec<Clearing>,
+    pub clearing: Vec<ExplainedClearing>,
     /// Why nothing is sold.
-    pub no_bid: Option<NoBid>,
-    /// The bid response, but that tokens are replaced by their names in [`Notices::later`].
+    pub no_bid: Option<ExplainedNoBid>,
+    /// The bid response, but that tokens are replaced by their names in [`ExplainedNotices::later`].
     pub response: Option<String>,
     /// Who would be told what.
-    pub notices: Notices,
+    pub notices: ExplainedNotices,
     /// What is left out because there is too much of it.
-    pub omitted: Omitted,
+    pub omitted: ExplainedOmissions,
 }
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ExplainedRequest {
     /// The caller's id.
     pub id: String,
     /// Who is paid.
@@ -59,7 +59,7 @@ pub struct Request {
 
 /// Terms of the whole auction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct ExplainedTerms {
     /// In which bids are compared and the caller is answered.
     pub currency: String,
     /// `first_price` or `second_price`, where a deal does not say otherwise.
@@ -78,7 +78,7 @@ pub struct Terms {
 
 /// A rate: one unit of `from` in `to`. Conversion is exact; this is rounded down to six places.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rate {
+pub struct ExplainedRate {
     /// Currency.
     pub from: String,
     /// Currency.
@@ -89,7 +89,7 @@ pub struct Rate {
 
 /// An impression on sale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Imp {
+pub struct ExplainedImp {
     /// Its id.
     pub id: String,
     /// Formats with their sizes, as `banner 300x250`.
@@ -101,18 +101,18 @@ pub struct Imp {
     /// How many impressions one display is.
     pub multiplier: String,
     /// `imp.bidfloor`.
-    pub floor: Option<Floor>,
+    pub floor: Option<ExplainedFloor>,
     /// Whether there are floors by duration beside it: what they come to stands with each bid.
     pub floors_by_duration: bool,
     /// `[[floor]]` rules for this publisher and country.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ExplainedRule>,
     /// Its deals.
-    pub deals: Vec<Deal>,
+    pub deals: Vec<ExplainedDeal>,
 }
 
 /// From a publisher's net to what DSPs must pay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct ExplainedFloor {
     /// The publisher's net.
     pub net: String,
     /// The currency of `net`.
@@ -127,16 +127,16 @@ pub struct Floor {
 
 /// A configured floor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct ExplainedRule {
     /// For which bids, as `banner 300x250`; empty: all.
     pub on: String,
     /// The floor.
-    pub floor: Floor,
+    pub floor: ExplainedFloor,
 }
 
 /// A deal on an impression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deal {
+pub struct ExplainedDeal {
     /// Its id.
     pub id: String,
     /// `first_price`, `second_price` or `agreed`.
@@ -150,27 +150,27 @@ pub struct Deal {
     /// Why it is offered to nobody; absent if it is on offer.
     pub not_sold: Option<String>,
     /// Its own floor; absent where it has none, or agrees a price.
-    pub floor: Option<Floor>,
+    pub floor: Option<ExplainedFloor>,
     /// The price it agrees.
     pub agreed: Option<String>,
 }
 
 /// One configured DSP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dsp {
+pub struct ExplainedDsp {
     /// Its id.
     pub id: String,
     /// What it is asked for.
-    pub asked: Option<Asked>,
+    pub asked: Option<ExplainedCall>,
     /// Why it is not.
-    pub not_asked: Option<NotAsked>,
+    pub not_asked: Option<ExplainedRefusal>,
     /// What came of asking.
-    pub answer: Option<Answer>,
+    pub answer: Option<ExplainedAnswer>,
 }
 
 /// What a DSP is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ExplainedCall {
     /// Impressions by id.
     pub imps: Vec<String>,
     /// Deals by id.
@@ -181,7 +181,7 @@ pub struct Asked {
 
 /// Why a DSP is not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotAsked {
+pub struct ExplainedRefusal {
     /// As `vickrey_exchange_dsp_not_asked_total` has it.
     pub reason: String,
     /// In a sentence, with the values.
@@ -190,7 +190,7 @@ pub struct NotAsked {
 
 /// What came of asking a DSP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ExplainedAnswer {
     /// As `vickrey_exchange_dsp_calls_total` has it.
     pub outcome: String,
     /// In a sentence.
@@ -203,7 +203,7 @@ pub struct Answer {
 
 /// One bid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bid {
+pub struct ExplainedBid {
     /// From 1, by which it is named elsewhere.
     pub number: usize,
     /// Whose DSP.
@@ -236,21 +236,21 @@ pub struct Bid {
 
 /// How one impression clears.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clearing {
+pub struct ExplainedClearing {
     /// The impression's id.
     pub imp: String,
     /// Bids that took part, the best first.
-    pub ranking: Vec<Ranked>,
+    pub ranking: Vec<ExplainedRank>,
     /// Who wins, and the price.
-    pub won: Option<Won>,
+    pub won: Option<ExplainedWin>,
     /// Bids returned beside the winner.
-    pub offered: Vec<Offered>,
+    pub offered: Vec<ExplainedOffer>,
 }
 
 /// A bid in its rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ranked {
-    /// [`Bid::number`].
+pub struct ExplainedRank {
+    /// [`ExplainedBid::number`].
     pub bid: usize,
     /// Its class.
     pub class: u8,
@@ -266,8 +266,8 @@ pub struct Ranked {
 
 /// A won impression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Won {
-    /// [`Bid::number`].
+pub struct ExplainedWin {
+    /// [`ExplainedBid::number`].
     pub bid: usize,
     /// `first_price`, `second_price` or `agreed`.
     pub pricing: String,
@@ -293,8 +293,8 @@ pub struct Won {
 
 /// A bid returned beside the winner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
-    /// [`Bid::number`].
+pub struct ExplainedOffer {
+    /// [`ExplainedBid::number`].
     pub bid: usize,
     /// Its own price, gross.
     pub price: String,
@@ -304,7 +304,7 @@ pub struct Offered {
 
 /// Why nothing is sold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoBid {
+pub struct ExplainedNoBid {
     /// The value of `nbr`.
     pub nbr: u32,
     /// As `vickrey_exchange_auctions_total` has it.
@@ -315,26 +315,26 @@ pub struct NoBid {
 
 /// Who would be told what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notices {
+pub struct ExplainedNotices {
     /// Win notices that would be called before the answer, because they answer with the ad. Here
     /// they are not called, and their bids stand as if they had.
-    pub for_markup: Vec<ForMarkup>,
+    pub for_markup: Vec<ExplainedMarkupCall>,
     /// Notices that we would send once the answer is written.
-    pub now: Vec<Notice>,
+    pub now: Vec<ExplainedNotice>,
     /// Notices that wait behind our tokens.
-    pub later: Vec<Later>,
+    pub later: Vec<ExplainedBeacon>,
     /// Notices in the response that are the caller's to call.
-    pub callers: Vec<Notice>,
+    pub callers: Vec<ExplainedNotice>,
     /// Notices that bids name, and that would not be sent.
-    pub not_sent: Vec<NotSent>,
+    pub not_sent: Vec<ExplainedUnsent>,
     /// Ads without a beacon of ours: never billed, unless a secure impression is the reason.
-    pub unmarked: Vec<Unmarked>,
+    pub unmarked: Vec<ExplainedUnmarked>,
 }
 
 /// A win notice that answers with the ad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForMarkup {
-    /// [`Bid::number`].
+pub struct ExplainedMarkupCall {
+    /// [`ExplainedBid::number`].
     pub bid: usize,
     /// What would be called; absent where it must not be, and the bid would lose with no markup.
     pub url: Option<String>,
@@ -344,7 +344,7 @@ pub struct ForMarkup {
 
 /// A notice with its macros replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct ExplainedNotice {
     /// To whom.
     pub dsp: String,
     /// `win`, `billing` or `loss`.
@@ -355,7 +355,7 @@ pub struct Notice {
 
 /// A notice behind a token of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Later {
+pub struct ExplainedBeacon {
     /// What stands in the response instead of the token.
     pub token: String,
     /// To whom.
@@ -370,7 +370,7 @@ pub struct Later {
 
 /// A notice that would not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotSent {
+pub struct ExplainedUnsent {
     /// To whom.
     pub dsp: String,
     /// `win`, `billing` or `loss`.
@@ -381,7 +381,7 @@ pub struct NotSent {
 
 /// An ad without a beacon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unmarked {
+pub struct ExplainedUnmarked {
     /// Whose.
     pub dsp: String,
     /// As `vickrey_exchange_ads_unmarked_total` has it.
@@ -390,7 +390,7 @@ pub struct Unmarked {
 
 /// What is left out because there is too much of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Omitted {
+pub struct ExplainedOmissions {
     /// Bids that lost.
     pub bids: usize,
     /// Bids in rankings.

@@ -3,15 +3,15 @@
 use openrtb::{Bid, Text, bid_texts, parse_bid};
 use units::{Cpm, Currency};
 
-use super::held::{Held, list, shown};
+use super::held::{ReplayedAuction, list, shown};
 use crate::answering::response::bid_text;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
-use crate::clearing::clear::Entry;
+use crate::clearing::clear::ClearingEntry;
 use crate::judging::judge::{JudgedBid, bid_macros_len};
 use crate::market::Dsp;
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     pub(super) fn why(&self, index: usize, fate: Fate) -> String {
         let judged = &self.judgement.bids[index];
         let Some(bid) = judged.bid.as_ref() else {
@@ -239,7 +239,7 @@ impl Held<'_> {
         }
     }
 
-    fn of_group(&self, entry: &Entry) -> String {
+    fn of_group(&self, entry: &ClearingEntry) -> String {
         let group = entry.group.map(|group| &self.judgement.groups[group]);
         let Some(group) = group.filter(|group| group.possible) else {
             return "seatbid.group is 1, and one of its bids is for no impression on sale"

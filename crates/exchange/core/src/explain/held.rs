@@ -9,11 +9,11 @@ use crate::asking::not_asked::NotAsked as Reason;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::Clearing as Cleared;
-use crate::judging::judge::{Answer as Answered, Judgement};
+use crate::judging::judge::{DspAnswer as Answered, Judgement};
 use crate::market::Market;
 use crate::market::lifetimes::Lifetimes;
 use crate::notices::conclude::BeaconBase;
-use crate::record::Call;
+use crate::record::RecordedCall;
 
 /// Bids that lost and are listed all the same; of rankings, so many bids of each impression.
 pub(super) const BIDS_MAX: usize = 512;
@@ -26,7 +26,7 @@ pub(super) const LISTED_MAX: usize = 8;
 
 /// An auction that is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Hearing<'h> {
+pub struct FinishedAuction<'h> {
     /// Our id of it.
     pub id: &'h str,
     /// What the caller sent, validated.
@@ -36,7 +36,7 @@ pub struct Hearing<'h> {
     /// What governs each DSP, in the market's order; empty where it is not known.
     pub guards: &'h [GuardLimits],
     /// What came of each DSP, by position in the market; those that are absent were not reached.
-    pub dsps: &'h [(usize, Came<'h>)],
+    pub dsps: &'h [(usize, DspOutcome<'h>)],
     /// What notices would be sealed for; `None` when every publisher's are passed through.
     pub sealed: Option<(&'h BeaconBase, &'h Lifetimes)>,
     /// Why nothing is sold, if nothing is.
@@ -45,21 +45,21 @@ pub struct Hearing<'h> {
 
 /// What came of one DSP.
 #[derive(Clone, Copy, Debug)]
-pub enum Came<'h> {
+pub enum DspOutcome<'h> {
     /// It was not asked.
     NotAsked(Reason),
     /// It was.
     Asked {
         /// How the call went; of the answer in its body, [`explain`](super::explain) finds out itself.
-        call: Call,
+        call: RecordedCall,
         /// The body of an answer that counts.
         body: Option<&'h [u8]>,
     },
 }
 
 /// The auction, held once more.
-pub(super) struct Held<'h> {
-    pub(super) hearing: &'h Hearing<'h>,
+pub(super) struct ReplayedAuction<'h> {
+    pub(super) hearing: &'h FinishedAuction<'h>,
     pub(super) auction: &'h Auction<'h>,
     pub(super) answers: Vec<Answered<'h>>,
     pub(super) judgement: Judgement<'h>,
@@ -67,7 +67,7 @@ pub(super) struct Held<'h> {
     pub(super) sales: Vec<Sale>,
 }
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     pub(super) fn fate(&self, bid: usize) -> Fate {
         match self.judgement.bids[bid].verdict {
             Ok(entry) => self.clearing.fates[entry],

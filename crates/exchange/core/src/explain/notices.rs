@@ -5,17 +5,20 @@
 
 use openrtb::{NoticeKind, string};
 
-use super::document::{ForMarkup, Later, NotSent, Notice, Notices, Unmarked};
-use super::held::{Hearing, Held, NOTICES_MAX};
+use super::document::{
+    ExplainedBeacon, ExplainedMarkupCall, ExplainedNotice, ExplainedNotices, ExplainedUnmarked,
+    ExplainedUnsent,
+};
+use super::held::{FinishedAuction, NOTICES_MAX, ReplayedAuction};
 use crate::answering::notice_url::NotSent as Unsent;
 use crate::answering::values::{self, Occasion};
-use crate::answering::win_markup::{Fetched, Wanted, markup_wanted};
+use crate::answering::win_markup::{FetchedMarkup, MarkupRequest, markup_wanted};
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::Clearing;
 use crate::judging::judge::Judgement;
 use crate::market::NoticeMode;
-use crate::notices::conclude::{Cleared, Conclusion, Sealing, conclude};
+use crate::notices::conclude::{ClearedAuction, Conclusion, Sealing, conclude};
 use crate::notices::token::{Claims, KeyRing};
 
 /// Seals what is opened a moment later, and nothing that is ever handed out.
@@ -24,7 +27,7 @@ const KEY: [u8; 32] = *b"explains auctions, seals nothing";
 /// Takes winners out whose ad is served on a win notice that must not be called; whether there were
 /// any, and the auction must clear again.
 pub(super) fn bar_unreachable(
-    hearing: &Hearing<'_>,
+    hearing: &FinishedAuction<'_>,
     auction: &Auction<'_>,
     judgement: &mut Judgement<'_>,
     clearing: &Clearing,
@@ -41,9 +44,9 @@ pub(super) fn bar_unreachable(
     barred
 }
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     /// The response, the notices, and how many of these are left out.
-    pub(super) fn conclusion(&self) -> (Option<String>, Notices, usize) {
+    pub(super) fn conclusion(&self) -> (Option<String>, ExplainedNotices, usize) {
         let keys = KeyRing::new(&[KEY]).expect("there is a key");
         let fetched = self.fetched();
         let sealing = self.hearing.sealed.map(|(base, lifetimes)| Sealing {
@@ -55,7 +58,7 @@ impl Held<'_> {
             fetched: &fetched,
             reserved: &[],
         });
-        let cleared = Cleared {
+        let cleared = ClearedAuction {
             answers: &self.answers,
             judgement: &self.judgement,
             clearing: &self.clearing,
@@ -82,23 +85,23 @@ impl Held<'_> {
         (response, notices, omitted.iter().sum())
     }
 
-    fn notices(&self, conclusion: &Conclusion, are_sealed: bool) -> Notices {
+    fn notices(&self, conclusion: &Conclusion, are_sealed: bool) -> ExplainedNotices {
         let billed = conclusion.billed.iter().filter_map(|billed| billed.notice.as_ref());
-        let now = conclusion.now.iter().chain(billed).map(|notice| Notice {
+        let now = conclusion.now.iter().chain(billed).map(|notice| ExplainedNotice {
             dsp: self.dsp_id(notice.dsp),
             kind: notice.kind.label().to_owned(),
             url: notice.url.clone(),
         });
-        let not_sent = conclusion.unsent.iter().map(|unsent| NotSent {
+        let not_sent = conclusion.unsent.iter().map(|unsent| ExplainedUnsent {
             dsp: self.dsp_id(unsent.dsp),
             kind: unsent.kind.label().to_owned(),
             reason: unsent.why.label().to_owned(),
         });
-        let unmarked = conclusion
-            .unmarked
-            .iter()
-            .map(|(dsp, why)| Unmarked { dsp: self.dsp_id(*dsp), reason: why.label().to_owned() });
-        Notices {
+        let unmarked = conclusion.unmarked.iter().map(|(dsp, why)| ExplainedUnmarked {
+            dsp: self.dsp_id(*dsp),
+            reason: why.label().to_owned(),
+        });
+        ExplainedNotices {
             for_markup: if are_sealed { self.for_markup() } else { Vec::new() },
             now: now.collect(),
             later: Vec::new(),
@@ -110,19 +113,23 @@ impl Held<'_> {
 
     /// Win notices that are called before the answer, which are not called after it. What they
     /// would answer is not known.
-    fn fetched(&self) -> Vec<Fetched> {
+    fn fetched(&self) -> Vec<FetchedMarkup> {
         let wanted = self.wanted().into_iter().filter(|wanted| wanted.url.is_ok());
-        let called = |Wanted { entry, price, .. }| Fetched { entry, price, markup: String::new() };
+        let called = |MarkupRequest { entry, price, .. }| FetchedMarkup {
+            entry,
+            price,
+            markup: String::new(),
+        };
         wanted.map(called).collect()
     }
 
-    fn wanted(&self) -> Vec<Wanted> {
+    fn wanted(&self) -> Vec<MarkupRequest> {
         markup_wanted(self.auction, &self.judgement, &self.clearing, &[])
     }
 
-    fn for_markup(&self) -> Vec<ForMarkup> {
+    fn for_markup(&self) -> Vec<ExplainedMarkupCall> {
         let wanted = self.wanted();
-        let told = wanted.into_iter().map(|wanted| ForMarkup {
+        let told = wanted.into_iter().map(|wanted| ExplainedMarkupCall {
             bid: self.judgement.bid_of(wanted.entry) + 1,
             problem: wanted.url.as_ref().err().map(|why: &Unsent| why.label().to_owned()),
             url: wanted.url.ok(),
@@ -131,7 +138,7 @@ impl Held<'_> {
     }
 
     /// The notice URLs of DSPs that stand in the response.
-    fn callers(&self, response: &str, are_sealed: bool) -> Vec<Notice> {
+    fn callers(&self, response: &str, are_sealed: bool) -> Vec<ExplainedNotice> {
         if are_sealed && self.auction.publisher_terms().notices != NoticeMode::PassThrough {
             return Vec::new(); // Those in it are ours.
         }
@@ -144,7 +151,7 @@ impl Held<'_> {
                 let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(kind));
                 let Some(raw) = raw.map(|raw| values.substitute(raw)) else { continue };
                 assert!(response.contains(&raw), "what is told stands in the response");
-                notices.extend(string(&raw).map(|url| Notice {
+                notices.extend(string(&raw).map(|url| ExplainedNotice {
                     dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
                     kind: kind.label().to_owned(),
                     url: url.into_owned(),
@@ -156,11 +163,11 @@ impl Held<'_> {
 }
 
 /// `response` with each token replaced by a name, and what is behind them.
-fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<Later>) {
+fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>) {
     let base = sealing.base.as_str();
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let mut out = String::with_capacity(response.len());
-    let mut later: Vec<Later> = Vec::new();
+    let mut later: Vec<ExplainedBeacon> = Vec::new();
     let mut pieces = response.split(base);
     out.extend(pieces.next());
     for piece in pieces {
@@ -181,8 +188,8 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<Later>) {
     (out, later)
 }
 
-fn behind(token: String, claims: &Claims<'_>) -> Later {
-    Later {
+fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
+    ExplainedBeacon {
         token,
         dsp: super::held::shown(&claims.dsp),
         kind: claims.kind.label().to_owned(),

@@ -4,14 +4,17 @@ use openrtb::codes::{MediaType, NoBidReason};
 use openrtb::{BidRequest, FloorPrice};
 use units::{Cpm, Currency, Ppm, Round};
 
-use super::document::{Deal, Floor, Imp, NoBid, Rate, Request, Rule, Terms};
-use super::held::{Hearing, Held, shown};
+use super::document::{
+    ExplainedDeal, ExplainedFloor, ExplainedImp, ExplainedNoBid, ExplainedRate, ExplainedRequest,
+    ExplainedRule, ExplainedTerms,
+};
+use super::held::{FinishedAuction, ReplayedAuction, shown};
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::market::{BidsReturned, FloorRule, NoticeMode};
 
-pub(super) fn request(request: &BidRequest<'_>) -> Request {
-    Request {
+pub(super) fn request(request: &BidRequest<'_>) -> ExplainedRequest {
+    ExplainedRequest {
         id: shown(request.id.as_ref().map_or("", |id| id)),
         publisher: request.publisher_id().map(shown),
         country: request.country().map(shown),
@@ -21,12 +24,12 @@ pub(super) fn request(request: &BidRequest<'_>) -> Request {
     }
 }
 
-pub(super) fn terms(hearing: &Hearing<'_>, auction: &Auction<'_>) -> Terms {
+pub(super) fn terms(hearing: &FinishedAuction<'_>, auction: &Auction<'_>) -> ExplainedTerms {
     let terms = auction.publisher_terms();
     let notices = hearing.sealed.map_or(NoticeMode::PassThrough, |_| terms.notices);
     let is_upstream = notices == NoticeMode::Upstream;
     let bids_returned = if is_upstream { terms.bids } else { BidsReturned::Winner };
-    Terms {
+    ExplainedTerms {
         currency: auction.currency.to_string(),
         auction_type: auction.auction_type.label().to_owned(),
         increment: auction.increment.to_string(),
@@ -37,7 +40,7 @@ pub(super) fn terms(hearing: &Hearing<'_>, auction: &Auction<'_>) -> Terms {
     }
 }
 
-pub(super) fn no_bid(reason: NoBidReason) -> NoBid {
+pub(super) fn no_bid(reason: NoBidReason) -> ExplainedNoBid {
     let why = match reason {
         NoBidReason::Unknown => "nobody bid, or no bid was good enough",
         NoBidReason::TechnicalError => "not one DSP could be reached",
@@ -50,14 +53,14 @@ pub(super) fn no_bid(reason: NoBidReason) -> NoBid {
             "no currency in cur, or of no impression's floor, has a configured rate"
         }
     };
-    NoBid { nbr: reason.code(), reason: reason.label().to_owned(), why: why.to_owned() }
+    ExplainedNoBid { nbr: reason.code(), reason: reason.label().to_owned(), why: why.to_owned() }
 }
 
-pub(super) fn imps(auction: &Auction<'_>) -> Vec<Imp> {
+pub(super) fn imps(auction: &Auction<'_>) -> Vec<ExplainedImp> {
     auction.imps.iter().map(|terms| imp(auction, terms)).collect()
 }
 
-fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
+fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
     let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
     let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
         let converted = or_beyond(terms.rate.convert(floor.amount, Round::Up));
@@ -69,9 +72,9 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
         let (net, currency) = (rule.floor.amount, rule.floor.currency);
         let rates = &auction.market.rates;
         let converted = or_beyond(rates.convert(net, currency, auction.currency, Round::Up));
-        Rule { on: on(rule), floor: told((net, currency), converted, terms.fee, *gross) }
+        ExplainedRule { on: on(rule), floor: told((net, currency), converted, terms.fee, *gross) }
     };
-    Imp {
+    ExplainedImp {
         id: shown(terms.id),
         formats: formats(terms),
         not_sold: (!terms.has_rate).then(|| no_rate(terms.floor_currency)),
@@ -88,8 +91,8 @@ fn no_rate(currency: Currency) -> String {
     format!("no exchange rate is configured for {currency}, the currency of its floor")
 }
 
-fn told((net, currency): (Cpm, Currency), converted: Cpm, fee: Ppm, gross: Cpm) -> Floor {
-    Floor {
+fn told((net, currency): (Cpm, Currency), converted: Cpm, fee: Ppm, gross: Cpm) -> ExplainedFloor {
+    ExplainedFloor {
         net: net.to_string(),
         currency: currency.to_string(),
         converted: converted.to_string(),
@@ -119,7 +122,7 @@ fn on(rule: &FloorRule) -> String {
     format.into_iter().chain(size).collect::<Vec<_>>().join(" ")
 }
 
-fn deal(deal: &AuctionDeal<'_>) -> Deal {
+fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
     let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
     let currency = currency.unwrap_or(Currency::USD);
     let floor = |floor: FloorPrice<'_>| {
@@ -128,7 +131,7 @@ fn deal(deal: &AuctionDeal<'_>) -> Deal {
         told((floor.amount, currency), converted, deal.fee, gross)
     };
     let is_agreed = deal.auction_type == AuctionType::Agreed;
-    Deal {
+    ExplainedDeal {
         id: shown(deal.id),
         auction_type: deal.auction_type.label().to_owned(),
         class: deal.class,
@@ -140,9 +143,9 @@ fn deal(deal: &AuctionDeal<'_>) -> Deal {
     }
 }
 
-impl Held<'_> {
+impl ReplayedAuction<'_> {
     /// Every rate that converts something, from whatever it is into the auction's currency.
-    pub(super) fn rates(&self) -> Vec<Rate> {
+    pub(super) fn rates(&self) -> Vec<ExplainedRate> {
         let auction = self.auction;
         let rules = auction.imps.iter().flat_map(|imp| &imp.rules);
         let deals = auction.deals.iter().map(|deal| deal.deal.bidfloorcur.as_deref());
@@ -162,7 +165,7 @@ impl Held<'_> {
             seen.push(from);
             let unit = Cpm::parse("1", Round::Down).expect("1 is a price");
             let one = auction.market.rates.convert(unit, from, auction.currency, Round::Down);
-            rates.extend(one.map(|one| Rate {
+            rates.extend(one.map(|one| ExplainedRate {
                 from: from.to_string(),
                 to: auction.currency.to_string(),
                 one: one.to_string(),

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use super::asking::sentence;
 use super::held::{TEXT_CHARS_MAX, list};
 use super::*;
-use crate::asking::eligibility::{Ask, eligible};
-use crate::asking::guard::{GuardLimits, Rate};
+use crate::asking::eligibility::{BidderCall, eligible};
+use crate::asking::guard::{CallRate, GuardLimits};
 use crate::asking::not_asked::NotAsked as Reason;
 use crate::fixtures::{AUCTION_ID, bid, imp, market, merged, ppm, request, response, with_auction};
 use crate::market::Market;
 use crate::market::lifetimes::Lifetimes;
 use crate::market::targeting::{Region, UserIdNeed};
 use crate::notices::conclude::BeaconBase;
-use crate::record::{Call, CallOutcome};
+use crate::record::{CallOutcome, RecordedCall};
 
-fn call(ask: Ask, outcome: CallOutcome) -> Call {
-    Call { ask, tmax_ms: 100, outcome, sent: None, latency: None }
+fn call(ask: BidderCall, outcome: CallOutcome) -> RecordedCall {
+    RecordedCall { ask, tmax_ms: 100, outcome, sent: None, latency: None }
 }
 
 /// Explains `request` as if each DSP that may be asked answered as `bodies` say.
@@ -31,11 +31,11 @@ fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Expl
         .map(|dsp| {
             let body = bodies.iter().find(|(of, _)| *of == dsp).map(|(_, body)| body.as_bytes());
             let came = match eligible(&auction, dsp) {
-                Err(reason) => Came::NotAsked(reason),
+                Err(reason) => DspOutcome::NotAsked(reason),
                 Ok(ask) => {
                     let answered = [CallOutcome::NoBid, CallOutcome::Answered];
                     let outcome = answered[usize::from(body.is_some())];
-                    Came::Asked { call: call(ask, outcome), body }
+                    DspOutcome::Asked { call: call(ask, outcome), body }
                 }
             };
             (dsp, came)
@@ -47,10 +47,10 @@ fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Expl
 fn hearing<'h>(
     market: &'h Market,
     request: &'h BidRequest<'h>,
-    dsps: &'h [(usize, Came<'h>)],
-) -> Hearing<'h> {
+    dsps: &'h [(usize, DspOutcome<'h>)],
+) -> FinishedAuction<'h> {
     let no_bid = NoBidReason::Unknown;
-    Hearing { id: AUCTION_ID, request, market, guards: &[], dsps, sealed: None, no_bid }
+    FinishedAuction { id: AUCTION_ID, request, market, guards: &[], dsps, sealed: None, no_bid }
 }
 
 #[track_caller]
@@ -152,7 +152,7 @@ fn who_does_not_buy_this_is_told_why_with_the_values() {
 fn what_guards_refuse_is_told_with_their_limits() {
     let (market, text) = (market(), request(json!({})));
     let request = parse_request(&text).expect("the request is right");
-    let rate = Rate::per_second(std::num::NonZeroU32::new(7).expect("7 is not 0"));
+    let rate = CallRate::per_second(std::num::NonZeroU32::new(7).expect("7 is not 0"));
     let limited = GuardLimits {
         rate: Some(rate),
         in_flight_max: std::num::NonZeroU32::new(3),
@@ -171,8 +171,8 @@ fn what_guards_refuse_is_told_with_their_limits() {
         (Reason::InFlight, vec![], "as many calls to it are under way as may be"),
         (Reason::InFlight, vec![limited], "3 calls to it are under way already"),
     ] {
-        let dsps = [(0, Came::NotAsked(reason))];
-        let hearing = Hearing { guards: &guards, ..hearing(&market, &request, &dsps) };
+        let dsps = [(0, DspOutcome::NotAsked(reason))];
+        let hearing = FinishedAuction { guards: &guards, ..hearing(&market, &request, &dsps) };
         let told = explain(&hearing).expect("it can be explained");
         let not_asked = told.dsps[0].not_asked.as_ref().expect("it is not asked");
         assert_eq!((&*not_asked.reason, &*not_asked.why), (reason.label(), want));
@@ -488,10 +488,10 @@ fn a_notice_that_is_called_for_its_ad_is_told_once() {
     let call = call(ask, CallOutcome::Answered);
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
-    let dsps = [(0, Came::Asked { call, body })];
+    let dsps = [(0, DspOutcome::Asked { call, body })];
     let sealed = Some((&base, &lifetimes));
-    let told =
-        explain(&Hearing { id: ID, sealed, ..hearing(&market, &request, &dsps) }).expect("it can");
+    let told = explain(&FinishedAuction { id: ID, sealed, ..hearing(&market, &request, &dsps) })
+        .expect("it can");
     let called: Vec<_> = told.notices.for_markup.iter().map(|call| call.url.as_deref()).collect();
     assert_eq!(called, [Some("https://n.alpha.example/win")]);
     assert!(told.notices.now.is_empty(), "{:?}", told.notices.now);
@@ -511,10 +511,10 @@ fn tokens_are_named_and_open_nothing() {
     let call = call(ask, CallOutcome::Answered);
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
-    let dsps = [(0, Came::Asked { call, body })];
+    let dsps = [(0, DspOutcome::Asked { call, body })];
     let sealed = Some((&base, &lifetimes));
-    let told =
-        explain(&Hearing { id: ID, sealed, ..hearing(&market, &request, &dsps) }).expect("it can");
+    let told = explain(&FinishedAuction { id: ID, sealed, ..hearing(&market, &request, &dsps) })
+        .expect("it can");
     let kinds: Vec<_> = told.notices.later.iter().map(|later| &*later.kind).collect();
     assert_eq!(kinds, ["win", "billing", "loss"], "as if it were no test");
     assert_eq!(told.notices.later[1].url.as_deref(), Some("https://n.alpha.example/bill"));

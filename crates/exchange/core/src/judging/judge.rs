@@ -8,14 +8,14 @@ use openrtb::{
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Ppm, Round};
 
-use crate::asking::eligibility::{Ask, seat_is_welcome};
+use crate::asking::eligibility::{BidderCall, seat_is_welcome};
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
-use crate::auction::floors::Shape;
+use crate::auction::floors::BidShape;
 use crate::auction::steps::STEPS_MAX;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, reaches};
-use crate::clearing::clear::{Entry, Group, Seat};
-use crate::clearing::pricing::Terms;
+use crate::clearing::clear::{BidGroup, ClearingEntry, Seat};
+use crate::clearing::pricing::BidTerms;
 use crate::creatives::format::formats_of_markup;
 use crate::creatives::macros::{macros_bound, macros_len};
 use crate::creatives::rules::{CreativeRules, banner_size};
@@ -35,9 +35,9 @@ const REREAD_BYTES: usize = 2;
 
 /// The body of a DSP's 200 answer that came in time.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct DspAnswer<'a> {
     /// What it was asked for.
-    pub ask: Ask,
+    pub ask: BidderCall,
     /// Untrusted bytes, expected to be JSON.
     pub body: &'a [u8],
 }
@@ -98,10 +98,10 @@ impl JudgedBid<'_> {
     }
 
     /// What it is priced by; `None` when it is for no impression.
-    pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<Terms> {
+    pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<BidTerms> {
         let imp = &auction.imps[self.imp?];
         let deal = self.deal.map(|deal| &auction.deals[deal]);
-        Some(Terms {
+        Some(BidTerms {
             currency: self.currency,
             offer: self.offer,
             floor: self.floor,
@@ -124,9 +124,9 @@ pub struct Judgement<'a> {
     /// All bids of all answers.
     pub bids: Vec<JudgedBid<'a>>,
     /// Those that take part in clearing.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ClearingEntry>,
     /// Groups among the entries.
-    pub groups: Vec<Group>,
+    pub groups: Vec<BidGroup>,
     /// Answers with more than [`BIDS_MAX`] bids, by position, and how many bids of each were ignored.
     pub surplus: Vec<(usize, usize)>,
 }
@@ -145,8 +145,8 @@ impl Judgement<'_> {
 }
 
 /// Judges all answers of one auction.
-pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a> {
-    let mut judging = Judging::new(auction, answers);
+pub fn judge<'a>(auction: &Auction<'_>, answers: &[DspAnswer<'a>]) -> Judgement<'a> {
+    let mut judging = Judge::new(auction, answers);
     while judging.proceed() {}
     judging.finish()
 }
@@ -154,15 +154,15 @@ pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a>
 /// The answers of one auction on their way to a judgement, in stretches of a few milliseconds at
 /// most: what others send may be long, and a shard has other auctions to attend to.
 #[derive(Debug)]
-pub struct Judging<'j, 'm, 'a> {
+pub struct Judge<'j, 'm, 'a> {
     auction: &'j Auction<'m>,
-    answers: &'j [Answer<'a>],
+    answers: &'j [DspAnswer<'a>],
     judgement: Judgement<'a>,
 }
 
-impl<'j, 'm, 'a> Judging<'j, 'm, 'a> {
+impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
     /// None of `answers` is judged yet.
-    pub fn new(auction: &'j Auction<'m>, answers: &'j [Answer<'a>]) -> Self {
+    pub fn new(auction: &'j Auction<'m>, answers: &'j [DspAnswer<'a>]) -> Self {
         let judgement = Judgement {
             responses: Vec::with_capacity(answers.len()),
             bidids: Vec::with_capacity(answers.len()),
@@ -203,7 +203,7 @@ impl<'j, 'm, 'a> Judging<'j, 'm, 'a> {
 fn judge_answer<'a>(
     auction: &Auction<'_>,
     index: usize,
-    answer: &Answer<'a>,
+    answer: &DspAnswer<'a>,
     judgement: &mut Judgement<'a>,
 ) -> ResponseFate {
     auction.lists.steps.add(answer.body.len() / PARSED_BYTES);
@@ -215,7 +215,7 @@ fn judge_answer<'a>(
         return ResponseFate::NoBid;
     }
     let surplus = read.surplus;
-    Responder { auction, answer: index, ask: answer.ask, judgement }.judge(read);
+    AnsweringDsp { auction, answer: index, ask: answer.ask, judgement }.judge(read);
     if surplus == 0 {
         return ResponseFate::Bids;
     }
@@ -301,14 +301,14 @@ fn keep_bids<'a, B>(
 }
 
 /// Judges the bids of one response.
-struct Responder<'j, 'a, 'm> {
+struct AnsweringDsp<'j, 'a, 'm> {
     auction: &'j Auction<'m>,
     answer: usize,
-    ask: Ask,
+    ask: BidderCall,
     judgement: &'j mut Judgement<'a>,
 }
 
-impl<'a> Responder<'_, 'a, '_> {
+impl<'a> AnsweringDsp<'_, 'a, '_> {
     fn judge(&mut self, read: ReadResponse<'a>) {
         let ReadResponse { response, cut, .. } = read;
         let (currency, common) = self.check_response(&response);
@@ -391,7 +391,7 @@ impl<'a> Responder<'_, 'a, '_> {
         bid: Bid<'a>,
         first: usize,
         seat: Result<Seat, Fate>,
-    ) -> Result<Entry, Fate> {
+    ) -> Result<ClearingEntry, Fate> {
         let bid = &*judged.bid.insert(bid);
         let price = self.check_form(bid, judged.currency)?;
         let imp_index = self.imp(bid).ok_or(Fate::UnknownImp)?;
@@ -426,7 +426,7 @@ impl<'a> Responder<'_, 'a, '_> {
         let price = checked_price(deal, floor, worth)?;
         let bid_id = bid.id.as_deref().unwrap_or_default();
         let seat_name = (&*self.auction.market.dsps[seat.dsp].id, seat_id.as_ref());
-        Ok(Entry {
+        Ok(ClearingEntry {
             imp: imp_index,
             seat,
             class: deal.map_or(0, |deal| deal.class),
@@ -527,11 +527,11 @@ impl<'a> Responder<'_, 'a, '_> {
             // Any order will do that bidders cannot choose and arrival does not change.
             tie ^= entry.tie;
         }
-        self.judgement.groups.push(Group { imps, possible, tie });
+        self.judgement.groups.push(BidGroup { imps, possible, tie });
     }
 }
 
-fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &Shape) -> Cpm {
+fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &BidShape) -> Cpm {
     deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
 }
 
@@ -546,12 +546,12 @@ fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Resu
     })
 }
 
-fn shape(imp: &ImpTerms<'_>, bid: &Bid<'_>, format: MediaType) -> Shape {
+fn shape(imp: &ImpTerms<'_>, bid: &Bid<'_>, format: MediaType) -> BidShape {
     let size = match format {
         MediaType::Banner => banner_size(imp.imp, bid),
         _ => None,
     };
-    Shape { format, size, dur: bid.dur }
+    BidShape { format, size, dur: bid.dur }
 }
 
 #[cfg(test)]

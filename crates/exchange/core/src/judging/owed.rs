@@ -9,7 +9,7 @@ use crate::market::lifetimes::Lifetimes;
 
 /// What a win costs whoever pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owed {
+pub struct WinCost {
     /// The winner's bid, by position in the judgement.
     pub bid: usize,
     /// For all impressions of one display, in the currency that was asked for.
@@ -26,7 +26,7 @@ pub fn owed(
     judgement: &Judgement<'_>,
     win: &Win,
     (currency, lifetimes): (Currency, &Lifetimes),
-) -> Option<Owed> {
+) -> Option<WinCost> {
     let entry = &judgement.entries[win.entry];
     let bid = judgement.bid_of(win.entry);
     let judged = &judgement.bids[bid];
@@ -38,7 +38,7 @@ pub fn owed(
         currencies.rates.convert(win.price, auction.currency, currency, Round::Up)
     };
     let imp = auction.imps[entry.imp].imp;
-    Some(Owed {
+    Some(WinCost {
         bid,
         amount: price?.cost(terms.multiplier)?,
         billable_s: lifetimes.seconds(auction.request, imp, judged.formats),

@@ -9,10 +9,10 @@ const SCANNED_MAX: usize = 16;
 
 /// Names of seats, in their order: shared by all that hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seats(Arc<Named>);
+pub struct Seats(Arc<SeatNames>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
+struct SeatNames {
     names: Box<[Box<str>]>,
     /// Their positions, where they are many.
     positions: HashMap<Box<str>, usize>,
@@ -21,7 +21,7 @@ struct Named {
 impl Seats {
     /// The place of a seat, the first of that name; the house has as many seats as there are accounts.
     pub fn position(&self, name: &str) -> Option<usize> {
-        let Named { names, positions } = &*self.0;
+        let SeatNames { names, positions } = &*self.0;
         if names.len() <= SCANNED_MAX {
             return names.iter().position(|own| **own == *name);
         }
@@ -44,7 +44,7 @@ impl FromIterator<Box<str>> for Seats {
                 positions.entry(name.clone()).or_insert(position);
             }
         }
-        Self(Arc::new(Named { names, positions }))
+        Self(Arc::new(SeatNames { names, positions }))
     }
 }
 

@@ -14,13 +14,13 @@ use crate::answering::notice_url::{NotSent, NoticeTarget, checked_url};
 use crate::answering::response::{bid_text, response, response_with};
 use crate::answering::sale::{Sale, seat_name};
 use crate::answering::values::{self, Occasion};
-use crate::answering::win_markup::Fetched;
+use crate::answering::win_markup::FetchedMarkup;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::Clearing;
 use crate::creatives::macros::{LateValues, MacroValues};
 use crate::creatives::win_notice::served_on_win;
-use crate::judging::judge::{Answer, Judgement};
+use crate::judging::judge::{DspAnswer, Judgement};
 use crate::market::NoticeMode;
 use crate::market::lifetimes::Lifetimes;
 use crate::notices::markup::unmarked::Unmarked;
@@ -32,9 +32,9 @@ const UPSTREAM_QUERY: &str = "?p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCT
 
 /// An auction that has cleared.
 #[derive(Clone, Copy, Debug)]
-pub struct Cleared<'c, 'a> {
+pub struct ClearedAuction<'c, 'a> {
     /// The answers that were judged.
-    pub answers: &'c [Answer<'a>],
+    pub answers: &'c [DspAnswer<'a>],
     /// Of these answers.
     pub judgement: &'c Judgement<'a>,
     /// Of the judgement's entries.
@@ -57,7 +57,7 @@ pub struct Sealing<'s> {
     /// How long they count.
     pub lifetimes: &'s Lifetimes,
     /// Win notices that have been called already, and the ads that they answered with.
-    pub fetched: &'s [Fetched],
+    pub fetched: &'s [FetchedMarkup],
     /// What is reserved for bids, by their position in the judgement: at most one for each.
     pub reserved: &'s [(usize, Reservation)],
 }
@@ -93,9 +93,9 @@ pub struct Conclusion {
     /// The bid response; `None` when nothing is sold.
     pub response: Option<String>,
     /// Notices to send once the response is written.
-    pub now: Vec<Notice>,
+    pub now: Vec<PlannedNotice>,
     /// Notices that bids name, and that are not sent.
-    pub unsent: Vec<Unsent>,
+    pub unsent: Vec<UnsentNotice>,
     /// By position of its DSP, why a returned ad has no beacon: it is never billed, unless it is
     /// among `billed`.
     pub unmarked: Vec<(usize, Unmarked)>,
@@ -104,21 +104,21 @@ pub struct Conclusion {
     /// billed, so whoever reserved for one settles or releases now.
     pub billable: Vec<usize>,
     /// Sales that are billed now: their impressions take no beacon that is not HTTPS.
-    pub billed: Vec<BilledSale>,
+    pub billed: Vec<SaleBilledNow>,
 }
 
 /// A sale that is billed when it is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BilledSale {
+pub struct SaleBilledNow {
     /// The bid, by position in the judgement.
     pub bid: usize,
     /// Its billing notice, if it names one that may be called.
-    pub notice: Option<Notice>,
+    pub notice: Option<PlannedNotice>,
 }
 
 /// A notice to a DSP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct PlannedNotice {
     /// Position of the DSP in the market.
     pub dsp: usize,
     /// Of what.
@@ -129,7 +129,7 @@ pub struct Notice {
 
 /// A notice that is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsent {
+pub struct UnsentNotice {
     /// Position of the DSP in the market.
     pub dsp: usize,
     /// Of what.
@@ -144,17 +144,17 @@ pub struct Unsent {
 /// test has none at all: what bids say of notices is left out, unless it is passed through.
 pub fn conclude(
     auction: &Auction<'_>,
-    cleared: &Cleared<'_, '_>,
+    cleared: &ClearedAuction<'_, '_>,
     sealing: Option<&Sealing<'_>>,
 ) -> Conclusion {
     let mode = auction.publisher_terms().notices;
     let Some(sealing) = sealing.filter(|_| mode != NoticeMode::PassThrough) else {
-        let Cleared { answers, judgement, sales, .. } = *cleared;
+        let ClearedAuction { answers, judgement, sales, .. } = *cleared;
         let text = || response(auction, answers, judgement, sales);
         return Conclusion { response: (!sales.is_empty()).then(text), ..Conclusion::default() };
     };
     let mut planner =
-        Planner { auction, cleared, sealing, mode, conclusion: Conclusion::default() };
+        NoticePlanner { auction, cleared, sealing, mode, conclusion: Conclusion::default() };
     if !cleared.sales.is_empty() {
         let text = response_with(auction, cleared.judgement, cleared.sales, |out, sale| {
             planner.write_bid(out, sale);
@@ -167,17 +167,17 @@ pub fn conclude(
     planner.conclusion
 }
 
-struct Planner<'p, 'a> {
+struct NoticePlanner<'p, 'a> {
     auction: &'p Auction<'p>,
-    cleared: &'p Cleared<'p, 'a>,
+    cleared: &'p ClearedAuction<'p, 'a>,
     sealing: &'p Sealing<'p>,
     mode: NoticeMode,
     conclusion: Conclusion,
 }
 
-impl<'p> Planner<'p, '_> {
+impl<'p> NoticePlanner<'p, '_> {
     fn tell_losers(&mut self) {
-        let Cleared { judgement, clearing, .. } = *self.cleared;
+        let ClearedAuction { judgement, clearing, .. } = *self.cleared;
         for (index, judged) in judgement.bids.iter().enumerate() {
             let fate = match judged.verdict {
                 Ok(entry) => clearing.fates[entry],
@@ -196,8 +196,8 @@ impl<'p> Planner<'p, '_> {
     fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
         let dsp = self.dsp(bid);
         match checked_url(&self.auction.market.dsps[dsp], raw, values) {
-            Ok(url) => self.conclusion.now.push(Notice { dsp, kind, url }),
-            Err(why) => self.conclusion.unsent.push(Unsent { dsp, kind, why }),
+            Ok(url) => self.conclusion.now.push(PlannedNotice { dsp, kind, url }),
+            Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, why }),
         }
     }
 
@@ -207,7 +207,7 @@ impl<'p> Planner<'p, '_> {
 
     /// The bid as the caller gets it: its own members but its price and its notices, then ours.
     fn write_bid(&mut self, out: &mut String, sale: &Sale) {
-        let Cleared { answers, judgement, .. } = *self.cleared;
+        let ClearedAuction { answers, judgement, .. } = *self.cleared;
         let text = bid_text(answers, &judgement.bids[sale.bid]);
         let members = members(text).expect("a winner has been parsed");
         let values = values::of_returned(self.auction, judgement, sale, Occasion::Win);
@@ -242,10 +242,10 @@ impl<'p> Planner<'p, '_> {
     }
 
     fn fetched(&self, sale: &Sale) -> Option<&'p str> {
-        let Cleared { judgement, clearing, .. } = *self.cleared;
+        let ClearedAuction { judgement, clearing, .. } = *self.cleared;
         let win = clearing.wins[sale.imp].filter(|_| sale.fate == Fate::Won)?;
         assert!(judgement.bids[sale.bid].verdict == Ok(win.entry), "the sale is of this clearing");
-        let is_it = |ad: &&Fetched| (ad.entry, ad.price) == (win.entry, win.price);
+        let is_it = |ad: &&FetchedMarkup| (ad.entry, ad.price) == (win.entry, win.price);
         self.sealing.fetched.iter().find(is_it).map(|ad| &*ad.markup)
     }
 
@@ -267,8 +267,8 @@ impl<'p> Planner<'p, '_> {
         }
         let dsp = self.dsp(sale.bid);
         let markup = match (fetched.filter(|markup| !markup.is_empty()), inline) {
-            (Some(markup), _) => Markup::Fetched(markup),
-            (None, Some(raw)) => Markup::Inline(raw),
+            (Some(markup), _) => RawMarkup::Fetched(markup),
+            (None, Some(raw)) => RawMarkup::Inline(raw),
             (None, None) => {
                 self.conclusion.unmarked.push((dsp, Unmarked::Absent));
                 return;
@@ -320,14 +320,14 @@ impl<'p> Planner<'p, '_> {
                 .map(|url| late.substitute(&url))
         });
         let notice = match url {
-            Some(Ok(url)) => Some(Notice { dsp, kind, url }),
+            Some(Ok(url)) => Some(PlannedNotice { dsp, kind, url }),
             Some(Err(why)) => {
-                self.conclusion.unsent.push(Unsent { dsp, kind, why });
+                self.conclusion.unsent.push(UnsentNotice { dsp, kind, why });
                 None
             }
             None => None,
         };
-        self.conclusion.billed.push(BilledSale { bid: sale.bid, notice });
+        self.conclusion.billed.push(SaleBilledNow { bid: sale.bid, notice });
     }
 
     /// Notices of our own, behind which the DSP's are sealed.
@@ -372,7 +372,7 @@ impl<'p> Planner<'p, '_> {
             let values = values::of_returned(self.auction, judgement, sale, occasion);
             match checked_url(&self.auction.market.dsps[dsp], raw, &values) {
                 Ok(checked) => url = checked,
-                Err(why) => self.conclusion.unsent.push(Unsent { dsp, kind, why }),
+                Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, why }),
             }
         }
         let relays_markup = kind == NoticeKind::Win && served_on_win(bid).is_some();
@@ -381,7 +381,7 @@ impl<'p> Planner<'p, '_> {
             .map(|claims| Claims { relays_markup, ..claims })
             .and_then(|claims| self.sealing.keys.seal(&claims));
         let Some(token) = token else {
-            self.conclusion.unsent.push(Unsent { dsp, kind, why: NotSent::Unsealed });
+            self.conclusion.unsent.push(UnsentNotice { dsp, kind, why: NotSent::Unsealed });
             return None;
         };
         Some([self.sealing.base.as_str(), &token].concat())
@@ -425,12 +425,12 @@ impl<'p> Planner<'p, '_> {
 
 /// Markup as it came: JSON text, or a body.
 #[derive(Clone, Copy)]
-enum Markup<'m> {
+enum RawMarkup<'m> {
     Inline(&'m str),
     Fetched(&'m str),
 }
 
-impl Markup<'_> {
+impl RawMarkup<'_> {
     /// The JSON value of `adm`, with macros replaced and `beacon` in it.
     fn marked(
         self,

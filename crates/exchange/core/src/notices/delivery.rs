@@ -33,12 +33,15 @@ mod tests;
 mod tokens;
 
 pub use event::{
-    Attempt, Beacon, BestEffort, Counters, Effect, Event, Now, Outcome, Reason, Refusal, Ticket,
+    Attempt, Beacon, BeaconRefusal, BestEffort, DeliveryCounters, DeliveryTime, Effect, Event,
+    GiveUpReason, JournalTicket, SendOutcome,
 };
-pub use handed::Handed;
-pub use journal::{DecodeError, JournalRecord, Settled};
+pub use handed::TicketQueue;
+pub use journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 pub use lanes::LaneView;
-pub use notice::{DSP_BYTES_MAX, Forwarded, HEADER_BYTES_MAX, Notice, NoticeError, URL_BYTES_MAX};
-pub use policy::Policy;
-pub use replay::Replay;
+pub use notice::{
+    DSP_BYTES_MAX, ForwardedDevice, HEADER_BYTES_MAX, Notice, NoticeError, URL_BYTES_MAX,
+};
+pub use policy::DeliveryPolicy;
+pub use replay::JournalReplay;
 pub use scheduler::Delivery;

@@ -164,7 +164,7 @@ impl Claims<'_> {
 /// Why a token is not taken. Declaration order is precedence. Whoever called must not learn which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum TokenError {
+pub enum BeaconTokenError {
     /// No token of a form that was ever sealed.
     Malformed,
     /// Sealed, it claims, with a key that is not in the ring (any more).
@@ -175,23 +175,23 @@ pub enum TokenError {
     Expired,
 }
 
-units::labelled!(TokenError);
+units::labelled!(BeaconTokenError);
 
-impl fmt::Display for TokenError {
+impl fmt::Display for BeaconTokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
     }
 }
 
-impl std::error::Error for TokenError {}
+impl std::error::Error for BeaconTokenError {}
 
 /// Keys that tokens are sealed with: the first seals, all open, so that a new one can be put before
 /// an old one, which stays until the last token it sealed has expired.
 #[derive(Clone)]
-pub struct KeyRing(Vec<Key>);
+pub struct KeyRing(Vec<SealingKey>);
 
 #[derive(Clone)]
-struct Key {
+struct SealingKey {
     id: [u8; KEY_ID_BYTES],
     cipher: XChaCha20Poly1305,
 }
@@ -199,9 +199,9 @@ struct Key {
 impl KeyRing {
     /// `None` without a key, or where two keys have the same id: most likely they are the same.
     pub fn new(keys: &[[u8; 32]]) -> Option<Self> {
-        let mut ring: Vec<Key> = Vec::with_capacity(keys.len());
+        let mut ring: Vec<SealingKey> = Vec::with_capacity(keys.len());
         for key in keys {
-            let key = Key::new(key);
+            let key = SealingKey::new(key);
             if ring.iter().any(|known| known.id == key.id) {
                 return None;
             }
@@ -224,24 +224,25 @@ impl KeyRing {
     }
 
     /// What `token` says at `now_unix_s`.
-    pub fn open(&self, token: &str, now_unix_s: u64) -> Result<Claims<'static>, TokenError> {
+    pub fn open(&self, token: &str, now_unix_s: u64) -> Result<Claims<'static>, BeaconTokenError> {
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(TokenError::Malformed);
+            return Err(BeaconTokenError::Malformed);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed)?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| BeaconTokenError::Malformed)?;
         if bytes.len() < HEAD_BYTES + FIXED_BYTES + TAG_BYTES || bytes[0] != VERSION {
-            return Err(TokenError::Malformed);
+            return Err(BeaconTokenError::Malformed);
         }
         let (head, rest) = bytes.split_at(1 + KEY_ID_BYTES);
-        let key = self.0.iter().find(|key| key.id == head[1..]).ok_or(TokenError::UnknownKey)?;
+        let key =
+            self.0.iter().find(|key| key.id == head[1..]).ok_or(BeaconTokenError::UnknownKey)?;
         let (nonce, sealed) =
-            rest.split_first_chunk::<NONCE_BYTES>().ok_or(TokenError::Malformed)?;
+            rest.split_first_chunk::<NONCE_BYTES>().ok_or(BeaconTokenError::Malformed)?;
         let payload = Payload { msg: sealed, aad: head };
         let plain = key.cipher.decrypt(&XNonce::from(*nonce), payload);
-        let plain = plain.map_err(|_| TokenError::Forged)?;
-        let claims = decode(nonce, &plain).ok_or(TokenError::Malformed)?;
+        let plain = plain.map_err(|_| BeaconTokenError::Forged)?;
+        let claims = decode(nonce, &plain).ok_or(BeaconTokenError::Malformed)?;
         if now_unix_s >= claims.expires_unix_s {
-            return Err(TokenError::Expired);
+            return Err(BeaconTokenError::Expired);
         }
         Ok(claims)
     }
@@ -254,7 +255,7 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-impl Key {
+impl SealingKey {
     /// Its id is the start of the tag of nothing, under a nonce that no token has.
     fn new(key: &[u8; 32]) -> Self {
         let cipher = XChaCha20Poly1305::new(key.into());
@@ -321,12 +322,12 @@ fn texts<'c>(claims: &'c Claims<'_>) -> [(&'c str, usize); 5] {
 }
 
 fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
-    let mut id = Reader(nonce);
+    let mut id = ClaimsReader(nonce);
     let auction_id = u128::from_be_bytes(id.take()?);
     let bid = u32::from_be_bytes(id.take()?);
     let [kind, imp] = id.take()?;
     let kind = NoticeKind::from_repr(kind)?;
-    let mut reader = Reader(plain);
+    let mut reader = ClaimsReader(plain);
     let [flags] = reader.take()?;
     let is_set = |flag| flags & flag != 0;
     let (paid, net) = (Cpm::new(reader.number()?)?, Cpm::new(reader.number()?)?);
@@ -365,9 +366,9 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
 }
 
 /// Bytes not yet read.
-struct Reader<'b>(&'b [u8]);
+struct ClaimsReader<'b>(&'b [u8]);
 
-impl Reader<'_> {
+impl ClaimsReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

@@ -3,8 +3,8 @@
 
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
-use super::encode::{Call, Moments};
-use super::outcome::Ending;
+use super::encode::{RecordedCall, Timings};
+use super::outcome::AuctionEnding;
 use crate::asking::not_asked::NotAsked;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
@@ -23,7 +23,7 @@ pub struct AuctionRecord<'b> {
     /// When the request's head came, in microseconds of Unix time.
     pub arrival_unix_us: u64,
     /// When its phases were over.
-    pub moments: Moments,
+    pub moments: Timings,
     /// Who is paid.
     pub publisher: Option<&'b str>,
     /// Whether no money moved.
@@ -31,7 +31,7 @@ pub struct AuctionRecord<'b> {
     /// What the caller waits, as it says.
     pub tmax_ms: Option<u32>,
     /// How it ended, and so how far it came.
-    pub ending: Ending,
+    pub ending: AuctionEnding,
     /// Why nothing was sold (OpenRTB 3.0, list: No-Bid Reason Codes).
     pub nbr: Option<u32>,
     /// By what it was held; `None` of one that was refused before that was known.
@@ -126,7 +126,7 @@ pub struct DealRecord<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRecord {
     /// For what, and what became of it.
-    pub call: Call,
+    pub call: RecordedCall,
     /// What the answer was, where there was one and it was judged.
     pub response: Option<ResponseFate>,
 }
@@ -208,6 +208,6 @@ pub struct SaleRecord {
 impl AuctionRecord<'_> {
     /// Whether answers were judged and bids cleared.
     pub const fn was_held(&self) -> bool {
-        matches!(self.ending, Ending::Filled | Ending::NoBid)
+        matches!(self.ending, AuctionEnding::Filled | AuctionEnding::NoBid)
     }
 }

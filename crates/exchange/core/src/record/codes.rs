@@ -2,7 +2,7 @@
 
 use events::{Malformed, Varint};
 
-use super::outcome::{CallOutcome, Ending};
+use super::outcome::{AuctionEnding, CallOutcome};
 use crate::asking::not_asked::NotAsked;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
@@ -10,7 +10,7 @@ use crate::judging::judge::ResponseFate;
 use crate::market::{BidsReturned, NoticeMode};
 
 /// What has a number in records.
-pub(super) trait Coded: Copy {
+pub(super) trait SchemaCode: Copy {
     /// The number, which never changes; never 0.
     fn number(self) -> u64;
 
@@ -24,7 +24,7 @@ pub(super) trait Coded: Copy {
 
 macro_rules! coded {
     ($($name:ty),*) => {$(
-        impl Coded for $name {
+        impl SchemaCode for $name {
             #[inline]
             fn number(self) -> u64 {
                 self as u64
@@ -38,7 +38,16 @@ macro_rules! coded {
     )*};
 }
 
-coded!(AuctionType, BidsReturned, CallOutcome, Ending, Fate, NotAsked, NoticeMode, ResponseFate);
+coded!(
+    AuctionType,
+    BidsReturned,
+    CallOutcome,
+    AuctionEnding,
+    Fate,
+    NotAsked,
+    NoticeMode,
+    ResponseFate
+);
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ pub struct Contest {
 
 /// Why no price of its own would have made a bid win. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Uncontested {
+pub enum NoContest {
     /// It was refused for another reason than its price, or had no markup that could be had.
     #[error("the bid was refused, whatever its price")]
     NotAdmitted,
@@ -64,20 +64,20 @@ impl AuctionRecord<'_> {
         &self,
         bid: usize,
         is_own: impl Fn(usize) -> bool,
-    ) -> Result<Contest, Uncontested> {
+    ) -> Result<Contest, NoContest> {
         let own = &self.bids[bid];
         let came_to_price =
             own.worth.is_some() || matches!(own.fate, Fate::BelowFloor | Fate::BelowDealFloor);
         let parts = own.imp.zip(seat(own)).zip(own.floor).zip(self.terms);
         let admitted = parts.filter(|_| came_to_price && own.barred.is_none());
-        let (((imp, seat), floor), terms) = admitted.ok_or(Uncontested::NotAdmitted)?;
+        let (((imp, seat), floor), terms) = admitted.ok_or(NoContest::NotAdmitted)?;
         let deal = own.deal.map(|deal| &self.deals[deal]);
         let auction_type = deal.map_or(terms.auction_type, |deal| deal.auction_type);
         if auction_type == AuctionType::Agreed {
-            return Err(Uncontested::Agreed);
+            return Err(NoContest::Agreed);
         }
         if own.group.is_some() {
-            return Err(Uncontested::InGroup);
+            return Err(NoContest::InGroup);
         }
         let class = self.class(own);
         let others = self.bids.iter().enumerate().filter(|(at, other)| {
@@ -86,7 +86,7 @@ impl AuctionRecord<'_> {
         let mut rivals: Vec<_> = others.filter_map(|(_, other)| self.rival(other)).collect();
         rivals.sort_unstable();
         if rivals.first().is_some_and(|best| best.class.0 > class) {
-            return Err(Uncontested::Outranked);
+            return Err(NoContest::Outranked);
         }
         rivals.retain(|rival| rival.class.0 == class);
         let to_beat = rivals.first().map_or(Some(Cpm::ZERO), |best| {
@@ -94,7 +94,7 @@ impl AuctionRecord<'_> {
             let wins_tie = (own.tie, seat) < (best.tie, best.seat);
             Cpm::new(best.price.0.micros() + u64::from(!wins_tie))
         });
-        let to_beat = to_beat.filter(|_| reaches(Cpm::MAX, floor)).ok_or(Uncontested::Outranked)?;
+        let to_beat = to_beat.filter(|_| reaches(Cpm::MAX, floor)).ok_or(NoContest::Outranked)?;
         let least = to_beat.max(floor);
         // A seat is not its own rival.
         let next = rivals.iter().find(|rival| rival.seat != seat);
@@ -103,9 +103,14 @@ impl AuctionRecord<'_> {
         Ok(Contest { imp, least, is_second_price, second: next.max(floor) })
     }
 
-    fn rival(&self, bid: &BidRecord<'_>) -> Option<Rival> {
+    fn rival(&self, bid: &BidRecord<'_>) -> Option<RivalBid> {
         let (seat, worth) = seat(bid).zip(bid.worth)?;
-        Some(Rival { class: Reverse(self.class(bid)), price: Reverse(worth), tie: bid.tie, seat })
+        Some(RivalBid {
+            class: Reverse(self.class(bid)),
+            price: Reverse(worth),
+            tie: bid.tie,
+            seat,
+        })
     }
 
     /// Higher classes win over lower ones; open bids have 0.
@@ -116,7 +121,7 @@ impl AuctionRecord<'_> {
 
 /// Another bid on the same impression, ordered as clearing ranks it: the best first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rival {
+struct RivalBid {
     class: Reverse<u8>,
     price: Reverse<Cpm>,
     tie: u64,

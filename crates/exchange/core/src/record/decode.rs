@@ -5,13 +5,13 @@ use events::{Bytes, Malformed, Reader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
 
 use super::auction::{AuctionRecord, CallRecord};
-use super::codes::Coded;
+use super::codes::SchemaCode;
 use super::elements::{
     answer, bid, call, deal, group, imp, moments, not_asked, refusal, sale, terms,
 };
 use super::encode::all;
 use super::limits::BIDS_MAX;
-use super::outcome::{CallOutcome, Ending};
+use super::outcome::{AuctionEnding, CallOutcome};
 use crate::auction::fate::Fate;
 
 /// Most DSPs in a record.
@@ -26,7 +26,7 @@ const NEAR: usize = 8;
 
 /// Why bytes are not the record of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum RecordDecodeError {
     /// Not a record, or of a version that is not known.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -86,7 +86,7 @@ impl<'b> AuctionRecord<'b> {
     /// # Errors
     ///
     /// When it is none, or of a version that is not known.
-    pub fn decode(record: &'b [u8]) -> Result<Self, DecodeError> {
+    pub fn decode(record: &'b [u8]) -> Result<Self, RecordDecodeError> {
         use fields::auction as number;
         let mut reader = Reader::of_record(record)?;
         check_version(reader.take(number::VERSION, Varint::uint)?.unwrap_or(0))?;
@@ -101,7 +101,7 @@ impl<'b> AuctionRecord<'b> {
             publisher: reader.take(number::PUBLISHER, Bytes::text)?,
             is_test: reader.take(number::IS_TEST, Varint::flag)?.unwrap_or(false),
             tmax_ms: reader.take(number::TMAX_MS, Varint::uint32)?,
-            ending: reader.take(number::ENDING, Ending::read)?.ok_or(ABSENT_ENDING)?,
+            ending: reader.take(number::ENDING, AuctionEnding::read)?.ok_or(ABSENT_ENDING)?,
             nbr: reader.take(number::NBR, Varint::uint32)?,
             terms: reader.take(number::TERMS, |field: Bytes<'b>| terms(field.message()?))?,
             imps: Vec::new(),
@@ -116,7 +116,7 @@ impl<'b> AuctionRecord<'b> {
             request: None,
             answers: Vec::new(),
         };
-        let record = Decoder { record, call: 0 }.lists(&mut reader)?;
+        let record = AuctionDecoder { record, call: 0 }.lists(&mut reader)?;
         reader.finish()?;
         record.check()?;
         Ok(record)
@@ -125,14 +125,14 @@ impl<'b> AuctionRecord<'b> {
 
 /// A record as far as it has been read: fields stand in the order of their numbers, so that what an
 /// element names has been read before it.
-struct Decoder<'b> {
+struct AuctionDecoder<'b> {
     record: AuctionRecord<'b>,
     /// The call that the last bid was of.
     call: usize,
 }
 
-impl<'b> Decoder<'b> {
-    fn lists(mut self, reader: &mut Reader<'b>) -> Result<AuctionRecord<'b>, DecodeError> {
+impl<'b> AuctionDecoder<'b> {
+    fn lists(mut self, reader: &mut Reader<'b>) -> Result<AuctionRecord<'b>, RecordDecodeError> {
         use fields::auction as number;
         let record = &mut self.record;
         reader
@@ -152,7 +152,7 @@ impl<'b> Decoder<'b> {
         // Only who does not say is of the auction's currency.
         let currency = self.record.terms.map(|terms| terms.currency);
         reader.each(number::BIDS, |field| {
-            let auction = currency.ok_or(DecodeError::Absent("terms"))?;
+            let auction = currency.ok_or(RecordDecodeError::Absent("terms"))?;
             let bid = |field| bid(field, auction);
             push(&mut self.record.bids, ("bids", BIDS_MAX), field, bid)?;
             self.check_bid()
@@ -176,10 +176,10 @@ impl<'b> Decoder<'b> {
         Ok(record)
     }
 
-    fn check_call(&self) -> Result<(), DecodeError> {
+    fn check_call(&self) -> Result<(), RecordDecodeError> {
         let Some((last, before)) = self.record.calls.split_last() else { return Ok(()) };
         let (at, ask) = (before.len(), &last.call.ask);
-        let wrong = |what| DecodeError::Contradiction { list: "calls", at, what };
+        let wrong = |what| RecordDecodeError::Contradiction { list: "calls", at, what };
         if before.last().is_some_and(|before| ask.dsp <= before.call.ask.dsp) {
             return Err(wrong("stands before one of a DSP that comes first"));
         }
@@ -192,19 +192,19 @@ impl<'b> Decoder<'b> {
     }
 
     /// Whatever of a bid depends on what stands before it.
-    fn check_bid(&mut self) -> Result<(), DecodeError> {
+    fn check_bid(&mut self) -> Result<(), RecordDecodeError> {
         let record = &self.record;
         let Some((bid, before)) = record.bids.split_last() else { return Ok(()) };
         let at = before.len();
         let within = |what, position: Option<usize>, len| match position {
             Some(position) if len <= position => {
-                Err(DecodeError::Position { list: "bids", at, what, position, len })
+                Err(RecordDecodeError::Position { list: "bids", at, what, position, len })
             }
             _ => Ok(()),
         };
         within("imps", bid.imp, record.imps.len())?;
         within("deals", bid.deal, record.deals.len())?;
-        let wrong = |what| Err(DecodeError::Contradiction { list: "bids", at, what });
+        let wrong = |what| Err(RecordDecodeError::Contradiction { list: "bids", at, what });
         // Bids stand in the order of calls: most are of one of the next.
         let is_its = |call: &CallRecord| call.call.ask.dsp == bid.dsp;
         let calls = &record.calls[self.call..];
@@ -240,11 +240,11 @@ impl<'b> Decoder<'b> {
     }
 }
 
-const ABSENT_ENDING: DecodeError = DecodeError::Absent("ending");
+const ABSENT_ENDING: RecordDecodeError = RecordDecodeError::Absent("ending");
 
 impl AuctionRecord<'_> {
     /// Whatever of a record depends on all of it.
-    fn check(&self) -> Result<(), DecodeError> {
+    fn check(&self) -> Result<(), RecordDecodeError> {
         self.check_deals()?;
         self.check_groups()?;
         self.check_refusals()?;
@@ -252,7 +252,7 @@ impl AuctionRecord<'_> {
         self.check_ending()
     }
 
-    fn check_deals(&self) -> Result<(), DecodeError> {
+    fn check_deals(&self) -> Result<(), RecordDecodeError> {
         let len = self.imps.len();
         for (at, deal) in self.deals.iter().enumerate() {
             check_position(("deals", at), "imps", deal.imp, len)?;
@@ -260,7 +260,7 @@ impl AuctionRecord<'_> {
         Ok(())
     }
 
-    fn check_groups(&self) -> Result<(), DecodeError> {
+    fn check_groups(&self) -> Result<(), RecordDecodeError> {
         for (at, group) in self.groups.iter().enumerate() {
             for imp in &group.imps {
                 check_position(("groups", at), "imps", *imp, self.imps.len())?;
@@ -274,7 +274,7 @@ impl AuctionRecord<'_> {
         Ok(())
     }
 
-    fn check_refusals(&self) -> Result<(), DecodeError> {
+    fn check_refusals(&self) -> Result<(), RecordDecodeError> {
         let mut next = 0;
         for (at, refusal) in self.refusals.iter().enumerate() {
             check_position(("refusals", at), "bids", refusal.bid, self.bids.len())?;
@@ -286,38 +286,38 @@ impl AuctionRecord<'_> {
                 next = refusal.question + 1;
                 continue;
             };
-            return Err(DecodeError::Contradiction { list: "refusals", at, what });
+            return Err(RecordDecodeError::Contradiction { list: "refusals", at, what });
         }
         Ok(())
     }
 
-    fn check_sales(&self) -> Result<(), DecodeError> {
+    fn check_sales(&self) -> Result<(), RecordDecodeError> {
         for (at, sale) in self.sales.iter().enumerate() {
             check_position(("sales", at), "bids", sale.bid, self.bids.len())?;
             let bid = &self.bids[sale.bid];
             if bid.worth.is_none() || !matches!(bid.fate, Fate::Won | Fate::Offered) {
                 let what = "is of a bid that was not sold";
-                return Err(DecodeError::Contradiction { list: "sales", at, what });
+                return Err(RecordDecodeError::Contradiction { list: "sales", at, what });
             }
         }
         Ok(())
     }
 
     /// Whether it holds what one that ended so has, and nothing else.
-    fn check_ending(&self) -> Result<(), DecodeError> {
-        let (is_sold, is_refused) = (!self.sales.is_empty(), self.ending == Ending::Refused);
-        if is_sold != (self.ending == Ending::Filled) {
-            return Err(DecodeError::Ending("sales"));
+    fn check_ending(&self) -> Result<(), RecordDecodeError> {
+        let (is_sold, is_refused) = (!self.sales.is_empty(), self.ending == AuctionEnding::Refused);
+        if is_sold != (self.ending == AuctionEnding::Filled) {
+            return Err(RecordDecodeError::Ending("sales"));
         }
         let has_bids = !self.bids.is_empty() || self.bids_left_out > 0;
         if has_bids && !self.was_held() {
-            return Err(DecodeError::Ending("bids"));
+            return Err(RecordDecodeError::Ending("bids"));
         }
         if is_refused && !self.calls.is_empty() {
-            return Err(DecodeError::Ending("calls"));
+            return Err(RecordDecodeError::Ending("calls"));
         }
         if !is_refused && self.terms.is_none() {
-            return Err(DecodeError::Absent("terms"));
+            return Err(RecordDecodeError::Absent("terms"));
         }
         Ok(())
     }
@@ -328,11 +328,11 @@ fn check_position(
     what: &'static str,
     position: usize,
     len: usize,
-) -> Result<(), DecodeError> {
+) -> Result<(), RecordDecodeError> {
     if position < len {
         return Ok(());
     }
-    Err(DecodeError::Position { list, at, what, position, len })
+    Err(RecordDecodeError::Position { list, at, what, position, len })
 }
 
 /// Reads one more of a list.
@@ -341,12 +341,12 @@ fn push<'b, T>(
     (list, max): (&'static str, usize),
     field: Bytes<'b>,
     read: impl FnOnce(Reader<'b>) -> Result<T, Malformed>,
-) -> Result<(), DecodeError> {
+) -> Result<(), RecordDecodeError> {
     let at = elements.len();
     if at == max {
-        return Err(DecodeError::TooMany { list, max });
+        return Err(RecordDecodeError::TooMany { list, max });
     }
     let element = field.message().and_then(read);
-    elements.push(element.map_err(|why| DecodeError::Element { list, at, why })?);
+    elements.push(element.map_err(|why| RecordDecodeError::Element { list, at, why })?);
     Ok(())
 }

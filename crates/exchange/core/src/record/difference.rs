@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::facts::Unsound;
+use super::facts::InvalidInputs;
 
 /// Changes that are listed; the rest is counted.
 const CHANGES_MAX: usize = 32;
 
 /// Why a record is not what its own auction comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum ReplayDifference {
     /// It is of another generation of the configuration.
     Generation {
         /// Which it names.
@@ -18,11 +18,11 @@ pub enum Difference {
         given: u64,
     },
     /// It cannot have been an auction.
-    Unsound(Unsound),
+    Unsound(InvalidInputs),
     /// It says otherwise than the rules.
     Changed {
         /// Where and how, in the order of the record; at least one.
-        changes: Vec<Change>,
+        changes: Vec<ValueChange>,
         /// How many are not listed.
         more: usize,
     },
@@ -30,9 +30,9 @@ pub enum Difference {
 
 /// One value that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ValueChange {
     /// Of what.
-    pub subject: Subject,
+    pub subject: ChangedValue,
     /// What people call it: a bid's DSP, seat and id; an impression's or a deal's id.
     pub name: String,
     /// Which of its values.
@@ -45,7 +45,7 @@ pub struct Change {
 
 /// What a value is of: by position in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum ChangedValue {
     /// The auction as a whole.
     Auction,
     /// An impression.
@@ -62,18 +62,18 @@ pub enum Subject {
     Sale(usize),
 }
 
-impl Difference {
+impl ReplayDifference {
     /// `None` when nothing changed.
-    pub(super) fn of(mut changes: Vec<Change>) -> Option<Self> {
+    pub(super) fn of(mut changes: Vec<ValueChange>) -> Option<Self> {
         let more = changes.len().saturating_sub(CHANGES_MAX);
         changes.truncate(CHANGES_MAX);
         (!changes.is_empty()).then_some(Self::Changed { changes, more })
     }
 }
 
-impl std::error::Error for Difference {}
+impl std::error::Error for ReplayDifference {}
 
-impl fmt::Display for Difference {
+impl fmt::Display for ReplayDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Generation { recorded, given } => write!(
@@ -95,17 +95,17 @@ impl fmt::Display for Difference {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ValueChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { subject, name, field, recorded, recomputed } = self;
         match subject {
-            Subject::Auction => f.write_str("auction")?,
-            Subject::Imp(at) => write!(f, "imps[{at}]")?,
-            Subject::Deal(at) => write!(f, "deals[{at}]")?,
-            Subject::NotAsked(at) => write!(f, "not_asked[{at}]")?,
-            Subject::Call(at) => write!(f, "calls[{at}]")?,
-            Subject::Bid(at) => write!(f, "bids[{at}]")?,
-            Subject::Sale(at) => write!(f, "sales[{at}]")?,
+            ChangedValue::Auction => f.write_str("auction")?,
+            ChangedValue::Imp(at) => write!(f, "imps[{at}]")?,
+            ChangedValue::Deal(at) => write!(f, "deals[{at}]")?,
+            ChangedValue::NotAsked(at) => write!(f, "not_asked[{at}]")?,
+            ChangedValue::Call(at) => write!(f, "calls[{at}]")?,
+            ChangedValue::Bid(at) => write!(f, "bids[{at}]")?,
+            ChangedValue::Sale(at) => write!(f, "sales[{at}]")?,
         }
         if !name.is_empty() {
             write!(f, " ({name})")?;

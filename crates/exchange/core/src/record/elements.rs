@@ -11,16 +11,16 @@ use super::auction::{
     BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord, SaleRecord,
     TermsRecord,
 };
-use super::codes::Coded;
-use super::encode::{Call, Moments};
-use crate::asking::eligibility::Ask;
+use super::codes::SchemaCode;
+use super::encode::{RecordedCall, Timings};
+use crate::asking::eligibility::BidderCall;
 use crate::asking::not_asked::NotAsked;
 use crate::auction::fate::Fate;
 use crate::judging::judge::ResponseFate;
 
-pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Moments, Malformed> {
+pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings, Malformed> {
     use fields::moments as number;
-    let moments = Moments {
+    let moments = Timings {
         parsed: message.take(number::PARSED_US, duration)?,
         asked: message.take(number::ASKED_US, duration)?,
         closed: message.take(number::CLOSED_US, duration)?,
@@ -110,12 +110,12 @@ pub(super) fn call(message: Reader<'_>, imps: u64) -> Result<CallRecord, Malform
 
 fn call_of<'b>(mut message: impl MessageFields<'b>, imps: u64) -> Result<CallRecord, Malformed> {
     use fields::call as number;
-    let ask = Ask {
+    let ask = BidderCall {
         dsp: message.take(number::DSP, Varint::position)?.unwrap_or(0),
         imps: message.take(number::IMPS, Varint::uint)?.unwrap_or(imps),
         deals: message.take(number::DEALS, deals)?.unwrap_or(0),
     };
-    let call = Call {
+    let call = RecordedCall {
         ask,
         tmax_ms: message.take(number::TMAX_MS, Varint::uint32)?.unwrap_or(0),
         outcome: code(&mut message, number::OUTCOME)?,
@@ -215,7 +215,7 @@ pub(super) fn answer<'b>(
 
 /// An enumeration, which is never left out.
 #[inline(always)]
-pub(super) fn code<'b, T: Coded>(
+pub(super) fn code<'b, T: SchemaCode>(
     message: &mut impl MessageFields<'b>,
     number: u32,
 ) -> Result<T, Malformed> {

@@ -10,24 +10,24 @@ use openrtb::codes::NoBidReason;
 use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Multiplier};
 
-use super::codes::Coded;
-use super::facts::{Refused, is_out_of_reach};
+use super::codes::SchemaCode;
+use super::facts::{BudgetRefusal, is_out_of_reach};
 use super::limits::{BIDS_MAX, ID_BYTES_MAX};
-use super::outcome::{CallOutcome, Ending};
+use super::outcome::{AuctionEnding, CallOutcome};
 use crate::answering::sale::Sale;
-use crate::asking::eligibility::Ask;
+use crate::asking::eligibility::BidderCall;
 use crate::asking::not_asked::NotAsked;
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::judging::judge::ResponseFate;
-use crate::notices::conclude::Cleared;
+use crate::notices::conclude::ClearedAuction;
 
 /// Room for what ends a record, and for a key and a length.
 const MARGIN: usize = 16;
 
 /// An auction that is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Proceedings<'p> {
+pub struct AuctionContext<'p> {
     /// Our id of it.
     pub id: &'p str,
     /// What the caller sent, validated.
@@ -37,22 +37,22 @@ pub struct Proceedings<'p> {
     /// When the request's head came, in microseconds of Unix time.
     pub arrival_unix_us: u64,
     /// When its phases were over.
-    pub moments: Moments,
+    pub moments: Timings,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: AuctionEnding,
     /// Why nothing was sold, if nothing was.
     pub no_bid: Option<NoBidReason>,
     /// `None` when it was refused before its terms were known.
     pub auction: Option<&'p Auction<'p>>,
     /// `None` when its answers were not judged.
-    pub judged: Option<Judged<'p>>,
+    pub judged: Option<JudgedAuction<'p>>,
     /// What is recorded of the bodies themselves.
-    pub full: Full<'p>,
+    pub full: RecordedBodies<'p>,
 }
 
 /// When each phase of an auction was over, from its arrival, as far as it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moments {
+pub struct Timings {
     /// The request had been read.
     pub parsed: Option<Duration>,
     /// It was known whom to ask for what.
@@ -69,16 +69,16 @@ pub struct Moments {
 
 /// Answers that were judged, and what came of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged<'p> {
+pub struct JudgedAuction<'p> {
     /// Answers, judgement, clearing and sales.
-    pub cleared: Cleared<'p, 'p>,
+    pub cleared: ClearedAuction<'p, 'p>,
     /// What accounts refused in that clearing, and in what was offered beside it.
-    pub refusals: &'p [Refused],
+    pub refusals: &'p [BudgetRefusal],
 }
 
 /// What is recorded of bodies, where the auction is sampled.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Full<'p> {
+pub struct RecordedBodies<'p> {
     /// The request's body, once [masked](crate::Masks::apply).
     pub request: Option<&'p [u8]>,
     /// Whether the bodies of answers are recorded too.
@@ -87,9 +87,9 @@ pub struct Full<'p> {
 
 /// A DSP that was asked, and what became of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct RecordedCall {
     /// For what.
-    pub ask: Ask,
+    pub ask: BidderCall,
     /// The `tmax` that it was to be told.
     pub tmax_ms: u32,
     /// What became of it.
@@ -103,7 +103,7 @@ pub struct Call {
 /// How much of an auction was recorded; the log counts records by it. A record has at most [`RECORD_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum Kept {
+pub enum RecordedExtent {
     /// All that was to be.
     Whole,
     /// All but bodies, which would have made it too long.
@@ -112,18 +112,18 @@ pub enum Kept {
     SoldBidsOnly,
 }
 
-units::labelled!(Kept);
+units::labelled!(RecordedExtent);
 
 /// Writes the record of an auction behind what `out` holds. `not_asked` and `calls` are the DSPs that
 /// it came to, by position in the market; both in market order.
 ///
 /// Returns how much of it was recorded; `None`, and nothing is written, when not even its calls fit.
 pub fn encode(
-    proceedings: &Proceedings<'_>,
+    proceedings: &AuctionContext<'_>,
     not_asked: impl IntoIterator<Item = (usize, NotAsked)>,
-    calls: impl IntoIterator<Item = Call>,
+    calls: impl IntoIterator<Item = RecordedCall>,
     out: &mut Vec<u8>,
-) -> Option<Kept> {
+) -> Option<RecordedExtent> {
     let mut record = Writer::new(out);
     write_head(&mut record, proceedings);
     if let Some(auction) = proceedings.auction {
@@ -135,14 +135,14 @@ pub fn encode(
             out.uint(fields::not_asked::REASON, reason.number());
         });
     }
-    let mut judged = Answered::new(proceedings.judged.as_ref());
+    let mut judged = RecordedAnswers::new(proceedings.judged.as_ref());
     for call in calls {
         let imps = proceedings.auction.map_or(0, Auction::imps_len);
         record.message(fields::auction::CALLS, |out| write_call(out, &call, imps, &mut judged));
     }
-    let mut kept = Kept::Whole;
+    let mut kept = RecordedExtent::Whole;
     if let (Some(auction), Some(judged)) = (proceedings.auction, &proceedings.judged) {
-        kept = Bids { auction, judged }.write(&mut record);
+        kept = RecordedBids { auction, judged }.write(&mut record);
     }
     if record.len() + MARGIN > RECORD_BYTES_MAX {
         record.truncate(0);
@@ -153,7 +153,7 @@ pub fn encode(
     Some(kept)
 }
 
-fn write_head(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) {
+fn write_head(record: &mut Writer<'_>, proceedings: &AuctionContext<'_>) {
     use fields::auction as field;
     let request = proceedings.request;
     record.uint(field::VERSION, VERSION.into());
@@ -169,7 +169,7 @@ fn write_head(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) {
     record.present_uint(field::NBR, proceedings.no_bid.map(|reason| reason.code().into()));
 }
 
-fn write_moments(out: &mut Writer<'_>, moments: &Moments) {
+fn write_moments(out: &mut Writer<'_>, moments: &Timings) {
     use fields::moments as field;
     out.present_uint(field::PARSED_US, moments.parsed.map(micros));
     out.present_uint(field::ASKED_US, moments.asked.map(micros));
@@ -237,9 +237,14 @@ fn write_deal(out: &mut Writer<'_>, (at, imp): (usize, &ImpTerms<'_>), deal: &Au
     out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_deal_floor(deal));
 }
 
-fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answered<'_>) {
+fn write_call(
+    out: &mut Writer<'_>,
+    call: &RecordedCall,
+    imps: usize,
+    judged: &mut RecordedAnswers<'_>,
+) {
     use fields::call as field;
-    let Call { ask, tmax_ms, mut outcome, sent, latency } = *call;
+    let RecordedCall { ask, tmax_ms, mut outcome, sent, latency } = *call;
     let mut response = None;
     if outcome == CallOutcome::Answered {
         response = judged.response_of(ask.dsp);
@@ -271,19 +276,19 @@ pub(super) const fn all(imps: usize) -> u64 {
 }
 
 /// What answers were, in the order in which they came to be judged: that of the calls.
-struct Answered<'p> {
-    judged: Option<&'p Judged<'p>>,
+struct RecordedAnswers<'p> {
+    judged: Option<&'p JudgedAuction<'p>>,
     next: usize,
 }
 
-impl<'p> Answered<'p> {
-    const fn new(judged: Option<&'p Judged<'p>>) -> Self {
+impl<'p> RecordedAnswers<'p> {
+    const fn new(judged: Option<&'p JudgedAuction<'p>>) -> Self {
         Self { judged, next: 0 }
     }
 
     /// What the answer of `dsp` was; None if it was not judged.
     fn response_of(&mut self, dsp: usize) -> Option<ResponseFate> {
-        let Judged { cleared, .. } = self.judged?;
+        let JudgedAuction { cleared, .. } = self.judged?;
         let answer = cleared.answers.get(self.next)?;
         if answer.ask.dsp != dsp {
             return None;
@@ -295,27 +300,27 @@ impl<'p> Answered<'p> {
 
 /// Bids and what came of them.
 #[derive(Clone, Copy)]
-struct Bids<'p> {
+struct RecordedBids<'p> {
     auction: &'p Auction<'p>,
-    judged: &'p Judged<'p>,
+    judged: &'p JudgedAuction<'p>,
 }
 
-impl Bids<'_> {
+impl RecordedBids<'_> {
     /// All of them, or those alone that were sold.
-    fn write(self, record: &mut Writer<'_>) -> Kept {
+    fn write(self, record: &mut Writer<'_>) -> RecordedExtent {
         let before = record.len();
         if self.write_all(record).is_some() {
-            return Kept::Whole;
+            return RecordedExtent::Whole;
         }
         record.truncate(before);
         self.write_sold(record);
-        Kept::SoldBidsOnly
+        RecordedExtent::SoldBidsOnly
     }
 
     /// `None` when it has become too much.
     fn write_all(self, record: &mut Writer<'_>) -> Option<()> {
         use fields::auction as field;
-        let Judged { cleared, refusals } = *self.judged;
+        let JudgedAuction { cleared, refusals } = *self.judged;
         let bids = cleared.judgement.bids.len();
         let fits = |record: &Writer<'_>| record.len() + MARGIN <= RECORD_BYTES_MAX;
         for bid in 0..bids {
@@ -341,7 +346,7 @@ impl Bids<'_> {
 
     fn write_sold(self, record: &mut Writer<'_>) {
         use fields::auction as field;
-        let Cleared { judgement, sales, .. } = self.judged.cleared;
+        let ClearedAuction { judgement, sales, .. } = self.judged.cleared;
         for sale in sales {
             record.message(field::BIDS, |out| self.write_bid(out, sale.bid, false));
         }
@@ -353,7 +358,7 @@ impl Bids<'_> {
 
     fn write_bid(self, out: &mut Writer<'_>, index: usize, with_group: bool) {
         use fields::bid as field;
-        let Cleared { answers, judgement, clearing, .. } = self.judged.cleared;
+        let ClearedAuction { answers, judgement, clearing, .. } = self.judged.cleared;
         let judged = &judgement.bids[index];
         let bid = judged.bid.as_ref();
         let entry = judged.verdict.map(|entry| (&judgement.entries[entry], clearing.fates[entry]));
@@ -372,7 +377,7 @@ impl Bids<'_> {
             out.present_uint(field::WORTH_MICROS, Some(entry.price.micros()));
             out.fixed64(field::TIE, entry.tie);
             out.present_position(field::GROUP, entry.group.filter(|_| with_group));
-            out.uint(field::BARRED, entry.barred.map_or(0, Coded::number));
+            out.uint(field::BARRED, entry.barred.map_or(0, SchemaCode::number));
             let out_of_reach = is_out_of_reach(self.auction, judgement, index);
             out.flag(field::IS_OUT_OF_REACH, out_of_reach);
         }
@@ -381,7 +386,7 @@ impl Bids<'_> {
         out.text(field::CAMPAIGN, campaign.as_deref().map_or("", cut));
     }
 
-    fn write_refusal(self, out: &mut Writer<'_>, refused: &Refused) {
+    fn write_refusal(self, out: &mut Writer<'_>, refused: &BudgetRefusal) {
         use fields::refusal as field;
         out.position(field::QUESTION, refused.question);
         out.position(field::BID, self.judged.cleared.judgement.bid_of(refused.entry));
@@ -400,7 +405,7 @@ impl Bids<'_> {
     }
 
     fn clearing_price(self, sale: &Sale) -> Cpm {
-        let Cleared { judgement, clearing, .. } = self.judged.cleared;
+        let ClearedAuction { judgement, clearing, .. } = self.judged.cleared;
         let entry = judgement.bids[sale.bid].verdict.expect("what is sold took part");
         let wins = clearing.wins.iter().flatten().chain(&clearing.offered);
         let mut of_entry = wins.filter(|win| win.entry == entry);
@@ -409,14 +414,14 @@ impl Bids<'_> {
 }
 
 /// Bodies, as far as they are wanted and there is room.
-fn write_bodies(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) -> Kept {
-    let Full { request, answers } = proceedings.full;
+fn write_bodies(record: &mut Writer<'_>, proceedings: &AuctionContext<'_>) -> RecordedExtent {
+    let RecordedBodies { request, answers } = proceedings.full;
     let answers = proceedings.judged.as_ref().filter(|_| answers);
     let answers = answers.map_or(&[][..], |judged| judged.cleared.answers);
     let bodies = request.into_iter().chain(answers.iter().map(|answer| answer.body));
     let len: usize = bodies.map(|body| body.len() + MARGIN).sum();
     if record.len() + len + MARGIN > RECORD_BYTES_MAX {
-        return Kept::WithoutBodies;
+        return RecordedExtent::WithoutBodies;
     }
     record.present_bytes(fields::auction::REQUEST, request);
     for answer in answers {
@@ -425,7 +430,7 @@ fn write_bodies(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) -> Kept 
             out.bytes(fields::answer::BODY, answer.body);
         });
     }
-    Kept::Whole
+    RecordedExtent::Whole
 }
 
 fn micros(duration: Duration) -> u64 {

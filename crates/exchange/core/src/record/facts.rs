@@ -10,14 +10,14 @@ use crate::answering::sale::Sale;
 use crate::answering::win_markup::is_out_of_reach as markup_is_out_of_reach;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
-use crate::clearing::clear::{Entry, Group, Win, clear};
-use crate::clearing::pricing::{Prices, Terms};
+use crate::clearing::clear::{BidGroup, ClearingEntry, Win, clear};
+use crate::clearing::pricing::{BidTerms, SalePrices};
 use crate::judging::judge::Judgement;
 use crate::market::rates::{Currencies, Rates};
 
 /// What an auction was cleared from.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct ClearingInputs {
     /// The auction's currency.
     pub currency: Currency,
     /// That in which revenue is counted.
@@ -29,29 +29,29 @@ pub struct Facts {
     /// How many impressions were on sale.
     pub imps: usize,
     /// All bids of all answers, in the order of their judgement.
-    pub bids: Vec<BidFacts>,
+    pub bids: Vec<BidInputs>,
     /// Groups among the entries.
-    pub groups: Vec<Group>,
+    pub groups: Vec<BidGroup>,
     /// What accounts refused, in the order of asking.
-    pub refusals: Vec<Refused>,
+    pub refusals: Vec<BudgetRefusal>,
     /// Whether losers could be returned beside the winners.
     pub returns_others: bool,
 }
 
 /// One bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BidFacts {
+pub struct BidInputs {
     /// What took part, or why it did not.
-    pub verdict: Result<Entry, Fate>,
+    pub verdict: Result<ClearingEntry, Fate>,
     /// What it is priced by; `None` when it is for no impression.
-    pub terms: Option<Terms>,
+    pub terms: Option<BidTerms>,
     /// Whether its ad is served on a win notice that must not be called.
     pub is_out_of_reach: bool,
 }
 
 /// A winner that could not pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct BudgetRefusal {
     /// Which question it was, of all that accounts were asked: from 0.
     pub question: usize,
     /// By position among the entries.
@@ -67,12 +67,12 @@ pub struct Refused {
 /// The same question may be answered in two ways, for an account has less once it has been asked:
 /// so each refusal knows which question it answers.
 #[derive(Clone, Debug, Default)]
-pub struct Refusals {
+pub struct BudgetRefusals {
     asked: usize,
-    refused: Vec<Refused>,
+    refused: Vec<BudgetRefusal>,
 }
 
-impl Refusals {
+impl BudgetRefusals {
     /// Notes that `win` was asked about, and the answer, which it returns.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Refusals {
         self.asked += 1;
         if let Err(fate) = answer {
             let Win { entry, price, .. } = *win;
-            self.refused.push(Refused { question, entry, price, fate });
+            self.refused.push(BudgetRefusal { question, entry, price, fate });
         }
         answer
     }
@@ -95,14 +95,14 @@ impl Refusals {
     }
 
     /// What was refused, in the order of asking.
-    pub fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[BudgetRefusal] {
         &self.refused
     }
 }
 
 /// What came of an auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recomputed {
+pub struct RecomputedClearing {
     /// By bid.
     pub fates: Vec<Fate>,
     /// Bids that were returned.
@@ -113,7 +113,7 @@ pub struct Recomputed {
 
 /// Facts that no auction has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsound {
+pub enum InvalidInputs {
     /// For an impression that is not on sale.
     #[error("bid {bid} is for impression {imp} of {imps}")]
     Imp {
@@ -170,11 +170,15 @@ pub enum Unsound {
     },
 }
 
-impl Facts {
+impl ClearingInputs {
     /// Of an auction whose answers were judged; `refusals` are those of its clearing, and of what
     /// was offered beside its winners.
-    pub fn of(auction: &Auction<'_>, judgement: &Judgement<'_>, refusals: Vec<Refused>) -> Self {
-        let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidFacts {
+    pub fn of(
+        auction: &Auction<'_>,
+        judgement: &Judgement<'_>,
+        refusals: Vec<BudgetRefusal>,
+    ) -> Self {
+        let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidInputs {
             verdict: judged.verdict.map(|entry| judgement.entries[entry]),
             terms: judged.terms(auction),
             is_out_of_reach: is_out_of_reach(auction, judgement, index),
@@ -198,7 +202,7 @@ impl Facts {
     /// # Errors
     ///
     /// When it cannot have been one.
-    pub fn recompute(&self) -> Result<Recomputed, Unsound> {
+    pub fn recompute(&self) -> Result<RecomputedClearing, InvalidInputs> {
         self.check()?;
         // Of each that took part, which bid it is.
         let (mut bids, mut entries) =
@@ -209,7 +213,7 @@ impl Facts {
                 entries.push(entry);
             }
         }
-        let mut accounts = Accounts { refusals: &self.refusals, asked: 0, answered: 0 };
+        let mut accounts = RecordedAccounts { refusals: &self.refusals, asked: 0, answered: 0 };
         let mut clearing =
             clear(&entries, &self.groups, self.imps, self.increment, |win| accounts.authorise(win));
         if self.returns_others {
@@ -217,27 +221,28 @@ impl Facts {
             offer_losers(&entries, &mut clearing, is_out_of_reach, |win| accounts.authorise(win));
         }
         if accounts.answered < self.refusals.len() {
-            return Err(Unsound::Refusal { refusal: accounts.answered });
+            return Err(InvalidInputs::Refusal { refusal: accounts.answered });
         }
         let currencies = Currencies { rates: &self.rates, auction: self.currency, base: self.base };
         let sale = |win: &&Win| {
             let (bid, entry, fate) =
                 (bids[win.entry], &entries[win.entry], clearing.fates[win.entry]);
             let winner = clearing.wins[entry.imp].as_ref().map(|win| (&entries[win.entry], win));
-            let terms = self.bids[bid].terms.ok_or(Unsound::Terms { bid })?;
+            let terms = self.bids[bid].terms.ok_or(InvalidInputs::Terms { bid })?;
             let prices = terms.prices(currencies, (entry, win, fate), winner);
             let prices = prices.filter(|prices| prices.paid <= terms.offer);
-            let Prices { net, paid, min_to_win, revenue } = prices.ok_or(Unsound::Price { bid })?;
+            let SalePrices { net, paid, min_to_win, revenue } =
+                prices.ok_or(InvalidInputs::Price { bid })?;
             Ok(Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue })
         };
         let returned = clearing.returned(&entries);
         let sales: Result<_, _> = returned.iter().map(sale).collect();
         let mut cleared = clearing.fates.iter().copied();
-        let fate = |bid: &BidFacts| match bid.verdict {
+        let fate = |bid: &BidInputs| match bid.verdict {
             Ok(_) => cleared.next().expect("each entry has a fate"),
             Err(fate) => fate,
         };
-        Ok(Recomputed {
+        Ok(RecomputedClearing {
             fates: self.bids.iter().map(fate).collect(),
             sales: sales?,
             prices: returned.iter().map(|win| win.price).collect(),
@@ -245,26 +250,26 @@ impl Facts {
     }
 
     /// That what clearing takes for granted is so.
-    fn check(&self) -> Result<(), Unsound> {
+    fn check(&self) -> Result<(), InvalidInputs> {
         let (imps, groups) = (self.imps, self.groups.len());
         for (group, wanted) in self.groups.iter().enumerate() {
             if let Some(&imp) = wanted.imps.iter().find(|imp| imps <= **imp) {
-                return Err(Unsound::GroupImp { group, imp, imps });
+                return Err(InvalidInputs::GroupImp { group, imp, imps });
             }
         }
         for (bid, facts) in self.bids.iter().enumerate() {
             let Ok(entry) = facts.verdict else { continue };
             if imps <= entry.imp {
-                return Err(Unsound::Imp { bid, imp: entry.imp, imps });
+                return Err(InvalidInputs::Imp { bid, imp: entry.imp, imps });
             }
             if let Some(group) = entry.group.filter(|group| groups <= *group) {
-                return Err(Unsound::Group { bid, group, groups });
+                return Err(InvalidInputs::Group { bid, group, groups });
             }
             if facts.terms.is_none() {
-                return Err(Unsound::Terms { bid });
+                return Err(InvalidInputs::Terms { bid });
             }
             if entry.price < entry.floor {
-                return Err(Unsound::Floor { bid });
+                return Err(InvalidInputs::Floor { bid });
             }
         }
         Ok(())
@@ -284,18 +289,18 @@ pub(super) fn is_out_of_reach(
 }
 
 /// Answers as accounts did.
-struct Accounts<'f> {
-    refusals: &'f [Refused],
+struct RecordedAccounts<'f> {
+    refusals: &'f [BudgetRefusal],
     asked: usize,
     /// How many of the refusals have been given.
     answered: usize,
 }
 
-impl Accounts<'_> {
+impl RecordedAccounts<'_> {
     fn authorise(&mut self, win: &Win) -> Result<(), Fate> {
         let question = self.asked;
         self.asked += 1;
-        let is_it = |refused: &&Refused| {
+        let is_it = |refused: &&BudgetRefusal| {
             (refused.question, refused.entry, refused.price) == (question, win.entry, win.price)
         };
         match self.refusals.get(self.answered).filter(is_it) {

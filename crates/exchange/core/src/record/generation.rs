@@ -9,7 +9,7 @@ use events::{
 };
 use units::{Cpm, Currency, Ppm, Price, Ratio};
 
-use super::codes::Coded;
+use super::codes::SchemaCode;
 use super::decode::DSPS_MAX;
 use super::elements::{code, cpm, currency, ppm};
 use crate::market::rates::Rates;
@@ -23,7 +23,7 @@ const RATES_MAX: usize = 1024;
 
 /// A generation that comes in force.
 #[derive(Clone, Copy, Debug)]
-pub struct InForce<'g> {
+pub struct GenerationInForce<'g> {
     /// Never used before on this node.
     pub number: u64,
     /// From when, in milliseconds of Unix time.
@@ -41,7 +41,7 @@ pub struct InForce<'g> {
 
 /// Why a generation cannot be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unrecordable {
+pub enum UnrecordableGeneration {
     /// What is said of a currency is not what the market has.
     #[error("the rate of {0} is not the one in force")]
     Rate(Currency),
@@ -52,7 +52,7 @@ pub enum Unrecordable {
 
 /// What auctions of one generation were cleared by.
 #[derive(Clone, Debug)]
-pub struct GenerationFacts {
+pub struct GenerationRecord {
     /// Which.
     pub number: u64,
     /// From when, in milliseconds of Unix time.
@@ -68,7 +68,7 @@ pub struct GenerationFacts {
     /// Whether a bid without `crid` was refused.
     pub creative_id_required: bool,
     /// In market order.
-    pub dsps: Vec<DspFacts>,
+    pub dsps: Vec<DspRecord>,
     /// What was agreed with publishers; whether tests may be explained is not recorded.
     pub publishers: Publishers,
     /// What was agreed about deals.
@@ -81,7 +81,7 @@ pub struct GenerationFacts {
 
 /// A DSP, as auctions name it by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DspFacts {
+pub struct DspRecord {
     /// Its id.
     pub id: Box<str>,
     /// Its seats, the default first.
@@ -98,9 +98,12 @@ pub struct DspFacts {
 /// # Errors
 ///
 /// When its auctions could not be held again from it; nothing is written then.
-pub fn encode_generation(generation: &InForce<'_>, out: &mut Vec<u8>) -> Result<(), Unrecordable> {
+pub fn encode_generation(
+    generation: &GenerationInForce<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), UnrecordableGeneration> {
     check_rates(generation)?;
-    let InForce { number, since_unix_ms, market, rates, toml, campaigns } = *generation;
+    let GenerationInForce { number, since_unix_ms, market, rates, toml, campaigns } = *generation;
     use fields::generation as field;
     let mut record = Writer::new(out);
     record.uint(field::VERSION, VERSION.into());
@@ -138,7 +141,7 @@ pub fn encode_generation(generation: &InForce<'_>, out: &mut Vec<u8>) -> Result<
     let len = record.len() + MARGIN;
     if len > RECORD_BYTES_MAX {
         record.truncate(0);
-        return Err(Unrecordable::TooLong(len));
+        return Err(UnrecordableGeneration::TooLong(len));
     }
     record
         .present_bytes(field::TOML, Some(toml).filter(|toml| len + toml.len() <= RECORD_BYTES_MAX));
@@ -148,8 +151,8 @@ pub fn encode_generation(generation: &InForce<'_>, out: &mut Vec<u8>) -> Result<
 }
 
 /// Whether `rates` say what the market's rates are, of every currency that it may need.
-fn check_rates(generation: &InForce<'_>) -> Result<(), Unrecordable> {
-    let InForce { market, rates, .. } = *generation;
+fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGeneration> {
+    let GenerationInForce { market, rates, .. } = *generation;
     let base = market.currency;
     let of_dsps = market.dsps.iter().flat_map(|dsp| &dsp.currencies).copied();
     let needed = of_dsps.chain([market.increment.currency]).filter(|currency| *currency != base);
@@ -158,7 +161,7 @@ fn check_rates(generation: &InForce<'_>) -> Result<(), Unrecordable> {
         let told = told.and_then(|worth| Ratio::parse(worth));
         let is_base = currency == base;
         if is_base || told != market.rates.ratio(currency, base) {
-            return Err(Unrecordable::Rate(currency));
+            return Err(UnrecordableGeneration::Rate(currency));
         }
     }
     Ok(())
@@ -195,7 +198,7 @@ fn write_deal(out: &mut Writer<'_>, id: &str, terms: &DealTerms) {
     out.present_uint(field::PRIORITY, terms.priority.map(u64::from));
 }
 
-impl GenerationFacts {
+impl GenerationRecord {
     /// Reads a record.
     ///
     /// # Errors
@@ -282,7 +285,7 @@ fn read_price(field: Bytes<'_>) -> Result<Price, Malformed> {
     Ok(Price { amount, currency: currency.ok_or(Malformed::Value(number::CURRENCY))? })
 }
 
-fn read_dsp(field: Bytes<'_>) -> Result<DspFacts, Malformed> {
+fn read_dsp(field: Bytes<'_>) -> Result<DspRecord, Malformed> {
     use fields::dsp as number;
     let mut reader = field.message()?;
     let id = reader.take(number::ID, Bytes::text)?.unwrap_or("").into();
@@ -297,7 +300,7 @@ fn read_dsp(field: Bytes<'_>) -> Result<DspFacts, Malformed> {
     })?;
     let timeout_ms = reader.take(number::TIMEOUT_MS, Varint::uint32)?.unwrap_or(0);
     reader.finish()?;
-    Ok(DspFacts { id, seats, currencies, timeout: Duration::from_millis(timeout_ms.into()) })
+    Ok(DspRecord { id, seats, currencies, timeout: Duration::from_millis(timeout_ms.into()) })
 }
 
 fn read_publisher(field: Bytes<'_>) -> Result<(&str, PublisherTerms), Malformed> {

@@ -7,7 +7,7 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
-pub enum Ending {
+pub enum AuctionEnding {
     /// At least one impression was sold. It can be recomputed.
     Filled = 1,
     /// DSPs were asked, and nothing was sold. It can be recomputed.
@@ -18,7 +18,7 @@ pub enum Ending {
     Abandoned = 4,
 }
 
-units::labelled!(Ending);
+units::labelled!(AuctionEnding);
 
 /// What became of a call to a DSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]

@@ -10,20 +10,20 @@ use std::fmt;
 use units::{Cpm, Ppm, Price, Round};
 
 use super::auction::{AuctionRecord, BidRecord, DealRecord, ImpRecord, SaleRecord, TermsRecord};
-use super::difference::{Change, Difference, Subject};
-use super::facts::{BidFacts, Facts, Recomputed, Refused};
-use super::generation::GenerationFacts;
+use super::difference::{ChangedValue, ReplayDifference, ValueChange};
+use super::facts::{BidInputs, BudgetRefusal, ClearingInputs, RecomputedClearing};
+use super::generation::GenerationRecord;
 use super::limits::ID_BYTES_MAX;
 use crate::answering::sale::Sale;
 use crate::auction::fate::Fate;
 use crate::auction::terms::{AuctionType, gross, or_beyond, reaches};
-use crate::clearing::clear::{Entry, Group, Seat};
-use crate::clearing::pricing::Terms;
+use crate::clearing::clear::{BidGroup, ClearingEntry, Seat};
+use crate::clearing::pricing::BidTerms;
 use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
 
 /// What became of holding an auction again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replayed {
+pub enum ReplayOutcome {
     /// The same, bit for bit.
     Same,
     /// No bid was judged, and there is nothing to recompute.
@@ -39,28 +39,28 @@ pub enum Replayed {
 /// Where the record says otherwise.
 pub fn replay(
     record: &AuctionRecord<'_>,
-    generation: &GenerationFacts,
-) -> Result<Replayed, Difference> {
+    generation: &GenerationRecord,
+) -> Result<ReplayOutcome, ReplayDifference> {
     check_generation(record, generation)?;
-    let Some(terms) = &record.terms else { return Ok(Replayed::NotHeld) };
-    let mut replay = Replay { record, generation, terms, changes: Vec::new() };
+    let Some(terms) = &record.terms else { return Ok(ReplayOutcome::NotHeld) };
+    let mut replay = ReplayComparison { record, generation, terms, changes: Vec::new() };
     replay.check_terms();
     let outcome = match () {
-        () if !record.was_held() => Replayed::NotHeld,
-        () if record.bids_left_out > 0 => Replayed::Cut,
+        () if !record.was_held() => ReplayOutcome::NotHeld,
+        () if record.bids_left_out > 0 => ReplayOutcome::Cut,
         () => {
             let facts = replay.facts();
             match facts.recompute() {
                 Ok(recomputed) => replay.compare(&recomputed),
                 Err(unsound) if replay.changes.is_empty() => {
-                    return Err(Difference::Unsound(unsound));
+                    return Err(ReplayDifference::Unsound(unsound));
                 }
                 Err(_) => (), // What makes it so has been told.
             }
-            Replayed::Same
+            ReplayOutcome::Same
         }
     };
-    Difference::of(replay.changes).map_or(Ok(outcome), Err)
+    ReplayDifference::of(replay.changes).map_or(Ok(outcome), Err)
 }
 
 impl AuctionRecord<'_> {
@@ -70,34 +70,37 @@ impl AuctionRecord<'_> {
     ///
     /// When bids were not worth what was recorded, or were held to other terms; also when none were
     /// judged, or some are left out.
-    pub fn facts(&self, generation: &GenerationFacts) -> Result<Option<Facts>, Difference> {
+    pub fn facts(
+        &self,
+        generation: &GenerationRecord,
+    ) -> Result<Option<ClearingInputs>, ReplayDifference> {
         check_generation(self, generation)?;
         let terms = self.terms.as_ref().filter(|_| self.was_held() && self.bids_left_out == 0);
         let Some(terms) = terms else { return Ok(None) };
-        let mut replay = Replay { record: self, generation, terms, changes: Vec::new() };
+        let mut replay = ReplayComparison { record: self, generation, terms, changes: Vec::new() };
         replay.check_terms();
         let facts = replay.facts();
-        Difference::of(replay.changes).map_or(Ok(Some(facts)), Err)
+        ReplayDifference::of(replay.changes).map_or(Ok(Some(facts)), Err)
     }
 }
 
 fn check_generation(
     record: &AuctionRecord<'_>,
-    generation: &GenerationFacts,
-) -> Result<(), Difference> {
+    generation: &GenerationRecord,
+) -> Result<(), ReplayDifference> {
     let (recorded, given) = (record.generation, generation.number);
-    if recorded == given { Ok(()) } else { Err(Difference::Generation { recorded, given }) }
+    if recorded == given { Ok(()) } else { Err(ReplayDifference::Generation { recorded, given }) }
 }
 
 /// A record beside what the rules make of it.
-struct Replay<'r, 'b> {
+struct ReplayComparison<'r, 'b> {
     record: &'r AuctionRecord<'b>,
-    generation: &'r GenerationFacts,
+    generation: &'r GenerationRecord,
     terms: &'r TermsRecord,
-    changes: Vec<Change>,
+    changes: Vec<ValueChange>,
 }
 
-impl Replay<'_, '_> {
+impl ReplayComparison<'_, '_> {
     /// What the generation decides alone.
     fn check_terms(&mut self) {
         let (record, generation) = (self.record, self.generation);
@@ -108,18 +111,18 @@ impl Replay<'_, '_> {
             self.terms.currency,
             Round::Up,
         );
-        let recorded = Maybe(Some(self.terms.increment));
-        self.expect(Subject::Auction, "increment", recorded, Maybe(increment));
+        let recorded = OptionalPrice(Some(self.terms.increment));
+        self.expect(ChangedValue::Auction, "increment", recorded, OptionalPrice(increment));
         self.check_bidfloors();
         // Whose id was cut cannot be looked up.
         if !record.publisher.is_some_and(may_be_cut) {
             self.check_publisher(generation.publishers.terms(record.publisher));
         }
         for at in 0..record.not_asked.len() {
-            self.check_dsp(Subject::NotAsked(at), record.not_asked[at].0);
+            self.check_dsp(ChangedValue::NotAsked(at), record.not_asked[at].0);
         }
         for at in 0..record.calls.len() {
-            self.check_dsp(Subject::Call(at), record.calls[at].call.ask.dsp);
+            self.check_dsp(ChangedValue::Call(at), record.calls[at].call.ask.dsp);
         }
     }
 
@@ -127,11 +130,11 @@ impl Replay<'_, '_> {
         let (record, generation) = (self.record, self.generation);
         let TermsRecord { notices, bids_returned, .. } = *self.terms;
         let (was, is) = (notices.label(), publisher.notices.label());
-        self.expect(Subject::Auction, "notices", was, is);
+        self.expect(ChangedValue::Auction, "notices", was, is);
         let (was, is) = (bids_returned.label(), publisher.bids.label());
-        self.expect(Subject::Auction, "bids_returned", was, is);
+        self.expect(ChangedValue::Auction, "bids_returned", was, is);
         for (at, imp) in record.imps.iter().enumerate() {
-            self.expect(Subject::Imp(at), "fee", imp.fee, publisher.fee);
+            self.expect(ChangedValue::Imp(at), "fee", imp.fee, publisher.fee);
         }
         for (at, deal) in record.deals.iter().enumerate().filter(|(_, deal)| !may_be_cut(deal.id)) {
             let terms = generation.deals.get(deal.id);
@@ -140,25 +143,25 @@ impl Replay<'_, '_> {
             let fee = terms.and_then(|terms| terms.fee).unwrap_or(publisher.fee);
             let discount = terms.filter(|_| deal.auction_type != AuctionType::Agreed);
             let discount = discount.map_or(Ppm::ZERO, |terms| terms.discount);
-            self.expect(Subject::Deal(at), "class", deal.class, class);
-            self.expect(Subject::Deal(at), "fee", deal.fee, fee);
-            self.expect(Subject::Deal(at), "discount", deal.discount, discount);
+            self.expect(ChangedValue::Deal(at), "class", deal.class, class);
+            self.expect(ChangedValue::Deal(at), "fee", deal.fee, fee);
+            self.expect(ChangedValue::Deal(at), "discount", deal.discount, discount);
         }
     }
 
-    fn check_dsp(&mut self, subject: Subject, dsp: usize) {
+    fn check_dsp(&mut self, subject: ChangedValue, dsp: usize) {
         let dsps = self.generation.dsps.len();
         if dsps <= dsp {
             self.differ(subject, "dsp", dsp, format_args!("one of {dsps}"));
         }
     }
 
-    fn facts(&mut self) -> Facts {
+    fn facts(&mut self) -> ClearingInputs {
         let record = self.record;
-        let bids: Vec<BidFacts> = (0..record.bids.len()).map(|at| self.bid(at)).collect();
-        let mut groups: Vec<Group> = Vec::with_capacity(record.groups.len());
+        let bids: Vec<BidInputs> = (0..record.bids.len()).map(|at| self.bid(at)).collect();
+        let mut groups: Vec<BidGroup> = Vec::with_capacity(record.groups.len());
         for group in &record.groups {
-            groups.push(Group { imps: group.imps.clone(), possible: group.is_possible, tie: 0 });
+            groups.push(BidGroup { imps: group.imps.clone(), possible: group.is_possible, tie: 0 });
         }
         // By bid, which entry is its own, or the next.
         let mut entries = Vec::with_capacity(bids.len());
@@ -171,14 +174,14 @@ impl Replay<'_, '_> {
                 groups[group].tie ^= entry.tie;
             }
         }
-        let refused = record.refusals.iter().map(|refusal| Refused {
+        let refused = record.refusals.iter().map(|refusal| BudgetRefusal {
             question: refusal.question,
             entry: entries[refusal.bid],
             price: refusal.price,
             fate: refusal.fate,
         });
         let TermsRecord { notices, bids_returned, .. } = *self.terms;
-        Facts {
+        ClearingInputs {
             currency: self.terms.currency,
             base: self.generation.base,
             rates: self.generation.rates.clone(),
@@ -192,7 +195,7 @@ impl Replay<'_, '_> {
     }
 
     /// The bid as the rules see it, from its price as it was written.
-    fn bid(&mut self, at: usize) -> BidFacts {
+    fn bid(&mut self, at: usize) -> BidInputs {
         let (record, generation) = (self.record, self.generation);
         let bid = &record.bids[at];
         let deal = bid.deal.map(|deal| &record.deals[deal]);
@@ -205,7 +208,12 @@ impl Replay<'_, '_> {
             let worth =
                 generation.rates.convert(offer, bid.currency, self.terms.currency, Round::Down);
             let counts = counts_for(bid, deal, worth.filter(|worth| *worth > Cpm::ZERO));
-            self.expect(Subject::Bid(at), "worth", Maybe(bid.worth), Maybe(counts.ok()));
+            self.expect(
+                ChangedValue::Bid(at),
+                "worth",
+                OptionalPrice(bid.worth),
+                OptionalPrice(counts.ok()),
+            );
             self.check_floor(at, deal);
             self.check_bidder(at);
             verdict = match (counts, bid.imp, bid.seat) {
@@ -214,12 +222,12 @@ impl Replay<'_, '_> {
             };
         }
         let terms = bid.imp.map(|imp| self.terms_of(bid, &record.imps[imp], offer));
-        BidFacts { verdict, terms, is_out_of_reach: bid.is_out_of_reach }
+        BidInputs { verdict, terms, is_out_of_reach: bid.is_out_of_reach }
     }
 
-    fn entry(&self, bid: &BidRecord<'_>, (imp, seat): (usize, usize), price: Cpm) -> Entry {
+    fn entry(&self, bid: &BidRecord<'_>, (imp, seat): (usize, usize), price: Cpm) -> ClearingEntry {
         let deal = bid.deal.map(|deal| &self.record.deals[deal]);
-        Entry {
+        ClearingEntry {
             imp,
             seat: Seat { dsp: bid.dsp, seat },
             class: deal.map_or(0, |deal| deal.class),
@@ -233,9 +241,9 @@ impl Replay<'_, '_> {
         }
     }
 
-    fn terms_of(&self, bid: &BidRecord<'_>, imp: &ImpRecord<'_>, offer: Cpm) -> Terms {
+    fn terms_of(&self, bid: &BidRecord<'_>, imp: &ImpRecord<'_>, offer: Cpm) -> BidTerms {
         let deal = bid.deal.map(|deal| &self.record.deals[deal]);
-        Terms {
+        BidTerms {
             currency: bid.currency,
             offer,
             floor: bid.floor,
@@ -255,22 +263,32 @@ impl Replay<'_, '_> {
         let (Some(floor), Some(imp)) = (bid.floor, bid.imp) else { return };
         match deal {
             Some(deal) if deal.auction_type == AuctionType::Agreed => {
-                let agreed = Maybe(deal.floor);
-                self.expect(Subject::Bid(at), "floor", Maybe(Some(floor)), agreed);
+                let agreed = OptionalPrice(deal.floor);
+                self.expect(ChangedValue::Bid(at), "floor", OptionalPrice(Some(floor)), agreed);
             }
             Some(deal) if deal.is_floor_plain => {
                 let plain = deal.floor.or_else(|| self.inherited(imp, deal));
-                self.expect(Subject::Bid(at), "floor", Maybe(Some(floor)), Maybe(plain));
+                self.expect(
+                    ChangedValue::Bid(at),
+                    "floor",
+                    OptionalPrice(Some(floor)),
+                    OptionalPrice(plain),
+                );
             }
             Some(_) => (),
             None if self.record.imps[imp].is_floor_plain => {
                 let shown = self.record.imps[imp].shown_floor;
-                self.expect(Subject::Bid(at), "floor", floor, shown);
+                self.expect(ChangedValue::Bid(at), "floor", floor, shown);
             }
             None => {
                 let least = self.record.imps[imp].bidfloor;
                 if floor < least {
-                    self.differ(Subject::Bid(at), "floor", floor, format_args!("at least {least}"));
+                    self.differ(
+                        ChangedValue::Bid(at),
+                        "floor",
+                        floor,
+                        format_args!("at least {least}"),
+                    );
                 }
             }
         }
@@ -296,11 +314,11 @@ impl Replay<'_, '_> {
             let Some(net) = imp.bidfloor_net else { continue };
             // Without a rate it was not sold, and its floor says nothing.
             if let Some(floor) = self.gross(net, imp.fee) {
-                self.expect(Subject::Imp(at), "bidfloor", imp.bidfloor, floor);
+                self.expect(ChangedValue::Imp(at), "bidfloor", imp.bidfloor, floor);
             }
             if imp.shown_floor < imp.bidfloor {
                 let least = format_args!("at least {}", imp.bidfloor);
-                self.differ(Subject::Imp(at), "shown_floor", imp.shown_floor, least);
+                self.differ(ChangedValue::Imp(at), "shown_floor", imp.shown_floor, least);
             }
         }
     }
@@ -311,22 +329,27 @@ impl Replay<'_, '_> {
         let Some(dsp) = self.generation.dsps.get(bid.dsp) else { return }; // Its call was told.
         let seats = dsp.seats.len();
         if let Some(seat) = bid.seat.filter(|seat| seats <= *seat) {
-            self.differ(Subject::Bid(at), "seat", seat, format_args!("one of {seats}"));
+            self.differ(ChangedValue::Bid(at), "seat", seat, format_args!("one of {seats}"));
         }
         if !dsp.currencies.contains(&bid.currency) {
-            self.differ(Subject::Bid(at), "currency", bid.currency, "one that its DSP bids in");
+            self.differ(
+                ChangedValue::Bid(at),
+                "currency",
+                bid.currency,
+                "one that its DSP bids in",
+            );
         }
     }
 
-    fn compare(&mut self, recomputed: &Recomputed) {
+    fn compare(&mut self, recomputed: &RecomputedClearing) {
         for (at, (bid, fate)) in self.record.bids.iter().zip(&recomputed.fates).enumerate() {
             if bid.fate != *fate {
-                self.differ(Subject::Bid(at), "fate", bid.fate.label(), fate.label());
+                self.differ(ChangedValue::Bid(at), "fate", bid.fate.label(), fate.label());
             }
         }
         let (was, is) = (&self.record.sales, &recomputed.sales);
         for at in 0..was.len().max(is.len()) {
-            let subject = Subject::Sale(at);
+            let subject = ChangedValue::Sale(at);
             match (was.get(at), is.get(at).zip(recomputed.prices.get(at))) {
                 (Some(was), Some((sale, price))) => self.compare_sale(at, was, (sale, *price)),
                 (Some(was), None) => self.differ(subject, "bid", was.bid, "none"),
@@ -337,18 +360,23 @@ impl Replay<'_, '_> {
     }
 
     fn compare_sale(&mut self, at: usize, was: &SaleRecord, (sale, price): (&Sale, Cpm)) {
-        let subject = Subject::Sale(at);
+        let subject = ChangedValue::Sale(at);
         self.expect(subject, "bid", was.bid, sale.bid);
         self.expect(subject, "price", was.price, price);
         self.expect(subject, "net", was.net, sale.net);
         self.expect(subject, "paid", was.paid, sale.paid);
-        self.expect(subject, "min_to_win", Maybe(was.min_to_win), Maybe(sale.min_to_win));
+        self.expect(
+            subject,
+            "min_to_win",
+            OptionalPrice(was.min_to_win),
+            OptionalPrice(sale.min_to_win),
+        );
         self.expect(subject, "revenue", was.revenue, sale.revenue);
     }
 
     fn expect<T: PartialEq + fmt::Display>(
         &mut self,
-        subject: Subject,
+        subject: ChangedValue,
         field: &'static str,
         recorded: T,
         recomputed: T,
@@ -360,18 +388,18 @@ impl Replay<'_, '_> {
 
     fn differ(
         &mut self,
-        subject: Subject,
+        subject: ChangedValue,
         field: &'static str,
         recorded: impl fmt::Display,
         recomputed: impl fmt::Display,
     ) {
         let (recorded, recomputed) = (recorded.to_string(), recomputed.to_string());
         let name = self.name(subject);
-        self.changes.push(Change { subject, name, field, recorded, recomputed });
+        self.changes.push(ValueChange { subject, name, field, recorded, recomputed });
     }
 
     /// What people call it.
-    fn name(&self, subject: Subject) -> String {
+    fn name(&self, subject: ChangedValue) -> String {
         let record = self.record;
         let dsp = |dsp: usize| self.generation.dsps.get(dsp);
         let bid = |at: usize| {
@@ -382,15 +410,17 @@ impl Replay<'_, '_> {
             format!("{}, seat {seat}, id {:?}", dsp.map_or("?", |dsp| &dsp.id), bid.id)
         };
         match subject {
-            Subject::Auction => String::new(),
-            Subject::Imp(at) => format!("id {:?}", record.imps[at].id),
-            Subject::Deal(at) => format!("id {:?}", record.deals[at].id),
-            Subject::NotAsked(at) => dsp(record.not_asked[at].0).map_or("?", |dsp| &dsp.id).into(),
-            Subject::Call(at) => {
+            ChangedValue::Auction => String::new(),
+            ChangedValue::Imp(at) => format!("id {:?}", record.imps[at].id),
+            ChangedValue::Deal(at) => format!("id {:?}", record.deals[at].id),
+            ChangedValue::NotAsked(at) => {
+                dsp(record.not_asked[at].0).map_or("?", |dsp| &dsp.id).into()
+            }
+            ChangedValue::Call(at) => {
                 dsp(record.calls[at].call.ask.dsp).map_or("?", |dsp| &dsp.id).into()
             }
-            Subject::Bid(at) => bid(at),
-            Subject::Sale(at) => {
+            ChangedValue::Bid(at) => bid(at),
+            ChangedValue::Sale(at) => {
                 record.sales.get(at).map_or_else(String::new, |sale| bid(sale.bid))
             }
         }
@@ -419,9 +449,9 @@ fn may_be_cut(id: &str) -> bool {
 
 /// A price, or none.
 #[derive(PartialEq)]
-struct Maybe(Option<Cpm>);
+struct OptionalPrice(Option<Cpm>);
 
-impl fmt::Display for Maybe {
+impl fmt::Display for OptionalPrice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(price) => price.fmt(f),

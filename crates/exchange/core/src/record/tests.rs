@@ -26,9 +26,9 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::clearing::clear::{Win, clear};
 use crate::fixtures::{AUCTION_ID, bid, currency, imp, market, ppm, price, request};
-use crate::judging::judge::{Answer, judge};
+use crate::judging::judge::{DspAnswer, judge};
 use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
-use crate::notices::conclude::Cleared;
+use crate::notices::conclude::ClearedAuction;
 
 /// Of every generation in these tests.
 const GENERATION: u64 = 12;
@@ -209,13 +209,13 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
 
 /// An auction that is over: facts, what came of it, and both records.
 struct Held {
-    facts: Facts,
-    result: Recomputed,
-    calls: Vec<Call>,
+    facts: ClearingInputs,
+    result: RecomputedClearing,
+    calls: Vec<RecordedCall>,
     not_asked: Vec<(usize, NotAsked)>,
-    kept: Option<Kept>,
+    kept: Option<RecordedExtent>,
     record: Vec<u8>,
-    generation: GenerationFacts,
+    generation: GenerationRecord,
 }
 
 fn held(case: &Case) -> Held {
@@ -223,7 +223,7 @@ fn held(case: &Case) -> Held {
 }
 
 /// `change` is made to what is recorded.
-fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
+fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");
     let (mut answers, mut calls, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
@@ -232,9 +232,9 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
         match eligible(&auction, dsp) {
             Err(reason) => not_asked.push((dsp, reason)),
             Ok(ask) => {
-                answers.extend(body.map(|(_, body)| Answer { ask, body: body.as_bytes() }));
+                answers.extend(body.map(|(_, body)| DspAnswer { ask, body: body.as_bytes() }));
                 let answered = body.is_some();
-                calls.push(Call {
+                calls.push(RecordedCall {
                     ask,
                     tmax_ms: 95,
                     outcome: if answered { CallOutcome::Answered } else { CallOutcome::Late },
@@ -248,7 +248,7 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
     if case.bars && !judgement.entries.is_empty() {
         judgement.bar(0, Fate::NoMarkup);
     }
-    let mut refusals = Refusals::default();
+    let mut refusals = BudgetRefusals::default();
     let mut authorise = |win: &Win| {
         let can_pay = !win.price.micros().is_multiple_of(case.refuses);
         refusals.note(win, if can_pay { Ok(()) } else { Err(Fate::BudgetExhausted) })
@@ -257,14 +257,18 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
     let mut clearing = clear(entries, groups, imps, auction.increment, &mut authorise);
     offer_others(&auction, &judgement, &mut clearing, authorise);
     let sales = sales(&auction, &judgement, &clearing);
-    let cleared =
-        Cleared { answers: &answers, judgement: &judgement, clearing: &clearing, sales: &sales };
-    let mut proceedings = Proceedings {
+    let cleared = ClearedAuction {
+        answers: &answers,
+        judgement: &judgement,
+        clearing: &clearing,
+        sales: &sales,
+    };
+    let mut proceedings = AuctionContext {
         id: AUCTION_ID,
         request: &request,
         generation: GENERATION,
         arrival_unix_us: 1_780_000_000_123_456,
-        moments: Moments {
+        moments: Timings {
             parsed: Some(Duration::from_micros(80)),
             asked: Some(Duration::from_micros(300)),
             closed: Some(Duration::from_micros(42_000)),
@@ -272,11 +276,11 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
             answered: Some(Duration::from_micros(42_200)),
             left_us: 57_800,
         },
-        ending: if sales.is_empty() { Ending::NoBid } else { Ending::Filled },
+        ending: if sales.is_empty() { AuctionEnding::NoBid } else { AuctionEnding::Filled },
         no_bid: sales.is_empty().then_some(NoBidReason::Unknown),
         auction: Some(&auction),
-        judged: Some(Judged { cleared, refusals: refusals.refused() }),
-        full: Full::default(),
+        judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
+        full: RecordedBodies::default(),
     };
     change(&mut proceedings);
     let mut record = b"another".to_vec();
@@ -294,8 +298,8 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
     };
     let fates = judgement.bids.iter().map(|bid| fate(bid.verdict)).collect();
     Held {
-        facts: Facts::of(&auction, &judgement, refusals.refused().to_vec()),
-        result: Recomputed { fates, sales: sales.clone(), prices },
+        facts: ClearingInputs::of(&auction, &judgement, refusals.refused().to_vec()),
+        result: RecomputedClearing { fates, sales: sales.clone(), prices },
         calls,
         not_asked,
         kept,
@@ -304,8 +308,8 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
     }
 }
 
-fn in_force<'g>(market: &'g Market, rates: &'g [(Currency, &'g str)]) -> InForce<'g> {
-    InForce {
+fn in_force<'g>(market: &'g Market, rates: &'g [(Currency, &'g str)]) -> GenerationInForce<'g> {
+    GenerationInForce {
         number: GENERATION,
         since_unix_ms: 1_779_999_000_000,
         market,
@@ -315,15 +319,15 @@ fn in_force<'g>(market: &'g Market, rates: &'g [(Currency, &'g str)]) -> InForce
     }
 }
 
-fn recorded_generation(market: &Market) -> GenerationFacts {
+fn recorded_generation(market: &Market) -> GenerationRecord {
     let rates = rates_in(market);
     let mut record = Vec::new();
     encode_generation(&in_force(market, &rates), &mut record).expect("it can be recorded");
-    GenerationFacts::decode(&record).expect("it was just written")
+    GenerationRecord::decode(&record).expect("it was just written")
 }
 
 /// What reading and holding again comes to, in words.
-fn replayed(record: &[u8], generation: &GenerationFacts) -> Result<Replayed, String> {
+fn replayed(record: &[u8], generation: &GenerationRecord) -> Result<ReplayOutcome, String> {
     let record = AuctionRecord::decode(record).map_err(|error| error.to_string())?;
     replay(&record, generation).map_err(|difference| difference.to_string())
 }

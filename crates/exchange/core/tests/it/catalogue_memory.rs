@@ -6,7 +6,8 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use exchange_core::campaigns::{
-    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Interner, Listed, Price, Rules,
+    BiddingRules, CampaignPrice, CampaignTargeting, Catalogue, Creative, CreativeSpec,
+    DirectCampaign, Interner, MatchList,
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
@@ -29,7 +30,7 @@ fn cpm(micros: u64) -> Cpm {
 }
 
 /// For a country and a publisher, with two banners that lead to a domain of its own.
-fn rules(number: u32, interner: &mut Interner) -> Arc<Rules> {
+fn rules(number: u32, interner: &mut Interner) -> Arc<BiddingRules> {
     let creative = |size: (u32, u32)| {
         let id = format!("campaign-{number}-{}x{}", size.0, size.1);
         let markup =
@@ -39,21 +40,21 @@ fn rules(number: u32, interner: &mut Interner) -> Arc<Rules> {
         spec.domains = vec![format!("campaign-{number}.example").into()];
         Creative::new(spec).expect("it is sound")
     };
-    let listed = |text: String| Listed { allowed: vec![text.into()], blocked: Vec::new() };
+    let listed = |text: String| MatchList { allowed: vec![text.into()], blocked: Vec::new() };
     let targeting = CampaignTargeting {
         countries: listed("USA".to_owned()),
         publishers: listed(format!("publisher-{}", number % 100)),
         ..CampaignTargeting::default()
     };
     let creatives = vec![creative((300, 250)), creative((728, 90))];
-    let price = Price::Value(cpm(1_000_000));
-    let mut rules = Rules { price, targeting: targeting.into(), creatives };
+    let price = CampaignPrice::Value(cpm(1_000_000));
+    let mut rules = BiddingRules { price, targeting: targeting.into(), creatives };
     interner.intern(&mut rules);
     Arc::new(rules)
 }
 
-fn campaigns(rules: &[Arc<Rules>], ids: &[Arc<str>]) -> Vec<Campaign> {
-    let campaign = |((slot, rules), id): ((u32, &Arc<Rules>), &Arc<str>)| Campaign {
+fn campaigns(rules: &[Arc<BiddingRules>], ids: &[Arc<str>]) -> Vec<DirectCampaign> {
+    let campaign = |((slot, rules), id): ((u32, &Arc<BiddingRules>), &Arc<str>)| DirectCampaign {
         id: Arc::clone(id),
         slot: CampaignIndex(slot),
         account: Arc::clone(&ids[slot as usize % 50]),
@@ -80,11 +81,14 @@ fn campaigns_take_so_much_and_those_with_other_prices_no_second_index() {
         assert!(of_catalogue <= 480, "a catalogue holds {of_catalogue} bytes a campaign");
 
         // Read anew, with another price.
-        all[7] = Arc::new(Rules { price: Price::Value(cpm(2_000_000)), ..(*all[7]).clone() });
+        all[7] = Arc::new(BiddingRules {
+            price: CampaignPrice::Value(cpm(2_000_000)),
+            ..(*all[7]).clone()
+        });
         let region = Region::new(ALLOCATOR);
         let renewed = catalogue.renewed(campaigns(&all, &ids));
         let of_prices = held(&region);
-        assert_eq!(renewed.campaigns()[7].rules.price, Price::Value(cpm(2_000_000)));
+        assert_eq!(renewed.campaigns()[7].rules.price, CampaignPrice::Value(cpm(2_000_000)));
         assert!(of_prices <= 80, "prices hold {of_prices} bytes a campaign");
     });
 }

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use exchange_core::campaigns::{
-    ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk,
-    HouseAnswer, KeyValues, Limits, Listed, Page, Price, Room, Rules,
+    ACCOUNTS_MAX, BiddingLimits, BiddingRules, CampaignBidder, CampaignPrice, CampaignTargeting,
+    Catalogue, Creative, CreativeSpec, DirectAnswer, DirectCampaign, KeyValues, MatchList,
+    PagePrefix, SearchScratch,
 };
 use exchange_core::{
-    Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
-    TrackingSignals, eligible_house, judge,
+    Auction, BidderCall, Dsp, DspAnswer, Market, Publishers, Rates, Region as Part, Targeting,
+    TieKey, TrackingSignals, eligible_direct, judge,
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
@@ -29,13 +30,13 @@ fn boxed(texts: &[&str]) -> Vec<Box<str>> {
 
 /// Something of every kind that a campaign may want.
 fn targeting(number: u32) -> CampaignTargeting {
-    let listed = |allowed: &[&str]| Listed { allowed: boxed(allowed), blocked: Vec::new() };
+    let listed = |allowed: &[&str]| MatchList { allowed: boxed(allowed), blocked: Vec::new() };
     let mut targeting = CampaignTargeting::default();
     match number % 9 {
         0 => targeting.countries = listed(&["USA", "DEU"]),
         1 => targeting.publishers = listed(&["p1"]),
         2 => targeting.domains = listed(&["news.example"]),
-        3 => targeting.pages = Page::parse("news.example/sport/").into_iter().collect(),
+        3 => targeting.pages = PagePrefix::parse("news.example/sport/").into_iter().collect(),
         4 => targeting.deals = boxed(&["d1", "d2"]),
         5 => targeting.regions = vec![Part { country: "USA".into(), region: "CA".into() }],
         6 => targeting.device_types = 1 << 4,
@@ -48,7 +49,7 @@ fn targeting(number: u32) -> CampaignTargeting {
     targeting
 }
 
-fn campaign(number: u32) -> Campaign {
+fn campaign(number: u32) -> DirectCampaign {
     let creative = |id: &str, size| {
         let spec = CreativeSpec::new(id, MediaType::Banner, "<a href=\"x\">${AUCTION_PRICE}</a>");
         let (domains, categories) = (boxed(&["acme.example"]), boxed(&["IAB1-2"]));
@@ -58,13 +59,17 @@ fn campaign(number: u32) -> Campaign {
     let code = ["USD", "EUR"][number as usize % 2];
     let price = Cpm::new(2_000_000 + u64::from(number % 5)).expect("it is a price");
     let creatives = vec![creative("a", (300, 250)), creative("b", (300, 250))];
-    Campaign {
+    DirectCampaign {
         id: format!("campaign-{number}").into(),
         slot: CampaignIndex(number),
         account: format!("account-{}", number % 7).into(),
         currency: Currency::parse(code).expect("it is a code"),
-        rules: Rules { price: Price::Value(price), targeting: targeting(number).into(), creatives }
-            .into(),
+        rules: BiddingRules {
+            price: CampaignPrice::Value(price),
+            targeting: targeting(number).into(),
+            creatives,
+        }
+        .into(),
     }
 }
 
@@ -126,11 +131,11 @@ fn request() -> String {
 /// Lets every campaign bid, and counts them.
 struct Count(usize);
 
-impl Desk for Count {
+impl CampaignBidder for Count {
     fn decide(
         &mut self,
         _: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         _: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         self.0 += 1;
@@ -143,13 +148,13 @@ fn bidding_allocates_nothing() {
     isolated(|| {
         let text = request();
         let request = openrtb::parse_request(&text).expect("it is valid");
-        let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
-        let limits = Limits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
+        let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
+        let limits = BiddingLimits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
         for campaigns in [100, 10_000] {
             let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
             let market = market(&catalogue);
             let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
-            let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
+            let ask: BidderCall = eligible_direct(&auction, 0).expect("it is asked");
             let mut desk = Count(0);
             catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
             let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
@@ -162,7 +167,7 @@ fn bidding_allocates_nothing() {
             let wanted = (0..campaigns).filter(|number| number % 9 != 8);
             let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();
             assert_eq!((once, desk.0), (desk.0, 2 * wanted.count() - under_deals));
-            let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
+            let judgement = judge(&auction, &[DspAnswer { ask, body: answer.body.as_bytes() }]);
             assert_eq!((answer.bids.len(), judgement.entries.len()), (6, 6));
         }
     });

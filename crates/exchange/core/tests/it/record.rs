@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use exchange_core::record::{
-    AuctionRecord, Call, CallOutcome, Ending, Full, GenerationFacts, InForce, Judged, Kept,
-    Moments, Proceedings, Refusals, Replayed, encode, encode_generation, replay,
+    AuctionContext, AuctionEnding, AuctionRecord, BudgetRefusals, CallOutcome, GenerationInForce,
+    GenerationRecord, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, ReplayOutcome,
+    Timings, encode, encode_generation, replay,
 };
 use exchange_core::{
-    Answer, Auction, Cleared, DealTerms, Dsp, Market, NotAsked, Publishers, Rates, Targeting,
-    TieKey, TrackingSignals, clear, eligible, judge, sales,
+    Auction, ClearedAuction, DealTerms, Dsp, DspAnswer, Market, NotAsked, Publishers, Rates,
+    Targeting, TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use faults::process::isolated;
 use serde_json::{Value, json};
@@ -114,9 +115,9 @@ fn outcome(dsp: usize) -> CallOutcome {
     }
 }
 
-fn moments() -> Moments {
+fn moments() -> Timings {
     let at = |us| Some(Duration::from_micros(us));
-    Moments {
+    Timings {
         parsed: at(61),
         asked: at(412),
         closed: at(118_004),
@@ -138,44 +139,53 @@ fn a_typical_record_is_short_and_allocates_nothing() {
             let micros = u64::try_from(index).expect("few") * 2_311;
             let answered = matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid);
             let latency = answered.then(|| Duration::from_micros(9_000 + micros));
-            Call { ask, tmax_ms: 110, outcome, sent: Some(Duration::from_micros(430)), latency }
+            RecordedCall {
+                ask,
+                tmax_ms: 110,
+                outcome,
+                sent: Some(Duration::from_micros(430)),
+                latency,
+            }
         };
-        let calls: Vec<Call> = (0..DSPS).map(call).collect();
+        let calls: Vec<RecordedCall> = (0..DSPS).map(call).collect();
         let answered = calls.iter().filter(|call| call.outcome == CallOutcome::Answered);
-        let answer = |call: &Call| Answer { ask: call.ask, body: bodies[call.ask.dsp].as_bytes() };
-        let answers: Vec<Answer<'_>> = answered.map(answer).collect();
+        let answer = |call: &RecordedCall| DspAnswer {
+            ask: call.ask,
+            body: bodies[call.ask.dsp].as_bytes(),
+        };
+        let answers: Vec<DspAnswer<'_>> = answered.map(answer).collect();
         let judgement = judge(&auction, &answers);
         assert_eq!(judgement.bids.len(), BIDS);
-        let mut refusals = Refusals::default();
+        let mut refusals = BudgetRefusals::default();
         let (entries, groups) = (&judgement.entries, &judgement.groups);
         let clearing = clear(entries, groups, auction.imps_len(), auction.increment, |win| {
             refusals.note(win, Ok(()))
         });
         let sales = sales(&auction, &judgement, &clearing);
         assert_eq!(sales.len(), 2);
-        let cleared = Cleared {
+        let cleared = ClearedAuction {
             answers: &answers,
             judgement: &judgement,
             clearing: &clearing,
             sales: &sales,
         };
-        let proceedings = Proceedings {
+        let proceedings = AuctionContext {
             id: ID,
             request: &request,
             generation: 1234,
             arrival_unix_us: 1_780_000_000_123_456,
             moments: moments(),
-            ending: Ending::Filled,
+            ending: AuctionEnding::Filled,
             no_bid: None,
             auction: Some(&auction),
-            judged: Some(Judged { cleared, refusals: refusals.refused() }),
-            full: Full::default(),
+            judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
+            full: RecordedBodies::default(),
         };
         let none: [(usize, NotAsked); 0] = [];
         let mut record = Vec::new();
         let write =
             |record: &mut Vec<u8>| encode(&proceedings, none, calls.iter().copied(), record);
-        assert_eq!(write(&mut record), Some(Kept::Whole));
+        assert_eq!(write(&mut record), Some(RecordedExtent::Whole));
         assert!(record.len() <= BYTES_MAX, "{} bytes", record.len());
         assert!(record.len() > BYTES_MAX / 2, "{} bytes: this is no typical auction", record.len());
         // Into the same room once more.
@@ -184,11 +194,11 @@ fn a_typical_record_is_short_and_allocates_nothing() {
         let kept = write(&mut record);
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-        assert_eq!(kept, Some(Kept::Whole));
+        assert_eq!(kept, Some(RecordedExtent::Whole));
         // And what was counted is a record.
         let rates = [(euro(), "1.08")];
         let mut generation = Vec::new();
-        let in_force = InForce {
+        let in_force = GenerationInForce {
             number: 1234,
             since_unix_ms: 1,
             market: &market,
@@ -197,9 +207,9 @@ fn a_typical_record_is_short_and_allocates_nothing() {
             campaigns: 0,
         };
         encode_generation(&in_force, &mut generation).expect("it can be recorded");
-        let generation = GenerationFacts::decode(&generation).expect("it was just written");
+        let generation = GenerationRecord::decode(&generation).expect("it was just written");
         let decoded = AuctionRecord::decode(&record).expect("it was just written");
         assert_eq!((decoded.bids.len(), decoded.calls.len()), (BIDS, DSPS));
-        assert_eq!(replay(&decoded, &generation), Ok(Replayed::Same));
+        assert_eq!(replay(&decoded, &generation), Ok(ReplayOutcome::Same));
     });
 }

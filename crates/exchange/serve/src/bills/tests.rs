@@ -71,7 +71,7 @@ fn what_is_durable_is_booked_whoever_asked_for_it() {
 
 #[test]
 fn what_is_refused_for_now_is_tried_until_it_expires() {
-    for refusal in [Refusal::Busy, Refusal::Journal] {
+    for refusal in [BeaconRefusal::Busy, BeaconRefusal::Journal] {
         let mut bench = Bench::new(8, 8);
         bench.add(1, 5);
         for now_ms in [100, 200, BOOKED_WITHIN_MS + 4] {
@@ -114,7 +114,7 @@ fn what_cannot_be_booked_is_counted() {
     bench.turn(1);
     bench.check(1, 1);
     let (_, answer) = orders.pop().expect("the other");
-    answer.send(Err(Refusal::Expired)).expect("it waits");
+    answer.send(Err(BeaconRefusal::Expired)).expect("it waits");
     bench.turn(2);
     bench.check(0, 2);
 }

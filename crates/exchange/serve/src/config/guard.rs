@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
+use exchange_core::guard::{BreakerLimits, CallRate, GuardLimits};
 use runtime::config::{Optional, Section, ms, secs};
 use units::Ppm;
 
@@ -46,7 +46,7 @@ impl Breaker {
 /// The keys of one `[[dsp]]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DspGuard {
-    rate: Option<Rate>,
+    rate: Option<CallRate>,
     in_flight_max: Option<NonZeroU32>,
     breaker: bool,
 }
@@ -76,8 +76,8 @@ impl DspGuard {
             "Most calls under way at once, over all shards; absent: any number.",
         );
         let rate = qps.map(|qps| {
-            let usual = Rate::per_second(at_least_one(qps));
-            Rate { burst: burst.map_or(usual.burst, at_least_one), ..usual }
+            let usual = CallRate::per_second(at_least_one(qps));
+            CallRate { burst: burst.map_or(usual.burst, at_least_one), ..usual }
         });
         Self {
             rate,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use exchange_core::Region;
 use exchange_core::campaigns::{
-    ACCOUNTS_MAX, CampaignTargeting, Creative, CreativeProblem, CreativeSpec, Interner, KeyValues,
-    Limits, Listed, Page, Price, Rules,
+    ACCOUNTS_MAX, BiddingLimits, BiddingRules, CampaignPrice, CampaignTargeting, Creative,
+    CreativeProblem, CreativeSpec, Interner, KeyValues, MatchList, PagePrefix,
 };
 use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
@@ -18,7 +18,7 @@ use super::dsp::{country, format, not_empty, size};
 
 /// The rules of a house campaign; clones are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HouseRules(pub Arc<Rules>);
+pub struct HouseRules(pub Arc<BiddingRules>);
 
 impl HouseRules {
     /// Declares and reads `bid`, `targeting` and `[[creative]]` of a campaign whose account has this
@@ -41,7 +41,7 @@ impl HouseRules {
         let mut creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
         // They stay for as long as the campaign does: without the room in which they were read.
         creatives.shrink_to_fit();
-        let rules = Rules { price, targeting: targeting.into(), creatives };
+        let rules = BiddingRules { price, targeting: targeting.into(), creatives };
         if is_whole && !rules.creatives.is_empty() && !rules.can_show() {
             let remedy = "leaves nothing to show: no creative is of a format and size listed here";
             s.problem("targeting", "…", remedy);
@@ -58,13 +58,13 @@ impl HouseRules {
 
     /// Whether its price is not for a strategy to change.
     pub fn is_fixed_price(&self) -> bool {
-        matches!(self.0.price, Price::Fixed(_))
+        matches!(self.0.price, CampaignPrice::Fixed(_))
     }
 }
 
 /// Declares and reads what bounds the house in one auction.
-pub(super) fn read_limits(s: &mut Section<'_>) -> Limits {
-    Limits {
+pub(super) fn read_limits(s: &mut Section<'_>) -> BiddingLimits {
+    BiddingLimits {
         matches_max: s.integer(
             "matches_max",
             1000,
@@ -80,7 +80,7 @@ pub(super) fn read_limits(s: &mut Section<'_>) -> Limits {
     }
 }
 
-fn read_price(s: &mut Section<'_>, currency: Currency) -> Price {
+fn read_price(s: &mut Section<'_>, currency: Currency) -> CampaignPrice {
     let value = s.text(
         "value",
         Optional("2.50"),
@@ -98,13 +98,13 @@ fn read_price(s: &mut Section<'_>, currency: Currency) -> Price {
         })
     };
     match (value, fixed) {
-        (Some(value), None) => Price::Value(parsed("value", &value)),
-        (None, Some(price)) => Price::Fixed(parsed("price", &price)),
+        (Some(value), None) => CampaignPrice::Value(parsed("value", &value)),
+        (None, Some(price)) => CampaignPrice::Fixed(parsed("price", &price)),
         (Some(value), Some(price)) => {
             parsed("value", &value);
             parsed("price", &price);
             s.problem("price", price, "cannot stand beside `value`, remove one of them");
-            Price::Value(Cpm::ZERO)
+            CampaignPrice::Value(Cpm::ZERO)
         }
         (None, None) => {
             s.problem(
@@ -112,7 +112,7 @@ fn read_price(s: &mut Section<'_>, currency: Currency) -> Price {
                 "absent",
                 "needs an amount as text, for example \"2.50\", or `price` does",
             );
-            Price::Value(Cpm::ZERO)
+            CampaignPrice::Value(Cpm::ZERO)
         }
     }
 }
@@ -146,7 +146,7 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
     let pages = s.texts(
         "pages",
         &[],
-        |text| Page::parse(text).ok_or_else(|| "must begin a page's URL, for example \"https://news.example/sport/\" or \"news.example\"".to_owned()),
+        |text| PagePrefix::parse(text).ok_or_else(|| "must begin a page's URL, for example \"https://news.example/sport/\" or \"news.example\"".to_owned()),
         "Beginnings of URLs of pages; the host is the whole host. Empty: any page, and none.",
     );
     let pairs = s.texts(
@@ -180,7 +180,7 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
     }
 }
 
-fn read_geography(s: &mut Section<'_>) -> (Listed, Vec<Region>, Vec<Region>) {
+fn read_geography(s: &mut Section<'_>) -> (MatchList, Vec<Region>, Vec<Region>) {
     let allowed = texts(s, "countries", country, "Countries (ISO 3166-1 alpha-3); empty: any.");
     let about = "Countries in which it never bids (ISO 3166-1 alpha-3).";
     let blocked = texts(s, "countries_blocked", country, about);
@@ -193,22 +193,22 @@ fn read_geography(s: &mut Section<'_>) -> (Listed, Vec<Region>, Vec<Region>) {
     );
     let about = "Regions in which it never bids, as USA/CA.";
     let regions_blocked = s.texts("regions_blocked", &[], region, about);
-    (Listed { allowed, blocked }, regions, regions_blocked)
+    (MatchList { allowed, blocked }, regions, regions_blocked)
 }
 
-fn read_places(s: &mut Section<'_>) -> (Listed, Listed, Listed) {
-    let publishers = Listed {
+fn read_places(s: &mut Section<'_>) -> (MatchList, MatchList, MatchList) {
+    let publishers = MatchList {
         allowed: texts(s, "publishers", not_empty, "Publishers, by id; empty: any."),
         blocked: texts(s, "publishers_blocked", not_empty, "Publishers it never bids for, by id."),
     };
     let about = "Domains of sites and apps, each with its subdomains; empty: any.";
     let allowed = texts(s, "domains", domain, about);
     let about = "Domains it never bids for, each with its subdomains.";
-    let domains = Listed { allowed, blocked: texts(s, "domains_blocked", domain, about) };
+    let domains = MatchList { allowed, blocked: texts(s, "domains_blocked", domain, about) };
     let about = "Apps, by their id in the store (`app.bundle`); empty: any, and what is no app.";
     let allowed = texts(s, "app_bundles", not_empty, about);
     let about = "Apps it never bids for, by their id in the store.";
-    let bundles = Listed { allowed, blocked: texts(s, "app_bundles_blocked", not_empty, about) };
+    let bundles = MatchList { allowed, blocked: texts(s, "app_bundles_blocked", not_empty, about) };
     (publishers, domains, bundles)
 }
 

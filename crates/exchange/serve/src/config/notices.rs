@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use exchange_core::delivery::Policy;
+use exchange_core::delivery::DeliveryPolicy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
 use http_kit::address::Network;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
@@ -31,7 +31,7 @@ pub struct NoticesConfig {
     /// Who must have signed certificates of notice hosts; absent: those whom the system trusts.
     pub authorities: Option<Authorities>,
     /// What bounds delivery.
-    pub policy: Policy,
+    pub policy: DeliveryPolicy,
     /// Longest wait for an ad that a win notice answers with.
     pub markup_timeout: Duration,
     /// Largest such ad.
@@ -197,9 +197,9 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
     }
 }
 
-fn read_policy(s: &mut Section<'_>) -> Policy {
-    let usual = Policy::default();
-    Policy {
+fn read_policy(s: &mut Section<'_>) -> DeliveryPolicy {
+    let usual = DeliveryPolicy::default();
+    DeliveryPolicy {
         billing_horizon: s.duration(
             "billing_horizon",
             "1h",

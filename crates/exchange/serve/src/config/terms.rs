@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use exchange_core::guard::Rate;
+use exchange_core::guard::CallRate;
 use exchange_core::{BidsReturned, DealTerms, FloorRule, NoticeMode, PublisherTerms, Rates};
 use runtime::config::{Optional, Required, Section};
 use units::{Ppm, Price};
@@ -127,7 +127,7 @@ fn read_caller(s: &mut Section<'_>) -> CallerTerms {
         1..=10_000_000_u32,
         "Most requests per second, over all shards; those beyond are answered 429.",
     );
-    CallerTerms { key, rate: qps.and_then(NonZeroU32::new).map(Rate::per_second) }
+    CallerTerms { key, rate: qps.and_then(NonZeroU32::new).map(CallRate::per_second) }
 }
 
 fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, BidsReturned) {

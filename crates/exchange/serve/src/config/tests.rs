@@ -1,6 +1,6 @@
 //! Every problem of the exchange's keys, word for word, and what their values become.
 
-use exchange_core::campaigns::{ACCOUNTS_MAX, Limits};
+use exchange_core::campaigns::{ACCOUNTS_MAX, BiddingLimits};
 use runtime::config::{Section, default_toml, describe, parse};
 
 use super::dsp::OWN_HEADERS;
@@ -150,11 +150,11 @@ fn the_house_is_bounded() {
             parse("vickrey.toml", &format!("[exchange.house]\n{keys}"), ExchangeConfig::read);
         config.unwrap().unwrap().house
     };
-    let default = Limits { matches_max: 1000, bids_max: 2 };
+    let default = BiddingLimits { matches_max: 1000, bids_max: 2 };
     assert_eq!(house(""), default);
-    let most = Limits { matches_max: 1_000_000, bids_max: ACCOUNTS_MAX };
+    let most = BiddingLimits { matches_max: 1_000_000, bids_max: ACCOUNTS_MAX };
     assert_eq!(house("matches_max = 1000000\nbids_max = 3"), most);
-    let least = Limits { matches_max: 1, bids_max: 1 };
+    let least = BiddingLimits { matches_max: 1, bids_max: 1 };
     assert_eq!(house("matches_max = 1\nbids_max = 1"), least);
     check(
         "[exchange.house]\nmatches_max = 0\nbids_max = 4",

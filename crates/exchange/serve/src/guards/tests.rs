@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use exchange_core::guard::{End, Refusal, State};
+use exchange_core::guard::{BreakerState, CallVerdict, GuardRefusal};
 use runtime::admin::{Admin, AdminOptions, Api, Method, Operation, Pages, Readiness, Reply, Route};
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
@@ -92,7 +92,7 @@ impl Bench {
         self.guards.lock().step(self.now);
     }
 
-    fn call(&self, dsp: &str, end: End) -> Result<(), Refusal> {
+    fn call(&self, dsp: &str, end: CallVerdict) -> Result<(), GuardRefusal> {
         let mut guard = self.shard[dsp].1.borrow_mut();
         let (permit, trial) = guard.admit()?;
         guard.settle(trial, end);
@@ -100,7 +100,7 @@ impl Bench {
         Ok(())
     }
 
-    fn status(&self, dsp: &str) -> Status {
+    fn status(&self, dsp: &str) -> GuardStatus {
         self.guards.status(self.shard[dsp].0).expect("it is governed")
     }
 }
@@ -113,8 +113,8 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert!(bench.all.pause("paused", true));
     (0..30).for_each(|_| bench.step());
     for _ in 0..7 {
-        assert_eq!(bench.call("limited", End::Good), Ok(()));
-        assert_eq!(bench.call("failing", End::Bad), Ok(()));
+        assert_eq!(bench.call("limited", CallVerdict::Good), Ok(()));
+        assert_eq!(bench.call("failing", CallVerdict::Bad), Ok(()));
     }
     (0..3).for_each(|_| bench.step());
     let of = |bench: &Bench| ["limited", "failing", "paused"].map(|dsp| bench.status(dsp));
@@ -122,8 +122,8 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     let [at_limit, failing, paused] = stood;
     assert!(at_limit.level.is_some_and(|level| 0 < level && level < 50), "{at_limit:?}");
     assert!(0 < at_limit.outstanding && at_limit.good == 7, "{at_limit:?}");
-    assert!(matches!(failing.state, State::Throttled { .. }), "{failing:?}");
-    assert_eq!(paused.state, State::Paused);
+    assert!(matches!(failing.state, BreakerState::Throttled { .. }), "{failing:?}");
+    assert_eq!(paused.state, BreakerState::Paused);
     // They stand elsewhere in the file, among others, one of which has an old id.
     let after =
         [("new", limited), ("paused", ""), ("limited", limited), ("failing", ""), ("goes", "")];
@@ -137,9 +137,9 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert_eq!(of(&bench), stood);
     // And what shards tell is understood still.
     bench.step();
-    assert_eq!(bench.call("paused", End::Good), Err(Refusal::Paused));
-    assert_eq!(bench.call("limited", End::Good), Ok(()));
-    while bench.call("failing", End::Good) != Err(Refusal::Breaker) {}
+    assert_eq!(bench.call("paused", CallVerdict::Good), Err(GuardRefusal::Paused));
+    assert_eq!(bench.call("limited", CallVerdict::Good), Ok(()));
+    while bench.call("failing", CallVerdict::Good) != Err(GuardRefusal::Breaker) {}
     (0..2).for_each(|_| bench.step());
     assert_eq!(bench.status("limited").good, 8);
 }
@@ -163,7 +163,10 @@ fn governors_are_built_while_others_step() {
     assert!(hears.try_recv().is_err(), "it is put in when the step is over");
     drop(stepping);
     let (id, grants) = hears.recv_timeout(PATIENCE).expect("it is put in");
-    assert_eq!((grants, guards.status(id).map(|status| status.state)), (2, Some(State::Closed)));
+    assert_eq!(
+        (grants, guards.status(id).map(|status| status.state)),
+        (2, Some(BreakerState::Closed))
+    );
     adding.join().expect("it does not panic");
     guards.remove(id);
     assert_eq!(guards.status(id), None);

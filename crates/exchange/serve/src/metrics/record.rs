@@ -3,7 +3,7 @@
 use std::fmt;
 
 use eventlog::lane::{Counters, State};
-use exchange_core::record::Kept;
+use exchange_core::record::RecordedExtent;
 use runtime::metrics::Page;
 
 use crate::recording::Lanes;
@@ -34,7 +34,7 @@ pub(super) fn expose(lanes: &Lanes, page: &mut Page<'_>) -> fmt::Result {
     let help = "Auctions by what of them is durable in the record, or why nothing is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;
     let firehose = lanes.firehose.counters();
-    for kept in Kept::ALL {
+    for kept in RecordedExtent::ALL {
         auctions.value(&[("kept", kept.label())], firehose.by_class[kept as usize])?;
     }
     let shed = firehose.shed.saturating_sub(firehose.too_long) + firehose.refused_state;

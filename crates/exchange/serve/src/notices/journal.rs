@@ -13,7 +13,7 @@ use eventlog::disk::{Disk, Folder};
 use eventlog::lane::{DurableRing, Lane, LaneKind, Log, Refused, Tell, Told};
 use eventlog::{Item, ReadError, Reader};
 use events::Kind;
-use exchange_core::delivery::{Event, Handed, JournalRecord, Replay, Ticket};
+use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket, TicketQueue};
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
@@ -27,7 +27,7 @@ pub struct Journal {
     told: mpsc::UnboundedReceiver<Told>,
     /// Whether the log thread is there to tell anything.
     is_told: bool,
-    handed: Handed,
+    handed: TicketQueue,
     kept_from: u64,
 }
 
@@ -64,11 +64,11 @@ impl Journal {
             // Who has ended need not know.
             let _unheard = tell.send(told);
         }));
-        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0 }
+        Self { ring, lane, told, is_told: true, handed: TicketQueue::default(), kept_from: 0 }
     }
 
     /// Hands over a record; what it tells is that this was refused.
-    pub fn hand_over(&mut self, ticket: Ticket, record: &[u8]) -> Option<Event> {
+    pub fn hand_over(&mut self, ticket: JournalTicket, record: &[u8]) -> Option<Event> {
         match self.ring.push(Kind::Notice.code(), unix_ms(), record) {
             Ok(position) => {
                 self.handed.push(position.0, ticket);
@@ -151,7 +151,7 @@ fn read<D: Disk>(
             _ => None,
         });
     let from = match newest? {
-        Some(needed_from) => match Replay::begins_at(needed_from, applied_seq) {
+        Some(needed_from) => match JournalReplay::begins_at(needed_from, applied_seq) {
             from if from < needed_from => from.max(eventlog::begins(disk, kind)?),
             from => from,
         },

@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exchange_core::delivery::{
-    Attempt, Beacon, Counters, Delivery, Effect, Event, LaneView, Notice, Now, Outcome, Refusal,
+    Attempt, Beacon, BeaconRefusal, Delivery, DeliveryCounters, DeliveryTime, Effect, Event,
+    LaneView, Notice, SendOutcome,
 };
 use exchange_core::{NoticeKind, NoticeTarget, TokenId};
 use http_body_util::Full;
@@ -67,7 +68,7 @@ pub struct Fetch {
 }
 
 /// What becomes of a beacon's call.
-pub type Acknowledged = Result<bool, Refusal>;
+pub type Acknowledged = Result<bool, BeaconRefusal>;
 
 /// Where orders are given; clones lead to the same. The office ends with the last of them.
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ pub struct Window(Arc<Mutex<View>>);
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Counts and levels.
-    pub counters: Counters,
+    pub counters: DeliveryCounters,
     /// By DSP.
     pub lanes: Vec<LaneView>,
 }
@@ -215,8 +216,8 @@ impl Clock {
     }
 
     /// What both show.
-    pub fn now(&self) -> Now {
-        Now { tick: Tick::ZERO.after(self.0.elapsed()), unix_ms: unix_ms() }
+    pub fn now(&self) -> DeliveryTime {
+        DeliveryTime { tick: Tick::ZERO.after(self.0.elapsed()), unix_ms: unix_ms() }
     }
 
     fn instant(&self, tick: Tick) -> Instant {
@@ -378,7 +379,7 @@ impl<C: Fn(Call)> Desk<C> {
     fn send(&self, attempt: Attempt, kind: NoticeKind, notice: &Notice) {
         let (done, answered) = oneshot::channel();
         let Some(call) = call(notice, 0, done) else {
-            let outcome = Outcome::Forbidden;
+            let outcome = SendOutcome::Forbidden;
             return drop(self.events.send(Event::Sent { attempt, outcome }));
         };
         (self.call)(call);
@@ -388,19 +389,19 @@ impl<C: Fn(Call)> Desk<C> {
             // One that is still queued then is not made: nobody waits for it.
             let answered = tokio::time::timeout(patience, answered).await;
             let outcome = match answered.unwrap_or(Ok(Err(RequestError::TimedOut.into()))) {
-                Ok(Ok(answered)) => Outcome::Status(answered.status),
+                Ok(Ok(answered)) => SendOutcome::Status(answered.status),
                 Ok(Err(CallError::Request(RequestError::Forbidden(address)))) => {
                     debug!(
                         %dsp, %address,
                         "a notice's host is not public; exchange.notices.networks_allowed allows it"
                     );
-                    Outcome::Forbidden
+                    SendOutcome::Forbidden
                 }
                 Ok(Err(error)) => {
                     debug!(%dsp, %error, ?kind, "a notice failed");
-                    Outcome::Failed
+                    SendOutcome::Failed
                 }
-                Err(_) => Outcome::Failed,
+                Err(_) => SendOutcome::Failed,
             };
             let _ = events.send(Event::Sent { attempt, outcome });
         });
@@ -427,7 +428,7 @@ struct Relayed {
 
 impl Relayed {
     /// Whether it is asked for the first time, and there is room to remember it.
-    fn is_first(&mut self, id: TokenId, expires_ms: u64, now: Now) -> bool {
+    fn is_first(&mut self, id: TokenId, expires_ms: u64, now: DeliveryTime) -> bool {
         self.forget_expired(now);
         if self.known.contains_key(&id) {
             self.repeated += 1;
@@ -442,7 +443,7 @@ impl Relayed {
 
     /// Forgets those that have expired by both clocks: one that was set forward and back again would
     /// make a forgotten token good once more.
-    fn forget_expired(&mut self, now: Now) {
+    fn forget_expired(&mut self, now: DeliveryTime) {
         while let Some((at, id)) = self.expiry.first().copied().filter(|(at, _)| *at <= now.tick) {
             self.expiry.remove(&(at, id));
             match self.known.get(&id) {

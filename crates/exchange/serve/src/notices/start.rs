@@ -5,7 +5,7 @@ use std::path::Path;
 
 use eventlog::ReadError;
 use eventlog::lane::{LaneKind, Log};
-use exchange_core::delivery::{Policy, Replay};
+use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
 use tracing::error;
 
 use super::journal::Journal;
@@ -39,16 +39,16 @@ pub enum ReplayError {
 pub fn replay(
     (log, ring_bytes): (&mut Log, usize),
     directory: &Path,
-    policy: Policy,
+    policy: DeliveryPolicy,
     settlements: &mut dyn Settlements,
-) -> Result<(Replay, Journal), ReplayError> {
+) -> Result<(JournalReplay, Journal), ReplayError> {
     let applied_seq = settlements.applied_seq();
     // Records at the end that are lost count, for none will have their numbers.
     let end = log.lane(LaneKind::Durable).sequence();
     if end < applied_seq && applied_seq < u64::MAX {
         return Err(ReplayError::OtherLog { end, applied_seq });
     }
-    let mut replay = Replay::new(policy, unix_ms());
+    let mut replay = JournalReplay::new(policy, unix_ms());
     let mut unreadable = 0;
     let ring = (log, ring_bytes);
     let journal = Journal::open(ring, directory, applied_seq, |sequence, record| {

@@ -249,7 +249,7 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
         let value = Cpm::new(5).expect("a price");
         let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
         assert_eq!(
-            deciding.decide(CampaignIndex(slot), Price::Value(value), Multiplier::ONE),
+            deciding.decide(CampaignIndex(slot), CampaignPrice::Value(value), Multiplier::ONE),
             want
         );
     }
@@ -278,7 +278,7 @@ fn a_campaign_bids_by_its_pace() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(1_000_000).expect("a price");
     desk.told(&rights(1_000_000));
-    let (own, fixed) = (Price::Value(value), Price::Fixed(value));
+    let (own, fixed) = (CampaignPrice::Value(value), CampaignPrice::Fixed(value));
     let decide = |desk: &Seat, price| decided(desk, false, &[(price, "1")])[0];
     assert_eq!(decide(&desk, own), Ok(value), "at its value, before its strategy says otherwise");
     desk.told(&[ToShard::Pace(SLOT, BidPace::NONE)]);
@@ -291,9 +291,13 @@ fn a_campaign_bids_by_its_pace() {
 }
 
 /// What is decided in one auction, of impressions that are each shown so often.
-fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<Cpm, SpendRefusal>> {
+fn decided(
+    desk: &Seat,
+    is_test: bool,
+    prices: &[(CampaignPrice, &str)],
+) -> Vec<Result<Cpm, SpendRefusal>> {
     let mut deciding = Deciding::new(&desk.purse, ("auction", is_test));
-    let decide = |(price, shown): &(Price, &str)| {
+    let decide = |(price, shown): &(CampaignPrice, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
         deciding.decide(SLOT, *price, shown)
     };
@@ -305,7 +309,7 @@ fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<C
 fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(100).expect("a price");
-    let (of, none) = (Price::Value(value), Err(SpendRefusal::LedgerUnavailable));
+    let (of, none) = (CampaignPrice::Value(value), Err(SpendRefusal::LedgerUnavailable));
     desk.told(&rights(249));
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [none]);
     assert_eq!(decided(&desk, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
@@ -315,7 +319,7 @@ fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     desk.told(&rights(250));
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [Ok(value)]);
     // More than any amount.
-    let most = (Price::Fixed(Cpm::MAX), "1000000");
+    let most = (CampaignPrice::Fixed(Cpm::MAX), "1000000");
     assert_eq!(decided(&desk, false, &[most]), [Err(SpendRefusal::Unknown)]);
 }
 
@@ -323,7 +327,7 @@ fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
 #[test]
 fn the_last_of_a_budget_is_bid() {
     let [mut desk] = seats(1, 64);
-    let value = |micros| Price::Value(Cpm::new(micros).expect("a price"));
+    let value = |micros| CampaignPrice::Value(Cpm::new(micros).expect("a price"));
     let last = |micros| Ok(Cpm::new(micros).expect("a price"));
     desk.told(&rights(249));
     assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(SpendRefusal::LedgerUnavailable)]);
@@ -337,7 +341,7 @@ fn the_last_of_a_budget_is_bid() {
         assert_eq!(decided(&desk, false, &[(value(249), "1")]), [last(249)]);
         assert_eq!(decided(&desk, false, &[(value(250), "2.5")]), [last(99)]);
         // A fixed price is bid as it is, or not.
-        let fixed = Price::Fixed(Cpm::new(250).expect("a price"));
+        let fixed = CampaignPrice::Fixed(Cpm::new(250).expect("a price"));
         assert_eq!(decided(&desk, false, &[(fixed, "1")]), [Err(closed)]);
         // What it bids for one impression is not there for another.
         let three = [(value(200), "1"), (value(200), "1"), (value(200), "1")];
@@ -359,10 +363,10 @@ fn a_test_moves_no_pace() {
     let value = Cpm::new(100).expect("a price");
     desk.told(&rights(100));
     desk.tells();
-    assert_eq!(decided(&desk, true, &[(Price::Value(value), "1")]), [Ok(value)]);
+    assert_eq!(decided(&desk, true, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
     let is_seen = |message: &FromShard| matches!(message, FromShard::Seen(..));
     assert!(!desk.tells().iter().any(is_seen));
-    assert_eq!(decided(&desk, false, &[(Price::Value(value), "1")]), [Ok(value)]);
+    assert_eq!(decided(&desk, false, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
     assert!(desk.tells().contains(&FromShard::Seen(SLOT, RequestCounts { requests: 1, bids: 1 })));
 }
 
@@ -370,7 +374,7 @@ fn a_test_moves_no_pace() {
 fn room_of_an_extravagant_answer_is_not_kept() {
     let [desk] = seats(1, 64);
     let answer =
-        |bytes| HouseAnswer { body: String::with_capacity(bytes), ..HouseAnswer::default() };
+        |bytes| DirectAnswer { body: String::with_capacity(bytes), ..DirectAnswer::default() };
     desk.purse.keep(answer(ROOM_BYTES_MAX + 1));
     assert_eq!(desk.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
@@ -383,7 +387,7 @@ fn room_of_an_extravagant_answer_is_not_kept() {
 fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(100).expect("a price");
-    let decide = |desk: &Seat| decided(desk, false, &[(Price::Value(value), "1")])[0];
+    let decide = |desk: &Seat| decided(desk, false, &[(CampaignPrice::Value(value), "1")])[0];
     assert_eq!(decide(&desk), Err(SpendRefusal::Unknown));
     desk.told(&rights(99));
     assert_eq!(decide(&desk), Err(SpendRefusal::LedgerUnavailable));

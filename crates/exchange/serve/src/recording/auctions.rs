@@ -8,8 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use eventlog::lane::FirehoseRing;
 use events::Kind;
-use exchange_core::record::{self, Call, CallOutcome, Ending, Full, Judged, Proceedings, encode};
-use exchange_core::{Ask, Auction, Masks, NotAsked};
+use exchange_core::record::{
+    self, AuctionContext, AuctionEnding, CallOutcome, JudgedAuction, RecordedBodies, RecordedCall,
+    encode,
+};
+use exchange_core::{Auction, BidderCall, Masks, NotAsked};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use tokio::time::Instant;
@@ -41,9 +44,9 @@ impl Recorder {
     /// Writes a record and hands it over.
     fn record(
         &self,
-        proceedings: &Proceedings<'_>,
+        proceedings: &AuctionContext<'_>,
         not_asked: &[(usize, NotAsked)],
-        calls: impl IntoIterator<Item = Call>,
+        calls: impl IntoIterator<Item = RecordedCall>,
     ) {
         let Ring { firehose, record } = &mut *self.0.borrow_mut();
         record.clear();
@@ -79,16 +82,16 @@ pub(crate) struct Minutes<'m> {
 #[derive(Clone, Copy)]
 struct End<'e> {
     moments: &'e Moments,
-    ending: Ending,
+    ending: AuctionEnding,
     no_bid: Option<NoBidReason>,
     auction: Option<&'e Auction<'e>>,
-    judged: Option<Judged<'e>>,
+    judged: Option<JudgedAuction<'e>>,
 }
 
 impl Minutes<'_> {
     /// Nobody was asked.
     pub fn refused(&self, auction: Option<&Auction<'_>>, no_bid: NoBidReason, moments: &Moments) {
-        let (ending, no_bid) = (Ending::Refused, Some(no_bid));
+        let (ending, no_bid) = (AuctionEnding::Refused, Some(no_bid));
         self.write(End { moments, ending, no_bid, auction, judged: None }, []);
     }
 
@@ -96,27 +99,27 @@ impl Minutes<'_> {
     pub fn abandoned(
         &self,
         auction: &Auction<'_>,
-        calls: impl Iterator<Item = Call>,
+        calls: impl Iterator<Item = RecordedCall>,
         moments: &Moments,
     ) {
-        let (ending, auction) = (Ending::Abandoned, Some(auction));
+        let (ending, auction) = (AuctionEnding::Abandoned, Some(auction));
         self.write(End { moments, ending, no_bid: None, auction, judged: None }, calls);
     }
 
     /// It was held to its end; `no_bid` is why nothing was sold, if nothing was.
     pub fn held(
         &self,
-        (auction, judged): (&Auction<'_>, Judged<'_>),
-        calls: impl Iterator<Item = Call>,
+        (auction, judged): (&Auction<'_>, JudgedAuction<'_>),
+        calls: impl Iterator<Item = RecordedCall>,
         no_bid: Option<NoBidReason>,
         moments: &Moments,
     ) {
-        let ending = if no_bid.is_none() { Ending::Filled } else { Ending::NoBid };
+        let ending = if no_bid.is_none() { AuctionEnding::Filled } else { AuctionEnding::NoBid };
         let (auction, judged) = (Some(auction), Some(judged));
         self.write(End { moments, ending, no_bid, auction, judged }, calls);
     }
 
-    fn write(&self, end: End<'_>, calls: impl IntoIterator<Item = Call>) {
+    fn write(&self, end: End<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
         let Some(recorder) = self.shard.recorder() else { return };
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
@@ -127,7 +130,7 @@ impl Minutes<'_> {
         });
         let request = masks.and_then(|masks| masks.apply(self.body));
         let End { moments, ending, no_bid, auction, judged } = end;
-        let proceedings = Proceedings {
+        let proceedings = AuctionContext {
             id: self.id,
             request: self.request,
             generation: self.snapshot.number(),
@@ -137,7 +140,7 @@ impl Minutes<'_> {
             no_bid,
             auction,
             judged,
-            full: Full {
+            full: RecordedBodies {
                 request: request.as_deref(),
                 answers: bodies.is_some_and(|bodies| bodies.answers),
             },
@@ -147,15 +150,15 @@ impl Minutes<'_> {
 }
 
 /// Who was asked, and what exactly, one for one.
-pub(crate) type Calls<'c> = (&'c [Ask], &'c [Question<'c>]);
+pub(crate) type Calls<'c> = (&'c [BidderCall], &'c [Question<'c>]);
 
 /// Calls as they went.
 pub(crate) fn calls(
     (asks, questions): Calls<'_>,
     outcomes: &Outcomes,
     arrival: Instant,
-) -> impl Iterator<Item = Call> {
-    asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| Call {
+) -> impl Iterator<Item = RecordedCall> {
+    asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| RecordedCall {
         ask: *ask,
         tmax_ms: outcomes.tmax_ms(call).unwrap_or(question.tmax_ms),
         outcome: outcomes.calls[call],
@@ -165,8 +168,8 @@ pub(crate) fn calls(
 }
 
 /// Calls whose answers nobody waited for.
-pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = Call> {
-    asks.iter().zip(questions).map(|(ask, question)| Call {
+pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = RecordedCall> {
+    asks.iter().zip(questions).map(|(ask, question)| RecordedCall {
         ask: *ask,
         tmax_ms: question.tmax_ms,
         outcome: CallOutcome::Abandoned,
@@ -175,7 +178,7 @@ pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = C
     })
 }
 
-fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Moments {
+fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Timings {
     let Moments { arrival, received: _, parsed, asked, closed, cleared, answered } = *moments;
     let since = |at: Instant| at.saturating_duration_since(arrival);
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
@@ -183,7 +186,7 @@ fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Moments {
         Some(left) => micros(left),
         None => -micros(answered - deadline),
     };
-    record::Moments {
+    record::Timings {
         parsed: Some(since(parsed)),
         asked: asked.map(since),
         closed: closed.map(since),

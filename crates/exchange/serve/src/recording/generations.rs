@@ -11,7 +11,9 @@ use eventlog::disk::Folder;
 use eventlog::lane::{DurableRing, Log, Refused, Told};
 use eventlog::{ReadError, Record, newest};
 use events::Kind;
-use exchange_core::record::{GenerationFacts, InForce, Unrecordable, encode_generation};
+use exchange_core::record::{
+    GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
+};
 use tracing::{error, warn};
 
 use crate::config::ExchangeConfig;
@@ -31,7 +33,7 @@ const RING_BYTES: usize = 2 << 20;
 pub enum Unrecorded {
     /// Its auctions could not be held again.
     #[error("the configuration cannot be recorded: {0}")]
-    Unrecordable(#[from] Unrecordable),
+    Unrecordable(#[from] UnrecordableGeneration),
     /// The durable lane does not take it.
     #[error("the configuration cannot be recorded: {0}")]
     Refused(#[from] Refused),
@@ -46,7 +48,7 @@ pub enum Unrecorded {
 /// The number of the last generation in the lane at `directory`; 0 when there is none. None is
 /// recorded behind one of a higher number, so that is the highest.
 pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
-    let number = |record: Record| match GenerationFacts::decode(&record.payload) {
+    let number = |record: Record| match GenerationRecord::decode(&record.payload) {
         Ok(facts) => Some(facts.number),
         Err(error) => {
             let sequence = record.sequence;
@@ -88,7 +90,7 @@ impl GenerationLog {
         let rates: Vec<_> =
             config.rates_as_read.iter().map(|(currency, worth)| (*currency, &**worth)).collect();
         let mut record = Vec::new();
-        let in_force = InForce {
+        let in_force = GenerationInForce {
             number,
             since_unix_ms: unix_ms(),
             market: &config.market,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use exchange_core::campaigns::{Campaign, CampaignTargeting, HouseAnswer, HouseBid, Rules};
+use exchange_core::campaigns::{
+    BiddingRules, CampaignTargeting, DirectAnswer, DirectBid, DirectCampaign,
+};
 use exchange_core::{
     BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
     TrackingSignals, eligible, judge, offer_others,
@@ -119,18 +121,22 @@ fn with_house(
     let auction = Auction::new("auction", &request, &market).expect("an auction");
     let asked = |dsp| eligible(&auction, dsp).expect("it is asked");
     let house = house.map(|(bids, of)| {
-        let bid = |((imp, _), campaign): (&(usize, f64), &usize)| HouseBid {
+        let bid = |((imp, _), campaign): (&(usize, f64), &usize)| DirectBid {
             imp: *imp,
             campaign: *campaign,
             slot: campaigns[*campaign].slot,
             price: Cpm::ZERO,
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
-        House { purse: &desk.purse, ask: asked(4), answer: HouseAnswer { body, bids, left_out: 0 } }
+        House {
+            purse: &desk.purse,
+            ask: asked(4),
+            answer: DirectAnswer { body, bids, left_out: 0 },
+        }
     });
     let answers = answers.iter().enumerate();
     let mut answers: Vec<_> =
-        answers.map(|(dsp, body)| Answer { ask: asked(dsp), body: body.as_bytes() }).collect();
+        answers.map(|(dsp, body)| DspAnswer { ask: asked(dsp), body: body.as_bytes() }).collect();
     answers.extend(house.as_ref().map(House::answer));
     let judgement = judge(&auction, &answers);
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
@@ -143,21 +149,21 @@ fn with_house(
         auction: &auction,
         house: house.as_ref(),
         lifetimes: Lifetimes::default(),
-        refusals: Refusals::default(),
+        refusals: BudgetRefusals::default(),
         held: Vec::new(),
     };
     test(till, judgement);
 }
 
-fn campaign(slot: CampaignIndex) -> Campaign {
-    let price = exchange_core::campaigns::Price::Fixed(Cpm::ZERO);
+fn campaign(slot: CampaignIndex) -> DirectCampaign {
+    let price = exchange_core::campaigns::CampaignPrice::Fixed(Cpm::ZERO);
     let (targeting, creatives) = (CampaignTargeting::default().into(), Vec::new());
-    Campaign {
+    DirectCampaign {
         id: format!("{}", slot.0).into(),
         slot,
         account: "s".into(),
         currency: Currency::USD,
-        rules: Rules { price, targeting, creatives }.into(),
+        rules: BiddingRules { price, targeting, creatives }.into(),
     }
 }
 

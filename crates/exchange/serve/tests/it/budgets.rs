@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use exchange_core::record::{AuctionRecord, GenerationFacts, Replayed, replay};
+use exchange_core::record::{AuctionRecord, GenerationRecord, ReplayOutcome, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{Bank, Budgets, BudgetsError, Exchange, Line, Settlements};
@@ -173,15 +173,17 @@ fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
     // What the account refused stands in the record, and holds the auction again as it was.
     let lane = |lane| read(&desk.place().join(lane));
     let durable = lane("durable");
-    let generations: Vec<_> =
-        durable.iter().filter_map(|record| GenerationFacts::decode(&record.payload).ok()).collect();
+    let generations: Vec<_> = durable
+        .iter()
+        .filter_map(|record| GenerationRecord::decode(&record.payload).ok())
+        .collect();
     let records = lane("firehose");
     let auctions: Vec<AuctionRecord<'_>> = records.iter().map(decoded).collect();
     let refusals: Vec<_> = auctions.iter().map(|auction| auction.refusals.len()).collect();
     assert_eq!(refusals, [0, 0, 0, 1, 1]);
     for auction in &auctions {
         let of = generations.iter().find(|facts| facts.number == auction.generation);
-        assert_eq!(replay(auction, of.expect("its generation")), Ok(Replayed::Same));
+        assert_eq!(replay(auction, of.expect("its generation")), Ok(ReplayOutcome::Same));
     }
 }
 

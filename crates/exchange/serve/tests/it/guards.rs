@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use exchange_core::NotAsked;
-use exchange_core::guard::{BreakerLimits, State};
+use exchange_core::guard::{BreakerLimits, BreakerState};
 use exchange_core::record::CallOutcome;
 use exchange_serve::ExchangeConfig;
 use runtime::config::{ms, secs};
@@ -100,7 +100,7 @@ impl Two {
     }
 
     fn is_throttled(&self) -> bool {
-        matches!(self.exchange.guard(GUARDED).state, State::Throttled { .. })
+        matches!(self.exchange.guard(GUARDED).state, BreakerState::Throttled { .. })
     }
 }
 
@@ -268,7 +268,7 @@ fn who_could_not_be_asked_is_not_to_blame() {
     until("the governors have heard", || exchange.guard(OTHER).good == 20);
     assert_eq!(exchange.outcomes(GUARDED, CallOutcome::Unresolved), 20);
     let status = exchange.guard(GUARDED);
-    assert_eq!((status.state, status.bad), (State::Closed, 0));
+    assert_eq!((status.state, status.bad), (BreakerState::Closed, 0));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_pause_holds_until_it_is_over() {
     two.exchange.pause(GUARDED, true);
     until("it is asked no more", || !two.asks());
     assert!(two.not_asked(NotAsked::Paused) > 0);
-    assert_eq!(two.exchange.guard(GUARDED).state, State::Paused);
+    assert_eq!(two.exchange.guard(GUARDED).state, BreakerState::Paused);
     // Other keys change: the reload is in force once the limit of the third DSP's is.
     let third = format!("[[dsp]]\nid = \"d2\"\nurl = \"{}\"\n", two.fleet.url(2));
     let dsps = [keyed(GUARDED, "qps = 1000\ncountries = []"), keyed(OTHER, "")];
@@ -302,7 +302,7 @@ fn a_pause_holds_until_it_is_over() {
     for _ in 0..20 {
         assert!(!two.asks(), "it is paused still");
     }
-    assert_eq!(two.exchange.guard(GUARDED).state, State::Paused);
+    assert_eq!(two.exchange.guard(GUARDED).state, BreakerState::Paused);
     two.exchange.pause(GUARDED, false);
     until("it is asked again", || two.asks());
     assert_eq!(two.exchange.not_asked(OTHER, NotAsked::Paused), 0);

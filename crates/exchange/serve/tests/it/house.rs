@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use exchange_core::Fate;
 use exchange_core::campaigns::Criterion;
 use exchange_core::campaigns::{
-    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Price, Rules,
+    BiddingRules, CampaignPrice, CampaignTargeting, Catalogue, Creative, CreativeSpec,
+    DirectCampaign,
 };
-use exchange_core::record::{Ending, GenerationFacts, Replayed, replay};
+use exchange_core::record::{AuctionEnding, GenerationRecord, ReplayOutcome, replay};
 use exchange_serve::campaigns::Campaigns;
 use openrtb::codes::MediaType;
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
@@ -22,17 +23,18 @@ use crate::notices::Desk;
 use crate::record::{decoded, read};
 
 /// Worth 2.00 for any banner of 300×250, of an account of its own.
-fn campaign(slot: u32) -> Campaign {
+fn campaign(slot: u32) -> DirectCampaign {
     let size = Some((300, 250));
     let spec = CreativeSpec { size, ..CreativeSpec::new("c", MediaType::Banner, "<p>") };
     let creatives = vec![Creative::new(spec).expect("it is sound")];
-    let price = Price::Value(Cpm::new(TWO).expect("a price"));
-    Campaign {
+    let price = CampaignPrice::Value(Cpm::new(TWO).expect("a price"));
+    DirectCampaign {
         id: format!("campaign-{slot}").into(),
         slot: CampaignIndex(slot),
         account: format!("account-{slot}").into(),
         currency: Currency::USD,
-        rules: Rules { price, targeting: CampaignTargeting::default().into(), creatives }.into(),
+        rules: BiddingRules { price, targeting: CampaignTargeting::default().into(), creatives }
+            .into(),
     }
 }
 
@@ -146,7 +148,7 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
         .map(|record| (decoded(record).ending, decoded(record).calls.len()))
         .collect();
     // Of whom it had asked nobody had answered.
-    assert_eq!(found, [(Ending::Abandoned, 1), (Ending::Filled, 2)]);
+    assert_eq!(found, [(AuctionEnding::Abandoned, 1), (AuctionEnding::Filled, 2)]);
 }
 
 #[test]
@@ -168,14 +170,16 @@ fn what_the_house_leaves_out_is_counted_and_changes_no_record() {
     exchange.join();
     let lane = |lane| read(&desk.place().join(lane));
     let durable = lane("durable");
-    let generations: Vec<_> =
-        durable.iter().filter_map(|record| GenerationFacts::decode(&record.payload).ok()).collect();
+    let generations: Vec<_> = durable
+        .iter()
+        .filter_map(|record| GenerationRecord::decode(&record.payload).ok())
+        .collect();
     let auctions = lane("firehose");
     assert_eq!(auctions.len(), 20);
     for record in &auctions {
         let auction = decoded(record);
         let of = generations.iter().find(|facts| facts.number == auction.generation);
-        assert_eq!(replay(&auction, of.expect("its generation")), Ok(Replayed::Same));
+        assert_eq!(replay(&auction, of.expect("its generation")), Ok(ReplayOutcome::Same));
     }
 }
 

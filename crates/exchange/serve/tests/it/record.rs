@@ -6,7 +6,9 @@ use eventlog::disk::Folder;
 use eventlog::{Item, Reader, Record};
 use events::Kind;
 use exchange_core::record::CallOutcome;
-use exchange_core::record::{AuctionRecord, Ending, GenerationFacts, Replayed, replay};
+use exchange_core::record::{
+    AuctionEnding, AuctionRecord, GenerationRecord, ReplayOutcome, replay,
+};
 use exchange_core::{Fate, NotAsked};
 use exchange_serve::Unrecorded;
 use tempfile::TempDir;
@@ -41,11 +43,11 @@ impl Place {
         self.lane("firehose")
     }
 
-    fn generations(&self) -> Vec<GenerationFacts> {
+    fn generations(&self) -> Vec<GenerationRecord> {
         let records = self.lane("durable");
         let kind = Kind::Generation.code();
         let of_kind = records.iter().filter(|record| record.kind == kind);
-        of_kind.map(|record| GenerationFacts::decode(&record.payload).expect("one")).collect()
+        of_kind.map(|record| GenerationRecord::decode(&record.payload).expect("one")).collect()
     }
 }
 
@@ -80,7 +82,7 @@ fn an_auction_is_recorded_as_it_was_answered() {
     let [record] = &*records else { panic!("{records:?}") };
     let auction = decoded(record);
     assert_eq!(auction.id, reply.json()["bidid"]);
-    assert_eq!(auction.ending, Ending::Filled);
+    assert_eq!(auction.ending, AuctionEnding::Filled);
     assert!((before..=after).contains(&auction.arrival_unix_us), "{before} {auction:?} {after}");
     assert_eq!(record.time_ms, auction.arrival_unix_us / 1000);
     assert_eq!(auction.tmax_ms, Some(900));
@@ -97,7 +99,7 @@ fn an_auction_is_recorded_as_it_was_answered() {
     assert_eq!(auction.sales[0].net.to_string(), reply.price());
     let generations = place.generations();
     assert_eq!(generations[0].number, auction.generation);
-    assert_eq!(replay(&auction, &generations[0]), Ok(Replayed::Same));
+    assert_eq!(replay(&auction, &generations[0]), Ok(ReplayOutcome::Same));
     assert_eq!((auction.request, auction.answers.len()), (None, 0), "no body unless sampled");
 }
 
@@ -152,11 +154,11 @@ fn every_ending_is_recorded() {
     assert_eq!(
         found,
         [
-            (Ending::Filled, None, 1, true, Replayed::Same),
-            (Ending::NoBid, Some(0), 1, true, Replayed::Same),
-            (Ending::Refused, Some(nobody), 0, true, Replayed::NotHeld),
-            (Ending::Refused, Some(no_time), 0, false, Replayed::NotHeld),
-            (Ending::Abandoned, None, 1, true, Replayed::NotHeld),
+            (AuctionEnding::Filled, None, 1, true, ReplayOutcome::Same),
+            (AuctionEnding::NoBid, Some(0), 1, true, ReplayOutcome::Same),
+            (AuctionEnding::Refused, Some(nobody), 0, true, ReplayOutcome::NotHeld),
+            (AuctionEnding::Refused, Some(no_time), 0, false, ReplayOutcome::NotHeld),
+            (AuctionEnding::Abandoned, None, 1, true, ReplayOutcome::NotHeld),
         ]
     );
     assert_eq!(decoded(&records[2]).not_asked, [(0, NotAsked::Country)]);
@@ -184,9 +186,9 @@ fn a_generation_is_recorded_before_its_auctions() {
     let records = place.auctions();
     for record in &records {
         let auction = decoded(record);
-        let by = |facts: &&GenerationFacts| facts.number == auction.generation;
+        let by = |facts: &&GenerationRecord| facts.number == auction.generation;
         let facts = generations.iter().find(by).expect("it was recorded");
-        assert_eq!(replay(&auction, facts), Ok(Replayed::Same));
+        assert_eq!(replay(&auction, facts), Ok(ReplayOutcome::Same));
     }
     let last = decoded(records.last().expect("several"));
     assert_eq!(last.generation, 3);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use eventlog::disk::Folder;
 use eventlog::{Item, Reader, Record};
 use events::{Gap, Kind};
-use exchange_core::record::{AuctionRecord, GenerationFacts, replay};
+use exchange_core::record::{AuctionRecord, GenerationRecord, replay};
 
 use super::fixtures::{Server, dsp, table};
 use crate::program::until;
@@ -48,7 +48,7 @@ fn replayed(directory: &Path) -> usize {
     let generations: BTreeMap<u64, _> = durable
         .iter()
         .filter(|record| record.kind == kind)
-        .map(|record| GenerationFacts::decode(&record.payload).unwrap())
+        .map(|record| GenerationRecord::decode(&record.payload).unwrap())
         .map(|facts| (facts.number, facts))
         .collect();
     let firehose = read(directory, "firehose");

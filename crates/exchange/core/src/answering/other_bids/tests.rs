@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::answering::sale::sales;
-use crate::fixtures::rehearsal::{Rehearsal, noticed, response};
+use crate::fixtures::rehearsal::{SampleAuction, noticed, response};
 use crate::fixtures::{cpm, imp, request};
 
 /// One bid each, of `alpha`, `beta` and `gamma` in turn.
@@ -18,8 +18,8 @@ fn bodies(prices: &[&str]) -> Vec<(usize, String)> {
     prices.iter().enumerate().map(body).collect()
 }
 
-fn all(request: &str, bodies: &[(usize, String)]) -> Rehearsal {
-    Rehearsal::new(NoticeMode::Upstream, request, bodies).returning_all()
+fn all(request: &str, bodies: &[(usize, String)]) -> SampleAuction {
+    SampleAuction::new(NoticeMode::Upstream, request, bodies).returning_all()
 }
 
 fn first_price() -> String {
@@ -27,7 +27,7 @@ fn first_price() -> String {
 }
 
 #[track_caller]
-fn check(rehearsal: &Rehearsal, want: &[Fate], prices: &[f64]) {
+fn check(rehearsal: &SampleAuction, want: &[Fate], prices: &[f64]) {
     assert_eq!(rehearsal.fates(), want);
     let (bids, _) = rehearsal.bids();
     let got: Vec<f64> = bids.iter().map(|bid| bid["price"].as_f64().unwrap()).collect();
@@ -54,9 +54,9 @@ fn only_upstream_and_at_first_price_and_by_the_terms() {
     let one = [Won, LostToHigherBid];
     check(&all(&first_price(), &bodies), &[Won, Offered], &[2.0, 1.0]);
     check(&all(&request(json!({ "at": 2 })), &bodies), &one, &[1.01]);
-    check(&Rehearsal::new(NoticeMode::Upstream, &first_price(), &bodies), &one, &[2.0]);
+    check(&SampleAuction::new(NoticeMode::Upstream, &first_price(), &bodies), &one, &[2.0]);
     for mode in [NoticeMode::Final, NoticeMode::PassThrough] {
-        check(&Rehearsal::new(mode, &first_price(), &bodies).returning_all(), &one, &[2.0]);
+        check(&SampleAuction::new(mode, &first_price(), &bodies).returning_all(), &one, &[2.0]);
     }
 }
 

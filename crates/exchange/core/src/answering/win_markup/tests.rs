@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::rehearsal::{Rehearsal, noticed, response, tokens};
+use crate::fixtures::rehearsal::{SampleAuction, noticed, response, tokens};
 use crate::fixtures::{cpm, imp, request};
 
 const AD: &str = "<p>${AUCTION_PRICE}";
@@ -17,29 +17,29 @@ fn on_win(dsp: &str, change: Value) -> Value {
 }
 
 /// `alpha` and `beta` with ads on win at 3.00 and 2.00, `gamma` at 1.00 with its ad inline.
-fn three(mode: NoticeMode) -> Rehearsal {
+fn three(mode: NoticeMode) -> SampleAuction {
     let bodies = [
         (0, response(&[on_win("alpha", json!({ "price": 3 }))], json!({}))),
         (1, response(&[on_win("beta", json!({ "price": 2 }))], json!({}))),
         (2, response(&[noticed("gamma", json!({ "price": 1 }))], json!({}))),
     ];
-    Rehearsal::new(mode, &request(json!({})), &bodies)
+    SampleAuction::new(mode, &request(json!({})), &bodies)
 }
 
-fn wanted(rehearsal: &Rehearsal) -> Vec<Wanted> {
+fn wanted(rehearsal: &SampleAuction) -> Vec<MarkupRequest> {
     rehearsal.with(|auction, _, judgement, clearing| {
         markup_wanted(auction, judgement, clearing, &rehearsal.fetched)
     })
 }
 
-fn fetched(entry: usize, price: &str) -> Fetched {
-    Fetched { entry, price: cpm(price), markup: AD.to_owned() }
+fn fetched(entry: usize, price: &str) -> FetchedMarkup {
+    FetchedMarkup { entry, price: cpm(price), markup: AD.to_owned() }
 }
 
 #[test]
 fn the_winner_is_fetched_and_its_ad_becomes_its_markup() {
     let mut rehearsal = three(NoticeMode::Final);
-    let want = Wanted {
+    let want = MarkupRequest {
         entry: 0,
         dsp: 0,
         price: cpm("2.01"),
@@ -115,7 +115,7 @@ fn a_preloaded_ad_stands_without_an_answer() {
     let check = |mode: NoticeMode, is_declared: bool, want: usize| {
         let bid = on_win("alpha", json!({ "adid": "7" }));
         let bodies = [(0, response(&[bid], json!({})))];
-        let mut rehearsal = Rehearsal::new(mode, &request(json!({})), &bodies);
+        let mut rehearsal = SampleAuction::new(mode, &request(json!({})), &bodies);
         if !is_declared {
             rehearsal.market.dsps[0].notice_hosts.clear();
         }
@@ -134,9 +134,9 @@ fn a_preloaded_ad_stands_without_an_answer() {
 fn a_delivered_notice_of_a_preloaded_ad_is_not_sent_again() {
     let bid = on_win("alpha", json!({ "adid": "7" }));
     let bodies = [(0, response(&[bid], json!({})))];
-    let mut rehearsal = Rehearsal::new(NoticeMode::Final, &request(json!({})), &bodies);
+    let mut rehearsal = SampleAuction::new(NoticeMode::Final, &request(json!({})), &bodies);
     let price = wanted(&rehearsal)[0].price;
-    rehearsal.fetched = vec![Fetched { entry: 0, price, markup: String::new() }];
+    rehearsal.fetched = vec![FetchedMarkup { entry: 0, price, markup: String::new() }];
     assert_eq!(wanted(&rehearsal), []);
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!((&bids[0]["adid"], bids[0].get("adm")), (&json!("7"), None));
@@ -152,7 +152,7 @@ fn fetched_markup_is_held_to_what_inline_markup_is() {
         rehearsal.request = request(json!({ "imp": [imp(of_imp)] }));
         rehearsal.with(|auction, _, judgement, clearing| {
             let wanted = &markup_wanted(auction, judgement, clearing, &[])[0];
-            let wanted = Wanted { is_preloaded, ..wanted.clone() };
+            let wanted = MarkupRequest { is_preloaded, ..wanted.clone() };
             checked_markup(auction, judgement, &wanted, markup.to_owned())
         })
     };
@@ -180,7 +180,7 @@ fn fetched_markup_tells_the_format() {
         let bodies = [(0, response(&[on_win("alpha", json!({ "adid": "7" }))], json!({})))];
         let video = json!({ "video": { "mimes": ["v"] } });
         let body = request(json!({ "imp": [imp(video)] }));
-        let mut rehearsal = Rehearsal::new(NoticeMode::Final, &body, &bodies);
+        let mut rehearsal = SampleAuction::new(NoticeMode::Final, &body, &bodies);
         let got = rehearsal.with(|auction, _, judgement, clearing| {
             let wanted = markup_wanted(auction, judgement, clearing, &[]);
             checked_markup(auction, judgement, &wanted[0], markup.to_owned())
@@ -191,7 +191,7 @@ fn fetched_markup_tells_the_format() {
         assert!(!wanted.is_preloaded);
         let Ok(beacon) = want else { return };
         rehearsal.fetched =
-            vec![Fetched { entry: 0, price: wanted.price, markup: markup.to_owned() }];
+            vec![FetchedMarkup { entry: 0, price: wanted.price, markup: markup.to_owned() }];
         let (bids, conclusion) = rehearsal.bids();
         assert!(conclusion.unmarked.is_empty(), "{markup}");
         assert!(bids[0]["adm"].as_str().unwrap().contains(beacon), "{markup}");

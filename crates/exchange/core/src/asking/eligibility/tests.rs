@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use units::Ppm;
 
 use super::*;
-use crate::asking::guard::Refusal;
+use crate::asking::guard::GuardRefusal;
 use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
 use crate::market::targeting::{Targeting, UserIdNeed};
 use crate::market::{DealTerms, Market};
@@ -81,13 +81,13 @@ fn the_house_is_asked_whatever_seats_are_welcome() {
     market.dsps[0].formats = 1;
     with_auction(&market, &request(of_request), |auction| {
         assert_eq!(eligible(auction, 0), Err(NotAsked::Seats));
-        let ask = eligible_house(auction, 0).map(|ask| (ask.dsp, ask.imps, ask.deals));
+        let ask = eligible_direct(auction, 0).map(|ask| (ask.dsp, ask.imps, ask.deals));
         assert_eq!(ask, Ok((0, 0b011, 0b01)));
     });
     let nothing =
         request(json!({ "imp": [imp(json!({ "banner": null, "audio": { "mimes": ["a"] } }))] }));
     with_auction(&market, &nothing, |auction| {
-        assert_eq!(eligible_house(auction, 0), Err(NotAsked::Impressions));
+        assert_eq!(eligible_direct(auction, 0), Err(NotAsked::Impressions));
     });
 }
 
@@ -198,7 +198,8 @@ fn reasons_are_reported_in_order() {
 
 #[test]
 fn the_guards_refusals_come_last_and_in_its_order() {
-    let refusals = [Refusal::Paused, Refusal::Breaker, Refusal::Qps, Refusal::InFlight];
+    let refusals =
+        [GuardRefusal::Paused, GuardRefusal::Breaker, GuardRefusal::Qps, GuardRefusal::InFlight];
     assert!(refusals.is_sorted());
     assert_eq!(NotAsked::ALL[7..], refusals.map(NotAsked::from));
 }

@@ -6,31 +6,31 @@ use std::num::NonZeroU32;
 use units::{Ppm, Tick};
 
 use super::limits::BreakerLimits;
-use super::window::{Counts, Window};
+use super::window::{CallWindow, OutcomeCounts};
 
 /// Good or bad results that make an interval of probes worth judging, or as many as it yields.
 const PROBES_MIN: u64 = 3;
 
 /// Error throttling of one DSP.
 #[derive(Clone, Debug)]
-pub(super) struct Breaker {
+pub(super) struct CircuitBreaker {
     limits: BreakerLimits,
-    window: Window,
-    throttled: Option<Throttled>,
+    window: CallWindow,
+    throttled: Option<ProbeInterval>,
 }
 
 /// An interval of probes.
 #[derive(Clone, Copy, Debug)]
-struct Throttled {
+struct ProbeInterval {
     allowance: NonZeroU32,
     since: Tick,
-    results: Counts,
+    results: OutcomeCounts,
     attempts: u64,
 }
 
 /// What a step of the breaker changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum BreakerChange {
     /// Results are as they should be.
     None,
     /// Throttled to so many calls per second; results of calls of before no longer count.
@@ -41,9 +41,9 @@ pub(super) enum Change {
     Closed,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     pub(super) fn new(limits: BreakerLimits, now: Tick) -> Self {
-        Self { limits, window: Window::new(limits.window, now), throttled: None }
+        Self { limits, window: CallWindow::new(limits.window, now), throttled: None }
     }
 
     /// What is allowed per second, while throttled.
@@ -52,7 +52,7 @@ impl Breaker {
     }
 
     /// Results in the window.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> OutcomeCounts {
         self.window.sum()
     }
 
@@ -60,10 +60,10 @@ impl Breaker {
     pub(super) fn step(
         &mut self,
         now: Tick,
-        results: Counts,
+        results: OutcomeCounts,
         attempts: u64,
         qps_max: Option<NonZeroU32>,
-    ) -> Change {
+    ) -> BreakerChange {
         self.window.advance(now);
         self.window.count(results);
         let Some(throttled) = &mut self.throttled else {
@@ -72,7 +72,7 @@ impl Breaker {
             return if is_enough && is_over(counts, self.limits.error_share_max) {
                 self.throttle(now)
             } else {
-                Change::None
+                BreakerChange::None
             };
         };
         throttled.results.add(results);
@@ -80,17 +80,21 @@ impl Breaker {
         self.judge(now, qps_max)
     }
 
-    fn throttle(&mut self, now: Tick) -> Change {
+    fn throttle(&mut self, now: Tick) -> BreakerChange {
         let allowance = self.limits.probe_qps;
-        self.throttled =
-            Some(Throttled { allowance, since: now, results: Counts::default(), attempts: 0 });
-        Change::Throttled(allowance)
+        self.throttled = Some(ProbeInterval {
+            allowance,
+            since: now,
+            results: OutcomeCounts::default(),
+            attempts: 0,
+        });
+        BreakerChange::Throttled(allowance)
     }
 
     /// Judges the probes of an interval.
-    fn judge(&mut self, now: Tick, qps_max: Option<NonZeroU32>) -> Change {
+    fn judge(&mut self, now: Tick, qps_max: Option<NonZeroU32>) -> BreakerChange {
         let limits = self.limits;
-        let Some(throttled) = &mut self.throttled else { return Change::None };
+        let Some(throttled) = &mut self.throttled else { return BreakerChange::None };
         let elapsed = now.since(throttled.since);
         let is_over_now = is_over(throttled.results, limits.error_share_max);
         let results = throttled.results.total();
@@ -100,7 +104,7 @@ impl Breaker {
         let yielded = u128::from(limits.probe_qps.get()) * limits.probe_interval.as_nanos();
         let yielded = u64::try_from(yielded / 1_000_000_000).unwrap_or(u64::MAX);
         if elapsed < limits.probe_interval || results < PROBES_MIN.min(yielded).max(1) {
-            return Change::None;
+            return BreakerChange::None;
         }
         if is_over_now {
             return self.throttle(now);
@@ -110,17 +114,17 @@ impl Breaker {
         if u128::from(throttled.allowance.get()) >= wanted {
             self.throttled = None;
             self.window.clear();
-            return Change::Closed;
+            return BreakerChange::Closed;
         }
         throttled.allowance = throttled.allowance.saturating_add(throttled.allowance.get());
         throttled.since = now;
-        throttled.results = Counts::default();
+        throttled.results = OutcomeCounts::default();
         throttled.attempts = 0;
-        Change::Raised(throttled.allowance)
+        BreakerChange::Raised(throttled.allowance)
     }
 }
 
-fn is_over(counts: Counts, share_max: Ppm) -> bool {
+fn is_over(counts: OutcomeCounts, share_max: Ppm) -> bool {
     let bad = u128::from(counts.bad) * u128::from(Ppm::ONE.get());
     bad > u128::from(counts.total()) * u128::from(share_max.get())
 }

@@ -3,25 +3,25 @@
 
 use std::time::Duration;
 
-use super::limits::Rate;
+use super::limits::CallRate;
 
 /// One token, in the unit of the level: qps × nanoseconds.
 const TOKEN: u64 = 1_000_000_000;
 
 /// A token bucket whose other part, what is outstanding, is its owner's to count.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
-    rate: Rate,
+pub(super) struct TokenBucket {
+    rate: CallRate,
     level: u64,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Empty: what came before it may have used its burst a moment ago.
-    pub(super) fn empty(rate: Rate) -> Self {
+    pub(super) fn empty(rate: CallRate) -> Self {
         Self { rate, level: 0 }
     }
 
-    pub(super) fn rate(&self) -> Rate {
+    pub(super) fn rate(&self) -> CallRate {
         self.rate
     }
 
@@ -31,7 +31,7 @@ impl Bucket {
     }
 
     /// From now on at another rate. What is at hand beyond its burst is lost.
-    pub(super) fn set_rate(&mut self, rate: Rate, outstanding: u64) {
+    pub(super) fn set_rate(&mut self, rate: CallRate, outstanding: u64) {
         self.rate = rate;
         self.level = self.level.min(self.room(outstanding));
     }

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 
 use units::Tick;
 
-use super::breaker::{Breaker, Change};
-use super::bucket::Bucket;
-use super::lease::{Lease, News};
-use super::limits::{GuardLimits, Rate};
-use super::message::{Grant, Mode, Report};
-use super::share::{Claim, Shares};
+use super::breaker::{BreakerChange, CircuitBreaker};
+use super::bucket::TokenBucket;
+use super::lease::{CallLease, ReportDelta};
+use super::limits::{CallRate, GuardLimits};
+use super::message::{CallGrant, GuardMode, GuardReport};
+use super::share::{ShareClaim, ShareDivider};
 
 /// Steps after which what cannot be divided goes to other shards: long enough that a permit is
 /// used more than it travels.
@@ -23,24 +23,24 @@ pub struct Governor {
     now: Tick,
     steps: u64,
     is_paused: bool,
-    breaker: Option<Breaker>,
+    breaker: Option<CircuitBreaker>,
     /// Told apart by shards: calls of before a throttling from those within it.
     epoch: u32,
-    limit: Option<Bucket>,
+    limit: Option<TokenBucket>,
     /// While throttled: the allowance.
-    throttle: Option<Bucket>,
-    leases: Vec<Lease>,
-    token_shares: Shares,
-    reserve_shares: Shares,
-    permit_shares: Shares,
-    claims: Vec<Claim>,
+    throttle: Option<TokenBucket>,
+    leases: Vec<CallLease>,
+    token_shares: ShareDivider,
+    reserve_shares: ShareDivider,
+    permit_shares: ShareDivider,
+    claims: Vec<ShareClaim>,
     parts: Vec<u64>,
-    grants: Vec<Grant>,
+    grants: Vec<CallGrant>,
 }
 
 /// Whether a DSP is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BreakerState {
     /// Up to its limits.
     Closed,
     /// To see whether it is well again.
@@ -54,9 +54,9 @@ pub enum State {
 
 /// How things stand, for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct GuardStatus {
     /// Whether it is asked.
-    pub state: State,
+    pub state: BreakerState,
     /// Tokens that nobody holds; absent: calls need none.
     pub level: Option<u64>,
     /// Tokens that shards hold, or have used and not yet reported.
@@ -79,14 +79,14 @@ impl Governor {
             now,
             steps: 0,
             is_paused: false,
-            breaker: limits.breaker.map(|limits| Breaker::new(limits, now)),
+            breaker: limits.breaker.map(|limits| CircuitBreaker::new(limits, now)),
             epoch: 0,
-            limit: limits.rate.map(Bucket::empty),
+            limit: limits.rate.map(TokenBucket::empty),
             throttle: None,
-            leases: vec![Lease::default(); shards],
-            token_shares: Shares::new(shards),
-            reserve_shares: Shares::new(shards),
-            permit_shares: Shares::new(shards),
+            leases: vec![CallLease::default(); shards],
+            token_shares: ShareDivider::new(shards),
+            reserve_shares: ShareDivider::new(shards),
+            permit_shares: ShareDivider::new(shards),
             claims: Vec::with_capacity(shards),
             parts: vec![0; shards],
             grants: Vec::with_capacity(shards),
@@ -104,14 +104,14 @@ impl Governor {
         let outstanding = outstanding(&self.leases);
         self.limit = match (self.limit.take(), limits.rate) {
             (_, None) => None,
-            (None, Some(rate)) => Some(Bucket::empty(rate)),
+            (None, Some(rate)) => Some(TokenBucket::empty(rate)),
             (Some(mut bucket), Some(rate)) => {
                 bucket.set_rate(rate, outstanding);
                 Some(bucket)
             }
         };
         if self.limits.breaker != limits.breaker {
-            self.breaker = limits.breaker.map(|limits| Breaker::new(limits, self.now));
+            self.breaker = limits.breaker.map(|limits| CircuitBreaker::new(limits, self.now));
             self.end_epoch();
         }
         self.limits = limits;
@@ -131,9 +131,9 @@ impl Governor {
     ///
     /// When rights were minted: more is at hand and outstanding than the limits allow, or a shard
     /// has spent what it was not granted.
-    pub fn step(&mut self, now: Tick, reports: &[Report]) -> &[Grant] {
+    pub fn step(&mut self, now: Tick, reports: &[GuardReport]) -> &[CallGrant] {
         self.accrue(now);
-        let mut news = News::default();
+        let mut news = ReportDelta::default();
         for report in reports {
             news.add(self.leases[report.shard].take(report, self.epoch));
         }
@@ -147,19 +147,19 @@ impl Governor {
     }
 
     /// What shards were last granted, by shard.
-    pub fn grants(&self) -> &[Grant] {
+    pub fn grants(&self) -> &[CallGrant] {
         &self.grants
     }
 
     /// How things stand.
-    pub fn status(&self) -> Status {
-        let throttled = self.breaker.as_ref().and_then(Breaker::allowance);
-        let counts = self.breaker.as_ref().map(Breaker::counts).unwrap_or_default();
-        Status {
+    pub fn status(&self) -> GuardStatus {
+        let throttled = self.breaker.as_ref().and_then(CircuitBreaker::allowance);
+        let counts = self.breaker.as_ref().map(CircuitBreaker::counts).unwrap_or_default();
+        GuardStatus {
             state: match throttled {
-                _ if self.is_paused => State::Paused,
-                Some(allowance) => State::Throttled { allowance },
-                None => State::Closed,
+                _ if self.is_paused => BreakerState::Paused,
+                Some(allowance) => BreakerState::Throttled { allowance },
+                None => BreakerState::Closed,
             },
             level: self.tokens_at_hand(),
             outstanding: outstanding(&self.leases),
@@ -181,7 +181,7 @@ impl Governor {
         }
     }
 
-    fn refund(&mut self, news: &News) {
+    fn refund(&mut self, news: &ReportDelta) {
         let (limit, throttle) = (&mut self.limit, &mut self.throttle);
         if let Some(limit) = limit {
             limit.refund(news.returned, outstanding(&self.leases));
@@ -191,26 +191,26 @@ impl Governor {
         }
     }
 
-    fn judge(&mut self, news: &News) {
+    fn judge(&mut self, news: &ReportDelta) {
         let qps_max = self.limits.rate.map(|rate| rate.qps);
         let Some(breaker) = &mut self.breaker else { return };
         match breaker.step(self.now, news.results, news.attempts, qps_max) {
-            Change::None => (),
-            Change::Throttled(allowance) => {
+            BreakerChange::None => (),
+            BreakerChange::Throttled(allowance) => {
                 self.end_epoch();
                 // What was granted before must not add to the probes.
                 for lease in &mut self.leases {
                     lease.void = lease.granted;
                 }
-                self.throttle = Some(Bucket::empty(Rate::per_second(allowance)));
+                self.throttle = Some(TokenBucket::empty(CallRate::per_second(allowance)));
             }
-            Change::Raised(allowance) => {
+            BreakerChange::Raised(allowance) => {
                 let outstanding = outstanding_in(&self.leases, self.epoch);
                 if let Some(throttle) = &mut self.throttle {
-                    throttle.set_rate(Rate::per_second(allowance), outstanding);
+                    throttle.set_rate(CallRate::per_second(allowance), outstanding);
                 }
             }
-            Change::Closed => self.end_epoch(),
+            BreakerChange::Closed => self.end_epoch(),
         }
     }
 
@@ -223,14 +223,14 @@ impl Governor {
     fn lease(&mut self) {
         self.steps += 1;
         let mode = match (&self.limit, &self.throttle) {
-            _ if self.is_paused => Mode::Paused,
-            (_, Some(_)) => Mode::Throttled,
-            (Some(_), None) => Mode::Limited,
-            (None, None) => Mode::Open,
+            _ if self.is_paused => GuardMode::Paused,
+            (_, Some(_)) => GuardMode::Throttled,
+            (Some(_), None) => GuardMode::Limited,
+            (None, None) => GuardMode::Open,
         };
         self.grants.clear();
         for (shard, lease) in self.leases.iter().enumerate() {
-            self.grants.push(Grant {
+            self.grants.push(CallGrant {
                 shard,
                 seq: self.steps,
                 mode,
@@ -257,14 +257,14 @@ impl Governor {
         let burst = [&self.limit, &self.throttle].into_iter().flatten();
         let burst = burst.map(|bucket| u64::from(bucket.rate().burst.get())).min().unwrap_or(0);
         let shards = self.leases.len() as u64;
-        let wanted: u64 = self.leases.iter().map(Lease::tokens_wanted).sum();
+        let wanted: u64 = self.leases.iter().map(CallLease::tokens_wanted).sum();
         let spare = burst.saturating_sub(wanted);
         let reserve = if spare < 2 * shards { spare } else { spare / 2 };
-        let reserve = Spread::new(reserve, shards, self.steps / TURN_STEPS);
+        let reserve = SpareUnits::new(reserve, shards, self.steps / TURN_STEPS);
         self.claims.clear();
         for lease in &self.leases {
             let want = lease.tokens_wanted().saturating_sub(self.held(lease));
-            self.claims.push(Claim { want, weight: lease.weight() });
+            self.claims.push(ShareClaim { want, weight: lease.weight() });
         }
         let left = self.token_shares.divide(level, &self.claims, true, &mut self.parts);
         self.grant_parts();
@@ -272,7 +272,7 @@ impl Governor {
         for (shard, lease) in self.leases.iter().enumerate() {
             let keep = lease.tokens_wanted() + reserve.of(shard as u64);
             self.grants[shard].tokens_keep = keep;
-            self.claims.push(Claim { want: keep.saturating_sub(self.held(lease)), weight: 1 });
+            self.claims.push(ShareClaim { want: keep.saturating_sub(self.held(lease)), weight: 1 });
         }
         let left = self.reserve_shares.divide(left, &self.claims, true, &mut self.parts);
         self.grant_parts();
@@ -295,13 +295,13 @@ impl Governor {
         self.claims.clear();
         for lease in &mut self.leases {
             let want = lease.permits_wanted(cap);
-            self.claims.push(Claim { want, weight: lease.weight() });
+            self.claims.push(ShareClaim { want, weight: lease.weight() });
         }
         let turn = self.steps.is_multiple_of(TURN_STEPS);
         let spare = self.permit_shares.divide(cap, &self.claims, turn, &mut self.parts);
         let shards = self.leases.len();
-        let spread = Spread::new(spare, shards as u64, self.steps / TURN_STEPS);
-        let held: u64 = self.leases.iter().map(Lease::permits_held).sum();
+        let spread = SpareUnits::new(spare, shards as u64, self.steps / TURN_STEPS);
+        let held: u64 = self.leases.iter().map(CallLease::permits_held).sum();
         let mut free = cap.saturating_sub(held);
         // Who comes first when permits are still on their way back differs from step to step.
         let first = usize::try_from(self.steps % shards.max(1) as u64).unwrap_or(0);
@@ -317,7 +317,7 @@ impl Governor {
     }
 
     /// Tokens of the mode in force that a shard may have unused.
-    fn held(&self, lease: &Lease) -> u64 {
+    fn held(&self, lease: &CallLease) -> u64 {
         match self.throttle {
             Some(_) => lease.outstanding_in(self.epoch),
             None => lease.outstanding(),
@@ -327,7 +327,7 @@ impl Governor {
     /// Whole tokens that both the limit and the throttle have.
     fn tokens_at_hand(&self) -> Option<u64> {
         let buckets = [&self.limit, &self.throttle].into_iter().flatten();
-        buckets.map(Bucket::tokens).min()
+        buckets.map(TokenBucket::tokens).min()
     }
 
     fn assert_conserved(&self) {
@@ -340,23 +340,23 @@ impl Governor {
     }
 }
 
-fn outstanding(leases: &[Lease]) -> u64 {
-    leases.iter().map(Lease::outstanding).sum()
+fn outstanding(leases: &[CallLease]) -> u64 {
+    leases.iter().map(CallLease::outstanding).sum()
 }
 
-fn outstanding_in(leases: &[Lease], epoch: u32) -> u64 {
+fn outstanding_in(leases: &[CallLease], epoch: u32) -> u64 {
     leases.iter().map(|lease| lease.outstanding_in(epoch)).sum()
 }
 
 /// Units that nobody wants, spread evenly; those that cannot be divided go round.
-struct Spread {
+struct SpareUnits {
     each: u64,
     one_more: u64,
     shards: u64,
     first: u64,
 }
 
-impl Spread {
+impl SpareUnits {
     fn new(units: u64, shards: u64, turn: u64) -> Self {
         let shards = shards.max(1);
         Self { each: units / shards, one_more: units % shards, shards, first: turn % shards }

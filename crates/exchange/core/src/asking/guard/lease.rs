@@ -1,8 +1,8 @@
 //! One shard's account with the governor: what it was granted, used and gave back as far as it
 //! has reported, and what it seems to want. Must not know limits.
 
-use super::message::{EpochCounts, Report};
-use super::window::Counts;
+use super::message::{EpochCounts, GuardReport};
+use super::window::OutcomeCounts;
 
 /// Fixed point of the mean demand.
 const MEAN_ONE: u64 = 1 << 10;
@@ -16,7 +16,7 @@ const STEPS_HELD: u64 = 3;
 
 /// One shard's account.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lease {
+pub(super) struct CallLease {
     reports: u64,
     attempts: u64,
     pub(super) granted: u64,
@@ -40,16 +40,16 @@ pub(super) struct Lease {
 
 /// What reports told that was not known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
+pub(super) struct ReportDelta {
     /// Tokens that came back.
     pub(super) returned: u64,
     /// Of this epoch's, tokens that came back.
     pub(super) returned_in_epoch: u64,
-    pub(super) results: Counts,
+    pub(super) results: OutcomeCounts,
     pub(super) attempts: u64,
 }
 
-impl News {
+impl ReportDelta {
     pub(super) fn add(&mut self, other: Self) {
         self.returned += other.returned;
         self.returned_in_epoch += other.returned_in_epoch;
@@ -58,24 +58,24 @@ impl News {
     }
 }
 
-impl Lease {
+impl CallLease {
     /// Takes a report, unless it has taken a later one.
-    pub(super) fn take(&mut self, report: &Report, epoch: u32) -> News {
+    pub(super) fn take(&mut self, report: &GuardReport, epoch: u32) -> ReportDelta {
         if report.seq <= self.reports {
-            return News::default();
+            return ReportDelta::default();
         }
         let since =
             |now: u64, then: u64| now.checked_sub(then).expect("a shard's counts only grow");
-        let mut news = News {
+        let mut news = ReportDelta {
             returned: since(report.returned, self.returned),
             attempts: since(report.attempts, self.attempts),
-            ..News::default()
+            ..ReportDelta::default()
         };
         if report.epoch.epoch == epoch {
             let known = Some(self.in_epoch).filter(|known| known.epoch == epoch);
             let known = known.unwrap_or_default();
             news.returned_in_epoch = since(report.epoch.returned, known.returned);
-            news.results = Counts {
+            news.results = OutcomeCounts {
                 good: since(report.epoch.good, known.good),
                 bad: since(report.epoch.bad, known.bad),
             };

@@ -9,7 +9,7 @@ use units::Ppm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardLimits {
     /// Calls per second; absent: any number.
-    pub rate: Option<Rate>,
+    pub rate: Option<CallRate>,
     /// Most calls under way at once, those that are late and still being read included; absent:
     /// any number. One that is newly set holds once every shard has heard of it and the calls of
     /// before have ended.
@@ -23,7 +23,7 @@ impl GuardLimits {
     pub const NONE: Self = Self { rate: None, in_flight_max: None, breaker: None };
 
     /// A rate alone, as for a publisher.
-    pub const fn of_rate(rate: Rate) -> Self {
+    pub const fn of_rate(rate: CallRate) -> Self {
         Self { rate: Some(rate), ..Self::NONE }
     }
 }
@@ -37,7 +37,7 @@ impl Default for GuardLimits {
 
 /// A token bucket: at most `burst + qps × T` calls in any window of length T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct CallRate {
     /// Calls per second in the long run.
     pub qps: NonZeroU32,
     /// Calls that may be made at once. What shards hold and what they have used but not yet
@@ -46,7 +46,7 @@ pub struct Rate {
     pub burst: NonZeroU32,
 }
 
-impl Rate {
+impl CallRate {
     /// With a burst of a second's worth, at least 2: one token is on its way while one is used.
     pub fn per_second(qps: NonZeroU32) -> Self {
         Self { qps, burst: qps.max(const { NonZeroU32::new(2).expect("2 is not 0") }) }

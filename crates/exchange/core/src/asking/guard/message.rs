@@ -8,7 +8,7 @@ pub const STEP: Duration = Duration::from_millis(100);
 
 /// From a shard to the governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct GuardReport {
     /// Position of the shard.
     pub shard: usize,
     /// Counts the shard's reports.
@@ -49,13 +49,13 @@ pub struct EpochCounts {
 
 /// From the governor to a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct CallGrant {
     /// Position of the shard.
     pub shard: usize,
     /// Counts the governor's steps.
     pub seq: u64,
     /// What calls need.
-    pub mode: Mode,
+    pub mode: GuardMode,
     /// The breaker's epoch.
     pub epoch: u32,
     /// Tokens granted.
@@ -72,7 +72,7 @@ pub struct Grant {
 
 /// What a call needs besides a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum GuardMode {
     /// Nothing.
     Open,
     /// A token.

@@ -1,11 +1,11 @@
 //! The hot path: whether a shard may call a DSP now, in plain integers. Uses what it was granted
 //! and no more; a shard that hears nothing keeps what it holds. Must not know why it was granted.
 
-use super::message::{EpochCounts, Grant, Mode, Report};
+use super::message::{CallGrant, EpochCounts, GuardMode, GuardReport};
 
 /// Why a call is not made. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Refusal {
+pub enum GuardRefusal {
     /// The operator has paused the DSP.
     Paused,
     /// It fails and is throttled.
@@ -18,7 +18,7 @@ pub enum Refusal {
 
 /// How a call ended, as far as the breaker is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CallVerdict {
     /// A valid answer: bids or none.
     Good,
     /// An error, however fast: status, malformed, too large, reset, unreachable.
@@ -35,19 +35,19 @@ pub enum End {
 /// The right to one call, given back by [`ShardGuard::release`].
 #[derive(Debug)]
 #[must_use = "the call stays in flight until its permit is released"]
-pub struct Permit(());
+pub struct CallPermit(());
 
 /// One call whose end is not known yet. It may outlast the call: what an answer says is judged when
 /// its auction closes. One that is dropped counts as [`End::Neutral`].
 #[derive(Debug)]
-pub struct Trial {
+pub struct CallTrial {
     epoch: u32,
 }
 
 /// What one shard may ask of one DSP.
 #[derive(Debug)]
 pub struct ShardGuard {
-    mode: Mode,
+    mode: GuardMode,
     /// Tokens in hand.
     tokens: u64,
     in_use: u32,
@@ -70,9 +70,9 @@ pub struct ShardGuard {
 
 impl ShardGuard {
     /// With its first grant, which a new [`Governor`](super::Governor) has at hand.
-    pub fn new(first: &Grant) -> Self {
+    pub fn new(first: &CallGrant) -> Self {
         let mut guard = Self {
-            mode: Mode::Paused,
+            mode: GuardMode::Paused,
             tokens: 0,
             in_use: 0,
             in_use_max: 0,
@@ -95,20 +95,20 @@ impl ShardGuard {
     }
 
     /// Takes a token and a permit for one call, or neither.
-    pub fn admit(&mut self) -> Result<(Permit, Trial), Refusal> {
+    pub fn admit(&mut self) -> Result<(CallPermit, CallTrial), GuardRefusal> {
         self.attempts += 1;
-        let needs_token = self.mode != Mode::Open;
+        let needs_token = self.mode != GuardMode::Open;
         if needs_token {
             match self.mode {
-                Mode::Paused => return Err(Refusal::Paused),
-                Mode::Throttled if self.tokens == 0 => return Err(Refusal::Breaker),
-                _ if self.tokens == 0 => return Err(Refusal::Qps),
+                GuardMode::Paused => return Err(GuardRefusal::Paused),
+                GuardMode::Throttled if self.tokens == 0 => return Err(GuardRefusal::Breaker),
+                _ if self.tokens == 0 => return Err(GuardRefusal::Qps),
                 _ => (),
             }
         }
         if self.in_use_max <= self.in_use {
             self.in_flight_refused += 1;
-            return Err(Refusal::InFlight);
+            return Err(GuardRefusal::InFlight);
         }
         if needs_token {
             self.tokens -= 1;
@@ -117,31 +117,33 @@ impl ShardGuard {
         }
         self.in_use += 1;
         self.in_use_peak = self.in_use_peak.max(self.in_use);
-        Ok((Permit(()), Trial { epoch: self.in_epoch.epoch }))
+        Ok((CallPermit(()), CallTrial { epoch: self.in_epoch.epoch }))
     }
 
     /// Counts how the call ended. It may still be in flight: an answer that is late is read on.
     #[expect(clippy::needless_pass_by_value, reason = "a call ends once")]
-    pub fn settle(&mut self, trial: Trial, end: End) {
+    pub fn settle(&mut self, trial: CallTrial, end: CallVerdict) {
         if trial.epoch != self.in_epoch.epoch {
             return;
         }
         match end {
-            End::Good => self.in_epoch.good += 1,
-            End::Bad | End::TimedOut { had_min_time: true } => self.in_epoch.bad += 1,
-            End::TimedOut { had_min_time: false } | End::Neutral => (),
+            CallVerdict::Good => self.in_epoch.good += 1,
+            CallVerdict::Bad | CallVerdict::TimedOut { had_min_time: true } => {
+                self.in_epoch.bad += 1;
+            }
+            CallVerdict::TimedOut { had_min_time: false } | CallVerdict::Neutral => (),
         }
     }
 
     /// The call is over: its answer was read to the end, or its connection given up.
-    pub fn release(&mut self, permit: Permit) {
+    pub fn release(&mut self, permit: CallPermit) {
         let _spent = permit;
         self.in_use = self.in_use.checked_sub(1).expect("a permit is released once");
     }
 
     /// Gives back what is to be given back, and tells how things stand. Every
     /// [`STEP`](super::STEP).
-    pub fn report(&mut self) -> Report {
+    pub fn report(&mut self) -> GuardReport {
         let surplus = self.tokens.saturating_sub(self.tokens_keep);
         self.tokens -= surplus;
         self.returned += surplus;
@@ -151,7 +153,7 @@ impl ShardGuard {
         self.permits_returned += self.permits_held().saturating_sub(kept);
         self.reports += 1;
         let in_use_peak = std::mem::replace(&mut self.in_use_peak, self.in_use);
-        Report {
+        GuardReport {
             shard: self.shard,
             seq: self.reports,
             attempts: self.attempts,
@@ -166,7 +168,7 @@ impl ShardGuard {
     }
 
     /// Takes what was granted; a grant that a later one has overtaken changes nothing.
-    pub fn apply(&mut self, grant: &Grant) {
+    pub fn apply(&mut self, grant: &CallGrant) {
         if grant.seq > self.grant {
             self.take(grant);
         }
@@ -177,7 +179,7 @@ impl ShardGuard {
         self.in_use
     }
 
-    fn take(&mut self, grant: &Grant) {
+    fn take(&mut self, grant: &CallGrant) {
         self.grant = grant.seq;
         self.mode = grant.mode;
         if grant.epoch != self.in_epoch.epoch {

@@ -12,20 +12,20 @@ const CREDIT_MAX: i64 = 8 * UNIT;
 
 /// How much a shard wants, and how much that weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct ShareClaim {
     pub(super) want: u64,
     pub(super) weight: u64,
 }
 
 /// Divides, and remembers who is owed a remainder.
 #[derive(Clone, Debug)]
-pub(super) struct Shares {
+pub(super) struct ShareDivider {
     credit: Vec<i64>,
     /// Who got a remainder at the last turn, and keeps it until the next.
     served: Vec<bool>,
 }
 
-impl Shares {
+impl ShareDivider {
     pub(super) fn new(shards: usize) -> Self {
         Self { credit: vec![0; shards], served: vec![false; shards] }
     }
@@ -37,7 +37,7 @@ impl Shares {
     pub(super) fn divide(
         &mut self,
         total: u64,
-        claims: &[Claim],
+        claims: &[ShareClaim],
         turn: bool,
         parts: &mut [u64],
     ) -> u64 {
@@ -60,7 +60,7 @@ impl Shares {
     fn divide_open(
         &mut self,
         left: u64,
-        claims: &[Claim],
+        claims: &[ShareClaim],
         scale: (u128, u64),
         (turn, parts): (bool, &mut [u64]),
     ) {
@@ -94,7 +94,7 @@ impl Shares {
 }
 
 /// Weight and number of those who want more than they have.
-fn open_weights(claims: &[Claim], parts: &[u64]) -> (u128, u64) {
+fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
     let open = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
     open.fold((0, 0), |(weight, shards), (claim, _)| {
         (weight + u128::from(claim.weight.max(1)), shards + 1)
@@ -104,7 +104,7 @@ fn open_weights(claims: &[Claim], parts: &[u64]) -> (u128, u64) {
 /// Gives all they want to those who want no more than their part; `false` when there are none.
 fn fill_small_wants(
     left: &mut u64,
-    claims: &[Claim],
+    claims: &[ShareClaim],
     parts: &mut [u64],
     scale: (u128, u64),
 ) -> bool {

@@ -9,12 +9,12 @@ const SLOTS: usize = 50;
 
 /// Counts of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct OutcomeCounts {
     pub(super) good: u64,
     pub(super) bad: u64,
 }
 
-impl Counts {
+impl OutcomeCounts {
     pub(super) fn add(&mut self, other: Self) {
         self.good += other.good;
         self.bad += other.bad;
@@ -27,22 +27,22 @@ impl Counts {
 
 /// Counts of the last while.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct CallWindow {
     slot_nanos: u64,
-    slots: [Counts; SLOTS],
-    sum: Counts,
+    slots: [OutcomeCounts; SLOTS],
+    sum: OutcomeCounts,
     /// Which slot is being filled, counted from the origin of time.
     current: u64,
 }
 
-impl Window {
+impl CallWindow {
     pub(super) fn new(length: Duration, now: Tick) -> Self {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let slot_nanos = (nanos / SLOTS as u64).max(1);
         Self {
             slot_nanos,
-            slots: [Counts::default(); SLOTS],
-            sum: Counts::default(),
+            slots: [OutcomeCounts::default(); SLOTS],
+            sum: OutcomeCounts::default(),
             current: now.nanos() / slot_nanos,
         }
     }
@@ -60,19 +60,19 @@ impl Window {
         self.current = target;
     }
 
-    pub(super) fn count(&mut self, counts: Counts) {
+    pub(super) fn count(&mut self, counts: OutcomeCounts) {
         let slot = self.slot(self.current);
         self.slots[slot].add(counts);
         self.sum.add(counts);
     }
 
-    pub(super) fn sum(&self) -> Counts {
+    pub(super) fn sum(&self) -> OutcomeCounts {
         self.sum
     }
 
     pub(super) fn clear(&mut self) {
-        self.slots = [Counts::default(); SLOTS];
-        self.sum = Counts::default();
+        self.slots = [OutcomeCounts::default(); SLOTS];
+        self.sum = OutcomeCounts::default();
     }
 
     fn slot(&self, number: u64) -> usize {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn counts_leave_with_their_slot() {
-        let mut window = Window::new(Duration::from_secs(10), at_ms(0));
+        let mut window = CallWindow::new(Duration::from_secs(10), at_ms(0));
         let steps = [
             // at ms, good, bad, sum
             (0, 1, 0, (1, 0)),
@@ -104,7 +104,7 @@ mod tests {
         ];
         for (at, good, bad, want) in steps {
             window.advance(at_ms(at));
-            window.count(Counts { good, bad });
+            window.count(OutcomeCounts { good, bad });
             assert_eq!((window.sum().good, window.sum().bad), want, "at {at} ms");
         }
         window.clear();

@@ -21,7 +21,7 @@ fn check(filler: usize) {
         "wseat": fill(&["a1"], &|at| format!("seat-{at}")),
     }));
     let request = parse_request(&body).unwrap();
-    let lists = Lists::default();
+    let lists = RequestLists::default();
     let admits = |cat: &str| lists.admit_categories(&request, &[Text::from(cat)], true);
     for (domain, want) in
         [("ads.ford.example", true), ("https://Opel.example/", true), ("xford.example", false)]
@@ -64,7 +64,7 @@ fn a_list_is_sorted_when_it_is_asked_about_and_once() {
     let badv: Vec<_> = (0..60).map(|at| format!("adv-{at}.example")).collect();
     let body = request(json!({ "badv": badv }));
     let request = parse_request(&body).unwrap();
-    let lists = Lists::default();
+    let lists = RequestLists::default();
     assert!(!lists.prepare(&request), "it is short");
     assert_eq!(lists.steps.get(), 0);
     lists.blocks_advertiser(&request, "a.example");

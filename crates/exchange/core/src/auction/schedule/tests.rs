@@ -4,7 +4,7 @@ use super::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-const LIMITS: Limits = Limits {
+const LIMITS: TimeLimits = TimeLimits {
     tmax_max: Duration::from_millis(200),
     answer_reserve: Duration::from_millis(5),
     network_margin: Duration::from_millis(10),
@@ -14,7 +14,7 @@ const LIMITS: Limits = Limits {
 #[track_caller]
 fn check(tmax: Option<u32>, want: Option<(u128, u128, u32)>) {
     let arrival = Tick::from_nanos(1_000);
-    let got = Schedule::new(arrival, tmax, &LIMITS).map(|schedule| {
+    let got = AuctionSchedule::new(arrival, tmax, &LIMITS).map(|schedule| {
         let ms = |tick: Tick| tick.since(arrival).as_millis();
         (ms(schedule.deadline), ms(schedule.close), schedule.dsp_tmax_ms(arrival, MS(1000), None))
     });
@@ -34,7 +34,7 @@ fn tmax_is_capped_and_must_suffice() {
 
 #[test]
 fn a_request_that_was_slow_to_come_must_leave_the_least_time() {
-    let schedule = Schedule::new(Tick::ZERO, Some(100), &LIMITS).unwrap();
+    let schedule = AuctionSchedule::new(Tick::ZERO, Some(100), &LIMITS).unwrap();
     let at = |ms| Tick::ZERO.after(MS(ms));
     // Closes at 95, less a margin of 10 and the least time of 5.
     for (ms, want) in [(0, true), (80, true), (81, false), (200, false)] {
@@ -44,7 +44,7 @@ fn a_request_that_was_slow_to_come_must_leave_the_least_time() {
 
 #[test]
 fn a_dsp_has_what_is_left_or_its_own_timeout() {
-    let schedule = Schedule::new(Tick::ZERO, None, &LIMITS).unwrap();
+    let schedule = AuctionSchedule::new(Tick::ZERO, None, &LIMITS).unwrap();
     let at = |ms| Tick::ZERO.after(MS(ms));
     assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000), None), 150);
     assert_eq!(schedule.dsp_tmax_ms(at(35), MS(80), None), 80);

@@ -149,9 +149,9 @@ impl Postings {
 
 /// The campaigns by what they list.
 #[derive(Clone, Debug)]
-pub(in crate::campaigns) struct Lists<K>(HashMap<K, Postings>);
+pub(in crate::campaigns) struct InvertedIndex<K>(HashMap<K, Postings>);
 
-impl<K: Hash + Eq> Lists<K> {
+impl<K: Hash + Eq> InvertedIndex<K> {
     pub(in crate::campaigns) fn get<Q>(&self, key: &Q) -> Option<&Postings>
     where
         K: Borrow<Q>,
@@ -165,17 +165,17 @@ impl<K: Hash + Eq> Lists<K> {
     }
 }
 
-/// [`Lists`] under construction.
+/// [`InvertedIndex`] under construction.
 #[derive(Debug)]
-pub(in crate::campaigns) struct ListsBuilder<K>(HashMap<K, Vec<u32>>);
+pub(in crate::campaigns) struct InvertedIndexBuilder<K>(HashMap<K, Vec<u32>>);
 
-impl<K> Default for ListsBuilder<K> {
+impl<K> Default for InvertedIndexBuilder<K> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<K: Hash + Eq> ListsBuilder<K> {
+impl<K: Hash + Eq> InvertedIndexBuilder<K> {
     /// Campaigns come in ascending order.
     pub(in crate::campaigns) fn add(&mut self, key: K, campaign: u32) {
         let members = self.0.entry(key).or_default();
@@ -184,9 +184,9 @@ impl<K: Hash + Eq> ListsBuilder<K> {
         }
     }
 
-    pub(in crate::campaigns) fn build(self, len: usize) -> Lists<K> {
+    pub(in crate::campaigns) fn build(self, len: usize) -> InvertedIndex<K> {
         let lists = self.0.into_iter();
-        Lists(lists.map(|(key, members)| (key, Postings::new(len, members))).collect())
+        InvertedIndex(lists.map(|(key, members)| (key, Postings::new(len, members))).collect())
     }
 }
 
@@ -195,8 +195,8 @@ impl<K: Hash + Eq> ListsBuilder<K> {
 pub(in crate::campaigns) struct Dimension<K> {
     /// Campaigns that list nothing take all; `None` where all do.
     open: Option<Bits>,
-    listed: Lists<K>,
-    blocked: Lists<K>,
+    listed: InvertedIndex<K>,
+    blocked: InvertedIndex<K>,
 }
 
 impl<K: Hash + Eq> Dimension<K> {
@@ -234,8 +234,8 @@ impl<K: Hash + Eq> Dimension<K> {
 #[derive(Debug)]
 pub(in crate::campaigns) struct DimensionBuilder<K> {
     open: Vec<u32>,
-    listed: ListsBuilder<K>,
-    blocked: ListsBuilder<K>,
+    listed: InvertedIndexBuilder<K>,
+    blocked: InvertedIndexBuilder<K>,
 }
 
 impl<K> Default for DimensionBuilder<K> {

@@ -7,17 +7,17 @@ use openrtb::{BidRequest, Text};
 
 use super::index::Bits;
 use crate::auction::domains::{normal_domain, suffixes};
-use crate::auction::lists::Lists;
+use crate::auction::lists::RequestLists;
 use crate::campaigns::creative::{AdMetadata, Creative};
 use crate::creatives::rules::TAXONOMY_WITH_CHILDREN;
 
 /// Texts by number.
 #[derive(Clone, Debug, Default)]
-pub(in crate::campaigns) struct Numbers {
+pub(in crate::campaigns) struct TextNumbers {
     of: HashMap<Box<str>, u32>,
 }
 
-impl Numbers {
+impl TextNumbers {
     /// The number of a text, new or known.
     pub(in crate::campaigns) fn number(&mut self, text: &str) -> u32 {
         if let Some(known) = self.of.get(text) {
@@ -39,13 +39,13 @@ impl Numbers {
 
 /// Texts by number, and those that are within a wider one by that.
 #[derive(Clone, Debug, Default)]
-struct Nested {
-    numbers: Numbers,
+struct NestedNumbers {
+    numbers: TextNumbers,
     /// But for themselves: most texts are within few wider ones, which they share.
     within: HashMap<Box<str>, Vec<u32>>,
 }
 
-impl Nested {
+impl NestedNumbers {
     fn number<'t>(&mut self, text: &str, wider: impl Iterator<Item = &'t str>) -> u32 {
         let known = self.numbers.len();
         let number = self.numbers.number(text);
@@ -71,17 +71,17 @@ impl Nested {
 /// What all creatives of a catalogue tell.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct AdTerms {
-    domains: Nested,
-    categories: Nested,
-    bundles: Numbers,
+    domains: NestedNumbers,
+    categories: NestedNumbers,
+    bundles: TextNumbers,
     languages: Vec<Box<str>>,
     /// Each once for the creatives of a campaign that tell the same, as most do.
-    told: Vec<Told>,
+    told: Vec<AdAttributes>,
 }
 
 /// What one creative tells, by numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::campaigns) struct Told {
+pub(in crate::campaigns) struct AdAttributes {
     pub(in crate::campaigns) domains: Box<[u32]>,
     categories: Box<[u32]>,
     taxonomy: u32,
@@ -91,7 +91,7 @@ pub(in crate::campaigns) struct Told {
 
 /// What a request blocks of it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::campaigns) struct Blocked {
+pub(in crate::campaigns) struct BlockedAttributes {
     domains: Bits,
     categories: Bits,
     /// Whether only some categories are welcome, and which.
@@ -113,7 +113,7 @@ impl AdTerms {
     }
 
     /// What was noted under this number.
-    pub(in crate::campaigns) fn told(&self, number: u32) -> &Told {
+    pub(in crate::campaigns) fn told(&self, number: u32) -> &AdAttributes {
         &self.told[number as usize]
     }
 
@@ -125,7 +125,7 @@ impl AdTerms {
         }
     }
 
-    fn numbered(&mut self, metadata: &AdMetadata) -> Told {
+    fn numbered(&mut self, metadata: &AdMetadata) -> AdAttributes {
         let mut domain = |domain: &str| {
             let domain = normal_domain(domain);
             self.domains.number(&domain, suffixes(&domain))
@@ -142,15 +142,15 @@ impl AdTerms {
             });
             u32::try_from(at).expect("languages are few")
         });
-        Told { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
+        AdAttributes { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
     }
 
     /// Which of it `request` blocks, by its `lists`.
     pub(in crate::campaigns) fn block(
         &self,
         request: &BidRequest<'_>,
-        lists: &Lists,
-        blocked: &mut Blocked,
+        lists: &RequestLists,
+        blocked: &mut BlockedAttributes,
     ) {
         blocked.domains.reset(self.domains.numbers.len());
         self.mark_domains(request.badv.as_deref(), &mut blocked.domains);
@@ -196,9 +196,9 @@ impl AdTerms {
     }
 }
 
-impl Blocked {
+impl BlockedAttributes {
     /// Whether a creative that tells this may be shown.
-    pub(in crate::campaigns) fn admits(&self, told: &Told) -> bool {
+    pub(in crate::campaigns) fn admits(&self, told: &AdAttributes) -> bool {
         let categories = || {
             let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
             told.categories.is_empty()

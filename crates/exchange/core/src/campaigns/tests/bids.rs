@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
 use super::fixtures::{ALL, Yes, banner, bid, bid_and, campaign, market_of, request, rules};
-use crate::asking::eligibility::eligible_house;
+use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{Desk, HouseAnswer};
-use crate::campaigns::campaign::{Campaign, Price, Rules};
+use crate::campaigns::bidder::{CampaignBidder, DirectAnswer};
+use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
-use crate::campaigns::room::Room;
+use crate::campaigns::room::SearchScratch;
 use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{cpm, currency, merged};
 use crate::market::DealTerms;
@@ -22,9 +22,9 @@ fn any() -> CampaignTargeting {
     CampaignTargeting::default()
 }
 
-fn usual(slot: u32, account: &str, value: &str) -> Campaign {
+fn usual(slot: u32, account: &str, value: &str) -> DirectCampaign {
     let mut rules = rules(any(), vec![banner()]);
-    rules.price = Price::Value(cpm(value));
+    rules.price = CampaignPrice::Value(cpm(value));
     campaign(slot, account, rules)
 }
 
@@ -241,11 +241,11 @@ fn several_creatives_that_fit_take_turns() {
     let text = request().to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let mut shown = [0_usize; 3];
-    let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
     for number in 0..3000 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
-        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
         catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         let crid = json["seatbid"][0]["bid"][0]["crid"].as_str().unwrap().to_owned();
@@ -283,11 +283,11 @@ fn equal_bids_are_ordered_by_the_tie_key() {
     let text = request().to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let mut in_front = [0_usize; 6];
-    let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
     for number in 0..600 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
-        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
         catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
         assert_eq!(answer.bids.len(), 3);
         answer.bids.iter().for_each(|bid| in_front[bid.campaign] += 1);
@@ -301,7 +301,7 @@ fn who_may_pay_more_in_a_higher_class_goes_first() {
         let deals = deals.iter().map(|deal| Box::from(*deal)).collect();
         let mut campaign = usual(slot, account, "2");
         let targeting = CampaignTargeting { deals, ..any() }.into();
-        let rules = Rules { targeting, ..(*campaign.rules).clone() };
+        let rules = BiddingRules { targeting, ..(*campaign.rules).clone() };
         campaign.rules = rules.into();
         campaign
     };
@@ -335,7 +335,7 @@ fn what_counts_is_what_is_agreed_and_what_a_discount_leaves() {
     let targeting = CampaignTargeting { deals: vec!["d1".into()], ..any() };
     let under = |value: &str| {
         let mut rules = rules(targeting.clone(), vec![banner()]);
-        rules.price = Price::Value(cpm(value));
+        rules.price = CampaignPrice::Value(cpm(value));
         campaign(0, "a", rules)
     };
     let with = |deal: Value| {
@@ -408,13 +408,13 @@ fn a_price_is_converted_down() {
 }
 
 /// Refuses even slots, and halves the rest.
-struct Picky(Vec<(CampaignIndex, Price, Multiplier)>);
+struct Picky(Vec<(CampaignIndex, CampaignPrice, Multiplier)>);
 
-impl Desk for Picky {
+impl CampaignBidder for Picky {
     fn decide(
         &mut self,
         slot: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         self.0.push((slot, price, shown));
@@ -426,7 +426,7 @@ impl Desk for Picky {
 #[test]
 fn the_desk_has_the_last_word() {
     let mut fixed = usual(1, "b", "1");
-    let rules = Rules { price: Price::Fixed(cpm("3")), ..(*fixed.rules).clone() };
+    let rules = BiddingRules { price: CampaignPrice::Fixed(cpm("3")), ..(*fixed.rules).clone() };
     fixed.rules = rules.into();
     let catalogue = Catalogue::new(vec![usual(0, "a", "9"), fixed]);
     let market = market_of(&catalogue);
@@ -435,12 +435,12 @@ fn the_desk_has_the_last_word() {
     let text = request.to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let auction = Auction::new("auction-1", &request, &market).unwrap();
-    let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+    let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
     let mut desk = Picky(Vec::new());
-    let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
     catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut answer);
     let shown = Multiplier::parse("2.5").unwrap();
-    let asked = [Price::Value(cpm("9")), Price::Fixed(cpm("3"))];
+    let asked = [CampaignPrice::Value(cpm("9")), CampaignPrice::Fixed(cpm("3"))];
     assert_eq!(desk.0, [(CampaignIndex(0), asked[0], shown), (CampaignIndex(1), asked[1], shown)]);
     assert!(answer.body.contains(r#""price":1.5,"#), "{}", answer.body);
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
@@ -459,12 +459,12 @@ fn an_account_that_the_market_does_not_know_stays_out() {
 #[test]
 fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
     let before = [usual(0, "a", "2"), usual(1, "b", "1"), usual(2, "c", "3")];
-    let change = |change: fn(&mut Vec<Campaign>)| {
+    let change = |change: fn(&mut Vec<DirectCampaign>)| {
         let mut campaigns = before.to_vec();
         change(&mut campaigns);
         campaigns
     };
-    let with = |rules: &Rules, targeting: CampaignTargeting, creatives| Rules {
+    let with = |rules: &BiddingRules, targeting: CampaignTargeting, creatives| BiddingRules {
         targeting: targeting.into(),
         creatives,
         ..rules.clone()

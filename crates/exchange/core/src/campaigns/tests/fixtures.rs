@@ -7,21 +7,21 @@ use pacer_core::refusal::SpendRefusal;
 use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
-use crate::asking::eligibility::eligible_house;
+use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{Desk, HouseAnswer, Limits};
-use crate::campaigns::campaign::{Campaign, Price, Rules};
+use crate::campaigns::bidder::{BiddingLimits, CampaignBidder, DirectAnswer};
+use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeSpec};
 use crate::campaigns::offers::ACCOUNTS_MAX;
-use crate::campaigns::room::Room;
+use crate::campaigns::room::SearchScratch;
 use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
-use crate::judging::judge::{Answer, Judgement, judge};
+use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::Market;
 
 /// Enough for all that is tested.
-pub(super) const ALL: Limits = Limits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
+pub(super) const ALL: BiddingLimits = BiddingLimits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
 
 /// A banner of 300×250.
 pub(super) fn banner() -> CreativeSpec {
@@ -30,14 +30,14 @@ pub(super) fn banner() -> CreativeSpec {
 }
 
 /// Worth 2.00, with that creative.
-pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) -> Rules {
+pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) -> BiddingRules {
     let creatives = creatives.into_iter().map(|spec| Creative::new(spec).unwrap()).collect();
-    Rules { price: Price::Value(cpm("2")), targeting: targeting.into(), creatives }
+    BiddingRules { price: CampaignPrice::Value(cpm("2")), targeting: targeting.into(), creatives }
 }
 
 /// Number `slot`, in US dollars.
-pub(super) fn campaign(slot: u32, account: &str, rules: Rules) -> Campaign {
-    Campaign {
+pub(super) fn campaign(slot: u32, account: &str, rules: BiddingRules) -> DirectCampaign {
+    DirectCampaign {
         id: format!("campaign-{slot}").into(),
         slot: CampaignIndex(slot),
         account: account.into(),
@@ -58,13 +58,13 @@ pub(super) fn market_of(catalogue: &Catalogue) -> Market {
 
 /// Says yes, at the value, and notes who asked.
 #[derive(Default)]
-pub(super) struct Yes(pub(super) Vec<(CampaignIndex, Price, Multiplier)>);
+pub(super) struct Yes(pub(super) Vec<(CampaignIndex, CampaignPrice, Multiplier)>);
 
-impl Desk for Yes {
+impl CampaignBidder for Yes {
     fn decide(
         &mut self,
         slot: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         self.0.push((slot, price, shown));
@@ -74,7 +74,7 @@ impl Desk for Yes {
 
 /// How the house bid.
 pub(super) struct Outcome {
-    pub(super) answer: HouseAnswer,
+    pub(super) answer: DirectAnswer,
     /// By slot, in the order in which they were.
     pub(super) asked: Vec<u32>,
     /// The response as JSON; null where there is none.
@@ -109,16 +109,16 @@ pub(super) fn bid_and(
     let auction = Auction::new(AUCTION_ID, &request, market).unwrap();
     let mut desk = Yes::default();
     let mut outcome =
-        Outcome { answer: HouseAnswer::default(), asked: Vec::new(), json: Value::Null };
-    if let Ok(ask) = eligible_house(&auction, market.dsps.len() - 1) {
+        Outcome { answer: DirectAnswer::default(), asked: Vec::new(), json: Value::Null };
+    if let Ok(ask) = eligible_direct(&auction, market.dsps.len() - 1) {
         // Room that was used before is as good as new.
-        let mut room = Room::default();
+        let mut room = SearchScratch::default();
         for _ in 0..2 {
             desk.0.clear();
             catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut outcome.answer);
         }
         outcome.asked = desk.0.iter().map(|(slot, ..)| slot.0).collect();
-        let answers = [Answer { ask, body: outcome.answer.body.as_bytes() }];
+        let answers = [DspAnswer { ask, body: outcome.answer.body.as_bytes() }];
         let answers = if outcome.answer.body.is_empty() { &[][..] } else { &answers };
         let judgement = judge(&auction, answers);
         assert_eq!(judgement.bids.len(), outcome.answer.bids.len(), "{text}");

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
 use super::fixtures::{ALL, banner, campaign, market_of, request, rules};
-use crate::asking::eligibility::eligible_house;
+use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{Desk, HouseAnswer};
-use crate::campaigns::campaign::{Campaign, Price, Rules};
+use crate::campaigns::bidder::{CampaignBidder, DirectAnswer};
+use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::CreativeSpec;
 use crate::campaigns::probe::{Criterion, Probe, ProbeCounts};
-use crate::campaigns::room::Room;
-use crate::campaigns::targeting::{CampaignTargeting, KeyValues, Listed, Page};
+use crate::campaigns::room::SearchScratch;
+use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::market::Market;
 
@@ -24,11 +24,11 @@ use crate::market::Market;
 #[derive(Default)]
 struct Floors(Vec<(u32, Shortfall)>);
 
-impl Desk for Floors {
+impl CampaignBidder for Floors {
     fn decide(
         &mut self,
         _: CampaignIndex,
-        price: Price,
+        price: CampaignPrice,
         _: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         Ok(price.amount())
@@ -40,14 +40,14 @@ impl Desk for Floors {
 }
 
 #[track_caller]
-fn check(change: &Value, campaigns: Vec<Campaign>, want: &[(u32, &str, &str)]) {
+fn check(change: &Value, campaigns: Vec<DirectCampaign>, want: &[(u32, &str, &str)]) {
     let catalogue = Catalogue::new(campaigns);
     let (market, text) = (market_of(&catalogue), merged(&request(), change).to_string());
     let request = parse_request(&text).unwrap();
     let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
-    let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
-    let (mut desk, mut answer) = (Floors::default(), HouseAnswer::default());
-    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut Room::default(), &mut answer);
+    let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
+    let (mut desk, mut answer) = (Floors::default(), DirectAnswer::default());
+    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut SearchScratch::default(), &mut answer);
     let want = want
         .iter()
         .map(|(slot, bid, floor)| (*slot, Shortfall { bid: cpm(bid), floor: cpm(floor) }));
@@ -57,7 +57,7 @@ fn check(change: &Value, campaigns: Vec<Campaign>, want: &[(u32, &str, &str)]) {
 #[test]
 fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
     let open = || campaign(0, "acme", rules(CampaignTargeting::default(), vec![banner()]));
-    let yen = || Campaign { currency: currency("EUR"), ..open() };
+    let yen = || DirectCampaign { currency: currency("EUR"), ..open() };
     let floor = |floor: &str| {
         json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 },
         "bidfloor": floor.parse::<f64>().unwrap() }] })
@@ -81,8 +81,8 @@ fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
     check(&floor("9"), vec![yen()], &[(0, "2", &own.unwrap().to_string())]);
     // A bid that comes to nothing in the auction's currency, which has no floor.
     let rules = rules(CampaignTargeting::default(), vec![banner()]);
-    let least = Rules { price: Price::Fixed(cpm("0.000001")), ..rules };
-    let tiny = Campaign { currency: currency("JPY"), rules: least.into(), ..open() };
+    let least = BiddingRules { price: CampaignPrice::Fixed(cpm("0.000001")), ..rules };
+    let tiny = DirectCampaign { currency: currency("JPY"), rules: least.into(), ..open() };
     check(&json!({}), vec![tiny], &[(0, "0.000001", "0.000157")]);
 }
 
@@ -94,7 +94,7 @@ fn probed(targeting: CampaignTargeting, creative: CreativeSpec, requests: &[Valu
         let text = request.to_string();
         let request = parse_request(&text).unwrap();
         let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
-        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
         probe.try_on(&auction, &ask);
     }
     probe.finish()
@@ -102,12 +102,12 @@ fn probed(targeting: CampaignTargeting, creative: CreativeSpec, requests: &[Valu
 
 #[test]
 fn each_criterion_is_tried_by_itself() {
-    let texts = |text: &str| Listed { allowed: vec![text.into()], blocked: Vec::new() };
+    let texts = |text: &str| MatchList { allowed: vec![text.into()], blocked: Vec::new() };
     let german = CampaignTargeting {
         countries: texts("DEU"),
         publishers: texts("p1"),
         domains: texts("news.example"),
-        pages: vec![Page::parse("news.example/sport/te").unwrap()],
+        pages: vec![PagePrefix::parse("news.example/sport/te").unwrap()],
         device_types: 1 << 4,
         key_values: vec![KeyValues { key: "section".into(), values: vec!["film".into()] }],
         ..CampaignTargeting::default()

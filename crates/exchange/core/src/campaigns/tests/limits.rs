@@ -4,32 +4,32 @@ use openrtb::parse_request;
 use serde_json::{Value, json};
 
 use super::fixtures::{ALL, Yes, banner, campaign, market_of, request, rules};
-use crate::asking::eligibility::eligible_house;
+use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{HouseAnswer, Limits};
-use crate::campaigns::campaign::Price;
+use crate::campaigns::bidder::{BiddingLimits, DirectAnswer};
+use crate::campaigns::campaign::CampaignPrice;
 use crate::campaigns::catalogue::Catalogue;
-use crate::campaigns::room::Room;
-use crate::campaigns::targeting::{CampaignTargeting, KeyValues, Page};
+use crate::campaigns::room::SearchScratch;
+use crate::campaigns::targeting::{CampaignTargeting, KeyValues, PagePrefix};
 use crate::fixtures::{cpm, merged};
 
 /// Who was asked, by slot, and what the house answered.
-type Outcome = (Vec<u32>, HouseAnswer);
+type Outcome = (Vec<u32>, DirectAnswer);
 
 /// What the house bids within `limits` in the auction `id`.
-fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, Limits)) -> Outcome {
+fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, BiddingLimits)) -> Outcome {
     let market = market_of(catalogue);
     let text = request.to_string();
     let request = parse_request(&text).unwrap();
     let auction = Auction::new(id, &request, &market).unwrap();
-    let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
-    let (mut desk, mut answer) = (Yes::default(), HouseAnswer::default());
-    catalogue.bid((&auction, &ask, &limits), &mut desk, &mut Room::default(), &mut answer);
+    let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
+    let (mut desk, mut answer) = (Yes::default(), DirectAnswer::default());
+    catalogue.bid((&auction, &ask, &limits), &mut desk, &mut SearchScratch::default(), &mut answer);
     (desk.0.iter().map(|(slot, ..)| slot.0).collect(), answer)
 }
 
-fn at_most(matches_max: usize) -> Limits {
-    Limits { matches_max, ..ALL }
+fn at_most(matches_max: usize) -> BiddingLimits {
+    BiddingLimits { matches_max, ..ALL }
 }
 
 /// So many campaigns, each of an account of its own, that want this.
@@ -122,8 +122,8 @@ fn what_is_for_other_requests_is_no_match() {
     });
     let pages = catalogue_of(100, |slot| CampaignTargeting {
         pages: match slot {
-            50 => Page::parse("news.example/sport/"),
-            slot => Page::parse(&format!("news.example/sport/{slot}/")),
+            50 => PagePrefix::parse("news.example/sport/"),
+            slot => PagePrefix::parse(&format!("news.example/sport/{slot}/")),
         }
         .into_iter()
         .collect(),
@@ -139,12 +139,12 @@ fn what_is_for_other_requests_is_no_match() {
 fn as_many_accounts_bid_as_may() {
     let worth = |slot: u32| {
         let mut rules = rules(CampaignTargeting::default(), vec![banner()]);
-        rules.price = Price::Value(cpm(&format!("{}", slot + 1)));
+        rules.price = CampaignPrice::Value(cpm(&format!("{}", slot + 1)));
         campaign(slot, &format!("account-{slot}"), rules)
     };
     let catalogue = Catalogue::new((0..5).map(worth).collect());
     for (bids_max, want) in [(1, &[4][..]), (2, &[3, 4]), (3, &[2, 3, 4]), (4, &[2, 3, 4])] {
-        let limits = Limits { bids_max, ..ALL };
+        let limits = BiddingLimits { bids_max, ..ALL };
         let (asked, answer) = bid(&catalogue, &request(), ("auction-1", limits));
         let bids: Vec<_> = answer.bids.iter().map(|bid| bid.slot.0).collect();
         assert_eq!((asked.len(), bids.as_slice(), answer.left_out), (5, want, 0));

@@ -3,15 +3,15 @@
 
 use serde_json::{Value, json};
 
-use crate::asking::eligibility::Ask;
+use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
-use crate::campaigns::campaign::Campaign;
+use crate::campaigns::campaign::DirectCampaign;
 use crate::campaigns::creative::CreativeSpec;
-use crate::campaigns::targeting::{CampaignTargeting, Listed};
-use crate::clearing::clear::Entry;
+use crate::campaigns::targeting::{CampaignTargeting, MatchList};
+use crate::clearing::clear::ClearingEntry;
 use crate::fixtures::AUCTION_ID;
-use crate::judging::judge::{Answer, judge};
+use crate::judging::judge::{DspAnswer, judge};
 use crate::market::targeting::Region;
 
 /// What a campaign could do at an impression.
@@ -21,15 +21,15 @@ pub(super) struct Chances {
     pub(super) may_show: bool,
     /// What its creatives would be worth, openly or under its deals: the creative, the deal, and
     /// what became of it.
-    pub(super) entries: Vec<(usize, Option<String>, Entry)>,
+    pub(super) entries: Vec<(usize, Option<String>, ClearingEntry)>,
 }
 
 /// Holds `campaign`, number `number`, against the impression at `imp`.
 pub(super) fn chances(
-    (auction, ask): (&Auction<'_>, &Ask),
+    (auction, ask): (&Auction<'_>, &BidderCall),
     request: &Value,
     imp: usize,
-    (number, campaign, specs): (usize, &Campaign, &[CreativeSpec]),
+    (number, campaign, specs): (usize, &DirectCampaign, &[CreativeSpec]),
 ) -> Chances {
     let mut chances = Chances::default();
     let targeting = &campaign.rules.targeting;
@@ -63,7 +63,7 @@ pub(super) fn chances(
                 "seatbid": [{ "seat": *campaign.account, "bid": [bid] }],
             });
             let body = body.to_string();
-            let judgement = judge(auction, &[Answer { ask: *ask, body: body.as_bytes() }]);
+            let judgement = judge(auction, &[DspAnswer { ask: *ask, body: body.as_bytes() }]);
             let verdict = judgement.bids[0].verdict;
             let fits = matches!(verdict, Ok(_) | Err(Fate::BelowFloor | Fate::BelowDealFloor));
             chances.may_show |= fits;
@@ -78,7 +78,7 @@ pub(super) fn chances(
 }
 
 fn bid_of(
-    (number, campaign): (usize, &Campaign),
+    (number, campaign): (usize, &DirectCampaign),
     spec: &CreativeSpec,
     (imp_id, imp): (&Value, usize),
     deal: Option<&str>,
@@ -137,7 +137,7 @@ fn is_wanted(targeting: &CampaignTargeting, request: &Value, imp: &Value) -> boo
         && has_key_values(targeting, request, media, imp)
 }
 
-fn is_listed(listed: &Listed, told: Option<&str>, is: impl Fn(&str, &str) -> bool) -> bool {
+fn is_listed(listed: &MatchList, told: Option<&str>, is: impl Fn(&str, &str) -> bool) -> bool {
     let among = |list: &[Box<str>]| told.is_some_and(|told| list.iter().any(|own| is(told, own)));
     (listed.allowed.is_empty() || among(&listed.allowed)) && !among(&listed.blocked)
 }

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::fixtures::{bid_and, market_of};
 use super::model::{Chances, chances};
-use crate::asking::eligibility::eligible_house;
-use crate::campaigns::campaign::{Campaign, Price, Rules};
+use crate::asking::eligibility::eligible_direct;
+use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeSpec};
 use crate::campaigns::offers::ACCOUNTS_MAX;
-use crate::campaigns::targeting::{CampaignTargeting, KeyValues, Listed, Page};
+use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::{cpm, currency, ppm};
 use crate::market::targeting::Region;
 use crate::market::{DealTerms, Market};
@@ -48,8 +48,8 @@ impl Draws<'_> {
         self.some(odds, of).into_iter().map(Box::from).collect()
     }
 
-    fn listed(&mut self, of: &[&str]) -> Listed {
-        Listed { allowed: self.texts(12, of), blocked: self.texts(12, of) }
+    fn listed(&mut self, of: &[&str]) -> MatchList {
+        MatchList { allowed: self.texts(12, of), blocked: self.texts(12, of) }
     }
 
     fn regions(&mut self, odds: usize) -> Vec<Region> {
@@ -106,7 +106,7 @@ fn spec(draws: &mut Draws<'_>) -> CreativeSpec {
 }
 
 fn targeting(draws: &mut Draws<'_>) -> CampaignTargeting {
-    let page = |page: &str| Page::parse(page).unwrap();
+    let page = |page: &str| PagePrefix::parse(page).unwrap();
     let key_values = |key: &str, values: Vec<Box<str>>| KeyValues { key: key.into(), values };
     let mut wanted = Vec::new();
     for (key, values) in [("k", ["1", "2", "true"]), ("keywords", ["x", "y", "z"])] {
@@ -137,7 +137,7 @@ fn targeting(draws: &mut Draws<'_>) -> CampaignTargeting {
 
 type Specs = Vec<Vec<CreativeSpec>>;
 
-fn campaigns(draws: &mut Draws<'_>) -> (Vec<Campaign>, Specs) {
+fn campaigns(draws: &mut Draws<'_>) -> (Vec<DirectCampaign>, Specs) {
     let mut specs = Vec::new();
     let count = draws.below(13);
     let mut campaign = |slot: usize| {
@@ -145,14 +145,18 @@ fn campaigns(draws: &mut Draws<'_>) -> (Vec<Campaign>, Specs) {
         let creatives = own.iter().map(|spec| Creative::new(spec.clone()).unwrap()).collect();
         specs.push(own);
         let amount = cpm(draws.pick(&["2", "2", "3", "0.000001", "1.5", "1000000000"]));
-        let price = if draws.happens(3) { Price::Fixed(amount) } else { Price::Value(amount) };
+        let price = if draws.happens(3) {
+            CampaignPrice::Fixed(amount)
+        } else {
+            CampaignPrice::Value(amount)
+        };
         let slot = u32::try_from(slot).unwrap();
-        Campaign {
+        DirectCampaign {
             id: format!("c\"{slot}").into(),
             slot: pacer_core::messages::CampaignIndex(slot * 3),
             account: draws.pick(&ACCOUNTS).into(),
             currency: currency(draws.pick(&["USD", "USD", "EUR", "JPY", "CHF"])),
-            rules: Rules { price, targeting: targeting(draws).into(), creatives }.into(),
+            rules: BiddingRules { price, targeting: targeting(draws).into(), creatives }.into(),
         }
     };
     ((0..count).map(&mut campaign).collect(), specs)
@@ -291,7 +295,7 @@ fn with_terms(mut market: Market, draws: &mut Draws<'_>) -> Market {
 }
 
 /// At most one of an account, the best of few.
-fn best(all: &[(usize, &Campaign, Chances)]) -> Vec<usize> {
+fn best(all: &[(usize, &DirectCampaign, Chances)]) -> Vec<usize> {
     let mut ranked: Vec<_> = all
         .iter()
         .flat_map(|(number, campaign, chances)| {
@@ -320,7 +324,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let market = with_terms(market_of(&catalogue), draws);
     let mut result = Ok(());
     bid_and(&catalogue, &market, &request, |auction, _, outcome| {
-        let ask = eligible_house(auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_direct(auction, market.dsps.len() - 1).unwrap();
         let (mut asked, mut bidding) = (Vec::new(), Vec::new());
         for imp in 0..request["imp"].as_array().unwrap().len() {
             let held = catalogue.campaigns().iter().enumerate().map(|(number, campaign)| {

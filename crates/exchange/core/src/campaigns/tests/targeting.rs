@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixtures::{banner, bid, campaign, market_of, request, rules};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::CreativeSpec;
-use crate::campaigns::targeting::{CampaignTargeting, KeyValues, Listed, Page};
+use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::merged;
 use crate::market::targeting::Region;
 
@@ -24,8 +24,8 @@ fn texts(texts: &[&str]) -> Vec<Box<str>> {
     texts.iter().map(|text| Box::from(*text)).collect()
 }
 
-fn listed(allowed: &[&str], blocked: &[&str]) -> Listed {
-    Listed { allowed: texts(allowed), blocked: texts(blocked) }
+fn listed(allowed: &[&str], blocked: &[&str]) -> MatchList {
+    MatchList { allowed: texts(allowed), blocked: texts(blocked) }
 }
 
 fn regions(regions: &[&str]) -> Vec<Region> {
@@ -161,7 +161,7 @@ fn pages_and_key_values() {
         (json!({ "site": {} }), vec!["news.example"], false),
         (json!({ "site": { "page": "about:blank" } }), vec!["news.example"], false),
     ] {
-        let pages = pages.into_iter().map(|page| Page::parse(page).unwrap()).collect();
+        let pages = pages.into_iter().map(|page| PagePrefix::parse(page).unwrap()).collect();
         check(&change, CampaignTargeting { pages, ..any() }, want);
     }
     let of_imp = json!({ "imp": [{

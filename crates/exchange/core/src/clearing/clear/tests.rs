@@ -15,8 +15,8 @@ const CENT: Cpm = match Cpm::new(10_000) {
 };
 
 /// A second-price open bid of seat 0 of `dsp`; equal bids: the lower DSP first.
-fn entry(imp: usize, dsp: usize, price: &str) -> Entry {
-    Entry {
+fn entry(imp: usize, dsp: usize, price: &str) -> ClearingEntry {
+    ClearingEntry {
         imp,
         seat: Seat { dsp, seat: 0 },
         class: 0,
@@ -34,17 +34,17 @@ fn authorised(can_pay: bool) -> Result<(), Fate> {
     if can_pay { Ok(()) } else { Err(BudgetExhausted) }
 }
 
-fn in_group(group: usize, entry: Entry) -> Entry {
-    Entry { group: Some(group), ..entry }
+fn in_group(group: usize, entry: ClearingEntry) -> ClearingEntry {
+    ClearingEntry { group: Some(group), ..entry }
 }
 
-fn group(imps: &[usize]) -> Group {
-    Group { imps: imps.to_vec(), possible: true, tie: 0 }
+fn group(imps: &[usize]) -> BidGroup {
+    BidGroup { imps: imps.to_vec(), possible: true, tie: 0 }
 }
 
 /// One impression: the winner, its price and what it had to beat.
 #[track_caller]
-fn check_one(entries: &[Entry], want: Option<(usize, &str, &str)>) {
+fn check_one(entries: &[ClearingEntry], want: Option<(usize, &str, &str)>) {
     let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
     let want = want.map(|(entry, price, min_to_win)| Win {
         entry,
@@ -56,7 +56,7 @@ fn check_one(entries: &[Entry], want: Option<(usize, &str, &str)>) {
 
 /// Several impressions with groups: the fate of each entry.
 #[track_caller]
-fn check_groups(entries: &[Entry], groups: &[Group], want: &[Fate]) {
+fn check_groups(entries: &[ClearingEntry], groups: &[BidGroup], want: &[Fate]) {
     let imps = entries.iter().map(|entry| entry.imp + 1).max().unwrap_or(0);
     assert_eq!(clear(entries, groups, imps, CENT, |_| Ok(())).fates, want, "{entries:?}");
 }
@@ -68,7 +68,7 @@ use Fate::{BudgetExhausted, GroupIncomplete, LostToDeal, LostToHigherBid, Won};
 #[test]
 fn worked_numbers_of_the_specification() {
     let of = |auction_type| {
-        [("1", 0), ("0.9", 1)].map(|(price, dsp)| Entry {
+        [("1", 0), ("0.9", 1)].map(|(price, dsp)| ClearingEntry {
             floor: cpm("0.85"),
             auction_type,
             ..entry(0, dsp, price)
@@ -85,8 +85,12 @@ fn worked_numbers_of_the_specification() {
 
 #[test]
 fn second_prices() {
-    let floor = |floor: &str, entry| Entry { floor: cpm(floor), ..entry };
-    let seat = |seat, entry: Entry| Entry { seat: Seat { seat, ..entry.seat }, tie: 9, ..entry };
+    let floor = |floor: &str, entry| ClearingEntry { floor: cpm(floor), ..entry };
+    let seat = |seat, entry: ClearingEntry| ClearingEntry {
+        seat: Seat { seat, ..entry.seat },
+        tie: 9,
+        ..entry
+    };
     let two = |low: &str| [entry(0, 0, "3"), entry(0, 1, low)];
     check_one(&[], None);
     check_one(&[entry(0, 0, "3")], Some((0, "0", "0")));
@@ -108,7 +112,7 @@ fn second_prices() {
 
 #[test]
 fn deals_pay_by_their_own_type() {
-    let deal = |auction_type, price: &str| Entry {
+    let deal = |auction_type, price: &str| ClearingEntry {
         auction_type,
         is_deal: true,
         floor: cpm("1"),
@@ -118,18 +122,19 @@ fn deals_pay_by_their_own_type() {
     check_one(&[deal(AuctionType::FirstPrice, "3"), open], Some((0, "3", "2")));
     check_one(&[deal(AuctionType::SecondPrice, "3"), open], Some((0, "2.01", "2")));
     // An agreed price is what it ranks at and pays.
-    let agreed = |price: &str| Entry { floor: cpm(price), ..deal(AuctionType::Agreed, price) };
+    let agreed =
+        |price: &str| ClearingEntry { floor: cpm(price), ..deal(AuctionType::Agreed, price) };
     check_one(&[agreed("3"), open], Some((0, "3", "3")));
     check_one(&[agreed("1.5"), open], Some((1, "1.51", "1.5")));
     // The winner's own type decides, whatever the loser's.
-    let first = Entry { auction_type: AuctionType::FirstPrice, ..open };
+    let first = ClearingEntry { auction_type: AuctionType::FirstPrice, ..open };
     check_one(&[deal(AuctionType::SecondPrice, "3"), first], Some((0, "2.01", "2")));
 }
 
 #[test]
 fn a_higher_class_wins_and_a_lower_one_sets_no_price() {
-    let class = |class, entry| Entry { class, is_deal: class > 0, ..entry };
-    let deal = Entry { floor: cpm("0.5"), ..class(1, entry(0, 0, "1")) };
+    let class = |class, entry| ClearingEntry { class, is_deal: class > 0, ..entry };
+    let deal = ClearingEntry { floor: cpm("0.5"), ..class(1, entry(0, 0, "1")) };
     check_one(&[deal, entry(0, 1, "9")], Some((0, "0.5", "0.5")));
     check_one(&[deal, entry(0, 1, "9"), class(1, entry(0, 2, "0.9"))], Some((0, "0.91", "0.9")));
     check_one(&[deal, class(2, entry(0, 1, "0.1"))], Some((1, "0", "0")));
@@ -154,7 +159,7 @@ fn groups_win_all_or_none() {
     );
     check_groups(&[b], &[group(&[1])], &[Won]);
     check_groups(&[a, entry(0, 1, "3")], &[group(&[0])], &[GroupIncomplete, Won]);
-    let never = Group { possible: false, ..group(&[0]) };
+    let never = BidGroup { possible: false, ..group(&[0]) };
     check_groups(&[a], std::slice::from_ref(&never), &[GroupIncomplete]);
     check_groups(&[a, entry(0, 1, "1")], &[never], &[GroupIncomplete, Won]);
     // Its own lower bid on an impression that another of its bids wins.
@@ -173,13 +178,13 @@ fn the_lowest_incomplete_group_goes_first() {
     // Of equal totals the one with the lower tie.
     let entries = [one[0], one[1], two[0], in_group(1, entry(1, 1, "3"))];
     let tied = |first, second| {
-        [Group { tie: first, ..group(&[0, 1]) }, Group { tie: second, ..group(&[0, 1]) }]
+        [BidGroup { tie: first, ..group(&[0, 1]) }, BidGroup { tie: second, ..group(&[0, 1]) }]
     };
     check_groups(&entries, &tied(1, 2), &[GroupIncomplete, GroupIncomplete, Won, Won]);
     check_groups(&entries, &tied(2, 1), &[Won, Won, GroupIncomplete, GroupIncomplete]);
     // More bids at the highest price than 64 bits could total.
-    let many: Vec<Entry> = (0..20_000)
-        .map(|dsp| Entry { price: Cpm::MAX, ..in_group(0, entry(0, dsp, "1")) })
+    let many: Vec<ClearingEntry> = (0..20_000)
+        .map(|dsp| ClearingEntry { price: Cpm::MAX, ..in_group(0, entry(0, dsp, "1")) })
         .collect();
     let clearing = clear(&many, &[group(&[0, 1])], 2, CENT, |_| Ok(()));
     assert!(clearing.fates.iter().all(|fate| *fate == GroupIncomplete));
@@ -208,7 +213,7 @@ fn a_refused_bid_is_as_if_it_had_never_been() {
 /// Refused only when it wins, a bid may yet set the price of another that a group brings in.
 #[test]
 fn a_barred_bid_is_out_before_anything_clears() {
-    let barred = |entry| Entry { barred: Some(Fate::NoMarkup), ..entry };
+    let barred = |entry| ClearingEntry { barred: Some(Fate::NoMarkup), ..entry };
     let entries = [
         barred(entry(0, 0, "9")),
         barred(entry(1, 0, "1.5")),
@@ -230,7 +235,7 @@ fn a_barred_bid_is_out_before_anything_clears() {
 
 #[test]
 fn a_winner_is_authorised_once_at_each_price() {
-    let first = |entry| Entry { auction_type: AuctionType::FirstPrice, ..entry };
+    let first = |entry| ClearingEntry { auction_type: AuctionType::FirstPrice, ..entry };
     // The refusal on impression 1 takes the group, and with it the rival on impression 0.
     let entries = [
         entry(0, 0, "5"),
@@ -265,9 +270,9 @@ fn ties_are_fair_and_independent_of_order() {
         let entries = [0, 1, 2].map(|dsp| {
             let name = ["x", "y", "z"][dsp];
             // Seat and bid ids are the same: DSPs do not agree on them.
-            Entry { tie: key.rank(&auction, "1", (name, "s"), "1"), ..entry(0, dsp, "1") }
+            ClearingEntry { tie: key.rank(&auction, "1", (name, "s"), "1"), ..entry(0, dsp, "1") }
         });
-        let winner = |entries: &[Entry]| {
+        let winner = |entries: &[ClearingEntry]| {
             let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
             entries[clearing.wins[0].unwrap().entry].seat.dsp
         };

@@ -13,7 +13,7 @@ fn check(of_request: Value, of_imp: Value, of_bid: Value, want: Result<(), Fate>
     let request = parse_request(&body).unwrap();
     let text = bid(of_bid).to_string();
     let bid = parse_bid(&text).unwrap();
-    let (lists, imp) = (Lists::default(), &request.imps()[0]);
+    let (lists, imp) = (RequestLists::default(), &request.imps()[0]);
     let rules = CreativeRules { request: &request, lists: &lists, imp };
     assert_eq!(rules.check(&bid, false).map(drop), want, "{body} {text}");
 }
@@ -106,7 +106,7 @@ fn markup_is_searched_however_it_is_escaped() {
     ] {
         let text = format!(r#"{{"id":"1","impid":"1","price":1,"adm":{adm}}}"#);
         let bid = parse_bid(&text).unwrap();
-        let lists = Lists::default();
+        let lists = RequestLists::default();
         let rules = CreativeRules { request: &request, lists: &lists, imp };
         assert_eq!(rules.check(&bid, false).map(drop), want, "{adm}");
     }

@@ -237,7 +237,7 @@ fn of_two_mistakes_the_first_in_order_is_the_fate() {
 fn response_fates(body: &[u8]) -> (ResponseFate, usize) {
     with_auction(&market(), &request(json!({})), |auction| {
         let ask = answers(auction, &[(0, String::new())])[0].ask;
-        let judgement = judge(auction, &[Answer { ask, body }]);
+        let judgement = judge(auction, &[DspAnswer { ask, body }]);
         (judgement.responses[0], judgement.bids.len())
     })
 }

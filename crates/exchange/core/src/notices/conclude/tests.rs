@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::answering::notice_url::{NotSent, URL_BYTES_MAX};
-use crate::fixtures::rehearsal::{BASE, ID, NOW_UNIX_S, Rehearsal, noticed, response, tokens};
+use crate::fixtures::rehearsal::{BASE, ID, NOW_UNIX_S, SampleAuction, noticed, response, tokens};
 use crate::fixtures::{imp, ppm, request};
 
 const ALL_MODES: [NoticeMode; 3] =
@@ -16,7 +16,7 @@ const ALL_MODES: [NoticeMode; 3] =
 
 /// `alpha` at 3.00 before `beta` at 2.00, each with all notices; first price.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
-fn two(mode: NoticeMode, change: Value) -> Rehearsal {
+fn two(mode: NoticeMode, change: Value) -> SampleAuction {
     let bodies = [
         (
             0,
@@ -27,7 +27,7 @@ fn two(mode: NoticeMode, change: Value) -> Rehearsal {
         ),
         (1, response(&[noticed("beta", json!({}))], json!({}))),
     ];
-    Rehearsal::new(mode, &request(json!({ "at": 1 })), &bodies)
+    SampleAuction::new(mode, &request(json!({ "at": 1 })), &bodies)
 }
 
 fn urls(conclusion: &Conclusion) -> Vec<&str> {
@@ -125,12 +125,12 @@ fn losers_are_told_even_when_nobody_wins() {
         for (change, code) in
             [(json!({}), 100), (json!({ "id": "other" }), 5), (json!({ "cur": "CHF" }), 1002)]
         {
-            let (_, conclusion) = Rehearsal::new(mode, &body, &of(change)).bids();
+            let (_, conclusion) = SampleAuction::new(mode, &body, &of(change)).bids();
             assert_eq!(conclusion.response, None);
             assert_eq!(urls(&conclusion), [format!("https://n.alpha.example/loss?{code}")]);
         }
     }
-    let (_, conclusion) = Rehearsal::new(NoticeMode::PassThrough, &body, &of(json!({}))).bids();
+    let (_, conclusion) = SampleAuction::new(NoticeMode::PassThrough, &body, &of(json!({}))).bids();
     assert_eq!(conclusion, Conclusion::default());
 }
 
@@ -178,7 +178,7 @@ fn urls_are_checked_once_macros_are_in_them() {
     let mut rehearsal = two(NoticeMode::Final, json!({ "nurl": "REPLACED" }));
     rehearsal.bodies[0].1 = rehearsal.bodies[0].1.replace("REPLACED", r"\ud83d");
     let (_, conclusion) = rehearsal.bids();
-    let want = Unsent { dsp: 0, kind: NoticeKind::Win, why: NotSent::Unreadable };
+    let want = UnsentNotice { dsp: 0, kind: NoticeKind::Win, why: NotSent::Unreadable };
     assert_eq!(conclusion.unsent, [want]);
 }
 
@@ -241,8 +241,8 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
         assert_eq!(conclusion.unmarked, unmarked);
         // The time of the answer: nobody tells when it is shown.
         let url = format!("https://n.alpha.example/b?3&t={NOW_UNIX_S}000");
-        let notice = Notice { dsp: 0, kind: NoticeKind::Billing, url };
-        let billed = BilledSale { bid: 0, notice: Some(notice) };
+        let notice = PlannedNotice { dsp: 0, kind: NoticeKind::Billing, url };
+        let billed = SaleBilledNow { bid: 0, notice: Some(notice) };
         assert_eq!(conclusion.billed, if is_billed { vec![billed] } else { Vec::new() });
         assert!(conclusion.unsent.is_empty());
     };
@@ -259,7 +259,7 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     rehearsal.request = request(json!({ "imp": [imp(json!({ "secure": 1 }))] }));
     rehearsal.market.dsps[0].notice_hosts.clear();
     let (_, conclusion) = rehearsal.bids();
-    assert_eq!(conclusion.billed, [BilledSale { bid: 0, notice: None }]);
+    assert_eq!(conclusion.billed, [SaleBilledNow { bid: 0, notice: None }]);
     let unsent = conclusion.unsent.iter().filter(|unsent| unsent.kind == NoticeKind::Billing);
     assert_eq!(unsent.count(), 1);
     // What takes no beacon anywhere is billed nowhere.
@@ -308,7 +308,7 @@ fn a_bid_keeps_its_other_members_in_any_spelling() {
     );
     let body = format!(r#"{{"id":"{ID}","seatbid":[{{"bid":[{own}]}}]}}"#);
     let mut rehearsal =
-        Rehearsal::new(NoticeMode::Upstream, &request(json!({ "at": 1 })), &[(0, body)]);
+        SampleAuction::new(NoticeMode::Upstream, &request(json!({ "at": 1 })), &[(0, body)]);
     rehearsal.market.publishers.others.fee = ppm(100_000);
     let text = rehearsal.conclude().response.unwrap();
     let want = concat!(

@@ -11,12 +11,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bug::{Bug, carried, planted};
-use super::event::{Beacon, Effect, Now, Refusal, Ticket};
-use super::journal::{JournalRecord, OnTheWay, Purpose, Settled};
+use super::bug::{DeliveryBug, carried, planted};
+use super::event::{Beacon, BeaconRefusal, DeliveryTime, Effect, JournalTicket};
+use super::journal::{JournalRecord, NoticeEnd, PendingRecord, RecordPurpose};
 use super::notice::Notice;
 use super::scheduler::{Delivery, Job};
-use super::tokens::{State, Token};
+use super::tokens::{BeaconState, KnownBeacon};
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
@@ -29,19 +29,21 @@ const REJOURNAL_MAX: usize = 256;
 const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Delivery {
-    pub(super) fn beacon(&mut self, now: Now, beacon: Beacon, outbox: &mut Vec<Effect>) {
+    pub(super) fn beacon(&mut self, now: DeliveryTime, beacon: Beacon, outbox: &mut Vec<Effect>) {
         let Beacon { call, id, expires_ms, notice, reservation } = beacon;
         if let Some(token) = self.tokens.token(id) {
             match &mut token.state {
-                State::Accepting { .. } if self.failing && !planted(Bug::WaitWhileFailing) => {
-                    self.refuse(call, Refusal::Journal, outbox);
+                BeaconState::Accepting { .. }
+                    if self.failing && !planted(DeliveryBug::WaitWhileFailing) =>
+                {
+                    self.refuse(call, BeaconRefusal::Journal, outbox);
                 }
-                State::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
-                State::Accepting { .. } => self.refuse(call, Refusal::Busy, outbox),
-                State::Owed { .. } | State::Settled { .. } => {
-                    let duplicate = !planted(Bug::CallAgainFirst) && token.acknowledged;
+                BeaconState::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
+                BeaconState::Accepting { .. } => self.refuse(call, BeaconRefusal::Busy, outbox),
+                BeaconState::Owed { .. } | BeaconState::Settled { .. } => {
+                    let duplicate = !planted(DeliveryBug::CallAgainFirst) && token.acknowledged;
                     token.acknowledged = true;
-                    if planted(Bug::SettleAgain) {
+                    if planted(DeliveryBug::SettleAgain) {
                         outbox.extend(spent(self.durable + 1, reservation));
                     }
                     self.counters.beacons_duplicate += u64::from(duplicate);
@@ -52,29 +54,34 @@ impl Delivery {
         }
         // What has expired may have been forgotten.
         if expires_ms <= now.unix_ms {
-            return self.refuse(call, Refusal::Expired, outbox);
+            return self.refuse(call, BeaconRefusal::Expired, outbox);
         }
         let notice = notice.map(Arc::new);
         let Some(job) = self.owe(now, id, notice.as_ref()) else {
-            return self.refuse(call, Refusal::Busy, outbox);
+            return self.refuse(call, BeaconRefusal::Busy, outbox);
         };
         let accepted_ms = now.unix_ms;
         let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
-        self.tokens.insert(id, expires_ms, State::Accepting { job, calls: vec![call] });
-        self.journal(Purpose::Accepted(id, reservation), &record, outbox);
-        if let Some(job) = job.filter(|_| planted(Bug::SendEarly)) {
+        self.tokens.insert(id, expires_ms, BeaconState::Accepting { job, calls: vec![call] });
+        self.journal(RecordPurpose::Accepted(id, reservation), &record, outbox);
+        if let Some(job) = job.filter(|_| planted(DeliveryBug::SendEarly)) {
             self.wait(job, now.tick);
         }
-        if planted(Bug::AcknowledgeEarly) {
+        if planted(DeliveryBug::AcknowledgeEarly) {
             outbox.push(Effect::Acknowledge { call, duplicate: false });
         }
-        if planted(Bug::SettleEarly) {
+        if planted(DeliveryBug::SettleEarly) {
             outbox.extend(spent(self.durable + 1, reservation));
         }
     }
 
     /// Holds the notice of a beacon, if it has one; `None` where a limit has no room for the beacon.
-    fn owe(&mut self, now: Now, id: TokenId, notice: Option<&Arc<Notice>>) -> Option<Option<u64>> {
+    fn owe(
+        &mut self,
+        now: DeliveryTime,
+        id: TokenId,
+        notice: Option<&Arc<Notice>>,
+    ) -> Option<Option<u64>> {
         let Some(notice) = notice else { return self.remembers_more().then_some(None) };
         let lane = self.room(NoticeKind::Billing, notice)?;
         Some(Some(self.hold(Job {
@@ -89,48 +96,53 @@ impl Delivery {
         })))
     }
 
-    fn refuse(&mut self, call: u64, refusal: Refusal, outbox: &mut Vec<Effect>) {
+    fn refuse(&mut self, call: u64, refusal: BeaconRefusal, outbox: &mut Vec<Effect>) {
         match refusal {
-            Refusal::Expired => self.counters.beacons_expired += 1,
-            Refusal::Busy => self.counters.beacons_busy += 1,
-            Refusal::Journal => self.counters.beacons_unjournalled += 1,
+            BeaconRefusal::Expired => self.counters.beacons_expired += 1,
+            BeaconRefusal::Busy => self.counters.beacons_busy += 1,
+            BeaconRefusal::Journal => self.counters.beacons_unjournalled += 1,
         }
         outbox.push(Effect::Refuse { call, refusal });
     }
 
     pub(super) fn journal_settled(&mut self, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
-        let State::Settled { outcome, .. } = token.state else { return };
+        let BeaconState::Settled { outcome, .. } = token.state else { return };
         let record = JournalRecord::Settled { id, expires_ms: token.expires_ms, outcome };
-        self.journal(Purpose::Settled(id), &record, outbox);
+        self.journal(RecordPurpose::Settled(id), &record, outbox);
     }
 
-    pub(super) fn settled_recorded(&mut self, now: Now, id: TokenId) {
+    pub(super) fn settled_recorded(&mut self, now: DeliveryTime, id: TokenId) {
         if let Some(token) = self.tokens.token(id)
-            && let State::Settled { recorded, .. } = &mut token.state
+            && let BeaconState::Settled { recorded, .. } = &mut token.state
         {
             *recorded = true;
             self.tokens.expire(id, now);
         }
     }
 
-    fn journal(&mut self, purpose: Purpose, record: &JournalRecord, outbox: &mut Vec<Effect>) {
-        let ticket = Ticket(self.next());
-        self.moving += usize::from(matches!(purpose, Purpose::Moved(_)));
-        self.journalling.insert(ticket, OnTheWay { purpose, after: self.durable });
+    fn journal(
+        &mut self,
+        purpose: RecordPurpose,
+        record: &JournalRecord,
+        outbox: &mut Vec<Effect>,
+    ) {
+        let ticket = JournalTicket(self.next());
+        self.moving += usize::from(matches!(purpose, RecordPurpose::Moved(_)));
+        self.journalling.insert(ticket, PendingRecord { purpose, after: self.durable });
         outbox.push(Effect::Journal { ticket, record: record.encode() });
     }
 
-    fn take(&mut self, ticket: Ticket) -> Option<Purpose> {
-        let OnTheWay { purpose, .. } = self.journalling.remove(&ticket)?;
-        self.moving -= usize::from(matches!(purpose, Purpose::Moved(_)));
+    fn take(&mut self, ticket: JournalTicket) -> Option<RecordPurpose> {
+        let PendingRecord { purpose, .. } = self.journalling.remove(&ticket)?;
+        self.moving -= usize::from(matches!(purpose, RecordPurpose::Moved(_)));
         Some(purpose)
     }
 
     pub(super) fn committed(
         &mut self,
-        now: Now,
-        records: &[(Ticket, u64)],
+        now: DeliveryTime,
+        records: &[(JournalTicket, u64)],
         outbox: &mut Vec<Effect>,
     ) {
         let before = outbox.len();
@@ -139,36 +151,36 @@ impl Delivery {
             self.committed = self.committed.max(*sequence);
             let Some(purpose) = self.take(*ticket) else { continue };
             match purpose {
-                Purpose::Accepted(id, reservation) => {
+                RecordPurpose::Accepted(id, reservation) => {
                     self.tokens.pin(id, *sequence);
                     outbox.extend(spent(*sequence, reservation));
                     self.accepted(now, id, outbox);
                 }
-                Purpose::Moved(id) => self.tokens.pin(id, *sequence),
-                Purpose::Settled(id) => {
+                RecordPurpose::Moved(id) => self.tokens.pin(id, *sequence),
+                RecordPurpose::Settled(id) => {
                     self.tokens.pin(id, *sequence);
                     self.settled_recorded(now, id);
                 }
-                Purpose::Checkpoint => (),
+                RecordPurpose::Checkpoint => (),
             }
         }
-        if planted(Bug::SettleBackward) {
+        if planted(DeliveryBug::SettleBackward) {
             outbox[before..].reverse();
         }
     }
 
     /// The record of a beacon is durable: its calls are answered, its notice is sent.
-    fn accepted(&mut self, now: Now, id: TokenId, outbox: &mut Vec<Effect>) {
+    fn accepted(&mut self, now: DeliveryTime, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
-        let State::Accepting { job, calls } = &mut token.state else { return };
+        let BeaconState::Accepting { job, calls } = &mut token.state else { return };
         let (job, calls) = (*job, std::mem::take(calls));
-        if calls.is_empty() && planted(Bug::SettleAwaited) {
+        if calls.is_empty() && planted(DeliveryBug::SettleAwaited) {
             outbox.pop();
         }
         token.acknowledged = !calls.is_empty();
         token.state = match job {
-            Some(job) => State::Owed { job },
-            None => State::Settled { outcome: Settled::Untold, recorded: true },
+            Some(job) => BeaconState::Owed { job },
+            None => BeaconState::Settled { outcome: NoticeEnd::Untold, recorded: true },
         };
         self.counters.beacons_accepted += 1;
         self.counters.beacons_duplicate += calls.len().saturating_sub(1) as u64;
@@ -182,53 +194,53 @@ impl Delivery {
     }
 
     /// Whether what is on its way will be durable is open: nobody is kept waiting for it.
-    pub(super) fn journal_failing(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    pub(super) fn journal_failing(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         self.failing = true;
-        if planted(Bug::WaitWhileFailing) {
+        if planted(DeliveryBug::WaitWhileFailing) {
             return;
         }
-        if planted(Bug::ForgetPending) {
+        if planted(DeliveryBug::ForgetPending) {
             let pending: Vec<_> = self.journalling.keys().copied().collect();
             return self.journal_refused(now, &pending, outbox);
         }
         let mut waiting = Vec::new();
-        for OnTheWay { purpose, .. } in self.journalling.values() {
-            if let Purpose::Accepted(id, _) = purpose
-                && let Some(Token { state: State::Accepting { calls, .. }, .. }) =
+        for PendingRecord { purpose, .. } in self.journalling.values() {
+            if let RecordPurpose::Accepted(id, _) = purpose
+                && let Some(KnownBeacon { state: BeaconState::Accepting { calls, .. }, .. }) =
                     self.tokens.token(*id)
             {
                 waiting.append(calls);
             }
         }
         for call in waiting {
-            self.refuse(call, Refusal::Journal, outbox);
+            self.refuse(call, BeaconRefusal::Journal, outbox);
         }
     }
 
     pub(super) fn journal_refused(
         &mut self,
-        now: Now,
-        tickets: &[Ticket],
+        now: DeliveryTime,
+        tickets: &[JournalTicket],
         outbox: &mut Vec<Effect>,
     ) {
         for ticket in tickets {
             let Some(purpose) = self.take(*ticket) else { continue };
             match purpose {
-                Purpose::Accepted(id, _) => {
+                RecordPurpose::Accepted(id, _) => {
                     let token = self.tokens.remove(id).expect("it is being accepted");
-                    let State::Accepting { job, calls } = token.state else { continue };
+                    let BeaconState::Accepting { job, calls } = token.state else { continue };
                     if let Some(job) = job {
                         self.release(job);
                     }
                     for call in calls {
-                        self.refuse(call, Refusal::Journal, outbox);
+                        self.refuse(call, BeaconRefusal::Journal, outbox);
                     }
                 }
                 // What is durable of it still says what a start needs. The next checkpoint is as good.
-                Purpose::Moved(_) | Purpose::Checkpoint => {
+                RecordPurpose::Moved(_) | RecordPurpose::Checkpoint => {
                     self.again_at = now.tick.after(JOURNAL_PAUSE);
                 }
-                Purpose::Settled(id) => {
+                RecordPurpose::Settled(id) => {
                     self.unrecorded.push_back(id);
                     self.again_at = now.tick.after(JOURNAL_PAUSE);
                 }
@@ -236,7 +248,7 @@ impl Delivery {
         }
     }
 
-    pub(super) fn record_again(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    pub(super) fn record_again(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         if self.again_at <= now.tick {
             for _ in 0..REJOURNAL_MAX {
                 let Some(id) = self.unrecorded.pop_front() else { break };
@@ -247,7 +259,7 @@ impl Delivery {
 
     /// Writes the oldest records anew when they hold too long a journal. Its length stays within
     /// a few times what is needed, and each new record costs less than one that is written anew.
-    pub(super) fn move_oldest(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    pub(super) fn move_oldest(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         let span = self.durable.saturating_sub(self.safe_before());
         let needed = (self.tokens.len() as u64).saturating_mul(4);
         let is_long = span > self.policy.journal_span.max(needed);
@@ -258,20 +270,22 @@ impl Delivery {
             let token = self.tokens.token(id).expect("what is pinned is remembered");
             let expires_ms = token.expires_ms;
             let record = match token.state {
-                State::Settled { outcome, recorded: true } => {
+                BeaconState::Settled { outcome, recorded: true } => {
                     JournalRecord::Settled { id, expires_ms, outcome }
                 }
-                State::Owed { job } => {
+                BeaconState::Owed { job } => {
                     let Job { accepted_ms, notice, .. } = &self.jobs[&job];
                     let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
                     // It is settled by the record that it was accepted with.
-                    let reservation = carried(id).filter(|_| planted(Bug::SettleMoved));
+                    let reservation = carried(id).filter(|_| planted(DeliveryBug::SettleMoved));
                     JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
                 }
                 // A record of it is on its way, or will be.
-                State::Settled { recorded: false, .. } | State::Accepting { .. } => continue,
+                BeaconState::Settled { recorded: false, .. } | BeaconState::Accepting { .. } => {
+                    continue;
+                }
             };
-            self.journal(Purpose::Moved(id), &record, outbox);
+            self.journal(RecordPurpose::Moved(id), &record, outbox);
         }
     }
 
@@ -282,9 +296,9 @@ impl Delivery {
             return;
         }
         self.checkpointed = self.durable;
-        let late = if planted(Bug::CheckpointLate) { 3 } else { 0 };
+        let late = if planted(DeliveryBug::CheckpointLate) { 3 } else { 0 };
         let needed_from = self.safe_before() + late;
-        self.journal(Purpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
+        self.journal(RecordPurpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
     }
 }
 

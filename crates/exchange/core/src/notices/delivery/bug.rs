@@ -3,7 +3,7 @@
 
 /// A mistake that delivery could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum DeliveryBug {
     /// Sending before the record is durable.
     SendEarly,
     /// Answering the beacon before the record is durable.
@@ -73,9 +73,9 @@ pub(crate) const fn carried(
 }
 
 #[cfg(test)]
-faults::plantable!(Bug, pub(crate), pub(crate));
+faults::plantable!(DeliveryBug, pub(crate), pub(crate));
 
 #[cfg(not(test))]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: DeliveryBug) -> bool {
     false
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::journal::Settled;
+use super::journal::NoticeEnd;
 use super::notice::Notice;
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
@@ -13,14 +13,14 @@ use openrtb::NoticeKind;
 
 /// The two clocks, read by the caller once a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct DeliveryTime {
     /// Never goes backward: pauses and timeouts.
     pub tick: Tick,
     /// Milliseconds of Unix time: what survives a restart, and the expiry of tokens.
     pub unix_ms: u64,
 }
 
-impl Now {
+impl DeliveryTime {
     /// When Unix time reaches `unix_ms`, if nobody sets the clock; later than now.
     pub fn tick_at(self, unix_ms: u64) -> Tick {
         self.tick.after(Duration::from_millis(unix_ms.saturating_sub(self.unix_ms).max(1)))
@@ -29,7 +29,7 @@ impl Now {
 
 /// Names a record on its way to the journal; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct JournalTicket(pub(crate) u64);
 
 /// Names one call of a DSP; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ pub struct Beacon {
 
 /// How a call of a DSP ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SendOutcome {
     /// It answered with this status.
     Status(u16),
     /// No answer: refused, reset, timed out, not resolved.
@@ -74,9 +74,9 @@ pub enum Event {
     /// A beacon was called.
     Beacon(Box<Beacon>),
     /// These records are durable, under these sequences of the log.
-    JournalCommitted(Vec<(Ticket, u64)>),
+    JournalCommitted(Vec<(JournalTicket, u64)>),
     /// These records were not taken: nothing of them is in the log, nor will be.
-    JournalRefused(Vec<Ticket>),
+    JournalRefused(Vec<JournalTicket>),
     /// The log is not written. What it took and is not durable yet may be later, or never.
     JournalFailing,
     /// It is written again.
@@ -89,7 +89,7 @@ pub enum Event {
         /// Which.
         attempt: Attempt,
         /// How.
-        outcome: Outcome,
+        outcome: SendOutcome,
     },
 }
 
@@ -113,7 +113,7 @@ impl From<BestEffort> for NoticeKind {
 
 /// Why a beacon's call is refused. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum BeaconRefusal {
     /// Its token has expired; to ask again does not help.
     Expired,
     /// Too much is owed already, to this DSP or in all: to ask again later helps.
@@ -124,7 +124,7 @@ pub enum Refusal {
 
 /// Why a billing notice is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum GiveUpReason {
     /// It was tried for as long as the policy says.
     Horizon,
     /// We may not call its URL.
@@ -138,7 +138,7 @@ pub enum Effect {
     /// or that it is durable whenever that may be. The order of records is theirs in the log.
     Journal {
         /// Names it.
-        ticket: Ticket,
+        ticket: JournalTicket,
         /// Its bytes.
         record: Vec<u8>,
     },
@@ -153,7 +153,7 @@ pub enum Effect {
     },
     /// The record at this sequence of the log is known to be durable, and settles this. Once for each
     /// token, in the log's order, and before a call of it is acknowledged, if one waits; what a start
-    /// finds in the log is told by [`super::Replay::record`].
+    /// finds in the log is told by [`super::JournalReplay::record`].
     Settled {
         /// Above all before.
         sequence: u64,
@@ -172,7 +172,7 @@ pub enum Effect {
         /// The caller's name for it.
         call: u64,
         /// Why.
-        refusal: Refusal,
+        refusal: BeaconRefusal,
     },
     /// A billing notice will not be delivered: money is lost, somebody should know.
     GiveUp {
@@ -183,13 +183,13 @@ pub enum Effect {
         /// How often it was tried since the process started.
         tries: u32,
         /// Why.
-        reason: Reason,
+        reason: GiveUpReason,
     },
 }
 
 /// Counted since the start, and what there is now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct DeliveryCounters {
     /// Billing notices answered with 200 or 204.
     pub billing_delivered: u64,
     /// Billing notices given up.
@@ -223,12 +223,12 @@ pub struct Counters {
     pub remembered: usize,
 }
 
-impl Counters {
-    pub(crate) fn settled(&mut self, outcome: Settled) {
+impl DeliveryCounters {
+    pub(crate) fn settled(&mut self, outcome: NoticeEnd) {
         match outcome {
-            Settled::Delivered => self.billing_delivered += 1,
-            Settled::GivenUp => self.billing_given_up += 1,
-            Settled::Untold => (),
+            NoticeEnd::Delivered => self.billing_delivered += 1,
+            NoticeEnd::GivenUp => self.billing_given_up += 1,
+            NoticeEnd::Untold => (),
         }
     }
 }

@@ -3,25 +3,25 @@
 
 use std::collections::VecDeque;
 
-use super::bug::{Bug, planted};
-use super::event::Ticket;
+use super::bug::{DeliveryBug, planted};
+use super::event::JournalTicket;
 
 /// Records on their way, in the order in which they were handed over.
 #[derive(Debug, Default)]
-pub struct Handed(VecDeque<(u64, Ticket)>);
+pub struct TicketQueue(VecDeque<(u64, JournalTicket)>);
 
-impl Handed {
+impl TicketQueue {
     /// The log took this record, at a position above all before.
-    pub fn push(&mut self, position: u64, ticket: Ticket) {
+    pub fn push(&mut self, position: u64, ticket: JournalTicket) {
         self.0.push_back((position, ticket));
     }
 
     /// All up to position `through` are durable, the last of them at `sequence`, and those that were
     /// not before stand in the log one after another. Tells where each stands.
-    pub fn durable(&mut self, through: u64, sequence: u64) -> Vec<(Ticket, u64)> {
+    pub fn durable(&mut self, through: u64, sequence: u64) -> Vec<(JournalTicket, u64)> {
         let count = self.0.partition_point(|(position, _)| *position <= through);
         let stands = |(position, ticket)| {
-            let behind = if planted(Bug::MisplaceGroup) { 0 } else { through - position };
+            let behind = if planted(DeliveryBug::MisplaceGroup) { 0 } else { through - position };
             (ticket, sequence - behind)
         };
         self.0.drain(..count).map(stands).collect()

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use super::notice::{Forwarded, Notice};
+use super::notice::{ForwardedDevice, Notice};
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 
@@ -31,7 +31,7 @@ const UNTOLD: u8 = 3;
 
 /// How a billing notice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum NoticeEnd {
     /// The DSP answered 200 or 204.
     Delivered,
     /// It did not, for as long as it was tried.
@@ -63,7 +63,7 @@ pub enum JournalRecord {
         /// When the token expires.
         expires_ms: u64,
         /// How it ended.
-        outcome: Settled,
+        outcome: NoticeEnd,
     },
     /// Where a start begins to read: it needs no notice's record before.
     Checkpoint {
@@ -74,7 +74,7 @@ pub enum JournalRecord {
 
 /// Why bytes are no record. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError {
+pub enum JournalDecodeError {
     /// They end too early.
     Truncated,
     /// Written by a later release.
@@ -93,7 +93,7 @@ pub enum DecodeError {
     Trailing,
 }
 
-impl std::fmt::Display for DecodeError {
+impl std::fmt::Display for JournalDecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Truncated => f.write_str("ends too early"),
@@ -110,7 +110,7 @@ impl std::fmt::Display for DecodeError {
     }
 }
 
-impl std::error::Error for DecodeError {}
+impl std::error::Error for JournalDecodeError {}
 
 impl JournalRecord {
     /// The record's bytes.
@@ -137,9 +137,9 @@ impl JournalRecord {
                 out.extend_from_slice(&id.0);
                 out.extend_from_slice(&expires_ms.to_le_bytes());
                 out.push(match outcome {
-                    Settled::Delivered => DELIVERED,
-                    Settled::GivenUp => GIVEN_UP,
-                    Settled::Untold => UNTOLD,
+                    NoticeEnd::Delivered => DELIVERED,
+                    NoticeEnd::GivenUp => GIVEN_UP,
+                    NoticeEnd::Untold => UNTOLD,
                 });
             }
             Self::Checkpoint { needed_from } => {
@@ -153,12 +153,12 @@ impl JournalRecord {
     /// Reads a record from any bytes.
     ///
     /// # Errors
-    /// They are none: see [`DecodeError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut rest = Rest(bytes);
+    /// They are none: see [`JournalDecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, JournalDecodeError> {
+        let mut rest = UnreadBytes(bytes);
         let version = rest.byte()?;
         if version != VERSION {
-            return Err(DecodeError::Version(version));
+            return Err(JournalDecodeError::Version(version));
         }
         let record = match rest.byte()? {
             ACCEPTED => Self::decode_accepted(&mut rest, false)?,
@@ -166,26 +166,29 @@ impl JournalRecord {
             SETTLED => {
                 let (id, expires_ms) = (TokenId(rest.array()?), rest.number()?);
                 let outcome = match rest.byte()? {
-                    DELIVERED => Settled::Delivered,
-                    GIVEN_UP => Settled::GivenUp,
-                    UNTOLD => Settled::Untold,
-                    other => return Err(DecodeError::Outcome(other)),
+                    DELIVERED => NoticeEnd::Delivered,
+                    GIVEN_UP => NoticeEnd::GivenUp,
+                    UNTOLD => NoticeEnd::Untold,
+                    other => return Err(JournalDecodeError::Outcome(other)),
                 };
                 Self::Settled { id, expires_ms, outcome }
             }
             CHECKPOINT => Self::Checkpoint { needed_from: rest.number()? },
-            other => return Err(DecodeError::Type(other)),
+            other => return Err(JournalDecodeError::Type(other)),
         };
-        if rest.0.is_empty() { Ok(record) } else { Err(DecodeError::Trailing) }
+        if rest.0.is_empty() { Ok(record) } else { Err(JournalDecodeError::Trailing) }
     }
 
-    fn decode_accepted(rest: &mut Rest<'_>, is_reserved: bool) -> Result<Self, DecodeError> {
+    fn decode_accepted(
+        rest: &mut UnreadBytes<'_>,
+        is_reserved: bool,
+    ) -> Result<Self, JournalDecodeError> {
         let id = TokenId(rest.array()?);
         let (accepted_ms, expires_ms) = (rest.number()?, rest.number()?);
         let reservation = match is_reserved {
             true => {
                 let reservation = Reservation::from_bytes(&rest.array()?);
-                Some(reservation.ok_or(DecodeError::Reservation)?)
+                Some(reservation.ok_or(JournalDecodeError::Reservation)?)
             }
             false => None,
         };
@@ -210,49 +213,49 @@ fn encode_notice(notice: &Notice, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_notice(rest: &mut Rest<'_>, dsp_bytes: u8) -> Result<Notice, DecodeError> {
+fn decode_notice(rest: &mut UnreadBytes<'_>, dsp_bytes: u8) -> Result<Notice, JournalDecodeError> {
     let dsp = Arc::from(rest.text(usize::from(dsp_bytes))?);
     let url = rest.long_text()?.to_owned();
     let [ip, user_agent] = [rest.long_text()?, rest.long_text()?];
     let header = |text| Some(text).filter(|text: &&str| !text.is_empty());
-    let forwarded = Forwarded::new(header(ip), header(user_agent));
+    let forwarded = ForwardedDevice::new(header(ip), header(user_agent));
     // What a writer would have left out, no writer wrote.
     let kept = [forwarded.ip().unwrap_or_default(), forwarded.user_agent().unwrap_or_default()];
     if kept != [ip, user_agent] {
-        return Err(DecodeError::Notice);
+        return Err(JournalDecodeError::Notice);
     }
-    Notice::new(dsp, url, forwarded).map_err(|_| DecodeError::Notice)
+    Notice::new(dsp, url, forwarded).map_err(|_| JournalDecodeError::Notice)
 }
 
 /// What is left to read.
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+impl<'a> UnreadBytes<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], JournalDecodeError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(JournalDecodeError::Truncated)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], JournalDecodeError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(JournalDecodeError::Truncated)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn byte(&mut self) -> Result<u8, DecodeError> {
+    fn byte(&mut self) -> Result<u8, JournalDecodeError> {
         self.array().map(|[byte]| byte)
     }
 
-    fn number(&mut self) -> Result<u64, DecodeError> {
+    fn number(&mut self) -> Result<u64, JournalDecodeError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn text(&mut self, length: usize) -> Result<&'a str, DecodeError> {
-        std::str::from_utf8(self.take(length)?).map_err(|_| DecodeError::Text)
+    fn text(&mut self, length: usize) -> Result<&'a str, JournalDecodeError> {
+        std::str::from_utf8(self.take(length)?).map_err(|_| JournalDecodeError::Text)
     }
 
-    fn long_text(&mut self) -> Result<&'a str, DecodeError> {
+    fn long_text(&mut self) -> Result<&'a str, JournalDecodeError> {
         let length = self.array().map(u16::from_le_bytes)?;
         self.text(usize::from(length))
     }
@@ -260,7 +263,7 @@ impl<'a> Rest<'a> {
 
 /// What a record on its way to the journal says.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
+pub(super) enum RecordPurpose {
     Accepted(TokenId, Option<Reservation>),
     Settled(TokenId),
     /// What was durable before, written anew so that old segments can go.
@@ -271,8 +274,8 @@ pub(super) enum Purpose {
 
 /// A record on its way to the journal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OnTheWay {
-    pub(super) purpose: Purpose,
+pub(super) struct PendingRecord {
+    pub(super) purpose: RecordPurpose,
     /// Its sequence is above this.
     pub(super) after: u64,
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use units::Tick;
 
-use super::bug::{Bug, planted};
-use super::policy::Policy;
+use super::bug::{DeliveryBug, planted};
+use super::policy::DeliveryPolicy;
 use openrtb::NoticeKind;
 
 /// Notices that wait, earliest due first.
-type Waiting = BTreeSet<(Tick, u64)>;
+type WaitingNotices = BTreeSet<(Tick, u64)>;
 
 /// One DSP.
 #[derive(Debug)]
-struct Lane {
+struct DspLane {
     dsp: Arc<str>,
-    billing: Waiting,
-    best_effort: Waiting,
+    billing: WaitingNotices,
+    best_effort: WaitingNotices,
     /// Notices that belong to it, waiting, flying, or on their way to the journal.
     billing_held: usize,
     best_effort_held: usize,
@@ -32,12 +32,12 @@ struct Lane {
     probe_at: Tick,
 }
 
-impl Lane {
+impl DspLane {
     fn new(dsp: Arc<str>) -> Self {
         Self {
             dsp,
-            billing: Waiting::new(),
-            best_effort: Waiting::new(),
+            billing: WaitingNotices::new(),
+            best_effort: WaitingNotices::new(),
             billing_held: 0,
             best_effort_held: 0,
             in_flight: 0,
@@ -47,7 +47,7 @@ impl Lane {
         }
     }
 
-    fn waiting(&mut self, kind: NoticeKind) -> &mut Waiting {
+    fn waiting(&mut self, kind: NoticeKind) -> &mut WaitingNotices {
         if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
@@ -65,7 +65,7 @@ impl Lane {
 
     /// Earliest that something of it is due.
     fn first_due(&self) -> Option<Tick> {
-        let first = |waiting: &Waiting| waiting.first().map(|(at, _)| *at);
+        let first = |waiting: &WaitingNotices| waiting.first().map(|(at, _)| *at);
         first(&self.billing).into_iter().chain(first(&self.best_effort)).min()
     }
 }
@@ -89,9 +89,9 @@ pub struct LaneView {
 
 /// All DSPs.
 #[derive(Debug)]
-pub(crate) struct Lanes {
-    policy: Policy,
-    lanes: Vec<Lane>,
+pub(crate) struct DspLanes {
+    policy: DeliveryPolicy,
+    lanes: Vec<DspLane>,
     names: BTreeMap<Arc<str>, usize>,
     /// Whose turn is next.
     cursor: usize,
@@ -100,8 +100,8 @@ pub(crate) struct Lanes {
     in_flight_failing: usize,
 }
 
-impl Lanes {
-    pub fn new(policy: Policy) -> Self {
+impl DspLanes {
+    pub fn new(policy: DeliveryPolicy) -> Self {
         Self {
             policy,
             lanes: Vec::new(),
@@ -138,14 +138,14 @@ impl Lanes {
             Some(lane) => *lane,
             None if self.lanes.len() < self.policy.dsps_max => self.lane(dsp),
             None => {
-                let idle = self.lanes.iter().position(Lane::is_idle)?;
+                let idle = self.lanes.iter().position(DspLane::is_idle)?;
                 self.names.remove(&self.lanes[idle].dsp);
                 self.names.insert(dsp.clone(), idle);
-                self.lanes[idle] = Lane::new(dsp.clone());
+                self.lanes[idle] = DspLane::new(dsp.clone());
                 idle
             }
         };
-        let fits = *self.lanes[lane].held(kind) < per_dsp || planted(Bug::Unbounded);
+        let fits = *self.lanes[lane].held(kind) < per_dsp || planted(DeliveryBug::Unbounded);
         fits.then_some(lane)
     }
 
@@ -154,7 +154,7 @@ impl Lanes {
         let next = self.lanes.len();
         let lane = *self.names.entry(dsp.clone()).or_insert(next);
         if lane == next {
-            self.lanes.push(Lane::new(dsp.clone()));
+            self.lanes.push(DspLane::new(dsp.clone()));
         }
         lane
     }
@@ -192,7 +192,8 @@ impl Lanes {
                 continue;
             }
             let lane = &mut self.lanes[at];
-            let due = |waiting: &Waiting| waiting.first().copied().filter(|(at, _)| *at <= now);
+            let due =
+                |waiting: &WaitingNotices| waiting.first().copied().filter(|(at, _)| *at <= now);
             let (from, (due, job)) = match (due(&lane.billing), due(&lane.best_effort)) {
                 (Some(first), _) => (&mut lane.billing, first),
                 (None, Some(first)) => (&mut lane.best_effort, first),
@@ -210,7 +211,7 @@ impl Lanes {
     fn may_send(&self, lane: usize, now: Tick) -> bool {
         let lane = &self.lanes[lane];
         let policy = &self.policy;
-        if planted(Bug::ShareNothing) {
+        if planted(DeliveryBug::ShareNothing) {
             return lane.in_flight < policy.in_flight_per_dsp;
         }
         let failing = lane.failures > 0;

@@ -13,12 +13,12 @@ pub const HEADER_BYTES_MAX: usize = 1024;
 
 /// The device that a notice is sent on behalf of (7.8, server-side billing notifications).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forwarded {
+pub struct ForwardedDevice {
     ip: Option<String>,
     user_agent: Option<String>,
 }
 
-impl Forwarded {
+impl ForwardedDevice {
     /// The device's address and user agent. One that is longer than [`HEADER_BYTES_MAX`], or is
     /// not printable ASCII, is left out: a notice without it is worth more than none.
     pub fn new(ip: Option<&str>, user_agent: Option<&str>) -> Self {
@@ -66,7 +66,7 @@ pub enum NoticeError {
 pub struct Notice {
     dsp: Arc<str>,
     url: String,
-    forwarded: Forwarded,
+    forwarded: ForwardedDevice,
 }
 
 impl Notice {
@@ -74,7 +74,11 @@ impl Notice {
     ///
     /// # Errors
     /// It cannot be called: see [`NoticeError`].
-    pub fn new(dsp: Arc<str>, url: String, forwarded: Forwarded) -> Result<Self, NoticeError> {
+    pub fn new(
+        dsp: Arc<str>,
+        url: String,
+        forwarded: ForwardedDevice,
+    ) -> Result<Self, NoticeError> {
         let schemes = ["http://", "https://"];
         let starts = |scheme: &&str| {
             url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -103,7 +107,7 @@ impl Notice {
     }
 
     /// On whose behalf.
-    pub fn forwarded(&self) -> &Forwarded {
+    pub fn forwarded(&self) -> &ForwardedDevice {
         &self.forwarded
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Limits and paces of delivery. All counts are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct DeliveryPolicy {
     /// Between the first tries of a notice (7.8: "every 10 seconds").
     pub retry_pause: Duration,
     /// For so long tries come at that pause (7.8: "for the next minute"); then each pause is twice
@@ -48,7 +48,7 @@ pub struct Policy {
     pub checkpoint_span: u64,
 }
 
-impl Default for Policy {
+impl Default for DeliveryPolicy {
     fn default() -> Self {
         Self {
             retry_pause: Duration::from_secs(10),
@@ -74,7 +74,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl DeliveryPolicy {
     /// Pause after the `failed`th failed try, from 1.
     pub(crate) fn pause(&self, failed: u32) -> Duration {
         let pause_ms = self.retry_pause.as_millis().max(1);

@@ -4,38 +4,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bug::{Bug, planted};
-use super::event::Now;
-use super::journal::{DecodeError, JournalRecord, Settled};
+use super::bug::{DeliveryBug, planted};
+use super::event::DeliveryTime;
+use super::journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 use super::notice::Notice;
-use super::policy::Policy;
+use super::policy::DeliveryPolicy;
 use super::scheduler::{Delivery, Job};
-use super::tokens::State;
+use super::tokens::BeaconState;
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
 
 /// What the last record of a beacon says.
 #[derive(Debug)]
-enum Last {
+enum LastRecord {
     Owed { accepted_ms: u64, notice: Arc<Notice> },
-    Settled(Settled),
+    Settled(NoticeEnd),
 }
 
 /// Takes in the journal's records in their order: those from [`Self::begins_at`] on, or more.
 #[derive(Debug)]
-pub struct Replay {
-    policy: Policy,
+pub struct JournalReplay {
+    policy: DeliveryPolicy,
     unix_ms: u64,
-    beacons: BTreeMap<TokenId, (u64, u64, Last)>,
+    beacons: BTreeMap<TokenId, (u64, u64, LastRecord)>,
     durable: u64,
     /// Sequence of the last checkpoint; 0: none was seen.
     checkpointed: u64,
 }
 
-impl Replay {
+impl JournalReplay {
     /// Nothing yet; it is now `unix_ms`.
-    pub fn new(policy: Policy, unix_ms: u64) -> Self {
+    pub fn new(policy: DeliveryPolicy, unix_ms: u64) -> Self {
         Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
     }
 
@@ -43,7 +43,7 @@ impl Replay {
     /// ([`needed_from`](JournalRecord::Checkpoint)), or behind the last record whose settlement is booked
     /// for good, if that is before.
     pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
-        if planted(Bug::ReadNeededAlone) {
+        if planted(DeliveryBug::ReadNeededAlone) {
             return needed_from;
         }
         needed_from.min(applied_sequence.saturating_add(1))
@@ -57,19 +57,19 @@ impl Replay {
         &mut self,
         sequence: u64,
         bytes: &[u8],
-    ) -> Result<Option<Reservation>, DecodeError> {
+    ) -> Result<Option<Reservation>, JournalDecodeError> {
         self.durable = sequence;
         match JournalRecord::decode(bytes)? {
             JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation } => {
                 match notice {
-                    _ if planted(Bug::ForgetOwed) => (),
+                    _ if planted(DeliveryBug::ForgetOwed) => (),
                     Some(notice) => {
-                        let last = Last::Owed { accepted_ms, notice };
+                        let last = LastRecord::Owed { accepted_ms, notice };
                         self.beacons.insert(id, (sequence, expires_ms, last));
                     }
-                    None => self.settled((id, sequence), expires_ms, Settled::Untold),
+                    None => self.settled((id, sequence), expires_ms, NoticeEnd::Untold),
                 }
-                return Ok(reservation.filter(|_| !planted(Bug::SkipReplayed)));
+                return Ok(reservation.filter(|_| !planted(DeliveryBug::SkipReplayed)));
             }
             JournalRecord::Settled { id, expires_ms, outcome } => {
                 self.settled((id, sequence), expires_ms, outcome);
@@ -79,28 +79,28 @@ impl Replay {
         Ok(None)
     }
 
-    fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: Settled) {
+    fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: NoticeEnd) {
         // It is refused from now on, remembered or not.
-        if expires_ms <= self.unix_ms || planted(Bug::ForgetAtStart) {
+        if expires_ms <= self.unix_ms || planted(DeliveryBug::ForgetAtStart) {
             self.beacons.remove(&id);
         } else {
-            self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
+            self.beacons.insert(id, (sequence, expires_ms, LastRecord::Settled(outcome)));
         }
     }
 
     /// Delivery as it was when the last record was written. What was owed then is tried at once,
     /// whatever the limits are now, and for the standard's minute at least.
-    pub fn finish(self, now: Now) -> Delivery {
+    pub fn finish(self, now: DeliveryTime) -> Delivery {
         let policy = self.policy;
         let mut delivery = Delivery::new(policy, (self.durable, self.checkpointed));
         for (id, (sequence, expires_ms, last)) in self.beacons {
             match last {
-                Last::Settled(outcome) => {
-                    let state = State::Settled { outcome, recorded: true };
+                LastRecord::Settled(outcome) => {
+                    let state = BeaconState::Settled { outcome, recorded: true };
                     delivery.tokens.insert(id, expires_ms, state);
                     delivery.tokens.expire(id, now);
                 }
-                Last::Owed { accepted_ms, notice } => {
+                LastRecord::Owed { accepted_ms, notice } => {
                     let past = Duration::from_millis(now.unix_ms.saturating_sub(accepted_ms));
                     let left = policy.billing_horizon.saturating_sub(past);
                     let lane = delivery.lanes.lane(notice.dsp());
@@ -114,7 +114,7 @@ impl Replay {
                         deadline: now.tick.after(left.max(policy.retry_steady)),
                         waits_for: None,
                     });
-                    delivery.tokens.insert(id, expires_ms, State::Owed { job });
+                    delivery.tokens.insert(id, expires_ms, BeaconState::Owed { job });
                     delivery.wait(job, now.tick);
                 }
             }

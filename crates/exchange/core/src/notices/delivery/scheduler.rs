@@ -6,13 +6,16 @@ use std::sync::Arc;
 use openrtb::NoticeKind;
 use units::Tick;
 
-use super::bug::{Bug, planted};
-use super::event::{Attempt, Counters, Effect, Event, Now, Outcome, Reason, Ticket};
-use super::journal::{OnTheWay, Settled};
-use super::lanes::{LaneView, Lanes};
+use super::bug::{DeliveryBug, planted};
+use super::event::{
+    Attempt, DeliveryCounters, DeliveryTime, Effect, Event, GiveUpReason, JournalTicket,
+    SendOutcome,
+};
+use super::journal::{NoticeEnd, PendingRecord};
+use super::lanes::{DspLanes, LaneView};
 use super::notice::Notice;
-use super::policy::Policy;
-use super::tokens::{State, Tokens};
+use super::policy::DeliveryPolicy;
+use super::tokens::{BeaconState, KnownBeacons};
 use crate::notices::token::TokenId;
 
 /// A notice that is to be delivered.
@@ -35,14 +38,14 @@ pub(super) struct Job {
 
 /// A call under way.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct NoticeFlight {
     job: u64,
     until: Tick,
 }
 
 /// What waits in one of the two sorts: billing, or win and loss.
 #[derive(Debug, Default)]
-struct Load {
+struct NoticeLoad {
     notices: usize,
     bytes: usize,
 }
@@ -50,13 +53,13 @@ struct Load {
 /// Delivery.
 #[derive(Debug)]
 pub struct Delivery {
-    pub(super) policy: Policy,
-    pub(super) tokens: Tokens,
-    pub(super) lanes: Lanes,
+    pub(super) policy: DeliveryPolicy,
+    pub(super) tokens: KnownBeacons,
+    pub(super) lanes: DspLanes,
     pub(super) jobs: BTreeMap<u64, Job>,
-    pub(super) flights: BTreeMap<Attempt, Flight>,
+    pub(super) flights: BTreeMap<Attempt, NoticeFlight>,
     deadlines: BTreeSet<(Tick, u64)>,
-    pub(super) journalling: BTreeMap<Ticket, OnTheWay>,
+    pub(super) journalling: BTreeMap<JournalTicket, PendingRecord>,
     /// Records among them that are written anew.
     pub(super) moving: usize,
     /// Whether the log is not written.
@@ -65,9 +68,9 @@ pub struct Delivery {
     pub(super) unrecorded: VecDeque<TokenId>,
     /// What the log did not take is not tried again before.
     pub(super) again_at: Tick,
-    billing: Load,
-    best_effort: Load,
-    pub(super) counters: Counters,
+    billing: NoticeLoad,
+    best_effort: NoticeLoad,
+    pub(super) counters: DeliveryCounters,
     /// Numbers jobs, attempts and tickets.
     serial: u64,
     /// The last sequence of the log that is known to be durable.
@@ -79,11 +82,11 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(policy: Policy, (durable, checkpointed): (u64, u64)) -> Self {
+    pub(super) fn new(policy: DeliveryPolicy, (durable, checkpointed): (u64, u64)) -> Self {
         Self {
             policy,
-            tokens: Tokens::default(),
-            lanes: Lanes::new(policy),
+            tokens: KnownBeacons::default(),
+            lanes: DspLanes::new(policy),
             jobs: BTreeMap::new(),
             flights: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -92,9 +95,9 @@ impl Delivery {
             failing: false,
             unrecorded: VecDeque::new(),
             again_at: Tick::ZERO,
-            billing: Load::default(),
-            best_effort: Load::default(),
-            counters: Counters::default(),
+            billing: NoticeLoad::default(),
+            best_effort: NoticeLoad::default(),
+            counters: DeliveryCounters::default(),
             serial: 0,
             durable,
             committed: durable,
@@ -104,7 +107,7 @@ impl Delivery {
 
     /// Takes in what happened, and puts into `outbox` what is to be done, in its order. Time that
     /// went by is told by `now` alone.
-    pub fn step(&mut self, now: Now, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
+    pub fn step(&mut self, now: DeliveryTime, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
         for event in inbox.drain(..) {
             match event {
                 Event::Submit { kind, notice } => self.submit(now, kind.into(), notice),
@@ -127,7 +130,7 @@ impl Delivery {
     }
 
     /// When to step next should nothing happen before.
-    pub fn wake_at(&self, now: Now) -> Option<Tick> {
+    pub fn wake_at(&self, now: DeliveryTime) -> Option<Tick> {
         let flight = self.flights.values().next().map(|flight| flight.until);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let unrecorded = (!self.unrecorded.is_empty()).then_some(self.again_at);
@@ -137,9 +140,9 @@ impl Delivery {
 
     /// Records of notices below this sequence are not needed by any later start.
     pub fn safe_before(&self) -> u64 {
-        let pinned = self.tokens.lowest_pin().filter(|_| !planted(Bug::UnpinOwed));
+        let pinned = self.tokens.lowest_pin().filter(|_| !planted(DeliveryBug::UnpinOwed));
         let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
-        let on_the_way = on_the_way.filter(|_| !planted(Bug::UnpinOnTheWay));
+        let on_the_way = on_the_way.filter(|_| !planted(DeliveryBug::UnpinOnTheWay));
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
@@ -147,7 +150,7 @@ impl Delivery {
     /// good up to `applied_sequence`.
     pub fn keep_from(&self, applied_sequence: u64) -> u64 {
         let booked = applied_sequence.saturating_add(1);
-        if planted(Bug::KeepNeededAlone) {
+        if planted(DeliveryBug::KeepNeededAlone) {
             self.safe_before()
         } else {
             self.safe_before().min(booked)
@@ -159,12 +162,12 @@ impl Delivery {
     pub fn settled_through(&self) -> u64 {
         let oldest = self.journalling.values().next();
         let on_the_way = oldest.map(|record| record.after.max(self.committed));
-        on_the_way.filter(|_| !planted(Bug::ReachEarly)).unwrap_or(self.durable)
+        on_the_way.filter(|_| !planted(DeliveryBug::ReachEarly)).unwrap_or(self.durable)
     }
 
     /// What was counted, and what there is.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> DeliveryCounters {
+        DeliveryCounters {
             billing_owed: self.billing.notices,
             best_effort_waiting: self.best_effort.notices,
             in_flight: self.lanes.in_flight(),
@@ -183,25 +186,29 @@ impl Delivery {
         self.serial
     }
 
-    fn load(&mut self, kind: NoticeKind) -> &mut Load {
+    fn load(&mut self, kind: NoticeKind) -> &mut NoticeLoad {
         if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
     /// Whether there is room for one more token.
     pub(super) fn remembers_more(&self) -> bool {
-        self.tokens.len() < self.policy.remembered_max || planted(Bug::Unbounded)
+        self.tokens.len() < self.policy.remembered_max || planted(DeliveryBug::Unbounded)
     }
 
     /// The lane for one more notice, where all limits have room for it.
     pub(super) fn room(&mut self, kind: NoticeKind, notice: &Notice) -> Option<usize> {
-        let Policy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
+        let DeliveryPolicy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
         let (max, token) = match kind {
             NoticeKind::Billing => (billing_max, self.remembers_more()),
             NoticeKind::Win | NoticeKind::Loss => (best_effort_max, true),
         };
         let load = self.load(kind);
         let fits = load.notices < max && load.bytes + notice.bytes() <= bytes_max && token;
-        if fits || planted(Bug::Unbounded) { self.lanes.room(notice.dsp(), kind) } else { None }
+        if fits || planted(DeliveryBug::Unbounded) {
+            self.lanes.room(notice.dsp(), kind)
+        } else {
+            None
+        }
     }
 
     /// A notice is held by its lane from here on, and waits for nothing yet.
@@ -237,7 +244,7 @@ impl Delivery {
         self.lanes.wait(job.lane, job.kind, (at, number));
     }
 
-    fn submit(&mut self, now: Now, kind: NoticeKind, notice: Notice) {
+    fn submit(&mut self, now: DeliveryTime, kind: NoticeKind, notice: Notice) {
         let Some(lane) = self.room(kind, &notice) else {
             self.counters.best_effort_shed += 1;
             return;
@@ -255,14 +262,20 @@ impl Delivery {
         self.wait(number, now.tick);
     }
 
-    fn sent(&mut self, now: Now, attempt: Attempt, outcome: Outcome, outbox: &mut Vec<Effect>) {
+    fn sent(
+        &mut self,
+        now: DeliveryTime,
+        attempt: Attempt,
+        outcome: SendOutcome,
+        outbox: &mut Vec<Effect>,
+    ) {
         // One that came after its time has failed already.
-        let Some(Flight { job: number, .. }) = self.flights.remove(&attempt) else { return };
+        let Some(NoticeFlight { job: number, .. }) = self.flights.remove(&attempt) else { return };
         let job = self.jobs.get_mut(&number).expect("a flying job is held");
         let well = match outcome {
-            Outcome::Status(200 | 204) => Some(true),
-            Outcome::Status(_) | Outcome::Failed => Some(false),
-            Outcome::Forbidden => None,
+            SendOutcome::Status(200 | 204) => Some(true),
+            SendOutcome::Status(_) | SendOutcome::Failed => Some(false),
+            SendOutcome::Forbidden => None,
         };
         self.lanes.land(job.lane, well, now.tick);
         if well == Some(true) {
@@ -272,13 +285,13 @@ impl Delivery {
         job.failed = job.failed.saturating_add(1);
         let kind = job.kind;
         let tried_enough = match kind {
-            NoticeKind::Billing => planted(Bug::NeverRetry),
+            NoticeKind::Billing => planted(DeliveryBug::NeverRetry),
             NoticeKind::Win | NoticeKind::Loss => job.failed > self.policy.retries_best_effort,
         };
         if well.is_none() {
-            self.settle(now, number, Err(Reason::Forbidden), outbox);
+            self.settle(now, number, Err(GiveUpReason::Forbidden), outbox);
         } else if tried_enough || job.deadline <= now.tick {
-            self.settle(now, number, Err(Reason::Horizon), outbox);
+            self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
         } else {
             let at = now.tick.after(self.policy.pause(job.failed));
             self.wait(number, at);
@@ -286,7 +299,13 @@ impl Delivery {
     }
 
     /// A notice is delivered, or given up.
-    fn settle(&mut self, now: Now, number: u64, end: Result<(), Reason>, outbox: &mut Vec<Effect>) {
+    fn settle(
+        &mut self,
+        now: DeliveryTime,
+        number: u64,
+        end: Result<(), GiveUpReason>,
+        outbox: &mut Vec<Effect>,
+    ) {
         let job = self.release(number);
         let Some(id) = job.id else {
             match end {
@@ -295,50 +314,50 @@ impl Delivery {
             }
             return;
         };
-        let outcome = if end.is_ok() { Settled::Delivered } else { Settled::GivenUp };
+        let outcome = if end.is_ok() { NoticeEnd::Delivered } else { NoticeEnd::GivenUp };
         self.counters.settled(outcome);
         if let Err(reason) = end {
             let (notice, tries) = (job.notice, job.failed);
             outbox.push(Effect::GiveUp { id, notice, tries, reason });
         }
         let token = self.tokens.token(id).expect("what is owed is remembered");
-        token.state = State::Settled { outcome, recorded: false };
-        if planted(Bug::SkipSettled) {
+        token.state = BeaconState::Settled { outcome, recorded: false };
+        if planted(DeliveryBug::SkipSettled) {
             self.settled_recorded(now, id);
         } else {
             self.journal_settled(id, outbox);
         }
-        if planted(Bug::ForgetDelivered) {
+        if planted(DeliveryBug::ForgetDelivered) {
             self.tokens.remove(id);
         }
     }
 
     /// Calls that whoever makes them has not accounted for count as failed.
-    fn time_out(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    fn time_out(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         while let Some((attempt, flight)) = self.flights.first_key_value()
             && flight.until <= now.tick
         {
-            self.sent(now, *attempt, Outcome::Failed, outbox);
+            self.sent(now, *attempt, SendOutcome::Failed, outbox);
         }
     }
 
-    fn give_up_late(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    fn give_up_late(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         while let Some((at, number)) = self.deadlines.first().copied()
             && at <= now.tick
         {
             self.deadlines.remove(&(at, number));
             // One that flies, or whose record is on its way, is judged when that has ended.
             if self.jobs[&number].waits_for.is_some() {
-                self.settle(now, number, Err(Reason::Horizon), outbox);
+                self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
             }
         }
     }
 
-    fn dispatch(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+    fn dispatch(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         while let Some(number) = self.lanes.take_off(now.tick) {
             let attempt = Attempt(self.next());
             let until = now.tick.after(self.policy.answer_timeout);
-            self.flights.insert(attempt, Flight { job: number, until });
+            self.flights.insert(attempt, NoticeFlight { job: number, until });
             let job = self.jobs.get_mut(&number).expect("a waiting job is held");
             job.waits_for = None;
             let (kind, notice) = (job.kind, job.notice.clone());

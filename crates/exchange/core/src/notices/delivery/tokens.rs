@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::Tick;
 
-use super::event::Now;
-use super::journal::Settled;
+use super::event::DeliveryTime;
+use super::journal::NoticeEnd;
 use crate::notices::token::TokenId;
 
 /// How far a beacon's notice has come.
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum BeaconState {
     /// Its record is on its way to the log; these calls wait for it, the first one first. None does
     /// while the log is failing, and the record may become durable all the same.
     /// Without a job there is nobody to tell.
@@ -20,7 +20,7 @@ pub(crate) enum State {
     Owed { job: u64 },
     /// It is owed no more.
     Settled {
-        outcome: Settled,
+        outcome: NoticeEnd,
         /// Whether the journal says so.
         recorded: bool,
     },
@@ -28,9 +28,9 @@ pub(crate) enum State {
 
 /// One beacon.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct KnownBeacon {
     pub expires_ms: u64,
-    pub state: State,
+    pub state: BeaconState,
     /// Whether a call of it was acknowledged; of one that was known before the start that is assumed.
     pub acknowledged: bool,
     /// Sequence of the record that a start needs.
@@ -39,28 +39,28 @@ pub(crate) struct Token {
 
 /// All beacons.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    tokens: BTreeMap<TokenId, Token>,
+pub(crate) struct KnownBeacons {
+    tokens: BTreeMap<TokenId, KnownBeacon>,
     pins: BTreeMap<u64, TokenId>,
     /// Of those that need nothing but to be remembered.
     expiries: BTreeSet<(Tick, TokenId)>,
 }
 
-impl Tokens {
+impl KnownBeacons {
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    pub fn token(&mut self, id: TokenId) -> Option<&mut Token> {
+    pub fn token(&mut self, id: TokenId) -> Option<&mut KnownBeacon> {
         self.tokens.get_mut(&id)
     }
 
-    pub fn insert(&mut self, id: TokenId, expires_ms: u64, state: State) {
-        let acknowledged = !matches!(state, State::Accepting { .. });
-        self.tokens.insert(id, Token { expires_ms, state, acknowledged, pin: None });
+    pub fn insert(&mut self, id: TokenId, expires_ms: u64, state: BeaconState) {
+        let acknowledged = !matches!(state, BeaconState::Accepting { .. });
+        self.tokens.insert(id, KnownBeacon { expires_ms, state, acknowledged, pin: None });
     }
 
-    pub fn remove(&mut self, id: TokenId) -> Option<Token> {
+    pub fn remove(&mut self, id: TokenId) -> Option<KnownBeacon> {
         let token = self.tokens.remove(&id)?;
         if let Some(pin) = token.pin {
             self.pins.remove(&pin);
@@ -88,7 +88,7 @@ impl Tokens {
     }
 
     /// From here on it only needs to be remembered, until it expires.
-    pub fn expire(&mut self, id: TokenId, now: Now) {
+    pub fn expire(&mut self, id: TokenId, now: DeliveryTime) {
         if let Some(token) = self.tokens.get(&id) {
             self.expiries.insert((now.tick_at(token.expires_ms), id));
         }
@@ -96,7 +96,7 @@ impl Tokens {
 
     /// Forgets those that have expired by both clocks: one that was set forward and back again
     /// would make a forgotten token good once more.
-    pub fn forget_expired(&mut self, now: Now) {
+    pub fn forget_expired(&mut self, now: DeliveryTime) {
         while let Some((at, id)) = self.expiries.first().copied().filter(|(at, _)| *at <= now.tick)
         {
             self.expiries.remove(&(at, id));

@@ -27,14 +27,14 @@ pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
 
 /// Where a beacon goes.
 #[derive(Debug)]
-struct Place<'a> {
+struct BeaconPosition<'a> {
     at: usize,
     /// Of the elements around, its colon included.
     prefix: &'a str,
 }
 
 /// An `InLine` or `Wrapper` that is open.
-struct Ad<'a> {
+struct OpenAd<'a> {
     prefix: &'a str,
     /// After its tag.
     start: usize,
@@ -47,36 +47,36 @@ struct Ad<'a> {
     is_empty: bool,
 }
 
-impl<'a> Ad<'a> {
+impl<'a> OpenAd<'a> {
     /// Beside an `Impression`, which every ad must have; of one that has none where the schema of
     /// its version wants it. Up to version 3 that is before `Creatives` and `Extensions`, in
     /// version 4 after `AdSystem`, `Error` and `Extensions`.
-    fn place(&self, end: usize, is_version_4: bool) -> Place<'a> {
+    fn place(&self, end: usize, is_version_4: bool) -> BeaconPosition<'a> {
         let by_schema = if is_version_4 {
             self.leader.unwrap_or(self.start)
         } else {
             self.follower.unwrap_or(end)
         };
-        Place { at: self.impression.unwrap_or(by_schema), prefix: self.prefix }
+        BeaconPosition { at: self.impression.unwrap_or(by_schema), prefix: self.prefix }
     }
 }
 
-fn places(xml: &str) -> Result<Vec<Place<'_>>, Unmarked> {
-    let mut tokens = Tokens { xml, at: 0 };
-    let mut walk = Walk::default();
+fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, Unmarked> {
+    let mut tokens = XmlTokens { xml, at: 0 };
+    let mut walk = VastWalk::default();
     while let Some(token) = tokens.next() {
         match token? {
-            Token::Start { name, at, tag, is_empty } => {
+            XmlToken::Start { name, at, tag, is_empty } => {
                 walk.open(name, at, tag, tokens.at)?;
                 if is_empty {
                     walk.close(name, tokens.at, tokens.at)?;
                 }
             }
-            Token::End { name, at } => walk.close(name, at, tokens.at)?,
-            Token::Other { is_content } if is_content && walk.stack.is_empty() => {
+            XmlToken::End { name, at } => walk.close(name, at, tokens.at)?,
+            XmlToken::Other { is_content } if is_content && walk.stack.is_empty() => {
                 return Err(Unmarked::NotVast);
             }
-            Token::Other { .. } => (),
+            XmlToken::Other { .. } => (),
         }
     }
     if !walk.has_root || !walk.stack.is_empty() {
@@ -87,16 +87,16 @@ fn places(xml: &str) -> Result<Vec<Place<'_>>, Unmarked> {
 
 /// What is known of the document so far.
 #[derive(Default)]
-struct Walk<'a> {
+struct VastWalk<'a> {
     has_root: bool,
     is_version_4: bool,
     /// Names of the open elements.
     stack: Vec<&'a str>,
-    ad: Option<Ad<'a>>,
-    places: Vec<Place<'a>>,
+    ad: Option<OpenAd<'a>>,
+    places: Vec<BeaconPosition<'a>>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> VastWalk<'a> {
     /// The element `name`, whose tag stands at `at` with `tag` after its name, until `end`.
     fn open(&mut self, name: &'a str, at: usize, tag: &str, end: usize) -> Result<(), Unmarked> {
         let (prefix, local) = split_name(name);
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
                 self.is_version_4 = local == "VAST" && is_version_4(tag);
             }
             (2, _) if is_ad(local) && split_name(self.stack[1]).1 == "Ad" => {
-                self.ad = Some(Ad {
+                self.ad = Some(OpenAd {
                     prefix,
                     start: end,
                     impression: None,
@@ -203,7 +203,7 @@ fn split_attribute(text: &str) -> Option<((&str, &str), &str)> {
 }
 
 /// A piece of XML.
-enum Token<'a> {
+enum XmlToken<'a> {
     /// `tag` is what follows the name; `is_empty` of an element that is closed at once.
     Start {
         name: &'a str,
@@ -222,20 +222,20 @@ enum Token<'a> {
 }
 
 /// Takes XML apart; after an error nothing more comes of it that counts.
-struct Tokens<'a> {
+struct XmlTokens<'a> {
     xml: &'a str,
     at: usize,
 }
 
-impl<'a> Tokens<'a> {
-    fn token(&mut self) -> Option<Token<'a>> {
+impl<'a> XmlTokens<'a> {
+    fn token(&mut self) -> Option<XmlToken<'a>> {
         let start = self.at;
         let rest = &self.xml[start..];
         if !rest.starts_with('<') {
             self.at += memchr::memchr(b'<', rest.as_bytes()).unwrap_or(rest.len());
             let text = &self.xml[start..self.at];
             let text = if start == 0 { text.trim_start_matches('\u{feff}') } else { text };
-            return Some(Token::Other { is_content: !text.trim_ascii().is_empty() });
+            return Some(XmlToken::Other { is_content: !text.trim_ascii().is_empty() });
         }
         for (opens, closes, is_content) in
             [("<!--", "-->", false), ("<![CDATA[", "]]>", true), ("<?", "?>", false)]
@@ -243,7 +243,7 @@ impl<'a> Tokens<'a> {
             if let Some(inside) = rest.strip_prefix(opens) {
                 let length = memchr::memmem::find(inside.as_bytes(), closes.as_bytes())?;
                 self.at += opens.len() + length + closes.len();
-                return Some(Token::Other { is_content });
+                return Some(XmlToken::Other { is_content });
             }
         }
         // Neither `<!`: a document type could define entities that hold tags.
@@ -252,7 +252,7 @@ impl<'a> Tokens<'a> {
         self.at = end;
         if let Some(name) = inside.strip_prefix('/') {
             let name = name.trim_ascii_end();
-            return is_name(name).then_some(Token::End { name, at: start });
+            return is_name(name).then_some(XmlToken::End { name, at: start });
         }
         let (inside, is_empty) = match inside.strip_suffix('/') {
             Some(inside) => (inside, true),
@@ -261,7 +261,7 @@ impl<'a> Tokens<'a> {
         let name_end = inside.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inside.len());
         let (name, tag) = inside.split_at(name_end);
         (is_name(name) && attributes(tag).all(|attribute| attribute.is_some()))
-            .then_some(Token::Start { name, at: start, tag, is_empty })
+            .then_some(XmlToken::Start { name, at: start, tag, is_empty })
     }
 
     /// Where the tag that starts here ends, its `>` included.
@@ -278,8 +278,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Result<Token<'a>, Unmarked>;
+impl<'a> Iterator for XmlTokens<'a> {
+    type Item = Result<XmlToken<'a>, Unmarked>;
 
     fn next(&mut self) -> Option<Self::Item> {
         (self.at < self.xml.len()).then(|| self.token().ok_or(Unmarked::NotVast))

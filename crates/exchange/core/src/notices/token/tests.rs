@@ -87,7 +87,7 @@ fn a_token_says_what_was_sealed_until_it_expires() {
     let token = ring.seal(&claims()).unwrap();
     assert_eq!(ring.open(&token, 999), Ok(claims()));
     for now in [1000, 1001, u64::MAX] {
-        assert_eq!(ring.open(&token, now), Err(TokenError::Expired));
+        assert_eq!(ring.open(&token, now), Err(BeaconTokenError::Expired));
     }
     // Neither a price, a name nor a URL shows.
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
@@ -114,7 +114,7 @@ fn keys_rotate() {
     assert_eq!(new.open(&token, 0), Ok(claims()));
     let token = new.seal(&claims()).unwrap();
     assert_eq!(new.open(&token, 0), Ok(claims()));
-    assert_eq!(old.open(&token, 0), Err(TokenError::UnknownKey));
+    assert_eq!(old.open(&token, 0), Err(BeaconTokenError::UnknownKey));
     assert!(KeyRing::new(&[]).is_none());
     assert!(KeyRing::new(&[KEY, OTHER, KEY]).is_none());
     assert!(!format!("{new:?}").contains("8, 8"));
@@ -163,10 +163,10 @@ fn what_is_no_token_is_malformed() {
         URL_SAFE_NO_PAD.encode(vec![VERSION; least - 1]),
         URL_SAFE_NO_PAD.encode(other_version),
     ] {
-        assert_eq!(ring.open(&text, 0), Err(TokenError::Malformed), "{text}");
+        assert_eq!(ring.open(&text, 0), Err(BeaconTokenError::Malformed), "{text}");
     }
     let unknown = URL_SAFE_NO_PAD.encode(vec![VERSION; least]);
-    assert_eq!(ring.open(&unknown, 0), Err(TokenError::UnknownKey));
+    assert_eq!(ring.open(&unknown, 0), Err(BeaconTokenError::UnknownKey));
 }
 
 /// The form is strict even for who holds the key: one text for one token.
@@ -174,7 +174,7 @@ fn what_is_no_token_is_malformed() {
 fn sealed_bytes_that_are_no_claims_are_malformed() {
     let ring = ring(&[KEY]);
     let plain = encode(&claims()).unwrap();
-    let check = |nonce: [u8; NONCE_BYTES], plain: &[u8], want: Result<(), TokenError>| {
+    let check = |nonce: [u8; NONCE_BYTES], plain: &[u8], want: Result<(), BeaconTokenError>| {
         let key = &ring.0[0];
         let head = [&[VERSION][..], &key.id].concat();
         let payload = Payload { msg: plain, aad: &head };
@@ -190,7 +190,7 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
         id
     };
     for nonce in [with(20, 0), with(20, 4), with(22, 1), with(23, 1)] {
-        check(nonce, &plain, Err(TokenError::Malformed));
+        check(nonce, &plain, Err(BeaconTokenError::Malformed));
     }
     let changed = |at: usize, byte: u8| {
         let mut plain = plain.clone();
@@ -212,7 +212,7 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
         [&plain[..], &[0]].concat(),
         plain[..plain.len() - 1].to_vec(),
     ] {
-        check(id, &plain, Err(TokenError::Malformed));
+        check(id, &plain, Err(BeaconTokenError::Malformed));
     }
     let reserved = encode(&Claims { reservation: Some(reservation(9)), ..claims() }).unwrap();
     check(id, &reserved, Ok(()));
@@ -221,7 +221,7 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
     let mut without_flag = reserved.clone();
     without_flag[0] -= IS_RESERVED;
     for plain in [without_currency, without_flag, reserved[..reserved.len() - 1].to_vec()] {
-        check(id, &plain, Err(TokenError::Malformed));
+        check(id, &plain, Err(BeaconTokenError::Malformed));
     }
 }
 
@@ -298,9 +298,9 @@ proptest! {
         prop_assert!(refused(&token[..at_char]));
         // Under another key of the same id nothing opens either.
         let mut other = KeyRing::new(&[OTHER]).unwrap();
-        prop_assert_eq!(other.open(&token, 0), Err(TokenError::UnknownKey));
+        prop_assert_eq!(other.open(&token, 0), Err(BeaconTokenError::UnknownKey));
         other.0[0].id = ring.0[0].id;
-        prop_assert_eq!(other.open(&token, 0), Err(TokenError::Forged));
+        prop_assert_eq!(other.open(&token, 0), Err(BeaconTokenError::Forged));
     }
 
     #[test]

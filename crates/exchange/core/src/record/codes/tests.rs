@@ -10,7 +10,7 @@ use super::*;
 /// Each has the number and the name of the schema, and nothing of the schema is missing.
 fn check<T, W>(prefix: &str, name: impl Fn(W) -> &'static str)
 where
-    T: Coded + PartialEq + Debug + VariantArray + Into<&'static str>,
+    T: SchemaCode + PartialEq + Debug + VariantArray + Into<&'static str>,
     W: TryFrom<i32>,
 {
     let of_schema = (1..1000).filter(|code| W::try_from(*code).is_ok()).count();
@@ -38,6 +38,6 @@ fn numbers_are_the_schema_s() {
     check::<AuctionType, v1::AuctionType>("AUCTION_TYPE", |it| it.as_str_name());
     check::<NoticeMode, v1::NoticeMode>("NOTICE_MODE", |it| it.as_str_name());
     check::<BidsReturned, v1::BidsReturned>("BIDS_RETURNED", |it| it.as_str_name());
-    check::<Ending, v1::Ending>("ENDING", |it| it.as_str_name());
+    check::<AuctionEnding, v1::Ending>("ENDING", |it| it.as_str_name());
     check::<CallOutcome, v1::CallOutcome>("CALL_OUTCOME", |it| it.as_str_name());
 }

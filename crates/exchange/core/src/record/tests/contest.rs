@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use units::Cpm;
 
 use super::*;
-use crate::clearing::clear::{Entry, Seat};
+use crate::clearing::clear::{ClearingEntry, Seat};
 use crate::fixtures::cpm;
-use crate::record::contest::{Contest, Uncontested};
+use crate::record::contest::{Contest, NoContest};
 
 const AUCTIONS: u64 = 2000;
 
@@ -19,7 +19,7 @@ fn micros(micros: u64) -> Cpm {
 /// The naive model: the auction of `own` at `worth` and of those that stood beside it, cleared.
 /// What `own` pays, if it wins.
 fn held_again(
-    (record, facts): (&AuctionRecord<'_>, &Facts),
+    (record, facts): (&AuctionRecord<'_>, &ClearingInputs),
     own: usize,
     is_own: &dyn Fn(usize) -> bool,
     worth: Cpm,
@@ -31,7 +31,7 @@ fn held_again(
     if worth < floor {
         return None;
     }
-    let mut entries = vec![Entry {
+    let mut entries = vec![ClearingEntry {
         imp: 0,
         seat: Seat { dsp: bid.dsp, seat: bid.seat.expect("it is declared") },
         class: deal.map_or(0, |deal| deal.class),
@@ -49,7 +49,7 @@ fn held_again(
         if let (Ok(entry), false) = (facts.bids[at].verdict, is_out || at == own || is_own(at))
             && rival.imp == bid.imp
         {
-            entries.push(Entry { imp: 0, group: None, barred: None, ..entry });
+            entries.push(ClearingEntry { imp: 0, group: None, barred: None, ..entry });
         }
     }
     let clearing = clear(&entries, &[], 1, terms.increment, |_| Ok(()));
@@ -121,10 +121,10 @@ fn where_a_price_decides_nothing_it_is_told_why() {
             let is_priced = matches!(bid.fate, Fate::BelowFloor | Fate::BelowDealFloor);
             let is_admitted = (bid.worth.is_some() || is_priced) && bid.barred.is_none();
             match why {
-                Uncontested::NotAdmitted => assert!(!is_admitted, "seed {seed}: {bid:?}"),
-                Uncontested::Agreed => assert!(is_admitted && is_agreed, "seed {seed}: {bid:?}"),
-                Uncontested::InGroup => assert!(bid.group.is_some(), "seed {seed}: {bid:?}"),
-                Uncontested::Outranked => {
+                NoContest::NotAdmitted => assert!(!is_admitted, "seed {seed}: {bid:?}"),
+                NoContest::Agreed => assert!(is_admitted && is_agreed, "seed {seed}: {bid:?}"),
+                NoContest::InGroup => assert!(bid.group.is_some(), "seed {seed}: {bid:?}"),
+                NoContest::Outranked => {
                     let own = (&record, &held.facts);
                     let most = micros(u64::from(u32::MAX));
                     assert_eq!(held_again(own, at, &|_| false, most), None, "seed {seed}");

@@ -37,7 +37,7 @@ fn a_flipped_bit_never_passes_for_another_result() {
             assert_ne!(record, whole, "seed {seed}, bit {bit}");
             match replay(&record, &held.generation) {
                 Err(_) => differences += 1,
-                Ok(Replayed::Same) => {
+                Ok(ReplayOutcome::Same) => {
                     assert_eq!(record.sales, whole.sales, "seed {seed}, bit {bit}");
                     for (bid, was) in record.bids.iter().zip(&whole.bids) {
                         let is_computed = bid.worth.is_some() && was.worth.is_some();
@@ -59,15 +59,15 @@ fn a_damaged_generation_is_never_the_same() {
     let rates = rates_in(&market);
     let mut whole = Vec::new();
     encode_generation(&in_force(&market, &rates), &mut whole).unwrap();
-    let shown = |facts: &GenerationFacts| format!("{facts:?}");
-    let want = shown(&GenerationFacts::decode(&whole).unwrap());
+    let shown = |facts: &GenerationRecord| format!("{facts:?}");
+    let want = shown(&GenerationRecord::decode(&whole).unwrap());
     for len in 0..whole.len() {
-        assert!(GenerationFacts::decode(&whole[..len]).is_err(), "{len}");
+        assert!(GenerationRecord::decode(&whole[..len]).is_err(), "{len}");
     }
     for bit in 0..whole.len() * 8 {
         let mut damaged = whole.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        let got = GenerationFacts::decode(&damaged).map(|facts| shown(&facts));
+        let got = GenerationRecord::decode(&damaged).map(|facts| shown(&facts));
         assert_ne!(got.as_ref(), Ok(&want), "bit {bit}");
     }
 }
@@ -85,7 +85,7 @@ proptest! {
     fn no_bytes_panic(content in prop::collection::vec(any::<u8>(), 0..300)) {
         let generation = recorded_generation(&market());
         let _ = replayed(&ended(&content), &generation);
-        let _ = GenerationFacts::decode(&ended(&content));
+        let _ = GenerationRecord::decode(&ended(&content));
     }
 
     /// Several bytes at once, and the length made right: what is left to the decoder alone.

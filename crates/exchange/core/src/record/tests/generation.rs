@@ -22,7 +22,7 @@ fn a_generation_says_what_is_in_force() {
     assert_eq!((&facts.deals, &facts.publishers.named), (&market.deals, &market.publishers.named));
     assert_eq!(facts.publishers.others, market.publishers.others);
     for (dsp, of) in facts.dsps.iter().zip(&market.dsps) {
-        let DspFacts { id, seats, currencies, timeout } = dsp;
+        let DspRecord { id, seats, currencies, timeout } = dsp;
         assert_eq!((id, &**seats, currencies), (&of.id, &*of.seats, &of.currencies));
         assert_eq!(*timeout, of.timeout);
     }
@@ -58,7 +58,7 @@ fn what_the_increment_is_in_must_have_a_rate() {
     let rates: Vec<_> = rates_in(&market).into_iter().take(2).collect();
     let mut out = Vec::new();
     let got = encode_generation(&in_force(&market, &rates), &mut out);
-    assert_eq!(got, Err(Unrecordable::Rate(currency("JPY"))));
+    assert_eq!(got, Err(UnrecordableGeneration::Rate(currency("JPY"))));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_generation_has_so_many_rates_and_dsps() {
         let open = v1::Generation { rates, dsps, length: 0, ..whole.clone() };
         let length = u32::try_from(open.encoded_len()).unwrap();
         let record = v1::Generation { length, ..open }.encode_to_vec();
-        assert_eq!(GenerationFacts::decode(&record).err(), want);
+        assert_eq!(GenerationRecord::decode(&record).err(), want);
     };
     check(1024, 1 << 16, None);
     check(1025, 0, Some(Malformed::TooMany(5)));
@@ -86,15 +86,19 @@ fn a_file_that_is_too_long_is_left_out() {
     let rates = rates_in(&market);
     let with = |market: &Market, toml: &[u8]| {
         let mut out = Vec::new();
-        encode_generation(&InForce { toml, ..in_force(market, &rates) }, &mut out).map(|()| out)
+        encode_generation(&GenerationInForce { toml, ..in_force(market, &rates) }, &mut out)
+            .map(|()| out)
     };
     let record = with(&market, &BODY[..RECORD_BYTES_MAX - 1000]).unwrap();
-    let facts = GenerationFacts::decode(&record).unwrap();
+    let facts = GenerationRecord::decode(&record).unwrap();
     assert_eq!(facts.toml.map(|toml| toml.len()), Some(RECORD_BYTES_MAX - 1000));
     let record = with(&market, &BODY[..]).unwrap();
-    let facts = GenerationFacts::decode(&record).unwrap();
+    let facts = GenerationRecord::decode(&record).unwrap();
     assert_eq!((facts.toml, facts.dsps.len()), (None, 3));
     market.dsps[0].seats = std::iter::repeat_n(Box::from("s".repeat(1000)), 1100).collect();
     let error = with(&market, b"").unwrap_err();
-    assert!(matches!(error, Unrecordable::TooLong(len) if len > RECORD_BYTES_MAX), "{error}");
+    assert!(
+        matches!(error, UnrecordableGeneration::TooLong(len) if len > RECORD_BYTES_MAX),
+        "{error}"
+    );
 }

@@ -80,23 +80,24 @@ fn case() -> Case {
 
 fn golden() -> Held {
     held_with(&case(), &|proceedings| {
-        proceedings.full = Full { request: Some(br#"{"id":"caller-1"}"#), answers: false };
+        proceedings.full =
+            RecordedBodies { request: Some(br#"{"id":"caller-1"}"#), answers: false };
     })
 }
 
 #[test]
 fn an_auction_keeps_its_bytes() {
     let held = golden();
-    assert_eq!(held.kept, Some(Kept::Whole));
+    assert_eq!(held.kept, Some(RecordedExtent::Whole));
     assert!(
         held.record == AUCTION_FLOORS,
         "version 1 is written as ever: {:?}",
         v1::Auction::decode(&*held.record)
     );
-    let generation = GenerationFacts::decode(GENERATION_RECORD).unwrap();
+    let generation = GenerationRecord::decode(GENERATION_RECORD).unwrap();
     for bytes in [AUCTION, AUCTION_FLOORS] {
         let record = AuctionRecord::decode(bytes).unwrap();
-        assert_eq!(replay(&record, &generation), Ok(Replayed::Same));
+        assert_eq!(replay(&record, &generation), Ok(ReplayOutcome::Same));
         assert_eq!(v1::Auction::decode(bytes).unwrap().encode_to_vec(), bytes);
     }
 }
@@ -107,7 +108,7 @@ fn a_generation_keeps_its_bytes() {
     let rates = rates_in(&market);
     let mut record = Vec::new();
     // As before there were campaigns, and as it is where there are none.
-    let without = InForce { campaigns: 0, ..in_force(&market, &rates) };
+    let without = GenerationInForce { campaigns: 0, ..in_force(&market, &rates) };
     encode_generation(&without, &mut record).unwrap();
     let message = v1::Generation::decode(&*record);
     assert!(record == GENERATION_RECORD, "version 1 is written as ever: {message:?}");
@@ -123,7 +124,7 @@ fn the_golden_auction_says_what_happened() {
         (record.publisher, record.tmax_ms, record.is_test),
         (Some("pub-1"), Some(120), false)
     );
-    assert_eq!((record.ending, record.nbr), (Ending::Filled, None));
+    assert_eq!((record.ending, record.nbr), (AuctionEnding::Filled, None));
     assert_eq!(record.not_asked, [(1, NotAsked::Country)]);
     let called: Vec<_> = record.calls.iter().map(|call| call.call.ask.dsp).collect();
     assert_eq!(called, [0, 2]);

@@ -29,7 +29,7 @@ fn of_too_many_bids_those_that_were_sold_are_kept() {
     };
     case.bodies = (0..20).map(body).collect();
     let held = held(&case);
-    assert_eq!(held.kept, Some(Kept::SoldBidsOnly));
+    assert_eq!(held.kept, Some(RecordedExtent::SoldBidsOnly));
     let record = AuctionRecord::decode(&held.record).unwrap();
     assert_eq!((record.sales.len(), record.bids.len()), (1, 1));
     assert_eq!(record.bids_left_out, 20 * 256 - 1);
@@ -37,7 +37,7 @@ fn of_too_many_bids_those_that_were_sold_are_kept() {
     assert_eq!(record.bids[0].id, "é".repeat(128), "cut between characters");
     assert_eq!(record.bids[0].campaign, "é".repeat(128));
     assert_eq!(record.sales[0].price, held.result.prices[0]);
-    assert_eq!(replay(&record, &held.generation), Ok(Replayed::Cut));
+    assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Cut));
     assert_eq!(record.facts(&held.generation).map(|facts| facts.is_none()), Ok(true));
     assert!(held.record.len() < 2048, "{}", held.record.len());
 }
@@ -48,28 +48,28 @@ pub(super) static BODY: [u8; RECORD_BYTES_MAX] = [b'x'; RECORD_BYTES_MAX];
 fn bodies_are_kept_whole_or_not_at_all() {
     let case = Case::of_one_bid();
     let answer = case.bodies[0].1.as_bytes();
-    let check = |len: usize, answers: bool, want: Kept| {
+    let check = |len: usize, answers: bool, want: RecordedExtent| {
         let request = Some(&BODY[..len]);
         let held = held_with(&case, &|proceedings| {
-            proceedings.full = Full { request, answers };
+            proceedings.full = RecordedBodies { request, answers };
         });
         assert_eq!(held.kept, Some(want), "{len}");
         let record = AuctionRecord::decode(&held.record).unwrap();
-        let is_whole = want == Kept::Whole;
+        let is_whole = want == RecordedExtent::Whole;
         assert_eq!(record.request, request.filter(|_| is_whole));
         assert_eq!(record.answers, if answers && is_whole { vec![(0, answer)] } else { vec![] });
-        assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same));
+        assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same));
         assert!(held.record.len() <= RECORD_BYTES_MAX);
     };
-    check(0, false, Kept::Whole);
-    check(1000, true, Kept::Whole);
+    check(0, false, RecordedExtent::Whole);
+    check(1000, true, RecordedExtent::Whole);
     // Beside the rest of the record there is room for so much.
     let most = RECORD_BYTES_MAX - held(&case).record.len() - 26;
-    check(most, false, Kept::Whole);
-    check(most + 1, false, Kept::WithoutBodies);
+    check(most, false, RecordedExtent::Whole);
+    check(most + 1, false, RecordedExtent::WithoutBodies);
     let most = most - answer.len() - 16;
-    check(most, true, Kept::Whole);
-    check(most + 1, true, Kept::WithoutBodies);
+    check(most, true, RecordedExtent::Whole);
+    check(most + 1, true, RecordedExtent::WithoutBodies);
 }
 
 #[test]
@@ -124,21 +124,21 @@ fn ids_that_are_too_long_are_not_looked_up() {
     let record = AuctionRecord::decode(&held.record).unwrap();
     assert_eq!(record.publisher.map(str::len), Some(ID_BYTES_MAX));
     assert_eq!(record.sales[0].net, cpm("0.5"), "its floor, less a quarter");
-    assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same));
+    assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same));
 }
 
-fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> Proceedings<'p> {
-    Proceedings {
+fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> AuctionContext<'p> {
+    AuctionContext {
         id: AUCTION_ID,
         request,
         generation: GENERATION,
         arrival_unix_us: 1,
-        moments: Moments::default(),
-        ending: Ending::Refused,
+        moments: Timings::default(),
+        ending: AuctionEnding::Refused,
         no_bid: Some(NoBidReason::NoEligibleDsp),
         auction: None,
         judged: None,
-        full: Full::default(),
+        full: RecordedBodies::default(),
     }
 }
 
@@ -151,32 +151,35 @@ fn auctions_that_ended_early_are_recorded() {
     let mut out = Vec::new();
     let proceedings = refused(&request);
     let nobody = [(0, NotAsked::Country), (2, NotAsked::InFlight)];
-    assert_eq!(encode(&proceedings, nobody, [], &mut out), Some(Kept::Whole));
+    assert_eq!(encode(&proceedings, nobody, [], &mut out), Some(RecordedExtent::Whole));
     let record = AuctionRecord::decode(&out).unwrap();
     assert_eq!((record.id, record.caller_id, record.generation), (AUCTION_ID, "caller-1", 12));
-    assert_eq!((record.ending, record.nbr), (Ending::Refused, Some(500)));
+    assert_eq!((record.ending, record.nbr), (AuctionEnding::Refused, Some(500)));
     assert_eq!((record.tmax_ms, record.is_test, record.terms), (Some(7), true, None));
     assert_eq!(record.not_asked, nobody);
-    assert_eq!(replay(&record, &generation), Ok(Replayed::NotHeld));
+    assert_eq!(replay(&record, &generation), Ok(ReplayOutcome::NotHeld));
 
     let market = market();
     let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
     let ask = eligible(&auction, 1).unwrap();
     let outcome = CallOutcome::Abandoned;
-    let call = Call { ask, tmax_ms: 5, outcome, sent: None, latency: None };
-    let abandoned = Proceedings {
-        ending: Ending::Abandoned,
+    let call = RecordedCall { ask, tmax_ms: 5, outcome, sent: None, latency: None };
+    let abandoned = AuctionContext {
+        ending: AuctionEnding::Abandoned,
         no_bid: None,
         auction: Some(&auction),
-        moments: Moments { left_us: -3, ..Moments::default() },
+        moments: Timings { left_us: -3, ..Timings::default() },
         ..proceedings
     };
     out.clear();
-    assert_eq!(encode(&abandoned, [], [call], &mut out), Some(Kept::Whole));
+    assert_eq!(encode(&abandoned, [], [call], &mut out), Some(RecordedExtent::Whole));
     let record = AuctionRecord::decode(&out).unwrap();
-    assert_eq!((record.ending, record.nbr, record.moments.left_us), (Ending::Abandoned, None, -3));
+    assert_eq!(
+        (record.ending, record.nbr, record.moments.left_us),
+        (AuctionEnding::Abandoned, None, -3)
+    );
     assert_eq!(record.calls, [CallRecord { call, response: None }]);
-    assert_eq!(replay(&record, &generation), Ok(Replayed::NotHeld));
+    assert_eq!(replay(&record, &generation), Ok(ReplayOutcome::NotHeld));
 }
 
 /// What `change` makes of a record of one bid.
@@ -324,7 +327,7 @@ fn fields_stand_in_order() {
     record.text(fields::auction::ID, "late");
     record.finish();
     let error = AuctionRecord::decode(&out).unwrap_err();
-    assert_eq!(error, DecodeError::Malformed(Malformed::Order(2)));
+    assert_eq!(error, RecordDecodeError::Malformed(Malformed::Order(2)));
 }
 
 /// A release that does not know of a field has nothing to do with it.
@@ -339,7 +342,7 @@ fn fields_of_later_releases_are_skipped() {
     out.extend([&[0xfd, 0x7f][..], &length.to_le_bytes()].concat());
     let record = AuctionRecord::decode(&out).unwrap();
     assert_eq!(record, AuctionRecord::decode(&held.record).unwrap());
-    assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same));
+    assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same));
 }
 
 /// In the record as in metrics.

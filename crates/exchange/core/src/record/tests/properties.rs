@@ -9,10 +9,10 @@ use crate::fixtures::cpm;
 const AUCTIONS: u64 = 3000;
 
 /// Rates are not compared: these are the same from the start.
-fn assert_same(got: &Facts, want: &Facts, seed: u64) {
-    let bare = |facts: &Facts| {
-        let Facts { currency, base, increment, imps, returns_others, .. } = *facts;
-        let Facts { bids, groups, refusals, .. } = facts.clone();
+fn assert_same(got: &ClearingInputs, want: &ClearingInputs, seed: u64) {
+    let bare = |facts: &ClearingInputs| {
+        let ClearingInputs { currency, base, increment, imps, returns_others, .. } = *facts;
+        let ClearingInputs { bids, groups, refusals, .. } = facts.clone();
         (currency, base, increment, imps, returns_others, bids, groups, refusals)
     };
     assert_eq!(bare(got), bare(want), "seed {seed}");
@@ -24,19 +24,19 @@ fn an_auction_is_the_same_again() {
     let (mut unsold, mut refused, mut asked_in_part, mut not_asked) = (0, 0, 0, 0);
     for seed in 0..AUCTIONS {
         let held = held(&Case::drawn(seed));
-        assert_eq!(held.kept, Some(Kept::Whole), "seed {seed}");
+        assert_eq!(held.kept, Some(RecordedExtent::Whole), "seed {seed}");
         // From its facts.
         assert_eq!(held.facts.recompute().as_ref(), Ok(&held.result), "seed {seed}");
         // From its record: the same facts, and the same result.
         let record = AuctionRecord::decode(&held.record).expect("it was just written");
         let facts = record.facts(&held.generation).expect("nothing differs");
         assert_same(&facts.expect("bids were judged"), &held.facts, seed);
-        assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same), "seed {seed}");
+        assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same), "seed {seed}");
         assert_told(&record, &held, seed);
         unsold += usize::from(held.result.sales.is_empty());
         refused += held.facts.refusals.len();
         let imps = record.imps.len();
-        let in_part = |call: &&Call| (call.ask.imps.count_ones() as usize) < imps;
+        let in_part = |call: &&RecordedCall| (call.ask.imps.count_ones() as usize) < imps;
         asked_in_part += held.calls.iter().filter(in_part).count();
         not_asked += held.not_asked.len();
         for fate in held.result.fates {
@@ -121,7 +121,7 @@ fn a_changed_fact_is_noticed() {
             let mut changed = facts.clone();
             let dearer = units::Cpm::new(entry.price.micros() + 1).unwrap();
             changed.bids[sale.bid].verdict =
-                Ok(crate::clearing::clear::Entry { price: dearer, ..entry });
+                Ok(crate::clearing::clear::ClearingEntry { price: dearer, ..entry });
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             prices += 1;
         }
@@ -139,52 +139,55 @@ fn a_changed_fact_is_noticed() {
 fn facts_that_no_auction_has_are_told() {
     let Held { facts, .. } = held(&Case::of_one_bid());
     assert!(facts.recompute().is_ok());
-    let check = |change: &dyn Fn(&mut Facts), want: Unsound| {
+    let check = |change: &dyn Fn(&mut ClearingInputs), want: InvalidInputs| {
         let mut facts = facts.clone();
         change(&mut facts);
         assert_eq!(facts.recompute().unwrap_err(), want);
     };
     let entry = facts.bids[0].verdict.unwrap();
-    let with = |entry: crate::clearing::clear::Entry| {
-        move |facts: &mut Facts| facts.bids[0].verdict = Ok(entry)
+    let with = |entry: crate::clearing::clear::ClearingEntry| {
+        move |facts: &mut ClearingInputs| facts.bids[0].verdict = Ok(entry)
     };
-    check(&|facts| facts.imps = 0, Unsound::Imp { bid: 0, imp: 0, imps: 0 });
-    check(&|facts| facts.bids[0].terms = None, Unsound::Terms { bid: 0 });
-    let grouped = crate::clearing::clear::Entry { group: Some(0), ..entry };
-    check(&with(grouped), Unsound::Group { bid: 0, group: 0, groups: 0 });
-    let too_dear = crate::clearing::clear::Entry { floor: cpm("9"), ..entry };
-    check(&with(too_dear), Unsound::Floor { bid: 0 });
-    let wanting = |facts: &mut Facts| {
-        facts.groups.push(crate::clearing::clear::Group {
+    check(&|facts| facts.imps = 0, InvalidInputs::Imp { bid: 0, imp: 0, imps: 0 });
+    check(&|facts| facts.bids[0].terms = None, InvalidInputs::Terms { bid: 0 });
+    let grouped = crate::clearing::clear::ClearingEntry { group: Some(0), ..entry };
+    check(&with(grouped), InvalidInputs::Group { bid: 0, group: 0, groups: 0 });
+    let too_dear = crate::clearing::clear::ClearingEntry { floor: cpm("9"), ..entry };
+    check(&with(too_dear), InvalidInputs::Floor { bid: 0 });
+    let wanting = |facts: &mut ClearingInputs| {
+        facts.groups.push(crate::clearing::clear::BidGroup {
             imps: vec![0, 9],
             possible: true,
             tie: 0,
         });
     };
-    check(&wanting, Unsound::GroupImp { group: 0, imp: 9, imps: 1 });
-    let poorer = |facts: &mut Facts| {
-        let verdict =
-            Ok(crate::clearing::clear::Entry { auction_type: AuctionType::Agreed, ..entry });
+    check(&wanting, InvalidInputs::GroupImp { group: 0, imp: 9, imps: 1 });
+    let poorer = |facts: &mut ClearingInputs| {
+        let verdict = Ok(crate::clearing::clear::ClearingEntry {
+            auction_type: AuctionType::Agreed,
+            ..entry
+        });
         let terms = facts.bids[0]
             .terms
-            .map(|terms| crate::clearing::pricing::Terms { offer: cpm("0.01"), ..terms });
-        facts.bids[0] = BidFacts { verdict, terms, ..facts.bids[0] };
+            .map(|terms| crate::clearing::pricing::BidTerms { offer: cpm("0.01"), ..terms });
+        facts.bids[0] = BidInputs { verdict, terms, ..facts.bids[0] };
     };
-    check(&poorer, Unsound::Price { bid: 0 });
+    check(&poorer, InvalidInputs::Price { bid: 0 });
     let never_asked =
-        Refused { question: 1, entry: 0, price: cpm("2"), fate: Fate::BudgetExhausted };
-    check(&|facts| facts.refusals.push(never_asked), Unsound::Refusal { refusal: 0 });
+        BudgetRefusal { question: 1, entry: 0, price: cpm("2"), fate: Fate::BudgetExhausted };
+    check(&|facts| facts.refusals.push(never_asked), InvalidInputs::Refusal { refusal: 0 });
 }
 
 /// An account that has paid once may refuse the same the next time.
 #[test]
 fn refusals_know_their_question() {
     let win = |entry| Win { entry, price: cpm("2"), min_to_win: cpm("1") };
-    let mut refusals = Refusals::default();
+    let mut refusals = BudgetRefusals::default();
     assert_eq!(refusals.note(&win(3), Ok(())), Ok(()));
     let no = Err(Fate::BudgetExhausted);
     assert_eq!(refusals.note(&win(3), no), no);
-    let refused = Refused { question: 1, entry: 3, price: cpm("2"), fate: Fate::BudgetExhausted };
+    let refused =
+        BudgetRefusal { question: 1, entry: 3, price: cpm("2"), fate: Fate::BudgetExhausted };
     assert_eq!(refusals.refused(), [refused]);
     refusals.restart();
     assert!(refusals.refused().is_empty());

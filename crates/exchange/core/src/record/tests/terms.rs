@@ -25,11 +25,11 @@ fn check(told: &[&str], change: impl Fn(&mut v1::Auction, usize) -> Option<bool>
             let difference = replay(&decoded, &held.generation);
             let difference = difference.expect_err(&format!("seed {seed}, {told:?} at {at}"));
             let is_told = match &difference {
-                Difference::Changed { changes, .. } => {
+                ReplayDifference::Changed { changes, .. } => {
                     changes.iter().any(|change| told.contains(&change.field))
                 }
-                Difference::Unsound(_) => told.contains(&"unsound"),
-                Difference::Generation { .. } => told.contains(&"generation"),
+                ReplayDifference::Unsound(_) => told.contains(&"unsound"),
+                ReplayDifference::Generation { .. } => told.contains(&"generation"),
             };
             assert!(is_told, "seed {seed}, {told:?} at {at}: {difference}");
             changed += 1;
@@ -303,7 +303,7 @@ fn a_difference_says_what_and_where() {
     ];
     assert_eq!(told, want.join("\n"));
     for number in [3, 13] {
-        let other = GenerationFacts { number, ..held.generation.clone() };
+        let other = GenerationRecord { number, ..held.generation.clone() };
         let told = replayed(&held.record, &other).unwrap_err();
         let want = format!("it was held by generation 12 of the configuration, this is {number}");
         assert_eq!(told, want);

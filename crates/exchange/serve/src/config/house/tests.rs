@@ -74,8 +74,10 @@ duration_s = 15
     let rules = parse("campaign.toml", text, read).unwrap();
     assert!(rules.is_fixed_price());
     let boxed = |text: &str| vec![Box::from(text)];
-    let listed =
-        |allowed: &str, blocked: &str| Listed { allowed: boxed(allowed), blocked: boxed(blocked) };
+    let listed = |allowed: &str, blocked: &str| MatchList {
+        allowed: boxed(allowed),
+        blocked: boxed(blocked),
+    };
     let in_usa = |region: &str| vec![Region { country: "USA".into(), region: region.into() }];
     let key_values = |key: &str, values: &[&str]| {
         let values = values.iter().map(|value| Box::from(*value)).collect();
@@ -90,7 +92,7 @@ duration_s = 15
         publishers: listed("p1", "p2"),
         domains: listed("news.example", "bad.example"),
         bundles: listed("com.a", "com.b"),
-        pages: Page::parse("https://news.example/sport/").into_iter().collect(),
+        pages: PagePrefix::parse("https://news.example/sport/").into_iter().collect(),
         key_values: vec![key_values("section", &["sport", "live"]), key_values("k", &["v=w"])],
         deals: boxed("d1"),
         device_types: 1 << 2 | 1 << 4,
@@ -108,8 +110,8 @@ duration_s = 15
     let video = CreativeSpec::new("c2", MediaType::Video, "<VAST></VAST>");
     let video = CreativeSpec { duration_s: Some(15), ..video };
     let creatives = [banner, video].map(|spec| Creative::new(spec).unwrap()).into();
-    let price = Price::Fixed(Cpm::new(2_500_000).unwrap());
-    assert_eq!(*rules.0, Rules { price, targeting: targeting.into(), creatives });
+    let price = CampaignPrice::Fixed(Cpm::new(2_500_000).unwrap());
+    assert_eq!(*rules.0, BiddingRules { price, targeting: targeting.into(), creatives });
 }
 
 #[test]

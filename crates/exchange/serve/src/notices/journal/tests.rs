@@ -9,7 +9,9 @@ use eventlog::disk::testing::{DiskFaults, FaultDisk};
 use eventlog::lane::{GapFormat, Keeper, LaneOptions, Now as LogNow, Pace, Retention, Setup};
 use eventlog::{Options, Writer};
 use exchange_core::TokenId;
-use exchange_core::delivery::{Beacon, Effect, Forwarded, Notice, Policy, Replay};
+use exchange_core::delivery::{
+    Beacon, DeliveryPolicy, Effect, ForwardedDevice, JournalReplay, Notice,
+};
 
 use super::*;
 use crate::notices::{Clock, unix_ms};
@@ -85,13 +87,13 @@ impl LogByHand {
 }
 
 /// Records of beacons, with their tickets.
-fn records(count: u8) -> Vec<(Ticket, Vec<u8>)> {
+fn records(count: u8) -> Vec<(JournalTicket, Vec<u8>)> {
     let now = Clock::start().now();
-    let mut delivery = Replay::new(Policy::default(), now.unix_ms).finish(now);
+    let mut delivery = JournalReplay::new(DeliveryPolicy::default(), now.unix_ms).finish(now);
     let (mut inbox, mut outbox) = (Vec::new(), Vec::new());
     for number in 0..count {
         let url = format!("http://d.example/{number}");
-        let notice = Notice::new("d".into(), url, Forwarded::default()).expect("a notice");
+        let notice = Notice::new("d".into(), url, ForwardedDevice::default()).expect("a notice");
         let (notice, reservation) = (Some(notice), None);
         let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), now.unix_ms + 3_600_000);
         let call = u64::from(number);

@@ -3,7 +3,9 @@
 mod settling;
 
 use eventlog::disk::testing::FaultDisk;
-use exchange_core::delivery::{BestEffort, Forwarded, JournalRecord, Policy, Replay};
+use exchange_core::delivery::{
+    BestEffort, DeliveryPolicy, ForwardedDevice, JournalRecord, JournalReplay,
+};
 use tokio::task::{LocalSet, yield_now};
 use tokio::time::advance;
 
@@ -23,18 +25,18 @@ struct Bench {
 impl Bench {
     /// Opened, on this thread.
     fn open() -> Self {
-        Self::on(LogByHand::open(&FaultDisk::new(1)), Policy::default())
+        Self::on(LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default())
     }
 
     /// The same, by what a log holds.
-    fn on(log: (LogByHand, Journal), policy: Policy) -> Self {
+    fn on(log: (LogByHand, Journal), policy: DeliveryPolicy) -> Self {
         Self::with(log, policy, Box::new(Unbudgeted))
     }
 
     /// The same with somebody who books settlements, and was told of those in the log.
     fn with(
         (log, journal): (LogByHand, Journal),
-        policy: Policy,
+        policy: DeliveryPolicy,
         settlements: Box<dyn Settlements>,
     ) -> Self {
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
@@ -42,7 +44,7 @@ impl Bench {
         let (events, happened) = mpsc::unbounded_channel();
         let (made, calls) = mpsc::unbounded_channel();
         let clock = Clock::start();
-        let mut replay = Replay::new(policy, unix_ms());
+        let mut replay = JournalReplay::new(policy, unix_ms());
         log.read(settlements.applied_seq(), |sequence, record| {
             replay.record(sequence, record).expect("a record of ours");
         });
@@ -116,7 +118,7 @@ async fn settle() {
 
 fn notice(dsp: &str) -> Notice {
     let url = format!("http://{dsp}.example/win");
-    Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice")
+    Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice")
 }
 
 fn answer(call: Call, status: u16) {
@@ -150,7 +152,7 @@ async fn what_comes_within_a_turn_is_sent_together() {
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_calls_to_end_goes_as_they_end() {
     let test = async {
-        let at_once = Policy::default().in_flight_per_dsp;
+        let at_once = DeliveryPolicy::default().in_flight_per_dsp;
         let mut bench = Bench::open();
         bench.submit("a", 4 * at_once);
         let mut under_way = bench.made().await;
@@ -259,7 +261,7 @@ async fn without_a_log_beacons_are_refused() {
         advance(LINGER).await;
         assert!(bench.made().await.is_empty());
         for mut acknowledged in [before, after] {
-            assert_eq!(acknowledged.try_recv(), Ok(Err(Refusal::Journal)));
+            assert_eq!(acknowledged.try_recv(), Ok(Err(BeaconRefusal::Journal)));
         }
     };
     LocalSet::new().run_until(test).await;
@@ -270,7 +272,7 @@ async fn without_a_log_beacons_are_refused() {
 async fn a_log_that_fails_refuses_and_what_it_had_taken_is_billed_once() {
     let test = async {
         let mut bench = Bench::open();
-        let refused = || Ok(Err(Refusal::Journal));
+        let refused = || Ok(Err(BeaconRefusal::Journal));
         let mut first = bench.beacon("a", 7);
         assert!(bench.made().await.is_empty(), "it is handed over");
         bench.log().fail(true);
@@ -298,7 +300,8 @@ async fn a_log_that_fails_refuses_and_what_it_had_taken_is_billed_once() {
 #[tokio::test(start_paused = true)]
 async fn the_lane_is_shared_with_others_under_load() {
     let test = async {
-        let policy = Policy { checkpoint_span: 100, journal_span: 300, ..Policy::default() };
+        let policy =
+            DeliveryPolicy { checkpoint_span: 100, journal_span: 300, ..DeliveryPolicy::default() };
         let mut bench = Bench::on(LogByHand::open(&FaultDisk::new(5)), policy);
         for number in 0..100 {
             let mut acknowledged = bench.beacon("a", number);
@@ -358,7 +361,7 @@ fn a_clock_that_is_set_repeats_no_notice() {
     let mut relayed = Relayed::default();
     let mut check = |passed_ms: u64, unix_ms: u64, want: bool| {
         let tick = Tick::ZERO.after(Duration::from_millis(passed_ms));
-        let got = relayed.is_first(id, expires_ms, Now { tick, unix_ms });
+        let got = relayed.is_first(id, expires_ms, DeliveryTime { tick, unix_ms });
         assert_eq!(got, want, "after {passed_ms} ms, at {unix_ms}");
     };
     check(0, 5_000, true);

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use super::*;
 
-fn rate(qps: u32, burst: u32) -> Rate {
-    Rate { qps: NonZeroU32::new(qps).unwrap(), burst: NonZeroU32::new(burst).unwrap() }
+fn rate(qps: u32, burst: u32) -> CallRate {
+    CallRate { qps: NonZeroU32::new(qps).unwrap(), burst: NonZeroU32::new(burst).unwrap() }
 }
 
 #[test]
 fn tokens_accrue_exactly_and_to_the_burst() {
-    let mut bucket = Bucket::empty(rate(3, 5));
+    let mut bucket = TokenBucket::empty(rate(3, 5));
     for (elapsed_ms, outstanding, want) in
         [(333, 0, 0), (1, 0, 1), (999, 0, 3), (1, 0, 4), (5_000, 0, 5), (100, 0, 5)]
     {
@@ -28,7 +28,7 @@ fn tokens_accrue_exactly_and_to_the_burst() {
 
 #[test]
 fn a_cut_below_what_is_outstanding_leaves_nothing() {
-    let mut bucket = Bucket::empty(rate(100, 10));
+    let mut bucket = TokenBucket::empty(rate(100, 10));
     bucket.accrue(Duration::from_secs(1), 0);
     bucket.debit(6);
     bucket.set_rate(rate(100, 4), 6);
@@ -44,7 +44,7 @@ fn a_cut_below_what_is_outstanding_leaves_nothing() {
 #[test]
 #[should_panic(expected = "conserved")]
 fn minted_tokens_stop_the_process() {
-    let mut bucket = Bucket::empty(rate(100, 10));
+    let mut bucket = TokenBucket::empty(rate(100, 10));
     bucket.accrue(Duration::from_secs(1), 0);
     bucket.assert_conserved(1);
 }

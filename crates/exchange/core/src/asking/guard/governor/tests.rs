@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::*;
 use crate::asking::guard::limits::BreakerLimits;
 use crate::asking::guard::message::STEP;
-use crate::asking::guard::shard::{End, Permit, Refusal, ShardGuard, Trial};
+use crate::asking::guard::shard::{CallPermit, CallTrial, CallVerdict, GuardRefusal, ShardGuard};
 
 fn number(of: u32) -> NonZeroU32 {
     NonZeroU32::new(of).expect("a limit is not 0")
 }
 
 fn rate(qps: u32, burst: u32) -> GuardLimits {
-    GuardLimits::of_rate(Rate { qps: number(qps), burst: number(burst) })
+    GuardLimits::of_rate(CallRate { qps: number(qps), burst: number(burst) })
 }
 
 fn cap(in_flight_max: u32) -> GuardLimits {
@@ -24,7 +24,7 @@ struct Case {
     governor: Governor,
     shards: Vec<ShardGuard>,
     now: Tick,
-    calls: Vec<(usize, (Permit, Trial))>,
+    calls: Vec<(usize, (CallPermit, CallTrial))>,
 }
 
 impl Case {
@@ -56,7 +56,7 @@ impl Case {
         made
     }
 
-    fn end_all(&mut self, end: End) {
+    fn end_all(&mut self, end: CallVerdict) {
         for (shard, (permit, trial)) in self.calls.drain(..) {
             self.shards[shard].settle(trial, end);
             self.shards[shard].release(permit);
@@ -71,7 +71,7 @@ impl Case {
             for (sum, made) in made.iter_mut().zip(self.call(wanted)) {
                 *sum += made;
             }
-            self.end_all(End::Good);
+            self.end_all(CallVerdict::Good);
         }
         made
     }
@@ -85,14 +85,14 @@ fn without_limits_all_is_open_from_the_start_and_stays_so() {
     assert_eq!(case.call(&[500, 1]), [500, 1]);
     case.step();
     let status = case.governor.status();
-    assert_eq!((status.state, status.level, status.in_flight), (State::Closed, None, 1_001));
+    assert_eq!((status.state, status.level, status.in_flight), (BreakerState::Closed, None, 1_001));
 }
 
 #[test]
 fn a_rate_starts_empty_and_a_cap_at_once() {
     let limits = GuardLimits { in_flight_max: Some(number(7)), ..rate(1_000, 1_000) };
     let mut case = Case::new(limits, 3);
-    assert_eq!(case.shards[0].admit().err(), Some(Refusal::Qps));
+    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Qps));
     case.step();
     case.step();
     // All of 7 are out, as evenly as can be, before anyone has used one.
@@ -150,7 +150,7 @@ fn permits_follow_demand_and_are_never_more_than_the_cap() {
         case.step();
         assert_eq!(case.call(&[0, 20, 0]), [0, 0, 0]);
     }
-    case.end_all(End::Good);
+    case.end_all(CallVerdict::Good);
     for _ in 0..60 {
         case.step();
         case.call(&[0, 20, 0]);
@@ -166,10 +166,13 @@ fn a_pause_stops_calls_and_recalls_what_is_leased() {
     case.calls_in(30, &[3, 3]);
     case.governor.pause(true);
     case.step();
-    assert_eq!(case.shards[0].admit().err(), Some(Refusal::Paused));
+    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Paused));
     case.step();
     let status = case.governor.status();
-    assert_eq!((status.state, status.outstanding, status.level), (State::Paused, 0, Some(100)));
+    assert_eq!(
+        (status.state, status.outstanding, status.level),
+        (BreakerState::Paused, 0, Some(100))
+    );
     case.governor.pause(false);
     case.step();
     case.step();
@@ -204,8 +207,8 @@ fn other_limits_hold_from_the_next_step_and_mint_nothing() {
     case.governor = case.governor.with_limits(cap(50), case.now);
     case.step();
     case.step();
-    assert_eq!(case.shards[0].admit().err(), Some(Refusal::InFlight));
-    case.end_all(End::Neutral);
+    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::InFlight));
+    case.end_all(CallVerdict::Neutral);
     case.step();
     case.step();
     assert_eq!(case.call(&[60, 60]).iter().sum::<usize>(), 50);
@@ -220,29 +223,32 @@ fn errors_throttle_to_probes_and_health_closes_again() {
     let mut case = Case::new(limits, 2);
     case.step();
     assert_eq!(case.call(&[20, 0]), [20, 0]);
-    case.end_all(End::Bad);
+    case.end_all(CallVerdict::Bad);
     case.step();
     let allowance = number(5);
     let status = case.governor.status();
-    assert_eq!((status.state, status.good, status.bad), (State::Throttled { allowance }, 0, 20));
-    assert_eq!(case.shards[0].admit().err(), Some(Refusal::Breaker));
+    assert_eq!(
+        (status.state, status.good, status.bad),
+        (BreakerState::Throttled { allowance }, 0, 20)
+    );
+    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Breaker));
     // What began before says nothing about what comes after.
     let mut probes = 0;
     for _ in 0..20 {
         case.step();
         probes += case.call(&[20, 20]).iter().sum::<usize>();
-        case.end_all(End::Bad);
+        case.end_all(CallVerdict::Bad);
     }
     assert!((5..=15).contains(&probes), "{probes}");
     let made: usize = case.calls_in(120, &[20, 20]).iter().sum();
-    assert_eq!(case.governor.status().state, State::Closed);
+    assert_eq!(case.governor.status().state, BreakerState::Closed);
     assert!(made > 1_000);
     assert_eq!(case.call(&[500, 500]), [500, 500]);
     // A reload that changes the breaker ends its throttling, one that does not keeps it.
-    case.end_all(End::Bad);
+    case.end_all(CallVerdict::Bad);
     case.step();
     let kept = case.governor.clone().with_limits(limits, case.now).status().state;
-    assert_eq!(kept, State::Throttled { allowance });
+    assert_eq!(kept, BreakerState::Throttled { allowance });
     case.governor = case.governor.with_limits(GuardLimits::NONE, case.now);
     case.step();
     assert_eq!(case.call(&[9, 9]), [9, 9]);
@@ -268,6 +274,6 @@ fn repeated_and_overtaken_reports_change_nothing() {
 fn a_shard_that_spends_more_than_it_has_stops_the_process() {
     let mut governor = Governor::new(rate(100, 100), 1, Tick::ZERO);
     let mut shard = ShardGuard::new(&governor.grants()[0]);
-    let report = Report { consumed: 1, ..shard.report() };
+    let report = GuardReport { consumed: 1, ..shard.report() };
     governor.step(Tick::ZERO, &[report]);
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Tokens and permits in plenty.
-fn grant(mode: Mode) -> Grant {
-    Grant {
+fn grant(mode: GuardMode) -> CallGrant {
+    CallGrant {
         shard: 3,
         seq: 1,
         mode,
@@ -17,26 +17,26 @@ fn grant(mode: Mode) -> Grant {
     }
 }
 
-fn admitted(guard: &mut ShardGuard, calls: usize) -> Vec<Permit> {
+fn admitted(guard: &mut ShardGuard, calls: usize) -> Vec<CallPermit> {
     (0..calls).map(|_| guard.admit().expect("there are rights enough").0).collect()
 }
 
 #[test]
 fn refusals_are_told_in_order() {
-    use Mode::{Limited, Open, Paused, Throttled};
-    let nothing = |mode| Grant { tokens: 0, permits: Some(0), ..grant(mode) };
-    let no_permit = |mode| Grant { permits: Some(0), ..grant(mode) };
+    use GuardMode::{Limited, Open, Paused, Throttled};
+    let nothing = |mode| CallGrant { tokens: 0, permits: Some(0), ..grant(mode) };
+    let no_permit = |mode| CallGrant { permits: Some(0), ..grant(mode) };
     for (grant, want) in [
-        (nothing(Paused), Some(Refusal::Paused)),
-        (grant(Paused), Some(Refusal::Paused)),
-        (nothing(Throttled), Some(Refusal::Breaker)),
-        (nothing(Limited), Some(Refusal::Qps)),
-        (nothing(Open), Some(Refusal::InFlight)),
-        (no_permit(Throttled), Some(Refusal::InFlight)),
-        (no_permit(Limited), Some(Refusal::InFlight)),
-        (Grant { permits_keep: 0, ..grant(Open) }, Some(Refusal::InFlight)),
-        (Grant { permits: None, permits_keep: 0, ..grant(Limited) }, None),
-        (Grant { permits: None, permits_keep: 0, ..nothing(Open) }, None),
+        (nothing(Paused), Some(GuardRefusal::Paused)),
+        (grant(Paused), Some(GuardRefusal::Paused)),
+        (nothing(Throttled), Some(GuardRefusal::Breaker)),
+        (nothing(Limited), Some(GuardRefusal::Qps)),
+        (nothing(Open), Some(GuardRefusal::InFlight)),
+        (no_permit(Throttled), Some(GuardRefusal::InFlight)),
+        (no_permit(Limited), Some(GuardRefusal::InFlight)),
+        (CallGrant { permits_keep: 0, ..grant(Open) }, Some(GuardRefusal::InFlight)),
+        (CallGrant { permits: None, permits_keep: 0, ..grant(Limited) }, None),
+        (CallGrant { permits: None, permits_keep: 0, ..nothing(Open) }, None),
         (grant(Throttled), None),
     ] {
         let mut guard = ShardGuard::new(&grant);
@@ -47,20 +47,22 @@ fn refusals_are_told_in_order() {
         assert_eq!((report.attempts, report.consumed), (1, used), "{grant:?}");
         assert_eq!(report.in_use, u32::from(want.is_none()));
     }
-    assert!(Refusal::Paused < Refusal::Breaker && Refusal::Breaker < Refusal::Qps);
-    assert!(Refusal::Qps < Refusal::InFlight);
+    assert!(
+        GuardRefusal::Paused < GuardRefusal::Breaker && GuardRefusal::Breaker < GuardRefusal::Qps
+    );
+    assert!(GuardRefusal::Qps < GuardRefusal::InFlight);
 }
 
 #[test]
 fn ends_are_counted_once_and_in_their_epoch() {
     for (end, want) in [
-        (End::Good, (1, 0)),
-        (End::Bad, (0, 1)),
-        (End::TimedOut { had_min_time: true }, (0, 1)),
-        (End::TimedOut { had_min_time: false }, (0, 0)),
-        (End::Neutral, (0, 0)),
+        (CallVerdict::Good, (1, 0)),
+        (CallVerdict::Bad, (0, 1)),
+        (CallVerdict::TimedOut { had_min_time: true }, (0, 1)),
+        (CallVerdict::TimedOut { had_min_time: false }, (0, 0)),
+        (CallVerdict::Neutral, (0, 0)),
     ] {
-        let mut guard = ShardGuard::new(&grant(Mode::Limited));
+        let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
         let (permit, trial) = guard.admit().unwrap();
         guard.settle(trial, end);
         assert_eq!(guard.in_flight(), 1);
@@ -69,10 +71,15 @@ fn ends_are_counted_once_and_in_their_epoch() {
         let counts = guard.report().epoch;
         assert_eq!((counts.good, counts.bad), want, "{end:?}");
     }
-    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
     let (permit, trial) = guard.admit().unwrap();
-    guard.apply(&Grant { seq: 2, epoch: 1, mode: Mode::Throttled, ..grant(Mode::Limited) });
-    guard.settle(trial, End::Good);
+    guard.apply(&CallGrant {
+        seq: 2,
+        epoch: 1,
+        mode: GuardMode::Throttled,
+        ..grant(GuardMode::Limited)
+    });
+    guard.settle(trial, CallVerdict::Good);
     guard.release(permit);
     let report = guard.report();
     assert_eq!(report.consumed, 1);
@@ -81,13 +88,13 @@ fn ends_are_counted_once_and_in_their_epoch() {
 
 #[test]
 fn only_what_is_free_goes_back() {
-    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
     let mut calls = admitted(&mut guard, 4);
-    let keep = |seq, tokens_keep, permits_keep| Grant {
+    let keep = |seq, tokens_keep, permits_keep| CallGrant {
         seq,
         tokens_keep,
         permits_keep,
-        ..grant(Mode::Limited)
+        ..grant(GuardMode::Limited)
     };
     guard.apply(&keep(2, 4, 2));
     let report = guard.report();
@@ -96,12 +103,12 @@ fn only_what_is_free_goes_back() {
     assert_eq!((report.in_use, report.in_use_peak), (4, 4));
     // A permit that is to go back is not used again.
     guard.release(calls.pop().unwrap());
-    assert_eq!(guard.admit().err(), Some(Refusal::InFlight));
+    assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
     assert_eq!(guard.report().permits_returned, 2);
     guard.release(calls.pop().unwrap());
     guard.release(calls.pop().unwrap());
     calls.extend(admitted(&mut guard, 1));
-    assert_eq!(guard.admit().err(), Some(Refusal::InFlight));
+    assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
     let report = guard.report();
     assert_eq!((report.permits_returned, report.in_use_peak), (3, 3));
     assert_eq!((report.in_flight_refused, report.seq), (2, 3));
@@ -125,12 +132,13 @@ fn void_tokens_are_given_back_at_once() {
         (12, 3, 4, 8, 0),
         (12, 4, 4, 8, 0),
     ] {
-        let mut guard = ShardGuard::new(&Grant { permits: None, ..grant(Mode::Limited) });
+        let mut guard = ShardGuard::new(&CallGrant { permits: None, ..grant(GuardMode::Limited) });
         for permit in admitted(&mut guard, used) {
             guard.release(permit);
         }
-        let throttled = Grant { tokens, tokens_void, tokens_keep: 99, ..grant(Mode::Throttled) };
-        guard.apply(&Grant { seq: 2, epoch: 1, permits: None, ..throttled });
+        let throttled =
+            CallGrant { tokens, tokens_void, tokens_keep: 99, ..grant(GuardMode::Throttled) };
+        guard.apply(&CallGrant { seq: 2, epoch: 1, permits: None, ..throttled });
         let before = guard.report();
         assert_eq!((before.returned, before.epoch.returned), (returned, 0));
         let calls = (0..20).take_while(|_| guard.admit().is_ok()).count();
@@ -142,19 +150,19 @@ fn void_tokens_are_given_back_at_once() {
 
 #[test]
 fn the_latest_grant_holds_whatever_comes_after() {
-    let mut guard = ShardGuard::new(&grant(Mode::Limited));
-    guard.apply(&Grant { seq: 3, tokens: 12, ..grant(Mode::Paused) });
+    let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
+    guard.apply(&CallGrant { seq: 3, tokens: 12, ..grant(GuardMode::Paused) });
     for old in [1, 2, 3] {
-        guard.apply(&Grant { seq: old, tokens: 11, ..grant(Mode::Limited) });
-        assert_eq!(guard.admit().err(), Some(Refusal::Paused));
+        guard.apply(&CallGrant { seq: old, tokens: 11, ..grant(GuardMode::Limited) });
+        assert_eq!(guard.admit().err(), Some(GuardRefusal::Paused));
     }
     // What was lost on the way is in what comes next.
-    guard.apply(&Grant {
+    guard.apply(&CallGrant {
         seq: 9,
         tokens: 30,
         permits: Some(40),
         permits_keep: 40,
-        ..grant(Mode::Limited)
+        ..grant(GuardMode::Limited)
     });
     assert_eq!((0..50).filter_map(|_| guard.admit().ok()).count(), 30);
 }
@@ -162,7 +170,7 @@ fn the_latest_grant_holds_whatever_comes_after() {
 #[test]
 #[should_panic(expected = "spends at most what it was granted")]
 fn grants_that_take_back_stop_the_process() {
-    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
     let _calls = admitted(&mut guard, 5);
-    guard.apply(&Grant { seq: 2, tokens: 4, ..grant(Mode::Limited) });
+    guard.apply(&CallGrant { seq: 2, tokens: 4, ..grant(GuardMode::Limited) });
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn claims(of: &[(u64, u64)]) -> Vec<Claim> {
-    of.iter().map(|(want, weight)| Claim { want: *want, weight: *weight }).collect()
+fn claims(of: &[(u64, u64)]) -> Vec<ShareClaim> {
+    of.iter().map(|(want, weight)| ShareClaim { want: *want, weight: *weight }).collect()
 }
 
 #[test]
@@ -29,14 +29,14 @@ fn units_go_by_weight_up_to_what_is_wanted() {
     ] {
         let claims = claims(of);
         let mut parts = vec![77; claims.len()];
-        let got = Shares::new(claims.len()).divide(total, &claims, true, &mut parts);
+        let got = ShareDivider::new(claims.len()).divide(total, &claims, true, &mut parts);
         assert_eq!((parts.as_slice(), got), (want, left), "{total} among {of:?}");
     }
 }
 
 #[test]
 fn remainders_go_round_by_weight() {
-    let mut shares = Shares::new(3);
+    let mut shares = ShareDivider::new(3);
     let claims = claims(&[(9, 8), (9, 1), (9, 1)]);
     let (mut parts, mut sums, mut order) = (vec![0; 3], vec![0; 3], Vec::new());
     for _ in 0..1_000 {
@@ -69,7 +69,7 @@ proptest! {
         rounds in 1usize..5,
     ) {
         let claims = claims(&of);
-        let mut shares = Shares::new(claims.len());
+        let mut shares = ShareDivider::new(claims.len());
         let mut parts = vec![0; claims.len()];
         for round in 0..rounds {
             let left = shares.divide(total, &claims, round % 2 == 0, &mut parts);

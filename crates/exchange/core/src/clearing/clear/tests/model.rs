@@ -15,7 +15,7 @@ pub(super) struct Outcome {
 }
 
 /// Whether `a` is better than `b`.
-fn beats(a: &Entry, b: &Entry) -> bool {
+fn beats(a: &ClearingEntry, b: &ClearingEntry) -> bool {
     if a.class != b.class {
         return a.class > b.class;
     }
@@ -25,7 +25,7 @@ fn beats(a: &Entry, b: &Entry) -> bool {
     a.tie < b.tie
 }
 
-fn best(entries: &[Entry], imp: usize, out: &[bool]) -> Option<usize> {
+fn best(entries: &[ClearingEntry], imp: usize, out: &[bool]) -> Option<usize> {
     (0..entries.len()).find(|mine| {
         let is_in = |index: usize| !out[index] && entries[index].imp == imp;
         is_in(*mine)
@@ -36,7 +36,7 @@ fn best(entries: &[Entry], imp: usize, out: &[bool]) -> Option<usize> {
 }
 
 /// What the winner pays, with plain numbers.
-fn pays(entries: &[Entry], winner: usize, out: &[bool], increment: u64) -> u64 {
+fn pays(entries: &[ClearingEntry], winner: usize, out: &[bool], increment: u64) -> u64 {
     let mine = &entries[winner];
     let bid = mine.price.micros();
     if mine.auction_type != AuctionType::SecondPrice {
@@ -58,8 +58,8 @@ fn pays(entries: &[Entry], winner: usize, out: &[bool], increment: u64) -> u64 {
 
 /// The group to take out next: the lowest total among those that miss a win.
 fn falls(
-    entries: &[Entry],
-    groups: &[Group],
+    entries: &[ClearingEntry],
+    groups: &[BidGroup],
     wins: &[Option<usize>],
     out: &[bool],
 ) -> Option<usize> {
@@ -87,8 +87,8 @@ fn falls(
 
 /// `cannot_pay` says by entry whether a win of it is refused.
 pub(super) fn model(
-    entries: &[Entry],
-    groups: &[Group],
+    entries: &[ClearingEntry],
+    groups: &[BidGroup],
     imps: usize,
     increment: Cpm,
     cannot_pay: &[bool],

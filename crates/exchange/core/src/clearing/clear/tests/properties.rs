@@ -8,8 +8,8 @@ use super::*;
 /// An auction's input, with bids that cannot be paid for.
 #[derive(Clone, Debug)]
 struct Drawn {
-    entries: Vec<Entry>,
-    groups: Vec<Group>,
+    entries: Vec<ClearingEntry>,
+    groups: Vec<BidGroup>,
     imps: usize,
     increment: Cpm,
     cannot_pay: Vec<bool>,
@@ -39,7 +39,7 @@ fn prices() -> impl Strategy<Value = (Cpm, Cpm)> {
         .prop_map(|(price, floor)| (Cpm::new(price).unwrap(), Cpm::new(floor).unwrap()))
 }
 
-fn entries(imps: usize, bids: usize) -> impl Strategy<Value = Vec<Entry>> {
+fn entries(imps: usize, bids: usize) -> impl Strategy<Value = Vec<ClearingEntry>> {
     let types = prop_oneof![
         3 => Just(AuctionType::SecondPrice),
         1 => Just(AuctionType::FirstPrice),
@@ -51,7 +51,7 @@ fn entries(imps: usize, bids: usize) -> impl Strategy<Value = Vec<Entry>> {
     prop::collection::vec(one, 0..bids).prop_map(|drawn| {
         let entry = |(index, (imp, seat, class, auction_type, (price, floor), tie))| {
             let is_agreed = auction_type == AuctionType::Agreed;
-            Entry {
+            ClearingEntry {
                 imp,
                 seat,
                 class,
@@ -93,7 +93,7 @@ fn several() -> impl Strategy<Value = Drawn> {
         let group = |(index, (extra, odds, tie)): (usize, (Option<usize>, u8, u64))| {
             let own = entries.iter().filter(|entry| entry.group == Some(index));
             let imps = own.map(|entry| entry.imp).chain(extra).collect();
-            Group { imps, possible: odds > 25, tie: tie << 2 | index as u64 }
+            BidGroup { imps, possible: odds > 25, tie: tie << 2 | index as u64 }
         };
         let groups = more.into_iter().enumerate().map(group).collect();
         cannot_pay.truncate(entries.len());
@@ -167,7 +167,7 @@ proptest! {
         for (position, index) in order.iter().enumerate() {
             prop_assert_eq!(before.fates[*index], after.fates[position]);
         }
-        let named = |drawn: &Drawn, clearing: &Clearing| -> Vec<Option<(Entry, Cpm, Cpm)>> {
+        let named = |drawn: &Drawn, clearing: &Clearing| -> Vec<Option<(ClearingEntry, Cpm, Cpm)>> {
             let name = |win: &Win| (drawn.entries[win.entry], win.price, win.min_to_win);
             clearing.wins.iter().map(|win| win.as_ref().map(name)).collect()
         };

@@ -4,7 +4,7 @@
 use openrtb::{BID_LIST_MAX, CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, LIST_MAX};
 
 use super::*;
-use crate::asking::eligibility::Choosing;
+use crate::asking::eligibility::DspSelection;
 use crate::fixtures::dsp;
 
 /// Five milliseconds, at 20 ns a step.
@@ -19,12 +19,12 @@ fn stretches(request: &str, bodies: &[String]) -> Vec<u64> {
     let mut market = market();
     market.dsps = (0..bodies.len()).map(|at| dsp(&format!("dsp-{at}"), &["a1"])).collect();
     with_auction(&market, request, |auction| {
-        let mut choosing = Choosing::new(auction, bodies.len());
+        let mut choosing = DspSelection::new(auction, bodies.len());
         let mut stretches = each_stretch(auction, || choosing.proceed());
         let asks = choosing.finish().into_iter().map(|ask| ask.expect("it is asked"));
-        let answers = asks.zip(bodies).map(|(ask, body)| Answer { ask, body: body.as_bytes() });
+        let answers = asks.zip(bodies).map(|(ask, body)| DspAnswer { ask, body: body.as_bytes() });
         let answers: Vec<_> = answers.collect();
-        let mut judging = Judging::new(auction, &answers);
+        let mut judging = Judge::new(auction, &answers);
         stretches.extend(each_stretch(auction, || judging.proceed()));
         let judgement = judging.finish();
         assert!(judgement.responses.iter().all(|fate| *fate == ResponseFate::Bids));
@@ -175,7 +175,7 @@ fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
         let request = super::request(request);
         assert!(request.len() <= REQUEST_BYTES_MAX, "{}", request.len());
         with_auction(&market, &request, |auction| {
-            let mut choosing = Choosing::new(auction, market.dsps.len());
+            let mut choosing = DspSelection::new(auction, market.dsps.len());
             let stretches = each_stretch(auction, || choosing.proceed());
             assert!(stretches.iter().all(|steps| *steps <= STRETCH_MAX), "{name}: {stretches:?}");
             assert!(choosing.finish().iter().all(|ask| ask.is_ok_and(|ask| ask.deals == 0)));

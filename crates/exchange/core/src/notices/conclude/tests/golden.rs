@@ -38,7 +38,7 @@ fn with_all(dsp: &str, change: Value) -> Value {
 
 /// Alpha wins at 10 USD before beta at 5 GBP, which are 6.35 USD; gamma has one bid below the floor
 /// and one for nothing on sale. 30.3 impressions a display.
-fn rehearsal(mode: NoticeMode, at: u32) -> Rehearsal {
+fn rehearsal(mode: NoticeMode, at: u32) -> SampleAuction {
     let alpha = with_all("alpha", json!({ "price": 10, "adid": "D&1" }));
     let beta = with_all("beta", json!({ "price": 5 }));
     let low = with_all("gamma", json!({ "price": 0.5 }));
@@ -49,7 +49,7 @@ fn rehearsal(mode: NoticeMode, at: u32) -> Rehearsal {
         (2, response(&[low, lost], json!({}))),
     ];
     let imp = imp(json!({ "id": "i<1>", "bidfloor": 1, "qty": { "multiplier": 30.3 } }));
-    Rehearsal::new(mode, &request(json!({ "at": at, "imp": [imp] })), &bodies)
+    SampleAuction::new(mode, &request(json!({ "at": at, "imp": [imp] })), &bodies)
 }
 
 /// What stands after `prefix` in `text`, up to white space, a quote or a tag.
@@ -168,7 +168,7 @@ fn losers_of_the_specification_learn_what_they_may() {
             (2, response(&[of("gamma", 0.8), invalid], json!({}))),
         ];
         let body = request(json!({ "at": at, "imp": [imp(json!({ "bidfloor": 0.85 }))] }));
-        let (_, conclusion) = Rehearsal::new(NoticeMode::Upstream, &body, &bodies).bids();
+        let (_, conclusion) = SampleAuction::new(NoticeMode::Upstream, &body, &bodies).bids();
         let want = [
             format!("https://n.beta.example/?|{least}"),
             format!("https://n.gamma.example/?|{least}"),
@@ -191,7 +191,7 @@ fn the_least_to_win_is_told_where_price_decided() {
             (0, response(&[noticed("alpha", alpha)], json!({}))),
             (1, response(&[noticed("beta", beta)], json!({}))),
         ];
-        let mut rehearsal = Rehearsal::new(NoticeMode::Final, &body, &bodies);
+        let mut rehearsal = SampleAuction::new(NoticeMode::Final, &body, &bodies);
         rehearsal.market.deals.insert("d".into(), terms);
         let (_, conclusion) = rehearsal.bids();
         assert_eq!(conclusion.now[1].url, format!("https://n.beta.example/?{want}"));
@@ -215,7 +215,7 @@ fn the_least_to_win_is_told_where_price_decided() {
         response(&[noticed(dsp, change)], json!({}))
     };
     let bodies = [(0, of("alpha", "d", 1)), (1, of("beta", "e", 9))];
-    let mut rehearsal = Rehearsal::new(NoticeMode::Final, &body, &bodies);
+    let mut rehearsal = SampleAuction::new(NoticeMode::Final, &body, &bodies);
     rehearsal.market.deals.insert("d".into(), first);
     let (_, conclusion) = rehearsal.bids();
     assert_eq!(conclusion.now[1].url, "https://n.beta.example/?103||0|0");

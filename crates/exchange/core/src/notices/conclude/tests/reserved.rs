@@ -11,10 +11,10 @@ fn reservation(number: u8) -> Reservation {
 }
 
 /// Two bids that are sold where both may be, with something reserved for these.
-fn sold(mode: NoticeMode, reserved: &[usize]) -> Rehearsal {
+fn sold(mode: NoticeMode, reserved: &[usize]) -> SampleAuction {
     let number = |bid: &usize| (*bid, reservation(u8::try_from(*bid).expect("few")));
     let rehearsal = two(mode, json!({}));
-    Rehearsal { reserved: reserved.iter().map(number).collect(), ..rehearsal }
+    SampleAuction { reserved: reserved.iter().map(number).collect(), ..rehearsal }
 }
 
 /// Kinds and reservations of a bid's beacons.
@@ -54,7 +54,7 @@ fn billing_and_loss_carry_what_is_reserved_for_their_bid() {
 #[test]
 fn what_no_beacon_of_ours_bills_is_not_billable() {
     #[track_caller]
-    fn check(rehearsal: &Rehearsal, with_key: bool) {
+    fn check(rehearsal: &SampleAuction, with_key: bool) {
         let fetched = with_key.then_some(&[][..]);
         let conclusion = rehearsal.conclude_with(fetched);
         let response = conclusion.response.expect("it is sold all the same");

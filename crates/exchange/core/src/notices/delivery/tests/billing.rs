@@ -32,7 +32,7 @@ fn a_journal_that_fails_refuses_and_forgets() {
     let mut bench = Bench::new(policy());
     bench.journal_works = false;
     let events = [1, 1, 2].map(|number| bench.beacon_event(number, notice("a", "x"))).to_vec();
-    let refused = |call| Saw::Refused(call, Refusal::Journal);
+    let refused = |call| Saw::Refused(call, BeaconRefusal::Journal);
     assert_eq!(bench.step(events), [refused(1), refused(2), refused(3)]);
     let counters = bench.delivery.counters();
     assert_eq!((counters.billing_owed, counters.remembered), (0, 0));
@@ -45,7 +45,7 @@ fn a_token_is_acknowledged_for_ever_and_sent_once() {
     let mut bench = Bench::new(policy());
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Acknowledged(1), sent("a", "x")]);
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Duplicate(2)]);
-    assert_eq!(bench.answer(Outcome::Status(204)), []);
+    assert_eq!(bench.answer(SendOutcome::Status(204)), []);
     assert_eq!(bench.beacon(1, notice("a", "y")), [Saw::Duplicate(3)]);
     bench.restart();
     assert_eq!(bench.step(Vec::new()), []);
@@ -55,7 +55,7 @@ fn a_token_is_acknowledged_for_ever_and_sent_once() {
     bench.wake();
     assert_eq!(bench.elapsed, Duration::from_secs(3600));
     assert_eq!(bench.delivery.counters().remembered, 0);
-    assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Refused(5, Refusal::Expired)]);
+    assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Refused(5, BeaconRefusal::Expired)]);
     assert_eq!(bench.delivery.safe_before(), 3);
 }
 
@@ -63,29 +63,29 @@ fn a_token_is_acknowledged_for_ever_and_sent_once() {
 fn a_clock_set_forward_and_back_makes_no_token_good_again() {
     let mut bench = Bench::new(policy());
     bench.beacon(1, notice("a", "x"));
-    bench.answer(Outcome::Status(200));
-    let forward = Now { unix_ms: START_MS + 100_000_000, ..bench.now() };
+    bench.answer(SendOutcome::Status(200));
+    let forward = DeliveryTime { unix_ms: START_MS + 100_000_000, ..bench.now() };
     bench.delivery.step(forward, &mut Vec::new(), &mut Vec::new());
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Duplicate(2)]);
     // And one that lags behind the other forgets later, not earlier.
     bench.elapsed = Duration::from_secs(3600);
-    let behind = Now { unix_ms: START_MS, ..bench.now() };
+    let behind = DeliveryTime { unix_ms: START_MS, ..bench.now() };
     bench.delivery.step(behind, &mut Vec::new(), &mut Vec::new());
     assert_eq!(bench.delivery.counters().remembered, 1);
 }
 
 #[test]
 fn pauses_are_the_standards_and_then_grow() {
-    let mut bench = Bench::new(Policy { failures_to_probe: u32::MAX, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { failures_to_probe: u32::MAX, ..policy() });
     bench.beacon(1, notice("a", "x"));
     let mut pauses = Vec::new();
     let mut tries = 0;
     loop {
         let before = bench.elapsed;
-        assert_eq!(bench.answer(Outcome::Status(500)), []);
+        assert_eq!(bench.answer(SendOutcome::Status(500)), []);
         tries += 1;
         let saw = bench.wake();
-        if saw == [Saw::GivenUp(id(1), tries, Reason::Horizon)] {
+        if saw == [Saw::GivenUp(id(1), tries, GiveUpReason::Horizon)] {
             break;
         }
         assert_eq!(saw, [sent("a", "x")]);
@@ -102,7 +102,7 @@ fn pauses_are_the_standards_and_then_grow() {
 #[test]
 fn outcomes() {
     #[track_caller]
-    fn check(outcome: Outcome, delivered: bool, saw: &[Saw]) {
+    fn check(outcome: SendOutcome, delivered: bool, saw: &[Saw]) {
         let mut bench = Bench::new(policy());
         bench.beacon(1, notice("a", "x"));
         assert_eq!(bench.answer(outcome), saw, "{outcome:?}");
@@ -111,14 +111,14 @@ fn outcomes() {
         let owed = usize::from(!delivered && saw.is_empty());
         assert_eq!(counters.billing_owed, owed, "{outcome:?}");
     }
-    check(Outcome::Status(200), true, &[]);
-    check(Outcome::Status(204), true, &[]);
-    check(Outcome::Status(201), false, &[]);
-    check(Outcome::Status(302), false, &[]);
-    check(Outcome::Status(404), false, &[]);
-    check(Outcome::Status(503), false, &[]);
-    check(Outcome::Failed, false, &[]);
-    check(Outcome::Forbidden, false, &[Saw::GivenUp(id(1), 1, Reason::Forbidden)]);
+    check(SendOutcome::Status(200), true, &[]);
+    check(SendOutcome::Status(204), true, &[]);
+    check(SendOutcome::Status(201), false, &[]);
+    check(SendOutcome::Status(302), false, &[]);
+    check(SendOutcome::Status(404), false, &[]);
+    check(SendOutcome::Status(503), false, &[]);
+    check(SendOutcome::Failed, false, &[]);
+    check(SendOutcome::Forbidden, false, &[Saw::GivenUp(id(1), 1, GiveUpReason::Forbidden)]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_call_that_is_never_accounted_for_has_failed() {
     assert_eq!(bench.delivery.counters().tries_failed, 1);
     assert_eq!(bench.wake(), [sent("a", "x")]);
     // Its answer comes after all, and is nobody's.
-    let event = Event::Sent { attempt: late, outcome: Outcome::Status(200) };
+    let event = Event::Sent { attempt: late, outcome: SendOutcome::Status(200) };
     assert_eq!(bench.step(vec![event]), []);
     assert_eq!(bench.delivery.counters().billing_delivered, 0);
 }
@@ -140,11 +140,11 @@ fn a_call_that_is_never_accounted_for_has_failed() {
 fn what_is_owed_survives_a_restart_as_it_was() {
     let mut bench = Bench::new(policy());
     let url = "https://a.example/?t=1700000000007";
-    let forwarded = Forwarded::new(Some("192.0.2.1"), Some("Browser/1"));
+    let forwarded = ForwardedDevice::new(Some("192.0.2.1"), Some("Browser/1"));
     let owed = Notice::new("a".into(), url.into(), forwarded.clone()).unwrap();
     bench.elapsed = Duration::from_millis(7);
     assert_eq!(bench.beacon(1, owed), [Saw::Acknowledged(1), Saw::Sent(url.into())]);
-    bench.answer(Outcome::Failed);
+    bench.answer(SendOutcome::Failed);
     bench.elapsed = Duration::from_secs(30);
     bench.restart();
     let mut outbox = Vec::new();
@@ -182,7 +182,7 @@ fn a_delivery_that_could_not_be_recorded_is_recorded_later() {
     let mut bench = Bench::new(policy());
     bench.beacon(1, notice("a", "x"));
     bench.journal_works = false;
-    assert_eq!(bench.answer(Outcome::Status(200)), []);
+    assert_eq!(bench.answer(SendOutcome::Status(200)), []);
     assert_eq!(bench.delivery.safe_before(), 1, "until then the first record is needed");
     bench.journal_works = true;
     bench.wake();
@@ -195,7 +195,7 @@ fn a_delivery_that_could_not_be_recorded_is_recorded_later() {
 fn notices_that_could_not_be_called_are_none() {
     #[track_caller]
     fn check(dsp: &str, url: &str, want: Option<NoticeError>) {
-        let got = Notice::new(dsp.into(), url.to_owned(), Forwarded::default());
+        let got = Notice::new(dsp.into(), url.to_owned(), ForwardedDevice::default());
         assert_eq!(got.err(), want, "{url}");
     }
     let fill = |length: usize| format!("https://a/{}", "x".repeat(length - 10));
@@ -211,7 +211,7 @@ fn notices_that_could_not_be_called_are_none() {
     check("a", "https://a.example/\r\nx: y", Some(NoticeError::Character));
     check("a", "https://a.example/\u{7f}", Some(NoticeError::Character));
     let forwarded = |ip, user_agent| {
-        let forwarded = Forwarded::new(Some(ip), Some(user_agent));
+        let forwarded = ForwardedDevice::new(Some(ip), Some(user_agent));
         (forwarded.ip().is_some(), forwarded.user_agent().is_some())
     };
     assert_eq!(forwarded("::1", "A b"), (true, true));

@@ -18,7 +18,7 @@ pub fn id(number: u8) -> TokenId {
 
 pub fn notice(dsp: &str, path: &str) -> Notice {
     let url = format!("https://{dsp}.example/{path}");
-    Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice")
+    Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice")
 }
 
 /// What a beacon of this number carries, where it carries money.
@@ -28,8 +28,8 @@ pub fn reservation(number: u8) -> Reservation {
 }
 
 /// Small limits.
-pub fn policy() -> Policy {
-    Policy {
+pub fn policy() -> DeliveryPolicy {
+    DeliveryPolicy {
         billing_max_per_dsp: 3,
         billing_max: 5,
         best_effort_max_per_dsp: 3,
@@ -39,7 +39,7 @@ pub fn policy() -> Policy {
         in_flight_per_dsp: 2,
         in_flight_max: 6,
         dsps_max: 4,
-        ..Policy::default()
+        ..DeliveryPolicy::default()
     }
 }
 
@@ -48,9 +48,9 @@ pub fn policy() -> Policy {
 pub enum Saw {
     Acknowledged(u64),
     Duplicate(u64),
-    Refused(u64, Refusal),
+    Refused(u64, BeaconRefusal),
     Sent(String),
-    GivenUp(TokenId, u32, Reason),
+    GivenUp(TokenId, u32, GiveUpReason),
     /// At which sequence, and the number of what was reserved.
     Settled(u64, u8),
 }
@@ -65,15 +65,15 @@ pub struct Bench {
     pub flying: Vec<(String, Attempt)>,
     /// Reservations that the last start found in the journal, by sequence.
     pub replayed: Vec<(u64, Reservation)>,
-    policy: Policy,
+    policy: DeliveryPolicy,
     calls: u64,
 }
 
 impl Bench {
-    pub fn new(policy: Policy) -> Self {
-        let now = Now { tick: Tick::ZERO, unix_ms: START_MS };
+    pub fn new(policy: DeliveryPolicy) -> Self {
+        let now = DeliveryTime { tick: Tick::ZERO, unix_ms: START_MS };
         Self {
-            delivery: Replay::new(policy, START_MS).finish(now),
+            delivery: JournalReplay::new(policy, START_MS).finish(now),
             elapsed: Duration::ZERO,
             journal: Vec::new(),
             journal_works: true,
@@ -84,15 +84,15 @@ impl Bench {
         }
     }
 
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> DeliveryTime {
         let elapsed_ms = u64::try_from(self.elapsed.as_millis()).expect("a short test");
-        Now { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
+        DeliveryTime { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
     }
 
     /// The process ends, and starts again from its journal.
     pub fn restart(&mut self) {
         let now = self.now();
-        let mut replay = Replay::new(self.policy, now.unix_ms);
+        let mut replay = JournalReplay::new(self.policy, now.unix_ms);
         self.replayed.clear();
         for (at, record) in self.journal.iter().enumerate() {
             let sequence = at as u64 + 1;
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    fn effect(&mut self, effect: Effect, tickets: &mut Vec<(Ticket, u64)>) -> Option<Saw> {
+    fn effect(&mut self, effect: Effect, tickets: &mut Vec<(JournalTicket, u64)>) -> Option<Saw> {
         Some(match effect {
             Effect::Journal { ticket, record } => {
                 if self.journal_works {
@@ -178,7 +178,7 @@ impl Bench {
     }
 
     /// The oldest call under way ends.
-    pub fn answer(&mut self, outcome: Outcome) -> Vec<Saw> {
+    pub fn answer(&mut self, outcome: SendOutcome) -> Vec<Saw> {
         let (_, attempt) = self.flying.remove(0);
         self.step(vec![Event::Sent { attempt, outcome }])
     }

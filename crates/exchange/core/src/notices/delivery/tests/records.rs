@@ -10,7 +10,7 @@ use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 
 fn accepted() -> JournalRecord {
-    let forwarded = Forwarded::new(Some("::1"), None);
+    let forwarded = ForwardedDevice::new(Some("::1"), None);
     let notice = Notice::new("d".into(), "http://d/".into(), forwarded).expect("a notice");
     JournalRecord::Accepted {
         id: id(7),
@@ -31,7 +31,7 @@ fn paid(is_told: bool) -> JournalRecord {
     JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
 }
 
-fn settled(outcome: Settled) -> JournalRecord {
+fn settled(outcome: NoticeEnd) -> JournalRecord {
     JournalRecord::Settled { id: id(8), expires_ms: 3, outcome }
 }
 
@@ -62,57 +62,57 @@ fn golden_bytes() {
     let head: [&[u8]; 4] = [&[1, 4], &[7; 24], &number(1), &number(0x0102)];
     check(&paid(true), &[&head[..], &money, &of_notice].concat());
     check(&paid(false), &[&head[..], &money, &[b"\x00"]].concat());
-    check(&settled(Settled::Untold), &[&[1, 2], &[8; 24], &number(3), &[3]]);
-    check(&settled(Settled::Delivered), &[&[1, 2], &[8; 24], &number(3), &[1]]);
-    check(&settled(Settled::GivenUp), &[&[1, 2], &[8; 24], &number(3), &[2]]);
+    check(&settled(NoticeEnd::Untold), &[&[1, 2], &[8; 24], &number(3), &[3]]);
+    check(&settled(NoticeEnd::Delivered), &[&[1, 2], &[8; 24], &number(3), &[1]]);
+    check(&settled(NoticeEnd::GivenUp), &[&[1, 2], &[8; 24], &number(3), &[2]]);
     check(&JournalRecord::Checkpoint { needed_from: 0x0304 }, &[&[1, 3], &number(0x0304)]);
 }
 
 #[test]
 fn refusals() {
     #[track_caller]
-    fn check(edit: impl FnOnce(&mut Vec<u8>), want: DecodeError) {
+    fn check(edit: impl FnOnce(&mut Vec<u8>), want: JournalDecodeError) {
         let mut bytes = accepted().encode();
         edit(&mut bytes);
         assert_eq!(JournalRecord::decode(&bytes), Err(want));
     }
     let url = 2 + 24 + 16 + 2 + 2;
-    check(Vec::clear, DecodeError::Truncated);
-    check(|bytes| bytes[0] = 2, DecodeError::Version(2));
-    check(|bytes| bytes[1] = 5, DecodeError::Type(5));
+    check(Vec::clear, JournalDecodeError::Truncated);
+    check(|bytes| bytes[0] = 2, JournalDecodeError::Version(2));
+    check(|bytes| bytes[1] = 5, JournalDecodeError::Type(5));
     // Not of this type: it has no reservation, and then no currency.
-    check(|bytes| bytes[1] = 4, DecodeError::Truncated);
-    check(|bytes| bytes[2 + 24 + 16] = 0, DecodeError::Trailing);
-    check(|bytes| bytes[url] = 0xFF, DecodeError::Text);
-    check(|bytes| bytes[url] = b'x', DecodeError::Notice);
-    check(|bytes| bytes[url + 8] = b' ', DecodeError::Notice);
-    check(|bytes| bytes[url + 11] = b'\n', DecodeError::Notice);
-    check(|bytes| bytes.push(0), DecodeError::Trailing);
+    check(|bytes| bytes[1] = 4, JournalDecodeError::Truncated);
+    check(|bytes| bytes[2 + 24 + 16] = 0, JournalDecodeError::Trailing);
+    check(|bytes| bytes[url] = 0xFF, JournalDecodeError::Text);
+    check(|bytes| bytes[url] = b'x', JournalDecodeError::Notice);
+    check(|bytes| bytes[url + 8] = b' ', JournalDecodeError::Notice);
+    check(|bytes| bytes[url + 11] = b'\n', JournalDecodeError::Notice);
+    check(|bytes| bytes.push(0), JournalDecodeError::Trailing);
     let mut bytes = paid(true).encode();
     bytes[2 + 24 + 16 + 48] = b'u';
-    assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Reservation));
-    assert_eq!(DecodeError::Reservation.to_string(), "a reservation without a currency");
-    let mut bytes = settled(Settled::Delivered).encode();
+    assert_eq!(JournalRecord::decode(&bytes), Err(JournalDecodeError::Reservation));
+    assert_eq!(JournalDecodeError::Reservation.to_string(), "a reservation without a currency");
+    let mut bytes = settled(NoticeEnd::Delivered).encode();
     *bytes.last_mut().unwrap() = 9;
-    assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Outcome(9)));
+    assert_eq!(JournalRecord::decode(&bytes), Err(JournalDecodeError::Outcome(9)));
     let want = "version 2, known is 1: use the release that wrote it";
-    assert_eq!(DecodeError::Version(2).to_string(), want);
+    assert_eq!(JournalDecodeError::Version(2).to_string(), want);
     let checkpoint = JournalRecord::Checkpoint { needed_from: 9 };
-    for record in [accepted(), paid(true), paid(false), settled(Settled::GivenUp), checkpoint] {
+    for record in [accepted(), paid(true), paid(false), settled(NoticeEnd::GivenUp), checkpoint] {
         let bytes = record.encode();
         for length in 0..bytes.len() {
             let cut = JournalRecord::decode(&bytes[..length]);
-            assert_eq!(cut, Err(DecodeError::Truncated), "{length} bytes");
+            assert_eq!(cut, Err(JournalDecodeError::Truncated), "{length} bytes");
         }
     }
 }
 
 #[test]
 fn a_start_refuses_what_it_cannot_read() {
-    let mut replay = Replay::new(Policy::default(), 0);
+    let mut replay = JournalReplay::new(DeliveryPolicy::default(), 0);
     assert_eq!(replay.record(1, &accepted().encode()), Ok(None));
     assert_eq!(replay.record(1, &paid(true).encode()), Ok(Some(reservation(9))));
-    assert_eq!(replay.record(2, &[9]), Err(DecodeError::Version(9)));
+    assert_eq!(replay.record(2, &[9]), Err(JournalDecodeError::Version(9)));
 }
 
 /// The longest of everything fits a record.
@@ -120,7 +120,7 @@ fn a_start_refuses_what_it_cannot_read() {
 fn the_longest_record() {
     let url = format!("http://{}", "x".repeat(URL_BYTES_MAX - 7));
     let header = "h".repeat(HEADER_BYTES_MAX);
-    let forwarded = Forwarded::new(Some(&header), Some(&header));
+    let forwarded = ForwardedDevice::new(Some(&header), Some(&header));
     let notice = Notice::new("d".repeat(DSP_BYTES_MAX).into(), url, forwarded).unwrap();
     let (notice, reservation) = (Some(Arc::new(notice)), Some(reservation(9)));
     let (id, accepted_ms, expires_ms) = (id(0), 0, u64::MAX);
@@ -138,13 +138,13 @@ proptest! {
         expires_ms in any::<u64>(),
         path in "[!-~\u{80}-\u{2fff}]{0,200}",
         headers in proptest::option::of(("[ -~]{0,40}", "[ -~]{0,200}")),
-        outcome in prop::sample::select(vec![Settled::Delivered, Settled::GivenUp, Settled::Untold]),
+        outcome in prop::sample::select(vec![NoticeEnd::Delivered, NoticeEnd::GivenUp, NoticeEnd::Untold]),
         money in any::<Option<u8>>(),
         is_told in any::<bool>(),
     ) {
         let id = TokenId(bytes);
-        let forwarded = headers.as_ref().map_or(Forwarded::default(), |(ip, user_agent)| {
-            Forwarded::new(Some(ip), Some(user_agent))
+        let forwarded = headers.as_ref().map_or(ForwardedDevice::default(), |(ip, user_agent)| {
+            ForwardedDevice::new(Some(ip), Some(user_agent))
         });
         let url = format!("https://d.example/{path}");
         let notice = Arc::new(Notice::new("d".into(), url, forwarded).expect("a notice"));

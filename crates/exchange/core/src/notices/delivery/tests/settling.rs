@@ -16,7 +16,7 @@ fn paid(bench: &mut Bench, number: u8) -> Vec<Event> {
     vec![bench.paid_event(number, None, Some(reservation(number)))]
 }
 
-fn ticket(effects: &[Effect]) -> Ticket {
+fn ticket(effects: &[Effect]) -> JournalTicket {
     let [Effect::Journal { ticket, .. }] = effects else { panic!("{effects:?}") };
     *ticket
 }
@@ -31,7 +31,7 @@ fn the_first_record_of_a_token_settles_and_no_other() {
     let first = [Saw::Settled(1, 7), Saw::Acknowledged(1), sent("a", "x")];
     assert_eq!(bench.paid(7, Some(notice("a", "x"))), first);
     assert_eq!(bench.paid(7, Some(notice("a", "x"))), [Saw::Duplicate(2)]);
-    assert_eq!(bench.answer(Outcome::Status(200)), []);
+    assert_eq!(bench.answer(SendOutcome::Status(200)), []);
     assert_eq!(bench.paid(7, None), [Saw::Duplicate(3)]);
     // One without money settles nothing.
     assert_eq!(bench.beacon(8, notice("a", "y")), [Saw::Acknowledged(4), sent("a", "y")]);
@@ -60,7 +60,7 @@ fn with_nobody_to_tell_it_is_remembered_until_it_expires() {
     assert_eq!(bench.delivery.counters().remembered, 0);
     assert_eq!(bench.delivery.safe_before(), 2);
     let saw = bench.paid(7, None);
-    assert!(matches!(saw[..], [Saw::Refused(_, Refusal::Expired)]), "{saw:?}");
+    assert!(matches!(saw[..], [Saw::Refused(_, BeaconRefusal::Expired)]), "{saw:?}");
     // A start that comes later finds no more of it than what it settled.
     bench.restart();
     assert_eq!(bench.delivery.counters().remembered, 0);
@@ -76,7 +76,7 @@ fn tokens_are_bounded_without_notices() {
         let want = [Saw::Settled(at, number), Saw::Acknowledged(at)];
         assert_eq!(bench.paid(number, None), want);
     }
-    assert_eq!(bench.paid(10, None), [Saw::Refused(11, Refusal::Busy)]);
+    assert_eq!(bench.paid(10, None), [Saw::Refused(11, BeaconRefusal::Busy)]);
     assert_eq!(bench.journal.len(), 10);
 }
 
@@ -106,7 +106,7 @@ fn groups_settle_in_the_logs_order_and_before_they_are_acknowledged() {
     let events = paid(&mut bench, 6);
     let third = ticket(&step(&mut bench, events));
     let effects = step(&mut bench, vec![Event::JournalRefused(vec![refused])]);
-    assert_eq!(effects, [Effect::Refuse { call: 3, refusal: Refusal::Journal }]);
+    assert_eq!(effects, [Effect::Refuse { call: 3, refusal: BeaconRefusal::Journal }]);
     assert_eq!(bench.delivery.settled_through(), 20);
     step(&mut bench, vec![Event::JournalCommitted(vec![(second, 25)])]);
     assert_eq!(bench.delivery.settled_through(), 25);
@@ -120,7 +120,7 @@ fn what_turns_out_to_be_durable_is_settled_though_nobody_waits() {
     let mut bench = Bench::new(policy());
     let events = paid(&mut bench, 7);
     let ticket = ticket(&step(&mut bench, events));
-    let refused = Effect::Refuse { call: 1, refusal: Refusal::Journal };
+    let refused = Effect::Refuse { call: 1, refusal: BeaconRefusal::Journal };
     assert_eq!(step(&mut bench, vec![Event::JournalFailing]), [refused]);
     let events = vec![Event::JournalCommitted(vec![(ticket, 1)]), Event::JournalWriting];
     assert_eq!(step(&mut bench, events), [settled(1, 7)]);
@@ -134,7 +134,7 @@ fn what_turns_out_to_be_durable_is_settled_though_nobody_waits() {
 fn what_the_log_refused_is_settled_by_the_record_that_it_takes() {
     let mut bench = Bench::new(policy());
     bench.journal_works = false;
-    assert_eq!(bench.paid(7, None), [Saw::Refused(1, Refusal::Journal)]);
+    assert_eq!(bench.paid(7, None), [Saw::Refused(1, BeaconRefusal::Journal)]);
     assert_eq!(bench.delivery.counters().remembered, 0);
     bench.journal_works = true;
     assert_eq!(bench.paid(7, None), [Saw::Settled(1, 7), Saw::Acknowledged(2)]);
@@ -143,7 +143,7 @@ fn what_the_log_refused_is_settled_by_the_record_that_it_takes() {
 /// Both are on disk: a start reads one that settles, and one that does not.
 #[test]
 fn what_is_written_anew_does_not_settle_again() {
-    let policy = Policy { journal_span: 10, ..policy() };
+    let policy = DeliveryPolicy { journal_span: 10, ..policy() };
     let mut bench = Bench::new(policy);
     bench.paid(1, Some(notice("a", "x")));
     bench.paid(2, None);
@@ -158,7 +158,7 @@ fn what_is_written_anew_does_not_settle_again() {
         other => panic!("{other:?}"),
     })));
     let start = |records: &[(u64, Vec<u8>)]| {
-        let (mut replay, mut settled) = (Replay::new(policy, START_MS), Vec::new());
+        let (mut replay, mut settled) = (JournalReplay::new(policy, START_MS), Vec::new());
         for (sequence, record) in records {
             let found = replay.record(*sequence, record).expect("a record of ours");
             settled.extend(found.map(|reservation| (*sequence, reservation)));
@@ -185,6 +185,6 @@ fn the_log_is_kept_and_read_as_far_as_settlements_are_not_booked() {
     for (needed_from, applied, want) in
         [(7, 3, 4), (7, 6, 7), (7, 9, 7), (7, u64::MAX, 7), (0, 4, 0)]
     {
-        assert_eq!(Replay::begins_at(needed_from, applied), want);
+        assert_eq!(JournalReplay::begins_at(needed_from, applied), want);
     }
 }

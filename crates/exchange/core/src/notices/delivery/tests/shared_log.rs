@@ -17,7 +17,7 @@ fn calls(bench: &mut Bench, number: u8) -> Vec<Event> {
 }
 
 #[track_caller]
-fn journalled(effects: &[Effect]) -> (Ticket, JournalRecord) {
+fn journalled(effects: &[Effect]) -> (JournalTicket, JournalRecord) {
     let [Effect::Journal { ticket, record }] = effects else { panic!("{effects:?}") };
     (*ticket, JournalRecord::decode(record).expect("a record of ours"))
 }
@@ -25,7 +25,7 @@ fn journalled(effects: &[Effect]) -> (Ticket, JournalRecord) {
 #[test]
 fn what_the_log_took_before_it_failed_is_accepted_when_it_is_durable() {
     let mut bench = Bench::new(policy());
-    let refused = |call| Effect::Refuse { call, refusal: Refusal::Journal };
+    let refused = |call| Effect::Refuse { call, refusal: BeaconRefusal::Journal };
     let events = calls(&mut bench, 1);
     let (ticket, _) = journalled(&step(&mut bench, events));
     assert_eq!(step(&mut bench, vec![Event::JournalFailing]), [refused(1)]);
@@ -80,7 +80,7 @@ fn what_was_pending_for_long_is_tried_all_the_same() {
 /// Others' records count: a start would have to read them.
 #[test]
 fn checkpoints_come_with_the_log_and_say_what_is_needed() {
-    let mut bench = Bench::new(Policy { checkpoint_span: 100, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { checkpoint_span: 100, ..policy() });
     let reached = |sequence| vec![Event::JournalReached(sequence)];
     assert_eq!(step(&mut bench, reached(99)), []);
     let needed_from = |effects: &[Effect]| match journalled(effects) {
@@ -105,7 +105,7 @@ fn checkpoints_come_with_the_log_and_say_what_is_needed() {
 /// A refusal is told at once: to try again at once would be a loop that never waits.
 #[test]
 fn what_the_log_refused_is_not_tried_again_at_once() {
-    let mut bench = Bench::new(Policy { journal_span: 10, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { journal_span: 10, ..policy() });
     bench.beacon(1, notice("a", "x"));
     let effects = step(&mut bench, vec![Event::JournalReached(100)]);
     let (ticket, record) = journalled(&effects);
@@ -118,11 +118,11 @@ fn what_the_log_refused_is_not_tried_again_at_once() {
 
 #[test]
 fn a_start_goes_on_from_the_last_checkpoint() {
-    let policy = Policy { checkpoint_span: 100, ..policy() };
+    let policy = DeliveryPolicy { checkpoint_span: 100, ..policy() };
     let now = Bench::new(policy).now();
     let checkpoint = JournalRecord::Checkpoint { needed_from: 7 }.encode();
     for (at, reached, due) in [(None, 99, false), (None, 100, true), (Some(50), 149, false)] {
-        let mut replay = Replay::new(policy, now.unix_ms);
+        let mut replay = JournalReplay::new(policy, now.unix_ms);
         if let Some(at) = at {
             replay.record(at, &checkpoint).unwrap();
         }
@@ -135,8 +135,8 @@ fn a_start_goes_on_from_the_last_checkpoint() {
 
 #[test]
 fn records_of_a_group_stand_one_after_another() {
-    let ticket = |number| Ticket(number);
-    let mut handed = Handed::default();
+    let ticket = |number| JournalTicket(number);
+    let mut handed = TicketQueue::default();
     assert_eq!(handed.durable(0, 0), []);
     for number in 1..=5 {
         handed.push(number, ticket(10 + number));

@@ -12,7 +12,7 @@ fn submit(kind: BestEffort, dsp: &str, path: &str) -> Event {
 #[test]
 fn every_limit_refuses_billing() {
     #[track_caller]
-    fn check(what: &str, tight: Policy, fits: usize) {
+    fn check(what: &str, tight: DeliveryPolicy, fits: usize) {
         let mut bench = Bench::new(tight);
         for number in 0..9 {
             let dsp = ["a", "b", "c"][usize::from(number) % 3];
@@ -20,7 +20,7 @@ fn every_limit_refuses_billing() {
             let call = u64::from(number) + 1;
             let want = match usize::from(number) < fits {
                 true => Saw::Acknowledged(call),
-                false => Saw::Refused(call, Refusal::Busy),
+                false => Saw::Refused(call, BeaconRefusal::Busy),
             };
             assert_eq!(saw[0], want, "{what}: beacon {number}");
         }
@@ -31,38 +31,38 @@ fn every_limit_refuses_billing() {
             "{what}"
         );
     }
-    let wide = Policy {
+    let wide = DeliveryPolicy {
         billing_max: 100,
         billing_max_per_dsp: 100,
         remembered_max: 100,
         bytes_max: 10_000,
         ..policy()
     };
-    check("per DSP", Policy { billing_max_per_dsp: 2, ..wide }, 6);
-    check("in all", Policy { billing_max: 5, ..wide }, 5);
-    check("remembered", Policy { remembered_max: 4, ..wide }, 4);
-    check("bytes", Policy { bytes_max: 7 * 20 + 19, ..wide }, 7);
-    check("DSPs", Policy { dsps_max: 2, billing_max: 2, ..wide }, 2);
+    check("per DSP", DeliveryPolicy { billing_max_per_dsp: 2, ..wide }, 6);
+    check("in all", DeliveryPolicy { billing_max: 5, ..wide }, 5);
+    check("remembered", DeliveryPolicy { remembered_max: 4, ..wide }, 4);
+    check("bytes", DeliveryPolicy { bytes_max: 7 * 20 + 19, ..wide }, 7);
+    check("DSPs", DeliveryPolicy { dsps_max: 2, billing_max: 2, ..wide }, 2);
     check("none", wide, 9);
 }
 
 #[test]
 fn what_is_delivered_makes_room_but_is_remembered() {
-    let mut bench = Bench::new(Policy { billing_max: 1, remembered_max: 2, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { billing_max: 1, remembered_max: 2, ..policy() });
     assert_eq!(bench.beacon(1, notice("a", "x"))[0], Saw::Acknowledged(1));
-    assert_eq!(bench.beacon(2, notice("b", "x")), [Saw::Refused(2, Refusal::Busy)]);
-    bench.answer(Outcome::Status(200));
+    assert_eq!(bench.beacon(2, notice("b", "x")), [Saw::Refused(2, BeaconRefusal::Busy)]);
+    bench.answer(SendOutcome::Status(200));
     assert_eq!(bench.beacon(2, notice("b", "x"))[0], Saw::Acknowledged(3));
-    bench.answer(Outcome::Status(200));
-    assert_eq!(bench.beacon(3, notice("c", "x")), [Saw::Refused(4, Refusal::Busy)]);
+    bench.answer(SendOutcome::Status(200));
+    assert_eq!(bench.beacon(3, notice("c", "x")), [Saw::Refused(4, BeaconRefusal::Busy)]);
 }
 
 #[test]
 fn a_lane_that_holds_nothing_gives_way() {
-    let mut bench = Bench::new(Policy { dsps_max: 1, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { dsps_max: 1, ..policy() });
     bench.beacon(1, notice("a", "x"));
-    assert_eq!(bench.beacon(2, notice("b", "x")), [Saw::Refused(2, Refusal::Busy)]);
-    bench.answer(Outcome::Status(200));
+    assert_eq!(bench.beacon(2, notice("b", "x")), [Saw::Refused(2, BeaconRefusal::Busy)]);
+    bench.answer(SendOutcome::Status(200));
     assert_eq!(bench.beacon(2, notice("b", "x")), [Saw::Acknowledged(3), sent("b", "x")]);
     assert!(bench.delivery.lanes().map(|lane| lane.dsp).eq(["b".into()]));
 }
@@ -76,18 +76,18 @@ fn win_and_loss_notices_are_shed_and_hinder_no_billing() {
     assert_eq!((counters.best_effort_waiting, counters.best_effort_shed), (5, 4));
     assert_eq!(bench.beacon(1, notice("a", "x"))[0], Saw::Acknowledged(1));
     // Billing goes first when there is a call to make.
-    assert_eq!(bench.answer(Outcome::Status(200)), [sent("a", "x")]);
+    assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("a", "x")]);
 }
 
 #[test]
 fn win_and_loss_notices_are_tried_a_few_times() {
-    let mut bench = Bench::new(Policy { failures_to_probe: 9, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { failures_to_probe: 9, ..policy() });
     assert_eq!(bench.step(vec![submit(BestEffort::Win, "a", "w")]), [sent("a", "w")]);
     for _ in 0..2 {
-        assert_eq!(bench.answer(Outcome::Status(500)), []);
+        assert_eq!(bench.answer(SendOutcome::Status(500)), []);
         assert_eq!(bench.wake(), [sent("a", "w")]);
     }
-    assert_eq!(bench.answer(Outcome::Status(500)), []);
+    assert_eq!(bench.answer(SendOutcome::Status(500)), []);
     let counters = bench.delivery.counters();
     assert_eq!((counters.best_effort_failed, counters.best_effort_waiting), (1, 0));
     assert_eq!(bench.journal.len(), 0);
@@ -102,7 +102,7 @@ fn win_and_loss_notices_are_tried_a_few_times() {
 
 #[test]
 fn lanes_take_turns_within_their_limits() {
-    let mut bench = Bench::new(Policy { billing_max: 10, in_flight_max: 5, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { billing_max: 10, in_flight_max: 5, ..policy() });
     let mut events = Vec::new();
     for (number, dsp) in ["a", "a", "a", "b", "b", "b", "c", "c"].into_iter().enumerate() {
         let number = u8::try_from(number).unwrap();
@@ -115,22 +115,22 @@ fn lanes_take_turns_within_their_limits() {
         [sent("a", "0"), sent("b", "3"), sent("c", "6"), sent("a", "1"), sent("b", "4")]
     );
     // "a" and "b" have their two; whoever lands first, it is the turn of "c".
-    assert_eq!(bench.answer(Outcome::Status(200)), [sent("c", "7")]);
-    assert_eq!(bench.answer(Outcome::Status(200)), [sent("a", "2")]);
+    assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("c", "7")]);
+    assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("a", "2")]);
 }
 
 #[test]
 fn a_dsp_that_fails_is_only_probed_until_it_recovers() {
-    let mut bench = Bench::new(Policy { billing_max_per_dsp: 5, ..policy() });
+    let mut bench = Bench::new(DeliveryPolicy { billing_max_per_dsp: 5, ..policy() });
     for number in 0..5 {
         bench.beacon(number, notice("a", &number.to_string()));
     }
     assert_eq!(bench.flying.len(), 2);
-    assert_eq!(bench.answer(Outcome::Failed), [sent("a", "2")]);
+    assert_eq!(bench.answer(SendOutcome::Failed), [sent("a", "2")]);
     // The third failure in a row: what is still under way is awaited, then one probe at a time.
-    assert_eq!(bench.answer(Outcome::Failed), [sent("a", "3")]);
-    assert_eq!(bench.answer(Outcome::Failed), []);
-    assert_eq!(bench.answer(Outcome::Failed), []);
+    assert_eq!(bench.answer(SendOutcome::Failed), [sent("a", "3")]);
+    assert_eq!(bench.answer(SendOutcome::Failed), []);
+    assert_eq!(bench.answer(SendOutcome::Failed), []);
     let lane = bench.delivery.lanes().next().unwrap();
     assert!(lane.probed && lane.in_flight == 0 && lane.billing_owed == 5);
     for _ in 0..4 {
@@ -138,16 +138,16 @@ fn a_dsp_that_fails_is_only_probed_until_it_recovers() {
         let saw = bench.wake();
         assert_eq!(saw.len(), 1, "one probe: {saw:?}");
         assert_eq!(bench.elapsed - before, Duration::from_secs(10));
-        assert_eq!(bench.answer(Outcome::Status(503)), []);
+        assert_eq!(bench.answer(SendOutcome::Status(503)), []);
     }
     assert_eq!(bench.wake().len(), 1);
-    let saw = bench.answer(Outcome::Status(200));
+    let saw = bench.answer(SendOutcome::Status(200));
     assert_eq!(saw.len(), 2, "all it may have at a time: {saw:?}");
 }
 
 #[test]
 fn dsps_that_hang_leave_half_of_the_calls_to_the_others() {
-    let mut bench = Bench::new(Policy {
+    let mut bench = Bench::new(DeliveryPolicy {
         billing_max: 100,
         billing_max_per_dsp: 100,
         remembered_max: 100,
@@ -168,14 +168,15 @@ fn dsps_that_hang_leave_half_of_the_calls_to_the_others() {
 
 #[test]
 fn old_records_are_written_anew_so_that_segments_can_go() {
-    let mut bench = Bench::new(Policy { journal_span: 20, remembered_max: 100, ..policy() });
+    let mut bench =
+        Bench::new(DeliveryPolicy { journal_span: 20, remembered_max: 100, ..policy() });
     bench.beacon(0, notice("sick", "x"));
     bench.flying.clear();
     for number in 1..100_u8 {
         bench.beacon(number, notice("well", "x"));
         if let Some(at) = bench.flying.iter().position(|(url, _)| url.contains("well")) {
             let (_, attempt) = bench.flying.swap_remove(at);
-            bench.step(vec![Event::Sent { attempt, outcome: Outcome::Status(200) }]);
+            bench.step(vec![Event::Sent { attempt, outcome: SendOutcome::Status(200) }]);
         }
         let span = bench.journal.len() as u64 + 1 - bench.delivery.safe_before();
         let remembered = bench.delivery.counters().remembered as u64;
@@ -184,7 +185,8 @@ fn old_records_are_written_anew_so_that_segments_can_go() {
     // Only what is behind `safe_before` is needed to start again.
     let needed = usize::try_from(bench.delivery.safe_before()).unwrap() - 1;
     bench.journal[..needed].fill(
-        JournalRecord::Settled { id: id(250), expires_ms: 0, outcome: Settled::Delivered }.encode(),
+        JournalRecord::Settled { id: id(250), expires_ms: 0, outcome: NoticeEnd::Delivered }
+            .encode(),
     );
     bench.restart();
     assert_eq!(bench.step(Vec::new()), [sent("sick", "x")]);

@@ -7,7 +7,7 @@ mod log;
 mod world;
 
 use crate::delivery::bug::plant;
-use crate::notices::delivery::bug::Bug;
+use crate::notices::delivery::bug::DeliveryBug;
 use world::World;
 
 const SEEDS: u64 = 200;
@@ -27,31 +27,31 @@ fn what_was_acknowledged_is_delivered_and_nothing_is_sent_too_soon_or_too_often(
 #[test]
 fn planted_bugs_are_found() {
     let bugs = [
-        Bug::SendEarly,
-        Bug::AcknowledgeEarly,
-        Bug::ForgetDelivered,
-        Bug::ForgetAtStart,
-        Bug::ForgetOwed,
-        Bug::SkipSettled,
-        Bug::NeverRetry,
-        Bug::UnpinOwed,
-        Bug::ShareNothing,
-        Bug::Unbounded,
-        Bug::ForgetPending,
-        Bug::WaitWhileFailing,
-        Bug::CallAgainFirst,
-        Bug::UnpinOnTheWay,
-        Bug::CheckpointLate,
-        Bug::MisplaceGroup,
-        Bug::SettleMoved,
-        Bug::SettleAwaited,
-        Bug::SettleAgain,
-        Bug::SettleBackward,
-        Bug::SettleEarly,
-        Bug::ReachEarly,
-        Bug::KeepNeededAlone,
-        Bug::ReadNeededAlone,
-        Bug::SkipReplayed,
+        DeliveryBug::SendEarly,
+        DeliveryBug::AcknowledgeEarly,
+        DeliveryBug::ForgetDelivered,
+        DeliveryBug::ForgetAtStart,
+        DeliveryBug::ForgetOwed,
+        DeliveryBug::SkipSettled,
+        DeliveryBug::NeverRetry,
+        DeliveryBug::UnpinOwed,
+        DeliveryBug::ShareNothing,
+        DeliveryBug::Unbounded,
+        DeliveryBug::ForgetPending,
+        DeliveryBug::WaitWhileFailing,
+        DeliveryBug::CallAgainFirst,
+        DeliveryBug::UnpinOnTheWay,
+        DeliveryBug::CheckpointLate,
+        DeliveryBug::MisplaceGroup,
+        DeliveryBug::SettleMoved,
+        DeliveryBug::SettleAwaited,
+        DeliveryBug::SettleAgain,
+        DeliveryBug::SettleBackward,
+        DeliveryBug::SettleEarly,
+        DeliveryBug::ReachEarly,
+        DeliveryBug::KeepNeededAlone,
+        DeliveryBug::ReadNeededAlone,
+        DeliveryBug::SkipReplayed,
     ];
     for bug in bugs {
         plant(Some(bug));

@@ -108,7 +108,7 @@ fn billed(
 async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
     let test = async {
         let books = Books::default();
-        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default());
         let mut bench = Bench::with(log, policy, Box::new(books.clone()));
         for number in 0..3 {
             bench.log().others(5);
@@ -145,16 +145,16 @@ async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
 async fn what_is_durable_after_a_failure_is_settled_once() {
     let test = async {
         let books = Books::default();
-        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default());
         let mut bench = Bench::with(log, policy, Box::new(books.clone()));
         let mut first = paid(&bench.counter, 7);
         assert!(bench.made().await.is_empty(), "it is handed over");
         bench.log().fail(true);
         bench.turns().await;
-        assert_eq!(first.try_recv(), Ok(Err(Refusal::Journal)));
+        assert_eq!(first.try_recv(), Ok(Err(BeaconRefusal::Journal)));
         let mut refused = paid(&bench.counter, 8);
         bench.turns().await;
-        assert_eq!(refused.try_recv(), Ok(Err(Refusal::Journal)));
+        assert_eq!(refused.try_recv(), Ok(Err(BeaconRefusal::Journal)));
         assert!(books.numbers().is_empty());
         bench.log().fail(false);
         bench.turns().await;
@@ -181,13 +181,13 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
         before.told(&rights_of(SLOT, 100));
         let reserved = before.purse.reserve(SLOT, Nanos::new(40), 60).expect("it has that");
         let ended = sealed(&before.purse, &reserved);
-        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default());
         let mut bench = Bench::with(log, policy, Box::new(other.spent));
         let mut refused = billed(&bench.counter, 7, first);
         assert!(bench.made().await.is_empty(), "it is handed over");
         bench.log().fail(true);
         bench.turns().await;
-        assert_eq!(refused.try_recv(), Ok(Err(Refusal::Journal)));
+        assert_eq!(refused.try_recv(), Ok(Err(BeaconRefusal::Journal)));
         let is_settled =
             |told: &FromShard| matches!(told, FromShard::Report(it) if it.won_count > 0);
         assert!(!one.tells().iter().any(is_settled));
@@ -212,7 +212,8 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
 async fn the_log_stays_until_it_is_booked() {
     let test = async {
         let books = Books::default();
-        let policy = Policy { journal_span: 10, checkpoint_span: 20, ..Policy::default() };
+        let policy =
+            DeliveryPolicy { journal_span: 10, checkpoint_span: 20, ..DeliveryPolicy::default() };
         let log = LogByHand::open(&FaultDisk::new(1));
         let mut bench = Bench::with(log, policy, Box::new(books.clone()));
         let first = |log: &LogByHand| eventlog::segments(&log.disk).unwrap()[0].first;
@@ -234,7 +235,7 @@ async fn the_log_stays_until_it_is_booked() {
         // Another office hears of the rest.
         let log = bench.log.take().expect("it is open").restart();
         let mut found = Vec::new();
-        let mut replay = Replay::new(policy, unix_ms());
+        let mut replay = JournalReplay::new(policy, unix_ms());
         log.0.read(booked, |sequence, record| {
             let settled = replay.record(sequence, record).expect("a record of ours");
             found.extend(settled.map(|settled| (sequence, settled.token.to_bytes()[0])));
@@ -281,7 +282,8 @@ impl Life {
 
     fn start(directory: &Path, books: &Books) -> Self {
         let mut log = Self::open(directory);
-        let policy = Policy { journal_span: 40, checkpoint_span: 20, ..Policy::default() };
+        let policy =
+            DeliveryPolicy { journal_span: 40, checkpoint_span: 20, ..DeliveryPolicy::default() };
         let mut settlements = Box::new(books.clone());
         let replayed = replay((&mut log, 1 << 20), directory, policy, &mut *settlements);
         let (replay, journal) = replayed.expect("it is the log that was there");
@@ -377,7 +379,7 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
     let end = Life::open(directory.path()).lane(LaneKind::Durable).sequence();
     let start = |settlements: &mut dyn Settlements| {
         let mut log = Life::open(directory.path());
-        let policy = Policy::default();
+        let policy = DeliveryPolicy::default();
         replay((&mut log, 1 << 20), directory.path(), policy, settlements).err()
     };
     let refused = |applied_seq| {
@@ -414,8 +416,13 @@ fn a_log_whose_end_is_lost_is_not_another_log() {
         let mut log = Life::open(directory.path());
         let end = log.lane(LaneKind::Durable).sequence();
         assert!(end > found + 1);
-        replay((&mut log, 1 << 20), directory.path(), Policy::default(), &mut books.clone())
-            .expect("the record is this one");
+        replay(
+            (&mut log, 1 << 20),
+            directory.path(),
+            DeliveryPolicy::default(),
+            &mut books.clone(),
+        )
+        .expect("the record is this one");
         assert_eq!(books.shelf().passed, end);
     }
 }

@@ -13,7 +13,7 @@ use eventlog::lane::{
 };
 use eventlog::{Item, Options, ReadError, Reader, Writer};
 
-use crate::notices::delivery::event::Now;
+use crate::notices::delivery::event::DeliveryTime;
 use crate::notices::delivery::journal::JournalRecord;
 
 /// The kind of the notices' records.
@@ -109,20 +109,20 @@ impl SharedLog {
     }
 
     /// Hands over a record, and tells its position.
-    pub fn push(&mut self, now: Now, record: &[u8]) -> Result<u64, Refused> {
+    pub fn push(&mut self, now: DeliveryTime, record: &[u8]) -> Result<u64, Refused> {
         let position = self.ring.push(NOTICE, now.unix_ms, record)?;
         self.handed.push_back(JournalRecord::decode(record).expect("a record of ours"));
         Ok(position.0)
     }
 
     /// Others hand over a record.
-    pub fn push_other(&mut self, now: Now, bytes: usize) {
+    pub fn push_other(&mut self, now: DeliveryTime, bytes: usize) {
         // Whether it is taken is theirs to know.
         let _taken = self.others.push(OTHER, now.unix_ms, &vec![7; bytes]);
     }
 
     /// The log thread's turn. Tells what has become durable of the notices' records.
-    pub fn step(&mut self, now: Now, elapsed: Duration) -> Vec<JournalRecord> {
+    pub fn step(&mut self, now: DeliveryTime, elapsed: Duration) -> Vec<JournalRecord> {
         self.next = self.keeper.step(LogNow { tick: elapsed, unix_ms: now.unix_ms });
         let mut durable = Vec::new();
         for told in self.told.try_iter() {
@@ -159,7 +159,7 @@ impl SharedLog {
 
     /// The process ends as it should: takes nothing more, and writes what it took. Tells what of it
     /// has become durable, and how many records have not.
-    pub fn close(mut self, now: Now, elapsed: Duration) -> (Vec<JournalRecord>, u64) {
+    pub fn close(mut self, now: DeliveryTime, elapsed: Duration) -> (Vec<JournalRecord>, u64) {
         self.keeper.close();
         let mut durable = Vec::new();
         for ms in 0..20 {

@@ -30,8 +30,8 @@ type Check = Result<(), String>;
 /// At which sequence what is settled.
 type Booking = (u64, Reservation);
 
-fn policy() -> Policy {
-    Policy {
+fn policy() -> DeliveryPolicy {
+    DeliveryPolicy {
         billing_max_per_dsp: 12,
         billing_max: 40,
         best_effort_max_per_dsp: 4,
@@ -42,7 +42,7 @@ fn policy() -> Policy {
         answer_timeout: Duration::from_secs(5),
         journal_span: 80,
         checkpoint_span: 20,
-        ..Policy::default()
+        ..DeliveryPolicy::default()
     }
 }
 
@@ -87,10 +87,10 @@ pub struct World {
 struct Life {
     delivery: Delivery,
     log: SharedLog,
-    handed: Handed,
+    handed: TicketQueue,
     inbox: Vec<Event>,
     /// Answers on their way, by when they arrive.
-    answers: Vec<(Duration, Attempt, Outcome)>,
+    answers: Vec<(Duration, Attempt, SendOutcome)>,
     /// Waiting calls of beacons.
     calls: BTreeMap<u64, u8>,
     serial: u64,
@@ -147,9 +147,9 @@ impl World {
         world.recover()
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> DeliveryTime {
         let elapsed_ms = u64::try_from(self.elapsed.as_millis()).expect("a short history");
-        Now { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
+        DeliveryTime { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
     }
 
     /// Chance has its turn.
@@ -194,7 +194,7 @@ impl World {
         life.calls.insert(call, number);
         let dsp = DSPS[dsp_of(number)];
         let url = format!("https://{dsp}.example/?id={number}");
-        let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
+        let notice = Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice");
         let notice = Some(notice).filter(|_| is_told(number));
         let (id, reservation) = (token(number), is_paid(number).then(|| reservation(number)));
         let beacon = Beacon { call, id, expires_ms, notice, reservation };
@@ -204,7 +204,7 @@ impl World {
     fn submit(&mut self) {
         let dsp = DSPS[self.chance.index(DSPS.len())];
         let url = format!("https://{dsp}.example/win");
-        let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
+        let notice = Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice");
         if let Some(life) = &mut self.life {
             life.inbox.push(Event::Submit { kind: BestEffort::Win, notice });
         }
@@ -218,7 +218,7 @@ impl World {
             return Ok(());
         };
         let needed_from = SharedLog::needed_from(&self.disk).map_err(|error| error.to_string())?;
-        let from = Replay::begins_at(needed_from, self.books.applied_sequence());
+        let from = JournalReplay::begins_at(needed_from, self.books.applied_sequence());
         let (delivery, settled) = self.replayed(from, now)?;
         self.books.restart();
         for (sequence, reservation) in settled {
@@ -239,7 +239,7 @@ impl World {
         self.life = Some(Life {
             delivery,
             log,
-            handed: Handed::default(),
+            handed: TicketQueue::default(),
             inbox: Vec::new(),
             answers: Vec::new(),
             calls: BTreeMap::new(),
@@ -252,8 +252,12 @@ impl World {
     }
 
     /// Delivery as the log has it from `sequence` on, and what its records settle.
-    fn replayed(&self, sequence: u64, now: Now) -> Result<(Delivery, Vec<Booking>), String> {
-        let (mut replay, mut settled) = (Replay::new(policy(), now.unix_ms), Vec::new());
+    fn replayed(
+        &self,
+        sequence: u64,
+        now: DeliveryTime,
+    ) -> Result<(Delivery, Vec<Booking>), String> {
+        let (mut replay, mut settled) = (JournalReplay::new(policy(), now.unix_ms), Vec::new());
         SharedLog::read(&self.disk, sequence, |sequence, bytes| {
             let found = replay.record(sequence, bytes).map_err(|error| error.to_string())?;
             settled.extend(found.map(|reservation| (sequence, reservation)));
@@ -358,7 +362,7 @@ impl World {
     /// Successes that delivery is about to hear of.
     fn referee_hears(&mut self, life: &Life) {
         for event in &life.inbox {
-            if let Event::Sent { attempt, outcome: Outcome::Status(200) } = event
+            if let Event::Sent { attempt, outcome: SendOutcome::Status(200) } = event
                 && life.delivery.flights.contains_key(attempt)
                 && let Some(number) = life.tries.get(attempt)
             {
@@ -439,8 +443,8 @@ impl World {
             }
         }
         let outcome = match health {
-            Health::Answers => Outcome::Status(200),
-            Health::Fails => Outcome::Status(500),
+            Health::Answers => SendOutcome::Status(200),
+            Health::Fails => SendOutcome::Status(500),
             Health::Hangs => return Ok(()),
         };
         life.answers.push((self.elapsed + LATENCY, attempt, outcome));
