@@ -167,14 +167,14 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Apply(args) => apply::apply(KIND, args, &mut out),
         CampaignCommand::Audit(args) => {
             drop(out);
-            audit::run_of(Some(KIND), args)
+            audit::run(Some(KIND), args)
         }
         CampaignCommand::Budget(args) => budget(KIND, args, &mut out),
-        CampaignCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
-        CampaignCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
-        CampaignCommand::Remove(args) => change(KIND, ("DELETE", ""), args, &mut out),
-        CampaignCommand::Why(one) => why(KIND, one, &mut out),
-        CampaignCommand::Spend(one) => spend(KIND, one, &mut out),
+        CampaignCommand::Pause(args) => send(KIND, ("PUT", "/pause"), args, None, &mut out),
+        CampaignCommand::Resume(args) => send(KIND, ("DELETE", "/pause"), args, None, &mut out),
+        CampaignCommand::Remove(args) => send(KIND, ("DELETE", ""), args, None, &mut out),
+        CampaignCommand::Why(one) => show_part((KIND, one), "/why", why::why, &mut out),
+        CampaignCommand::Spend(one) => show_part((KIND, one), "/spend", show::spend, &mut out),
         CampaignCommand::Curve { one, svg } => {
             let answer = ask_one(&ApiClient::new(&one.asking)?, KIND, &one.id, "/curve")?;
             match svg {
@@ -197,13 +197,13 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
         AccountCommand::Apply(args) => apply::apply(KIND, args, &mut out),
         AccountCommand::Audit(args) => {
             drop(out);
-            audit::run_of(Some(KIND), args)
+            audit::run(Some(KIND), args)
         }
         AccountCommand::Budget(args) => budget(KIND, args, &mut out),
-        AccountCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
-        AccountCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
-        AccountCommand::Why(one) => why(KIND, one, &mut out),
-        AccountCommand::Spend(one) => spend(KIND, one, &mut out),
+        AccountCommand::Pause(args) => send(KIND, ("PUT", "/pause"), args, None, &mut out),
+        AccountCommand::Resume(args) => send(KIND, ("DELETE", "/pause"), args, None, &mut out),
+        AccountCommand::Why(one) => show_part((KIND, one), "/why", why::why_account, &mut out),
+        AccountCommand::Spend(one) => show_part((KIND, one), "/spend", show::spend, &mut out),
     }
 }
 
@@ -275,7 +275,7 @@ fn create(kind: DefinitionKind, args: &CreateArgs, out: &mut dyn Write) -> anyho
         let view = client
             .ask(asked, &headers, Some(&definition.into()))?
             .map_err(ApiRefusal::into_failure)?;
-        told(kind, &args.asking, &view, out)?;
+        show_change(kind, &args.asking, &view, out)?;
     }
     Ok(Exit::Done)
 }
@@ -293,15 +293,6 @@ fn budget(kind: DefinitionKind, args: &BudgetArgs, out: &mut dyn Write) -> anyho
     send(kind, ("PUT", "/budget"), &args.change, Some(&body.into()), out)
 }
 
-fn change(
-    kind: DefinitionKind,
-    asked: (&str, &str),
-    args: &ChangeArgs,
-    out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    send(kind, asked, args, None, out)
-}
-
 fn send(
     kind: DefinitionKind,
     (method, what): (&str, &str),
@@ -316,42 +307,34 @@ fn send(
     let view = client
         .ask((method, &kind.of(id, what)), &headers, body)?
         .map_err(|refusal| refused(kind, id, refusal))?;
-    told(kind, asking, &view, out)?;
-    Ok(Exit::Done)
+    show_change(kind, asking, &view, out)
 }
 
-/// Says what a change has come to.
-fn told(
+/// Shows the result of a change.
+fn show_change(
     kind: DefinitionKind,
     asking: &ApiArgs,
     view: &Value,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Exit> {
     if asking.json {
-        print_json(view, out)?;
-    } else {
-        show::changed(kind, view, out)?;
+        return print_json(view, out);
     }
-    Ok(())
-}
-
-fn why(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = ask_one(&ApiClient::new(&one.asking)?, kind, &one.id, "/why")?;
-    if one.asking.json {
-        return print_json(&answer, out);
-    }
-    match kind {
-        DefinitionKind::Account => why::why_account(&answer, out)?,
-        DefinitionKind::Campaign => why::why(&answer, out)?,
-    }
+    show::changed(kind, view, out)?;
     Ok(Exit::Done)
 }
 
-fn spend(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = ask_one(&ApiClient::new(&one.asking)?, kind, &one.id, "/spend")?;
+/// Asks for one part of an account or a campaign, and shows it.
+fn show_part(
+    (kind, one): (DefinitionKind, &OneArgs),
+    part: &str,
+    show: fn(&Value, &mut dyn Write) -> io::Result<()>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let answer = ask_one(&ApiClient::new(&one.asking)?, kind, &one.id, part)?;
     if one.asking.json {
         return print_json(&answer, out);
     }
-    show::spend(&answer, out)?;
+    show(&answer, out)?;
     Ok(Exit::Done)
 }

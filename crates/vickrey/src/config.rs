@@ -200,7 +200,15 @@ fn write_warnings(
     let market = exchange.map(|exchange| &exchange.market);
     let dsps = market.map(|market| &market.dsps[..]);
     if dsps.is_some_and(<[Dsp]>::is_empty) {
-        warn_of_no_bidder(campaigns.map(|checked| checked.campaigns), out)?;
+        let without = "warning: there is no [[dsp]]";
+        match campaigns.map(|checked| checked.campaigns) {
+            None => writeln!(out, "{without} and no [budgets]: nobody bids, and nothing is sold")?,
+            Some(0) => writeln!(
+                out,
+                "{without}, and no file defines a campaign: nothing is sold until the API defines one"
+            )?,
+            Some(_) => (),
+        }
     }
     if let Some(campaigns) = campaigns {
         warn(campaigns, dsps, out)?;
@@ -225,24 +233,6 @@ fn write_warnings(
              beacon, and are billed when they are sold",
             base.as_str()
         )?;
-    }
-    Ok(())
-}
-
-/// Warns of an exchange without DSPs that has no campaigns either. `campaigns` are those of files;
-/// None without [budgets].
-fn warn_of_no_bidder(campaigns: Option<usize>, out: &mut impl Write) -> anyhow::Result<()> {
-    match campaigns {
-        None => writeln!(
-            out,
-            "warning: there is no [[dsp]] and no [budgets]: nobody bids, and nothing is sold"
-        )?,
-        Some(0) => writeln!(
-            out,
-            "warning: there is no [[dsp]], and no file defines a campaign: nothing is sold until \
-             the API defines one"
-        )?,
-        Some(_) => (),
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ fn main() -> std::process::ExitCode {
         CliCommand::Simulate(command) => simulate::run(&command),
         CliCommand::Campaign(command) => campaign::run(&command),
         CliCommand::Account(command) => campaign::run_account(&command),
-        CliCommand::Audit(args) => campaign::run_audit(&args),
+        CliCommand::Audit(args) => campaign::run_audit(None, &args),
         CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Completions(args) => manual::completions(&args, Cli::command()),
         CliCommand::Man(args) => manual::man(&args, Cli::command()),

@@ -31,12 +31,8 @@ pub(crate) struct AuditArgs {
     asking: ApiArgs,
 }
 
-pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
-    run_of(None, args)
-}
-
-/// Of one kind alone, if it is given.
-pub(super) fn run_of(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Exit> {
+/// Lists changes, of one kind alone if it is given.
+pub(crate) fn run(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     let entries = entries(kind, args)?;
     if args.asking.json {

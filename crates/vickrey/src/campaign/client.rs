@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::args::ApiArgs;
+use super::table::list_of;
 use crate::exit::{CommandFailure, Exit};
 
 /// Longest wait for an answer: longer than the ledger's.
@@ -234,7 +235,7 @@ fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Va
 /// What was refused, and every field that is wrong with its remedy.
 fn message(error: &Value) -> String {
     let mut message = error["message"].as_str().unwrap_or("refused without a reason").to_owned();
-    for problem in error["problems"].as_array().into_iter().flatten() {
+    for problem in list_of(&error["problems"]) {
         let text = |key: &str| problem[key].as_str();
         let value = text("value").map(|value| format!(" = {value}")).unwrap_or_default();
         let (field, remedy) = (text("field").unwrap_or_default(), text("remedy"));

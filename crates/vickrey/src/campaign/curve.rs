@@ -10,7 +10,7 @@ use serde_json::Value;
 use whatif::curve::{Drawing, SpendCurve};
 use whatif::{chart, plot};
 
-use super::table::amount;
+use super::table::{amount, list_of};
 use crate::aside;
 use crate::exit::Exit;
 
@@ -54,7 +54,7 @@ fn nothing(answer: &Value) -> String {
 /// The curve, if it has one: by the limit, unless what was planned or spent is more.
 fn drawing(answer: &Value) -> Option<Drawing> {
     let id = answer["id"].as_str().unwrap_or_default();
-    let points = answer["points"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let points = list_of(&answer["points"]);
     let money = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
     let amounts = points.iter().flat_map(|point| [&point["target"], &point["spent"]]);
     let amounts = amounts.chain(std::iter::once(&answer["limit"]));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::kind::DefinitionKind;
 use super::table::TableColumn::{Figures, Text};
-use super::table::{amount, table, text, visible, without_controls};
+use super::table::{amount, list_of, table, text, visible, without_controls};
 
 /// Keys of definitions that are amounts.
 const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];
@@ -98,7 +98,7 @@ fn origin(view: &Value) -> String {
 
 /// That files are refused, and what is wrong with them.
 pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let problems = problems.as_array().map(Vec::as_slice).unwrap_or_default();
+    let problems = list_of(problems);
     if problems.is_empty() {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub(super) fn one(
     spend: Option<&Value>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let from = view["file"].as_str().unwrap_or("the API");
+    let from = origin(view);
     let (id, version) = (text(&view["id"]), &view["version"]);
     writeln!(out, "{} {id}, version {version}, {}, defined in {from}", kind.name(), state(view))?;
     let mut lines = Vec::new();
@@ -144,7 +144,7 @@ pub(super) fn one(
     if let Some(spend) = spend {
         writeln!(out, "spent: {}", spent(spend))?;
     }
-    for key in view["held"].as_array().into_iter().flatten() {
+    for key in list_of(&view["held"]) {
         writeln!(out, "{}: holds over the file until that changes", text(key))?;
     }
     warnings(view, out)
@@ -159,8 +159,7 @@ fn spent(spend: &Value) -> String {
 /// What was spent, by hours.
 pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), spent(answer))?;
-    let hours = answer["hours"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<_> = hours
+    let rows: Vec<_> = list_of(&answer["hours"])
         .iter()
         .map(|hour| [text(&hour["start"]), amount(&hour["spent"], &answer["currency"])])
         .collect();
@@ -178,7 +177,7 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let head = ["when", "who", "what", "of", "id", "version", "key", "before", "after"].map(Text);
     let mut rows = Vec::new();
     for entry in entries {
-        let changes = entry["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let changes = list_of(&entry["changes"]);
         let who = entry["actor"].as_str().or_else(|| entry["file"].as_str()).unwrap_or("api");
         let mut of = [
             text(&entry["at"]),
@@ -208,22 +207,18 @@ pub(super) fn changed(kind: DefinitionKind, view: &Value, out: &mut dyn Write) -
 }
 
 pub(super) fn warnings(view: &Value, out: &mut dyn Write) -> io::Result<()> {
-    for warning in view["warnings"].as_array().into_iter().flatten() {
+    for warning in list_of(&view["warnings"]) {
         writeln!(out, "note: {}", text(warning))?;
     }
     Ok(())
 }
 
-const fn state_of(is_removed: bool, is_paused: bool) -> &'static str {
-    match (is_removed, is_paused) {
+fn state(view: &Value) -> &'static str {
+    match (view["removed"] == true, view["definition"]["paused"] == true) {
         (true, _) => "removed",
         (false, true) => "paused",
         (false, false) => "open",
     }
-}
-
-fn state(view: &Value) -> &'static str {
-    state_of(view["removed"] == true, view["definition"]["paused"] == true)
 }
 
 /// Every key with its path.

@@ -67,6 +67,11 @@ pub(super) fn amount(value: &Value, currency: &Value) -> String {
     }
 }
 
+/// The elements of an array. None of anything else.
+pub(super) fn list_of(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// A count with its thousands apart.
 pub(super) fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), grouped)

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::table::TableColumn::{Figures, Text};
-use super::table::{amount, count, table, text, without_controls};
+use super::table::{amount, count, list_of, table, text, without_controls};
 
 /// Steps of a funnel: the key, its name, and whether it is shown where it is 0.
 const STEPS: [(&str, &str, bool); 16] = [
@@ -32,7 +32,7 @@ const STEPS: [(&str, &str, bool); 16] = [
 pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     headline(answer, out)?;
     let currency = &answer["currency"];
-    let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let levels = list_of(&answer["levels"]);
     if !levels.is_empty() {
         let head = [
             Text("limit of"),
@@ -89,7 +89,7 @@ pub(super) fn funnel(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
 
 /// Which criteria a sample of impressions fails.
 fn criteria(found: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let failed = found["failed"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let failed = list_of(&found["failed"]);
     if failed.is_empty() || found["impressions"] == 0 {
         return Ok(());
     }
@@ -106,7 +106,7 @@ fn criteria(found: &Value, out: &mut dyn Write) -> io::Result<()> {
 pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     headline(answer, out)?;
     let currency = &answer["currency"];
-    let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let levels = list_of(&answer["levels"]);
     if !levels.is_empty() {
         let head =
             [Text("limit for"), Figures("limit"), Figures("spent or leased"), Figures("left")];
@@ -119,7 +119,7 @@ pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()>
     if answer["seats"].is_object() {
         writeln!(out, "its seats: {}", reason(&answer["seats"]))?;
     }
-    for campaigns in answer["campaigns"].as_array().into_iter().flatten() {
+    for campaigns in list_of(&answer["campaigns"]) {
         let count = text(&campaigns["count"]);
         let noun = if count == "1" { "campaign" } else { "campaigns" };
         writeln!(out, "{count} {noun}: {}", reason(campaigns))?;

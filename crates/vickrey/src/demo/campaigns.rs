@@ -93,7 +93,7 @@ pub(super) fn brief(budgets: &Budgeting) -> String {
 }
 
 /// A decimal with so many places, to the thousandth.
-fn decimal(number: u64, places: u32) -> String {
+pub(super) fn decimal(number: u64, places: u32) -> String {
     let one = 10_u64.pow(places);
     format!("{}.{:03}", number / one, number % one / (one / 1000))
 }

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use testbed::load::Quantiles;
 use units::Ppm;
 
+use super::campaigns::decimal;
+
 /// Rows of each table.
 const ROWS: usize = 8;
 /// Widest bars, in characters.
@@ -190,7 +192,7 @@ impl<'s> DemoSummary<'s> {
             self.rate.auctions_per_s,
             self.fill_percent(),
             self.own_time(),
-            money(self.totals.revenue()),
+            decimal(self.totals.revenue(), 9),
             self.config.market.currency,
         )
     }
@@ -220,7 +222,7 @@ impl<'s> DemoSummary<'s> {
         let [dsp_p50, dsp_p99] = [share(500_000), share(990_000)].map(millis);
         let (auctions, rate) = (self.totals.auctions(), self.rate.auctions_per_s);
         let (fill, own, late) = (self.fill_percent(), self.own_time(), self.callers.late);
-        let (revenue, currency) = (money(self.totals.revenue()), self.config.market.currency);
+        let (revenue, currency) = (decimal(self.totals.revenue(), 9), self.config.market.currency);
         let refused = match refused {
             0 => String::new(),
             refused => format!("; {refused} refused: overloaded"),
@@ -272,7 +274,7 @@ impl<'s> DemoSummary<'s> {
         let most = self.totals.seats.first().map_or(0, |(_, _, revenue, _)| *revenue);
         let seat = |(dsp, seat, revenue, wins): &(usize, usize, u64, u64)| {
             let name = &self.config.market.dsps[*dsp].seats[*seat];
-            let (money, bar) = (money(*revenue), style(bar(*revenue, most, SEAT_BAR)).green());
+            let (money, bar) = (decimal(*revenue, 9), style(bar(*revenue, most, SEAT_BAR)).green());
             format!("  {name:<11} {money:>9} {wins:>6} {bar}")
         };
         let seats = self.totals.seats.iter().take(rows).map(seat);
@@ -310,11 +312,6 @@ impl fmt::Display for DemoSummary<'_> {
 /// Microseconds as milliseconds.
 fn millis(us: u64) -> String {
     format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
-}
-
-/// Thousand-millionths of a currency unit, to the thousandth.
-fn money(nanos: u64) -> String {
-    format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
 fn bar(value: u64, most: u64, widest: u64) -> String {

@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use audit::{Corruption, Place, Problems};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use audit::{Corruption, Damage, Place, Problems};
+use indicatif::ProgressBar;
 
 use crate::exit::Exit;
+use crate::peers::hammer::progress_bar;
 
 /// Says on stderr what is wrong with the record, as it is come upon.
 #[derive(Debug, Default)]
@@ -15,6 +16,14 @@ pub(crate) struct DamageReport {
 }
 
 impl DamageReport {
+    /// Reports what a pass over the record found.
+    pub(crate) fn of(damage: &Damage, generations: &Problems) -> Self {
+        let mut report = Self::default();
+        damage.corruptions.iter().for_each(|corruption| report.corrupt(corruption));
+        report.generations(generations);
+        report
+    }
+
     pub(crate) fn corrupt(&mut self, corruption: &Corruption) {
         self.say(&format!("damaged: {corruption}"));
     }
@@ -40,26 +49,17 @@ impl DamageReport {
     }
 }
 
-/// Progress on stderr, when that is a terminal.
+/// Progress over the segments of a record.
 pub(crate) struct SegmentProgress(pub(super) ProgressBar);
 
 impl SegmentProgress {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} segments, {eta}");
-        bar.set_style(style.expect("the template is one"));
-        Self(bar)
+        Self(progress_bar(None, "{bar:30} {percent:>3}% of {len} segments, {eta}"))
     }
 
     pub(crate) fn show(&self, done: usize, of: usize) -> ControlFlow<()> {
         self.0.set_length(of as u64);
         self.0.set_position(done as u64);
         ControlFlow::Continue(())
-    }
-}
-
-impl Drop for SegmentProgress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }

@@ -61,9 +61,7 @@ pub(crate) fn replay(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let mut complaints = DamageReport::default();
-    replays.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
-    complaints.generations(&replays.generations);
+    DamageReport::of(&replays.damage, &replays.generations);
     if is_json {
         writeln!(out, "{}", as_json(&replays, took))?;
     } else {

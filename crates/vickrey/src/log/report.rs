@@ -43,9 +43,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         }
     })?;
     drop(progress);
-    let mut complaints = DamageReport::default();
-    report.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
-    complaints.generations(&report.generations);
+    let complaints = DamageReport::of(&report.damage, &report.generations);
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&report))?)?;
     } else {

@@ -11,10 +11,6 @@ use super::wanted::FilterArgs;
 use crate::exit::{CommandFailure, Exit};
 
 /// The filter of settlements, which are chosen by their time alone.
-pub(super) fn filter(wanted: &FilterArgs) -> anyhow::Result<Filter> {
-    by_time(wanted.filter()?)
-}
-
 pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
     if filter.is_about_time_alone() {
         return Ok(filter);
@@ -34,7 +30,7 @@ pub(super) fn cat(
     is_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let filter = filter(wanted)?;
+    let filter = by_time(wanted.filter()?)?;
     let directory = source.open()?;
     let lane = directory.lane(LaneKind::Durable).map_err(cannot_read)?;
     let mut complaints = DamageReport::default();
@@ -59,10 +55,11 @@ fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Res
     }
     let SettlementRow { time_us, auction, bid, amount_nanos, currency, .. } = row;
     let amount = line::money(*amount_nanos, 6);
-    let told = row
+    let notified = row
         .dsp
         .as_ref()
-        .map_or_else(String::new, |dsp| format!("  notifies {}", line::visible(dsp)));
-    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{told}", Moment(*time_us))?;
+        .map(|dsp| format!("  notifies {}", line::visible(dsp)))
+        .unwrap_or_default();
+    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{notified}", Moment(*time_us))?;
     Ok(())
 }

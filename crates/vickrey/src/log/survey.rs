@@ -89,46 +89,34 @@ fn exit(surveys: &[Survey]) -> Exit {
 }
 
 fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
-    let Survey {
-        kind,
-        place,
-        node,
-        segments,
-        bytes,
-        epochs,
-        tally,
-        damage,
-        by_index,
-        chain,
-        reach,
-    } = survey;
-    let whose = node.map_or_else(String::new, |node| format!(", node {node}"));
-    writeln!(out, "{} ({place}{whose})", kind.name())?;
-    let counted = match by_index {
+    let tally = &survey.tally;
+    let whose = survey.node.map_or_else(String::new, |node| format!(", node {node}"));
+    writeln!(out, "{} ({}{whose})", survey.kind.name(), survey.place)?;
+    let counted = match survey.by_index {
         0 => String::new(),
         by_index => format!(", {by_index} counted by their index"),
     };
-    writeln!(out, "  segments   {segments}, {}{counted}", line::bytes(*bytes))?;
+    writeln!(out, "  segments   {}, {}{counted}", survey.segments, line::bytes(survey.bytes))?;
     write_tally(tally, out)?;
     if let Some((first_ms, last_ms)) = tally.times_ms {
         writeln!(out, "  times      {} to {}", line::time(first_ms), line::time(last_ms))?;
     }
-    writeln!(out, "  epochs     {epochs}")?;
+    writeln!(out, "  epochs     {}", survey.epochs)?;
     if tally.shed > 0 {
         writeln!(out, "  missing    {} in gaps", line::count(tally.shed, "auction", "auctions"))?;
     }
-    if let Some(torn) = &damage.torn {
+    if let Some(torn) = &survey.damage.torn {
         writeln!(out, "  unfinished {torn}")?;
     }
-    for corruption in &damage.corruptions {
+    for corruption in &survey.damage.corruptions {
         writeln!(out, "  DAMAGED    {corruption}")?;
     }
-    if let Some(chain) = chain {
+    if let Some(chain) = &survey.chain {
         write_chain(chain, out)?;
         if let (
             Some(known),
             LaneEnd::Open(_) | LaneEnd::Gone(_) | LaneEnd::Missing | LaneEnd::Unknown,
-        ) = (reach, chain.end)
+        ) = (&survey.reach, chain.end)
         {
             let (through, time) = (known.watermark.sequence, line::time(known.time_ms));
             writeln!(
@@ -227,42 +215,30 @@ fn counted(point: ChainPoint, last: u64) -> String {
 }
 
 fn as_json(survey: &Survey) -> Value {
-    let Survey {
-        kind,
-        place,
-        node,
-        segments,
-        bytes,
-        epochs,
-        tally,
-        damage,
-        by_index,
-        chain,
-        reach,
-    } = survey;
+    let Survey { tally, damage, reach, .. } = survey;
     let kinds = tally.kinds.iter().map(|(kind, records)| (name(*kind), json!(records)));
     let unreadable = tally.unreadable.iter().map(|it| {
         json!({ "sequence": it.place.sequence, "epoch": it.place.epoch, "kind": name(it.kind), "why": it.why })
     });
     json!({
-        "lane": kind.name(),
-        "directory": place,
-        "node": node,
+        "lane": survey.kind.name(),
+        "directory": survey.place,
+        "node": survey.node,
         "sound": survey.is_sound(),
-        "segments": segments,
-        "segments_by_index": by_index,
-        "bytes": bytes,
+        "segments": survey.segments,
+        "segments_by_index": survey.by_index,
+        "bytes": survey.bytes,
         "records": tally.records,
         "kinds": kinds.collect::<serde_json::Map<_, _>>(),
         "first_ms": tally.times_ms.map(|(first, _)| first),
         "last_ms": tally.times_ms.map(|(_, last)| last),
-        "epochs": epochs,
+        "epochs": survey.epochs,
         "not_recorded": tally.shed,
         "unfinished": damage.torn.as_ref().map(ToString::to_string),
         "damage": damage.corruptions.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "unreadable": unreadable.collect::<Vec<_>>(),
         "unreadable_count": tally.unreadable_count,
-        "chain": chain.as_ref().map(chain_json),
+        "chain": survey.chain.as_ref().map(chain_json),
         "known_through": reach.map(|known| known.watermark.sequence),
         "known_at_ms": reach.map(|known| known.time_ms),
     })

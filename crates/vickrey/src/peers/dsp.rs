@@ -10,7 +10,9 @@ use clap::Args;
 use runtime::control::Control;
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
-use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, PriceSpread};
+use testbed::dsp::{
+    ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, NoticeStats, PriceSpread,
+};
 use testbed::server::{ServerOptions, ServerTls};
 
 use super::hammer::BUSY_PPM;
@@ -267,14 +269,17 @@ fn configuration(
     Ok(text)
 }
 
+/// Calls of each kind of notice.
+const fn notices(total: &DspStats) -> [(&'static str, NoticeStats); 4] {
+    [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)]
+}
+
 fn as_json(fleet: &Fleet) -> Value {
     let stats = fleet.stats();
     let total = stats.total();
     let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } = &total;
     let cpu: Duration = stats.cpu.iter().sum();
-    let kinds =
-        [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)];
-    let notices = kinds.into_iter().map(|(kind, notices)| {
+    let notices = notices(&total).into_iter().map(|(kind, notices)| {
         let counted = json!({
             "calls": notices.calls,
             "counted": notices.counted,
@@ -300,8 +305,8 @@ fn as_json(fleet: &Fleet) -> Value {
 
 fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
     let stats = fleet.stats();
-    let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } =
-        stats.total();
+    let total = stats.total();
+    let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } = total;
     let cpu: Duration = stats.cpu.iter().sum();
     let mut out = std::io::stdout().lock();
     writeln!(
@@ -313,10 +318,7 @@ fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
     if misbehaved > 0 {
         writeln!(out, "{misbehaved} requests fell on sick phases")?;
     }
-    let total = stats.total();
-    let kinds =
-        [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)];
-    for (kind, notices) in kinds.into_iter().filter(|(_, notices)| notices.calls > 0) {
+    for (kind, notices) in notices(&total).into_iter().filter(|(_, notices)| notices.calls > 0) {
         writeln!(
             out,
             "{} calls of {kind}: {} counted, {} failed, {} malformed, {} repeated, {} overpriced",

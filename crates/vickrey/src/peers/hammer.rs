@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use runtime::control::Control;
 use runtime::shutdown::Shutdown;
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
@@ -23,7 +23,7 @@ use crate::exit::{CommandFailure, Exit};
 /// A thread busier than this measures itself.
 pub(crate) const BUSY_PPM: u64 = 800_000;
 
-/// LoadConnections that an open loop opens as needed.
+/// Connections that an open loop opens as needed.
 const CONNECTIONS_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
@@ -196,7 +196,7 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
             LoadError::System(_) => CommandFailure::unavailable(error),
             _ => CommandFailure::usage(error),
         })?;
-    bar.finish();
+    drop(bar);
     conclude(args, &report)
 }
 
@@ -236,7 +236,15 @@ pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<Control> {
     Ok(control)
 }
 
-/// LoadProgress on stderr, when that is a terminal.
+/// Progress on stderr if that is a terminal, cleared at the end.
+pub(crate) fn progress_bar(total: Option<u64>, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
+        .with_style(style)
+        .with_finish(ProgressFinish::AndClear)
+}
+
+/// Progress of a load.
 struct LoadBar {
     bar: ProgressBar,
     warm_up: Duration,
@@ -249,9 +257,7 @@ impl LoadBar {
             LoadLength::For(duration) => millis(duration),
             LoadLength::Count(count) => count,
         };
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% {msg}");
-        bar.set_style(style.expect("the template is one"));
+        let bar = progress_bar(Some(total), "{bar:30} {percent:>3}% {msg}");
         Self { bar, warm_up: options.warm_up, length: options.length }
     }
 
@@ -273,10 +279,6 @@ impl LoadBar {
             p99 / 1000,
             p99 % 1000
         ));
-    }
-
-    fn finish(self) {
-        self.bar.finish_and_clear();
     }
 }
 

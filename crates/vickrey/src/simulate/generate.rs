@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use whatif::generate::{self, GenerateOptions, Profile, profile};
 use whatif::stream::StreamWriter;
 
 use crate::aside;
 use crate::exit::{CommandFailure, Exit};
-use crate::peers::hammer::{parse_duration, stop_on_signal};
+use crate::peers::hammer::{parse_duration, progress_bar, stop_on_signal};
 
 /// So many auctions are made before progress is shown, and a signal seen.
 const STEP: u64 = 4096;
@@ -62,12 +61,12 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     };
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
-    let bar = GenerationBar::new(args.auctions);
+    let bar = progress_bar(Some(args.auctions), "{bar:30} {percent:>3}% of {len} auctions, {eta}");
     aside::write(path, |out| {
         let mut writer = StreamWriter::new(out)?;
         for (number, auction) in (0_u64..).zip(auctions) {
             if number.is_multiple_of(STEP) {
-                bar.0.set_position(number);
+                bar.set_position(number);
                 if stop.load(Ordering::Relaxed) {
                     let path = path.display();
                     return Err(CommandFailure::unavailable(format!(
@@ -81,22 +80,4 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         Ok(())
     })?;
     Ok(Exit::Done)
-}
-
-/// Progress on stderr, when that is a terminal.
-struct GenerationBar(ProgressBar);
-
-impl GenerationBar {
-    fn new(auctions: u64) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(auctions), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} auctions, {eta}");
-        bar.set_style(style.expect("the template is one"));
-        Self(bar)
-    }
-}
-
-impl Drop for GenerationBar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }

@@ -104,9 +104,7 @@ impl RecordedArgs {
         let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
         drop(progress);
         let mut found = found.map_err(cannot_make)?;
-        let mut complaints = DamageReport::default();
-        found.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
-        complaints.generations(&found.generations);
+        let complaints = DamageReport::of(&found.damage, &found.generations);
         let Some(currency) = found.currency else {
             return Err(self.nothing(&directory, (&sought.buyer, &filter), &found));
         };
