@@ -13,13 +13,12 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::exit::CommandFailure;
 
-/// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What a new file may be read and written by, less what the process's mask takes away.
+/// Permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Whether a file can be written at `path`, before work whose result is to go there.
+/// Checks that a file can be written at `path`, before the work that fills it.
 pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     match fs::metadata(path) {
         Ok(known) if !known.is_file() => Ok(()),
@@ -67,7 +66,7 @@ pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-/// Puts a file that is whole in its place, as readable as the one that is `known` there.
+/// Moves a complete file to its place, with the permissions of the one that it replaces.
 fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::Result<()> {
     if let Some(known) = known {
         beside.as_file().set_permissions(known.permissions())?;
@@ -78,7 +77,7 @@ fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::
     Ok(())
 }
 
-/// A file beside `place`, which goes unless it is put there.
+/// A temporary file in the folder of `place`, removed unless it is moved there.
 fn beside(place: &Path) -> io::Result<NamedTempFile> {
     let name = place.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut prefix = OsString::from(".");

@@ -310,7 +310,6 @@ fn send(
     show_change(kind, asking, &view, out)
 }
 
-/// Shows the result of a change.
 fn show_change(
     kind: DefinitionKind,
     asking: &ApiArgs,

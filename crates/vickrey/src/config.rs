@@ -20,7 +20,6 @@ use serde_json::json;
 use crate::budgets::{self, Budgeting, Shown};
 use crate::exit::{CommandFailure, Exit};
 
-/// The services of this binary.
 pub(crate) fn services() -> Services {
     Services::default().with::<Exchange>().with::<Budgeting>().link::<Exchange>(budgets::link)
 }
@@ -113,7 +112,7 @@ fn loaded(file: &Path) -> anyhow::Result<(Loaded<ShellConfig>, Sources)> {
     Ok((loaded.map_err(CommandFailure::usage)?, sources))
 }
 
-/// What a sound configuration comes to, beside its warnings.
+/// Reports a valid configuration with its warnings, or its problems.
 fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
     let (loaded, sources) = load_tracked(file, read_config);
     let loaded = match loaded {
@@ -190,7 +189,7 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     write_warnings(&loaded.value, campaigns.as_ref(), out)
 }
 
-/// What is no problem, and may not be meant, by the line.
+/// Writes a line for each setting that is valid and probably not intended.
 fn write_warnings(
     config: &ShellConfig,
     campaigns: Option<&CheckedFiles>,
@@ -237,7 +236,7 @@ fn write_warnings(
     Ok(())
 }
 
-/// What is no problem, and may not be meant.
+/// Warnings about files of accounts and campaigns.
 fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> anyhow::Result<()> {
     // Without an exchange nobody sells to anybody.
     let seats = checked.seats.iter().filter_map(|named| Some((named, dsps?)));

@@ -152,7 +152,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     Ok(ended)
 }
 
-/// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
+/// Sends traffic until the time is up or Ctrl-C, and shows progress.
 fn drive(
     watched: &WatchedDemo<'_>,
     (url, beacons): (&str, &str),
@@ -242,7 +242,7 @@ struct DemoPlaces<'p> {
     record: &'p Path,
 }
 
-/// Another run's sales are billed in budgets that are gone.
+/// Refuses another run's record: its budgets are gone.
 fn refuse_record(directory: &Path) -> anyhow::Result<()> {
     let has = |lane: LaneKind| directory.join(lane.name()).exists();
     if has(LaneKind::Durable) || has(LaneKind::Firehose) {
@@ -253,7 +253,7 @@ fn refuse_record(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what the demo would run, where a user could run it.
+/// Prints a configuration like the demo's that a user can run.
 fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
     let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let dsps: Vec<_> = (0..args.dsps).map(|index| local(9001 + index)).collect();

@@ -17,7 +17,6 @@ pub(crate) enum Exit {
     Usage,
     /// What was asked for does not exist.
     NotFound,
-    /// Something outside is in the way.
     Unavailable,
     /// A defect of ours.
     Defect,
@@ -57,22 +56,19 @@ pub(crate) struct CommandFailure {
 }
 
 impl CommandFailure {
-    /// One that ends the command with `exit`.
     pub(crate) fn with_exit(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
         Self { exit, message: message.to_string() }.into()
     }
 
-    /// What the user told us is wrong.
+    /// A mistake of the user.
     pub(crate) fn usage(message: impl fmt::Display) -> anyhow::Error {
         Self::with_exit(Exit::Usage, message)
     }
 
-    /// Something outside is in the way.
     pub(crate) fn unavailable(message: impl fmt::Display) -> anyhow::Error {
         Self::with_exit(Exit::Unavailable, message)
     }
 
-    /// A service does not start, or did not end well.
     pub(crate) fn of_service(error: ServiceError) -> anyhow::Error {
         match error {
             ServiceError::Configuration(_) => Self::usage(error),
@@ -81,7 +77,6 @@ impl CommandFailure {
         }
     }
 
-    /// The process does not start, or did not end well.
     pub(crate) fn of_shell(error: ShellError) -> anyhow::Error {
         match error {
             ShellError::Service(error) => Self::of_service(error),
@@ -102,7 +97,7 @@ impl fmt::Display for CommandFailure {
 
 impl std::error::Error for CommandFailure {}
 
-/// Says what went wrong, if anything did, and turns the end into an exit code.
+/// Prints the error, if any, and returns the exit code.
 pub(crate) fn code(ended: anyhow::Result<Exit>) -> ExitCode {
     let error = match ended {
         Ok(exit) => return exit.into(),

@@ -19,7 +19,7 @@ use openrtb::{BidRequest, Invalid, parse_request};
 use crate::config::read_config;
 use crate::exit::{CommandFailure, Exit};
 
-/// Our id of an auction that nobody is asked for.
+/// Id of an auction without calls.
 const AUCTION_ID: &str = "00000000000000000000000000000000";
 
 #[derive(Debug, Args)]
@@ -87,7 +87,6 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is wrong at a place in a file.
 fn in_file(file: &Path, problem: &impl std::fmt::Display) -> anyhow::Error {
     CommandFailure::usage(format!("{}: {problem}", file.display()))
 }
@@ -114,7 +113,7 @@ fn answers(
     })
 }
 
-/// A file of at most so many bytes, in UTF-8.
+/// Reads a file in UTF-8 of at most `bytes_max` bytes.
 fn read(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
     let unreadable = |error: std::io::Error| in_file(path, &format!("cannot be read: {error}"));
     let file = std::fs::File::open(path).map_err(unreadable)?;

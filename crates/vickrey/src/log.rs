@@ -76,7 +76,6 @@ fn concat_examples(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{FILTERS}")
 }
 
-/// Replays every auction of the record at `path`.
 pub(crate) fn replay_all(path: &Path, is_json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = Directory::open_written(path).map_err(cannot_open)?;
     replay::replay(&directory, (&Filter::default(), is_json), out)

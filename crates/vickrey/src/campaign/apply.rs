@@ -50,19 +50,19 @@ pub(crate) struct Update {
     asking: ApiArgs,
 }
 
-/// What one definition is to become.
+/// A change of one definition, judged before it is made.
 struct PlannedChange {
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Value,
-    /// Of what is in force; nothing of what is to be created.
+    /// The definition in force. None if it is to be created.
     before: Option<Value>,
-    /// As it would be answered.
+    /// The exchange's response to the dry run.
     after: Value,
 }
 
-/// A key and its value: JSON where it looks like it, else text.
+/// Parses KEY=VALUE. A value that looks like JSON is JSON, anything else is text.
 fn assignment(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
     let is_key = !key.is_empty() && key.split('.').all(|part| !part.is_empty());
@@ -77,7 +77,7 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-/// Puts a value at a path of tables.
+/// Sets the value at a dotted path.
 fn put(table: &mut Map<String, Value>, key: &str, value: Value) {
     match key.split_once('.') {
         None => drop(table.insert(key.to_owned(), value)),
@@ -91,7 +91,6 @@ fn put(table: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Changes keys of one.
 pub(super) fn update(
     kind: DefinitionKind,
     args: &Update,
@@ -129,7 +128,6 @@ pub(super) fn update(
     Ok(Exit::Done)
 }
 
-/// Creates or changes what a file defines.
 pub(super) fn apply(
     kind: DefinitionKind,
     args: &Apply,
@@ -161,7 +159,7 @@ pub(super) fn apply(
 }
 
 impl PlannedChange {
-    /// A whole definition: created, or put in place of what is there, at its version.
+    /// Creates a definition, or replaces the one in force at its version.
     fn of(
         kind: DefinitionKind,
         client: &ApiClient,
@@ -192,7 +190,7 @@ impl PlannedChange {
         })
     }
 
-    /// Has the exchange say what it would come to.
+    /// Asks the exchange for a dry run.
     fn judge(&mut self, client: &ApiClient) -> Result<(), super::client::ApiRefusal> {
         let path = format!("{}?dry_run=true", self.path);
         let asked = client.ask((self.method, &path), &self.headers, Some(&self.body));
@@ -206,7 +204,7 @@ impl PlannedChange {
         }
     }
 
-    /// Shows the difference, and makes it so.
+    /// Shows the difference, and makes the change.
     fn carry_out(
         self,
         (kind, client): (DefinitionKind, &ApiClient),

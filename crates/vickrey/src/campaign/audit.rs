@@ -43,7 +43,7 @@ pub(crate) fn run(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-/// The latest entries that are meant, the oldest first.
+/// The latest matching entries, oldest first.
 fn entries(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
     let client = ApiClient::new(&args.asking)?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
@@ -67,7 +67,6 @@ fn entries(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Vec
     }
 }
 
-/// Reads a time, a day, or how long ago.
 fn since(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);

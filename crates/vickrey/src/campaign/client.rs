@@ -24,27 +24,23 @@ use super::args::ApiArgs;
 use super::table::list_of;
 use crate::exit::{CommandFailure, Exit};
 
-/// Longest wait for an answer: longer than the ledger's.
+/// Timeout of a request, longer than the ledger's.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Most that is read of an answer: a thousand definitions of the largest size would be more, and are
 /// asked for in smaller pages.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The variable that has the admin token.
 const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 
-/// The variable that names who asks, for the audit.
+/// Variable that names the actor for the audit.
 const ACTOR: &str = "VICKREY_ACTOR";
 
-/// An admin listener.
 pub(super) struct ApiClient {
-    /// As it was given.
     url: String,
     http: HttpClient,
     runtime: Runtime,
     token: Option<String>,
-    /// Who asks, for the audit.
     actor: Option<String>,
 }
 
@@ -57,27 +53,23 @@ pub(super) struct ApiRefusal {
 }
 
 impl ApiRefusal {
-    /// Whether nothing has the id that was asked for.
     pub(super) fn is_not_found(&self) -> bool {
         self.code == "not_found"
     }
 
-    /// Of a request that nobody has answered.
+    /// The refusal for a request without a response.
     pub(super) fn unanswered(error: &anyhow::Error) -> Self {
         Self { status: 503, code: String::new(), message: error.to_string() }
     }
 
-    /// What is wrong, with fields and remedies.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
 
-    /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
         CommandFailure::with_exit(self.exit(), self.message)
     }
 
-    /// The code that a command exits with for it.
     pub(super) fn exit(&self) -> Exit {
         match (self.status, self.code.as_str()) {
             (429 | 500.., _) | (_, "not_configured") => Exit::Unavailable,
@@ -134,12 +126,10 @@ impl ApiClient {
         Ok(Self { url: url.to_owned(), http, runtime, token, actor: actor() })
     }
 
-    /// What stands at a path.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask(("GET", path), &[], None)?.map_err(ApiRefusal::into_failure)
     }
 
-    /// Asks, and returns the answer or the refusal.
     pub(super) fn ask(
         &self,
         (method, path): (&str, &str),
@@ -187,7 +177,7 @@ impl ApiClient {
     }
 }
 
-/// Who asks: as the variable says, else the user.
+/// The actor: from the variable, or the user.
 fn actor() -> Option<String> {
     let named = [ACTOR, "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     let fits = |byte: u8| (b' '..=b'~').contains(&byte);
@@ -195,7 +185,6 @@ fn actor() -> Option<String> {
     Some(letters).filter(|letters: &String| !letters.is_empty())
 }
 
-/// The authorities in a PEM file.
 fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let wrong = |why: &dyn std::fmt::Display| {
         CommandFailure::usage(format!("--ca {}: {why}", file.display()))
@@ -209,7 +198,6 @@ fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
     Ok(authorities)
 }
 
-/// `has_token` says whether the request had one.
 fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Value, ApiRefusal>> {
     let status = answer.status().as_u16();
     let Ok(body) = serde_json::from_slice::<Value>(answer.body()) else {
@@ -232,7 +220,7 @@ fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Va
     Ok(Err(ApiRefusal { status, code, message }))
 }
 
-/// What was refused, and every field that is wrong with its remedy.
+/// The message of a refusal, with each wrong field and its remedy.
 fn message(error: &Value) -> String {
     let mut message = error["message"].as_str().unwrap_or("refused without a reason").to_owned();
     for problem in list_of(&error["problems"]) {
@@ -245,7 +233,7 @@ fn message(error: &Value) -> String {
     message
 }
 
-/// A segment of a path, or a value of a query, with `%` where it needs them.
+/// Percent-encodes a path segment or a query value.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

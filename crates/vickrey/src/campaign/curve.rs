@@ -14,10 +14,9 @@ use super::table::{amount, list_of};
 use crate::aside;
 use crate::exit::Exit;
 
-/// The field within the axes, in characters.
+/// Size of the plot area, in characters.
 const SIZE: (usize, usize) = (72, 16);
 
-/// Draws it in characters.
 pub(super) fn draw(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match drawing(answer) {
         Some(drawing) => write!(out, "{}", chart::draw(&drawing, SIZE.0, SIZE.1))?,
@@ -27,7 +26,6 @@ pub(super) fn draw(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Draws it into a file.
 pub(super) fn plot(answer: &Value, file: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let Some(drawing) = drawing(answer) else {
         writeln!(out, "{}; {} is not written", nothing(answer), file.display())?;
@@ -51,7 +49,7 @@ fn nothing(answer: &Value) -> String {
     }
 }
 
-/// The curve, if it has one: by the limit, unless what was planned or spent is more.
+/// The curve, scaled by the limit or by a larger amount. None if there are no points.
 fn drawing(answer: &Value) -> Option<Drawing> {
     let id = answer["id"].as_str().unwrap_or_default();
     let points = list_of(&answer["points"]);
@@ -84,7 +82,6 @@ fn drawing(answer: &Value) -> Option<Drawing> {
     })
 }
 
-/// A time as the API writes it, in milliseconds since 1970.
 fn millis(at: &Value) -> Option<u64> {
     let at: Timestamp = at.as_str()?.parse().ok()?;
     u64::try_from(at.as_millisecond()).ok()

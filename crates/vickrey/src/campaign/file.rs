@@ -14,7 +14,6 @@ use toml::de::{DeTable, DeValue};
 use super::kind::DefinitionKind;
 use crate::exit::CommandFailure;
 
-/// Most that is read of a file, as the exchange reads.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The definitions of a file: the whole of it, or its tables `[[campaign]]` or `[[account]]`.
@@ -75,7 +74,7 @@ fn definitions(kind: DefinitionKind, value: Value) -> Option<Vec<Map<String, Val
     (!found.is_empty() && !found.iter().any(is_of_others)).then_some(found)
 }
 
-/// What JSON has no form of becomes text. A decimal stays a number: the exchange says how to write it.
+/// Dates and times become text. A decimal stays a number, which the exchange refuses with a remedy.
 fn from_toml(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => (**text).into(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::client::{ApiClient, ApiRefusal, encoded};
 use crate::exit::{CommandFailure, Exit};
 
-/// Definitions that are asked for at once.
+/// Page size of lists.
 pub(super) const PAGE: usize = 1000;
 
 /// What is asked about.
@@ -25,7 +25,6 @@ impl DefinitionKind {
         }
     }
 
-    /// What a list of them is called.
     pub(super) const fn plural(self) -> &'static str {
         match self {
             Self::Account => "accounts",
@@ -45,7 +44,7 @@ impl DefinitionKind {
     }
 }
 
-/// What the API says of one account or campaign.
+/// Asks for one account or campaign.
 pub(super) fn ask_one(
     client: &ApiClient,
     kind: DefinitionKind,

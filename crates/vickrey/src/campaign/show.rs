@@ -13,7 +13,6 @@ use super::table::{amount, list_of, table, text, visible, without_controls};
 /// Keys of definitions that are amounts.
 const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];
 
-/// A line for each.
 pub(super) fn list(kind: DefinitionKind, views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if views.is_empty() {
         return writeln!(
@@ -55,7 +54,7 @@ fn accounts(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
 }
 
-/// With what each has spent of which limit.
+/// Campaigns with their spend and limit.
 fn campaigns(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let head = [
         Text("id"),
@@ -91,12 +90,12 @@ fn campaigns(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
 }
 
-/// Where a definition stands.
+/// Where a definition comes from.
 fn origin(view: &Value) -> String {
     view["file"].as_str().unwrap_or("the API").to_owned()
 }
 
-/// That files are refused, and what is wrong with them.
+/// Warns of files that were refused.
 pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result<()> {
     let problems = list_of(problems);
     if problems.is_empty() {
@@ -117,7 +116,6 @@ pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// All of one.
 pub(super) fn one(
     kind: DefinitionKind,
     view: &Value,
@@ -156,7 +154,6 @@ fn spent(spend: &Value) -> String {
     format!("{hour} in this hour, {today} today, {life} in all")
 }
 
-/// What was spent, by hours.
 pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), spent(answer))?;
     let rows: Vec<_> = list_of(&answer["hours"])
@@ -169,7 +166,7 @@ pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     table(&[Text("hour from"), Figures("spent")], &rows, out)
 }
 
-/// What was changed, a line for each.
+/// A row for each changed key.
 pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if entries.is_empty() {
         return writeln!(out, "no changes");
@@ -199,7 +196,7 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
     table(&head, &rows, out)
 }
 
-/// What a change has come to.
+/// The state after a change.
 pub(super) fn changed(kind: DefinitionKind, view: &Value, out: &mut dyn Write) -> io::Result<()> {
     let (id, version) = (text(&view["id"]), &view["version"]);
     writeln!(out, "{} {id} is {}, at version {version}", kind.name(), state(view))?;
@@ -221,7 +218,7 @@ fn state(view: &Value) -> &'static str {
     }
 }
 
-/// Every key with its path.
+/// Lists every key with its dotted path.
 pub(super) fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
     let object: &Map<String, Value> = match value {
         Value::Object(object) => object,

@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use serde_json::Value;
 use units::{Amount, Currency, Decimal, Nanos, grouped};
 
-/// A cell is cut after this many characters.
 const LETTERS_MAX: usize = 100;
 
 /// A column's name and alignment.
@@ -28,7 +27,6 @@ impl TableColumn {
     }
 }
 
-/// A line for each row, under the names of the columns.
 pub(super) fn table<const N: usize>(
     head: &[TableColumn; N],
     rows: &[[String; N]],
@@ -72,17 +70,17 @@ pub(super) fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A count with its thousands apart.
+/// A count with thousands separators.
 pub(super) fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), grouped)
 }
 
-/// Text as it is, anything else as JSON.
+/// Text unquoted, anything else as JSON.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// No control characters reach a terminal, and no line gets too long.
+/// Replaces control characters, and cuts after [`LETTERS_MAX`].
 pub(super) fn visible(text: &str) -> String {
     let mut shown = without_controls(&text.chars().take(LETTERS_MAX).collect::<String>());
     if text.chars().nth(LETTERS_MAX).is_some() {
@@ -91,7 +89,7 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// A sentence of the exchange's, whole, without what a terminal would obey.
+/// Replaces control characters.
 pub(super) fn without_controls(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }

@@ -28,7 +28,6 @@ const STEPS: [(&str, &str, bool); 16] = [
     ("billed", "billed", true),
 ];
 
-/// Of a campaign: every limit, and how it bids.
 pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     headline(answer, out)?;
     let currency = &answer["currency"];
@@ -56,7 +55,7 @@ pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     on_its_way(answer, out)
 }
 
-/// What became of impressions, over the last hour and the last day.
+/// Outcomes of impressions over the last hour and day.
 pub(super) fn funnel(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     let (hour, day) = (&answer["funnel"]["hour"], &answer["funnel"]["day"]);
     if !hour.is_object() {
@@ -87,7 +86,7 @@ pub(super) fn funnel(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     criteria(&answer["mismatches"], out)
 }
 
-/// Which criteria a sample of impressions fails.
+/// Criteria that a sample of impressions failed.
 fn criteria(found: &Value, out: &mut dyn Write) -> io::Result<()> {
     let failed = list_of(&found["failed"]);
     if failed.is_empty() || found["impressions"] == 0 {
@@ -102,7 +101,6 @@ fn criteria(found: &Value, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Of an account as a whole, with its limits, and what its campaigns do.
 pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     headline(answer, out)?;
     let currency = &answer["currency"];
@@ -127,7 +125,7 @@ pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()>
     on_its_way(answer, out)
 }
 
-/// The cause, and what is to be done.
+/// The cause and the remedy.
 fn headline(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
     if let Some(remedy) = answer["remedy"].as_str() {
@@ -136,7 +134,7 @@ fn headline(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A reason in words, and as programs know it.
+/// A reason in words, with its label.
 fn reason(of: &Value) -> String {
     let label = of["reason"].as_str().or_else(|| of["refusal"].as_str());
     let label = label.map(|label| format!(" ({label})")).unwrap_or_default();

@@ -37,7 +37,6 @@ pub(crate) struct DemoArgs {
     pub(super) print_config: bool,
 }
 
-/// Reads a duration that is not zero.
 fn parse_length(text: &str) -> Result<Duration, String> {
     let length = parse_duration(text)?;
     if length.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(length) }

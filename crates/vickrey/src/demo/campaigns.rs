@@ -29,7 +29,6 @@ const PLANS: [CampaignPlan; 2] = [
 ];
 
 impl CampaignPlan {
-    /// For all requests of the demo.
     fn budget(&self, args: &DemoArgs) -> Nanos {
         let requests = args.duration.as_secs().max(1).saturating_mul(args.rate.into());
         // A CPM in micros is the nanos of one impression.
@@ -38,7 +37,6 @@ impl CampaignPlan {
     }
 }
 
-/// Writes the definitions into a file below `folder`.
 pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
     let mut text = String::from("[[account]]\nid = \"house\"\ncurrency = \"USD\"\n");
     let now = SystemTime::now();
@@ -64,7 +62,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
     std::fs::write(folder.join("house.toml"), text)
 }
 
-/// What each has spent, beside what it should have by now and what it may: a heading and a line each.
+/// A heading, and a line for each campaign with its spend, target and budget.
 pub(super) fn lines(budgets: &Budgeting, args: &DemoArgs) -> Vec<String> {
     let heading =
         format!("{:<17} {:>9} {:>9} {:>9}", "campaigns (USD)", "spent", "target", "budget");
@@ -83,7 +81,7 @@ pub(super) fn lines(budgets: &Budgeting, args: &DemoArgs) -> Vec<String> {
     lines
 }
 
-/// The same in a few words, for a line of a log.
+/// The same in a few words.
 pub(super) fn brief(budgets: &Budgeting) -> String {
     let of = |plan: &CampaignPlan| {
         let spent = standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO);
@@ -92,7 +90,7 @@ pub(super) fn brief(budgets: &Budgeting) -> String {
     format!("  campaigns{}", PLANS.iter().map(of).collect::<String>())
 }
 
-/// A decimal with so many places, to the thousandth.
+/// A fixed-point number with this many places, to the thousandth.
 pub(super) fn decimal(number: u64, places: u32) -> String {
     let one = 10_u64.pow(places);
     format!("{}.{:03}", number / one, number % one / (one / 1000))

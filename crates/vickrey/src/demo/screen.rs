@@ -29,7 +29,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// `None` if stdout is no terminal, or one that cannot move its cursor.
+    /// None if stdout is not a terminal, or one that cannot move its cursor.
     pub(super) fn open() -> io::Result<Option<Self>> {
         let term = Term::stdout();
         let is_dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb" || name.is_empty());
@@ -40,13 +40,11 @@ impl Screen {
         Ok(Some(Self { term, drawn: None }))
     }
 
-    /// As it is now: a user may change it at any time.
     pub(super) fn size(&self) -> Size {
         let (rows, columns) = self.term.size();
         Size { rows: rows.into(), columns: columns.into() }
     }
 
-    /// Shows a page in place of the one before.
     pub(super) fn draw(&mut self, page: &str, size: Size) -> io::Result<()> {
         let is_same = self.drawn.replace(size) == Some(size);
         put(&frame(page, size, is_same))

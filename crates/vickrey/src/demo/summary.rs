@@ -14,14 +14,13 @@ use units::Ppm;
 
 use super::campaigns::decimal;
 
-/// Rows of each table.
 const ROWS: usize = 8;
-/// Widest bars, in characters.
+/// Longest bars, in characters.
 const SEAT_BAR: u64 = 8;
 const LOSS_BAR: u64 = 4;
-/// Columns of the table of seats, where that of losses stands beside it.
+/// Width of the table of seats if both are shown.
 const SEATS_WIDTH: usize = 40;
-/// Columns that both tables need.
+/// Least width of the screen for both tables.
 const BOTH_WIDTH: usize = 78;
 
 /// Counts of all shards at one moment.
@@ -39,7 +38,7 @@ pub(super) struct Totals {
     overshoots: u64,
     /// The exchange's own work on auctions: all phases but waiting for DSPs, in microseconds.
     own_us: u64,
-    /// What auctions waited for DSPs.
+    /// Time that auctions waited for DSPs.
     waited: Snapshot,
 }
 
@@ -97,7 +96,6 @@ impl Totals {
         }
     }
 
-    /// What was added since an earlier moment.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             filled: self.filled - earlier.filled,
@@ -134,7 +132,6 @@ fn seats(generation: &Generation) -> Vec<(usize, usize, u64, u64)> {
     seats
 }
 
-/// The counts as text.
 pub(super) struct DemoSummary<'s> {
     config: &'s ExchangeConfig,
     totals: &'s Totals,
@@ -152,7 +149,7 @@ impl<'s> DemoSummary<'s> {
         Self { config, totals, rate, callers }
     }
 
-    /// What `--json` prints; times in microseconds, revenue in nanos.
+    /// For `--json`: times in microseconds, revenue in nanos.
     pub(super) fn as_json(&self) -> Value {
         let Totals { filled, no_bid, invalid, refused, sold, overshoots, .. } = self.totals;
         let seat = |(dsp, seat, revenue, wins): &(usize, usize, u64, u64)| {
@@ -197,7 +194,7 @@ impl<'s> DemoSummary<'s> {
         )
     }
 
-    /// Of the auctions that have ended: those in flight have sold nothing yet.
+    /// Share of the auctions that have ended.
     fn fill_percent(&self) -> f64 {
         let Totals { filled, no_bid, .. } = self.totals;
         100.0 * as_float(*filled) / as_float((filled + no_bid).max(1))
@@ -214,7 +211,6 @@ impl<'s> DemoSummary<'s> {
         millis(self.totals.own_us / self.totals.waited.count().max(1))
     }
 
-    /// Counts and times.
     pub(super) fn head(&self) -> String {
         let Totals { filled, no_bid, invalid, refused, sold, overshoots, waited, .. } = self.totals;
         let [p50, p99, p999] = self.quantiles();
@@ -281,7 +277,7 @@ impl<'s> DemoSummary<'s> {
         [style(heading).bold().to_string()].into_iter().chain(seats).collect()
     }
 
-    /// A heading, and what bids lost by most often.
+    /// A heading, and the most frequent reasons why bids lost.
     fn losses(&self, rows: usize) -> Vec<String> {
         let lost = Fate::ALL.iter().zip(&self.totals.fates);
         let mut lost: Vec<_> =
@@ -309,7 +305,6 @@ impl fmt::Display for DemoSummary<'_> {
     }
 }
 
-/// Microseconds as milliseconds.
 fn millis(us: u64) -> String {
     format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
 }

@@ -20,23 +20,20 @@ use crate::budgets::Budgeting;
 const DRAW_EVERY: Duration = Duration::from_millis(500);
 const PRINT_EVERY: Duration = Duration::from_secs(2);
 
-/// The load, as its thread tells of it.
+/// The load, shared with its thread.
 pub(super) struct DemoLoad {
     pub(super) progress: Mutex<Option<LoadProgress>>,
     pub(super) is_done: AtomicBool,
     pub(super) stop: Arc<AtomicBool>,
 }
 
-/// What is watched.
 pub(super) struct WatchedDemo<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
     pub(super) budgets: Option<&'w Budgeting>,
-    /// Where the exchange takes requests.
     pub(super) url: &'w str,
 }
 
-/// Everything at one moment.
 struct DemoMoment {
     elapsed: Duration,
     totals: Totals,
@@ -51,7 +48,7 @@ impl DemoMoment {
     }
 }
 
-/// Shows what happens until the load is done or stopped.
+/// Shows progress until the load is done or stopped.
 pub(super) fn watch(
     watched: &WatchedDemo<'_>,
     load: &DemoLoad,
@@ -86,7 +83,6 @@ pub(super) fn watch(
     Ok(())
 }
 
-/// One line, for logs.
 fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let generation = watched.exchange.generation();
     let summary =
@@ -95,7 +91,7 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     format!("{}{campaigns}", summary.line(moment.elapsed))
 }
 
-/// A page that fills a screen of this size, and no more.
+/// A page that fits a screen of this size.
 fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: Size) -> String {
     let WatchedDemo { args, exchange, budgets, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();

@@ -5,13 +5,12 @@ use openrtb::{members, string};
 
 use super::json;
 
-/// What stands for our id of the auction, which the author of the file cannot know.
+/// Placeholder for the auction's id, which the author of the file cannot know.
 const ID_MARK: &str = "$AUCTION_ID";
 
-/// Most problems that are told.
 const PROBLEMS_MAX: usize = 50;
 
-/// What a DSP that is not in the file answers.
+/// Response of a DSP that is not in the file.
 pub(super) const NO_BID: (CallOutcome, &[u8]) = (CallOutcome::NoBid, b"");
 
 /// By DSP.
@@ -73,7 +72,6 @@ fn unknown(dsp: &str, dsps: &[&str]) -> String {
     }
 }
 
-/// One DSP's: a bid response, a status, or an outcome.
 fn answer(raw: &str, ids: (&str, &str)) -> Result<(CallOutcome, String), String> {
     if raw.starts_with('"') {
         let name = string(raw).unwrap_or_default();

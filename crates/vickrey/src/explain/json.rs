@@ -14,7 +14,7 @@ pub(super) fn with(text: &str, keys: &[&str], more: &[(&str, &str)]) -> Option<S
     Some(format!("{{{}}}", all.join(",")))
 }
 
-/// JSON with a member or element on each line.
+/// Lays out JSON with a member or an element on each line.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut depth = 0_usize;

@@ -17,12 +17,11 @@ use runtime::traces::Tracer;
 use super::json;
 use crate::exit::CommandFailure;
 
-/// Longest drain: nothing but the one auction is under way.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Added to the longest auction, for an answer that cannot come.
+/// Added to the longest auction before the wait for a response ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks the DSPs of `config` for `body`, a valid request.
+/// Runs an auction for `body`, a valid request, among the DSPs of `config`.
 pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Explanation> {
     // Nobody else calls it, and nothing of it is kept.
     config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -60,7 +59,7 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     explanation(&answer?)
 }
 
-/// The request as a test whose caller asks how it went.
+/// The request with `test` 1 and `ext.debug`.
 fn asking(body: &str) -> Option<String> {
     let request = members(body)?;
     let ext = request.iter().find(|(key, _)| &**key == "ext").map_or("{}", |(_, raw)| raw);

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use crate::log::line::visible;
 
-/// Longest line.
 pub(super) const WIDTH: usize = 100;
 
 /// How something looks, where there are colours.
@@ -54,12 +53,12 @@ impl TablePage {
         self.line(Look::Heading, 0, text);
     }
 
-    /// `text`, wrapped between words, and within those that are longer than a line.
+    /// Writes `text` wrapped between words, and within words longer than a line.
     pub(super) fn line(&mut self, look: Look, indent: usize, text: &str) {
         self.hanging(look, (indent, ""), text);
     }
 
-    /// `text` after `first`, under which it is continued.
+    /// Writes `text` after `first`, with a hanging indent.
     pub(super) fn hanging(&mut self, look: Look, (indent, first): (usize, &str), text: &str) {
         let (first, text) = (visible(first), visible(text));
         let hang = indent + first.chars().count();
@@ -72,7 +71,7 @@ impl TablePage {
         }
     }
 
-    /// `text` as it is, cut where the line ends.
+    /// Writes `text` without wrapping, cut at the end of the line.
     pub(super) fn cut(&mut self, indent: usize, text: &str) {
         let text = visible(text);
         let room = WIDTH - indent;
@@ -84,7 +83,7 @@ impl TablePage {
         self.write(Look::Plain, &[&pad, kept.as_str(), "…"].concat());
     }
 
-    /// Rows in columns as wide as they must be; the last one wraps.
+    /// Writes rows in aligned columns; the last column wraps.
     pub(super) fn rows(&mut self, indent: usize, rows: &[(Look, Vec<String>)]) {
         let columns = rows.iter().map(|(_, row)| row.len()).max().unwrap_or_default();
         let width = |column: usize| {

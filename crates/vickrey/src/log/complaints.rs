@@ -16,7 +16,6 @@ pub(crate) struct DamageReport {
 }
 
 impl DamageReport {
-    /// Reports what a pass over the record found.
     pub(crate) fn of(damage: &Damage, generations: &Problems) -> Self {
         let mut report = Self::default();
         damage.corruptions.iter().for_each(|corruption| report.corrupt(corruption));
@@ -49,7 +48,6 @@ impl DamageReport {
     }
 }
 
-/// Progress over the segments of a record.
 pub(crate) struct SegmentProgress(pub(super) ProgressBar);
 
 impl SegmentProgress {

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     Ok(Exit::Missed)
 }
 
-/// Records that no export has seen, behind those before and in front of these.
+/// Records that no export has seen: after the exported ones and before the first of this run.
 fn gone(summary: &Summary) -> Option<RangeInclusive<u64>> {
     let (resumed, first) = summary.resumed.zip(summary.first)?;
     let gone = resumed.sequence + 1..=first.sequence.checked_sub(1)?;
@@ -177,16 +177,14 @@ fn as_json(summary: &Summary, gone: Option<&RangeInclusive<u64>>) -> Value {
     })
 }
 
-/// A record, its kind and what it says.
+/// A record: its place, kind and payload.
 type KindRecord = (Place, u8, Vec<u8>);
 
-/// Records of the log, as rows.
 struct RowExport<'r, 'd> {
     records: LogRecords<'d>,
     filter: &'r Filter,
     lookup: Lookup<'r, 'd>,
     complaints: &'r RefCell<DamageReport>,
-    /// The last record that was read.
     last: &'r Cell<Option<Position>>,
 }
 
@@ -201,7 +199,6 @@ impl Iterator for RowExport<'_, '_> {
     }
 }
 
-/// Records of the durable lane, as rows of settlements.
 struct SettlementExport<'r, 'd>(RowExport<'r, 'd>);
 
 impl Iterator for SettlementExport<'_, '_> {
@@ -223,7 +220,7 @@ impl Iterator for SettlementExport<'_, '_> {
 }
 
 impl RowExport<'_, '_> {
-    /// The next record; says on the way what is damaged.
+    /// The next record; reports damage before it.
     fn record(&mut self) -> Option<Result<KindRecord, ReadError>> {
         loop {
             match self.records.next()? {

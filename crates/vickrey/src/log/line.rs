@@ -7,7 +7,6 @@ use std::time::Duration;
 use audit::{Moment, Place, Put, Row};
 use units::Cpm;
 
-/// An auction: when, which, whose, how it ended, what was asked and bid, how long it took, who won.
 pub(super) fn auction(row: &Row) -> String {
     let publisher = row.publisher.as_deref().unwrap_or("-");
     let mut line = format!(
@@ -36,19 +35,16 @@ pub(super) fn auction(row: &Row) -> String {
     line
 }
 
-/// Auctions that are not there.
 pub(super) fn gap(place: &Place, records: u64) -> String {
     let auctions = if records == 1 { "auction was" } else { "auctions were" };
     format!("{}  gap: {records} {auctions} not recorded", time(place.time_ms))
 }
 
-/// A generation of the configuration, from when on it was in force.
 pub(super) fn generation(put: &Put) -> String {
     let Put { number, since_ms, dsps, .. } = *put;
     format!("{}  generation {number} of the configuration, {dsps} DSPs", time(since_ms))
 }
 
-/// What a later release has recorded.
 pub(super) fn unknown(place: &Place, kind: u8) -> String {
     format!("{}  a record of kind {kind}, of a later release", time(place.time_ms))
 }
@@ -58,12 +54,11 @@ pub(super) fn time(unix_ms: u64) -> Moment {
     Moment(unix_ms.saturating_mul(1000))
 }
 
-/// Microseconds as milliseconds, to a tenth.
 pub(super) fn ms(us: u64) -> String {
     format!("{}.{} ms", us / 1000, us % 1000 / 100)
 }
 
-/// An amount of money, to so many places.
+/// An amount with this many decimal places.
 pub(super) fn money(nanos: u64, places: usize) -> String {
     let unit = (places..9).fold(1_u128, |unit, _| unit * 10);
     let parts = (u128::from(nanos) + unit / 2) / unit;
@@ -71,12 +66,10 @@ pub(super) fn money(nanos: u64, places: usize) -> String {
     format!("{}.{:0places$}", parts / whole, parts % whole)
 }
 
-/// How many of something.
 pub(crate) fn count(many: u64, one: &str, more: &str) -> String {
     format!("{many} {}", if many == 1 { one } else { more })
 }
 
-/// Bytes, as people read them.
 pub(super) fn bytes(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit {
@@ -87,7 +80,6 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// How much in how long.
 pub(super) fn throughput(read: u64, took: Duration) -> String {
     let ms = took.as_millis().max(1);
     let a_second = u64::try_from(u128::from(read) * 1000 / ms).unwrap_or(u64::MAX);
@@ -95,7 +87,7 @@ pub(super) fn throughput(read: u64, took: Duration) -> String {
     format!("{} in {}.{} s, {}/s", bytes(read), tenths / 10, tenths % 10, bytes(a_second))
 }
 
-/// `text` without what moves the cursor, colours or turns the direction of writing.
+/// Escapes what moves the cursor, colours text or changes its direction.
 pub(crate) fn visible(text: &(impl Display + ?Sized)) -> String {
     let is_hidden = |char: char| {
         char.is_control()
@@ -112,7 +104,7 @@ pub(crate) fn visible(text: &(impl Display + ?Sized)) -> String {
     out
 }
 
-/// Rows in columns: the first to the left, and the others to the right where they are numbers.
+/// Aligned columns: the first `texts` to the left, the others to the right.
 pub(super) fn table(rows: &[Vec<String>], texts: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

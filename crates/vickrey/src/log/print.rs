@@ -19,9 +19,9 @@ use super::source::{RecordSource, cannot_read, walk};
 use super::wanted::FilterArgs;
 use crate::exit::Exit;
 
-/// How often a log that is followed is looked at.
+/// Polling interval of `tail -f`.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How many times of those for new generations; and whenever an auction is of one that is not known.
+/// Polls between two looks for new generations; an auction of an unknown one causes another look.
 const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     Ok(printer.complaints.exit())
 }
 
-/// Shows the last lines; which sequence comes next.
+/// Shows the last lines, and returns the next sequence.
 fn last(
     args: &TailArgs,
     directory: &Directory,
@@ -185,20 +185,19 @@ fn follow_on(
     Ok(())
 }
 
-/// Makes lines of records, and puts the generations between them.
+/// Writes records as lines, with the generations between them.
 struct Printer<'g, 'd> {
     filter: &'g Filter,
     window: Window,
     generations: &'g Generations<'d>,
     lookup: Lookup<'g, 'd>,
     is_json: bool,
-    /// Generations that are not yet shown.
     puts: VecDeque<Put>,
-    /// All of their records up to here are, or need not be.
+    /// Sequence of the last generation that was taken into `puts`.
     taken: u64,
-    /// Whether a generation that is not known may come yet.
+    /// Whether an unknown generation may still be recorded.
     is_following: bool,
-    /// Whether it was not yet looked for this time.
+    /// Whether this poll has not looked for generations yet.
     may_look: bool,
     complaints: DamageReport,
 }
@@ -219,7 +218,7 @@ impl<'g, 'd> Printer<'g, 'd> {
         }
     }
 
-    /// Generations that were found since the last time are to be shown.
+    /// Takes over generations found since the last call.
     fn take_puts(&mut self) {
         let found = self.generations.list().into_iter();
         self.puts.extend(found.filter(|put| put.place.sequence > self.taken));
@@ -234,7 +233,7 @@ impl<'g, 'd> Printer<'g, 'd> {
         Ok(())
     }
 
-    /// The line of a record that is wanted.
+    /// The line of a record that the filter selects.
     fn line(
         &mut self,
         (place, kind, payload): (&Place, u8, &[u8]),
@@ -275,7 +274,7 @@ impl<'g, 'd> Printer<'g, 'd> {
         Ok(if self.is_json { serde_json::to_string(row)? } else { line::auction(row) })
     }
 
-    /// What is no auction is a line among lines, and stands beside JSON.
+    /// Anything but an auction is a line of text, and goes to stderr with JSON.
     fn aside(&self, text: String) -> Option<String> {
         if !self.is_json {
             return Some(text);
@@ -294,7 +293,7 @@ impl<'g, 'd> Printer<'g, 'd> {
         self.write_puts(out, u64::MAX)
     }
 
-    /// Generations that were put in force until then.
+    /// Writes generations in force until then.
     fn write_puts(&mut self, out: &mut dyn Write, time_ms: u64) -> io::Result<()> {
         while let Some(put) = self.puts.pop_front_if(|put| put.place.time_ms <= time_ms) {
             if !self.is_json && self.window.holds(put.place.time_ms) {

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     replay(&args.source.open()?, (&args.wanted.filter()?, args.json), out)
 }
 
-/// Replays what is wanted of a record, and reports what came of it.
+/// Replays the selected auctions, and reports differences.
 pub(crate) fn replay(
     directory: &Directory,
     (filter, is_json): (&Filter, bool),

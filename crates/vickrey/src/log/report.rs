@@ -109,15 +109,13 @@ fn currencies(report: &Report) -> Vec<&str> {
     report.totals.iter().map(|total| total.currency.as_str()).collect()
 }
 
-/// How lines look.
 struct ReportForm {
-    /// Whether there is more than one currency.
     is_mixed: bool,
-    /// Of money.
+    /// Decimal places of money.
     places: usize,
 }
 
-/// Cents, where it is more than a few of them.
+/// Cents, unless the amounts are below one unit.
 fn places(report: &Report) -> usize {
     let spend = report.totals.iter().map(|total| total.sums.counts.spend_nanos).max();
     if spend < Some(1_000_000_000) { 6 } else { 2 }
@@ -152,7 +150,7 @@ fn row(group: &Group, key: &[String], form: &ReportForm) -> Vec<String> {
     cells
 }
 
-/// By how much the report falls short of what was billed, and since when auctions may be missing.
+/// Notes on billed auctions that are not in the record, and on auctions that may be missing.
 fn billing_notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let unrecorded = &report.unrecorded;

@@ -10,7 +10,7 @@ use super::source::{RecordSource, cannot_read, walk};
 use super::wanted::FilterArgs;
 use crate::exit::{CommandFailure, Exit};
 
-/// The filter of settlements, which are chosen by their time alone.
+/// Refuses a filter by anything but time.
 pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
     if filter.is_about_time_alone() {
         return Ok(filter);
@@ -18,7 +18,7 @@ pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
     Err(CommandFailure::usage("settlements are chosen by `time` alone, for example 'time>=-1h'"))
 }
 
-/// The row of a record, where it is a settlement that is wanted.
+/// The row of a settlement that the filter selects.
 pub(super) fn row(filter: &Filter, record: (&Place, u8, &[u8])) -> Option<SettlementRow> {
     let (place, kind, payload) = record;
     let row = Settlement::of(place, kind, payload)?.row()?;

@@ -33,18 +33,17 @@ impl RecordSource {
         }
     }
 
-    /// The record, in which there is something.
+    /// Opens the record, which must not be empty.
     pub(super) fn open(&self) -> anyhow::Result<Directory> {
         Directory::open_written(&self.path()?).map_err(cannot_open)
     }
 
-    /// The record, which may be empty yet.
+    /// Opens the record, which may be empty.
     pub(super) fn open_growing(&self) -> anyhow::Result<Directory> {
         Directory::open(&self.path()?).map_err(cannot_open)
     }
 }
 
-/// Where the exchange of a configuration records.
 fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
     let (loaded, _) = load_tracked(config, read_config);
     let exchange = loaded.map_err(CommandFailure::usage)?.value.take_service::<Exchange>();
@@ -68,10 +67,9 @@ pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {
     CommandFailure::unavailable(error)
 }
 
-/// Shows a record of some kind.
 pub(super) type Show<'s> = dyn FnMut(&Place, u8, &[u8]) -> anyhow::Result<()> + 's;
 
-/// Shows every record of a segment, until one cannot be shown.
+/// Shows every record of a segment, until `show` fails.
 pub(super) fn walk(
     lane: &Lane<'_>,
     (segment, room): (&Segment, &mut Room),

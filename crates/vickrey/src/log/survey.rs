@@ -136,7 +136,7 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How far the lane reaches, and whether it is what was written.
+/// Writes the hash chain and the end of a lane.
 fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
     match chain.absence() {
         Some(ChainAbsence::Empty) => writeln!(out, "  chain      none: the lane is empty")?,
@@ -192,10 +192,9 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
     }
 }
 
-/// What may look like damage and is none.
 const COPIED: &str = "it is lost, or this is a copy of a running record that was made without copying each file `end` before its segments";
 
-/// The records of the chain, and a hash to keep.
+/// Writes the records of the chain, and a hash to keep.
 fn write_links(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
     let Some(found) = chain.found else { return writeln!(out, "  chain      ends in damage") };
     let begins = chain.begins.filter(|begins| *begins > 1);

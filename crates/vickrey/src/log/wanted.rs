@@ -16,7 +16,6 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// Whether all are.
     pub(crate) const fn is_all(&self) -> bool {
         self.filter.is_empty()
     }
@@ -26,7 +25,7 @@ impl FilterArgs {
             .map_err(|error| CommandFailure::usage(format!("the filter is wrong: {error}")))
     }
 
-    /// One that means the same whenever it is used.
+    /// The filter. Refuses times relative to now, which would change its meaning.
     pub(super) fn lasting_filter(&self) -> anyhow::Result<Filter> {
         const HOUR_US: u64 = 3_600_000_000;
         let filter = self.filter()?;

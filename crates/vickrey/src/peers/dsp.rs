@@ -19,7 +19,7 @@ use super::hammer::BUSY_PPM;
 use crate::aside;
 use crate::exit::{CommandFailure, Exit};
 
-/// What is said of DSPs that are all alike, and has no say where a file describes them.
+/// Arguments that conflict with a profile file.
 const PLAIN: [&str; 8] = [
     "count",
     "bid_percent",
@@ -243,7 +243,7 @@ fn tls(args: &DspArgs) -> anyhow::Result<Option<ServerTls>> {
     Ok(Some(tls))
 }
 
-/// A `[[dsp]]` table of an exchange for each, with the file of the authority that it is to trust.
+/// A `[[dsp]]` table of an exchange for each DSP, with the authority's file.
 fn configuration(
     dsps: &[DspProfile],
     urls: &[String],
@@ -269,7 +269,6 @@ fn configuration(
     Ok(text)
 }
 
-/// Calls of each kind of notice.
 const fn notices(total: &DspStats) -> [(&'static str, NoticeStats); 4] {
     [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)]
 }
@@ -333,7 +332,7 @@ fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says once when the DSPs, and not the exchange, are what limits a measurement.
+/// Warns once if the DSPs limit a measurement.
 struct BottleneckWatch {
     since: Instant,
     cpu: Vec<Duration>,
@@ -345,7 +344,7 @@ impl BottleneckWatch {
         Self { since: Instant::now(), cpu: Vec::new(), told: false }
     }
 
-    /// `cpu` is the time that each thread has used so far.
+    /// `cpu` is the CPU time of each thread so far.
     fn look(&mut self, cpu: &[Duration], is_json: bool) -> std::io::Result<()> {
         let elapsed = self.since.elapsed();
         if elapsed < Duration::from_secs(1) {

@@ -20,7 +20,7 @@ use testbed::traffic::{Traffic, TrafficOptions};
 use crate::aside;
 use crate::exit::{CommandFailure, Exit};
 
-/// A thread busier than this measures itself.
+/// A generating thread busier than this is the bottleneck.
 pub(crate) const BUSY_PPM: u64 = 800_000;
 
 /// Connections that an open loop opens as needed.
@@ -244,7 +244,6 @@ pub(crate) fn progress_bar(total: Option<u64>, template: &str) -> ProgressBar {
         .with_finish(ProgressFinish::AndClear)
 }
 
-/// Progress of a load.
 struct LoadBar {
     bar: ProgressBar,
     warm_up: Duration,

@@ -14,7 +14,7 @@ use crate::aside;
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::{parse_duration, progress_bar, stop_on_signal};
 
-/// So many auctions are made before progress is shown, and a signal seen.
+/// Auctions between two updates of progress and checks for signals.
 const STEP: u64 = 4096;
 
 #[derive(Debug, Args)]

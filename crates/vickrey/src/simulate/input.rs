@@ -8,10 +8,9 @@ use whatif::stream::{self, StreamAuction};
 
 use crate::exit::CommandFailure;
 
-/// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// All auctions of a file, or of what is piped in where it is called `-`.
+/// Reads all auctions of a file, or of stdin if it is `-`.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<StreamAuction>> {
     let options = stream::StreamOptions::default();
     let read = if path.as_os_str() == "-" {

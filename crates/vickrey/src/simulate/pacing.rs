@@ -20,7 +20,6 @@ use crate::aside;
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::parse_duration;
 
-/// Characters of a curve that is drawn in the terminal.
 const CHART: (usize, usize) = (72, 16);
 
 const FORM: &str = "\
@@ -136,7 +135,6 @@ struct PacingReport<'r> {
     log: Option<Value>,
 }
 
-/// A stream, where it is from, and what a win costs in it.
 struct AuctionSource {
     auctions: Vec<StreamAuction>,
     recorded: Option<Recorded>,

@@ -21,7 +21,6 @@ pub(crate) struct QualityArgs {
     json: bool,
 }
 
-/// Exit code 1 where the default strategy misses a target.
 pub(crate) fn run(args: &QualityArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let options =
         QualityOptions { auctions: args.auctions, seed: args.seed, ..QualityOptions::default() };

@@ -23,7 +23,7 @@ use crate::log::line;
 use crate::log::source::{cannot_open, cannot_read};
 use crate::log::wanted::FilterArgs;
 
-/// Most names that are told where one is not found.
+/// Most names that an error suggests.
 const NAMES_MAX: usize = 8;
 
 /// Whose opportunities.
@@ -70,11 +70,9 @@ fn currency(text: &str) -> Result<Currency, String> {
     Currency::parse(text).ok_or_else(|| "it is no currency: write it like USD".to_owned())
 }
 
-/// A stream, and what it was made from.
 pub(super) struct Recorded {
-    /// In order of time.
     pub(super) auctions: Vec<StreamAuction>,
-    /// [`Exit::Missed`] where the log is damaged.
+    /// [`Exit::Missed`] if the log is damaged.
     pub(super) exit: Exit,
     who: String,
     currency: Currency,
@@ -83,7 +81,7 @@ pub(super) struct Recorded {
 }
 
 impl RecordedArgs {
-    /// A filter chooses among a log's auctions, and nothing else's.
+    /// Refuses a filter: it selects a log's auctions.
     pub(super) fn check_unfiltered(&self) -> anyhow::Result<()> {
         if self.wanted.is_all() {
             return Ok(());
@@ -93,7 +91,6 @@ impl RecordedArgs {
         ))
     }
 
-    /// Reads the log.
     pub(super) fn read(&self, path: &Path) -> anyhow::Result<Recorded> {
         let filter = self.wanted.filter()?;
         let buyer = self.whose.buyer()?;
@@ -124,7 +121,7 @@ impl RecordedArgs {
         })
     }
 
-    /// Why there is no stream, and what else there is.
+    /// The error for an empty stream, with suggestions.
     fn nothing(
         &self,
         directory: &Directory,
@@ -206,7 +203,7 @@ fn named(buyer: &Buyer) -> String {
     line::visible(&text)
 }
 
-/// Who else has bid, those with most bids first; nobody where that cannot be found out.
+/// Names that have bid, most bids first. Empty if the record cannot be read.
 fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
     let column = if matches!(buyer, Buyer::Campaign(_)) { "campaign" } else { "seat" };
     let Ok(columns) = column.parse::<Columns>() else { return Vec::new() };
@@ -219,7 +216,7 @@ fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// What is not in the stream.
+/// Notes on what the stream leaves out.
 fn notes(left_out: &LeftOut) -> Vec<String> {
     let LeftOut {
         shed,
@@ -252,7 +249,7 @@ fn notes(left_out: &LeftOut) -> Vec<String> {
 }
 
 impl Recorded {
-    /// What a win cost, in all of the auctions.
+    /// The pricing that all auctions share.
     pub(super) fn pricing(&self) -> anyhow::Result<AuctionPricing> {
         let first = self.found.first_price;
         match (self.auctions.len() as u64).saturating_sub(first) {
@@ -265,7 +262,6 @@ impl Recorded {
         }
     }
 
-    /// What the log holds, above what is made of it.
     pub(super) fn write_heading(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Self { who, currency, found, .. } = self;
         let paid = u64::try_from(found.paid_nanos).map(Nanos::new);
@@ -283,7 +279,6 @@ impl Recorded {
         writeln!(out, "left out  {}", left_out.join("; "))
     }
 
-    /// The same for programs.
     pub(super) fn as_json(&self) -> Value {
         let Self { who, currency, found, .. } = self;
         let left_out = found.left_out;
