@@ -1,8 +1,9 @@
 //! `vickrey log`: what an exchange has recorded, read: shown, followed, counted, verified, replayed
 //! and exported. Reads only, beside the exchange that writes.
 
-pub(crate) mod complaints;
+pub(crate) mod damage_report;
 mod export;
+pub(crate) mod filter_args;
 pub(crate) mod line;
 mod print;
 mod replay;
@@ -10,7 +11,6 @@ mod report;
 mod settlements;
 pub(crate) mod source;
 mod survey;
-pub(crate) mod wanted;
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

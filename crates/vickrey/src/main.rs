@@ -2,7 +2,6 @@
 //!
 //! Exit codes are `exit.rs`'s; docs/operating.md lists them.
 
-mod aside;
 mod budgets;
 mod campaign;
 mod config;
@@ -11,6 +10,7 @@ mod exit;
 mod explain;
 mod log;
 mod manual;
+mod output_file;
 mod peers;
 mod serve;
 mod simulate;

@@ -11,8 +11,8 @@ use whatif::curve::{Drawing, SpendCurve};
 use whatif::{chart, plot};
 
 use super::table::{amount, list_of};
-use crate::aside;
 use crate::exit::Exit;
+use crate::output_file;
 
 /// Size of the plot area, in characters.
 const SIZE: (usize, usize) = (72, 16);
@@ -31,7 +31,7 @@ pub(super) fn plot(answer: &Value, file: &Path, out: &mut dyn Write) -> anyhow::
         writeln!(out, "{}; {} is not written", nothing(answer), file.display())?;
         return Ok(Exit::Missed);
     };
-    aside::write_text(file, &plot::svg(&drawing))?;
+    output_file::write_text(file, &plot::svg(&drawing))?;
     Ok(Exit::Done)
 }
 

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
 
-use super::complaints::DamageReport;
+use super::damage_report::DamageReport;
+use super::filter_args::FilterArgs;
 use super::line;
 use super::settlements;
 use super::source::{RecordSource, cannot_read};
-use super::wanted::FilterArgs;
 use crate::exit::{CommandFailure, Exit};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -49,11 +49,11 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let filter = args.wanted.lasting_filter()?;
+    let filter = args.selection.lasting_filter()?;
     let (kind, filter) = match args.settlements {
         true => (LaneKind::Durable, settlements::by_time(filter)?),
         false => (LaneKind::Firehose, filter),
@@ -64,14 +64,14 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let resumed = export::resume_point(&args.out, node).map_err(cannot_export)?;
     let from = resumed.map_or(0, |resumed| start(&lane, resumed));
     let generations = Generations::find(&directory).map_err(cannot_read)?;
-    let (complaints, last) = (RefCell::new(DamageReport::default()), Cell::new(None));
-    complaints.borrow_mut().generations(&generations.problems());
-    lane.foreign().iter().for_each(|corruption| complaints.borrow_mut().corrupt(corruption));
+    let (damage, last) = (RefCell::new(DamageReport::default()), Cell::new(None));
+    damage.borrow_mut().generations(&generations.problems());
+    lane.foreign().iter().for_each(|corruption| damage.borrow_mut().corrupt(corruption));
     let rows = RowExport {
         records: LogRecords::open(&directory, kind, from).map_err(cannot_read)?,
         filter: &filter,
         lookup: Lookup::new(&generations),
-        complaints: &complaints,
+        damage: &damage,
         last: &last,
     };
     let format = match args.format {
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             directory.path().display()
         )));
     }
-    let exit = complaints.into_inner().exit();
+    let exit = damage.into_inner().exit();
     let gone = gone(&summary);
     if args.json {
         writeln!(out, "{:#}", as_json(&summary, gone.as_ref()))?;
@@ -184,7 +184,7 @@ struct RowExport<'r, 'd> {
     records: LogRecords<'d>,
     filter: &'r Filter,
     lookup: Lookup<'r, 'd>,
-    complaints: &'r RefCell<DamageReport>,
+    damage: &'r RefCell<DamageReport>,
     last: &'r Cell<Option<Position>>,
 }
 
@@ -226,7 +226,7 @@ impl RowExport<'_, '_> {
             match self.records.next()? {
                 Err(error) => return Some(Err(error)),
                 Ok(LogItem::Corruption(corruption)) => {
-                    self.complaints.borrow_mut().corrupt(&corruption);
+                    self.damage.borrow_mut().corrupt(&corruption);
                 }
                 Ok(LogItem::Record(place, kind, payload)) => {
                     return Some(Ok((place, kind, payload)));
@@ -248,11 +248,11 @@ impl RowExport<'_, '_> {
                         return Ok(Item::Row { place: at, time_us, bytes, row });
                     }
                 }
-                Err(error) => self.complaints.borrow_mut().unreadable(place, &error),
+                Err(error) => self.damage.borrow_mut().unreadable(place, &error),
             },
             Some(Kind::Gap) => match Gap::decode(payload) {
                 Ok(gap) => return Ok(Item::Gap { place: at, records: gap.records }),
-                Err(error) => self.complaints.borrow_mut().unreadable(place, &error),
+                Err(error) => self.damage.borrow_mut().unreadable(place, &error),
             },
             _ => (),
         }

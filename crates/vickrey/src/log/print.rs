@@ -12,11 +12,11 @@ use audit::{
 };
 use clap::Args;
 
-use super::complaints::DamageReport;
+use super::damage_report::DamageReport;
+use super::filter_args::FilterArgs;
 use super::line;
 use super::settlements;
 use super::source::{RecordSource, cannot_read, walk};
-use super::wanted::FilterArgs;
 use crate::exit::Exit;
 
 /// Polling interval of `tail -f`.
@@ -35,7 +35,7 @@ pub(crate) struct CatArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 #[derive(Debug, Args)]
@@ -53,21 +53,21 @@ pub(crate) struct TailArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if args.settlements {
-        return settlements::cat((&args.source, &args.wanted), args.json, out);
+        return settlements::cat((&args.source, &args.selection), args.json, out);
     }
-    let filter = args.wanted.filter()?;
+    let filter = args.selection.filter()?;
     let directory = args.source.open()?;
     let generations = Generations::find(&directory).map_err(cannot_read)?;
     let mut printer = Printer::new(&generations, &filter, args.json);
-    printer.complaints.generations(&generations.problems());
+    printer.damage.generations(&generations.problems());
     printer.take_puts();
     let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
-    lane.foreign().iter().for_each(|corruption| printer.complaints.corrupt(corruption));
+    lane.foreign().iter().for_each(|corruption| printer.damage.corrupt(corruption));
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
         let mut show = |place: &Place, kind: u8, payload: &[u8]| {
@@ -75,28 +75,28 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
             Ok(printer.write(out, place.time_ms, line)?)
         };
         let walked = walk(&lane, (&segment, &mut room), &mut show)?;
-        walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
+        walked.damage.corruptions.iter().for_each(|corrupt| printer.damage.corrupt(corrupt));
     }
     printer.finish(out)?;
-    Ok(printer.complaints.exit())
+    Ok(printer.damage.exit())
 }
 
 pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let filter = args.wanted.filter()?;
+    let filter = args.selection.filter()?;
     let stop = Arc::new(AtomicBool::new(false));
     let signals = args.follow.then(|| crate::peers::hammer::stop_on_signal(Arc::clone(&stop)));
     let _signals = signals.transpose()?;
     let directory = if args.follow { args.source.open_growing()? } else { args.source.open()? };
     let generations = Generations::find(&directory).map_err(cannot_read)?;
     let mut printer = Printer::new(&generations, &filter, args.json);
-    printer.complaints.generations(&generations.problems());
+    printer.damage.generations(&generations.problems());
     let next = last(args, &directory, &mut printer, out)?;
     out.flush()?;
     if args.follow {
         let follow = Follow::new(&directory, LaneKind::Firehose, next);
         follow_on(follow, &mut printer, (out, &stop))?;
     }
-    Ok(printer.complaints.exit())
+    Ok(printer.damage.exit())
 }
 
 /// Shows the last lines, and returns the next sequence.
@@ -131,7 +131,7 @@ fn last(
             Ok(())
         };
         let walked = walk(&lane, (segment, &mut room), &mut show)?;
-        walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
+        walked.damage.corruptions.iter().for_each(|corrupt| printer.damage.corrupt(corrupt));
         here.extend(lines);
         lines = here;
         is_first = false;
@@ -166,7 +166,7 @@ fn follow_on(
                 return;
             }
             match coming {
-                Coming::Corruption(corruption) => printer.complaints.corrupt(corruption),
+                Coming::Corruption(corruption) => printer.damage.corrupt(corruption),
                 Coming::Record(place, kind, payload) => {
                     let line = printer.line((place, kind, payload));
                     let written = line.and_then(|line| Ok(printer.write(out, u64::MAX, line)?));
@@ -199,7 +199,7 @@ struct Printer<'g, 'd> {
     is_following: bool,
     /// Whether this poll has not looked for generations yet.
     may_look: bool,
-    complaints: DamageReport,
+    damage: DamageReport,
 }
 
 impl<'g, 'd> Printer<'g, 'd> {
@@ -214,7 +214,7 @@ impl<'g, 'd> Printer<'g, 'd> {
             taken: 0,
             is_following: false,
             may_look: false,
-            complaints: DamageReport::default(),
+            damage: DamageReport::default(),
         }
     }
 
@@ -244,7 +244,7 @@ impl<'g, 'd> Printer<'g, 'd> {
         Ok(match Kind::from_code(kind) {
             Some(Kind::Auction) => match AuctionRecord::decode(payload) {
                 Err(error) => {
-                    self.complaints.unreadable(place, &error);
+                    self.damage.unreadable(place, &error);
                     None
                 }
                 Ok(record) => {
@@ -260,13 +260,13 @@ impl<'g, 'd> Printer<'g, 'd> {
             },
             Some(Kind::Gap) => match Gap::decode(payload) {
                 Err(error) => {
-                    self.complaints.unreadable(place, &error);
+                    self.damage.unreadable(place, &error);
                     None
                 }
-                Ok(gap) => self.aside(line::gap(place, gap.records)),
+                Ok(gap) => self.other_line(line::gap(place, gap.records)),
             },
             Some(Kind::Notice | Kind::Generation | Kind::Watermark) => None,
-            None => self.aside(line::unknown(place, kind)),
+            None => self.other_line(line::unknown(place, kind)),
         })
     }
 
@@ -275,7 +275,7 @@ impl<'g, 'd> Printer<'g, 'd> {
     }
 
     /// Anything but an auction is a line of text, and goes to stderr with JSON.
-    fn aside(&self, text: String) -> Option<String> {
+    fn other_line(&self, text: String) -> Option<String> {
         if !self.is_json {
             return Some(text);
         }

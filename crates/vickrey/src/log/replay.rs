@@ -8,10 +8,10 @@ use audit::{Directory, Filter, Finding, Progress as Step, Replays, Wrong};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::{DamageReport, SegmentProgress};
+use super::damage_report::{DamageReport, SegmentProgress};
+use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
-use super::wanted::FilterArgs;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -22,11 +22,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    replay(&args.source.open()?, (&args.wanted.filter()?, args.json), out)
+    replay(&args.source.open()?, (&args.selection.filter()?, args.json), out)
 }
 
 /// Replays the selected auctions, and reports differences.

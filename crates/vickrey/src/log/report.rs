@@ -6,10 +6,10 @@ use audit::{Apart, Column, Columns, Group, Report, ReportError};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::{DamageReport, SegmentProgress};
+use super::damage_report::{DamageReport, SegmentProgress};
+use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
-use super::wanted::FilterArgs;
 use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 fn columns(text: &str) -> Result<Columns, String> {
@@ -32,7 +32,7 @@ fn columns(text: &str) -> Result<Columns, String> {
 
 pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let Some(by) = &args.by else { return Err(CommandFailure::usage(without_columns())) };
-    let filter = args.wanted.filter()?;
+    let filter = args.selection.filter()?;
     let directory = args.source.open()?;
     let progress = SegmentProgress::new();
     let report = audit::report(&directory, &filter, by, |done, of| progress.show(done, of));
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         }
     })?;
     drop(progress);
-    let complaints = DamageReport::of(&report.damage, &report.generations);
+    let damage = DamageReport::of(&report.damage, &report.generations);
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&report))?)?;
     } else {
         out.write_all(as_text(&report).as_bytes())?;
     }
     let is_whole = report.apart.unreadable == 0;
-    Ok(if is_whole { complaints.exit() } else { Exit::Missed })
+    Ok(if is_whole { damage.exit() } else { Exit::Missed })
 }
 
 /// Usage text for a report without `--by`.

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
 
-use super::complaints::DamageReport;
+use super::damage_report::DamageReport;
+use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read, walk};
-use super::wanted::FilterArgs;
 use crate::exit::{CommandFailure, Exit};
 
 /// Refuses a filter by anything but time.
@@ -26,15 +26,15 @@ pub(super) fn row(filter: &Filter, record: (&Place, u8, &[u8])) -> Option<Settle
 }
 
 pub(super) fn cat(
-    (source, wanted): (&RecordSource, &FilterArgs),
+    (source, selection): (&RecordSource, &FilterArgs),
     is_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let filter = by_time(wanted.filter()?)?;
+    let filter = by_time(selection.filter()?)?;
     let directory = source.open()?;
     let lane = directory.lane(LaneKind::Durable).map_err(cannot_read)?;
-    let mut complaints = DamageReport::default();
-    lane.foreign().iter().for_each(|corruption| complaints.corrupt(corruption));
+    let mut damage = DamageReport::default();
+    lane.foreign().iter().for_each(|corruption| damage.corrupt(corruption));
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
         let mut show =
@@ -43,9 +43,9 @@ pub(super) fn cat(
                 None => Ok(()),
             };
         let walked = walk(&lane, (&segment, &mut room), &mut show)?;
-        walked.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
+        walked.damage.corruptions.iter().for_each(|corruption| damage.corrupt(corruption));
     }
-    Ok(complaints.exit())
+    Ok(damage.exit())
 }
 
 fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {

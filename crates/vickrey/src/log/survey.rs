@@ -9,7 +9,7 @@ use audit::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::SegmentProgress;
+use super::damage_report::SegmentProgress;
 use super::line;
 use super::source::{RecordSource, cannot_read};
 use crate::exit::Exit;

@@ -16,8 +16,8 @@ use testbed::dsp::{
 use testbed::server::{ServerOptions, ServerTls};
 
 use super::hammer::BUSY_PPM;
-use crate::aside;
 use crate::exit::{CommandFailure, Exit};
+use crate::output_file;
 
 /// Arguments that conflict with a profile file.
 const PLAIN: [&str; 8] = [
@@ -155,10 +155,10 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(CommandFailure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
-        aside::write_text(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
+        output_file::write_text(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
     }
     if let Some(file) = &args.write_urls {
-        aside::write_text(file, &(urls.join("\n") + "\n"))?;
+        output_file::write_text(file, &(urls.join("\n") + "\n"))?;
     }
     // A reader of the line that they listen may stop them at once.
     let shutdown = Shutdown::new(Duration::ZERO);
@@ -238,7 +238,7 @@ fn tls(args: &DspArgs) -> anyhow::Result<Option<ServerTls>> {
     let (tls, authority) =
         ServerTls::generated(args.listen).map_err(CommandFailure::unavailable)?;
     if let Some(file) = &args.write_ca {
-        aside::write_text(file, &authority)?;
+        output_file::write_text(file, &authority)?;
     }
     Ok(Some(tls))
 }

@@ -17,8 +17,8 @@ use testbed::load::{
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::aside;
 use crate::exit::{CommandFailure, Exit};
+use crate::output_file;
 
 /// A generating thread busier than this is the bottleneck.
 pub(crate) const BUSY_PPM: u64 = 800_000;
@@ -175,7 +175,7 @@ impl LoadReportArgs {
 pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     let HammerCommand::Exchange(args) = command;
     runtime::process::raise_descriptor_limit();
-    args.report.json.as_deref().map_or(Ok(()), aside::check)?;
+    args.report.json.as_deref().map_or(Ok(()), output_file::check)?;
     let traffic = match (&args.requests, args.reference) {
         (Some(file), _) => Traffic::from_json_lines(file).map_err(CommandFailure::usage)?,
         (None, true) => Traffic::reference(),
@@ -207,7 +207,7 @@ fn conclude(args: &ExchangeArgs, report: &LoadReport<ExchangeOutcomes>) -> anyho
         writeln!(out, "note             the load generator was the bottleneck, not the exchange")?;
     }
     if let Some(file) = &args.report.json {
-        aside::write_text(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
+        output_file::write_text(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
     }
     let violations = report.violations(&args.report.objectives());
     for violation in &violations {

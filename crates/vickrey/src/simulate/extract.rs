@@ -7,8 +7,8 @@ use clap::{ArgGroup, Args};
 use whatif::stream::StreamWriter;
 
 use super::recorded::{Recorded, RecordedArgs};
-use crate::aside;
 use crate::exit::Exit;
+use crate::output_file;
 
 #[derive(Debug, Args)]
 #[command(
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ExtractArgs, out: &mut dyn Write) -> anyhow::Result<Exi
     // What is left out is told beside the stream, not in it.
     recorded.write_heading(&mut std::io::stderr())?;
     match &args.out {
-        Some(path) => aside::write(path, |out| write(&recorded, out))?,
+        Some(path) => output_file::write(path, |out| write(&recorded, out))?,
         None => write(&recorded, out)?,
     }
     Ok(recorded.exit)

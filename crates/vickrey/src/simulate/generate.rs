@@ -10,8 +10,8 @@ use clap::Args;
 use whatif::generate::{self, GenerateOptions, Profile, profile};
 use whatif::stream::StreamWriter;
 
-use crate::aside;
 use crate::exit::{CommandFailure, Exit};
+use crate::output_file;
 use crate::peers::hammer::{parse_duration, progress_bar, stop_on_signal};
 
 /// Auctions between two updates of progress and checks for signals.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
     let bar = progress_bar(Some(args.auctions), "{bar:30} {percent:>3}% of {len} auctions, {eta}");
-    aside::write(path, |out| {
+    output_file::write(path, |out| {
         let mut writer = StreamWriter::new(out)?;
         for (number, auction) in (0_u64..).zip(auctions) {
             if number.is_multiple_of(STEP) {

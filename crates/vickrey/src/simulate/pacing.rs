@@ -16,8 +16,8 @@ use whatif::{chart, plot, table};
 
 use super::input::read;
 use super::recorded::{Recorded, RecordedArgs};
-use crate::aside;
 use crate::exit::{CommandFailure, Exit};
+use crate::output_file;
 use crate::peers::hammer::parse_duration;
 
 const CHART: (usize, usize) = (72, 16);
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let report = simulate(&auctions, &options).map_err(CommandFailure::usage)?;
     let exit = recorded.as_ref().map_or(Exit::Done, |recorded| recorded.exit);
     if let Some(path) = &args.plot {
-        aside::write_text(path, &plot::svg(&report.curves))?;
+        output_file::write_text(path, &plot::svg(&report.curves))?;
     }
     if args.json {
         let told = PacingReport { report: &report, log: recorded.as_ref().map(Recorded::as_json) };

@@ -18,10 +18,10 @@ use units::{Cpm, Currency, Nanos, Round};
 use whatif::stream::{self, StreamAuction};
 
 use crate::exit::{CommandFailure, Exit};
-use crate::log::complaints::{DamageReport, SegmentProgress};
+use crate::log::damage_report::{DamageReport, SegmentProgress};
+use crate::log::filter_args::FilterArgs;
 use crate::log::line;
 use crate::log::source::{cannot_open, cannot_read};
-use crate::log::wanted::FilterArgs;
 
 /// Most names that an error suggests.
 const NAMES_MAX: usize = 8;
@@ -58,7 +58,7 @@ pub(super) struct RecordedArgs {
     #[arg(long, value_name = "CODE", value_parser = currency, requires = "log")]
     currency: Option<Currency>,
     #[command(flatten)]
-    wanted: FilterArgs,
+    selection: FilterArgs,
 }
 
 fn value(text: &str) -> Result<Cpm, String> {
@@ -83,7 +83,7 @@ pub(super) struct Recorded {
 impl RecordedArgs {
     /// Refuses a filter: it selects a log's auctions.
     pub(super) fn check_unfiltered(&self) -> anyhow::Result<()> {
-        if self.wanted.is_all() {
+        if self.selection.is_all() {
             return Ok(());
         }
         Err(CommandFailure::usage(
@@ -92,7 +92,7 @@ impl RecordedArgs {
     }
 
     pub(super) fn read(&self, path: &Path) -> anyhow::Result<Recorded> {
-        let filter = self.wanted.filter()?;
+        let filter = self.selection.filter()?;
         let buyer = self.whose.buyer()?;
         let directory = Directory::open_written(path).map_err(cannot_open)?;
         let most = stream::StreamOptions::default().rows_max;
@@ -101,7 +101,7 @@ impl RecordedArgs {
         let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
         drop(progress);
         let mut found = found.map_err(cannot_make)?;
-        let complaints = DamageReport::of(&found.damage, &found.generations);
+        let damage = DamageReport::of(&found.damage, &found.generations);
         let Some(currency) = found.currency else {
             return Err(self.nothing(&directory, (&sought.buyer, &filter), &found));
         };
@@ -113,7 +113,7 @@ impl RecordedArgs {
         };
         Ok(Recorded {
             auctions: std::mem::take(&mut found.list).into_iter().map(auction).collect(),
-            exit: if unreadable { Exit::Missed } else { complaints.exit() },
+            exit: if unreadable { Exit::Missed } else { damage.exit() },
             who: named(&sought.buyer),
             currency,
             is_worth_bids: self.value.is_none(),

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::exit::CommandFailure;
 
-/// Which auctions are wanted.
+/// Which auctions a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
     /// Which auctions, for example 'time>=-15m seat=acme outcome=won' [default: all]
