@@ -117,7 +117,7 @@ fn judge_body(body: &[u8], id: &str) -> Result<AnswerKind, String> {
     let (mut bids, mut price_micros) = (0, 0_u64);
     for bid in answer.seatbid.iter().flat_map(|seat| &seat.bid) {
         let price = price_micros_of(bid.price.get())
-            .ok_or_else(|| format!("`{}` is no price", bid.price.get()))?;
+            .ok_or_else(|| format!("`{}` is not a price", bid.price.get()))?;
         bids += 1;
         price_micros = price_micros.saturating_add(price);
     }

@@ -165,7 +165,7 @@ impl ApiClient {
         let answer = self.runtime.block_on(self.http.request(request, ANSWER_BYTES_MAX));
         let answer = answer.map_err(|error| match error {
             RequestError::Broken(cause) => {
-                CommandFailure::unavailable(format!("this is no admin listener: {cause}"))
+                CommandFailure::unavailable(format!("this is not an admin listener: {cause}"))
             }
             error => CommandFailure::unavailable(format!(
                 "the admin listener at {} does not answer: {error}; is the exchange running? \
@@ -202,7 +202,7 @@ fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Va
     let status = answer.status().as_u16();
     let Ok(body) = serde_json::from_slice::<Value>(answer.body()) else {
         return Err(CommandFailure::unavailable(format!(
-            "this is no admin listener: it answers {status} without JSON"
+            "this is not an admin listener: it answers {status} without JSON"
         )));
     };
     if (200..300).contains(&status) {

@@ -29,7 +29,7 @@ pub(super) struct Totals {
     filled: u64,
     no_bid: u64,
     invalid: u64,
-    /// Requests refused for overload: no auction was held.
+    /// Requests refused for overload: no auction was run.
     refused: u64,
     sold: u64,
     fates: Vec<u64>,

@@ -42,7 +42,7 @@ pub(super) fn read(
             continue;
         }
         if known.iter().any(|(id, _, _)| **id == **dsp) {
-            problems.push(format!("{}: stands twice", &**dsp));
+            problems.push(format!("{}: appears twice", &**dsp));
             continue;
         }
         match answer(raw, (caller_id, auction_id)) {
@@ -94,7 +94,7 @@ fn named(name: &str) -> Result<CallOutcome, String> {
     let outcomes = CallOutcome::ALL.into_iter().filter(simple);
     outcomes.clone().find(|outcome| outcome.label() == name).ok_or_else(|| {
         let names: Vec<_> = outcomes.map(CallOutcome::label).collect();
-        format!("`{}` is no outcome, expected one of {}", first(name), names.join(", "))
+        format!("`{}` is not an outcome, expected one of {}", first(name), names.join(", "))
     })
 }
 
@@ -166,7 +166,7 @@ mod tests {
         let outcomes = "no_bid, late, status, malformed, too_large, encoded, trickle, reset, \
                         unreachable, unresolved, saturated, unsent";
         for name in ["lat", "answered", "abandoned"] {
-            let problem = format!("`{name}` is no outcome, expected one of {outcomes}");
+            let problem = format!("`{name}` is not an outcome, expected one of {outcomes}");
             check(&format!("\"{name}\""), Err(&problem));
         }
     }
@@ -183,7 +183,7 @@ mod tests {
         let want = vec![
             "no [[dsp]] has the id `alfa`, did you mean `alpha`?".to_owned(),
             "no [[dsp]] has the id `zz`".to_owned(),
-            "beta: stands twice".to_owned(),
+            "beta: appears twice".to_owned(),
             "alpha: must be a bid response, a status or an outcome".to_owned(),
         ];
         assert_eq!(read(text, &["alpha", "beta"], ("r", "a")).unwrap_err(), want);

@@ -36,7 +36,7 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
         config.directory = record.path().to_path_buf();
     }
     let patience = config.limits.tmax_max + PATIENCE;
-    let body = asking(body).ok_or_else(|| CommandFailure::usage("the request is no object"))?;
+    let body = asking(body).ok_or_else(|| CommandFailure::usage("the request is not an object"))?;
     let callers = listen(config.listen).map_err(CommandFailure::unavailable)?;
     let address = callers.local_addr()?;
     let shutdown = Shutdown::new(DRAIN);

@@ -149,7 +149,7 @@ fn write_summary(summary: &Summary, args: &ExportArgs, out: &mut dyn Write) -> s
     let records = line::count(records, "record", "records");
     writeln!(out, "{rows} of {records} in {files}, {}, to {folder}", line::bytes(bytes))?;
     if let Some(Position { epoch, sequence }) = summary.resumed {
-        writeln!(out, "went on behind record {sequence} of epoch {epoch}")?;
+        writeln!(out, "continued after record {sequence} of epoch {epoch}")?;
     }
     if shed > 0 {
         writeln!(out, "{} not recorded", line::count(shed, "auction was", "auctions were"))?;

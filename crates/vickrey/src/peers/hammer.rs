@@ -217,7 +217,7 @@ fn conclude(args: &ExchangeArgs, report: &LoadReport<ExchangeOutcomes>) -> anyho
     if calls.valid == 0 {
         let what = match calls.refused {
             0 => "nothing was answered".to_owned(),
-            refused => format!("no auction was held: {refused} requests were refused"),
+            refused => format!("no auction was run: {refused} requests were refused"),
         };
         writeln!(out, "MISSED           {what}; is an exchange at {}?", args.url)?;
         return Ok(Exit::Missed);

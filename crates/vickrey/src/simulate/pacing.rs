@@ -105,23 +105,23 @@ fn named(names: &str) -> Result<Strategies, String> {
 
 fn amount(text: &str) -> Result<SimulatedBudget, String> {
     SimulatedBudget::amount(text)
-        .ok_or_else(|| "it is no amount of currency: write it like 25.50".into())
+        .ok_or_else(|| "not an amount of currency: write it like 25.50".into())
 }
 
 fn share(text: &str) -> Result<SimulatedBudget, String> {
     SimulatedBudget::share(text)
-        .ok_or_else(|| "it is no share above 0, up to 1: write it like 1/32, 0.03 or 3%".into())
+        .ok_or_else(|| "not a share above 0 and up to 1: write it like 1/32, 0.03 or 3%".into())
 }
 
 fn ahead(text: &str) -> Result<f64, String> {
     let ahead = text.parse().ok().filter(|ahead| (0.0..=1.0).contains(ahead));
-    ahead.ok_or_else(|| "it is no number from 0 to 1: write it like 0.5".into())
+    ahead.ok_or_else(|| "not a number from 0 to 1: write it like 0.5".into())
 }
 
 fn slot(text: &str) -> Result<Duration, String> {
     let slot = parse_duration(text)?;
     if slot < Duration::from_millis(1) {
-        return Err("it is shorter than 1ms: write it like 30s".into());
+        return Err("shorter than 1ms: write it like 30s".into());
     }
     Ok(slot)
 }

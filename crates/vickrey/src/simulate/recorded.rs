@@ -63,11 +63,11 @@ pub(super) struct RecordedArgs {
 
 fn value(text: &str) -> Result<Cpm, String> {
     Cpm::parse(text, Round::Down)
-        .map_err(|_| "it is no price of 1000 impressions: write it like 2.50".to_owned())
+        .map_err(|_| "not a price of 1000 impressions: write it like 2.50".to_owned())
 }
 
 fn currency(text: &str) -> Result<Currency, String> {
-    Currency::parse(text).ok_or_else(|| "it is no currency: write it like USD".to_owned())
+    Currency::parse(text).ok_or_else(|| "not a currency code: write it like USD".to_owned())
 }
 
 pub(super) struct Recorded {
@@ -240,7 +240,7 @@ fn notes(left_out: &LeftOut) -> Vec<String> {
         (not_admitted, "bid refused whatever its price", "bids refused whatever their price"),
         (agreed, "bid at an agreed price", "bids at agreed prices"),
         (in_group, "bid of a group", "bids of groups"),
-        (outranked, "bid behind a deal or a floor", "bids behind a deal or a floor"),
+        (outranked, "bid outranked by a deal or a floor", "bids outranked by a deal or a floor"),
     ]
     .into_iter()
     .filter(|(many, ..)| *many > 0)
@@ -266,7 +266,7 @@ impl Recorded {
         let Self { who, currency, found, .. } = self;
         let paid = u64::try_from(found.paid_nanos).map(Nanos::new);
         let paid = paid.map_or_else(|_| "more than can be told".to_owned(), |it| it.to_string());
-        let worth = if self.is_worth_bids { "what was bid" } else { "as told" };
+        let worth = if self.is_worth_bids { "what was bid" } else { "as given" };
         let wins = found.wins;
         writeln!(
             out,

@@ -129,7 +129,7 @@ fn tables_of_simulated_dsps_are_printed_beforehand() {
     let print = ["dsp", "--count", "2", "--print-config", "--base-port"];
     let with = |port: &'static str| [&print[..], &[port]].concat();
     check(&with("9001"), 0, &[of_two], &[]);
-    check(&with("65535"), 64, &[], &["a base port that leaves room for every DSP"]);
+    check(&with("65535"), 64, &[], &["a base port that leaves room for every server"]);
     // A port that the system has yet to choose cannot be printed.
     check(&print[..4], 64, &[], &["--base-port"]);
 }
@@ -356,7 +356,7 @@ fn a_hammer_at_a_wrong_path_fails_and_quotes_the_refusal() {
     let args = ["hammer", "exchange", "--url", &url, "--count", "5", "--warm-up", "0s"];
     let args = [&args[..], &["--in-flight", "1", "--reference"]].concat();
     let quoted = "status 404 Not Found: {\"error\":\"no such path\"}";
-    let why = "no auction was held: 5 requests were refused; is an exchange at";
+    let why = "no auction was run: 5 requests were refused; is an exchange at";
     check(&args, 1, &["answers          0 (0.0/s)", "404: 5", quoted, why], &[]);
 }
 

@@ -510,7 +510,7 @@ fn export_goes_on_where_it_ended() {
         let args = ["export", "--format", format, "--out", out.to_str().unwrap()];
         let want = ["6 rows of 7 records in 2 files", "5 auctions were not recorded"];
         check(&args, folder.path(), 0, &want, &[]);
-        check(&args, folder.path(), 0, &["0 rows", "went on behind record 7 of epoch 1"], &[]);
+        check(&args, folder.path(), 0, &["0 rows", "continued after record 7 of epoch 1"], &[]);
     }
     let mut files = Vec::new();
     find(&rows.join("jsonl"), &mut files);

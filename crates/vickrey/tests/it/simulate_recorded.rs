@@ -84,7 +84,7 @@ fn a_stream_of_what_was_met_is_extracted() {
     assert_eq!(out, format!("{header}{}{}", row(2, "1.21\t1.5"), row(3, "1.51\t3")));
     // A seat, an hour's auctions, another value.
     let more = ["--seat", "alpha/a1", "--value", "1.505", "time<2026-11-22T08:00:02Z"];
-    let out = check(&extract(folder.path(), &more), 0, &[], &["seat alpha/a1", "as told"]);
+    let out = check(&extract(folder.path(), &more), 0, &[], &["seat alpha/a1", "as given"]);
     assert_eq!(out, format!("{header}{}", row(1, "1.505\t1.505")));
     // The same stream from the log and from its file come to the same.
     let file = folder.path().join("a2.tsv");

@@ -46,7 +46,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "trickle",
         knobs: &["bytes", "every", "from"],
-        line: "sends a bid `bytes` at a time, one piece `every` so often, from head or body on",
+        line: "sends a bid `bytes` at a time, one piece `every` interval, from head or body on",
         build: |knobs| DspAct::Trickle {
             bytes: knobs.bytes.unwrap_or(1),
             every: knobs.every.unwrap_or(Duration::from_millis(10)),
@@ -74,7 +74,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "malformed",
         knobs: &["variant"],
-        line: "answers 200 with what is no response, in one of eight ways or in all by turns",
+        line: "answers 200 with a body that is not a response, in one of eight ways or in each by turns",
         build: |knobs| DspAct::Content(BidFault::Malformed { how: knobs.variant.flatten() }),
     },
     ActDoc {
@@ -91,7 +91,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "deep",
         knobs: &["levels"],
-        line: "answers with JSON nested so deep (10000)",
+        line: "answers with JSON nested this deep (10000)",
         build: |knobs| DspAct::Content(BidFault::Deep { levels: knobs.levels.unwrap_or(10_000) }),
     },
     ActDoc {
@@ -119,7 +119,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "late",
         knobs: &["by"],
-        line: "answers as the profile has it, `by` so much after the request (500ms)",
+        line: "answers as the profile has it, `by` (500ms) after the request",
         build: |knobs| DspAct::Late { by: knobs.by.unwrap_or(Duration::from_millis(500)) },
     },
     ActDoc {
@@ -143,13 +143,13 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "bad_gzip",
         knobs: &[],
-        line: "bids in a gzip that is cut off, altered, or none",
+        line: "bids in a gzip that is cut off, altered or not gzip",
         build: |_| DspAct::BadGzip,
     },
     ActDoc {
         name: "chunked",
         knobs: &["bytes"],
-        line: "bids in chunks of so many bytes (1)",
+        line: "bids in chunks of `bytes` (1)",
         build: |knobs| DspAct::Chunked { bytes: knobs.bytes.unwrap_or(1) },
     },
     ActDoc {
@@ -164,7 +164,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "interim",
         knobs: &["status", "times"],
-        line: "sends interim answers (103) so many times before its own, or without end",
+        line: "sends interim answers (103) `times` before its own, or without end",
         build: |knobs| DspAct::Interim { code: knobs.status.unwrap_or(103), count: knobs.times },
     },
     ActDoc {
@@ -220,7 +220,7 @@ pub(super) fn read(s: &mut Section<'_>, act: &ActDoc) -> DspAct {
                 [] => "has none".to_owned(),
                 knobs => format!("has {}", knobs.join(", ")),
             };
-            s.problem(knob, "", format!("is no knob of `{}`, which {known}", act.name));
+            s.problem(knob, "", format!("is not a key of `{}`, which {known}", act.name));
         }
     }
     (act.build)(&knobs)

@@ -167,7 +167,7 @@ fn everything_wrong_is_told_at_once() {
         "dsp[0].latency.p99",
         "dsp[0].late_by = '120': needs a unit",
         "dsp[0].phase[0].kind = 'hnag'",
-        "dsp[0].phase[1].every = '1ms': is no knob of `hang`, which has none",
+        "dsp[0].phase[1].every = '1ms': is not a key of `hang`, which has none",
         "dsp[0].phase[2].status = 1000: must be from 100 to 599",
         "dsp[0].phase[3].kind = 'refused': a port refuses all connections or none",
     ] {
@@ -185,7 +185,7 @@ fn what_only_shows_together_is_told() {
     check_problem(&phase("kind = 'status'\nstatus = 204\nbody = 'x'"), "204 and 304 have no body");
     check_problem(&phase("kind = 'redirect'\nstatus = 200"), "300 to 399");
     check_problem(&phase("kind = 'wrong_currency'\ncurrency = 'eur'"), "three capital letters");
-    check_problem(&phase("kind = 'close'\nbytes = '1B'"), "is no knob of `close`, which has at");
+    check_problem(&phase("kind = 'close'\nbytes = '1B'"), "is not a key of `close`, which has at");
     check_problem(&phase("lasts = '1s'"), "kind");
     check_problem("[[dsp]]\nnotice = { hang = true, redirect = 'http://x/' }", "cannot go with");
     check_problem("[[dsp]]\nseats = ['a\"b']", "visible ASCII");
