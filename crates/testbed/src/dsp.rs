@@ -87,8 +87,8 @@ pub fn start(mut dsps: Vec<DspProfile>, options: &ServerOptions) -> Result<Fleet
     let mut dsps = dsps.into_iter();
     let servers = server::start(options, schedules, |index, origin| {
         let profile = dsps.next().expect("there is a profile for each schedule");
-        let seen = (Arc::clone(&counters[index]), Arc::clone(&recent[index]));
-        DspResponder::new(profile, (index, origin.to_owned()), seen)
+        let (counters, recent) = (Arc::clone(&counters[index]), Arc::clone(&recent[index]));
+        DspResponder::new(profile, index, origin.to_owned(), counters, recent)
     })?;
     Ok(Fleet { servers, counters, recent })
 }

@@ -32,6 +32,13 @@ pub struct ExchangeLoad {
     outcomes: RefCell<ExchangeOutcomes>,
 }
 
+/// One bid request.
+#[derive(Debug)]
+pub struct OutgoingRequest {
+    id: RequestId,
+    body: Bytes,
+}
+
 /// Why an exchange cannot be loaded. Both are the caller's to put right.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeLoadError {
@@ -113,18 +120,18 @@ fn resolve(target: &str) -> Result<AuctionEndpoint, String> {
 
 impl Workload for ExchangeLoad {
     type Connection = HttpConnection;
-    type Request = (RequestId, Bytes);
+    type Request = OutgoingRequest;
     type Answer = ExchangeAnswer;
     type Outcomes = ExchangeOutcomes;
 
-    fn request(&self) -> (RequestId, Bytes) {
+    fn request(&self) -> OutgoingRequest {
         let mut body = Vec::new();
         let id = self.traffic.borrow_mut().next(&mut body);
-        (id, Bytes::from(body))
+        OutgoingRequest { id, body: Bytes::from(body) }
     }
 
-    fn request_bytes((_, body): &(RequestId, Bytes)) -> u64 {
-        body.len() as u64
+    fn request_bytes(request: &OutgoingRequest) -> u64 {
+        request.body.len() as u64
     }
 
     async fn open(&self, connection: &mut HttpConnection) -> Result<(), CallFailure> {
@@ -134,8 +141,9 @@ impl Workload for ExchangeLoad {
     async fn call(
         &self,
         connection: &mut HttpConnection,
-        (id, body): (RequestId, Bytes),
+        request: OutgoingRequest,
     ) -> Result<ExchangeAnswer, CallFailure> {
+        let OutgoingRequest { id, body } = request;
         let (status, body) = connection.post(&self.endpoint, body).await?;
         let kind = judge(status, &body, id.as_str());
         Ok(ExchangeAnswer { kind, status, body, id })

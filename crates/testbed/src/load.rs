@@ -31,7 +31,8 @@ pub use workload::{CallAnswer, CallFailure, FollowUp, Verdict, Workload};
 /// If the options make no sense, or the system refuses a thread, a core or a timer.
 pub fn run<W: Workload>(
     options: &LoadOptions,
-    (target, workload): (&str, W),
+    target: &str,
+    workload: W,
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
 ) -> Result<LoadReport<W::Outcomes>, LoadError>
@@ -41,16 +42,16 @@ where
     options.check()?;
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name("hammer".to_owned());
-        let generator = builder.spawn_scoped(scope, move || {
-            generate(options, (target, workload), stop, on_progress)
-        })?;
+        let generator = builder
+            .spawn_scoped(scope, move || generate(options, target, workload, stop, on_progress))?;
         generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
 fn generate<W: Workload>(
     options: &LoadOptions,
-    (target, workload): (&str, W),
+    target: &str,
+    workload: W,
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
 ) -> Result<LoadReport<W::Outcomes>, LoadError> {

@@ -159,7 +159,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     match command {
         CampaignCommand::List { account, removed, asking } => {
-            list((KIND, account.as_deref()), *removed, asking, &mut out)
+            list(KIND, account.as_deref(), *removed, asking, &mut out)
         }
         CampaignCommand::Show(one) => show(KIND, one, &mut out),
         CampaignCommand::Create(args) => create(KIND, args, &mut out),
@@ -170,11 +170,17 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
             audit::run(Some(KIND), args)
         }
         CampaignCommand::Budget(args) => budget(KIND, args, &mut out),
-        CampaignCommand::Pause(args) => send(KIND, ("PUT", "/pause"), args, None, &mut out),
-        CampaignCommand::Resume(args) => send(KIND, ("DELETE", "/pause"), args, None, &mut out),
-        CampaignCommand::Remove(args) => send(KIND, ("DELETE", ""), args, None, &mut out),
-        CampaignCommand::Why(one) => show_part((KIND, one), "/why", why::why, &mut out),
-        CampaignCommand::Spend(one) => show_part((KIND, one), "/spend", show::spend, &mut out),
+        CampaignCommand::Pause(args) => {
+            send(KIND, &ChangeRequest::new("PUT", "/pause"), args, &mut out)
+        }
+        CampaignCommand::Resume(args) => {
+            send(KIND, &ChangeRequest::new("DELETE", "/pause"), args, &mut out)
+        }
+        CampaignCommand::Remove(args) => {
+            send(KIND, &ChangeRequest::new("DELETE", ""), args, &mut out)
+        }
+        CampaignCommand::Why(one) => show_part(KIND, one, "/why", why::why, &mut out),
+        CampaignCommand::Spend(one) => show_part(KIND, one, "/spend", show::spend, &mut out),
         CampaignCommand::Curve { one, svg } => {
             let answer = ask_one(&ApiClient::new(&one.asking)?, KIND, &one.id, "/curve")?;
             match svg {
@@ -190,7 +196,7 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
     const KIND: DefinitionKind = DefinitionKind::Account;
     let mut out = io::stdout().lock();
     match command {
-        AccountCommand::List { removed, asking } => list((KIND, None), *removed, asking, &mut out),
+        AccountCommand::List { removed, asking } => list(KIND, None, *removed, asking, &mut out),
         AccountCommand::Show(one) => show(KIND, one, &mut out),
         AccountCommand::Create(args) => create(KIND, args, &mut out),
         AccountCommand::Update(args) => apply::update(KIND, args, &mut out),
@@ -200,16 +206,21 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
             audit::run(Some(KIND), args)
         }
         AccountCommand::Budget(args) => budget(KIND, args, &mut out),
-        AccountCommand::Pause(args) => send(KIND, ("PUT", "/pause"), args, None, &mut out),
-        AccountCommand::Resume(args) => send(KIND, ("DELETE", "/pause"), args, None, &mut out),
-        AccountCommand::Why(one) => show_part((KIND, one), "/why", why::why_account, &mut out),
-        AccountCommand::Spend(one) => show_part((KIND, one), "/spend", show::spend, &mut out),
+        AccountCommand::Pause(args) => {
+            send(KIND, &ChangeRequest::new("PUT", "/pause"), args, &mut out)
+        }
+        AccountCommand::Resume(args) => {
+            send(KIND, &ChangeRequest::new("DELETE", "/pause"), args, &mut out)
+        }
+        AccountCommand::Why(one) => show_part(KIND, one, "/why", why::why_account, &mut out),
+        AccountCommand::Spend(one) => show_part(KIND, one, "/spend", show::spend, &mut out),
     }
 }
 
 /// Lists all of a kind, or the campaigns of one account.
 fn list(
-    (kind, account): (DefinitionKind, Option<&str>),
+    kind: DefinitionKind,
+    account: Option<&str>,
     removed: bool,
     asking: &ApiArgs,
     out: &mut dyn Write,
@@ -250,10 +261,10 @@ fn show(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Res
         return print_json(&view, out);
     }
     // A ledger that does not answer has nothing to add.
-    let spend = client.ask(("GET", &kind.of(&one.id, "/spend")), &[], None)?;
+    let spend = client.ask("GET", &kind.of(&one.id, "/spend"), &[], None)?;
     show::one(kind, &view, spend.ok().as_ref(), out)?;
     if kind == DefinitionKind::Campaign {
-        let asked = client.ask(("GET", &kind.of(&one.id, "/why")), &[], None)?;
+        let asked = client.ask("GET", &kind.of(&one.id, "/why"), &[], None)?;
         if let Ok(answer) = asked {
             why::funnel(&answer, out)?;
         }
@@ -271,9 +282,8 @@ fn create(kind: DefinitionKind, args: &CreateArgs, out: &mut dyn Write) -> anyho
     let key = args.key.as_deref().map(|key| ("idempotency-key", key.to_owned()));
     let headers: Vec<_> = key.into_iter().collect();
     for definition in definitions {
-        let asked = ("POST", kind.path());
         let view = client
-            .ask(asked, &headers, Some(&definition.into()))?
+            .ask("POST", kind.path(), &headers, Some(&definition.into()))?
             .map_err(ApiRefusal::into_failure)?;
         show_change(kind, &args.asking, &view, out)?;
     }
@@ -290,14 +300,27 @@ fn budget(kind: DefinitionKind, args: &BudgetArgs, out: &mut dyn Write) -> anyho
     let given =
         given.into_iter().filter_map(|(key, it)| Some((key.to_owned(), amount(it.as_ref()?))));
     let body: Map<String, Value> = given.collect();
-    send(kind, ("PUT", "/budget"), &args.change, Some(&body.into()), out)
+    let request = ChangeRequest { method: "PUT", part: "/budget", body: Some(body.into()) };
+    send(kind, &request, &args.change, out)
+}
+
+/// A request that changes an account or a campaign.
+struct ChangeRequest {
+    method: &'static str,
+    part: &'static str,
+    body: Option<Value>,
+}
+
+impl ChangeRequest {
+    const fn new(method: &'static str, part: &'static str) -> Self {
+        Self { method, part, body: None }
+    }
 }
 
 fn send(
     kind: DefinitionKind,
-    (method, what): (&str, &str),
+    request: &ChangeRequest,
     args: &ChangeArgs,
-    body: Option<&Value>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let OneArgs { id, asking } = &args.one;
@@ -305,7 +328,7 @@ fn send(
     let headers: Vec<_> = version.into_iter().collect();
     let client = ApiClient::new(asking)?;
     let view = client
-        .ask((method, &kind.of(id, what)), &headers, body)?
+        .ask(request.method, &kind.of(id, request.part), &headers, request.body.as_ref())?
         .map_err(|refusal| refused(kind, id, refusal))?;
     show_change(kind, asking, &view, out)
 }
@@ -325,7 +348,8 @@ fn show_change(
 
 /// Asks for one part of an account or a campaign, and shows it.
 fn show_part(
-    (kind, one): (DefinitionKind, &OneArgs),
+    kind: DefinitionKind,
+    one: &OneArgs,
     part: &str,
     show: fn(&Value, &mut dyn Write) -> io::Result<()>,
     out: &mut dyn Write,

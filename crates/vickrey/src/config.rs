@@ -94,7 +94,7 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
                 write!(out, "{}", effective.to_toml())?;
             }
         }
-        ConfigCommand::Diff { old, new, json } => return diff((old, new), *json, &mut out),
+        ConfigCommand::Diff { old, new, json } => return diff(old, new, *json, &mut out),
         ConfigCommand::Default => write!(out, "{}", default_toml(&describe(read_config)))?,
         ConfigCommand::Schema => {
             let schema = json_schema(&describe(read_config));
@@ -259,7 +259,7 @@ fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> a
     Ok(())
 }
 
-fn diff((old, new): (&Path, &Path), json: bool, out: &mut impl Write) -> anyhow::Result<Exit> {
+fn diff(old: &Path, new: &Path, json: bool, out: &mut impl Write) -> anyhow::Result<Exit> {
     // The problems of both are told before either is given up.
     let (old, new) = match (loaded(old), loaded(new)) {
         (Ok((old, _)), Ok((new, _))) => (old.effective, new.effective),

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let beacons = beacons_at(places.callers);
     let budgets = budgets.as_deref();
     let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
-    let report = drive(&watched, (&url, &beacons), &mut *out)?;
+    let report = drive(&watched, &beacons, &mut *out)?;
     let totals = Totals::of(&exchange);
     let callers =
         CallerLatency { latency: report.latency_us, late: report.counts.calls.after_tmax };
@@ -155,10 +155,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 /// Sends traffic until the time is up or Ctrl-C, and shows progress.
 fn drive(
     watched: &WatchedDemo<'_>,
-    (url, beacons): (&str, &str),
+    beacons: &str,
     out: &mut dyn Write,
 ) -> anyhow::Result<LoadReport<ExchangeOutcomes>> {
-    let args = watched.args;
+    let (args, url) = (watched.args, watched.url);
     let options = LoadOptions {
         mode: LoadMode::Open { rate_per_s: args.rate },
         warm_up: Duration::ZERO,
@@ -177,7 +177,7 @@ fn drive(
     std::thread::scope(|scope| {
         let hammer = scope.spawn(|| {
             let stop = Arc::clone(&load.stop);
-            let report = testbed::load::run(&options, (url, workload), stop, &mut |now| {
+            let report = testbed::load::run(&options, url, workload, stop, &mut |now| {
                 *load.progress.lock().expect("nothing panics while it holds the progress") =
                     Some(*now);
             });

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let explanation = match &args.dsp_answers {
         Some(file) => {
             let id = args.auction_id.as_deref().unwrap_or(AUCTION_ID);
-            let answers = answers(file, &exchange, (id, &request))?;
+            let answers = answers(file, &exchange, id, &request)?;
             rehearse(&exchange, &body, id, |dsp| answers.of(dsp)).map_err(wrong)?
         }
         None => {
@@ -94,13 +94,14 @@ fn in_file(file: &Path, problem: &impl std::fmt::Display) -> anyhow::Error {
 fn answers(
     file: &Path,
     exchange: &ExchangeConfig,
-    (id, request): (&str, &BidRequest<'_>),
+    id: &str,
+    request: &BidRequest<'_>,
 ) -> anyhow::Result<answers::Answers> {
     let dsps: Vec<_> = exchange.market.dsps.iter().map(|dsp| &*dsp.id).collect();
     let bytes = exchange.endpoints.iter().map(|(_, _, options)| options.response_bytes_max);
     let text = read(file, bytes.sum::<usize>().max(1024 * 1024))?;
     let own = request.id.as_ref().map_or("", |own| own);
-    answers::read(&text, &dsps, (own, id)).map_err(|problems| {
+    answers::read(&text, &dsps, own, id).map_err(|problems| {
         let file = file.display();
         match problems.as_slice() {
             [problem] => CommandFailure::usage(format!("{file}: {problem}")),

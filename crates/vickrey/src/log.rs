@@ -78,7 +78,7 @@ fn concat_examples(examples: &str) -> String {
 
 pub(crate) fn replay_all(path: &Path, is_json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = Directory::open_written(path).map_err(cannot_open)?;
-    replay::replay(&directory, (&Filter::default(), is_json), out)
+    replay::replay(&directory, &Filter::default(), is_json, out)
 }
 
 pub(crate) fn run(command: &LogCommand) -> anyhow::Result<Exit> {

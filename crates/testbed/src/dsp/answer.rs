@@ -133,8 +133,7 @@ impl SimulatedBidder {
         }
         let mut body = std::mem::take(&mut self.body);
         body.clear();
-        let written =
-            self.write_response((request, id), &Misstatements::NONE, &mut draws, &mut body);
+        let written = self.write_response(request, &Misstatements::NONE, &mut draws, &mut body);
         match written {
             Ok(0) => out.extend_from_slice(NO_CONTENT),
             Ok(_) if chunked => write_chunked(&body, draws.below(body.len()), out),
@@ -166,11 +165,12 @@ impl SimulatedBidder {
     /// The response body; how many bids it holds.
     pub(super) fn write_response(
         &self,
-        (request, id): (&[u8], &[u8]),
+        request: &[u8],
         lies: &Misstatements<'_>,
         draws: &mut Draws,
         body: &mut Vec<u8>,
     ) -> Result<usize, MalformedRequest> {
+        let id = Self::id_of(request)?;
         let seat = draws.pick(&self.profile.seats);
         let mut number = itoa::Buffer::new();
         let currency = lies.currency.unwrap_or(self.profile.currency.as_bytes());
@@ -218,19 +218,18 @@ impl SimulatedBidder {
         let creative = markup::CreativeRef { number: creative, advertiser };
         let ppm = self.profile.markup_on_win_ppm;
         if ppm > 0 && draws.happens(ppm) {
-            let origin = (self.origin.as_str(), price);
-            notices::write_markup_notice(origin, markup::MarkupSpec::of(imp, creative), body);
+            let spec = markup::MarkupSpec::of(imp, creative);
+            notices::write_markup_notice(&self.origin, price, spec, body);
             markup::write_type(imp, body);
             body.push(b'}');
             return;
         }
         let mut tracker = String::new();
         if self.profile.notices {
-            notice_urls::write_notices((&self.origin, price), self.profile.loss_notices, body);
+            notice_urls::write_notices(&self.origin, price, self.profile.loss_notices, body);
             tracker = markup::MarkupSpec::of(imp, creative).tracker(&self.origin, price);
         }
-        let at_least = (start, self.profile.bid_bytes);
-        markup::write(imp, creative, at_least, &tracker, body);
+        markup::write(imp, creative, start + self.profile.bid_bytes, &tracker, body);
     }
 
     fn choose_deal<'a>(&self, imp: &ImpView<'a>, draws: &mut Draws) -> Option<DealView<'a>> {

@@ -30,9 +30,8 @@ impl SimulatedBidder {
             AnswerSummary { outcome: BidOutcome::Spoilt, delay: choice.delay, late: choice.late };
         let mut answer = BidAnswer { bidder: self, request, id, choice, bids: 0, answered };
         let (script, remains) =
-            misbehaviour.befall((seed, id), &mut answer, |answer, draws, fault| {
-                answer.spoil(fault, draws)
-            })?;
+            misbehaviour
+                .befall(seed, id, &mut answer, |answer, draws, fault| answer.spoil(fault, draws))?;
         let mut answered = answer.answered;
         match remains {
             AnswerRemains::Healthy => (),
@@ -103,7 +102,7 @@ impl BidAnswer<'_> {
 
     fn bid(&mut self, lies: &Misstatements<'_>) -> Option<Vec<u8>> {
         let (mut body, mut draws) = (Vec::new(), self.choice.draws.clone());
-        let request = (self.request.body, self.id);
+        let request = self.request.body;
         self.bids = self.bidder.write_response(request, lies, &mut draws, &mut body).ok()?;
         Some(body)
     }

@@ -49,15 +49,14 @@ impl MarkupSpec {
 pub(super) fn write(
     imp: &ImpView<'_>,
     creative: CreativeRef,
-    at_least: (usize, usize),
+    length_min: usize,
     tracker: &str,
     out: &mut Vec<u8>,
 ) {
     write_type(imp, out);
     out.extend_from_slice(b",\"adm\":\"");
     let tail = write_markup(MarkupSpec::of(imp, creative), tracker, out);
-    let (start, bytes) = at_least;
-    let mut missing = bytes.saturating_sub(out.len() - start + tail.len() + b"\"}".len());
+    let mut missing = length_min.saturating_sub(out.len() + tail.len() + b"\"}".len());
     while missing > 0 {
         let part = missing.min(PADDING.len());
         out.extend_from_slice(&PADDING[..part]);

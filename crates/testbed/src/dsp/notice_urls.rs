@@ -8,7 +8,7 @@ pub(super) const QUERY: &str = "imp=${AUCTION_IMP_ID}&auction=${AUCTION_ID}&pric
 &min=${AUCTION_MIN_TO_WIN}&multiplier=${AUCTION_MULTIPLIER}&seat=${AUCTION_SEAT_ID}&offer=";
 
 /// Appends `nurl`, `burl` and, `with_loss`, `lurl` of a bid that offers `offer` micros.
-pub(super) fn write_notices((origin, offer): (&str, u64), with_loss: bool, body: &mut Vec<u8>) {
+pub(super) fn write_notices(origin: &str, offer: u64, with_loss: bool, body: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
     let offer = number.format(offer).as_bytes();
     let notices = [("nurl", "/win?"), ("burl", "/bill?"), ("lurl", "/loss?")];

@@ -61,7 +61,8 @@ impl NoticeReceiver {
     /// Takes one notice to `target`, sent by the DSP's own bids. `None` is a bare 204.
     pub(super) fn receive(
         &mut self,
-        (notice, target): (DspNotice, &str),
+        notice: DspNotice,
+        target: &str,
         seller: Seller<'_>,
         counters: &NoticeCountersByKind,
     ) -> Option<Script> {
@@ -99,7 +100,7 @@ impl NoticeReceiver {
             NoticeAnswer::Status(code) if (200..300).contains(code) => {
                 let markup = (notice == DspNotice::Win).then(|| query.order()).flatten();
                 match markup {
-                    Some(order) => Some(NoticeReply::markup(order, query, seller)),
+                    Some((order, offer)) => Some(NoticeReply::markup(order, offer, query, seller)),
                     None => (*code != 204).then(|| NoticeReply::status(*code)),
                 }
             }
@@ -166,11 +167,7 @@ impl NoticeReply {
         Self { script, is_accepted: (200..300).contains(&code) }
     }
 
-    fn markup(
-        (order, offer): (MarkupSpec, u64),
-        query: &NoticeQuery<'_>,
-        seller: Seller<'_>,
-    ) -> Self {
+    fn markup(order: MarkupSpec, offer: u64, query: &NoticeQuery<'_>, seller: Seller<'_>) -> Self {
         let profile = seller.profile;
         let key = [query.text("auction").as_bytes(), b"\0", query.text("imp").as_bytes()].concat();
         if Draws::keyed(seller.seed ^ MARKUP, &key).happens(profile.markup_failure_ppm) {
@@ -306,11 +303,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Appends a `nurl` that returns the markup.
-pub(super) fn write_markup_notice(
-    (origin, offer): (&str, u64),
-    order: MarkupSpec,
-    body: &mut Vec<u8>,
-) {
+pub(super) fn write_markup_notice(origin: &str, offer: u64, order: MarkupSpec, body: &mut Vec<u8>) {
     let format = match order.format {
         AdFormat::Banner => "banner",
         AdFormat::Video => "video",

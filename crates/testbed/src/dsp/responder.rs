@@ -28,8 +28,10 @@ impl DspResponder {
     /// The DSP at place `index` of the fleet, reached at `origin`.
     pub(super) fn new(
         profile: DspProfile,
-        (index, origin): (usize, String),
-        (counters, recent): (Arc<DspCounters>, Recent),
+        index: usize,
+        origin: String,
+        counters: Arc<DspCounters>,
+        recent: Recent,
     ) -> Self {
         let notices = NoticeReceiver::new(profile.notice.clone(), recent);
         let bidder = SimulatedBidder::new(profile, index, origin);
@@ -82,8 +84,7 @@ impl SimulatedService for DspResponder {
         let bidder = &self.bidder;
         let (profile, seed) = (bidder.profile(), bidder.seed());
         let seller = Seller { profile, seed, origin: bidder.origin() };
-        let target = (notice, request.target);
-        match self.notices.receive(target, seller, &self.counters.notices) {
+        match self.notices.receive(notice, request.target, seller, &self.counters.notices) {
             Some(script) => ServiceReply::Script(Box::new(script)),
             None => {
                 out.extend_from_slice(NO_CONTENT);

@@ -83,7 +83,8 @@ impl<F: ContentFault> Misbehaviour<F> {
     /// it should be.
     pub fn befall<A: Spoilable>(
         &self,
-        (seed, key): (u64, &[u8]),
+        seed: u64,
+        key: &[u8],
         answer: &mut A,
         spoil: impl FnOnce(&mut A, &mut Draws, &F) -> Option<Performed>,
     ) -> Option<Performed> {

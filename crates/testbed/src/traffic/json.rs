@@ -15,7 +15,7 @@ impl Json {
     /// A whole object.
     pub(super) fn document(members: impl FnOnce(&mut Self)) -> String {
         let mut json = Self::default();
-        json.nest(('{', '}'), members);
+        json.nest(['{', '}'], members);
         json.text
     }
 
@@ -40,7 +40,7 @@ impl Json {
     /// A member whose value is an object.
     pub(super) fn object(&mut self, key: &str, members: impl FnOnce(&mut Self)) {
         self.key(key);
-        self.nest(('{', '}'), members);
+        self.nest(['{', '}'], members);
     }
 
     /// A member whose value is an array of objects, one per item.
@@ -51,10 +51,10 @@ impl Json {
         mut members: impl FnMut(&mut Self, T),
     ) {
         self.key(key);
-        self.nest(('[', ']'), |array| {
+        self.nest(['[', ']'], |array| {
             for item in items {
                 array.comma();
-                array.nest(('{', '}'), |object| members(object, item));
+                array.nest(['{', '}'], |object| members(object, item));
             }
         });
     }
@@ -62,7 +62,7 @@ impl Json {
     /// A member whose value is an array of strings.
     pub(super) fn texts<T: AsRef<str>>(&mut self, key: &str, items: impl IntoIterator<Item = T>) {
         self.key(key);
-        self.nest(('[', ']'), |array| {
+        self.nest(['[', ']'], |array| {
             for item in items {
                 array.comma();
                 array.string(item.as_ref());
@@ -73,7 +73,7 @@ impl Json {
     /// A member whose value is an array of numbers.
     pub(super) fn plains<T: Display>(&mut self, key: &str, items: impl IntoIterator<Item = T>) {
         self.key(key);
-        self.nest(('[', ']'), |array| {
+        self.nest(['[', ']'], |array| {
             for item in items {
                 array.comma();
                 write!(array.text, "{item}").expect("a string takes every write");
@@ -82,7 +82,7 @@ impl Json {
         });
     }
 
-    fn nest(&mut self, (open, close): (char, char), inside: impl FnOnce(&mut Self)) {
+    fn nest(&mut self, [open, close]: [char; 2], inside: impl FnOnce(&mut Self)) {
         self.text.push(open);
         self.follows = false;
         inside(self);

@@ -261,8 +261,8 @@ fn write_device(plan: &RequestPlan, country: &Country, draws: &mut Draws, device
     // TEST-NET-3 (RFC 5737): nobody's address.
     device.text("ip", format!("203.0.113.{}", draws.below(256)));
     device.object("geo", |geo| {
-        geo.plain("lat", country.position.0);
-        geo.plain("lon", country.position.1);
+        geo.plain("lat", country.position[0]);
+        geo.plain("lon", country.position[1]);
         geo.plain("type", 2);
         geo.text("country", country.code);
         geo.text("city", country.city);

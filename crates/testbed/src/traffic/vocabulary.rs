@@ -8,29 +8,29 @@ pub(super) struct Country {
     pub(super) language: &'static str,
     pub(super) city: &'static str,
     /// Latitude and longitude, in degrees.
-    pub(super) position: (f64, f64),
+    pub(super) position: [f64; 2],
     /// Minutes from UTC.
     pub(super) utc_offset: i32,
 }
 
 pub(super) const COUNTRIES: [Country; 10] = [
-    country("USA", "en", "New York", (40.71, -74.0), -300),
-    country("GBR", "en", "London", (51.51, -0.13), 0),
-    country("DEU", "de", "Berlin", (52.52, 13.4), 60),
-    country("FRA", "fr", "Paris", (48.86, 2.35), 60),
-    country("ESP", "es", "Madrid", (40.42, -3.7), 60),
-    country("BRA", "pt", "Sao Paulo", (-23.55, -46.63), -180),
-    country("JPN", "ja", "Tokyo", (35.68, 139.69), 540),
-    country("IND", "hi", "Mumbai", (19.08, 72.88), 330),
-    country("CAN", "en", "Toronto", (43.65, -79.38), -300),
-    country("AUS", "en", "Sydney", (-33.87, 151.21), 600),
+    country("USA", "en", "New York", [40.71, -74.0], -300),
+    country("GBR", "en", "London", [51.51, -0.13], 0),
+    country("DEU", "de", "Berlin", [52.52, 13.4], 60),
+    country("FRA", "fr", "Paris", [48.86, 2.35], 60),
+    country("ESP", "es", "Madrid", [40.42, -3.7], 60),
+    country("BRA", "pt", "Sao Paulo", [-23.55, -46.63], -180),
+    country("JPN", "ja", "Tokyo", [35.68, 139.69], 540),
+    country("IND", "hi", "Mumbai", [19.08, 72.88], 330),
+    country("CAN", "en", "Toronto", [43.65, -79.38], -300),
+    country("AUS", "en", "Sydney", [-33.87, 151.21], 600),
 ];
 
 const fn country(
     code: &'static str,
     language: &'static str,
     city: &'static str,
-    position: (f64, f64),
+    position: [f64; 2],
     utc_offset: i32,
 ) -> Country {
     Country { code, language, city, position, utc_offset }

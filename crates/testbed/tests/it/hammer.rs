@@ -46,7 +46,7 @@ impl LoadSetup {
     ) -> Result<ExchangeReport, String> {
         let workload = ExchangeLoad::new(&self.target, traffic, self.beacons.clone())
             .map_err(|error| error.to_string())?;
-        load::run(&self.load, (&self.target, workload), Arc::clone(stop), on_progress)
+        load::run(&self.load, &self.target, workload, Arc::clone(stop), on_progress)
             .map_err(|error| error.to_string())
     }
 }

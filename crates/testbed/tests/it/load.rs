@@ -135,7 +135,7 @@ fn a_load_need_not_be_http_nor_one_request_a_call() {
             ..LoadOptions::default()
         };
         let target = address.to_string();
-        let report = load::run(&options, (&target, workload), Arc::default(), &mut |_| ());
+        let report = load::run(&options, &target, workload, Arc::default(), &mut |_| ());
         let report = report.expect("a report");
         let calls = &report.counts.calls;
         assert_eq!((calls.sent, calls.valid, calls.invalid, calls.broken), (100, 98, 1, 1));

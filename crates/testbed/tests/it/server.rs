@@ -63,7 +63,7 @@ impl SimulatedService for EchoResponder {
         let key = request.target.as_bytes();
         let mut answer = PathAnswer(request);
         let performed = self.misbehaviour.as_ref().and_then(|misbehaviour| {
-            misbehaviour.befall((1, key), &mut answer, |answer, _, Backwards| {
+            misbehaviour.befall(1, key, &mut answer, |answer, _, Backwards| {
                 let mut path = answer.content()?;
                 path.reverse();
                 Some(server::spoilt(answer, server::whole_answer(&path)))

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::args::ApiArgs;
-use super::client::ApiClient;
+use super::client::{ApiClient, ApiRefusal};
 use super::file;
 use super::kind::{DefinitionKind, print_json, refused};
 use super::show::{flatten, warnings};
@@ -52,6 +52,7 @@ pub(crate) struct Update {
 
 /// A change of one definition, judged before it is made.
 struct PlannedChange {
+    kind: DefinitionKind,
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, String)>,
@@ -111,11 +112,12 @@ pub(super) fn update(
     set.iter().for_each(|(key, value)| put(&mut patch, key, value.clone()));
     let client = ApiClient::new(asking)?;
     let path = kind.of(id, "");
-    let before = client.ask(("GET", &path), &[], None)?;
+    let before = client.ask("GET", &path, &[], None)?;
     let before = before.map_err(|refusal| refused(kind, id, refusal))?;
     // Nobody else's change comes between what is shown and what is done.
     let version = if_version.map_or_else(|| before["version"].to_string(), |it| it.to_string());
     let mut planned = PlannedChange {
+        kind,
         method: "PATCH",
         path,
         headers: vec![("if-match", format!("\"{version}\""))],
@@ -124,7 +126,7 @@ pub(super) fn update(
         after: Value::Null,
     };
     planned.judge(&client).map_err(|refusal| refused(kind, id, refusal))?;
-    planned.carry_out((kind, &client), (*dry_run, asking), out)?;
+    planned.carry_out(&client, *dry_run, asking, out)?;
     Ok(Exit::Done)
 }
 
@@ -138,7 +140,7 @@ pub(super) fn apply(
     let (mut plan, mut problems, mut exit) = (Vec::new(), String::new(), None);
     for definition in file::read(kind, file)? {
         let id = definition.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut planned = PlannedChange::of(kind, &client, (&id, definition))?;
+        let mut planned = PlannedChange::of(kind, &client, &id, definition)?;
         match planned.judge(&client) {
             Ok(()) => plan.push(planned),
             Err(refusal) => {
@@ -153,7 +155,7 @@ pub(super) fn apply(
         return Err(CommandFailure::with_exit(exit, message));
     }
     for planned in plan {
-        planned.carry_out((kind, &client), (*dry_run, asking), out)?;
+        planned.carry_out(&client, *dry_run, asking, out)?;
     }
     Ok(Exit::Done)
 }
@@ -163,14 +165,15 @@ impl PlannedChange {
     fn of(
         kind: DefinitionKind,
         client: &ApiClient,
-        (id, definition): (&str, Map<String, Value>),
+        id: &str,
+        definition: Map<String, Value>,
     ) -> anyhow::Result<Self> {
         let path = kind.of(id, "");
         let body = definition.into();
-        let found =
-            if id.is_empty() { None } else { Some(client.ask(("GET", &path), &[], None)?) };
+        let found = if id.is_empty() { None } else { Some(client.ask("GET", &path, &[], None)?) };
         Ok(match found {
             Some(Ok(before)) => Self {
+                kind,
                 method: "PUT",
                 path,
                 headers: vec![("if-match", format!("\"{}\"", before["version"]))],
@@ -180,6 +183,7 @@ impl PlannedChange {
             },
             Some(Err(refusal)) if !refusal.is_not_found() => return Err(refusal.into_failure()),
             _ => Self {
+                kind,
                 method: "POST",
                 path: kind.path().to_owned(),
                 headers: Vec::new(),
@@ -191,27 +195,28 @@ impl PlannedChange {
     }
 
     /// Asks the exchange for a dry run.
-    fn judge(&mut self, client: &ApiClient) -> Result<(), super::client::ApiRefusal> {
+    fn judge(&mut self, client: &ApiClient) -> Result<(), ApiRefusal> {
         let path = format!("{}?dry_run=true", self.path);
-        let asked = client.ask((self.method, &path), &self.headers, Some(&self.body));
+        let asked = client.ask(self.method, &path, &self.headers, Some(&self.body));
         match asked {
             Ok(Ok(after)) => {
                 self.after = after;
                 Ok(())
             }
             Ok(Err(refusal)) => Err(refusal),
-            Err(error) => Err(super::client::ApiRefusal::unanswered(&error)),
+            Err(error) => Err(ApiRefusal::unanswered(&error)),
         }
     }
 
     /// Shows the difference, and makes the change.
     fn carry_out(
         self,
-        (kind, client): (DefinitionKind, &ApiClient),
-        (is_dry_run, asking): (bool, &ApiArgs),
+        client: &ApiClient,
+        is_dry_run: bool,
+        asking: &ApiArgs,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        let Self { method, path, headers, body, before, after } = self;
+        let Self { kind, method, path, headers, body, before, after } = self;
         let lines = difference(before.as_ref(), &after);
         let name = format!("{} {}", kind.name(), after["id"].as_str().unwrap_or_default());
         let is_revived = before.as_ref().is_some_and(|before| before["removed"] == true);
@@ -224,8 +229,8 @@ impl PlannedChange {
         let view = if is_dry_run {
             after
         } else {
-            let asked = client.ask((method, &path), &headers, Some(&body))?;
-            asked.map_err(super::client::ApiRefusal::into_failure)?
+            let asked = client.ask(method, &path, &headers, Some(&body))?;
+            asked.map_err(ApiRefusal::into_failure)?
         };
         if asking.json {
             return print_json(&view, out).map(drop);

@@ -127,12 +127,13 @@ impl ApiClient {
     }
 
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask(("GET", path), &[], None)?.map_err(ApiRefusal::into_failure)
+        self.ask("GET", path, &[], None)?.map_err(ApiRefusal::into_failure)
     }
 
     pub(super) fn ask(
         &self,
-        (method, path): (&str, &str),
+        method: &str,
+        path: &str,
         headers: &[(&str, String)],
         body: Option<&Value>,
     ) -> anyhow::Result<Result<Value, ApiRefusal>> {

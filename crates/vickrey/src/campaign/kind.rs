@@ -51,7 +51,7 @@ pub(super) fn ask_one(
     id: &str,
     what: &str,
 ) -> anyhow::Result<Value> {
-    let asked = client.ask(("GET", &kind.of(id, what)), &[], None)?;
+    let asked = client.ask("GET", &kind.of(id, what), &[], None)?;
     asked.map_err(|refusal| refused(kind, id, refusal))
 }
 

@@ -29,7 +29,8 @@ impl Answers {
 pub(super) fn read(
     text: &str,
     dsps: &[&str],
-    (caller_id, auction_id): (&str, &str),
+    caller_id: &str,
+    auction_id: &str,
 ) -> Result<Answers, Vec<String>> {
     let Some(members) = members(text) else {
         return Err(vec![not_an_object(text)]);
@@ -45,7 +46,7 @@ pub(super) fn read(
             problems.push(format!("{}: appears twice", &**dsp));
             continue;
         }
-        match answer(raw, (caller_id, auction_id)) {
+        match answer(raw, caller_id, auction_id) {
             Ok((outcome, body)) => answers.push((dsp.to_string(), outcome, body)),
             Err(problem) => problems.push(format!("{}: {problem}", &**dsp)),
         }
@@ -72,7 +73,7 @@ fn unknown(dsp: &str, dsps: &[&str]) -> String {
     }
 }
 
-fn answer(raw: &str, ids: (&str, &str)) -> Result<(CallOutcome, String), String> {
+fn answer(raw: &str, caller_id: &str, auction_id: &str) -> Result<(CallOutcome, String), String> {
     if raw.starts_with('"') {
         let name = string(raw).unwrap_or_default();
         return Ok((named(&name)?, String::new()));
@@ -83,7 +84,7 @@ fn answer(raw: &str, ids: (&str, &str)) -> Result<(CallOutcome, String), String>
     let value = |key: &str| members.iter().find(|(own, _)| **own == *key).map(|(_, raw)| *raw);
     match (value("status"), value("seatbid")) {
         (Some(status), None) => with_status(status, value("body")),
-        _ => response(raw, value("id"), ids),
+        _ => response(raw, value("id"), caller_id, auction_id),
     }
 }
 
@@ -120,7 +121,8 @@ fn with_status(status: &str, body: Option<&str>) -> Result<(CallOutcome, String)
 fn response(
     raw: &str,
     id: Option<&str>,
-    (caller_id, auction_id): (&str, &str),
+    caller_id: &str,
+    auction_id: &str,
 ) -> Result<(CallOutcome, String), String> {
     let id = id.and_then(string);
     let is_ours = id.is_some_and(|id| id == caller_id || id == ID_MARK);
@@ -138,7 +140,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: Result<(&str, &str), &str>) {
-        let got = read(&format!(r#"{{"alpha":{text}}}"#), &["alpha", "beta"], ("r", "a1"));
+        let got = read(&format!(r#"{{"alpha":{text}}}"#), &["alpha", "beta"], "r", "a1");
         let got = got.map(|answers| {
             let (outcome, body) = answers.of("alpha");
             (outcome.label().to_owned(), String::from_utf8(body.to_vec()).expect("text"))
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn who_is_not_in_the_file_does_not_bid() {
-        let answers = read(r#"{"alpha":"late"}"#, &["alpha", "beta"], ("r", "a")).unwrap();
+        let answers = read(r#"{"alpha":"late"}"#, &["alpha", "beta"], "r", "a").unwrap();
         assert_eq!(answers.of("beta").0, CallOutcome::NoBid);
     }
 
@@ -186,10 +188,10 @@ mod tests {
             "beta: appears twice".to_owned(),
             "alpha: must be a bid response, a status or an outcome".to_owned(),
         ];
-        assert_eq!(read(text, &["alpha", "beta"], ("r", "a")).unwrap_err(), want);
-        let not_json = read("{", &[], ("r", "a")).unwrap_err();
+        assert_eq!(read(text, &["alpha", "beta"], "r", "a").unwrap_err(), want);
+        let not_json = read("{", &[], "r", "a").unwrap_err();
         assert!(not_json[0].starts_with("not JSON: EOF"), "{not_json:?}");
         let want = vec!["must be an object: DSP ids, and what each answers".to_owned()];
-        assert_eq!(read("[]", &[], ("r", "a")).unwrap_err(), want);
+        assert_eq!(read("[]", &[], "r", "a").unwrap_err(), want);
     }
 }

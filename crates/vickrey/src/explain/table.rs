@@ -55,11 +55,11 @@ impl TablePage {
 
     /// Writes `text` wrapped between words, and within words longer than a line.
     pub(super) fn line(&mut self, look: Look, indent: usize, text: &str) {
-        self.hanging(look, (indent, ""), text);
+        self.hanging(look, indent, "", text);
     }
 
     /// Writes `text` after `first`, with a hanging indent.
-    pub(super) fn hanging(&mut self, look: Look, (indent, first): (usize, &str), text: &str) {
+    pub(super) fn hanging(&mut self, look: Look, indent: usize, first: &str, text: &str) {
         let (first, text) = (visible(first), visible(text));
         let hang = indent + first.chars().count();
         let room = WIDTH.saturating_sub(hang).max(20);
@@ -98,7 +98,7 @@ impl TablePage {
             for (cell, width) in cells.iter().zip(&widths) {
                 let _ = write!(first, "{:<width$}  ", clipped(&visible(cell), *width));
             }
-            self.hanging(*look, (indent, &first), last);
+            self.hanging(*look, indent, &first, last);
         }
     }
 

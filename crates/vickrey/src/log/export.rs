@@ -211,7 +211,7 @@ impl Iterator for SettlementExport<'_, '_> {
         };
         let at = Position { epoch: place.epoch, sequence: place.sequence };
         self.0.last.set(Some(at));
-        let row = settlements::row(self.0.filter, (&place, kind, &payload));
+        let row = settlements::row(self.0.filter, &place, kind, &payload);
         Some(Ok(match row {
             None => Item::Passed(at),
             Some(row) => Item::Row { place: at, time_us: row.time_us, bytes: payload.len(), row },

@@ -58,7 +58,7 @@ pub(crate) struct TailArgs {
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if args.settlements {
-        return settlements::cat((&args.source, &args.selection), args.json, out);
+        return settlements::cat(&args.source, &args.selection, args.json, out);
     }
     let filter = args.selection.filter()?;
     let directory = args.source.open()?;
@@ -71,10 +71,10 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
         let mut show = |place: &Place, kind: u8, payload: &[u8]| {
-            let line = printer.line((place, kind, payload))?;
+            let line = printer.line(place, kind, payload)?;
             Ok(printer.write(out, place.time_ms, line)?)
         };
-        let walked = walk(&lane, (&segment, &mut room), &mut show)?;
+        let walked = walk(&lane, &segment, &mut room, &mut show)?;
         walked.damage.corruptions.iter().for_each(|corrupt| printer.damage.corrupt(corrupt));
     }
     printer.finish(out)?;
@@ -94,7 +94,7 @@ pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     out.flush()?;
     if args.follow {
         let follow = Follow::new(&directory, LaneKind::Firehose, next);
-        follow_on(follow, &mut printer, (out, &stop))?;
+        follow_on(follow, &mut printer, out, &stop)?;
     }
     Ok(printer.damage.exit())
 }
@@ -123,14 +123,14 @@ fn last(
         next = next.max(segment.identity().first);
         let mut show = |place: &Place, kind: u8, payload: &[u8]| {
             next = next.max(place.sequence + 1);
-            let line = printer.line((place, kind, payload))?;
+            let line = printer.line(place, kind, payload)?;
             here.extend(line.map(|line| (place.time_ms, line)));
             if here.len() > missing {
                 here.pop_front();
             }
             Ok(())
         };
-        let walked = walk(&lane, (segment, &mut room), &mut show)?;
+        let walked = walk(&lane, segment, &mut room, &mut show)?;
         walked.damage.corruptions.iter().for_each(|corrupt| printer.damage.corrupt(corrupt));
         here.extend(lines);
         lines = here;
@@ -149,7 +149,8 @@ fn last(
 fn follow_on(
     mut follow: Follow<'_>,
     printer: &mut Printer<'_, '_>,
-    (out, stop): (&mut dyn Write, &AtomicBool),
+    out: &mut dyn Write,
+    stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     printer.is_following = true;
     for look in 0_u64.. {
@@ -168,7 +169,7 @@ fn follow_on(
             match coming {
                 Coming::Corruption(corruption) => printer.damage.corrupt(corruption),
                 Coming::Record(place, kind, payload) => {
-                    let line = printer.line((place, kind, payload));
+                    let line = printer.line(place, kind, payload);
                     let written = line.and_then(|line| Ok(printer.write(out, u64::MAX, line)?));
                     failed = written.err();
                 }
@@ -234,10 +235,7 @@ impl<'g, 'd> Printer<'g, 'd> {
     }
 
     /// The line of a record that the filter selects.
-    fn line(
-        &mut self,
-        (place, kind, payload): (&Place, u8, &[u8]),
-    ) -> anyhow::Result<Option<String>> {
+    fn line(&mut self, place: &Place, kind: u8, payload: &[u8]) -> anyhow::Result<Option<String>> {
         if !self.window.holds(place.time_ms) {
             return Ok(None);
         }

@@ -26,13 +26,14 @@ pub(crate) struct ReplayArgs {
 }
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    replay(&args.source.open()?, (&args.selection.filter()?, args.json), out)
+    replay(&args.source.open()?, &args.selection.filter()?, args.json, out)
 }
 
 /// Replays the selected auctions, and reports differences.
 pub(crate) fn replay(
     directory: &Directory,
-    (filter, is_json): (&Filter, bool),
+    filter: &Filter,
+    is_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let progress = SegmentProgress::new();

@@ -19,14 +19,19 @@ pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
 }
 
 /// The row of a settlement that the filter selects.
-pub(super) fn row(filter: &Filter, record: (&Place, u8, &[u8])) -> Option<SettlementRow> {
-    let (place, kind, payload) = record;
+pub(super) fn row(
+    filter: &Filter,
+    place: &Place,
+    kind: u8,
+    payload: &[u8],
+) -> Option<SettlementRow> {
     let row = Settlement::of(place, kind, payload)?.row()?;
     filter.holds_at(row.time_us).then_some(row)
 }
 
 pub(super) fn cat(
-    (source, selection): (&RecordSource, &FilterArgs),
+    source: &RecordSource,
+    selection: &FilterArgs,
     is_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
@@ -38,11 +43,11 @@ pub(super) fn cat(
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
         let mut show =
-            |place: &Place, kind: u8, payload: &[u8]| match row(&filter, (place, kind, payload)) {
+            |place: &Place, kind: u8, payload: &[u8]| match row(&filter, place, kind, payload) {
                 Some(row) => write(&row, is_json, out),
                 None => Ok(()),
             };
-        let walked = walk(&lane, (&segment, &mut room), &mut show)?;
+        let walked = walk(&lane, &segment, &mut room, &mut show)?;
         walked.damage.corruptions.iter().for_each(|corruption| damage.corrupt(corruption));
     }
     Ok(damage.exit())

@@ -72,7 +72,8 @@ pub(super) type Show<'s> = dyn FnMut(&Place, u8, &[u8]) -> anyhow::Result<()> + 
 /// Shows every record of a segment, until `show` fails.
 pub(super) fn walk(
     lane: &Lane<'_>,
-    (segment, room): (&Segment, &mut Room),
+    segment: &Segment,
+    room: &mut Room,
     show: &mut Show<'_>,
 ) -> anyhow::Result<Walked> {
     let mut failed = None;

@@ -191,11 +191,12 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
     let bar = LoadBar::new(&options);
-    let report = load::run(&options, (&args.url, workload), stop, &mut |now| bar.show(now))
-        .map_err(|error| match error {
+    let report = load::run(&options, &args.url, workload, stop, &mut |now| bar.show(now)).map_err(
+        |error| match error {
             LoadError::System(_) => CommandFailure::unavailable(error),
             _ => CommandFailure::usage(error),
-        })?;
+        },
+    )?;
     drop(bar);
     conclude(args, &report)
 }

@@ -103,7 +103,7 @@ impl RecordedArgs {
         let mut found = found.map_err(cannot_make)?;
         let damage = DamageReport::of(&found.damage, &found.generations);
         let Some(currency) = found.currency else {
-            return Err(self.nothing(&directory, (&sought.buyer, &filter), &found));
+            return Err(self.nothing(&directory, &sought.buyer, &filter, &found));
         };
         let unreadable = found.left_out.unreadable > 0;
         let auction = |opportunity: audit::Opportunity| StreamAuction {
@@ -125,7 +125,8 @@ impl RecordedArgs {
     fn nothing(
         &self,
         directory: &Directory,
-        (buyer, filter): (&Buyer, &Filter),
+        buyer: &Buyer,
+        filter: &Filter,
         found: &Opportunities,
     ) -> anyhow::Error {
         let (who, place) = (named(buyer), directory.path().display());

@@ -94,7 +94,7 @@ fn what_is_remembered_is_bounded() {
     let mut call = |n: usize| {
         let target =
             format!("/win?imp=1&auction={n}&price=1&price64=MQ&cur=USD&loss=&offer=1000000");
-        assert!(receiver.receive((DspNotice::Win, &target), seller, &counters).is_none());
+        assert!(receiver.receive(DspNotice::Win, &target, seller, &counters).is_none());
         (receiver.seen.len(), receiver.order.len())
     };
     for n in 0..REMEMBERED_MAX + 10 {
