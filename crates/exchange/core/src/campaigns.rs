@@ -17,7 +17,7 @@ mod interner;
 mod matching;
 mod offers;
 mod probe;
-mod room;
+mod scratch;
 mod targeting;
 
 pub use bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid};
@@ -27,7 +27,7 @@ pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
 pub use interner::Interner;
 pub use offers::ACCOUNTS_MAX;
 pub use probe::{Criterion, Probe, ProbeCounts};
-pub use room::SearchScratch;
+pub use scratch::SearchScratch;
 pub use targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 
 #[cfg(test)]

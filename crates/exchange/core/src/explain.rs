@@ -6,11 +6,11 @@
 //! known here.
 
 mod asking;
+mod auction;
 mod bids;
 mod clearing;
 mod document;
 mod fates;
-mod held;
 mod notices;
 mod terms;
 
@@ -23,10 +23,10 @@ use crate::clearing::clear::{Clearing as Cleared, clear};
 use crate::judging::judge::{DspAnswer as Answered, Judgement, judge};
 
 pub use asking::response_content;
+pub use auction::{DspOutcome, FinishedAuction};
 pub use document::*;
-pub use held::{DspOutcome, FinishedAuction};
 
-use held::ReplayedAuction;
+use auction::ReplayedAuction;
 
 /// Explains an auction.
 ///

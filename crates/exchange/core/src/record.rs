@@ -15,8 +15,8 @@ mod decode;
 mod difference;
 mod elements;
 mod encode;
-mod facts;
 mod generation;
+mod inputs;
 mod limits;
 mod outcome;
 mod replay;
@@ -33,11 +33,11 @@ pub use difference::{ChangedValue, ReplayDifference, ValueChange};
 pub use encode::{
     AuctionContext, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, Timings, encode,
 };
-pub use facts::{
-    BidInputs, BudgetRefusal, BudgetRefusals, ClearingInputs, InvalidInputs, RecomputedClearing,
-};
 pub use generation::{
     DspRecord, GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
+};
+pub use inputs::{
+    BidInputs, BudgetRefusal, BudgetRefusals, ClearingInputs, InvalidInputs, RecomputedClearing,
 };
 pub use limits::{BIDS_MAX, ID_BYTES_MAX};
 pub use outcome::{AuctionEnding, CallOutcome};

@@ -1,8 +1,8 @@
 //! All house campaigns of one generation, and the indexes by which an auction finds those that come
 //! to it. Built off the shards, and never changed.
 
+pub(super) mod attributes;
 pub(super) mod index;
-pub(super) mod terms;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::creative::Creative;
 use super::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::auction::domains::normal_domain;
 use crate::market::targeting::Region;
+use attributes::{AdTerms, TextNumbers};
 use index::{Bits, Dimension, DimensionBuilder, InvertedIndex, InvertedIndexBuilder};
-use terms::{AdTerms, TextNumbers};
 
 /// Campaigns that may bid, ready to be searched. Clones share all of it.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use openrtb::BidRequest;
 use openrtb::codes::MediaType;
 
 use super::catalogue::Catalogue;
-use super::room::{DealScratch, SearchScratch};
+use super::scratch::{DealScratch, SearchScratch};
 use super::targeting::PageUrl;
 use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;

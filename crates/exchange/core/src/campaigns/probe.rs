@@ -13,7 +13,7 @@ use units::{Cpm, Multiplier};
 use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer};
 use super::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use super::catalogue::Catalogue;
-use super::room::SearchScratch;
+use super::scratch::SearchScratch;
 use super::targeting::CampaignTargeting;
 use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;

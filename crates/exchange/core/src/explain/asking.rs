@@ -3,8 +3,8 @@
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
 
+use super::auction::{DspOutcome, ReplayedAuction, list, shown};
 use super::document::{ExplainedAnswer, ExplainedCall, ExplainedDsp, ExplainedRefusal};
-use super::held::{DspOutcome, ReplayedAuction, list, shown};
 use crate::asking::guard::GuardLimits;
 use crate::asking::not_asked::NotAsked as Reason;
 use crate::judging::judge::{BIDS_MAX, ResponseFate};

@@ -3,8 +3,8 @@
 use openrtb::bid_texts;
 use units::{Cpm, Round};
 
+use super::auction::{BIDS_MAX, ReplayedAuction, shown};
 use super::document::ExplainedBid;
-use super::held::{BIDS_MAX, ReplayedAuction, shown};
 use crate::answering::sale::seat_name;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;

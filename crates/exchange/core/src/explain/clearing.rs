@@ -2,9 +2,9 @@
 
 use units::{Cpm, Multiplier};
 
+use super::auction::{RANKED_MAX, ReplayedAuction, shown};
 use super::document::{ExplainedClearing, ExplainedOffer, ExplainedRank, ExplainedWin};
 use super::fates::pricing;
-use super::held::{RANKED_MAX, ReplayedAuction, shown};
 use crate::answering::sale::Sale;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;

@@ -3,7 +3,7 @@
 use openrtb::{Bid, Text, bid_texts, parse_bid};
 use units::{Cpm, Currency};
 
-use super::held::{ReplayedAuction, list, shown};
+use super::auction::{ReplayedAuction, list, shown};
 use crate::answering::response::bid_text;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;

@@ -5,11 +5,11 @@
 
 use openrtb::{NoticeKind, string};
 
+use super::auction::{FinishedAuction, NOTICES_MAX, ReplayedAuction};
 use super::document::{
     ExplainedBeacon, ExplainedMarkupCall, ExplainedNotice, ExplainedNotices, ExplainedUnmarked,
     ExplainedUnsent,
 };
-use super::held::{FinishedAuction, NOTICES_MAX, ReplayedAuction};
 use crate::answering::notice_url::NotSent as Unsent;
 use crate::answering::values::{self, Occasion};
 use crate::answering::win_markup::{FetchedMarkup, MarkupRequest, markup_wanted};
@@ -191,7 +191,7 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>
 fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
     ExplainedBeacon {
         token,
-        dsp: super::held::shown(&claims.dsp),
+        dsp: super::auction::shown(&claims.dsp),
         kind: claims.kind.label().to_owned(),
         url: Some(claims.url.to_string()).filter(|url| !url.is_empty()),
         relays_markup: claims.relays_markup,

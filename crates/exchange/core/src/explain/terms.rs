@@ -4,11 +4,11 @@ use openrtb::codes::{MediaType, NoBidReason};
 use openrtb::{BidRequest, FloorPrice};
 use units::{Cpm, Currency, Ppm, Round};
 
+use super::auction::{FinishedAuction, ReplayedAuction, shown};
 use super::document::{
     ExplainedDeal, ExplainedFloor, ExplainedImp, ExplainedNoBid, ExplainedRate, ExplainedRequest,
     ExplainedRule, ExplainedTerms,
 };
-use super::held::{FinishedAuction, ReplayedAuction, shown};
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::market::{BidsReturned, FloorRule, NoticeMode};
@@ -106,7 +106,7 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
     let sizes: Vec<_> = sizes
         .filter_map(|size| size.w.zip(size.h))
         .map(|(w, h)| format!("{w}x{h}"))
-        .take(super::held::LISTED_MAX)
+        .take(super::auction::LISTED_MAX)
         .collect();
     let name = |format| match (format, sizes.as_slice()) {
         (MediaType::Banner, sizes @ [_, ..]) => format!("banner {}", sizes.join(" ")),

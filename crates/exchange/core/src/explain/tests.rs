@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::asking::sentence;
-use super::held::{TEXT_CHARS_MAX, list};
+use super::auction::{TEXT_CHARS_MAX, list};
 use super::*;
 use crate::asking::eligibility::{BidderCall, eligible};
 use crate::asking::guard::{CallRate, GuardLimits};

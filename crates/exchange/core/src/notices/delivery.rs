@@ -18,10 +18,10 @@
 //! then slower, and its other notices wait. A notice may therefore be tried later than the pace of
 //! 7.8 would have it, while the probe stands for it.
 
+mod beacons;
 mod billing;
 mod bug;
 mod event;
-mod handed;
 mod journal;
 mod lanes;
 mod notice;
@@ -30,13 +30,12 @@ mod replay;
 mod scheduler;
 #[cfg(test)]
 mod tests;
-mod tokens;
+mod tickets;
 
 pub use event::{
     Attempt, Beacon, BeaconRefusal, BestEffort, DeliveryCounters, DeliveryTime, Effect, Event,
     GiveUpReason, JournalTicket, SendOutcome,
 };
-pub use handed::TicketQueue;
 pub use journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 pub use lanes::LaneView;
 pub use notice::{
@@ -45,3 +44,4 @@ pub use notice::{
 pub use policy::DeliveryPolicy;
 pub use replay::JournalReplay;
 pub use scheduler::Delivery;
+pub use tickets::TicketQueue;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::facts::InvalidInputs;
+use super::inputs::InvalidInputs;
 
 /// Changes that are listed; the rest is counted.
 const CHANGES_MAX: usize = 32;

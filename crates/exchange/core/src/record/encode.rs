@@ -11,7 +11,7 @@ use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Multiplier};
 
 use super::codes::SchemaCode;
-use super::facts::{BudgetRefusal, is_out_of_reach};
+use super::inputs::{BudgetRefusal, is_out_of_reach};
 use super::limits::{BIDS_MAX, ID_BYTES_MAX};
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::answering::sale::Sale;

@@ -11,8 +11,8 @@ use units::{Cpm, Ppm, Price, Round};
 
 use super::auction::{AuctionRecord, BidRecord, DealRecord, ImpRecord, SaleRecord, TermsRecord};
 use super::difference::{ChangedValue, ReplayDifference, ValueChange};
-use super::facts::{BidInputs, BudgetRefusal, ClearingInputs, RecomputedClearing};
 use super::generation::GenerationRecord;
+use super::inputs::{BidInputs, BudgetRefusal, ClearingInputs, RecomputedClearing};
 use super::limits::ID_BYTES_MAX;
 use crate::answering::sale::Sale;
 use crate::auction::fate::Fate;

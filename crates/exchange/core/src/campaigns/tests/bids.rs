@@ -13,7 +13,7 @@ use crate::campaigns::bidder::{CampaignBidder, DirectAnswer};
 use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
-use crate::campaigns::room::SearchScratch;
+use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{cpm, currency, merged};
 use crate::market::DealTerms;

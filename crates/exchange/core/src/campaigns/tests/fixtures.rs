@@ -14,7 +14,7 @@ use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeSpec};
 use crate::campaigns::offers::ACCOUNTS_MAX;
-use crate::campaigns::room::SearchScratch;
+use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::judging::judge::{DspAnswer, Judgement, judge};

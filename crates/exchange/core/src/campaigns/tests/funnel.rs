@@ -15,7 +15,7 @@ use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::CreativeSpec;
 use crate::campaigns::probe::{Criterion, Probe, ProbeCounts};
-use crate::campaigns::room::SearchScratch;
+use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::market::Market;

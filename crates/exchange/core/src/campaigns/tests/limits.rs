@@ -9,7 +9,7 @@ use crate::auction::Auction;
 use crate::campaigns::bidder::{BiddingLimits, DirectAnswer};
 use crate::campaigns::campaign::CampaignPrice;
 use crate::campaigns::catalogue::Catalogue;
-use crate::campaigns::room::SearchScratch;
+use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, PagePrefix};
 use crate::fixtures::{cpm, merged};
 

@@ -11,12 +11,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::beacons::{BeaconState, KnownBeacon};
 use super::bug::{DeliveryBug, carried, planted};
 use super::event::{Beacon, BeaconRefusal, DeliveryTime, Effect, JournalTicket};
 use super::journal::{JournalRecord, NoticeEnd, PendingRecord, RecordPurpose};
 use super::notice::Notice;
 use super::scheduler::{Delivery, Job};
-use super::tokens::{BeaconState, KnownBeacon};
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;

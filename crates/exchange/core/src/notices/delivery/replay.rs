@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::beacons::BeaconState;
 use super::bug::{DeliveryBug, planted};
 use super::event::DeliveryTime;
 use super::journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 use super::notice::Notice;
 use super::policy::DeliveryPolicy;
 use super::scheduler::{Delivery, Job};
-use super::tokens::BeaconState;
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;

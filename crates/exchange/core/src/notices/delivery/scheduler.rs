@@ -6,6 +6,7 @@ use std::sync::Arc;
 use openrtb::NoticeKind;
 use units::Tick;
 
+use super::beacons::{BeaconState, KnownBeacons};
 use super::bug::{DeliveryBug, planted};
 use super::event::{
     Attempt, DeliveryCounters, DeliveryTime, Effect, Event, GiveUpReason, JournalTicket,
@@ -15,7 +16,6 @@ use super::journal::{NoticeEnd, PendingRecord};
 use super::lanes::{DspLanes, LaneView};
 use super::notice::Notice;
 use super::policy::DeliveryPolicy;
-use super::tokens::{BeaconState, KnownBeacons};
 use crate::notices::token::TokenId;
 
 /// A notice that is to be delivered.

@@ -5,8 +5,8 @@ use openrtb::codes::MediaType;
 use units::{Cpm, Ratio};
 
 use super::offers::Offers;
+use crate::campaigns::catalogue::attributes::BlockedAttributes;
 use crate::campaigns::catalogue::index::Bits;
-use crate::campaigns::catalogue::terms::BlockedAttributes;
 
 /// A shard's room for searches; it may be used for any catalogue.
 #[derive(Clone, Debug, Default)]
