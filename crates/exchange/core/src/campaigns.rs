@@ -1,12 +1,11 @@
-//! House campaigns: what accounts of our own bid in an auction, beside the DSPs.
+//! Direct campaigns: the exchange's own demand, which bids next to the DSPs.
 //!
-//! To the auction the house is one more DSP, whose seats are the accounts: its bids are written as a
-//! bid response and judged as any DSP's. Here is decided which campaigns come to an impression, with
-//! which creative and under which deal; what a campaign may spend and how it is paced is decided
-//! behind [`CampaignBidder`], and who wins is not decided here.
+//! To the auction, direct campaigns are one more DSP whose seats are their accounts: their bids form a
+//! bid response and are judged like any other. This module matches campaigns to impressions and picks
+//! creatives and deals. [`CampaignBidder`] decides what a campaign may spend and how it is paced.
 //!
-//! A [`Catalogue`] is immutable and shared; what an auction needs to search it is in a [`SearchScratch`] of
-//! its shard. Once that is warm nothing is allocated.
+//! A [`Catalogue`] is immutable and shared. Each shard searches it with its own [`SearchScratch`],
+//! which stops allocating once it has grown.
 
 mod bidder;
 mod bidding;

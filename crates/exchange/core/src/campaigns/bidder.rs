@@ -1,4 +1,4 @@
-//! What campaigns bid with: the bounds, who paces them, and the bid response.
+//! The interface between campaigns and their pacing, the limits on bidding, and the bid response.
 
 use pacer_core::funnel::Shortfall;
 use pacer_core::messages::CampaignIndex;
@@ -7,25 +7,24 @@ use units::{Cpm, Multiplier};
 
 use super::campaign::CampaignPrice;
 
-/// Bounds of what the house does in one auction.
+/// Limits on direct campaigns in one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiddingLimits {
-    /// Most matches that are gone through: pairs of an impression and a campaign that the indexes have
-    /// found for it.
+    /// Most matches considered: pairs of an impression and a campaign that the indexes found for it.
     pub matches_max: usize,
-    /// Most bids for one impression, at most [`ACCOUNTS_MAX`](super::ACCOUNTS_MAX): each is of another account.
+    /// Most bids for one impression, each from a different account; at most
+    /// [`ACCOUNTS_MAX`](super::ACCOUNTS_MAX).
     pub bids_max: usize,
 }
 
-/// Who paces campaigns.
+/// Decides what campaigns bid, and paces them.
 pub trait CampaignBidder {
-    /// A campaign has come to an impression that it may bid for: counts it as seen, and says what is
-    /// bid, in the account's currency. `shown` is how many impressions are paid for if it wins. Called
-    /// at most once for a campaign and an impression.
+    /// Counts an impression as available to the campaign, and returns its bid in the account's currency.
+    /// `shown` is how many impressions a win pays for. Called at most once per campaign and impression.
     ///
     /// # Errors
     ///
-    /// Why nothing is bid.
+    /// Why the campaign does not bid.
     fn decide(
         &mut self,
         slot: CampaignIndex,
@@ -33,38 +32,38 @@ pub trait CampaignBidder {
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal>;
 
-    /// What was decided is below every floor that it could be bid over: the campaign does not bid for the
-    /// impression. `shortfall` says what it would have bid, and the least of those floors.
+    /// The decided price is below every floor, so the campaign does not bid for the impression.
+    /// `shortfall` returns that price and the lowest floor.
     fn fall_short(&mut self, _slot: CampaignIndex, _shortfall: impl FnOnce() -> Shortfall) {}
 }
 
-/// A bid of the house.
+/// A bid of a direct campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectBid {
     /// The impression, by position.
     pub imp: usize,
     /// The campaign, by position in the catalogue.
     pub campaign: usize,
-    /// The same, by the number that its money is known by.
+    /// The campaign's slot in the ledger.
     pub slot: CampaignIndex,
-    /// What the desk has said, in the account's currency; the bid itself, in the auction's, is worth
-    /// at most this.
+    /// The decided price, in the account's currency. The bid, in the auction's currency, is worth at most
+    /// this.
     pub price: Cpm,
 }
 
-/// The answer of the house to one auction.
+/// The direct campaigns' answer in one auction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectAnswer {
-    /// A bid response; empty where there is no bid.
+    /// The bid response; empty without bids.
     pub body: String,
-    /// Its bids, in the order in which they stand in the response.
+    /// Its bids, in the response's order.
     pub bids: Vec<DirectBid>,
-    /// Matches beyond [`BiddingLimits::matches_max`], which nobody has looked at.
+    /// Matches beyond [`BiddingLimits::matches_max`], which were not considered.
     pub left_out: u64,
 }
 
 impl DirectAnswer {
-    /// Empties it, for the next auction.
+    /// Empties it.
     pub fn clear(&mut self) {
         self.body.clear();
         self.bids.clear();

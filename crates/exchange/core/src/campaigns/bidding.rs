@@ -1,8 +1,8 @@
-//! The bids of the house in one auction: for each impression what campaigns show there, what their
-//! desk lets them bid, and the best of a few accounts, written as a bid response.
+//! Bids of direct campaigns in one auction: what each campaign shows, what its pacing lets it bid, and
+//! the best bids of a few accounts, written as a bid response.
 //!
-//! What is written has been held to all that a judge of it will look at, so that no campaign is paced
-//! by bids that were none.
+//! Every written bid passes the checks that the judge will make, so that only valid bids count towards
+//! pacing.
 
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
@@ -29,125 +29,127 @@ use crate::judging::judge::BIDS_MAX;
 
 const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
 
-/// Most floors of one impression that are kept; more are worked out again.
+/// Most floors cached for one impression; others are computed again.
 const FLOORS_MAX: usize = 32;
 
 impl Catalogue {
-    /// Bids in `auction`, where the house is asked for `ask`: into `answer`, emptied first. The desk
-    /// is asked of each campaign that comes to an impression. For an impression at most one bid of an
-    /// account, and bids of a few accounts: those that would be worth the most.
+    /// Writes the bids for `ask` into `answer`, which it empties first. `bidder` prices each campaign
+    /// that matches an impression. An impression gets at most one bid per account, from the few accounts
+    /// whose bids are worth most.
     ///
-    /// Impressions have equal shares of the matches that are gone through; what one leaves is for those
-    /// after it. Where more campaigns come to an impression, it is chance that says which are looked at,
-    /// and each is as likely as another, whatever it would bid. The same auction draws the same.
+    /// Impressions share the limit on matches equally; what one does not use goes to those after it. If
+    /// more campaigns match an impression, a uniform draw seeded by the auction's id picks those that are
+    /// considered.
     pub fn bid(
         &self,
         (auction, ask, limits): (&Auction<'_>, &BidderCall, &BiddingLimits),
-        desk: &mut impl CampaignBidder,
-        room: &mut SearchScratch,
+        bidder: &mut impl CampaignBidder,
+        scratch: &mut SearchScratch,
         answer: &mut DirectAnswer,
     ) {
         answer.clear();
         let accepts = &auction.market.dsps[ask.dsp].currencies;
-        if self.held.is_empty() || !accepts.contains(&auction.currency) {
+        if self.entries.is_empty() || !accepts.contains(&auction.currency) {
             return;
         }
-        room.offers.start(limits.bids_max);
+        scratch.offers.start(limits.bids_max);
         let page = self.page(auction.request);
         let url = page.as_deref().and_then(PageUrl::parse);
-        self.match_request((auction.request, url.as_ref()), room);
-        if room.matched.is_empty() {
+        self.match_request((auction.request, url.as_ref()), scratch);
+        if scratch.matched.is_empty() {
             return;
         }
-        self.prepare(auction, room);
-        if room.seats.is_empty() {
+        self.prepare(auction, scratch);
+        if scratch.seats.is_empty() {
             return;
         }
         let mut hasher = SipHasher13::new();
         hasher.write(auction.id.as_bytes());
-        let lot = hasher.finish();
+        let rotation_seed = hasher.finish();
         let mut matches_left = limits.matches_max;
         for (index, terms) in auction.imps.iter().enumerate() {
             if ask.imps >> index & 1 == 0 {
                 continue;
             }
-            self.match_imp((auction, ask), terms, room);
+            self.match_imp((auction, ask), terms, scratch);
             let imps_left = (ask.imps >> index).count_ones() as usize;
-            let (start, count) = share(room.at_imp.len(), matches_left.div_ceil(imps_left), || {
-                SplitMix64::mixed(lot ^ SplitMix64::mixed(!(index as u64)))
-            });
+            let (start, count) =
+                share(scratch.at_imp.len(), matches_left.div_ceil(imps_left), || {
+                    SplitMix64::mixed(rotation_seed ^ SplitMix64::mixed(!(index as u64)))
+                });
             matches_left -= count;
-            answer.left_out += (room.at_imp.len() - count) as u64;
-            let at_imp = std::mem::take(&mut room.at_imp);
-            room.floors.clear();
+            answer.left_out += (scratch.at_imp.len() - count) as u64;
+            let at_imp = std::mem::take(&mut scratch.at_imp);
+            scratch.floors.clear();
             let mut bidding = ImpBidding {
                 catalogue: self,
                 auction,
                 dsp: ask.dsp,
                 imp: ImpFacts::of(index, terms),
                 url,
-                lot,
+                rotation_seed,
             };
             at_imp.members_from(start).take(count).for_each(|campaign| {
-                bidding.consider(campaign as usize, desk, room);
+                bidding.consider(campaign as usize, bidder, scratch);
             });
-            room.at_imp = at_imp;
-            room.offers.close_imp();
+            scratch.at_imp = at_imp;
+            scratch.offers.close_imp();
         }
-        self.write(auction, room, answer);
+        self.write(auction, scratch, answer);
     }
 
-    /// Tries what the first campaign asks of an impression beside its targeting, each by itself.
+    /// Checks separately what the first campaign requires of an impression in addition to its targeting.
     pub(super) fn try_first(
         &self,
         (auction, ask): (&Auction<'_>, &BidderCall),
         imp: usize,
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) -> ImpMatch {
-        self.prepare(auction, room);
+        self.prepare(auction, scratch);
         let terms = &auction.imps[imp];
-        self.find_deals((auction, ask), terms, room);
+        self.find_deals((auction, ask), terms, scratch);
         let imp = ImpFacts::of(imp, terms);
-        let bidding = ImpBidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, lot: 0 };
-        let CatalogueEntry { seat, deals, .. } = &self.held[0];
-        let offered = room.deals[..room.deals_len].iter();
+        let bidding =
+            ImpBidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, rotation_seed: 0 };
+        let CatalogueEntry { seat, deals, .. } = &self.entries[0];
+        let offered = scratch.deals[..scratch.deals_len].iter();
         let mut admitting = offered
             .filter(|deal| deals.binary_search(&deal.number).is_ok() && deal.admits_seat(*seat));
-        let fits_creative = bidding.ad(0, None, room).is_some();
+        let fits_creative = bidding.ad(0, None, scratch).is_some();
         ImpMatch {
             fits_creative,
-            admits_seat: room.seats.has(*seat) && bidding.is_declared(*seat),
-            // Which advertisers a deal is for is only asked of a creative that fits.
+            admits_seat: scratch.seats.has(*seat) && bidding.is_declared(*seat),
+            // A deal's advertisers are checked only for a creative that fits.
             has_deal: admitting
-                .any(|deal| !fits_creative || bidding.ad(0, Some(deal), room).is_some()),
+                .any(|deal| !fits_creative || bidding.ad(0, Some(deal), scratch).is_some()),
         }
     }
 
-    /// What holds for all impressions: rates, seats, and what is blocked.
-    fn prepare(&self, auction: &Auction<'_>, room: &mut SearchScratch) {
+    /// Prepares what is the same for all impressions: rates, seats and blocks.
+    fn prepare(&self, auction: &Auction<'_>, scratch: &mut SearchScratch) {
         let rates = &auction.market.rates;
         let ratio = |own| rates.ratio(own, auction.currency);
-        room.ratios.clear();
-        room.ratios.extend(self.currencies.iter().map(|own| ratio(*own)));
+        scratch.ratios.clear();
+        scratch.ratios.extend(self.currencies.iter().map(|own| ratio(*own)));
         let request = auction.request;
         let wseat = request.wseat.as_deref().unwrap_or_default();
-        room.seats.reset(self.seats.len());
+        scratch.seats.reset(self.seats.len());
         if wseat.is_empty() {
-            room.seats.fill(self.seats.len());
+            scratch.seats.fill(self.seats.len());
         }
         for seat in wseat.iter().filter_map(|seat| self.seat_numbers.get(seat)) {
-            room.seats.set(seat);
+            scratch.seats.set(seat);
         }
         for seat in request.bseat.iter().flatten() {
             if let Some(seat) = self.seat_numbers.get(seat) {
-                room.seats.unset(seat);
+                scratch.seats.unset(seat);
             }
         }
-        self.ad_terms.block(request, &auction.lists, &mut room.blocked);
+        self.ad_terms.block(request, &auction.lists, &mut scratch.blocked);
     }
 
-    fn write(&self, auction: &Auction<'_>, room: &mut SearchScratch, answer: &mut DirectAnswer) {
-        let offers = room.offers.by_seat();
+    fn write(&self, auction: &Auction<'_>, scratch: &mut SearchScratch, answer: &mut DirectAnswer) {
+        let offers = scratch.offers.by_seat();
         if offers.is_empty() {
             return;
         }
@@ -189,18 +191,17 @@ impl Catalogue {
     }
 }
 
-/// What an impression has of what a campaign asks.
+/// Which of a campaign's requirements an impression meets.
 pub(super) struct ImpMatch {
-    /// One of its creatives could be shown, openly.
+    /// One of its creatives fits, without a deal.
     pub(super) fits_creative: bool,
-    /// Its account may bid.
+    /// The request admits its account's seat.
     pub(super) admits_seat: bool,
-    /// One of its deals is on offer to it.
+    /// It is offered one of its deals.
     pub(super) has_deal: bool,
 }
 
-/// Of `matches` those that are gone through, at most `most`: the first of them, and how many. Behind the
-/// last the first follows.
+/// Picks at most `most` of `matches`, which wrap around: the position of the first, and how many.
 fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usize) {
     if matches <= most {
         return (0, matches);
@@ -209,24 +210,24 @@ fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usi
     (usize::try_from(first).expect("it is below their number"), most)
 }
 
-/// Unique in the answer: impression and campaign, by position.
+/// The positions of impression and campaign, which are unique in the answer.
 fn write_bid_id(offer: &Offer, out: &mut String) {
     let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
 }
 
-/// One impression, gone through.
+/// Bidding for one impression.
 struct ImpBidding<'b, 'a> {
     catalogue: &'b Catalogue,
     auction: &'b Auction<'a>,
     dsp: usize,
     imp: ImpFacts<'b, 'a>,
-    /// Of the page, where any campaign lists pages.
+    /// The page's URL, if any campaign lists pages.
     url: Option<PageUrl<'b>>,
-    /// By which creatives rotate.
-    lot: u64,
+    /// Seeds the rotation of creatives.
+    rotation_seed: u64,
 }
 
-/// What creatives are held to at an impression.
+/// What an impression requires of creatives.
 struct ImpFacts<'b, 'a> {
     index: usize,
     terms: &'b ImpTerms<'a>,
@@ -234,10 +235,10 @@ struct ImpFacts<'b, 'a> {
     is_secure: bool,
     blocks_script: bool,
     blocks_iframe: bool,
-    /// By format, code n as bit n.
+    /// By format; code n is bit n.
     attributes_blocked: [u64; 4],
     tells_sizes: bool,
-    /// The only size on offer: what a banner has that does not tell its own.
+    /// The only size on offer, which banners without a size of their own take.
     only_size: Option<(u32, u32)>,
 }
 
@@ -279,28 +280,27 @@ impl<'b, 'a> ImpFacts<'b, 'a> {
 }
 
 impl ImpBidding<'_, '_> {
-    /// Lets a campaign bid that the indexes have found.
+    /// Lets a matched campaign bid.
     fn consider(
         &mut self,
         campaign: usize,
-        desk: &mut impl CampaignBidder,
-        room: &mut SearchScratch,
+        bidder: &mut impl CampaignBidder,
+        scratch: &mut SearchScratch,
     ) {
-        let held = &self.catalogue.held[campaign];
-        let may_bid = room.seats.has(held.seat) && self.is_declared(held.seat);
-        let ratio = room.ratios[held.currency].filter(|_| may_bid);
-        let is_wanted = self.catalogue.has_key_values(campaign, room)
+        let entry = &self.catalogue.entries[campaign];
+        let may_bid = scratch.seats.has(entry.seat) && self.is_declared(entry.seat);
+        let ratio = scratch.ratios[entry.currency].filter(|_| may_bid);
+        let is_wanted = self.catalogue.has_key_values(campaign, scratch)
             && self.catalogue.is_on_page(campaign, self.url.as_ref());
         let Some(ratio) = ratio.filter(|_| is_wanted) else { return };
-        self.choose(campaign, room);
-        if room.choices.is_empty() {
+        self.choose(campaign, scratch);
+        if scratch.choices.is_empty() {
             return;
         }
         let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
         let shown = self.imp.terms.multiplier;
-        let Ok(decided) = desk.decide(own.slot, own.rules.price, shown) else { return };
-        // Bids round down, so that none is above what was decided. One that comes to nothing is below
-        // every floor.
+        let Ok(decided) = bidder.decide(own.slot, own.rules.price, shown) else { return };
+        // Bids round down, so that none exceeds the decided price. A bid of zero is below every floor.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
             false => ratio.convert(decided, Round::Down),
@@ -308,18 +308,18 @@ impl ImpBidding<'_, '_> {
         let Some(price) = price else { return };
         let mut missed = None;
         let mut reaches_one = false;
-        for choice in 0..room.choices.len() {
-            match self.offer(campaign, (decided, price), room.choices[choice], room) {
+        for choice in 0..scratch.choices.len() {
+            match self.offer(campaign, (decided, price), scratch.choices[choice], scratch) {
                 Ok(()) => reaches_one = true,
                 Err(floor) => missed = Some(missed.map_or(floor, |least: Cpm| least.min(floor))),
             }
         }
         if let Some(floor) = missed.filter(|_| !reaches_one) {
-            desk.fall_short(own.slot, || self.shortfall((decided, floor), own.currency));
+            bidder.fall_short(own.slot, || self.shortfall((decided, floor), own.currency));
         }
     }
 
-    /// A floor of the auction's beside what was decided, in the account's currency.
+    /// The decided price and a floor of the auction, both in the account's currency.
     fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
         // Without a floor, the smallest amount takes its place.
@@ -328,42 +328,42 @@ impl ImpBidding<'_, '_> {
         Shortfall { bid, floor }
     }
 
-    /// Whether the market knows the seat: one of another generation may not, or by another place.
+    /// Whether the market has the seat: another generation's may lack it, or list it elsewhere.
     fn is_declared(&self, seat: u32) -> bool {
         let declared = &self.auction.market.dsps[self.dsp].seats;
         let own = &self.catalogue.seats[seat as usize];
         declared.get(seat as usize) == Some(own) || declared.position(own).is_some()
     }
 
-    /// What the campaign may show here: openly, or under each of its deals that is on offer.
-    fn choose(&self, campaign: usize, room: &mut SearchScratch) {
-        room.choices.clear();
-        let held = &self.catalogue.held[campaign];
-        if held.deals.is_empty() {
-            let ad = self.ad(campaign, None, room);
-            room.choices.extend(ad.map(|ad| AdChoice { deal: None, ad }));
+    /// Collects what the campaign may show here: without a deal, or under each of its deals on offer.
+    fn choose(&self, campaign: usize, scratch: &mut SearchScratch) {
+        scratch.choices.clear();
+        let entry = &self.catalogue.entries[campaign];
+        if entry.deals.is_empty() {
+            let ad = self.ad(campaign, None, scratch);
+            scratch.choices.extend(ad.map(|ad| AdChoice { deal: None, ad }));
             return;
         }
-        for place in 0..room.deals_len {
-            let deal = &room.deals[place];
-            if held.deals.binary_search(&deal.number).is_err() || !deal.admits_seat(held.seat) {
+        for place in 0..scratch.deals_len {
+            let deal = &scratch.deals[place];
+            if entry.deals.binary_search(&deal.number).is_err() || !deal.admits_seat(entry.seat) {
                 continue;
             }
-            let ad = self.ad(campaign, Some(deal), room);
+            let ad = self.ad(campaign, Some(deal), scratch);
             let index = deal.index;
-            room.choices.extend(ad.map(|ad| AdChoice { deal: Some(index), ad }));
+            scratch.choices.extend(ad.map(|ad| AdChoice { deal: Some(index), ad }));
         }
     }
 
-    /// One of the campaign's creatives that may be shown: another one in another auction.
+    /// One of the campaign's creatives that may be shown; auctions rotate through them.
     fn ad(
         &self,
         campaign: usize,
         deal: Option<&DealScratch>,
-        room: &SearchScratch,
+        scratch: &SearchScratch,
     ) -> Option<usize> {
-        let ads = self.catalogue.held[campaign].ads.clone();
-        let fits = |ad: &usize| self.fits(campaign, &self.catalogue.ads[*ad], deal, room);
+        let ads = self.catalogue.entries[campaign].ads.clone();
+        let fits = |ad: &usize| self.fits(campaign, &self.catalogue.ads[*ad], deal, scratch);
         if ads.len() == 1 {
             return Some(ads.start).filter(fits);
         }
@@ -371,7 +371,7 @@ impl ImpBidding<'_, '_> {
         let first = ads.start;
         let slot = u64::from(self.catalogue.campaigns()[campaign].slot.0) << 32;
         let drawn = |ad: &usize| {
-            SplitMix64::mixed(self.lot ^ SplitMix64::mixed(slot | (*ad - first) as u64))
+            SplitMix64::mixed(self.rotation_seed ^ SplitMix64::mixed(slot | (*ad - first) as u64))
         };
         ads.filter(fits).max_by_key(drawn)
     }
@@ -382,11 +382,12 @@ impl ImpBidding<'_, '_> {
         campaign: usize,
         ad: &CatalogueAd,
         deal: Option<&DealScratch>,
-        room: &SearchScratch,
+        scratch: &SearchScratch,
     ) -> bool {
         let imp = &self.imp;
         let may_tell = |told: &AdAttributes| {
-            room.blocked.admits(told) && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
+            scratch.blocked.admits(told)
+                && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
         };
         imp.formats & ad.format.bit() != 0
             && (ad.format != MediaType::Banner || self.fits_size(campaign, ad))
@@ -416,18 +417,18 @@ impl ImpBidding<'_, '_> {
         campaign: usize,
         (decided, price): (Cpm, Cpm),
         choice: AdChoice,
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) -> Result<(), Cpm> {
         let deal = choice.deal.map(|deal| &self.auction.deals[deal]);
         let worth = deal.map_or(price, |deal| deal.discount().taken_from(price));
-        let floor = self.floor(choice, room);
+        let floor = self.floor(choice, scratch);
         if worth == Cpm::ZERO || !reaches(worth, floor) {
             return Err(floor);
         }
         let is_agreed = deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed);
         let offer = Offer {
             imp: self.imp.index,
-            seat: self.catalogue.held[campaign].seat,
+            seat: self.catalogue.entries[campaign].seat,
             campaign,
             ad: choice.ad,
             deal: choice.deal,
@@ -437,7 +438,7 @@ impl ImpBidding<'_, '_> {
             decided,
             tie: None,
         };
-        let SearchScratch { offers, text, .. } = room;
+        let SearchScratch { offers, text, .. } = scratch;
         offers.add(offer, |offer| {
             text.clear();
             write_bid_id(offer, text);
@@ -448,14 +449,14 @@ impl ImpBidding<'_, '_> {
         Ok(())
     }
 
-    fn floor(&self, choice: AdChoice, room: &mut SearchScratch) -> Cpm {
+    fn floor(&self, choice: AdChoice, scratch: &mut SearchScratch) -> Cpm {
         let ad = &self.catalogue.ads[choice.ad];
         let size = match ad.format {
             MediaType::Banner => ad.size.or(self.imp.only_size),
             _ => None,
         };
         let key = FloorKey { deal: choice.deal, format: ad.format, size, dur: ad.dur };
-        if let Some((_, floor)) = room.floors.iter().find(|(known, _)| *known == key) {
+        if let Some((_, floor)) = scratch.floors.iter().find(|(known, _)| *known == key) {
             return *floor;
         }
         let shape = BidShape { format: ad.format, size, dur: ad.dur };
@@ -464,8 +465,8 @@ impl ImpBidding<'_, '_> {
             Some(deal) => terms.deal_floor(&self.auction.deals[deal], &shape),
             None => terms.open_floor(&shape),
         };
-        if room.floors.len() < FLOORS_MAX {
-            room.floors.push((key, floor));
+        if scratch.floors.len() < FLOORS_MAX {
+            scratch.floors.push((key, floor));
         }
         floor
     }

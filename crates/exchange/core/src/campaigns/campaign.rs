@@ -1,4 +1,4 @@
-//! A campaign, as the exchange knows it: what it bids, for what, and what it shows.
+//! The exchange's view of a campaign: price, targeting and creatives.
 
 use std::sync::Arc;
 
@@ -11,31 +11,32 @@ use super::targeting::CampaignTargeting;
 /// A campaign of an account.
 #[derive(Clone, Debug)]
 pub struct DirectCampaign {
-    /// What it is called; `cid` of its bids.
+    /// Its id; `cid` of its bids.
     pub id: Arc<str>,
-    /// By which its money is known. No two campaigns have the same.
+    /// Its slot in the ledger, unique among campaigns.
     pub slot: CampaignIndex,
     /// The account; `seat` of its bids.
     pub account: Arc<str>,
-    /// Of the account, and so of its price.
+    /// The account's currency, in which the campaign bids.
     pub currency: Currency,
-    /// What it bids, for what, and what it shows.
+    /// Price, targeting and creatives.
     pub rules: Arc<BiddingRules>,
 }
 
 /// The exchange's part of a campaign's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BiddingRules {
-    /// What it bids.
+    /// Its bid.
     pub price: CampaignPrice,
-    /// For what. An [`Interner`](super::Interner) has campaigns that are alike in it share it.
+    /// Shared by campaigns with equal targeting, see [`Interner`](super::Interner).
     pub targeting: Arc<CampaignTargeting>,
-    /// What it shows: one that fits, by chance, where several do.
+    /// Creatives; those that fit an impression rotate.
     pub creatives: Vec<Creative>,
 }
 
 impl BiddingRules {
-    /// Whether any creative is of a format and size that the targeting wants: else it never bids.
+    /// Whether any creative has a format and size that the targeting allows. Otherwise the campaign never
+    /// bids.
     pub fn can_show(&self) -> bool {
         self.creatives.iter().any(|creative| self.targeting.takes(creative))
     }
@@ -44,14 +45,14 @@ impl BiddingRules {
 /// What a campaign bids, in the currency of its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CampaignPrice {
-    /// What an impression is worth to it: its strategy says how much of that it bids.
+    /// The value of an impression, of which the strategy bids a share.
     Value(Cpm),
-    /// Just this, as often as its strategy lets it.
+    /// A fixed price, bid as often as the strategy allows.
     Fixed(Cpm),
 }
 
 impl CampaignPrice {
-    /// The amount, whatever it means.
+    /// The amount of either kind.
     pub const fn amount(self) -> Cpm {
         match self {
             Self::Value(amount) | Self::Fixed(amount) => amount,

@@ -1,5 +1,5 @@
-//! All house campaigns of one generation, and the indexes by which an auction finds those that come
-//! to it. Built off the shards, and never changed.
+//! All direct campaigns of one generation, with the indexes that match them to auctions. Immutable, and
+//! built outside the shards.
 
 pub(super) mod attributes;
 pub(super) mod index;
@@ -18,12 +18,12 @@ use crate::market::targeting::Region;
 use attributes::{AdTerms, TextNumbers};
 use index::{Bits, Dimension, DimensionBuilder, InvertedIndex, InvertedIndexBuilder};
 
-/// Campaigns that may bid, ready to be searched. Clones share all of it.
+/// Campaigns indexed for search. Clones share their data.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     campaigns: Arc<[DirectCampaign]>,
     /// By campaign.
-    pub(super) held: Arc<[CatalogueEntry]>,
+    pub(super) entries: Arc<[CatalogueEntry]>,
     /// Of all campaigns, those of one campaign together.
     pub(super) ads: Arc<[CatalogueAd]>,
     pub(super) seats: Arc<[Box<str>]>,
@@ -37,7 +37,7 @@ pub struct Catalogue {
     pub(super) wants: Arc<KeyValueIndex>,
 }
 
-/// What is looked at of a campaign once it is found.
+/// What is read of a matched campaign.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueEntry {
     pub(super) seat: u32,
@@ -51,7 +51,7 @@ pub(super) struct CatalogueEntry {
     pub(super) deals: Box<[u32]>,
 }
 
-/// A creative within the sizes and formats of its campaign's targeting.
+/// A creative whose size and format its campaign targets.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueAd {
     /// By position among the campaign's.
@@ -67,7 +67,7 @@ pub(super) struct CatalogueAd {
     pub(super) told: u32,
 }
 
-/// Campaigns by where the ad is shown.
+/// Campaigns by publisher, place and device.
 #[derive(Clone, Debug)]
 pub(super) struct PlaceIndex {
     pub(super) countries: Dimension<Box<str>>,
@@ -84,7 +84,7 @@ pub(super) struct PlaceIndex {
     pub(super) devices: Dimension<u32>,
 }
 
-/// Campaigns by what they show.
+/// Campaigns by format and size.
 #[derive(Clone, Debug)]
 pub(super) struct FormatIndex {
     /// By format, any size.
@@ -94,7 +94,7 @@ pub(super) struct FormatIndex {
     pub(super) sizes: InvertedIndex<(u32, u32)>,
 }
 
-/// Campaigns by the deals that they bid under.
+/// Campaigns by deal.
 #[derive(Clone, Debug)]
 pub(super) struct DealIndex {
     pub(super) numbers: TextNumbers,
@@ -103,7 +103,7 @@ pub(super) struct DealIndex {
     pub(super) open: Bits,
 }
 
-/// Campaigns by the key values that they want.
+/// Campaigns by key value.
 #[derive(Clone, Debug)]
 pub(super) struct KeyValueIndex {
     pub(super) lists: InvertedIndex<u32>,
@@ -155,7 +155,7 @@ impl Catalogue {
         builder.ad_terms.shrink();
         Self {
             campaigns: campaigns.into(),
-            held: builder.held.into(),
+            entries: builder.entries.into(),
             ads: builder.ads.into(),
             seats: builder.seats.into(),
             seat_numbers: builder.seat_numbers.into(),
@@ -181,8 +181,8 @@ impl Catalogue {
         }
     }
 
-    /// The same as [`new`](Self::new) with these campaigns, which come after its own. Where they differ
-    /// in nothing but what indexes do not tell, such as prices, the indexes are shared.
+    /// Like [`new`](Self::new), for the campaigns of a later generation. If only data outside the indexes
+    /// changed, such as prices, the indexes are shared.
     #[must_use]
     pub fn renewed(&self, campaigns: Vec<DirectCampaign>) -> Self {
         let mut pairs = self.campaigns.iter().zip(&campaigns);
@@ -199,7 +199,7 @@ impl Catalogue {
         &self.campaigns
     }
 
-    /// The accounts that have campaigns: the seats of the house among the market's DSPs.
+    /// The accounts that have campaigns, which are the seats of direct campaigns in the market.
     pub fn seats(&self) -> &[Box<str>] {
         &self.seats
     }
@@ -214,7 +214,7 @@ impl Catalogue {
 }
 
 impl DirectCampaign {
-    /// Whether indexes tell the same of both. Of rules that were not read anew that is known at once.
+    /// Whether both have the same index entries. Shared rules are not compared.
     fn is_indexed_as(&self, other: &Self) -> bool {
         let is_same = |rules: &BiddingRules, others: &BiddingRules| {
             rules.targeting == others.targeting && rules.creatives == others.creatives
@@ -225,10 +225,10 @@ impl DirectCampaign {
     }
 }
 
-/// A catalogue under construction.
+/// Builds a [`Catalogue`].
 #[derive(Debug, Default)]
 struct CatalogueBuilder {
-    held: Vec<CatalogueEntry>,
+    entries: Vec<CatalogueEntry>,
     ads: Vec<CatalogueAd>,
     seats: Vec<Box<str>>,
     seat_numbers: TextNumbers,
@@ -279,7 +279,7 @@ impl CatalogueBuilder {
         if key_values.is_empty() {
             self.wants_none.push(number);
         }
-        self.held.push(CatalogueEntry {
+        self.entries.push(CatalogueEntry {
             seat,
             currency,
             ads: first..self.ads.len(),

@@ -1,5 +1,5 @@
-//! What a campaign shows, written once as it stands in every bid. Whether it may be shown is for
-//! the auction to say.
+//! A campaign's creative, and the members of a bid that it makes. The auction decides whether it may be
+//! shown.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,39 +12,38 @@ use crate::creatives::format::{Syntax, formats_of_markup};
 use crate::creatives::mixed_content::is_insecure;
 use crate::creatives::rules::has_tag;
 
-/// The highest creative attribute that is known: codes are bits of a word. Those of AdCOM 1.0 (List:
-/// Creative Attributes) end at 18.
+/// Highest creative attribute: codes are bits of a word. AdCOM 1.0 (List: Creative Attributes) ends at 18.
 const ATTRIBUTE_MAX: u32 = 63;
 
 /// What a creative is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreativeSpec {
-    /// What it is called; `crid` of its bids.
+    /// Its id; `crid` of its bids.
     pub id: Box<str>,
-    /// What the markup is.
+    /// The format of its markup.
     pub format: MediaType,
-    /// Of a banner in DIPS; `None` where it adapts to any.
+    /// Of a banner, in DIPS. None if it adapts to any size.
     pub size: Option<(u32, u32)>,
     /// HTML, VAST, or JSON of the Native Ads API, with macros of OpenRTB.
     pub markup: Box<str>,
-    /// Where it leads: the advertiser's domains.
+    /// The advertiser's domains.
     pub domains: Vec<Box<str>>,
     /// The advertised application's store id.
     pub bundle: Option<Box<str>>,
     /// Categories of the advertiser.
     pub categories: Vec<Box<str>>,
-    /// Of the categories (AdCOM 1.0, List: Category Taxonomies).
+    /// The categories' taxonomy (AdCOM 1.0, List: Category Taxonomies).
     pub taxonomy: u32,
-    /// What it is like (AdCOM 1.0, List: Creative Attributes), from 1 to 63.
+    /// Creative attributes (AdCOM 1.0, List: Creative Attributes), from 1 to 63.
     pub attributes: Vec<u32>,
-    /// Its language (BCP 47); `None`: not told.
+    /// Its language (BCP 47).
     pub language: Option<Box<str>>,
     /// Seconds of video or audio.
     pub duration_s: Option<u32>,
 }
 
 impl CreativeSpec {
-    /// One that says nothing more.
+    /// A creative with only an id, a format and markup.
     pub fn new(id: &str, format: MediaType, markup: &str) -> Self {
         Self {
             id: id.into(),
@@ -62,7 +61,7 @@ impl CreativeSpec {
     }
 }
 
-/// Why something is no creative. Declaration order is precedence.
+/// What is wrong with a creative. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreativeProblem {
     /// No id.
@@ -74,57 +73,57 @@ pub enum CreativeProblem {
     /// More than [`MARKUP_BYTES_MAX`].
     #[error("must be at most 65536 bytes: load the rest from a URL")]
     MarkupLength,
-    /// A video or audio ad that is no VAST.
+    /// A video or audio ad that is not VAST.
     #[error("must be VAST: an XML document with a <VAST> element")]
     Vast,
     /// A banner that is VAST.
     #[error("is VAST, which no banner is: its format is video or audio")]
     Banner,
-    /// A native ad that is no JSON.
+    /// A native ad that is not JSON.
     #[error("must be a JSON object of the Native Ads API")]
     Native,
-    /// A size of what is no banner, or a side of nothing.
+    /// A size for another format than banner, or a side of zero.
     #[error("is for banners alone, and both sides are above 0")]
     Size,
-    /// A duration of what takes none, or of nothing.
+    /// A duration for a format without one, or of zero.
     #[error("is for video and audio alone, and above 0")]
     Duration,
-    /// More domains than a bid may tell.
+    /// More domains than a bid may have.
     #[error("has more than 32 entries")]
     Domains,
-    /// More categories than a bid may tell.
+    /// More categories than a bid may have.
     #[error("has more than 32 entries")]
     Categories,
-    /// An attribute that is unknown, or more of them than a bid may tell.
+    /// An unknown attribute, or more than a bid may have.
     #[error("must be at most 32 codes from 1 to 63: those of AdCOM end at 18")]
     Attributes,
 }
 
-/// Most bytes of a creative's markup: it is written into every bid.
+/// Most bytes of a creative's markup, which every bid carries.
 pub const MARKUP_BYTES_MAX: usize = 65_536;
 
 const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
 
-/// Something to show.
+/// A checked creative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Creative {
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
-    /// The same for most creatives of a campaign, which then share it.
+    /// Shared by creatives with equal metadata.
     pub(super) metadata: Arc<AdMetadata>,
     /// Code n is bit n.
     pub(super) attributes: u64,
     pub(super) duration_s: Option<u32>,
     /// Whether it loads anything over plain HTTP.
     pub(super) is_insecure: bool,
-    /// Whether it is JavaScript, or in an iframe, as far as its markup shows.
+    /// Whether its markup contains JavaScript or an iframe.
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     /// The members of every bid with it, as JSON text.
     pub(super) members: Box<str>,
 }
 
-/// What an ad says of its advertiser, and its language: what a request may block it by.
+/// The metadata of an ad by which a request may block it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AdMetadata {
     pub(super) domains: Box<[Box<str>]>,
@@ -137,11 +136,11 @@ pub(super) struct AdMetadata {
 const _: () = assert!(size_of::<Creative>() <= 56, "two hundred thousand creatives are 11 MB");
 
 impl Creative {
-    /// Checks what it is made of.
+    /// Checks `spec`.
     pub fn new(spec: CreativeSpec) -> Result<Self, CreativeProblem> {
         check(&spec)?;
         let members = members_of(&spec);
-        // Judged by just what a judge of the bid will see.
+        // The judge of the bid will see exactly this.
         let bid = format!("{{{members}}}");
         let bid = parse_bid(&bid).expect("what was written is a bid");
         let markup = bid.markup_text().expect("markup that is not empty is markup");
@@ -164,7 +163,7 @@ impl Creative {
         })
     }
 
-    /// What it is.
+    /// Its format.
     pub const fn format(&self) -> MediaType {
         self.format
     }
@@ -200,7 +199,7 @@ fn check(spec: &CreativeSpec) -> Result<(), CreativeProblem> {
     )
 }
 
-/// Everything of a bid that is the creative's own.
+/// The members of a bid that come from the creative.
 fn members_of(spec: &CreativeSpec) -> String {
     let mut out = String::with_capacity(spec.markup.len() + 160);
     let _ = write!(out, r#""crid":"{}","adm":"{}""#, escaped(&spec.id), escaped(&spec.markup));

@@ -1,4 +1,4 @@
-//! What campaigns have in common, kept once for all of them. Knows neither files nor accounts.
+//! Shares equal parts between campaigns. Knows neither files nor accounts.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -8,8 +8,8 @@ use super::campaign::BiddingRules;
 use super::creative::AdMetadata;
 use super::targeting::CampaignTargeting;
 
-/// The targeting and the metadata of the campaigns that were read together, such as those of one file. Many of
-/// them differ in their price and their creatives alone.
+/// The targetings and ad metadata of campaigns that are read together, such as those of one file. Many
+/// campaigns differ only in price and creatives.
 #[derive(Debug, Default)]
 pub struct Interner {
     targetings: HashSet<Arc<CampaignTargeting>>,
@@ -17,7 +17,7 @@ pub struct Interner {
 }
 
 impl Interner {
-    /// Has `rules` share what rules before them had too. They are equal to what they were.
+    /// Replaces parts of `rules` by equal parts of earlier rules.
     pub fn intern(&mut self, rules: &mut BiddingRules) {
         share(&mut self.targetings, &mut rules.targeting);
         for creative in &mut rules.creatives {

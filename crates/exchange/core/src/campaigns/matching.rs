@@ -1,5 +1,4 @@
-//! Which campaigns a request comes to, and then an impression. Creatives and prices are not looked at
-//! here.
+//! Matches campaigns to a request, and then to each impression. Knows neither creatives nor prices.
 
 use std::borrow::Cow;
 
@@ -15,34 +14,34 @@ use crate::auction::domains::{normal_domain, suffixes};
 use crate::auction::terms::ImpTerms;
 
 impl Catalogue {
-    /// Finds the campaigns that the request comes to, whatever the impression, into `room.matched`.
+    /// Finds the campaigns that match the request, into `scratch.matched`.
     pub(super) fn match_request(
         &self,
         (request, url): (&BidRequest<'_>, Option<&PageUrl<'_>>),
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) {
         let places = &self.places;
-        let SearchScratch { matched, spare, .. } = room;
-        matched.fill(self.held.len());
+        let SearchScratch { matched, spare, .. } = scratch;
+        matched.fill(self.entries.len());
         places.publishers.narrow(matched, spare, request.publisher_id().into_iter());
         places.bundles.narrow(matched, spare, request.bundle().into_iter());
         places.devices.narrow(matched, spare, request.device_type().iter());
-        self.match_geography(request, room);
-        self.match_domain(request, room);
-        self.match_page(url, room);
-        room.key_values.reset(self.key_values.len as usize);
+        self.match_geography(request, scratch);
+        self.match_domain(request, scratch);
+        self.match_page(url, scratch);
+        scratch.key_values.reset(self.key_values.len as usize);
         if self.key_values.len > 0 {
             request.key_values(&mut |key, value| {
                 if let Some(number) = self.key_values.get(key, value) {
-                    room.key_values.set(number);
+                    scratch.key_values.set(number);
                 }
             });
         }
     }
 
-    fn match_geography(&self, request: &BidRequest<'_>, room: &mut SearchScratch) {
+    fn match_geography(&self, request: &BidRequest<'_>, scratch: &mut SearchScratch) {
         let places = &self.places;
-        let SearchScratch { matched, spare, narrowed, text, .. } = room;
+        let SearchScratch { matched, spare, narrowed, text, .. } = scratch;
         let Some(country) = request.country() else {
             return places.countries.narrow(matched, spare, std::iter::empty::<&str>());
         };
@@ -62,7 +61,7 @@ impl Catalogue {
         });
         let key = Some(text.as_str()).filter(|_| is_told);
         if let Some(postings) = some_regions {
-            narrowed.reset(self.held.len());
+            narrowed.reset(self.entries.len());
             postings.add_to(narrowed);
             if let Some(postings) = key.and_then(|key| places.regions.get(key)) {
                 postings.take_from(narrowed);
@@ -74,62 +73,65 @@ impl Catalogue {
         }
     }
 
-    fn match_domain(&self, request: &BidRequest<'_>, room: &mut SearchScratch) {
+    fn match_domain(&self, request: &BidRequest<'_>, scratch: &mut SearchScratch) {
         let domains = &self.places.domains;
         if !domains.matters() {
             return;
         }
-        let SearchScratch { matched, spare, .. } = room;
+        let SearchScratch { matched, spare, .. } = scratch;
         let domain = request.domain();
         let domain = domain.as_deref().map(normal_domain);
         domains.narrow(matched, spare, domain.iter().flat_map(|domain| suffixes(domain)));
     }
 
-    /// By host and directory; the rest of what they want is in [`Catalogue::is_on_page`].
-    fn match_page(&self, url: Option<&PageUrl<'_>>, room: &mut SearchScratch) {
-        let SearchScratch { matched, spare, text, .. } = room;
+    /// Narrows by host and directory; [`Catalogue::is_on_page`] checks the rest.
+    fn match_page(&self, url: Option<&PageUrl<'_>>, scratch: &mut SearchScratch) {
+        let SearchScratch { matched, spare, text, .. } = scratch;
         let keys = url.map(|url| url.keys(text));
         self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
-    /// Whether any campaign takes the request as far as the request alone says.
-    pub(super) fn takes_request(&self, request: &BidRequest<'_>, room: &mut SearchScratch) -> bool {
+    /// Whether any campaign matches the request, without its impressions.
+    pub(super) fn takes_request(
+        &self,
+        request: &BidRequest<'_>,
+        scratch: &mut SearchScratch,
+    ) -> bool {
         let page = self.page(request);
         let url = page.as_deref().and_then(PageUrl::parse);
-        self.match_request((request, url.as_ref()), room);
-        room.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
+        self.match_request((request, url.as_ref()), scratch);
+        scratch.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
     }
 
-    /// Whether the first campaign takes the impression as far as key values alone say.
+    /// Whether the first campaign's key values match the impression.
     pub(super) fn takes_key_values(
         &self,
         request: &BidRequest<'_>,
         terms: &ImpTerms<'_>,
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) -> bool {
-        self.match_request((request, None), room);
-        room.at_imp.copy(&room.matched);
-        self.match_key_values(terms, room);
-        !room.at_imp.is_empty() && self.has_key_values(0, room)
+        self.match_request((request, None), scratch);
+        scratch.at_imp.copy(&scratch.matched);
+        self.match_key_values(terms, scratch);
+        !scratch.at_imp.is_empty() && self.has_key_values(0, scratch)
     }
 
-    /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes,
-    /// deals and any of its key values say, into `room.at_imp`. What they want of several keys is in
-    /// [`Catalogue::has_key_values`].
+    /// Narrows `scratch.matched` by an impression's formats, sizes, deals and key values, into
+    /// `scratch.at_imp`. [`Catalogue::has_key_values`] checks campaigns that want several keys.
     pub(super) fn match_imp(
         &self,
         (auction, ask): (&Auction<'_>, &BidderCall),
         terms: &ImpTerms<'_>,
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) {
-        room.at_imp.copy(&room.matched);
-        self.match_shape(terms, room);
-        if room.at_imp.is_empty() {
+        scratch.at_imp.copy(&scratch.matched);
+        self.match_shape(terms, scratch);
+        if scratch.at_imp.is_empty() {
             return;
         }
-        self.find_deals((auction, ask), terms, room);
-        let SearchScratch { at_imp, spare, deals, deals_len, .. } = room;
-        spare.reset(self.held.len());
+        self.find_deals((auction, ask), terms, scratch);
+        let SearchScratch { at_imp, spare, deals, deals_len, .. } = scratch;
+        spare.reset(self.entries.len());
         if !terms.imp.is_private() {
             spare.copy(&self.deals.open);
         }
@@ -139,11 +141,11 @@ impl Catalogue {
             }
         }
         at_imp.keep(spare);
-        self.match_key_values(terms, room);
+        self.match_key_values(terms, scratch);
     }
 
-    fn match_key_values(&self, terms: &ImpTerms<'_>, room: &mut SearchScratch) {
-        let SearchScratch { at_imp, spare, key_values, key_values_at_imp: told, .. } = room;
+    fn match_key_values(&self, terms: &ImpTerms<'_>, scratch: &mut SearchScratch) {
+        let SearchScratch { at_imp, spare, key_values, key_values_at_imp: told, .. } = scratch;
         if self.key_values.len == 0 || at_imp.is_empty() {
             return;
         }
@@ -160,11 +162,11 @@ impl Catalogue {
         at_imp.keep(spare);
     }
 
-    fn match_shape(&self, terms: &ImpTerms<'_>, room: &mut SearchScratch) {
-        let SearchScratch { at_imp, spare, .. } = room;
+    fn match_shape(&self, terms: &ImpTerms<'_>, scratch: &mut SearchScratch) {
+        let SearchScratch { at_imp, spare, .. } = scratch;
         let imp = terms.imp;
         let shapes = &self.shapes;
-        spare.reset(self.held.len());
+        spare.reset(self.entries.len());
         for format in MediaType::ALL {
             if imp.formats() & format.bit() != 0 && format != MediaType::Banner {
                 spare.add(&shapes.formats[format as usize]);
@@ -172,7 +174,7 @@ impl Catalogue {
         }
         if let Some(banner) = &imp.banner {
             let mut sizes = banner.sizes().peekable();
-            // An interstitial's sizes are the largest; and where none is told, any will do.
+            // An interstitial's sizes are maxima; without sizes any fits.
             if sizes.peek().is_none() || imp.instl == Some(1) {
                 spare.add(&shapes.formats[MediaType::Banner as usize]);
             } else {
@@ -187,24 +189,24 @@ impl Catalogue {
         at_imp.keep(spare);
     }
 
-    /// Notes the deals on offer that any campaign bids under, and who may use them.
+    /// Collects the deals on offer that any campaign bids under, and who may use them.
     pub(super) fn find_deals(
         &self,
         (auction, ask): (&Auction<'_>, &BidderCall),
         terms: &ImpTerms<'_>,
-        room: &mut SearchScratch,
+        scratch: &mut SearchScratch,
     ) {
-        room.deals_len = 0;
+        scratch.deals_len = 0;
         let first = terms.deals_start;
         for index in first..first + terms.imp.deals().len() {
             let deal = &auction.deals[index];
             let known = self.deals.numbers.get(deal.id).filter(|_| ask.deals >> index & 1 == 1);
             let Some(number) = known else { continue };
-            if room.deals.len() == room.deals_len {
-                room.deals.push(DealScratch::default());
+            if scratch.deals.len() == scratch.deals_len {
+                scratch.deals.push(DealScratch::default());
             }
-            let noted = &mut room.deals[room.deals_len];
-            room.deals_len += 1;
+            let noted = &mut scratch.deals[scratch.deals_len];
+            scratch.deals_len += 1;
             (noted.index, noted.number) = (index, number);
             let wseat = deal.deal.wseat.as_deref().unwrap_or_default();
             noted.lists_seats = !wseat.is_empty();
@@ -219,12 +221,12 @@ impl Catalogue {
         }
     }
 
-    /// The page that the request is for, where any campaign lists pages.
+    /// The request's page, if any campaign lists pages.
     pub(super) fn page<'r>(&self, request: &'r BidRequest<'_>) -> Option<Cow<'r, str>> {
         if self.places.pages.matters() { request.page() } else { None }
     }
 
-    /// Whether the campaign lists the page, or none.
+    /// Whether the campaign lists the page, or lists no pages.
     #[inline]
     pub(super) fn is_on_page(&self, campaign: usize, url: Option<&PageUrl<'_>>) -> bool {
         if !self.places.pages.matters() {
@@ -234,11 +236,11 @@ impl Catalogue {
         pages.is_empty() || url.is_some_and(|url| pages.iter().any(|page| page.is_of(url)))
     }
 
-    /// Whether the request has, at this impression, what the campaign wants of key values.
-    pub(super) fn has_key_values(&self, campaign: usize, room: &SearchScratch) -> bool {
-        let told = &room.key_values_at_imp;
+    /// Whether request and impression have all key values that the campaign wants.
+    pub(super) fn has_key_values(&self, campaign: usize, scratch: &SearchScratch) -> bool {
+        let told = &scratch.key_values_at_imp;
         let is_told = |values: &[u32]| values.iter().any(|value| told.has(*value));
-        self.held[campaign].key_values.iter().all(|values| is_told(values))
+        self.entries[campaign].key_values.iter().all(|values| is_told(values))
     }
 }
 

@@ -20,13 +20,13 @@ pub(super) struct Offer {
     pub(super) deal: Option<usize>,
     /// Higher classes win over lower ones.
     pub(super) class: u8,
-    /// What it counts for, in the auction's currency.
+    /// Its value in clearing, in the auction's currency.
     pub(super) counts: Cpm,
     /// What is bid, in the auction's currency.
     pub(super) price: Cpm,
-    /// What the desk has said, in the account's.
+    /// The decided price, in the account's currency.
     pub(super) decided: Cpm,
-    /// Orders equal offers, lower first; worked out where it is needed.
+    /// Orders equal offers, lower first; computed on demand.
     pub(super) tie: Option<u64>,
 }
 
@@ -36,30 +36,30 @@ impl Offer {
     }
 }
 
-/// Those of an auction.
+/// The offers of an auction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
-    /// Most that are kept of an impression.
+    /// Most offers per impression.
     most: usize,
-    /// Of the impression that is being gone through, the best first.
+    /// Offers for the current impression, the best first.
     best: Vec<Offer>,
-    /// Of the impressions before it.
+    /// Offers for earlier impressions.
     all: Vec<Offer>,
 }
 
 impl Offers {
-    /// Empties it, for an auction in which so many are kept of each impression.
+    /// Empties it, for an auction that keeps at most `most` offers per impression.
     pub(super) fn start(&mut self, most: usize) {
         self.most = most.min(ACCOUNTS_MAX);
         self.best.clear();
         self.all.clear();
     }
 
-    /// Takes `offer` in if it is among the best. `tie` orders equal offers.
+    /// Adds `offer` if it is among the best. `tie` orders equal offers.
     pub(super) fn add(&mut self, mut offer: Offer, mut tie: impl FnMut(&Offer) -> u64) {
         let worst = self.best.last().filter(|_| self.best.len() == self.most);
         if worst.is_some_and(|worst| offer.worth() < worst.worth()) {
-            return; // Worse than what any account has, its own too.
+            return; // Worse than every kept offer, its own account's included.
         }
         let mut at = self.best.len();
         for (place, other) in self.best.iter_mut().enumerate() {
@@ -87,7 +87,7 @@ impl Offers {
         self.best.truncate(self.most);
     }
 
-    /// The impression is done.
+    /// Ends the current impression.
     pub(super) fn close_imp(&mut self) {
         self.all.append(&mut self.best);
     }

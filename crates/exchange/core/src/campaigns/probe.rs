@@ -1,7 +1,7 @@
-//! Why a campaign matches nothing: its criteria tried one at a time on requests that came.
+//! Why a campaign matches nothing: tries each of its criteria on actual requests.
 //!
-//! Owns which criteria there are. Whether a request meets one is asked of the same indexes that auctions
-//! search, built over the campaign alone, so that the answer is what an auction finds.
+//! Owns the list of criteria. It searches the same indexes as auctions do, built from this campaign
+//! alone.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::targeting::CampaignTargeting;
 use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
 
-/// Something that a campaign may ask of an impression.
+/// A requirement of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Criterion {
-    /// A creative of a format and size that is offered, with nothing in it that the request blocks.
+    /// A creative fits the impression, and the request does not block it.
     Creatives,
-    /// Its account among the seats that the request admits.
+    /// The request admits its account's seat.
     Seat,
-    /// Where it bids under no deal: an auction that is not for deals only.
+    /// For campaigns without deals: the auction is not private.
     PrivateAuction,
     /// `countries`.
     Countries,
@@ -48,7 +48,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// All there are.
+    /// All criteria.
     pub const ALL: [Self; 12] = *Self::VARIANTS.as_array().expect("that is how many there are");
 
     /// The key of the campaign's table that this criterion judges, or a name of its own if it has no key.
@@ -69,8 +69,8 @@ impl Criterion {
         }
     }
 
-    /// `all` with nothing asked but this, of what a request or an impression says of itself. None if `all`
-    /// does not ask it, or no targeting does.
+    /// A targeting with this criterion of `all` alone. None if `all` lacks it, or if it is not a matter of
+    /// targeting.
     fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
         let mut alone = CampaignTargeting::default();
         match self {
@@ -90,7 +90,7 @@ impl Criterion {
         (alone != CampaignTargeting::default()).then_some(alone)
     }
 
-    /// Whether a campaign of this targeting has it.
+    /// Whether a campaign with this targeting has the criterion.
     fn is_asked(self, all: &CampaignTargeting) -> bool {
         match self {
             Self::Creatives | Self::Seat => true,
@@ -101,30 +101,30 @@ impl Criterion {
     }
 }
 
-/// What was found of some impressions.
+/// How often a campaign and its criteria matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCounts {
-    /// Impressions that were tried.
+    /// Impressions tried.
     pub impressions: u64,
-    /// That the campaign matches.
+    /// Impressions that the campaign matches.
     pub matched: u64,
-    /// That fail a criterion, whatever the others say; only criteria that the campaign has.
+    /// Impressions that fail each of the campaign's criteria, considered separately.
     pub failed: Vec<(Criterion, u64)>,
 }
 
-/// A campaign's criteria, to be tried.
+/// Tries a campaign's criteria.
 #[derive(Debug)]
 pub struct Probe {
     all: Catalogue,
-    /// Its criteria; of those that are about the request or key values, the campaign with no other.
+    /// Its criteria; for those about the request or key values, a catalogue with that criterion alone.
     each: Vec<(Criterion, Option<Catalogue>)>,
     counts: ProbeCounts,
-    room: SearchScratch,
+    scratch: SearchScratch,
     answer: DirectAnswer,
 }
 
 impl Probe {
-    /// Of this campaign.
+    /// Tries the criteria of `campaign`.
     pub fn new(campaign: &DirectCampaign) -> Self {
         let targeting = &campaign.rules.targeting;
         let catalogue = |targeting: Arc<CampaignTargeting>| {
@@ -142,31 +142,31 @@ impl Probe {
             all: catalogue(Arc::clone(targeting)),
             each,
             counts: ProbeCounts { failed, ..ProbeCounts::default() },
-            room: SearchScratch::default(),
+            scratch: SearchScratch::default(),
             answer: DirectAnswer::default(),
         }
     }
 
-    /// Tries it on an auction in which the house is asked for `ask`.
+    /// Tries the criteria on the impressions of `ask`.
     pub fn try_on(&mut self, auction: &Auction<'_>, ask: &BidderCall) {
-        let Self { all, each, counts, room, answer } = self;
+        let Self { all, each, counts, scratch, answer } = self;
         for imp in (0..auction.imps.len()).filter(|imp| ask.imps >> imp & 1 == 1) {
             let ask = BidderCall { imps: 1 << imp, ..*ask };
             let mut matched = MatchProbe(false);
             let limits = BiddingLimits { matches_max: 1, bids_max: 1 };
-            all.bid((auction, &ask, &limits), &mut matched, room, answer);
+            all.bid((auction, &ask, &limits), &mut matched, scratch, answer);
             counts.impressions += 1;
             counts.matched += u64::from(matched.0);
-            let tried = all.try_first((auction, &ask), imp, room);
+            let tried = all.try_first((auction, &ask), imp, scratch);
             let failing = each.iter().map(|(criterion, catalogue)| match (criterion, catalogue) {
                 (Criterion::Creatives, _) => !tried.fits_creative,
                 (Criterion::Seat, _) => !tried.admits_seat,
                 (Criterion::PrivateAuction, _) => auction.imps[imp].imp.is_private(),
                 (Criterion::Deals, _) => !tried.has_deal,
                 (Criterion::KeyValues, Some(catalogue)) => {
-                    !catalogue.takes_key_values(auction.request, &auction.imps[imp], room)
+                    !catalogue.takes_key_values(auction.request, &auction.imps[imp], scratch)
                 }
-                (_, Some(catalogue)) => !catalogue.takes_request(auction.request, room),
+                (_, Some(catalogue)) => !catalogue.takes_request(auction.request, scratch),
                 (_, None) => false,
             });
             let failing: Vec<bool> = failing.collect();
@@ -176,7 +176,7 @@ impl Probe {
         }
     }
 
-    /// What was found, the criterion that most fail first.
+    /// The counts, with the criterion that fails most often first.
     pub fn finish(self) -> ProbeCounts {
         let mut counts = self.counts;
         counts.failed.sort_by_key(|(criterion, count)| (std::cmp::Reverse(*count), *criterion));

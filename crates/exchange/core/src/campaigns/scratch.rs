@@ -1,5 +1,4 @@
-//! What an auction needs to search a catalogue, kept by its shard from one auction to the next, so
-//! that nothing is allocated.
+//! Buffers for searching a catalogue. A shard reuses them, so that searches do not allocate.
 
 use openrtb::codes::MediaType;
 use units::{Cpm, Ratio};
@@ -8,14 +7,14 @@ use super::offers::Offers;
 use crate::campaigns::catalogue::attributes::BlockedAttributes;
 use crate::campaigns::catalogue::index::Bits;
 
-/// A shard's room for searches; it may be used for any catalogue.
+/// A shard's buffers for searches, of any catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct SearchScratch {
-    /// Text in small letters, or in capitals.
+    /// Normalized text.
     pub(super) text: String,
-    /// Campaigns that the request comes to, whatever the impression.
+    /// Campaigns that match the request.
     pub(super) matched: Bits,
-    /// Those that an impression comes to.
+    /// Campaigns that match the impression.
     pub(super) at_imp: Bits,
     pub(super) spare: Bits,
     pub(super) narrowed: Bits,
@@ -23,16 +22,16 @@ pub struct SearchScratch {
     pub(super) ratios: Vec<Option<Ratio>>,
     /// Seats that may bid.
     pub(super) seats: Bits,
-    /// Key values that the request tells, and with these those of an impression.
+    /// Key values of the request, and together with those of the impression.
     pub(super) key_values: Bits,
     pub(super) key_values_at_imp: Bits,
     pub(super) blocked: BlockedAttributes,
-    /// Deals of an impression that the catalogue knows; more than that are room.
+    /// The first `deals_len` are the impression's deals that the catalogue knows.
     pub(super) deals: Vec<DealScratch>,
     pub(super) deals_len: usize,
-    /// Floors of an impression, as far as they were worked out.
+    /// Floors of the impression that have been computed.
     pub(super) floors: Vec<(FloorKey, Cpm)>,
-    /// What one campaign may show at an impression, and under which deal.
+    /// What one campaign may show at the impression, and under which deal.
     pub(super) choices: Vec<AdChoice>,
     pub(super) offers: Offers,
 }
@@ -44,10 +43,10 @@ pub(super) struct DealScratch {
     pub(super) index: usize,
     /// Its number in the catalogue.
     pub(super) number: u32,
-    /// Seats that may use it; without a list any.
+    /// Seats that may use it, if it lists any.
     pub(super) lists_seats: bool,
     pub(super) seats: Bits,
-    /// Advertisers that may use it; without a list any.
+    /// Advertisers that may use it, if it lists any.
     pub(super) lists_domains: bool,
     pub(super) domains: Bits,
 }
@@ -62,7 +61,7 @@ pub(super) struct FloorKey {
     pub(super) dur: Option<u32>,
 }
 
-/// Something to show, and under which deal.
+/// A creative, and the deal under which it bids.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdChoice {
     pub(super) deal: Option<usize>,

@@ -1,4 +1,4 @@
-//! For what a campaign bids. Knows no catalogue: these are a definition's own words.
+//! A campaign's targeting, as its definition has it. Knows no catalogue.
 
 use super::creative::Creative;
 use crate::market::targeting::Region;
@@ -9,8 +9,8 @@ const HOST_BYTES_MAX: usize = 253 + ":65535".len();
 const DIRECTORIES_MAX: usize = 8;
 const DIRECTORY_BYTES_MAX: usize = 256;
 
-/// For what a campaign bids. By default anything its creatives fit. What a request does not tell is
-/// not among what is listed.
+/// A campaign's targeting; by default everything that its creatives fit. A request without an attribute
+/// does not match a list of its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CampaignTargeting {
     /// Formats, as a set of [`openrtb::codes::MediaType::bit`]; 0: any.
@@ -19,7 +19,7 @@ pub struct CampaignTargeting {
     pub sizes: Vec<(u32, u32)>,
     /// Countries (ISO 3166-1 alpha-3).
     pub countries: MatchList,
-    /// Of a country that is named here these regions only; other countries are whole.
+    /// Of each country named here, only these regions; other countries are not restricted.
     pub regions: Vec<Region>,
     /// Regions in which it never bids.
     pub regions_blocked: Vec<Region>,
@@ -29,7 +29,7 @@ pub struct CampaignTargeting {
     pub domains: MatchList,
     /// Applications, by store id.
     pub bundles: MatchList,
-    /// Pages; empty: any, and what is not on a page.
+    /// Pages; empty: any, and requests without a page.
     pub pages: Vec<PagePrefix>,
     /// Keys that a request must all have, with one of these values each.
     pub key_values: Vec<KeyValues>,
@@ -40,7 +40,7 @@ pub struct CampaignTargeting {
 }
 
 impl CampaignTargeting {
-    /// Whether a creative is of a format and size that is wanted at all.
+    /// Whether it allows the creative's format and size.
     pub(super) fn takes(&self, creative: &Creative) -> bool {
         let wanted = |size| self.sizes.is_empty() || self.sizes.contains(&size);
         (self.formats == 0 || self.formats & creative.format.bit() != 0)
@@ -48,7 +48,7 @@ impl CampaignTargeting {
     }
 }
 
-/// What is wanted and what is not.
+/// Values that are allowed, and values that are blocked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatchList {
     /// These only; empty: any.
@@ -61,13 +61,13 @@ pub struct MatchList {
 /// is `keywords`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KeyValues {
-    /// As it stands in `ext.data`.
+    /// As in `ext.data`.
     pub key: Box<str>,
     /// Any of these.
     pub values: Vec<Box<str>>,
 }
 
-/// Pages on one host, whose paths begin alike.
+/// Pages of one host whose paths start alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PagePrefix {
     /// In small letters; `None`: any.
@@ -99,13 +99,13 @@ impl PagePrefix {
         })
     }
 
-    /// What it is found by: its host, and of the directories that its pages share the last.
+    /// Its index key: the host and the last directory that its pages share.
     pub(super) fn key(&self) -> Box<str> {
         let directory = directories(&self.path).last().unwrap_or_default();
         format!("{}{directory}", self.host).into()
     }
 
-    /// Whether `url` is such a page.
+    /// Whether `url` is one of the pages.
     pub(super) fn is_of(&self, url: &PageUrl<'_>) -> bool {
         self.host.eq_ignore_ascii_case(url.host)
             && self.scheme.as_deref().is_none_or(|scheme| scheme.eq_ignore_ascii_case(url.scheme))
@@ -113,7 +113,7 @@ impl PagePrefix {
     }
 }
 
-/// The URL of a page, taken apart.
+/// The parts of a page's URL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageUrl<'u> {
     scheme: &'u str,
@@ -127,7 +127,7 @@ impl<'u> PageUrl<'u> {
         Self::after_scheme(scheme, rest)
     }
 
-    /// The keys of all pages that it may be one of, written into `text`.
+    /// The index keys under which it may be listed, written into `text`.
     pub(super) fn keys<'t>(&self, text: &'t mut String) -> impl Iterator<Item = &'t str> + Clone {
         text.clear();
         text.push_str(self.host);
@@ -147,7 +147,7 @@ impl<'u> PageUrl<'u> {
     }
 }
 
-/// The directories of a path, the root first, as far as pages are found by them. A host alone is its root.
+/// The directories of a path that are index keys, the root first. A host alone is its root.
 fn directories(path: &str) -> impl Iterator<Item = &str> + Clone {
     let path = if path.starts_with('/') { path } else { "/" };
     let head = &path.as_bytes()[..path.len().min(DIRECTORY_BYTES_MAX)];

@@ -1,5 +1,5 @@
-//! The house's bids: each key of its targeting, what it may show, whose bids are best; and whatever
-//! the request and the catalogue, that a judge finds nothing wrong with what is written.
+//! Bids of direct campaigns: each key of targeting, creatives, and ranking. The judge accepts every bid,
+//! whatever the request and the catalogue.
 
 mod bids;
 mod fixtures;

@@ -19,7 +19,7 @@ struct SeatNames {
 }
 
 impl Seats {
-    /// The place of a seat, the first of that name; the house has as many seats as there are accounts.
+    /// The position of the first seat of that name.
     pub fn position(&self, name: &str) -> Option<usize> {
         let SeatNames { names, positions } = &*self.0;
         if names.len() <= SCANNED_MAX {

@@ -1,4 +1,4 @@
-//! What the bids of house campaigns cost: no allocation, once their room is warm.
+//! Direct campaigns bid without an allocation once their buffers have grown.
 //!
 //! Counts, never times, in a process in which nothing else allocates.
 
@@ -148,25 +148,25 @@ fn bidding_allocates_nothing() {
     isolated(|| {
         let text = request();
         let request = openrtb::parse_request(&text).expect("it is valid");
-        let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
+        let (mut scratch, mut answer) = (SearchScratch::default(), DirectAnswer::default());
         let limits = BiddingLimits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
         for campaigns in [100, 10_000] {
             let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
             let market = market(&catalogue);
             let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
             let ask: BidderCall = eligible_direct(&auction, 0).expect("it is asked");
-            let mut desk = Count(0);
-            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
-            let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
+            let mut bidder = Count(0);
+            catalogue.bid((&auction, &ask, &limits), &mut bidder, &mut scratch, &mut answer);
+            let (once, body) = (std::mem::take(&mut bidder.0), answer.body.clone());
             let region = Region::new(ALLOCATOR);
-            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
+            catalogue.bid((&auction, &ask, &limits), &mut bidder, &mut scratch, &mut answer);
             let change = region.change();
             assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
             // And what was counted is bidding, of all that are wanted here, in both impressions.
             assert_eq!(answer.body, body);
             let wanted = (0..campaigns).filter(|number| number % 9 != 8);
             let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();
-            assert_eq!((once, desk.0), (desk.0, 2 * wanted.count() - under_deals));
+            assert_eq!((once, bidder.0), (bidder.0, 2 * wanted.count() - under_deals));
             let judgement = judge(&auction, &[DspAnswer { ask, body: answer.body.as_bytes() }]);
             assert_eq!((answer.bids.len(), judgement.entries.len()), (6, 6));
         }

@@ -1,5 +1,5 @@
-//! What creatives tell of themselves, numbered, and which of it a request blocks: a list of ten
-//! thousand blocked advertisers is gone through once, not once for each creative.
+//! The attributes of creatives, numbered, and which of them a request blocks. A long block list is read
+//! once per request, not once per creative.
 
 use std::collections::HashMap;
 
@@ -37,11 +37,11 @@ impl TextNumbers {
     }
 }
 
-/// Texts by number, and those that are within a wider one by that.
+/// Texts by number, and for each wider text those within it.
 #[derive(Clone, Debug, Default)]
 struct NestedNumbers {
     numbers: TextNumbers,
-    /// But for themselves: most texts are within few wider ones, which they share.
+    /// Without the texts themselves. Most texts share a few wider ones.
     within: HashMap<Box<str>, Vec<u32>>,
 }
 
@@ -60,7 +60,7 @@ impl NestedNumbers {
         number
     }
 
-    /// Puts `wider` and what is within it into `set`.
+    /// Adds `wider` and all texts within it to `set`.
     fn mark(&self, wider: &str, set: &mut Bits) {
         self.numbers.get(wider).into_iter().for_each(|number| set.set(number));
         let within = self.within.get(wider);
@@ -68,18 +68,18 @@ impl NestedNumbers {
     }
 }
 
-/// What all creatives of a catalogue tell.
+/// The attributes of all creatives of a catalogue.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct AdTerms {
     domains: NestedNumbers,
     categories: NestedNumbers,
     bundles: TextNumbers,
     languages: Vec<Box<str>>,
-    /// Each once for the creatives of a campaign that tell the same, as most do.
+    /// Shared by creatives of a campaign with the same attributes.
     told: Vec<AdAttributes>,
 }
 
-/// What one creative tells, by numbers.
+/// The attributes of one creative, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::campaigns) struct AdAttributes {
     pub(in crate::campaigns) domains: Box<[u32]>,
@@ -89,12 +89,12 @@ pub(in crate::campaigns) struct AdAttributes {
     language: Option<u32>,
 }
 
-/// What a request blocks of it.
+/// The attributes that a request blocks.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct BlockedAttributes {
     domains: Bits,
     categories: Bits,
-    /// Whether only some categories are welcome, and which.
+    /// Whether the request allows only some categories, and which.
     lists_welcome: bool,
     categories_welcome: Bits,
     taxonomy: u32,
@@ -103,7 +103,7 @@ pub(in crate::campaigns) struct BlockedAttributes {
 }
 
 impl AdTerms {
-    /// Notes what `creative` tells, for [`told`](Self::told).
+    /// Numbers the attributes of `creative`, for [`told`](Self::told).
     pub(in crate::campaigns) fn note(&mut self, creative: &Creative) -> u32 {
         let told = self.numbered(&creative.metadata);
         if self.told.last() != Some(&told) {
@@ -112,12 +112,12 @@ impl AdTerms {
         u32::try_from(self.told.len() - 1).expect("creatives fit their numbers")
     }
 
-    /// What was noted under this number.
+    /// The attributes with this number.
     pub(in crate::campaigns) fn told(&self, number: u32) -> &AdAttributes {
         &self.told[number as usize]
     }
 
-    /// Gives back the room in which it was built.
+    /// Drops what only building needs.
     pub(in crate::campaigns) fn shrink(&mut self) {
         self.told.shrink_to_fit();
         for nested in [&mut self.domains, &mut self.categories] {
@@ -145,7 +145,7 @@ impl AdTerms {
         AdAttributes { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
     }
 
-    /// Which of it `request` blocks, by its `lists`.
+    /// Writes what `request` blocks into `blocked`.
     pub(in crate::campaigns) fn block(
         &self,
         request: &BidRequest<'_>,
@@ -174,7 +174,7 @@ impl AdTerms {
         }
     }
 
-    /// Puts the domains within any of `listed` into `set`.
+    /// Adds the domains within any of `listed` to `set`.
     pub(in crate::campaigns) fn mark_domains(&self, listed: Option<&[Text<'_>]>, set: &mut Bits) {
         for domain in listed.unwrap_or_default() {
             self.domains.mark(&normal_domain(domain), set);
@@ -197,7 +197,7 @@ impl AdTerms {
 }
 
 impl BlockedAttributes {
-    /// Whether a creative that tells this may be shown.
+    /// Whether a creative with these attributes may be shown.
     pub(in crate::campaigns) fn admits(&self, told: &AdAttributes) -> bool {
         let categories = || {
             let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
@@ -213,7 +213,7 @@ impl BlockedAttributes {
     }
 }
 
-/// `category` and what it is a child of, in the taxonomy where that shows.
+/// `category` and its ancestors, if the taxonomy shows them.
 fn prefixes(category: &str) -> impl Iterator<Item = &str> {
     let dashes = category.bytes().enumerate().filter(|(_, byte)| *byte == b'-');
     dashes.map(|(at, _)| &category[..at]).chain(std::iter::once(category))

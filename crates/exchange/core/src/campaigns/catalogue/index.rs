@@ -1,5 +1,5 @@
-//! Sets of campaigns by what they list: one bit for each campaign, so that an auction takes a few
-//! words of memory to each thing that it tells, however many campaigns there are. Knows no request.
+//! Inverted indexes of campaigns, as bit sets: each value of a request narrows all campaigns at once.
+//! Knows no request.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -19,13 +19,13 @@ impl Bits {
         bits
     }
 
-    /// Empties it, with room for the numbers below `len`.
+    /// Empties it and sizes it for the numbers below `len`.
     pub(in crate::campaigns) fn reset(&mut self, len: usize) {
         self.words.clear();
         self.words.resize(len.div_ceil(64), 0);
     }
 
-    /// Puts all the numbers below `len` in.
+    /// Sets all numbers below `len`.
     pub(in crate::campaigns) fn fill(&mut self, len: usize) {
         self.reset(len);
         self.words.fill(u64::MAX);
@@ -51,17 +51,17 @@ impl Bits {
         self.words[member as usize / 64] >> (member % 64) & 1 == 1
     }
 
-    /// Keeps what is in `other` too, which has the same room.
+    /// Intersects it with `other`, which has the same size.
     pub(in crate::campaigns) fn keep(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= other);
     }
 
-    /// Takes out what is in `other`, which has the same room.
+    /// Removes the members of `other`, which has the same size.
     pub(in crate::campaigns) fn remove(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= !other);
     }
 
-    /// Puts in what is in `other`, which has the same room.
+    /// Adds the members of `other`, which has the same size.
     pub(in crate::campaigns) fn add(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own |= other);
     }
@@ -70,17 +70,16 @@ impl Bits {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// How many members there are.
     pub(in crate::campaigns) fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The members, the lowest first.
+    /// The members in ascending order.
     pub(in crate::campaigns) fn members(&self) -> impl Iterator<Item = u32> + '_ {
         self.members_from(0)
     }
 
-    /// The members, the lowest first but for `skipped` of them, fewer than there are, which come last.
+    /// The members in ascending order, rotated by `skipped`, which is less than their number.
     pub(in crate::campaigns) fn members_from(
         &self,
         skipped: usize,
@@ -93,7 +92,7 @@ impl Bits {
         }
         let split = self.words.get(first).copied().unwrap_or_default();
         let upper = (0..left).fold(split, |word, _| word & word.wrapping_sub(1));
-        // The first word comes once more, last, for what was passed over of it.
+        // The first word comes once more at the end, for the members skipped in it.
         (0..=self.words.len()).flat_map(move |turn| {
             let place = (first + turn) % self.words.len().max(1);
             let word = match turn {
@@ -107,7 +106,7 @@ impl Bits {
     }
 }
 
-/// The places of a word's ones, the lowest first.
+/// Positions of the set bits of a word, ascending.
 fn ones_of(word: u64) -> impl Iterator<Item = u32> {
     let mut left = word;
     std::iter::from_fn(move || {
@@ -117,7 +116,7 @@ fn ones_of(word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The campaigns that list one thing: as numbers, or where these would take more memory, as bits.
+/// The campaigns that list one value: as numbers, or as bits where that takes less memory.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) enum Postings {
     Few(Box<[u32]>),
@@ -147,7 +146,7 @@ impl Postings {
     }
 }
 
-/// The campaigns by what they list.
+/// Campaigns by the values that they list.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) struct InvertedIndex<K>(HashMap<K, Postings>);
 
@@ -165,7 +164,7 @@ impl<K: Hash + Eq> InvertedIndex<K> {
     }
 }
 
-/// [`InvertedIndex`] under construction.
+/// Builds an [`InvertedIndex`].
 #[derive(Debug)]
 pub(in crate::campaigns) struct InvertedIndexBuilder<K>(HashMap<K, Vec<u32>>);
 
@@ -176,7 +175,7 @@ impl<K> Default for InvertedIndexBuilder<K> {
 }
 
 impl<K: Hash + Eq> InvertedIndexBuilder<K> {
-    /// Campaigns come in ascending order.
+    /// Call in ascending order of campaigns.
     pub(in crate::campaigns) fn add(&mut self, key: K, campaign: u32) {
         let members = self.0.entry(key).or_default();
         if members.last() != Some(&campaign) {
@@ -190,17 +189,17 @@ impl<K: Hash + Eq> InvertedIndexBuilder<K> {
     }
 }
 
-/// One thing that a request may tell, and campaigns may list or block.
+/// One attribute of requests, of which campaigns may list or block values.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) struct Dimension<K> {
-    /// Campaigns that list nothing take all; `None` where all do.
+    /// Campaigns that list nothing, and so take any value. None if all do.
     open: Option<Bits>,
     listed: InvertedIndex<K>,
     blocked: InvertedIndex<K>,
 }
 
 impl<K: Hash + Eq> Dimension<K> {
-    /// Keeps the campaigns that take a request which tells `values`, or nothing.
+    /// Keeps the campaigns that take a request with these `values`, which may be empty.
     pub(in crate::campaigns) fn narrow<'v, Q>(
         &self,
         matched: &mut Bits,
@@ -230,7 +229,7 @@ impl<K: Hash + Eq> Dimension<K> {
     }
 }
 
-/// A [`Dimension`] under construction.
+/// Builds a [`Dimension`].
 #[derive(Debug)]
 pub(in crate::campaigns) struct DimensionBuilder<K> {
     open: Vec<u32>,
@@ -246,7 +245,7 @@ impl<K> Default for DimensionBuilder<K> {
 }
 
 impl<K: Hash + Eq> DimensionBuilder<K> {
-    /// Campaigns come in ascending order.
+    /// Call in ascending order of campaigns.
     pub(in crate::campaigns) fn add(
         &mut self,
         campaign: u32,

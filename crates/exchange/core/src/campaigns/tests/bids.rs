@@ -241,12 +241,12 @@ fn several_creatives_that_fit_take_turns() {
     let text = request().to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let mut shown = [0_usize; 3];
-    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
+    let (mut scratch, mut answer) = (SearchScratch::default(), DirectAnswer::default());
     for number in 0..3000 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut scratch, &mut answer);
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         let crid = json["seatbid"][0]["bid"][0]["crid"].as_str().unwrap().to_owned();
         shown[["a", "b", "c"].iter().position(|known| *known == crid).unwrap()] += 1;
@@ -283,12 +283,12 @@ fn equal_bids_are_ordered_by_the_tie_key() {
     let text = request().to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let mut in_front = [0_usize; 6];
-    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
+    let (mut scratch, mut answer) = (SearchScratch::default(), DirectAnswer::default());
     for number in 0..600 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut scratch, &mut answer);
         assert_eq!(answer.bids.len(), 3);
         answer.bids.iter().for_each(|bid| in_front[bid.campaign] += 1);
     }
@@ -358,7 +358,7 @@ fn what_counts_is_what_is_agreed_and_what_a_discount_leaves() {
     market.deals.insert("d1".into(), terms());
     let outcome = bid(&catalogue, &market, &at_first);
     assert_eq!(outcome.all("cid"), ["campaign-1", "campaign-2", "campaign-3"]);
-    // A deal of other DSPs is none of the house's.
+    // Direct campaigns may not use a deal of other DSPs.
     market.deals.insert("d1".into(), DealTerms { dsps: vec![0], ..DealTerms::default() });
     assert_eq!(bid(&catalogue, &market, &at_first).asked, [1, 2, 3]);
     for (value, want) in [("0.000001", 0), ("0.000002", 1)] {
@@ -397,7 +397,7 @@ fn a_price_is_converted_down() {
         assert_eq!(outcome.all("price"), [price], "{cur}");
         assert_eq!(outcome.answer.bids[0].price, cpm("2"));
     }
-    // Where the house takes no such currency, or an account's has no rate.
+    // The direct campaigns do not bid in that currency, or an account's currency has no rate.
     let mut other = market.clone();
     other.dsps.last_mut().unwrap().currencies = vec![currency("GBP")];
     assert!(bid(&catalogue, &other, &request()).answer.bids.is_empty());
@@ -436,12 +436,15 @@ fn the_desk_has_the_last_word() {
     let request = openrtb::parse_request(&text).unwrap();
     let auction = Auction::new("auction-1", &request, &market).unwrap();
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-    let mut desk = Picky(Vec::new());
-    let (mut room, mut answer) = (SearchScratch::default(), DirectAnswer::default());
-    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut answer);
+    let mut bidder = Picky(Vec::new());
+    let (mut scratch, mut answer) = (SearchScratch::default(), DirectAnswer::default());
+    catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut scratch, &mut answer);
     let shown = Multiplier::parse("2.5").unwrap();
     let asked = [CampaignPrice::Value(cpm("9")), CampaignPrice::Fixed(cpm("3"))];
-    assert_eq!(desk.0, [(CampaignIndex(0), asked[0], shown), (CampaignIndex(1), asked[1], shown)]);
+    assert_eq!(
+        bidder.0,
+        [(CampaignIndex(0), asked[0], shown), (CampaignIndex(1), asked[1], shown)]
+    );
     assert!(answer.body.contains(r#""price":1.5,"#), "{}", answer.body);
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
 }

@@ -46,7 +46,7 @@ pub(super) fn campaign(slot: u32, account: &str, rules: BiddingRules) -> DirectC
     }
 }
 
-/// The usual market, with the house behind its DSPs.
+/// The usual market, with direct campaigns after its DSPs.
 pub(super) fn market_of(catalogue: &Catalogue) -> Market {
     let mut market = market();
     let mut house = dsp("house", &[]);
@@ -72,7 +72,7 @@ impl CampaignBidder for Yes {
     }
 }
 
-/// How the house bid.
+/// How direct campaigns bid.
 pub(super) struct Outcome {
     pub(super) answer: DirectAnswer,
     /// By slot, in the order in which they were.
@@ -90,7 +90,7 @@ impl Outcome {
     }
 }
 
-/// What the house bids, with nothing wrong with any bid.
+/// The bids of direct campaigns, all of which are valid.
 #[track_caller]
 pub(super) fn bid(catalogue: &Catalogue, market: &Market, request: &Value) -> Outcome {
     bid_and(catalogue, market, request, |_, _, _| ())
@@ -107,17 +107,17 @@ pub(super) fn bid_and(
     let text = request.to_string();
     let request = parse_request(&text).unwrap();
     let auction = Auction::new(AUCTION_ID, &request, market).unwrap();
-    let mut desk = Yes::default();
+    let mut bidder = Yes::default();
     let mut outcome =
         Outcome { answer: DirectAnswer::default(), asked: Vec::new(), json: Value::Null };
     if let Ok(ask) = eligible_direct(&auction, market.dsps.len() - 1) {
-        // Room that was used before is as good as new.
-        let mut room = SearchScratch::default();
+        // Used buffers behave like new ones.
+        let mut scratch = SearchScratch::default();
         for _ in 0..2 {
-            desk.0.clear();
-            catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut outcome.answer);
+            bidder.0.clear();
+            catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut scratch, &mut outcome.answer);
         }
-        outcome.asked = desk.0.iter().map(|(slot, ..)| slot.0).collect();
+        outcome.asked = bidder.0.iter().map(|(slot, ..)| slot.0).collect();
         let answers = [DspAnswer { ask, body: outcome.answer.body.as_bytes() }];
         let answers = if outcome.answer.body.is_empty() { &[][..] } else { &answers };
         let judgement = judge(&auction, answers);

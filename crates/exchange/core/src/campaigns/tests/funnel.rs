@@ -1,4 +1,4 @@
-//! What the house tells of campaigns that do not bid: floors, and the criteria that requests fail.
+//! Why campaigns do not bid: floors, and the criteria that requests fail.
 
 use openrtb::parse_request;
 use pacer_core::funnel::Shortfall;
@@ -46,12 +46,12 @@ fn check(change: &Value, campaigns: Vec<DirectCampaign>, want: &[(u32, &str, &st
     let request = parse_request(&text).unwrap();
     let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-    let (mut desk, mut answer) = (Floors::default(), DirectAnswer::default());
-    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut SearchScratch::default(), &mut answer);
+    let (mut bidder, mut answer) = (Floors::default(), DirectAnswer::default());
+    catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut SearchScratch::default(), &mut answer);
     let want = want
         .iter()
         .map(|(slot, bid, floor)| (*slot, Shortfall { bid: cpm(bid), floor: cpm(floor) }));
-    assert_eq!(desk.0, want.collect::<Vec<_>>(), "{text}");
+    assert_eq!(bidder.0, want.collect::<Vec<_>>(), "{text}");
 }
 
 #[test]

@@ -13,19 +13,24 @@ use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, PagePrefix};
 use crate::fixtures::{cpm, merged};
 
-/// Who was asked, by slot, and what the house answered.
+/// The slots that were priced, and the answer.
 type Outcome = (Vec<u32>, DirectAnswer);
 
-/// What the house bids within `limits` in the auction `id`.
+/// The bids within `limits` in the auction `id`.
 fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, BiddingLimits)) -> Outcome {
     let market = market_of(catalogue);
     let text = request.to_string();
     let request = parse_request(&text).unwrap();
     let auction = Auction::new(id, &request, &market).unwrap();
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-    let (mut desk, mut answer) = (Yes::default(), DirectAnswer::default());
-    catalogue.bid((&auction, &ask, &limits), &mut desk, &mut SearchScratch::default(), &mut answer);
-    (desk.0.iter().map(|(slot, ..)| slot.0).collect(), answer)
+    let (mut bidder, mut answer) = (Yes::default(), DirectAnswer::default());
+    catalogue.bid(
+        (&auction, &ask, &limits),
+        &mut bidder,
+        &mut SearchScratch::default(),
+        &mut answer,
+    );
+    (bidder.0.iter().map(|(slot, ..)| slot.0).collect(), answer)
 }
 
 fn at_most(matches_max: usize) -> BiddingLimits {

@@ -17,7 +17,7 @@ use crate::market::targeting::Region;
 /// What a campaign could do at an impression.
 #[derive(Debug, Default)]
 pub(super) struct Chances {
-    /// Whether there is anything that it may show: whether its desk is to be asked.
+    /// Whether any of its creatives may be shown, so that its bidder is asked.
     pub(super) may_show: bool,
     /// What its creatives would be worth, openly or under its deals: the creative, the deal, and
     /// what became of it.
