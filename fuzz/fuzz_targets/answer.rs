@@ -2,7 +2,7 @@
 //! pieces.
 #![no_main]
 
-use exchange_serve::answer::{AnswerReader, Progress};
+use exchange_serve::answer::{AnswerReader, AnswerProgress};
 use libfuzzer_sys::fuzz_target;
 
 const BODY_MAX: usize = 4096;
@@ -11,13 +11,13 @@ fn read(input: &[u8], size: usize) -> Option<(u16, Vec<u8>)> {
     let mut reader = AnswerReader::new(BODY_MAX);
     for piece in input.chunks(size.max(1)) {
         match reader.read(piece) {
-            Ok(Progress::Partial) => (),
-            Ok(Progress::Done { head, body, .. }) => return Some((head.status, body.to_vec())),
+            Ok(AnswerProgress::Partial) => (),
+            Ok(AnswerProgress::Done { head, body, .. }) => return Some((head.status, body.to_vec())),
             Err(_) => return None,
         }
     }
     match reader.end() {
-        Ok(Progress::Done { head, body, .. }) => Some((head.status, body.to_vec())),
+        Ok(AnswerProgress::Done { head, body, .. }) => Some((head.status, body.to_vec())),
         _ => None,
     }
 }

@@ -97,13 +97,13 @@ pub enum RequestError {
 
 /// Makes requests from one thread's runtime.
 pub struct HttpClient {
-    pool: RefCell<Pool>,
+    pool: RefCell<ConnectionPool>,
     connector: Connector,
     builder: legacy::Builder,
     timeout: Duration,
 }
 
-type Pool = legacy::Client<Connector, Full<Bytes>>;
+type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
 
 impl HttpClient {
     /// Looks names up by `resolver`.
@@ -132,7 +132,7 @@ impl HttpClient {
     }
 
     /// The pool; a new one, so that the idle connections of the former close, if too many are open.
-    fn pool(&self) -> Pool {
+    fn pool(&self) -> ConnectionPool {
         if self.connector.0.connections_max <= self.connector.0.open.load(Ordering::Relaxed) {
             *self.pool.borrow_mut() = self.builder.build(self.connector.clone());
         }

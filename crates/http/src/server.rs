@@ -34,7 +34,7 @@ pub struct HeadLimits {
 const STREAMS_MAX: u32 = 128;
 
 /// Answers the requests of one connection.
-pub trait Handler: 'static {
+pub trait HttpHandler: 'static {
     /// Of answers. A streamed body is written as fast as the client takes it.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
 
@@ -54,7 +54,7 @@ pub async fn serve_http1<S, H>(
 ) -> Result<(), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    H: Handler,
+    H: HttpHandler,
 {
     let service =
         service_fn(|request| async { Ok::<_, Infallible>(handler.answer(request).await) });
@@ -82,7 +82,7 @@ pub async fn serve_http2<S, H>(
 ) -> Result<(), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
-    H: Handler,
+    H: HttpHandler,
 {
     let service = service_fn(|request| {
         let handler = Rc::clone(handler);
@@ -154,7 +154,7 @@ pub async fn serve_upgradable<S, H>(
 ) -> Result<(), BoxError>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
-    H: Handler,
+    H: HttpHandler,
 {
     let service = service_fn(|request| {
         let (handler, slot) = (Rc::clone(handler), slot.clone());

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tracing::{error, warn};
 
 /// Runs a job once; returns after how long it is due again. None if it is not until it is asked for.
-type Run = Box<dyn FnMut() -> Option<Duration> + Send>;
+type JobRun = Box<dyn FnMut() -> Option<Duration> + Send>;
 
 /// A handle to the thread, which ends with the last one and its last [`Job`].
 #[derive(Clone, Debug)]
@@ -53,21 +53,21 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Jobs {
-    by_id: BTreeMap<u64, Entry>,
+    by_id: BTreeMap<u64, JobEntry>,
     added: u64,
     /// The job that runs now.
     running: Option<u64>,
     is_ended: bool,
 }
 
-struct Entry {
+struct JobEntry {
     name: &'static str,
     due_at: Option<Instant>,
     /// None while it runs.
-    run: Option<Run>,
+    run: Option<JobRun>,
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for JobEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(self.name).field("due_at", &self.due_at).finish_non_exhaustive()
     }
@@ -101,7 +101,7 @@ impl Builder {
         let mut jobs = queue.lock();
         let id = jobs.added;
         jobs.added += 1;
-        jobs.by_id.insert(id, Entry { name, due_at: None, run: Some(Box::new(run)) });
+        jobs.by_id.insert(id, JobEntry { name, due_at: None, run: Some(Box::new(run)) });
         drop(jobs);
         Job { handle: JobHandle { queue, id }, builder: self.clone() }
     }
@@ -140,7 +140,7 @@ impl Job {
         self.wait_while(|entry| entry.due_at.is_some() || entry.run.is_none());
     }
 
-    fn wait_while(&self, holds: impl Fn(&Entry) -> bool) {
+    fn wait_while(&self, holds: impl Fn(&JobEntry) -> bool) {
         let JobHandle { queue, id } = &self.handle;
         let is_on = |jobs: &mut Jobs| jobs.by_id.get(id).is_some_and(&holds);
         let jobs = queue.changed.wait_while(queue.lock(), is_on);
@@ -206,7 +206,7 @@ impl Queue {
     }
 
     /// Waits for the next job that is due, and takes it. None at the end.
-    fn next(&self) -> Option<(u64, Run)> {
+    fn next(&self) -> Option<(u64, JobRun)> {
         let mut jobs = self.lock();
         loop {
             if jobs.is_ended {

@@ -14,7 +14,7 @@ use crate::config::Section;
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// Text in columns, coloured on a terminal.
     Human,
     /// One JSON object a line, its fields beside `timestamp`, `level` and `target`.
@@ -25,7 +25,7 @@ pub enum Format {
 #[derive(Clone, Debug)]
 pub struct LoggingOptions {
     /// How a line is written.
-    pub format: Format,
+    pub format: LogFormat,
     /// Which events are.
     pub filter: EnvFilter,
 }
@@ -57,7 +57,7 @@ pub struct AlreadyStarted;
 impl LoggingOptions {
     /// Declares and reads the keys `format` and `filter`.
     pub fn read(s: &mut Section<'_>) -> Self {
-        let formats = [("human", Format::Human), ("json", Format::Json)];
+        let formats = [("human", LogFormat::Human), ("json", LogFormat::Json)];
         Self {
             format: s.one_of("format", "human", &formats, "How a line of the log is written."),
             filter: s.parsed(
@@ -107,13 +107,13 @@ where
         .with_writer(writer)
         .with_ansi(colours);
     match options.format {
-        Format::Human => {
+        LogFormat::Human => {
             let lines = lines.with_filter_reloading();
             let handle = lines.reload_handle();
             let logging = Logging(Box::new(move |filter| handle.reload(filter)));
             (Box::new(lines.finish()), logging)
         }
-        Format::Json => {
+        LogFormat::Json => {
             let lines = lines.with_ansi(false).json().flatten_event(true).with_filter_reloading();
             let handle = lines.reload_handle();
             let logging = Logging(Box::new(move |filter| handle.reload(filter)));

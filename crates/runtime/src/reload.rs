@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind};
 use tracing::{info, warn};
 
 use crate::builder::{Builder, Job, JobHandle};
-use crate::config::{Loaded, Problems, Section, Sources, load_tracked};
+use crate::config::{ConfigProblems, Loaded, Section, Sources, load_tracked};
 use crate::control::Control;
 use crate::shutdown::Shutdown;
 
@@ -30,13 +30,13 @@ pub enum Trigger {
     Asked,
     /// This file, or what this pattern matches, changed, and settled.
     Changed(PathBuf),
-    /// The last reading asked for another; see [`Watched::again`].
+    /// The last reading asked for another; see [`FollowedFiles::again`].
     Again,
 }
 
 /// What is watched from now on.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct FollowedFiles {
     /// As they were when they were read: what they are not any more is a change.
     pub sources: Sources,
     /// How often they are looked at; zero for never.
@@ -69,13 +69,13 @@ pub struct Reload {
 /// Asks for files to be read anew; clones ask for the same.
 #[derive(Clone, Debug)]
 pub struct ReloadBell {
-    asked: Arc<Asked>,
+    asked: Arc<PendingTriggers>,
     job: JobHandle,
 }
 
 /// Reasons that have come and are not acted on yet.
 #[derive(Debug, Default)]
-struct Asked {
+struct PendingTriggers {
     by_signal: AtomicBool,
     by_operator: AtomicBool,
 }
@@ -94,19 +94,19 @@ impl Reload {
     pub fn start(
         (control, builder): (&Control, &Builder),
         Hangup(mut hangup): Hangup,
-        watched: Watched,
+        watched: FollowedFiles,
         shutdown: &Shutdown,
-        mut read: impl FnMut(Trigger) -> Watched + Send + 'static,
+        mut read: impl FnMut(Trigger) -> FollowedFiles + Send + 'static,
     ) -> Self {
-        let asked = Arc::<Asked>::default();
+        let asked = Arc::<PendingTriggers>::default();
         let (own, shutdown) = (Arc::clone(&asked), shutdown.clone());
-        let mut following = Following::new(watched);
+        let mut following = FileWatch::new(watched);
         let job = builder.add("reload", move || {
             if shutdown.is_started() {
                 return None;
             }
             if let Some(trigger) = following.trigger(&own) {
-                following = Following::new(read(trigger));
+                following = FileWatch::new(read(trigger));
             }
             following.next_look()
         });
@@ -134,7 +134,7 @@ pub fn load<T>(
     trigger: &Trigger,
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, Problems>, Sources) {
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
     match trigger {
         Trigger::Signal => info!("SIGHUP: reading the configuration anew"),
         Trigger::Asked => info!("an operator asks: reading the configuration anew"),
@@ -151,7 +151,7 @@ pub fn load<T>(
 }
 
 /// Logs all that is wrong with a configuration that was to replace the one in force.
-fn log_problems(problems: &Problems) {
+fn log_problems(problems: &ConfigProblems) {
     let (count, file) = (problems.count(), problems.file());
     warn!(problems = count, "{file} is refused, the old configuration stays in force");
     for problem in problems.iter() {
@@ -161,20 +161,20 @@ fn log_problems(problems: &Problems) {
 
 /// Sources between two readings.
 #[derive(Debug)]
-struct Following {
+struct FileWatch {
     settling: Settling,
     interval: Duration,
     again_at: Option<Instant>,
 }
 
-impl Following {
-    fn new(Watched { sources, interval, again }: Watched) -> Self {
+impl FileWatch {
+    fn new(FollowedFiles { sources, interval, again }: FollowedFiles) -> Self {
         let again_at = again.map(|again| Instant::now() + again);
         Self { settling: Settling::new(sources), interval, again_at }
     }
 
     /// Why they are to be read now. None if there is no reason.
-    fn trigger(&mut self, asked: &Asked) -> Option<Trigger> {
+    fn trigger(&mut self, asked: &PendingTriggers) -> Option<Trigger> {
         if asked.by_signal.swap(false, Ordering::Acquire) {
             return Some(Trigger::Signal);
         }

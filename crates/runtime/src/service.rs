@@ -34,7 +34,7 @@ use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
 pub use connection::{
-    ConnectError, Connection, ConnectionOptions, ConnectionStream, HttpRequest, HttpService,
+    ClientConnection, ConnectError, ConnectionOptions, ConnectionStream, HttpRequest, HttpService,
 };
 pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
 pub use http_kit::server::{BoxError, HeadLimits, Upgraded};
@@ -70,7 +70,7 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// Declares and reads its section. None if the file does not have it.
     fn read(s: &mut Section<'_>) -> Option<Self::Config>;
 
-    /// Where it listens, in the order that a [`Connection`] counts listeners by. The shell opens
+    /// Where it listens, in the order that a [`ClientConnection`] counts listeners by. The shell opens
     /// all listeners before any service starts.
     fn addresses(_config: &Self::Config) -> Vec<SocketAddr> {
         Vec::new()
@@ -158,7 +158,7 @@ pub trait ServiceShard {
     fn connection_options(&self, listener: usize) -> ConnectionOptions;
 
     /// Serves a connection to its end. A panic ends this connection alone.
-    fn serve(self: Rc<Self>, connection: Connection) -> LocalFuture<'static, ()>;
+    fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()>;
 
     /// A socket was accepted that is no connection, for its handshake failed. Logged already.
     fn count_failed_handshake(&self) {}
@@ -248,7 +248,7 @@ impl Services {
     /// With this one too. Sections are read, and documented, in this order.
     #[must_use]
     pub fn with<S: Service>(mut self) -> Self {
-        self.kinds.push(Box::new(Kind::<S>(PhantomData)));
+        self.kinds.push(Box::new(ServiceType::<S>(PhantomData)));
         self
     }
 
@@ -378,13 +378,13 @@ trait ServiceKind: Send + Sync {
     ) -> Result<Arc<dyn RunningService>, ServiceError>;
 }
 
-struct Kind<S>(PhantomData<fn() -> S>);
+struct ServiceType<S>(PhantomData<fn() -> S>);
 
 fn config_of<S: Service>(config: &(dyn Any + Send)) -> &S::Config {
     config.downcast_ref().expect("the section was read by this kind")
 }
 
-impl<S: Service> ServiceKind for Kind<S> {
+impl<S: Service> ServiceKind for ServiceType<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }

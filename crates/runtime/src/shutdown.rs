@@ -19,7 +19,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ShutdownPhase {
     Running,
     Draining { deadline: Instant },
     Ended,
@@ -28,7 +28,7 @@ enum Phase {
 /// The end of the process as its tasks see it; clones are handles to the same end.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
-    phase: Arc<watch::Sender<Phase>>,
+    phase: Arc<watch::Sender<ShutdownPhase>>,
     drain: Duration,
 }
 
@@ -36,27 +36,29 @@ impl Shutdown {
     /// A process that runs, and that will drain for at most `drain`, and never above a week.
     pub fn new(drain: Duration) -> Self {
         let drain = drain.min(DRAIN_MAX);
-        Self { phase: Arc::new(watch::Sender::new(Phase::Running)), drain }
+        Self { phase: Arc::new(watch::Sender::new(ShutdownPhase::Running)), drain }
     }
 
     /// Begins the drain; a second call ends it at once.
     pub fn begin(&self) {
         self.phase.send_modify(|phase| {
             *phase = match phase {
-                Phase::Running => Phase::Draining { deadline: Instant::now() + self.drain },
-                Phase::Draining { .. } | Phase::Ended => Phase::Ended,
+                ShutdownPhase::Running => {
+                    ShutdownPhase::Draining { deadline: Instant::now() + self.drain }
+                }
+                ShutdownPhase::Draining { .. } | ShutdownPhase::Ended => ShutdownPhase::Ended,
             }
         });
     }
 
     /// Ends the process without a drain.
     pub fn end(&self) {
-        self.phase.send_modify(|phase| *phase = Phase::Ended);
+        self.phase.send_modify(|phase| *phase = ShutdownPhase::Ended);
     }
 
     /// Whether the drain has begun.
     pub fn is_started(&self) -> bool {
-        *self.phase.borrow() != Phase::Running
+        *self.phase.borrow() != ShutdownPhase::Running
     }
 
     /// When the drain ends, once it has begun.
@@ -67,7 +69,7 @@ impl Shutdown {
     /// Waits until the drain begins, and returns when it will end.
     pub async fn started(&self) -> Instant {
         let mut phases = self.phase.subscribe();
-        let phase = phases.wait_for(|phase| *phase != Phase::Running).await;
+        let phase = phases.wait_for(|phase| *phase != ShutdownPhase::Running).await;
         let phase = *phase.expect("the sender is held by this handle");
         deadline_of(phase).expect("the drain has begun")
     }
@@ -76,7 +78,7 @@ impl Shutdown {
     pub async fn ended(&self) {
         let deadline = self.started().await;
         let mut phases = self.phase.subscribe();
-        let ended = phases.wait_for(|phase| *phase == Phase::Ended);
+        let ended = phases.wait_for(|phase| *phase == ShutdownPhase::Ended);
         // Either outcome is the end.
         let _ = timeout_at(deadline, ended).await;
     }
@@ -109,11 +111,11 @@ impl Shutdown {
     }
 }
 
-fn deadline_of(phase: Phase) -> Option<Instant> {
+fn deadline_of(phase: ShutdownPhase) -> Option<Instant> {
     match phase {
-        Phase::Running => None,
-        Phase::Draining { deadline } => Some(deadline),
-        Phase::Ended => Some(Instant::now()),
+        ShutdownPhase::Running => None,
+        ShutdownPhase::Draining { deadline } => Some(deadline),
+        ShutdownPhase::Ended => Some(Instant::now()),
     }
 }
 

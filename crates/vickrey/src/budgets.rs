@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use exchange_core::campaigns::{Catalogue, DirectCampaign, Interner, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
-use exchange_serve::{BUDGETS, Bank, Budgets, Exchange, HouseRules, Line, Settlements, Unrecorded};
+use exchange_serve::{
+    BUDGETS, BudgetContext, Budgets, Exchange, HouseRules, Settlements, ShardLedgerPort, Unrecorded,
+};
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::PacingCurve;
@@ -121,7 +123,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     } = port;
     warn_of_room(&first, campaigns_max);
     let halted = handle.halted();
-    let bank = Bank {
+    let bank = BudgetContext {
         key: *keys.seals(),
         draw: *keys.draws(),
         origin,
@@ -130,7 +132,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     };
     let line = |(line, options)| {
         let ShardRings { from_ledger, to_ledger, .. } = line;
-        Line { from_ledger, to_ledger, options }
+        ShardLedgerPort { from_ledger, to_ledger, options }
     };
     let lines = shards.into_iter().map(line).collect();
     let campaigns = this_catalogue(&first, &Catalogue::default());

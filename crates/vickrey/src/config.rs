@@ -11,7 +11,7 @@ use exchange_serve::campaigns::is_strange;
 use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
 use runtime::config::{
-    Loaded, Problem, Section, Sources, default_toml, describe, json_schema, load_tracked,
+    ConfigProblem, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked,
     reference_markdown,
 };
 use runtime::service::{Services, ShellConfig};
@@ -118,7 +118,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(problems) => {
-            let problem = |it: &Problem| {
+            let problem = |it: &ConfigProblem| {
                 json!({
                     "file": it.file.as_deref().unwrap_or(problems.file()),
                     "line": it.line,

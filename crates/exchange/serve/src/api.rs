@@ -13,9 +13,9 @@ use exchange_core::delivery::{DeliveryCounters, LaneView};
 use exchange_core::guard::{BreakerState, GuardLimits, GuardStatus};
 use exchange_core::record::CallOutcome;
 use exchange_core::{NotAsked, ResponseFate};
-use runtime::admin::{Api, Call, ErrorCode, Method, Operation, Reply, Route, rfc3339};
+use runtime::admin::{Api, ApiCall, ErrorCode, Method, Operation, Reply, Route, rfc3339};
 use runtime::config::masked_url;
-use runtime::metrics::{Counter, Snapshot};
+use runtime::metrics::{Counter, HistogramSnapshot};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, json};
@@ -325,7 +325,7 @@ fn dsp(exchange: &Exchange, id: &str) -> Reply {
     }
 }
 
-fn pause(exchange: &Exchange, call: &Call, paused: bool) -> Reply {
+fn pause(exchange: &Exchange, call: &ApiCall, paused: bool) -> Reply {
     let dsp = call.parameter("id");
     if !exchange.pause(dsp, paused) {
         return no_such_dsp(dsp);
@@ -406,7 +406,7 @@ fn by_label(counts: impl IntoIterator<Item = (&'static str, u64)>) -> CountsByLa
 }
 
 fn latency(shards: &[&DspMetrics]) -> LatencyView {
-    let mut merged = Snapshot::default();
+    let mut merged = HistogramSnapshot::default();
     shards.iter().for_each(|shard| merged.merge(&shard.latency.snapshot()));
     let quantile = |share| merged.quantile_us(share).map(|us| us.min(LATENCY_US_MAX));
     LatencyView {

@@ -19,25 +19,25 @@ use openrtb::{BidRequest, Invalid, Outbound, parse_request};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
-use crate::closing::{Closed, Closing};
-use crate::explain::{Record, with_debug};
+use crate::closing::{AuctionClosing, ClosedAuction};
+use crate::explain::{ExplainRecord, with_debug};
 use crate::fanout::{Outcomes, Question, ask_all};
-use crate::guards::InFlight;
-use crate::notices::Order;
-use crate::recording::{self, Calls, Minutes};
-use crate::shard::{Shard, Snapshot};
-use crate::till::House;
-use crate::trace::{Called, Moments, Traced};
+use crate::guards::CallInFlight;
+use crate::notices::NoticeCommand;
+use crate::recording::{self, Calls, RecordedAuction};
+use crate::shard::{ExchangeShard, ShardSnapshot};
+use crate::till::DirectOffer;
+use crate::trace::{AuctionTimings, AuctionTrace, TracedCalls};
 
 /// What becomes of a request.
 #[derive(Debug)]
-pub enum Reply {
+pub enum AuctionReply {
     /// 200 with this body; the notices are given once it is written.
     Bid {
         /// The response.
         body: String,
         /// For the office.
-        notices: Vec<Order>,
+        notices: Vec<NoticeCommand>,
     },
     /// No sale; `id` is the JSON text of the caller's id.
     NoBid {
@@ -61,7 +61,7 @@ pub enum Reply {
 
 /// What a caller presents beside its request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Presented<'p> {
+pub struct AuctionRequest<'p> {
     /// Its key.
     pub key: Option<&'p [u8]>,
     /// `traceparent`: the trace that its request is part of.
@@ -71,19 +71,19 @@ pub struct Presented<'p> {
 /// Holds one auction by the configuration in `snapshot`. `arrival` is when the kernel received the
 /// request's head.
 pub async fn hold(
-    shard: &Shard,
-    snapshot: &Rc<Snapshot>,
-    (body, presented): (&[u8], Presented<'_>),
+    shard: &ExchangeShard,
+    snapshot: &Rc<ShardSnapshot>,
+    (body, presented): (&[u8], AuctionRequest<'_>),
     arrival: Instant,
-) -> Reply {
+) -> AuctionReply {
     let received = Instant::now();
     shard.metrics.receive.record(received - arrival);
-    let reply = Holding { shard, snapshot, arrival, received }.reply(body, presented).await;
+    let reply = AuctionHolder { shard, snapshot, arrival, received }.reply(body, presented).await;
     match &reply {
-        Reply::Bid { .. } => shard.metrics.filled.increment(),
-        Reply::TurnedAway { .. } => (), // Counted with all others that are.
-        Reply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
-        Reply::Invalid(invalid) => {
+        AuctionReply::Bid { .. } => shard.metrics.filled.increment(),
+        AuctionReply::TurnedAway { .. } => (), // Counted with all others that are.
+        AuctionReply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
+        AuctionReply::Invalid(invalid) => {
             shard.metrics.invalid[invalid.reason as usize].increment();
             shard.metrics.count_no_bid(NoBidReason::InvalidRequest);
         }
@@ -93,9 +93,9 @@ pub async fn hold(
 
 /// An auction under way.
 #[derive(Clone, Copy)]
-struct Holding<'s> {
-    shard: &'s Shard,
-    snapshot: &'s Snapshot,
+struct AuctionHolder<'s> {
+    shard: &'s ExchangeShard,
+    snapshot: &'s ShardSnapshot,
     arrival: Instant,
     received: Instant,
 }
@@ -108,32 +108,32 @@ struct Inbound<'r> {
     body: &'r str,
     parsed: Instant,
     /// Of an auction that is to be explained.
-    record: Option<&'r Record>,
+    record: Option<&'r ExplainRecord>,
     traceparent: Option<&'r [u8]>,
 }
 
 impl<'r> Inbound<'r> {
-    fn traced<'t>(&self, shard: &'t Shard) -> Traced<'t>
+    fn traced<'t>(&self, shard: &'t ExchangeShard) -> AuctionTrace<'t>
     where
         'r: 't,
     {
-        Traced { tracer: &shard.tracer, id: self.id, traceparent: self.traceparent }
+        AuctionTrace { tracer: &shard.tracer, id: self.id, traceparent: self.traceparent }
     }
 }
 
 /// An auction in which somebody may be asked.
-struct Prepared<'a> {
+struct PreparedAuction<'a> {
     schedule: AuctionSchedule,
     auction: Auction<'a>,
-    chosen: Chosen,
+    chosen: AskedDsps,
 }
 
 /// Whom an auction comes to, in market order.
 #[derive(Default)]
-struct Chosen {
+struct AskedDsps {
     asks: Vec<BidderCall>,
     /// To ask them.
-    rights: Vec<InFlight>,
+    rights: Vec<CallInFlight>,
     trials: Vec<CallTrial>,
     /// The others, and why.
     not_asked: Vec<(usize, NotAsked)>,
@@ -141,27 +141,27 @@ struct Chosen {
     house: Option<BidderCall>,
 }
 
-impl Holding<'_> {
-    async fn reply(self, body: &[u8], presented: Presented<'_>) -> Reply {
+impl AuctionHolder<'_> {
+    async fn reply(self, body: &[u8], presented: AuctionRequest<'_>) -> AuctionReply {
         let text = match std::str::from_utf8(body) {
             Ok(text) => text,
             Err(error) => {
                 let problem = format!("not UTF-8 at byte {}", error.valid_up_to());
-                return Reply::Invalid(Invalid::at(openrtb::Reason::NotJson, "", problem));
+                return AuctionReply::Invalid(Invalid::at(openrtb::Reason::NotJson, "", problem));
             }
         };
         let request = match parse_request(text) {
             Ok(request) => request,
-            Err(invalid) => return Reply::Invalid(invalid),
+            Err(invalid) => return AuctionReply::Invalid(invalid),
         };
         self.shard.metrics.mistyped.add(request.mistyped().len() as u64);
         if let Err((status, problem)) = self.admit(request.publisher_id(), presented.key) {
-            return Reply::TurnedAway { status, problem };
+            return AuctionReply::TurnedAway { status, problem };
         }
         let parsed = Instant::now();
         self.shard.metrics.parse.record(parsed - self.received);
         let id = self.shard.next_id();
-        let record = Record::wanted(&request, self.snapshot.config());
+        let record = ExplainRecord::wanted(&request, self.snapshot.config());
         let record = record.as_ref();
         let traceparent = presented.traceparent;
         let inbound =
@@ -177,19 +177,19 @@ impl Holding<'_> {
             Err(AuctionRefusal::NoBid(reason)) => *reason,
             _ => NoBidReason::Unknown,
         };
-        let explain = |record: &Record| {
+        let explain = |record: &ExplainRecord| {
             record.explain((&id, &request), self.snapshot.config(), reason).ok().map(Box::new)
         };
         let explanation = record.and_then(explain);
         match (held, explanation) {
-            (Ok((body, notices)), None) => Reply::Bid { body, notices },
+            (Ok((body, notices)), None) => AuctionReply::Bid { body, notices },
             (Ok((body, notices)), Some(explanation)) => {
-                Reply::Bid { body: with_debug(body, *explanation), notices }
+                AuctionReply::Bid { body: with_debug(body, *explanation), notices }
             }
-            (Err(AuctionRefusal::Invalid(invalid)), _) => Reply::Invalid(invalid),
+            (Err(AuctionRefusal::Invalid(invalid)), _) => AuctionReply::Invalid(invalid),
             (Err(AuctionRefusal::NoBid(reason)), explanation) => {
                 let id = request.id.as_ref().map_or("\"\"", |id| id.raw());
-                Reply::NoBid { id: id.to_owned(), reason, explanation }
+                AuctionReply::NoBid { id: id.to_owned(), reason, explanation }
             }
         }
     }
@@ -227,7 +227,10 @@ impl Holding<'_> {
     }
 
     /// All that comes before anybody is asked.
-    async fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, AuctionRefusal> {
+    async fn prepare<'a>(
+        &'a self,
+        inbound: &Inbound<'a>,
+    ) -> Result<PreparedAuction<'a>, AuctionRefusal> {
         let Inbound { id, request, parsed, .. } = *inbound;
         let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
@@ -241,14 +244,14 @@ impl Holding<'_> {
         let (imps, on_sale) = (auction.imps_len(), auction.imps_on_sale());
         self.shard.metrics.unpriced.add((imps - on_sale) as u64);
         let chosen = self.choose(&auction).await;
-        Ok(Prepared { schedule, auction, chosen })
+        Ok(PreparedAuction { schedule, auction, chosen })
     }
 
     /// An auction in which nobody is asked; `prepared` as far as it came.
     fn refused(
         &self,
         inbound: &Inbound<'_>,
-        prepared: Option<&Prepared<'_>>,
+        prepared: Option<&PreparedAuction<'_>>,
         refusal: &AuctionRefusal,
     ) {
         let reason = match refusal {
@@ -262,8 +265,8 @@ impl Holding<'_> {
     }
 
     /// Those so far.
-    fn moments(&self, inbound: &Inbound<'_>) -> Moments {
-        Moments {
+    fn moments(&self, inbound: &Inbound<'_>) -> AuctionTimings {
+        AuctionTimings {
             arrival: self.arrival,
             received: self.received,
             parsed: inbound.parsed,
@@ -277,11 +280,11 @@ impl Holding<'_> {
     fn minutes<'m>(
         &'m self,
         inbound: &Inbound<'m>,
-        prepared: Option<&'m Prepared<'_>>,
-    ) -> Minutes<'m> {
+        prepared: Option<&'m PreparedAuction<'_>>,
+    ) -> RecordedAuction<'m> {
         let Inbound { id, request, body, .. } = *inbound;
         let deadline = prepared.map(|prepared| self.shard.instant(prepared.schedule.deadline));
-        Minutes {
+        RecordedAuction {
             shard: self.shard,
             snapshot: self.snapshot,
             id,
@@ -295,8 +298,8 @@ impl Holding<'_> {
     async fn hold(
         self,
         inbound: Inbound<'_>,
-        mut prepared: Prepared<'_>,
-    ) -> Result<(String, Vec<Order>), AuctionRefusal> {
+        mut prepared: PreparedAuction<'_>,
+    ) -> Result<(String, Vec<NoticeCommand>), AuctionRefusal> {
         if let Some(record) = inbound.record {
             record.not_asked(&prepared.chosen.not_asked);
         }
@@ -307,7 +310,8 @@ impl Holding<'_> {
         }
         let rights = std::mem::take(&mut prepared.chosen.rights);
         let trials = std::mem::take(&mut prepared.chosen.trials);
-        let Prepared { schedule, auction, chosen: Chosen { asks, house, .. } } = &prepared;
+        let PreparedAuction { schedule, auction, chosen: AskedDsps { asks, house, .. } } =
+            &prepared;
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
         shard.metrics.impressions.add(auction.imps_on_sale() as u64);
@@ -315,18 +319,19 @@ impl Holding<'_> {
         shard.metrics.ask.record(inbound.parsed.elapsed());
         let minutes = self.minutes(&inbound, Some(&prepared));
         let asked = Instant::now();
-        let moments = Moments { asked: Some(asked), ..self.moments(&inbound) };
+        let moments = AuctionTimings { asked: Some(asked), ..self.moments(&inbound) };
         let calls = (&**asks, &*questions);
-        let abandoned = Abandoned { minutes, auction, calls, moments, outcomes: None };
-        let waiting = Armed(Some(abandoned));
+        let abandoned = AbandonedAuction { minutes, auction, calls, moments, outcomes: None };
+        let waiting = AbandonmentGuard(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
         // While DSPs think.
-        let house = House::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *house);
+        let house =
+            DirectOffer::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *house);
         let mut outcomes = round.collect().await;
         waiting.disarm();
-        let moments = Moments { closed: Some(Instant::now()), ..moments };
-        let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
-        let closing = Closing {
+        let moments = AuctionTimings { closed: Some(Instant::now()), ..moments };
+        let abandoned = AbandonedAuction { moments, outcomes: Some(&outcomes), ..abandoned };
+        let closing = AuctionClosing {
             minutes,
             auction,
             schedule,
@@ -335,7 +340,7 @@ impl Holding<'_> {
             house: house.as_ref(),
         };
         // It may wait once more, for ads.
-        let waiting = Armed(Some(abandoned));
+        let waiting = AbandonmentGuard(Some(abandoned));
         let answer = closing.conclude(trials, moments).await;
         waiting.disarm();
         self.measure(&answer.moments, schedule);
@@ -358,9 +363,9 @@ impl Holding<'_> {
         }
     }
 
-    fn measure(&self, moments: &Moments, schedule: &AuctionSchedule) {
+    fn measure(&self, moments: &AuctionTimings, schedule: &AuctionSchedule) {
         let metrics = &self.shard.metrics;
-        let Moments { asked, closed, cleared, answered, .. } = *moments;
+        let AuctionTimings { asked, closed, cleared, answered, .. } = *moments;
         let phases = [
             (&metrics.collect, asked, closed),
             (&metrics.clear, closed, cleared),
@@ -381,7 +386,7 @@ impl Holding<'_> {
     fn trace(
         &self,
         inbound: &Inbound<'_>,
-        answer: &Closed,
+        answer: &ClosedAuction,
         asks: &[BidderCall],
         outcomes: &Outcomes,
     ) {
@@ -389,30 +394,30 @@ impl Holding<'_> {
         let dsps = &self.snapshot.config().market.dsps;
         let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
             let ended = outcomes.answered_at(call);
-            Called { dsp: &dsps[ask.dsp].id, outcome: *outcome, ended }
+            TracedCalls { dsp: &dsps[ask.dsp].id, outcome: *outcome, ended }
         });
         inbound.traced(self.shard).record(&answer.moments, ending, calls);
     }
 
     /// Who is asked for what, and by what right.
-    async fn choose(&self, auction: &Auction<'_>) -> Chosen {
+    async fn choose(&self, auction: &Auction<'_>) -> AskedDsps {
         let mut choosing = DspSelection::new(auction, self.snapshot.dsps.len());
         while choosing.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
         let found = choosing.finish();
         let eligible = found.iter().filter(|found| found.is_ok()).count();
-        let mut chosen = Chosen {
+        let mut chosen = AskedDsps {
             asks: Vec::with_capacity(eligible),
             rights: Vec::with_capacity(eligible),
             trials: Vec::with_capacity(eligible),
-            ..Chosen::default()
+            ..AskedDsps::default()
         };
         for (dsp, found) in found.into_iter().enumerate() {
             let lane = &self.snapshot.dsps[dsp];
             let admitted = found.and_then(|ask| {
                 let (permit, trial) = lane.guard.borrow_mut().admit()?;
-                Ok((ask, InFlight::new(&lane.guard, permit), trial))
+                Ok((ask, CallInFlight::new(&lane.guard, permit), trial))
             });
             match admitted {
                 Ok((ask, right, trial)) => {
@@ -435,13 +440,13 @@ impl Holding<'_> {
         &'q self,
         (auction, outbound): (&'q Auction<'_>, &Outbound<'_>),
         schedule: &AuctionSchedule,
-        (asks, rights): (&[BidderCall], Vec<InFlight>),
+        (asks, rights): (&[BidderCall], Vec<CallInFlight>),
     ) -> Vec<Question<'q>> {
         let now = self.shard.tick(Instant::now());
         let ext = auction.request.user.as_ref().and_then(|user| user.ext.as_ref());
         let own = ext.and_then(|ext| ext.buyeruids.as_ref());
         let prebid = ext.and_then(|ext| ext.prebid.as_ref()?.buyeruids.as_ref());
-        let question = |(ask, right): (&BidderCall, InFlight)| {
+        let question = |(ask, right): (&BidderCall, CallInFlight)| {
             let dsp = &auction.market.dsps[ask.dsp];
             let is_limited = auction.is_limited(ask.dsp);
             let mut uids = own.into_iter().chain(prebid).filter(|_| !is_limited);
@@ -463,7 +468,7 @@ impl Holding<'_> {
 
 /// Without a sale: our fault when not one DSP could be asked, and the house did not answer either, else
 /// nobody bid enough.
-pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&House<'_>>) -> NoBidReason {
+pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>) -> NoBidReason {
     let never_asked = |outcome: &CallOutcome| {
         use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
@@ -474,21 +479,21 @@ pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&House<'_>>) -> N
 
 /// An auction whose caller has gone.
 #[derive(Clone, Copy)]
-struct Abandoned<'a> {
-    minutes: Minutes<'a>,
+struct AbandonedAuction<'a> {
+    minutes: RecordedAuction<'a>,
     auction: &'a Auction<'a>,
     calls: Calls<'a>,
     /// As far as it came.
-    moments: Moments,
+    moments: AuctionTimings,
     /// `None` while DSPs were waited for.
     outcomes: Option<&'a Outcomes>,
 }
 
-impl Abandoned<'_> {
+impl AbandonedAuction<'_> {
     /// Counts it, with those of its calls that are not counted yet, and records it.
     fn note(&self) {
         let Self { minutes, auction, calls, outcomes, .. } = *self;
-        let moments = Moments { answered: Instant::now(), ..self.moments };
+        let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
         minutes.shard.metrics.abandoned.increment();
         if let Some(outcomes) = outcomes {
             let calls = recording::calls(calls, outcomes, moments.arrival);
@@ -503,15 +508,15 @@ impl Abandoned<'_> {
 }
 
 /// Notes an auction as abandoned, unless it goes on.
-struct Armed<'a>(Option<Abandoned<'a>>);
+struct AbandonmentGuard<'a>(Option<AbandonedAuction<'a>>);
 
-impl Armed<'_> {
+impl AbandonmentGuard<'_> {
     fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Armed<'_> {
+impl Drop for AbandonmentGuard<'_> {
     fn drop(&mut self) {
         // A panic of ours is no caller that went away; it is counted with all panics.
         if let Some(abandoned) = self.0.filter(|_| !std::thread::panicking()) {

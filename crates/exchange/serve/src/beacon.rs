@@ -25,8 +25,10 @@ use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
 use crate::fanout::answer::NODE_HEADER;
-use crate::notices::{Acknowledged, Answered, Fetch, ForeignBeacon, Order, Sealer, unix_ms};
-use crate::shard::{Shard, Snapshot};
+use crate::notices::{
+    BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms,
+};
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Where beacons are called; what follows is the token.
 pub const BEACON_PATH: &str = "/n/";
@@ -42,15 +44,15 @@ pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 const BELIEVED_MAX: u32 = 100;
 
 /// One call of a beacon.
-pub struct Called<'c> {
-    pub shard: &'c Shard,
-    pub snapshot: &'c Snapshot,
+pub struct BeaconCall<'c> {
+    pub shard: &'c ExchangeShard,
+    pub snapshot: &'c ShardSnapshot,
     pub uri: &'c Uri,
     pub headers: &'c HeaderMap,
     pub peer: IpAddr,
 }
 
-impl Called<'_> {
+impl BeaconCall<'_> {
     /// Takes the call, and answers once it is durable.
     pub async fn answer(&self) -> Response<Full<Bytes>> {
         let Some(sealer) = self.snapshot.sealer() else { return not_taken() };
@@ -208,7 +210,7 @@ impl Called<'_> {
         notice: Option<Notice>,
     ) -> Response<Full<Bytes>> {
         let Some(notice) = notice else { return self.untold() };
-        let order = Order::SubmitOnce(kind, notice, once(claims));
+        let order = NoticeCommand::SubmitOnce(kind, notice, once(claims));
         if self.shard.order(order) { pixel() } else { busy() }
     }
 
@@ -227,7 +229,7 @@ impl Called<'_> {
         let (call, reservation) = (0, claims.reservation); // The office numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice, reservation };
         let (answer, acknowledged) = oneshot::channel();
-        if !self.shard.order(Order::Beacon(Box::new(beacon), answer)) {
+        if !self.shard.order(NoticeCommand::Beacon(Box::new(beacon), answer)) {
             return busy();
         }
         let paid = self.paid_above(claims, upstream);
@@ -246,8 +248,8 @@ impl Called<'_> {
     fn counted(
         &self,
         paid: Option<Nanos>,
-        acknowledged: oneshot::Receiver<Acknowledged>,
-    ) -> oneshot::Receiver<Acknowledged> {
+        acknowledged: oneshot::Receiver<BeaconAnswer>,
+    ) -> oneshot::Receiver<BeaconAnswer> {
         let metrics = Arc::clone(&self.shard.metrics);
         if_first(acknowledged, move || match paid {
             Some(paid) => {
@@ -267,7 +269,7 @@ impl Called<'_> {
     ) -> Response<Full<Bytes>> {
         let (done, answered) = oneshot::channel();
         let once = Some(once(claims));
-        let fetch = Fetch { notice, body_max: sealer.markup_bytes_max, once, done };
+        let fetch = MarkupFetch { notice, body_max: sealer.markup_bytes_max, once, done };
         if !self.shard.fetch(fetch) {
             return busy();
         }
@@ -295,7 +297,7 @@ impl Called<'_> {
 
 /// What the caller hears of the answer to a beacon that was passed on to `node`. None if the node is
 /// busy, or if something else answers at its URL.
-fn of_node(node: u32, answered: Answered) -> Option<Response<Full<Bytes>>> {
+fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     if answered.node != Some(node) {
         debug!(node, by = answered.node, status = answered.status, "another server answered");
         return None;
@@ -313,16 +315,16 @@ fn of_node(node: u32, answered: Answered) -> Option<Response<Full<Bytes>>> {
 }
 
 /// Whether a notice was delivered, and answered without an ad.
-fn is_empty_answer(answered: &Answered) -> bool {
+fn is_empty_answer(answered: &ServerAnswer) -> bool {
     answered.status == 204 || (answered.status == 200 && answered.body.trim_ascii().is_empty())
 }
 
 /// Does `then` if a call turns out to be the first of its token, even if the caller does not wait for that;
 /// hands on what the call is answered.
 fn if_first(
-    acknowledged: oneshot::Receiver<Acknowledged>,
+    acknowledged: oneshot::Receiver<BeaconAnswer>,
     then: impl FnOnce() + 'static,
-) -> oneshot::Receiver<Acknowledged> {
+) -> oneshot::Receiver<BeaconAnswer> {
     let (answer, heard) = oneshot::channel();
     tokio::task::spawn_local(async move {
         let Ok(acknowledged) = acknowledged.await else { return };
@@ -466,7 +468,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_call_books_whoever_waits_and_no_other_does() {
-        let check = async |acknowledged: Option<Acknowledged>, is_awaited: bool, want: u32| {
+        let check = async |acknowledged: Option<BeaconAnswer>, is_awaited: bool, want: u32| {
             let (answer, receiver) = oneshot::channel();
             let booked = Rc::new(Cell::new(0));
             let counting = Rc::clone(&booked);

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tracing::error;
 
-use crate::metrics::PurseMetrics;
-use crate::notices::{Acknowledged, Counter, Order};
+use crate::metrics::BudgetMetrics;
+use crate::notices::{BeaconAnswer, NoticeCommand, NoticeSender};
 
 /// How often it is seen what has become of them, and tried once more.
 pub(crate) const BOOKED_AGAIN: Duration = Duration::from_millis(100);
@@ -26,10 +26,10 @@ const BILLS_MAX: usize = 65_536;
 
 /// The bills of one shard that are not booked.
 #[derive(Debug)]
-pub(crate) struct Bills {
-    office: Counter,
+pub(crate) struct BillingQueue {
+    office: NoticeSender,
     max: usize,
-    waiting: RefCell<Vec<Bill>>,
+    waiting: RefCell<Vec<QueuedBill>>,
     /// Given up since the last time that none was waiting.
     lost: Cell<u64>,
 }
@@ -46,45 +46,45 @@ pub(crate) struct DirectBill {
 
 /// A sale that is to be booked.
 #[derive(Debug)]
-struct Bill {
+struct QueuedBill {
     billed: DirectBill,
     expires_ms: u64,
     /// What the office says, where it took the order.
-    answer: Option<oneshot::Receiver<Acknowledged>>,
+    answer: Option<oneshot::Receiver<BeaconAnswer>>,
 }
 
 /// How far one has come.
-enum Progress {
+enum BillProgress {
     Booked,
     /// The office has not said, or it may be tried again.
     Waits,
     Lost,
 }
 
-impl Bills {
-    pub fn new(office: Counter) -> Self {
+impl BillingQueue {
+    pub fn new(office: NoticeSender) -> Self {
         Self { office, max: BILLS_MAX, waiting: RefCell::default(), lost: Cell::new(0) }
     }
 
     /// Books a sale, once for each `id`. Nobody waits for it.
-    pub fn add(&self, billed: DirectBill, now_ms: u64, metrics: &PurseMetrics) {
+    pub fn add(&self, billed: DirectBill, now_ms: u64, metrics: &BudgetMetrics) {
         if self.waiting.borrow().len() >= self.max {
             return self.lose(metrics);
         }
         let expires_ms = now_ms.saturating_add(BOOKED_WITHIN_MS);
-        let mut bill = Bill { billed, expires_ms, answer: None };
+        let mut bill = QueuedBill { billed, expires_ms, answer: None };
         bill.order(&self.office);
         self.waiting.borrow_mut().push(bill);
     }
 
     /// Sees what has become of them, and tries again what was refused. To be called every
     /// [`BOOKED_AGAIN`].
-    pub fn turn(&self, now_ms: u64, metrics: &PurseMetrics) {
+    pub fn turn(&self, now_ms: u64, metrics: &BudgetMetrics) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain_mut(|bill| match bill.proceed(&self.office, now_ms) {
-            Progress::Waits => true,
-            Progress::Booked => false,
-            Progress::Lost => {
+            BillProgress::Waits => true,
+            BillProgress::Booked => false,
+            BillProgress::Lost => {
                 self.lose(metrics);
                 false
             }
@@ -98,7 +98,7 @@ impl Bills {
     }
 
     /// One is in no budget. Told when it begins, and when it has ended how many there were.
-    fn lose(&self, metrics: &PurseMetrics) {
+    fn lose(&self, metrics: &BudgetMetrics) {
         metrics.unbooked.increment();
         if self.lost.replace(self.lost.get() + 1) == 0 {
             error!("sales cannot be booked: their impressions are in no budget");
@@ -106,31 +106,31 @@ impl Bills {
     }
 }
 
-impl Bill {
-    fn order(&mut self, office: &Counter) {
+impl QueuedBill {
+    fn order(&mut self, office: &NoticeSender) {
         let (answer, acknowledged) = oneshot::channel();
         let DirectBill { id, reservation, ref notice } = self.billed;
         let expires_ms = self.expires_ms;
         let call = 0; // The office numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice: notice.clone(), reservation };
-        let is_taken = office.order(Order::Beacon(Box::new(beacon), answer));
+        let is_taken = office.order(NoticeCommand::Beacon(Box::new(beacon), answer));
         self.answer = is_taken.then_some(acknowledged);
     }
 
-    fn proceed(&mut self, office: &Counter, now_ms: u64) -> Progress {
+    fn proceed(&mut self, office: &NoticeSender, now_ms: u64) -> BillProgress {
         match self.answer.as_mut().map(oneshot::Receiver::try_recv) {
             // Its record is durable, by this call or by one before.
-            Some(Ok(Ok(_))) => return Progress::Booked,
+            Some(Ok(Ok(_))) => return BillProgress::Booked,
             Some(Ok(Err(BeaconRefusal::Expired)) | Err(TryRecvError::Closed)) => {
-                return Progress::Lost;
+                return BillProgress::Lost;
             }
-            _ if self.expires_ms <= now_ms => return Progress::Lost,
+            _ if self.expires_ms <= now_ms => return BillProgress::Lost,
             Some(Err(TryRecvError::Empty)) => (),
             Some(Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal))) | None => {
                 self.order(office);
             }
         }
-        Progress::Waits
+        BillProgress::Waits
     }
 }
 

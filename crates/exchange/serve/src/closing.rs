@@ -24,44 +24,44 @@ use tokio::time::{Instant, timeout_at};
 use crate::auction::why_nothing;
 use crate::bills::DirectBill;
 use crate::fanout::Outcomes;
-use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
-use crate::recording::{self, Calls, Minutes};
-use crate::till::{House, Reserved, Till};
-use crate::trace::Moments;
+use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
+use crate::recording::{self, Calls, RecordedAuction};
+use crate::till::{AuctionReservations, DirectOffer, SealedReservation};
+use crate::trace::AuctionTimings;
 
 /// Kept back of the time for ads that come with a win notice, to write the answer in.
 const WRITING: Duration = Duration::from_millis(1);
 
 /// An auction whose answers are in.
 #[derive(Clone, Copy)]
-pub struct Closing<'s> {
-    pub minutes: Minutes<'s>,
+pub struct AuctionClosing<'s> {
+    pub minutes: RecordedAuction<'s>,
     pub auction: &'s Auction<'s>,
     pub schedule: &'s AuctionSchedule,
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
     /// What campaigns of our own answer.
-    pub house: Option<&'s House<'s>>,
+    pub house: Option<&'s DirectOffer<'s>>,
 }
 
 /// What becomes of it.
-pub struct Closed {
+pub struct ClosedAuction {
     /// Or why nothing is sold.
     pub response: Result<String, NoBidReason>,
     /// For the office.
-    pub notices: Vec<Order>,
+    pub notices: Vec<NoticeCommand>,
     /// Calls whose bid response cannot be read, by position: they count as malformed.
     pub unreadable: Vec<usize>,
     /// When its phases were over.
-    pub moments: Moments,
+    pub moments: AuctionTimings,
 }
 
-impl Closing<'_> {
+impl AuctionClosing<'_> {
     /// Judges, clears, writes the answer and the record. `trials` are those of the asks; `moments`
     /// are those until the close.
-    pub async fn conclude(&self, trials: Vec<CallTrial>, moments: Moments) -> Closed {
+    pub async fn conclude(&self, trials: Vec<CallTrial>, moments: AuctionTimings) -> ClosedAuction {
         let answers = self.answers();
-        let uncounted = Uncounted { closing: self, trials };
+        let uncounted = PendingCounts { closing: self, trials };
         let mut judging = Judge::new(self.auction, &answers);
         while judging.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
@@ -71,7 +71,7 @@ impl Closing<'_> {
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
         let place = (self.minutes.shard, self.minutes.snapshot);
-        let mut till = Till::new(place, self.auction, self.house);
+        let mut till = AuctionReservations::new(place, self.auction, self.house);
         let mut clearing = till.clear(&judgement);
         if let Some(sealer) = sealer {
             let until = self.minutes.shard.instant(self.schedule.deadline) - WRITING;
@@ -110,15 +110,16 @@ impl Closing<'_> {
         self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
         let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.house));
-        let moments = Moments { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
+        let moments =
+            AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
         let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
-        let calls = calls.chain(self.house.map(House::call));
+        let calls = calls.chain(self.house.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
         self.minutes.held((self.auction, judged), calls, no_bid, &moments);
         // The answer waits for its record too.
-        let moments = Moments { answered: Instant::now(), ..moments };
-        Closed { response, notices, unreadable, moments }
+        let moments = AuctionTimings { answered: Instant::now(), ..moments };
+        ClosedAuction { response, notices, unreadable, moments }
     }
 
     fn answers(&self) -> Vec<DspAnswer<'_>> {
@@ -128,17 +129,17 @@ impl Closing<'_> {
                 answers.push(DspAnswer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
-        answers.extend(self.house.map(House::answer));
+        answers.extend(self.house.map(DirectOffer::answer));
         answers
     }
 
     /// Bills the sales that are billed at once, and returns what is reserved for others.
     fn bill(
         &self,
-        mut reserved: Vec<Reserved>,
+        mut reserved: Vec<SealedReservation>,
         billed: Vec<SaleBilledNow>,
         sales: &[Sale],
-    ) -> Vec<Reserved> {
+    ) -> Vec<SealedReservation> {
         for SaleBilledNow { bid, notice } in billed {
             let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
             let Some(id) = TokenId::of_billing(self.auction.id, sale) else {
@@ -154,7 +155,7 @@ impl Closing<'_> {
 
     /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
     /// caller, who does not tell: it counts as billed now. Any other ad without a beacon is never billed.
-    fn settle_unbilled(&self, reserved: Vec<Reserved>, sales: &[Sale]) {
+    fn settle_unbilled(&self, reserved: Vec<SealedReservation>, sales: &[Sale]) {
         let shard = self.minutes.shard;
         let Some(purse) = shard.purse() else { return };
         let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
@@ -239,7 +240,7 @@ impl Closing<'_> {
     }
 
     /// The response, if anything is sold, and what the office is to send.
-    fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<Order>) {
+    fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
         let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
             let metrics = self.minutes.snapshot.metrics(unsent.dsp);
@@ -255,7 +256,7 @@ impl Closing<'_> {
                 NoticeKind::Billing => return None, // Waits for its beacon.
             };
             let notice = self.notice(planned.dsp, planned.url)?;
-            Some(Order::Submit(kind, notice))
+            Some(NoticeCommand::Submit(kind, notice))
         };
         (response, now.into_iter().filter_map(order).collect())
     }
@@ -270,19 +271,19 @@ impl Closing<'_> {
 
 /// The calls of an auction whose answers are being judged. If the caller leaves meanwhile, they are
 /// counted as they ended.
-struct Uncounted<'c> {
-    closing: &'c Closing<'c>,
+struct PendingCounts<'c> {
+    closing: &'c AuctionClosing<'c>,
     trials: Vec<CallTrial>,
 }
 
-impl Uncounted<'_> {
+impl PendingCounts<'_> {
     /// Leaves the counting to the caller.
     fn into_trials(mut self) -> Vec<CallTrial> {
         std::mem::take(&mut self.trials)
     }
 }
 
-impl Drop for Uncounted<'_> {
+impl Drop for PendingCounts<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -315,7 +316,7 @@ fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
 
 /// Ads that are served on win notices, fetched while there is time.
 struct Ads<'c> {
-    closing: &'c Closing<'c>,
+    closing: &'c AuctionClosing<'c>,
     sealer: &'c Sealer,
     until: Instant,
     /// Winners that stand without what their notice would have answered.
@@ -359,7 +360,7 @@ impl Ads<'_> {
     fn call(
         &self,
         wanted: &MarkupRequest,
-    ) -> Option<oneshot::Receiver<Result<Answered, CallError>>> {
+    ) -> Option<oneshot::Receiver<Result<ServerAnswer, CallError>>> {
         if self.until <= Instant::now() {
             return None; // No answer could be waited for, and nobody is told of a win in vain.
         }
@@ -373,12 +374,16 @@ impl Ads<'_> {
         };
         let notice = self.closing.notice(wanted.dsp, url)?;
         let (done, body) = oneshot::channel();
-        let fetch = Fetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
+        let fetch =
+            MarkupFetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
         self.closing.minutes.shard.fetch(fetch).then_some(body)
     }
 
     /// What a delivered notice is answered with; empty if that is nothing.
-    async fn markup(&self, body: oneshot::Receiver<Result<Answered, CallError>>) -> Option<String> {
+    async fn markup(
+        &self,
+        body: oneshot::Receiver<Result<ServerAnswer, CallError>>,
+    ) -> Option<String> {
         let answered = timeout_at(self.until, body).await.ok()?.ok()?.ok()?;
         match answered.status {
             200 => String::from_utf8(answered.body).ok(),

@@ -32,7 +32,7 @@ pub use notices::NoticesConfig;
 pub(crate) use notices::parse_key;
 pub use record::{BodiesConfig, RecordConfig};
 
-use guard::Breaker;
+use guard::BreakerConfig;
 
 /// All that the exchange is configured with.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl InboundLimits {
 }
 
 /// What `[exchange]` itself holds.
-struct Own {
+struct NodeIdentity {
     listen: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
     publishers_only: bool,
@@ -129,11 +129,11 @@ struct Own {
     pool: PoolLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,
-    pricing: terms::Pricing,
+    pricing: terms::PricingConfig,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
     signals: TrackingSignals,
-    breaker: Breaker,
+    breaker: BreakerConfig,
     notices: Option<NoticesConfig>,
 }
 
@@ -146,9 +146,10 @@ impl ExchangeConfig {
         let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
         let record = s.table("record", about, RecordConfig::read);
         let about = (&rates, record.is_some());
-        let own =
-            s.service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, about));
-        let ids = Ids::default();
+        let own = s.service("exchange", "Takes bid requests and auctions them.", |s| {
+            NodeIdentity::read(s, about)
+        });
+        let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
         let dsps = s.tables("dsp", "A demand-side platform to ask.", |s| {
             DspOptions::read(s, &rates, &ids, signals)
@@ -207,7 +208,7 @@ impl ExchangeConfig {
     }
 }
 
-impl Own {
+impl NodeIdentity {
     fn read(s: &mut Section<'_>, (rates, is_recorded): (&Rates, bool)) -> Self {
         let own = Self {
             listen: s.socket_address(
@@ -273,7 +274,7 @@ impl Own {
                 &[("unavailable", OverloadAnswer::Unavailable), ("no_bid", OverloadAnswer::NoBid)],
                 "How requests are refused under overload (see [runtime.overload]): unavailable (503) or no_bid.",
             ),
-            pricing: terms::Pricing::read(s, rates),
+            pricing: terms::PricingConfig::read(s, rates),
             tie_key: read_tie_key(s),
             supply_chain: s.table(
                 "supply_chain",
@@ -294,7 +295,7 @@ impl Own {
             breaker: s.section(
                 "breaker",
                 "When a DSP that fails is only probed.",
-                Breaker::read,
+                BreakerConfig::read,
             ),
             notices: s.table(
                 "notices",
@@ -482,9 +483,9 @@ fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
 
 /// The ids of one kind of table: each may be used once.
 #[derive(Default)]
-struct Ids(RefCell<HashSet<String>>);
+struct UniqueIds(RefCell<HashSet<String>>);
 
-impl Ids {
+impl UniqueIds {
     fn check(&self, s: &mut Section<'_>, id: &str) {
         if !self.0.borrow_mut().insert(id.to_owned()) {
             s.problem("id", format!("\"{id}\""), "is used twice; choose another id");

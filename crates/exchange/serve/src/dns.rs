@@ -16,7 +16,7 @@ use crate::fanout::Addresses;
 
 /// A name to keep resolved.
 #[derive(Clone, Debug)]
-pub struct Name {
+pub struct ResolvedName {
     /// Host name.
     pub host: String,
     /// Port of the addresses to publish.
@@ -36,7 +36,7 @@ const TTL_MAX: Duration = Duration::from_secs(300);
 /// Resolves names until it is dropped.
 #[derive(Debug)]
 pub struct Resolver {
-    wanted: mpsc::UnboundedSender<Vec<Name>>,
+    wanted: mpsc::UnboundedSender<Vec<ResolvedName>>,
 }
 
 impl Resolver {
@@ -49,14 +49,14 @@ impl Resolver {
 
     /// Keeps these names resolved, and no others any more. One reload sends one list, so the
     /// channel holds as many as an operator can write.
-    pub fn keep(&self, names: Vec<Name>) {
+    pub fn keep(&self, names: Vec<ResolvedName>) {
         // What follows them ends only after this does, but at the end of the process.
         let _ = self.wanted.send(names);
     }
 }
 
 /// Each list replaces the one before.
-async fn follow(mut told: mpsc::UnboundedReceiver<Vec<Name>>) {
+async fn follow(mut told: mpsc::UnboundedReceiver<Vec<ResolvedName>>) {
     let mut running = JoinSet::new();
     let mut resolver = None;
     while let Some(names) = told.recv().await {
@@ -79,8 +79,8 @@ async fn follow(mut told: mpsc::UnboundedReceiver<Vec<Name>>) {
 }
 
 /// Several DSPs, or ports, may share a host: it is looked up once for all.
-fn by_host(names: Vec<Name>) -> HashMap<String, Vec<Name>> {
-    let mut hosts: HashMap<String, Vec<Name>> = HashMap::new();
+fn by_host(names: Vec<ResolvedName>) -> HashMap<String, Vec<ResolvedName>> {
+    let mut hosts: HashMap<String, Vec<ResolvedName>> = HashMap::new();
     for name in names {
         hosts.entry(name.host.clone()).or_default().push(name);
     }
@@ -88,7 +88,7 @@ fn by_host(names: Vec<Name>) -> HashMap<String, Vec<Name>> {
 }
 
 /// How a host is looked up: its addresses, and until when they hold.
-trait Lookup: Send + 'static {
+trait HostLookup: Send + 'static {
     type Error: std::fmt::Display + Send;
 
     fn lookup(
@@ -97,7 +97,7 @@ trait Lookup: Send + 'static {
     ) -> impl Future<Output = Result<(Vec<IpAddr>, Instant), Self::Error>> + Send;
 }
 
-impl Lookup for TokioResolver {
+impl HostLookup for TokioResolver {
     type Error = hickory_resolver::net::NetError;
 
     async fn lookup(&mut self, host: &str) -> Result<(Vec<IpAddr>, Instant), Self::Error> {
@@ -107,7 +107,7 @@ impl Lookup for TokioResolver {
 }
 
 /// Resolves one host for ever.
-async fn keep(mut resolver: impl Lookup, host: String, names: Vec<Name>) {
+async fn keep(mut resolver: impl HostLookup, host: String, names: Vec<ResolvedName>) {
     let mut failed = false;
     loop {
         let pause = match resolver.lookup(&host).await {
@@ -144,7 +144,7 @@ mod tests {
     /// Answers in turn, and ends with the last one for ever.
     struct Answers(Vec<Result<(Vec<IpAddr>, Duration), &'static str>>, mpsc::UnboundedSender<()>);
 
-    impl Lookup for Answers {
+    impl HostLookup for Answers {
         type Error = &'static str;
 
         async fn lookup(&mut self, host: &str) -> Result<(Vec<IpAddr>, Instant), &'static str> {
@@ -165,8 +165,11 @@ mod tests {
         runtime.block_on(async {
             tokio::time::pause();
             let addresses = Addresses::default();
-            let name =
-                Name { host: "dsp.example".to_owned(), port: 443, addresses: addresses.clone() };
+            let name = ResolvedName {
+                host: "dsp.example".to_owned(),
+                port: 443,
+                addresses: addresses.clone(),
+            };
             let (asked, mut questions) = mpsc::unbounded_channel();
             let hour = Duration::from_secs(3600);
             let answers = Answers(
@@ -202,7 +205,7 @@ mod tests {
 
     #[test]
     fn one_look_up_serves_all_ports_of_a_host() {
-        let name = |host: &str, port| Name {
+        let name = |host: &str, port| ResolvedName {
             host: host.to_owned(),
             port,
             addresses: Addresses::default(),

@@ -16,22 +16,22 @@ use units::Tick;
 use crate::auction::why_nothing;
 use crate::config::ExchangeConfig;
 use crate::fanout::Outcomes;
-use crate::till::House;
+use crate::till::DirectOffer;
 
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;
 
 /// What came of each DSP in one auction.
 #[derive(Debug, Default)]
-pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
+pub(crate) struct ExplainRecord(RefCell<Vec<(usize, ExplainOutcome)>>);
 
 #[derive(Debug)]
-enum Heard {
+enum ExplainOutcome {
     NotAsked(NotAsked),
     Asked { call: RecordedCall, body: Vec<u8> },
 }
 
-impl Record {
+impl ExplainRecord {
     /// Of an auction whose caller asks how it goes, and may: a test of a publisher that is trusted
     /// with prices.
     pub(crate) fn wanted(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
@@ -40,25 +40,26 @@ impl Record {
     }
 
     pub(crate) fn not_asked(&self, not_asked: &[(usize, NotAsked)]) {
-        let heard = not_asked.iter().map(|(dsp, reason)| (*dsp, Heard::NotAsked(*reason)));
+        let heard = not_asked.iter().map(|(dsp, reason)| (*dsp, ExplainOutcome::NotAsked(*reason)));
         self.0.borrow_mut().extend(heard);
     }
 
     /// `calls` are in the order of `outcomes`.
     pub(crate) fn answered(&self, calls: impl Iterator<Item = RecordedCall>, outcomes: &Outcomes) {
         let heard = calls.enumerate();
-        let heard = heard.map(|(at, call)| (call.ask.dsp, Heard::asked(call, outcomes.body(at))));
+        let heard =
+            heard.map(|(at, call)| (call.ask.dsp, ExplainOutcome::asked(call, outcomes.body(at))));
         self.0.borrow_mut().extend(heard);
     }
 
     /// What campaigns of our own answered.
-    pub(crate) fn house(&self, house: Option<&House<'_>>) {
+    pub(crate) fn house(&self, house: Option<&DirectOffer<'_>>) {
         let Some((call, DspAnswer { body, .. })) =
             house.map(|house| (house.call(), house.answer()))
         else {
             return;
         };
-        self.0.borrow_mut().push((call.ask.dsp, Heard::asked(call, body)));
+        self.0.borrow_mut().push((call.ask.dsp, ExplainOutcome::asked(call, body)));
     }
 
     /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
@@ -83,7 +84,7 @@ impl Record {
     }
 }
 
-impl Heard {
+impl ExplainOutcome {
     fn asked(call: RecordedCall, body: &[u8]) -> Self {
         Self::Asked { call, body: body.to_vec() }
     }
@@ -117,7 +118,7 @@ pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> 
 }
 
 /// Explains the auction of `body` that would be held by `config` if each DSP that is asked answered
-/// as `answer` says: what becomes of the call and, where it is [`CallOutcome::Answered`], with what
+/// as `answer` says: what becomes of the call and, where it is [`CallOutcome::ServerAnswer`], with what
 /// body. No time passes, and no limit on calls is reached.
 ///
 /// # Errors
@@ -130,7 +131,7 @@ pub fn rehearse<'d>(
     answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<Explanation, Invalid> {
     let request = parse_request(body)?;
-    let record = Record::default();
+    let record = ExplainRecord::default();
     let no_bid = match ask(config, (id, &request), &record, answer) {
         Ok(reason) | Err(AuctionRefusal::NoBid(reason)) => reason,
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
@@ -142,7 +143,7 @@ pub fn rehearse<'d>(
 fn ask<'d>(
     config: &ExchangeConfig,
     (id, request): (&str, &BidRequest<'_>),
-    record: &Record,
+    record: &ExplainRecord,
     answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<NoBidReason, AuctionRefusal> {
     let tmax = request.tmax.as_ref().map(|tmax| **tmax);
@@ -157,7 +158,7 @@ fn ask<'d>(
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
                 let call = RecordedCall { ask, tmax_ms, outcome, sent: None, latency: None };
-                record.0.borrow_mut().push((index, Heard::asked(call, body)));
+                record.0.borrow_mut().push((index, ExplainOutcome::asked(call, body)));
                 outcomes.push(outcome);
             }
         }

@@ -21,7 +21,7 @@ mod transport;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use inbox::Outcomes;
-pub use pool::{Pool, PoolLimits};
+pub use pool::{DspPool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};
 pub use standing::Backoff;

@@ -16,7 +16,7 @@ use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::{Builder, Job};
-use runtime::metrics::Page;
+use runtime::metrics::MetricsPage;
 
 use crate::generation::Generation;
 use crate::notices::unix_ms;
@@ -32,22 +32,22 @@ const COPY_MS_MAX: u64 = 3_600_000;
 
 /// All funnels. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Funnels(Arc<Inner>);
+pub(crate) struct Funnels(Arc<FunnelsShared>);
 
 #[derive(Debug)]
-struct Inner {
+struct FunnelsShared {
     boxes: Vec<HandoverSlot>,
     book: Mutex<FunnelBook>,
     /// The latest generation whose campaigns are followed.
     followed: AtomicU64,
     /// Counts that found no row at their shard: they are in no funnel.
     dropped: AtomicU64,
-    copies: Mutex<Copies>,
+    copies: Mutex<RequestCopies>,
 }
 
 /// Requests of the last hour, spread over it.
 #[derive(Debug, Default)]
-struct Copies {
+struct RequestCopies {
     /// When each came, the oldest first.
     kept: VecDeque<(u64, Box<[u8]>)>,
     /// The least between two.
@@ -60,7 +60,7 @@ impl Funnels {
         let boxes = (0..shards).map(|_| HandoverSlot::new()).collect();
         let book = Mutex::new(FunnelBook::new(unix_ms()));
         let (followed, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Inner { boxes, book, followed, dropped, copies: Mutex::default() }))
+        Self(Arc::new(FunnelsShared { boxes, book, followed, dropped, copies: Mutex::default() }))
     }
 
     /// Where shards leave their handovers, by shard.
@@ -84,7 +84,7 @@ impl Funnels {
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn copies(&self) -> MutexGuard<'_, Copies> {
+    fn copies(&self) -> MutexGuard<'_, RequestCopies> {
         self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +150,7 @@ impl Funnels {
     }
 
     /// Writes what was not counted.
-    pub fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+    pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let help =
             "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
         page.counters("exchange_house_impressions_uncounted", help)?
@@ -158,7 +158,7 @@ impl Funnels {
     }
 }
 
-impl Copies {
+impl RequestCopies {
     /// Keeps a request, unless one came shortly before. Where there are too many, every second goes, and
     /// the gap between two is twice as long.
     fn keep(&mut self, now_ms: u64, body: &[u8]) {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn copies_are_few_and_spread_over_the_last_hour() {
-        let mut copies = Copies::default();
+        let mut copies = RequestCopies::default();
         for second in 0..3 * 3600u64 {
             (0..4).for_each(|_| copies.keep(second * 1000, b"{}"));
             assert!(copies.kept.len() <= COPIES_MAX, "at {second} s");

@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::campaigns::{Campaigns, Payer, Payers};
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
-use crate::dns::{Name, Resolver};
+use crate::dns::{ResolvedName, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
 use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
@@ -34,7 +34,7 @@ pub struct Generation {
     /// In the order of `config.market.dsps`, the house apart.
     pub dsps: Vec<DspInForce>,
     /// Whom else we sell to, without a call; `None` without campaigns of our own.
-    pub house: Option<HouseInForce>,
+    pub house: Option<DirectInForce>,
     /// Campaigns, and accounts of seats.
     pub(crate) campaigns: Arc<Campaigns>,
     /// Who pays for what seats of DSPs win, where an account does: by DSP and seat. Empty without any.
@@ -47,7 +47,7 @@ pub struct Generation {
 
 /// What is counted of the house.
 #[derive(Clone, Debug)]
-pub struct HouseInForce {
+pub struct DirectInForce {
     /// What each shard counts of it.
     pub metrics: PerShard<DspMetrics>,
     /// What each shard counts of its seats, the accounts that have campaigns, in the market's order.
@@ -78,7 +78,7 @@ pub struct DspInForce {
 
 /// What a reload has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct GenerationChange {
     /// The generation now in force.
     pub number: u64,
     /// Ids of DSPs that were not there before.
@@ -91,13 +91,13 @@ pub struct Reloaded {
 
 /// Builds generations and publishes them to the shards.
 #[derive(Debug)]
-pub(crate) struct Generations {
+pub(crate) struct GenerationBuilder {
     shards: usize,
     /// What was configured last, without the house.
     config: ExchangeConfig,
     campaigns: Arc<Campaigns>,
-    known: HashMap<Box<str>, Known>,
-    house: HouseCounts,
+    known: HashMap<Box<str>, KnownDsp>,
+    house: DirectCounts,
     resolver: Resolver,
     guards: Guards,
     /// Kept beside the log, for want of a configured one; `None` when there is no office.
@@ -120,18 +120,18 @@ pub(crate) struct Generations {
 
 /// Counted of the house for as long as the process runs.
 #[derive(Debug)]
-struct HouseCounts {
+struct DirectCounts {
     metrics: PerShard<DspMetrics>,
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
 /// Host, port, and how.
-type Reached = (String, u16, EndpointOptions);
+type DspAddress = (String, u16, EndpointOptions);
 
 /// A configured DSP.
 #[derive(Debug)]
-struct Known {
-    reached: Reached,
+struct KnownDsp {
+    reached: DspAddress,
     endpoint: Arc<Endpoint>,
     limits: GuardLimits,
     guard: GuardId,
@@ -152,7 +152,7 @@ impl Generation {
     }
 }
 
-impl HouseCounts {
+impl DirectCounts {
     /// `generation` with these campaigns, which its market has been joined by.
     fn joined(
         &mut self,
@@ -165,7 +165,7 @@ impl HouseCounts {
             let counted = self.seats.entry(name.into());
             counted.or_insert_with(|| PerShard::new(shards)).clone()
         };
-        let house = market.dsps.get(generation.dsps.len()).map(|house| HouseInForce {
+        let house = market.dsps.get(generation.dsps.len()).map(|house| DirectInForce {
             metrics: self.metrics.clone(),
             seats: house.seats.iter().map(|name| seat(name)).collect(),
         });
@@ -174,7 +174,7 @@ impl HouseCounts {
     }
 }
 
-impl Generations {
+impl GenerationBuilder {
     /// Makes `config` the first generation, with `campaigns`, for as many shards, once it is recorded.
     pub(crate) fn new(
         (config, campaigns): (ExchangeConfig, Campaigns),
@@ -191,7 +191,7 @@ impl Generations {
         let (notices, record) = (config.notices.clone(), config.record.clone());
         let paused = HashSet::new();
         let campaigns = Arc::new(campaigns);
-        let mut house = HouseCounts { metrics: PerShard::new(shards), seats: HashMap::new() };
+        let mut house = DirectCounts { metrics: PerShard::new(shards), seats: HashMap::new() };
         let rest = build(number, joined, &mut known, (shards, &guards, &paused));
         let generation = house.joined(rest, &campaigns, shards);
         let generation = Generation { sealer, callers, ..generation };
@@ -238,7 +238,10 @@ impl Generations {
     }
 
     /// Puts `config` in force, once it is recorded.
-    pub(crate) fn replace(&mut self, mut config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
+    pub(crate) fn replace(
+        &mut self,
+        mut config: ExchangeConfig,
+    ) -> Result<GenerationChange, Unrecorded> {
         let before = self.current();
         let mut needs_restart = Vec::new();
         if config.listen != before.config.listen {
@@ -275,7 +278,7 @@ impl Generations {
         self.retired.retain(|generation| Arc::strong_count(generation) > 1);
         self.warn_of_strange();
         self.resolve();
-        Ok(Reloaded {
+        Ok(GenerationChange {
             number,
             added: new.iter().filter(|id| !old.contains(id)).cloned().collect(),
             removed: old.into_iter().filter(|id| !new.contains(id)).collect(),
@@ -319,7 +322,7 @@ impl Generations {
                 return None; // Was set when the endpoint was made.
             }
             let addresses = known.endpoint.addresses.clone();
-            Some(Name { host: host.clone(), port: *port, addresses })
+            Some(ResolvedName { host: host.clone(), port: *port, addresses })
         });
         self.resolver.keep(names.collect());
     }
@@ -329,7 +332,7 @@ impl Generations {
 fn build(
     number: u64,
     config: ExchangeConfig,
-    known: &mut HashMap<Box<str>, Known>,
+    known: &mut HashMap<Box<str>, KnownDsp>,
     (shards, guards, paused): (usize, &Guards, &HashSet<String>),
 ) -> Generation {
     let mut still = HashMap::with_capacity(config.market.dsps.len());
@@ -338,7 +341,7 @@ fn build(
     for ((rules, reached), limits) in configured {
         let mut dsp = known.remove(&rules.id).unwrap_or_else(|| {
             let (guard, first_grants) = guards.add(*limits, paused.contains(&*rules.id));
-            Known {
+            KnownDsp {
                 reached: reached.clone(),
                 endpoint: endpoint(reached),
                 limits: *limits,
@@ -439,7 +442,7 @@ fn restart_of_record(
     (open.map(fixed) != after.map(fixed)).then_some("record")
 }
 
-fn endpoint((host, port, options): &Reached) -> Arc<Endpoint> {
+fn endpoint((host, port, options): &DspAddress) -> Arc<Endpoint> {
     let addresses = Addresses::default();
     if let Ok(address) = host.parse() {
         addresses.set(vec![SocketAddr::new(address, *port)]);
@@ -448,8 +451,8 @@ fn endpoint((host, port, options): &Reached) -> Arc<Endpoint> {
 }
 
 /// The same DSP reached in another way: its addresses stay where they are.
-fn endpoint_after(known: &Known, reached: &Reached) -> Arc<Endpoint> {
-    let place = |(host, port, _): &Reached| (host.clone(), *port);
+fn endpoint_after(known: &KnownDsp, reached: &DspAddress) -> Arc<Endpoint> {
+    let place = |(host, port, _): &DspAddress| (host.clone(), *port);
     if place(&known.reached) != place(reached) {
         return endpoint(reached);
     }
@@ -472,10 +475,10 @@ mod tests {
         format!("[[dsp]]\nid = \"{id}\"\nurl = \"http://127.0.0.1:{port}/bid\"\n{keys}\n")
     }
 
-    fn generations(dsps: &str) -> Generations {
+    fn generations(dsps: &str) -> GenerationBuilder {
         let control = Control::start().expect("a thread");
         let resolver = Resolver::start(&control);
-        Generations::new(
+        GenerationBuilder::new(
             (config(dsps), Campaigns::default()),
             1,
             (resolver, Guards::new(1).0),
@@ -493,7 +496,7 @@ mod tests {
         // `b` moves in the file and is bought from elsewhere, `c` moves to another port.
         let b = dsp("b", 2, "countries = [\"DEU\"]\nseats = [\"x\", \"b\"]");
         let reloaded = all.replace(config(&(b + &dsp("c", 4, "") + &dsp("d", 5, "")))).unwrap();
-        let want = Reloaded {
+        let want = GenerationChange {
             number: 2,
             added: vec!["d".to_owned()],
             removed: vec!["a".to_owned()],
@@ -567,7 +570,7 @@ mod tests {
         let resolver = Resolver::start(&control);
         let beside = (resolver, Guards::new(1).0);
         let start = (of(1, 5), Campaigns::default());
-        let mut all = Generations::new(start, 1, beside, (Some([7; 32]), None)).unwrap();
+        let mut all = GenerationBuilder::new(start, 1, beside, (Some([7; 32]), None)).unwrap();
         assert_eq!(all.replace(of(2, 6)).unwrap().needs_restart, ["record"]);
         let generation = all.current();
         let sealer = generation.sealer.as_ref().expect("notices are ours to fire");

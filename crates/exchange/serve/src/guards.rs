@@ -32,14 +32,14 @@ type Grants = Box<[(GuardId, CallGrant)]>;
 
 /// A shard's end.
 #[derive(Debug)]
-pub struct ShardLine {
+pub struct GuardPort {
     reports: rtrb::Producer<Reports>,
     grants: rtrb::Consumer<Grants>,
 }
 
 /// The governors' end of one shard.
 #[derive(Debug)]
-struct GovernorLine {
+struct GovernorPort {
     reports: rtrb::Consumer<Reports>,
     grants: rtrb::Producer<Grants>,
 }
@@ -48,37 +48,38 @@ struct GovernorLine {
 /// their lines. Whoever builds a generation may be slow, and must not keep the rights of all DSPs
 /// from being renewed meanwhile: it takes the lock for one DSP at a time, with nothing left to build.
 #[derive(Clone, Debug)]
-pub struct Guards(Arc<Shared>);
+pub struct Guards(Arc<GuardsShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct GuardsShared {
     origin: Instant,
     shards: usize,
     /// Governors built so far; each is named by its number.
     built: AtomicU64,
-    board: Mutex<Board>,
+    board: Mutex<GovernorTable>,
 }
 
 /// What the lock is for. It takes governors as they come: to build one it knows neither the time
 /// nor how many shards there are.
 #[derive(Debug)]
-struct Board {
+struct GovernorTable {
     governors: HashMap<GuardId, Box<Governor>>,
-    lines: Vec<GovernorLine>,
+    lines: Vec<GovernorPort>,
 }
 
 impl Guards {
     /// Of so many shards, each of which gets its line.
-    pub fn new(shards: usize) -> (Self, Vec<ShardLine>) {
+    pub fn new(shards: usize) -> (Self, Vec<GuardPort>) {
         let line = |_| {
             let (reports_in, reports) = rtrb::RingBuffer::new(MESSAGES_MAX);
             let (grants, grants_out) = rtrb::RingBuffer::new(MESSAGES_MAX);
-            let shard = ShardLine { reports: reports_in, grants: grants_out };
-            (GovernorLine { reports, grants }, shard)
+            let shard = GuardPort { reports: reports_in, grants: grants_out };
+            (GovernorPort { reports, grants }, shard)
         };
         let (lines, ends) = (0..shards).map(line).unzip();
-        let board = Mutex::new(Board { governors: HashMap::new(), lines });
-        let shared = Shared { origin: Instant::now(), shards, built: AtomicU64::new(0), board };
+        let board = Mutex::new(GovernorTable { governors: HashMap::new(), lines });
+        let shared =
+            GuardsShared { origin: Instant::now(), shards, built: AtomicU64::new(0), board };
         (Self(Arc::new(shared)), ends)
     }
 
@@ -99,7 +100,7 @@ impl Guards {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Board> {
+    fn lock(&self) -> MutexGuard<'_, GovernorTable> {
         // A panic within a step ends the process; until then its last state is shown.
         self.0.board.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -156,7 +157,7 @@ impl Guards {
     }
 }
 
-impl Board {
+impl GovernorTable {
     fn step(&mut self, now: Tick) {
         let mut reports: HashMap<GuardId, Vec<GuardReport>> = HashMap::new();
         for line in &mut self.lines {
@@ -182,7 +183,7 @@ impl Board {
 /// What one shard may ask of one DSP, shared by its calls.
 pub type SharedGuard = Rc<RefCell<ShardGuard>>;
 
-impl ShardLine {
+impl GuardPort {
     /// Applies what was granted and reports, for all of `guards`. To be called every [`STEP`].
     pub fn turn<'g>(&mut self, guards: impl Iterator<Item = (GuardId, &'g SharedGuard)> + Clone) {
         let mut granted = HashMap::new();
@@ -202,24 +203,24 @@ impl ShardLine {
 }
 
 /// A call under way; ends when dropped.
-pub struct InFlight {
+pub struct CallInFlight {
     guard: SharedGuard,
     permit: Option<CallPermit>,
 }
 
-impl InFlight {
+impl CallInFlight {
     pub fn new(guard: &SharedGuard, permit: CallPermit) -> Self {
         Self { guard: Rc::clone(guard), permit: Some(permit) }
     }
 }
 
-impl std::fmt::Debug for InFlight {
+impl std::fmt::Debug for CallInFlight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("InFlight")
+        f.write_str("CallInFlight")
     }
 }
 
-impl Drop for InFlight {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         let permit = self.permit.take().expect("it is released once, here");
         self.guard.borrow_mut().release(permit);

@@ -14,15 +14,16 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use openrtb::codes::NoBidReason;
 use runtime::service::{
-    Connection, ConnectionOptions, HeadLimits, HttpRequest, HttpService, LocalFuture, ServiceShard,
+    ClientConnection, ConnectionOptions, HeadLimits, HttpRequest, HttpService, LocalFuture,
+    ServiceShard,
 };
 
-use crate::auction::{self, Presented, Reply};
-use crate::beacon::{BEACON_PATH, Called};
+use crate::auction::{self, AuctionReply, AuctionRequest};
+use crate::beacon::{BEACON_PATH, BeaconCall};
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
 use crate::explain::with_debug;
 use crate::gzip::{gzip, prefers_gzip};
-use crate::shard::Shard;
+use crate::shard::ExchangeShard;
 
 /// Where bid requests are posted.
 pub const AUCTION_PATH: &str = "/openrtb2/auction";
@@ -49,7 +50,7 @@ impl TurnedAway {
     }
 }
 
-impl ServiceShard for Shard {
+impl ServiceShard for ExchangeShard {
     fn connection_options(&self, _listener: usize) -> ConnectionOptions {
         let snapshot = self.snapshot();
         let config = snapshot.config();
@@ -57,7 +58,7 @@ impl ServiceShard for Shard {
         ConnectionOptions { tls: config.tls.clone(), timeouts, write_timeout }
     }
 
-    fn serve(self: Rc<Self>, connection: Connection) -> LocalFuture<'static, ()> {
+    fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {
         let heads = HeadLimits {
             bytes_max: self.snapshot().config().inbound.head_max,
             fields_max: HEADERS_MAX,
@@ -79,7 +80,7 @@ impl ServiceShard for Shard {
 }
 
 /// Answers callers' requests.
-struct Callers(Rc<Shard>);
+struct Callers(Rc<ExchangeShard>);
 
 impl HttpService for Callers {
     type Body = Full<Bytes>;
@@ -94,12 +95,12 @@ impl HttpService for Callers {
     }
 }
 
-async fn handle(request: HttpRequest, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
+async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Full<Bytes>> {
     let HttpRequest { head, body, arrival, peer, .. } = request;
     let snapshot = shard.snapshot();
     if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
         let (uri, headers) = (&head.uri, &head.headers);
-        let called = Called { shard, snapshot: &snapshot, uri, headers, peer };
+        let called = BeaconCall { shard, snapshot: &snapshot, uri, headers, peer };
         return called.answer().await;
     }
     let config = snapshot.config();
@@ -118,7 +119,7 @@ async fn handle(request: HttpRequest, shard: &Rc<Shard>) -> Response<Full<Bytes>
                         let traceparent =
                             head.headers.get("traceparent").map(HeaderValue::as_bytes);
                         let presented =
-                            Presented { key: presented_key(&head.headers), traceparent };
+                            AuctionRequest { key: presented_key(&head.headers), traceparent };
                         Ok(auction::hold(shard, &snapshot, (&body, presented), arrival).await)
                     }
                 }
@@ -196,16 +197,16 @@ fn no_content() -> Response<Full<Bytes>> {
 const GZIP_BYTES_MIN: usize = 1024;
 
 fn answer(
-    reply: Reply,
+    reply: AuctionReply,
     config: &ExchangeConfig,
-    (shard, prefers_gzip): (&Rc<Shard>, bool),
+    (shard, prefers_gzip): (&Rc<ExchangeShard>, bool),
 ) -> Response<Full<Bytes>> {
     let negotiated = |body: String| {
         let is_compressed = prefers_gzip && body.len() >= GZIP_BYTES_MIN;
         negotiated(body, is_compressed)
     };
     match reply {
-        Reply::Bid { body, notices } => {
+        AuctionReply::Bid { body, notices } => {
             if !notices.is_empty() {
                 let shard = Rc::clone(shard);
                 // Runs once this task has handed the answer to the kernel.
@@ -213,8 +214,8 @@ fn answer(
             }
             negotiated(body)
         }
-        Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
-        Reply::TurnedAway { status, problem } => {
+        AuctionReply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
+        AuctionReply::TurnedAway { status, problem } => {
             shard.metrics.turned_away.increment();
             let mut response = refuse(&TurnedAway::with(status, problem));
             if status == StatusCode::TOO_MANY_REQUESTS {
@@ -222,11 +223,13 @@ fn answer(
             }
             response
         }
-        Reply::NoBid { id, reason, explanation: Some(explanation) } => {
+        AuctionReply::NoBid { id, reason, explanation: Some(explanation) } => {
             negotiated(with_debug(no_bid(&id, reason), *explanation))
         }
-        Reply::NoBid { id, reason, .. } if config.explain_no_bid => negotiated(no_bid(&id, reason)),
-        Reply::NoBid { .. } => no_content(),
+        AuctionReply::NoBid { id, reason, .. } if config.explain_no_bid => {
+            negotiated(no_bid(&id, reason))
+        }
+        AuctionReply::NoBid { .. } => no_content(),
     }
 }
 

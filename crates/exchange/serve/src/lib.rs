@@ -29,10 +29,10 @@ mod trace;
 
 pub use config::{ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
 pub use fanout::{Backoff, PoolLimits, answer, inflate};
-pub use generation::{DspInForce, Generation, Reloaded};
+pub use generation::{DspInForce, Generation, GenerationChange};
 pub use http::AUCTION_PATH;
-pub use metrics::{DspMetrics, ExchangeMetrics, PurseMetrics, SeatMetrics};
-pub use notices::{Settlements, View as NoticesView};
-pub use purse::{Bank, Line};
+pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
+pub use notices::{NoticeStatus, Settlements};
+pub use purse::{BudgetContext, ShardLedgerPort};
 pub use recording::{RecordError, Unrecorded};
 pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

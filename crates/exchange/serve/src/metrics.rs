@@ -17,15 +17,15 @@ use exchange_core::record::CallOutcome;
 use exchange_core::{BeaconTokenError, Fate, NotAsked, NotSent, ResponseFate, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, Page, PerShard};
+use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, PerShard};
 
 use crate::campaigns::HOUSE;
 use crate::generation::{DspInForce, Generation};
 use crate::guards::Guards;
-use crate::notices::Window;
-use crate::recording::Lanes;
+use crate::notices::NoticeMonitor;
+use crate::recording::RecordLanes;
 
-pub use purse::PurseMetrics;
+pub use purse::BudgetMetrics;
 
 /// What one shard counts.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ pub struct ExchangeMetrics {
     /// Bids by fate.
     pub fates: CounterArray<{ 1 + Fate::ALL.len() }>,
     /// Accounts.
-    pub purse: PurseMetrics,
+    pub purse: BudgetMetrics,
 }
 
 /// What one shard counts of one DSP.
@@ -184,21 +184,21 @@ impl ExchangeMetrics {
 
 /// What is counted beside the shards.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct MetricsSources {
     /// The rights to call DSPs.
     pub guards: Guards,
     /// Delivery of notices.
-    pub office: Option<Window>,
+    pub office: Option<NoticeMonitor>,
     /// Both lanes of the record.
-    pub record: Option<Lanes>,
+    pub record: Option<RecordLanes>,
 }
 
 /// Writes the page of all shards.
 pub fn expose(
     generation: &Generation,
     shards: &PerShard<ExchangeMetrics>,
-    beside: &Beside,
-    page: &mut Page<'_>,
+    beside: &MetricsSources,
+    page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     expose_auctions(shards, page)?;
     expose_phases(shards, page)?;
@@ -218,7 +218,11 @@ pub fn expose(
     expose_seats(generation, page)
 }
 
-fn expose_guards(generation: &Generation, guards: &Guards, page: &mut Page<'_>) -> fmt::Result {
+fn expose_guards(
+    generation: &Generation,
+    guards: &Guards,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
     let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
     let of = |(id, dsp): (_, &DspInForce)| Some((id, guards.status(dsp.guard)?));
     let known: Vec<(&str, GuardStatus)> = ids.zip(&generation.dsps).filter_map(of).collect();
@@ -243,8 +247,8 @@ fn expose_guards(generation: &Generation, guards: &Guards, page: &mut Page<'_>) 
 fn expose_notices(
     generation: &Generation,
     shards: &PerShard<ExchangeMetrics>,
-    beside: &Beside,
-    page: &mut Page<'_>,
+    beside: &MetricsSources,
+    page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     let counted = beside.office.as_ref().map(|office| office.view().counters).unwrap_or_default();
     let mut notices =
@@ -323,7 +327,7 @@ fn expose_notices(
     Ok(())
 }
 
-fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
     let mut auctions = page.counters("exchange_auctions", "Answers to bid requests by outcome.")?;
     auctions.sum(&[("outcome", "filled")], shards.iter().map(|shard| &shard.filled))?;
     for (index, reason) in NoBidReason::ALL.iter().enumerate() {
@@ -357,7 +361,7 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
         .sum(&[], shards.iter().map(|shard| &shard.house_left_out))
 }
 
-fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
     let mut phases =
         page.histograms("exchange_phase_seconds", "Time in each phase of an auction.")?;
     phases.sum(&[("phase", "receive")], shards.iter().map(|shard| &shard.receive))?;
@@ -372,7 +376,7 @@ fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt
         .sum(&[], shards.iter().map(|shard| &shard.overshoot))
 }
 
-fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
+fn expose_dsps(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Result {
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
         ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
@@ -431,7 +435,7 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn expose_seats(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
+fn expose_seats(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Result {
     let seats = || {
         let house = generation.house.iter().map(|house| &house.seats);
         let counted = generation.dsps.iter().map(|dsp| &dsp.seats).chain(house);

@@ -8,10 +8,11 @@ mod sealer;
 mod settlements;
 mod start;
 
-pub use client::{Answered, CallError, CallLimits, Client};
+pub use client::{CallError, CallLimits, NoticeClient, ServerAnswer};
 pub use nodes::{ForeignBeacon, NodeClient};
 pub use office::{
-    Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,
+    BeaconAnswer, DeliveryClock, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
+    NoticeSender, NoticeStatus, NoticeTiming, unix_ms,
 };
 pub use sealer::{Sealer, own_key};
 pub use settlements::{Settlements, Unbudgeted};

@@ -27,9 +27,9 @@ use pacer_core::strategy::{BidPace, DrawKey, decide};
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
-use counting::Counting;
+use counting::FunnelCounting;
 pub(crate) use counting::HandoverSlot;
-pub(crate) use errands::{Errand, Errands, Peers, Spent};
+pub(crate) use errands::{PeerShards, ReservationCommand, ReservationCommands, SettlementRouter};
 
 use crate::metrics::ExchangeMetrics;
 use crate::notices::unix_ms;
@@ -46,7 +46,7 @@ const ANSWERS_MAX: usize = 64;
 
 /// One shard's end of the ledger's rings.
 #[derive(Debug)]
-pub struct Line {
+pub struct ShardLedgerPort {
     /// Rights, gates and paces.
     pub from_ledger: rtrb::Consumer<ToShard>,
     /// What became of them.
@@ -57,7 +57,7 @@ pub struct Line {
 
 /// What all shards of a process have in common.
 #[derive(Clone)]
-pub struct Bank {
+pub struct BudgetContext {
     /// What reservations are sealed with.
     pub key: TokenKey,
     /// By what chance requests are passed by.
@@ -72,14 +72,14 @@ pub struct Bank {
 }
 
 /// A shard's money.
-pub(crate) struct Purse {
-    bank: Bank,
+pub(crate) struct ShardBudget {
+    bank: BudgetContext,
     /// By class of time to live, ascending.
     ttls: Vec<Duration>,
-    open: RefCell<Open>,
-    search: RefCell<Search>,
+    open: RefCell<LedgerEnd>,
+    search: RefCell<CampaignSearch>,
     /// Leads to all shards of the process.
-    peers: Peers,
+    peers: PeerShards,
     /// Asks whether what is billed becomes durable.
     is_durable: IsDurable,
     /// As it was at the last turn: while nothing becomes durable, nothing is authorised.
@@ -90,12 +90,12 @@ pub(crate) struct Purse {
 type IsDurable = Box<dyn Fn() -> bool + Send>;
 
 #[derive(Debug)]
-struct Open {
+struct LedgerEnd {
     shard: ShardLedger,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
     states: Vec<CampaignState>,
-    counting: Counting,
+    counting: FunnelCounting,
     /// Campaigns that came to requests since it was told last.
     came: Vec<CampaignIndex>,
     /// Auctions in which the house was asked.
@@ -110,7 +110,7 @@ struct Open {
 
 /// Room in which campaigns of the house are searched, and for what they answer.
 #[derive(Debug, Default)]
-struct Search {
+struct CampaignSearch {
     room: SearchScratch,
     answers: Vec<DirectAnswer>,
 }
@@ -130,25 +130,25 @@ struct CampaignState {
     bidding: (u64, Nanos),
 }
 
-impl Purse {
+impl ShardBudget {
     /// With all the memory that its reservations will ever take.
     ///
     /// # Errors
     /// An option out of its range.
     pub fn new(
-        line: Line,
-        bank: Bank,
-        peers: Peers,
+        line: ShardLedgerPort,
+        bank: BudgetContext,
+        peers: PeerShards,
         is_durable: IsDurable,
     ) -> Result<Self, ShardOptionsError> {
-        let Line { from_ledger, to_ledger, options } = line;
+        let ShardLedgerPort { from_ledger, to_ledger, options } = line;
         let shard = ShardLedger::new(&options)?;
-        let open = Open {
+        let open = LedgerEnd {
             shard,
             from_ledger,
             to_ledger,
             states: Vec::new(),
-            counting: Counting::new(HandoverSlot::new()),
+            counting: FunnelCounting::new(HandoverSlot::new()),
             came: Vec::new(),
             auctions: 0,
             counts: ShardCounts::default(),
@@ -162,7 +162,7 @@ impl Purse {
 
     /// What is counted goes there.
     pub fn counting_to(self, handovers: HandoverSlot) -> Self {
-        self.open.borrow_mut().counting = Counting::new(handovers);
+        self.open.borrow_mut().counting = FunnelCounting::new(handovers);
         self
     }
 
@@ -172,11 +172,11 @@ impl Purse {
         catalogue: &Catalogue,
         asked: (&Auction<'_>, &BidderCall, &campaigns::BiddingLimits),
     ) -> DirectAnswer {
-        let Search { room, answers } = &mut *self.search.borrow_mut();
+        let CampaignSearch { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
         let (auction, ask, _) = asked;
         let is_test = auction.request.is_test();
-        let mut deciding = Deciding::new(self, (auction.id, is_test));
+        let mut deciding = AuctionPacing::new(self, (auction.id, is_test));
         catalogue.bid(asked, &mut deciding, room, &mut answer);
         if !is_test {
             let open = &mut *self.open.borrow_mut();
@@ -237,7 +237,7 @@ impl Purse {
 
     /// What was reserved here is not needed.
     pub fn give_back(&self, token: &ReservationToken) {
-        self.errand(Errand::Release(*token));
+        self.errand(ReservationCommand::Release(*token));
     }
 
     /// What was reserved, here or at another shard, was lost elsewhere. Unless it is called the reservation
@@ -246,23 +246,23 @@ impl Purse {
         let Some(token) = self.peers.open(reservation) else { return };
         // What concerns nobody is counted here.
         if token.origin() == self.open.borrow().shard.origin() || !self.peers.release(token) {
-            self.errand(Errand::Release(token));
+            self.errand(ReservationCommand::Release(token));
         }
     }
 
     /// Does what concerns this shard.
-    pub fn errand(&self, errand: Errand) {
+    pub fn errand(&self, errand: ReservationCommand) {
         let open = &mut *self.open.borrow_mut();
         let now = self.now().tick;
         match errand {
-            Errand::Settle(token) => {
+            ReservationCommand::Settle(token) => {
                 // A rejected one is counted there; the ledger knows it by the log.
                 if let Ok(claim) = open.shard.claim(&token, now) {
                     open.shard.settle(claim, token.amount());
                     open.bill(token.slot(), token.amount());
                 }
             }
-            Errand::Release(token) => {
+            ReservationCommand::Release(token) => {
                 let _rejected = open.shard.release(&token, now);
             }
         }
@@ -331,13 +331,13 @@ impl Purse {
     }
 }
 
-impl fmt::Debug for Purse {
+impl fmt::Debug for ShardBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Purse").field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("ShardBudget").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
-impl Open {
+impl LedgerEnd {
     fn take(&mut self, message: ToShard) {
         match message {
             // What is not taken is counted, and strands.
@@ -433,8 +433,8 @@ impl Open {
 }
 
 /// Decides for the house's campaigns in one auction.
-pub(crate) struct Deciding<'p> {
-    purse: &'p Purse,
+pub(crate) struct AuctionPacing<'p> {
+    purse: &'p ShardBudget,
     /// By which requests are told apart: the auction's id.
     id: &'p str,
     /// A test moves no pace.
@@ -444,15 +444,15 @@ pub(crate) struct Deciding<'p> {
     at: ShardTime,
 }
 
-impl<'p> Deciding<'p> {
-    pub fn new(purse: &'p Purse, (id, is_test): (&'p str, bool)) -> Self {
+impl<'p> AuctionPacing<'p> {
+    pub fn new(purse: &'p ShardBudget, (id, is_test): (&'p str, bool)) -> Self {
         let mut open = purse.open.borrow_mut();
         open.auctions += 1;
         Self { purse, id, is_test, number: open.auctions, at: purse.now() }
     }
 }
 
-impl CampaignBidder for Deciding<'_> {
+impl CampaignBidder for AuctionPacing<'_> {
     fn decide(
         &mut self,
         slot: CampaignIndex,

@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 
 use crate::config::RecordConfig;
 
-pub(crate) use auctions::{Calls, Minutes, Recorder, calls, unanswered};
+pub(crate) use auctions::{Calls, RecordedAuction, Recorder, calls, unanswered};
 pub(crate) use generations::GenerationLog;
 pub use generations::Unrecorded;
 use generations::newest_number;
@@ -51,15 +51,15 @@ pub enum RecordError {
 
 /// A log that is written.
 #[derive(Debug)]
-pub struct Recording {
+pub struct OpenRecord {
     /// Taken by the end alone; the exchange is looked at from many threads.
     thread: Mutex<LogThread>,
-    lanes: Lanes,
+    lanes: RecordLanes,
 }
 
 /// Both lanes, for whoever asks of them.
 #[derive(Clone, Debug)]
-pub struct Lanes {
+pub struct RecordLanes {
     /// What must not be lost.
     pub durable: Lane,
     /// Auctions.
@@ -68,9 +68,9 @@ pub struct Lanes {
 
 /// The record as it was opened, and what leads into it.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct RecordParts {
     /// `None`: nothing is recorded.
-    pub recording: Option<Recording>,
+    pub recording: Option<OpenRecord>,
     /// By shard.
     pub recorders: Vec<Option<Recorder>>,
     pub generations: Option<GenerationLog>,
@@ -106,7 +106,7 @@ impl<'c> OpenLog<'c> {
     }
 }
 
-impl Opened {
+impl RecordParts {
     /// Starts the thread of an open log; without one nothing is recorded.
     pub fn of(open: Option<OpenLog<'_>>, shards: usize) -> Result<Self, RecordError> {
         let Some(OpenLog { mut log, config }) = open else {
@@ -120,17 +120,19 @@ impl Opened {
         });
         let recorders = recorders.collect();
         let generations = GenerationLog::new(&mut log, number);
-        let lanes =
-            Lanes { durable: log.lane(LaneKind::Durable), firehose: log.lane(LaneKind::Firehose) };
+        let lanes = RecordLanes {
+            durable: log.lane(LaneKind::Durable),
+            firehose: log.lane(LaneKind::Firehose),
+        };
         let thread = log.start().map_err(RecordError::Thread)?;
-        let recording = Some(Recording { thread: Mutex::new(thread), lanes });
+        let recording = Some(OpenRecord { thread: Mutex::new(thread), lanes });
         Ok(Self { recording, recorders, generations: Some(generations) })
     }
 }
 
-impl Recording {
+impl OpenRecord {
     /// Handles to both lanes.
-    pub fn lanes(&self) -> &Lanes {
+    pub fn lanes(&self) -> &RecordLanes {
         &self.lanes
     }
 

@@ -36,17 +36,22 @@ use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::dns::Resolver;
 use crate::fanout::Reactor;
 use crate::funnels::Funnels;
-use crate::generation::{Generation, Generations, Reloaded};
-use crate::guards::{GuardId, Guards, ShardLine};
+use crate::generation::{Generation, GenerationBuilder, GenerationChange};
+use crate::guards::{GuardId, GuardPort, Guards};
 use crate::http::AUCTION_PATH;
-use crate::metrics::{Beside, ExchangeMetrics, expose};
+use crate::metrics::{ExchangeMetrics, MetricsSources, expose};
 use crate::notices::{
-    Client, Clock, Counter, NodeClient, Office, ReplayError, Settlements, Times, Unbudgeted, View,
-    Window, own_key, replay,
+    DeliveryClock, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor, NoticeSender,
+    NoticeStatus, NoticeTiming, ReplayError, Settlements, Unbudgeted, own_key, replay,
 };
-use crate::purse::{Bank, Errands, HandoverSlot, Line, Peers, Purse, Spent};
-use crate::recording::{Lanes, OpenLog, Opened, RecordError, Recorder, Recording, Unrecorded};
-use crate::shard::{Shard, ShardIdentity, ShardParts};
+use crate::purse::{
+    BudgetContext, HandoverSlot, PeerShards, ReservationCommands, SettlementRouter, ShardBudget,
+    ShardLedgerPort,
+};
+use crate::recording::{
+    OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder, Unrecorded,
+};
+use crate::shard::{ExchangeShard, ShardIdentity, ShardParts};
 
 /// Where the ledger is taken from, if there is one.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
@@ -63,13 +68,13 @@ pub struct Exchange {
     listening: SocketAddr,
     metrics: PerShard<ExchangeMetrics>,
     /// None once the exchange is closed.
-    generations: Mutex<Option<Generations>>,
+    generations: Mutex<Option<GenerationBuilder>>,
     current: watch::Receiver<Arc<Generation>>,
     guards: Guards,
     /// None when the first configuration had no notices.
-    notices: Option<Window>,
+    notices: Option<NoticeMonitor>,
     /// None when the first configuration had no record.
-    lanes: Option<Lanes>,
+    lanes: Option<RecordLanes>,
     /// None where nobody keeps accounts.
     funnels: Option<Funnels>,
     tracer: Tracer,
@@ -78,27 +83,27 @@ pub struct Exchange {
     /// Connections to DSPs that a shard may open.
     outbound_max: usize,
     /// What each shard takes when it starts.
-    seats: Vec<Mutex<Option<ShardSeat>>>,
+    seats: Vec<Mutex<Option<ShardSlot>>>,
     /// What ends with the exchange. None once it is closed.
-    closing: Mutex<Option<Closing>>,
+    closing: Mutex<Option<ExchangeEnd>>,
 }
 
 /// What one shard alone holds.
 #[derive(Debug)]
-struct ShardSeat {
-    line: ShardLine,
+struct ShardSlot {
+    line: GuardPort,
     recorder: Option<Recorder>,
-    purse: Option<(Purse, Errands)>,
-    office: Option<Counter>,
+    purse: Option<(ShardBudget, ReservationCommands)>,
+    office: Option<NoticeSender>,
     /// What calls other nodes.
     to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
 }
 
 /// What ends with the exchange, in this order.
 #[derive(Debug)]
-struct Closing {
-    office: Option<Office>,
-    recording: Option<Recording>,
+struct ExchangeEnd {
+    office: Option<NoticeDispatcher>,
+    recording: Option<OpenRecord>,
     /// Jobs of the builder.
     jobs: Vec<Job>,
     /// Of rights.
@@ -141,9 +146,9 @@ pub enum BudgetsError {
 /// The ledger, as an exchange deals with it.
 pub struct Budgets {
     /// What all shards have in common.
-    pub bank: Bank,
+    pub bank: BudgetContext,
     /// By shard.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ShardLedgerPort>,
     /// In force from the first auction on.
     pub campaigns: Campaigns,
     /// Who is told what is billed.
@@ -253,7 +258,7 @@ impl Service for Exchange {
     fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics.clone());
         let (office, record) = (self.notices.clone(), self.lanes.clone());
-        let beside = Beside { guards: self.guards.clone(), office, record };
+        let beside = MetricsSources { guards: self.guards.clone(), office, record };
         if let Some(funnels) = self.funnels.clone() {
             exposition.add(move |page| funnels.expose(page));
         }
@@ -273,7 +278,7 @@ impl Service for Exchange {
 
     fn close(&self) -> Result<(), ServiceError> {
         let closing = self.closing.lock().expect("nothing panics while it closes").take();
-        let Some(Closing { office, recording, jobs, renewal }) = closing else { return Ok(()) };
+        let Some(ExchangeEnd { office, recording, jobs, renewal }) = closing else { return Ok(()) };
         // Of shards that never started.
         for seat in &self.seats {
             seat.lock().expect("nothing panics with it").take();
@@ -314,9 +319,9 @@ impl Exchange {
         let resolver = Resolver::start(startup.control);
         let (guards, lines) = Guards::new(shards);
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
-        let (accounts, campaigns, settlements, on_start) = Accounts::of(budgets);
+        let (accounts, campaigns, settlements, on_start) = BudgetParts::of(budgets);
         let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
-        let Opened { recording, recorders, generations: log } = Opened::of(log, shards)?;
+        let RecordParts { recording, recorders, generations: log } = RecordParts::of(log, shards)?;
         let funnels = accounts.is_some().then(|| Funnels::new(shards));
         let purses = match (accounts, &funnels) {
             (Some(accounts), Some(funnels)) => {
@@ -330,7 +335,8 @@ impl Exchange {
         }
         let own_key = office.as_ref().map(|office| office.own_key);
         let beside = (resolver, guards.clone());
-        let generations = Generations::new((config, campaigns), shards, beside, (own_key, log));
+        let generations =
+            GenerationBuilder::new((config, campaigns), shards, beside, (own_key, log));
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
@@ -342,7 +348,7 @@ impl Exchange {
         let seat = |((line, recorder), purse)| {
             let counter = office.as_ref().map(|office| office.counter.clone());
             let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
-            Mutex::new(Some(ShardSeat { line, recorder, purse, office: counter, to_nodes }))
+            Mutex::new(Some(ShardSlot { line, recorder, purse, office: counter, to_nodes }))
         };
         let seats = lines.into_iter().zip(recorders).zip(purses).map(seat).collect();
         let (office, notices) = office.map(|it| (it.office, it.window)).unzip();
@@ -360,7 +366,7 @@ impl Exchange {
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
             seats,
-            closing: Mutex::new(Some(Closing { office, recording, jobs, renewal })),
+            closing: Mutex::new(Some(ExchangeEnd { office, recording, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
         let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
@@ -381,13 +387,13 @@ impl Exchange {
     }
 
     /// Its part of a shard, made on the shard's own thread.
-    fn shard(&self, context: &ShardContext) -> Result<Rc<Shard>, BoxError> {
+    fn shard(&self, context: &ShardContext) -> Result<Rc<ExchangeShard>, BoxError> {
         let index = context.index();
         let counters = self.metrics.shard(index);
         let reactor = Reactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
             .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
         let seat = self.seats[index].lock().expect("nothing panics with it").take();
-        let ShardSeat { line, recorder, purse, office, to_nodes } =
+        let ShardSlot { line, recorder, purse, office, to_nodes } =
             seat.expect("a shard starts once");
         let (purse, errands) = purse.unzip();
         let mut generations = self.current.clone();
@@ -404,7 +410,7 @@ impl Exchange {
             tracer: self.tracer.clone(),
             tasks: context.tasks().clone(),
         };
-        let shard = Rc::new(Shard::new(identity, parts, first, counters, reactor));
+        let shard = Rc::new(ExchangeShard::new(identity, parts, first, counters, reactor));
         tokio::task::spawn_local(Rc::clone(&shard).sweep());
         tokio::task::spawn_local(Rc::clone(&shard).spend());
         tokio::task::spawn_local(Rc::clone(&shard).book());
@@ -415,7 +421,7 @@ impl Exchange {
         Ok(shard)
     }
 
-    fn generations(&self) -> MutexGuard<'_, Option<Generations>> {
+    fn generations(&self) -> MutexGuard<'_, Option<GenerationBuilder>> {
         self.generations.lock().expect("nothing panics while it builds")
     }
 
@@ -434,7 +440,7 @@ impl Exchange {
     ///
     /// # Errors
     /// It cannot be recorded: the one before stays in force.
-    pub fn replace(&self, config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
+    pub fn replace(&self, config: ExchangeConfig) -> Result<GenerationChange, Unrecorded> {
         self.generations().as_mut().ok_or(Unrecorded::Closed)?.replace(config)
     }
 
@@ -504,8 +510,8 @@ impl Exchange {
     }
 
     /// What has become of notices; `None` when there is no office for them.
-    pub fn notices(&self) -> Option<View> {
-        self.notices.as_ref().map(Window::view)
+    pub fn notices(&self) -> Option<NoticeStatus> {
+        self.notices.as_ref().map(NoticeMonitor::view)
     }
 
     fn guard_of(&self, dsp: &str) -> Option<GuardId> {
@@ -517,24 +523,24 @@ impl Exchange {
 
 /// The office and what leads to it.
 #[derive(Debug)]
-struct OpenOffice {
-    office: Office,
-    counter: Counter,
-    window: Window,
+struct OpenNotices {
+    office: NoticeDispatcher,
+    counter: NoticeSender,
+    window: NoticeMonitor,
     own_key: [u8; 32],
     /// What shards call other nodes by.
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
 /// What the shards' purses are made of.
-struct Accounts {
-    bank: Bank,
-    lines: Vec<Line>,
-    peers: Peers,
-    errands: Vec<Errands>,
+struct BudgetParts {
+    bank: BudgetContext,
+    lines: Vec<ShardLedgerPort>,
+    peers: PeerShards,
+    errands: Vec<ReservationCommands>,
 }
 
-impl Accounts {
+impl BudgetParts {
     /// With what is sold from the first auction on, and who is told what is billed. Without budgets
     /// nobody keeps accounts, and nobody is told.
     fn of(
@@ -543,23 +549,23 @@ impl Accounts {
         let Some(Budgets { bank, lines, campaigns, settlements, on_start }) = budgets else {
             return (None, Campaigns::default(), Box::new(Unbudgeted), None);
         };
-        let (peers, errands) = Peers::new(bank.key, &lines);
-        let spent = Spent { books: settlements, peers: peers.clone() };
+        let (peers, errands) = PeerShards::new(bank.key, &lines);
+        let spent = SettlementRouter { books: settlements, peers: peers.clone() };
         (Some(Self { bank, lines, peers, errands }), campaigns, Box::new(spent), Some(on_start))
     }
 
     /// The shards' purses, and where each hears of its errands.
     fn purses(
         self,
-        (recording, has_office): (Option<&Recording>, bool),
+        (recording, has_office): (Option<&OpenRecord>, bool),
         funnels: &Funnels,
-    ) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
+    ) -> Result<Vec<Option<(ShardBudget, ReservationCommands)>>, BudgetsError> {
         let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
         let Self { bank, lines, peers, errands } = self;
         let open = |((line, errands), handovers): (_, &HandoverSlot)| {
             let durable = recording.lanes().durable.clone();
             let is_durable = Box::new(move || durable.state() == State::Writing);
-            let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
+            let purse = ShardBudget::new(line, bank.clone(), peers.clone(), is_durable)?;
             Ok(Some((purse.counting_to(handovers.clone()), errands)))
         };
         lines.into_iter().zip(errands).zip(funnels.boxes()).map(open).collect()
@@ -573,23 +579,24 @@ fn open_office(
     config: &ExchangeConfig,
     log: Option<&mut Log>,
     mut settlements: Box<dyn Settlements>,
-) -> Result<Option<OpenOffice>, ExchangeError> {
+) -> Result<Option<OpenNotices>, ExchangeError> {
     let (Some(notices), Some(record), Some(log)) = (&config.notices, &config.record, log) else {
         return Ok(None);
     };
     let directory: &Path = &record.directory;
-    let clock = Clock::start();
+    let clock = DeliveryClock::start();
     let ring = (log, record.durable.ring_bytes);
     let (replay, journal) = replay(ring, directory, notices.policy, &mut *settlements)?;
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Arc::new(client_config(notices.authorities.as_deref()));
     let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
-    let client = move || Client::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
+    let client =
+        move || NoticeClient::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
-    let times = Times { clock, linger: LINGER, answer_timeout };
-    let started = Office::start(delivery, journal, client, settlements, times);
+    let times = NoticeTiming { clock, linger: LINGER, answer_timeout };
+    let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
-    Ok(Some(OpenOffice { office, counter, window, own_key, to_nodes }))
+    Ok(Some(OpenNotices { office, counter, window, own_key, to_nodes }))
 }

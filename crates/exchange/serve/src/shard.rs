@@ -15,15 +15,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
 
-use crate::bills::{BOOKED_AGAIN, Bills, DirectBill};
+use crate::bills::{BOOKED_AGAIN, BillingQueue, DirectBill};
 use crate::campaigns::{Campaigns, Payers};
 use crate::config::ExchangeConfig;
-use crate::fanout::{Pool, Reactor};
+use crate::fanout::{DspPool, Reactor};
 use crate::generation::{DspInForce, Generation};
-use crate::guards::{GuardId, ShardLine, SharedGuard};
+use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{Counter, Fetch, NodeClient, Order, Sealer, unix_ms};
-use crate::purse::{Errands, Purse, TURN};
+use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
+use crate::purse::{ReservationCommands, ShardBudget, TURN};
 use crate::recording::Recorder;
 
 /// Rooms for bodies that are kept, and the largest of them.
@@ -35,13 +35,13 @@ pub(crate) struct ShardParts {
     /// Which bid requests it takes on.
     pub admission: Admission,
     /// Where notices are sent from.
-    pub office: Option<Counter>,
+    pub office: Option<NoticeSender>,
     /// Passes beacons on to other nodes.
     pub nodes: Option<NodeClient>,
     /// Where auctions are recorded; None: nowhere.
     pub recorder: Option<Recorder>,
     /// What it may spend of accounts; None if nobody keeps any.
-    pub purse: Option<Purse>,
+    pub purse: Option<ShardBudget>,
     /// Says which auctions are traced.
     pub tracer: Tracer,
     /// Work that outlives the request that began it, and that a drain waits for.
@@ -52,39 +52,39 @@ pub(crate) struct ShardParts {
 pub(crate) struct ShardIdentity {
     pub index: usize,
     /// To and from the governors of DSPs.
-    pub line: ShardLine,
+    pub line: GuardPort,
     /// Makes auction ids; the same on all shards of the process, drawn at its start.
     pub id_key: [u8; 16],
 }
 
 /// One shard of the exchange.
 #[derive(Debug)]
-pub struct Shard {
+pub struct ExchangeShard {
     index: usize,
     pub(crate) metrics: Arc<Padded<ExchangeMetrics>>,
     reactor: Rc<Reactor>,
     /// Which bid requests it takes on.
     pub(crate) admission: Admission,
     /// In force for auctions that begin now.
-    snapshot: RefCell<Rc<Snapshot>>,
+    snapshot: RefCell<Rc<ShardSnapshot>>,
     /// To and from the governors of DSPs.
-    line: RefCell<ShardLine>,
+    line: RefCell<GuardPort>,
     /// Where notices are sent from.
-    office: Option<Counter>,
+    office: Option<NoticeSender>,
     /// Passes beacons on to other nodes.
     nodes: Option<NodeClient>,
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
     /// What it may spend of accounts; `None`: nobody keeps any.
-    purse: Option<Purse>,
+    purse: Option<ShardBudget>,
     /// Sales whose booking is not known to be durable; `None`: there is no office.
-    bills: Option<Bills>,
+    bills: Option<BillingQueue>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
     /// Work that outlives the request that began it, and that a drain waits for.
     pub(crate) tasks: Tasks,
     /// Pools of former generations whose last calls are not over.
-    retired: RefCell<Vec<Rc<Pool>>>,
+    retired: RefCell<Vec<Rc<DspPool>>>,
     ids: RefCell<AuctionIds>,
     origin: Instant,
     /// Room for bodies, kept from one auction for the next.
@@ -94,36 +94,36 @@ pub struct Shard {
 /// A generation as one shard runs it. Auctions hold on to theirs, so that no count is shared
 /// between shards.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct ShardSnapshot {
     generation: Arc<Generation>,
     /// In the order of the market's DSPs.
-    pub(crate) dsps: Vec<Lane>,
+    pub(crate) dsps: Vec<ShardDsp>,
     /// What limits publishers, by id.
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
     /// What is counted of campaigns of our own, where there are any.
-    house: Option<HouseLane>,
+    house: Option<DirectLane>,
 }
 
 /// The house as one shard counts it.
 #[derive(Debug)]
-struct HouseLane {
+struct DirectLane {
     metrics: Arc<Padded<DspMetrics>>,
     seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
 
 /// One DSP as one shard runs it.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ShardDsp {
     /// Its id, for notices.
     pub(crate) id: Arc<str>,
-    pub(crate) pool: Rc<Pool>,
+    pub(crate) pool: Rc<DspPool>,
     guard_id: GuardId,
     pub(crate) guard: SharedGuard,
     pub(crate) metrics: Arc<Padded<DspMetrics>>,
     pub(crate) seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
 
-impl Snapshot {
+impl ShardSnapshot {
     pub(crate) fn config(&self) -> &ExchangeConfig {
         &self.generation.config
     }
@@ -167,7 +167,7 @@ impl Snapshot {
     }
 }
 
-impl Shard {
+impl ExchangeShard {
     /// Made on the shard's own thread.
     pub(crate) fn new(
         ShardIdentity { index, line, id_key }: ShardIdentity,
@@ -182,7 +182,7 @@ impl Shard {
         Self {
             index,
             line: RefCell::new(line),
-            bills: office.clone().map(Bills::new),
+            bills: office.clone().map(BillingQueue::new),
             office,
             nodes,
             recorder,
@@ -211,12 +211,12 @@ impl Shard {
     }
 
     /// What it may spend of accounts; `None`: nobody keeps any.
-    pub(crate) fn purse(&self) -> Option<&Purse> {
+    pub(crate) fn purse(&self) -> Option<&ShardBudget> {
         self.purse.as_ref()
     }
 
     /// What an auction that begins now is held by.
-    pub(crate) fn snapshot(&self) -> Rc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Rc<ShardSnapshot> {
         Rc::clone(&self.snapshot.borrow())
     }
 
@@ -277,7 +277,7 @@ impl Shard {
     }
 
     /// Does what the office and other shards ask of this one's reservations; ends with the last of them.
-    pub async fn run_errands(self: Rc<Self>, mut errands: Errands) {
+    pub async fn run_errands(self: Rc<Self>, mut errands: ReservationCommands) {
         while let Some(errand) = errands.next().await {
             if let Some(purse) = &self.purse {
                 purse.errand(errand);
@@ -307,23 +307,23 @@ impl Shard {
     }
 
     /// Gives orders to the office; those that find no room are counted and gone.
-    pub(crate) fn give(&self, orders: Vec<Order>) {
+    pub(crate) fn give(&self, orders: Vec<NoticeCommand>) {
         for order in orders {
             self.order(order);
         }
     }
 
     /// Gives one order; whether it was taken.
-    pub(crate) fn order(&self, order: Order) -> bool {
+    pub(crate) fn order(&self, order: NoticeCommand) -> bool {
         self.to_office(|office| office.order(order))
     }
 
     /// Asks for an ad; whether it will be.
-    pub(crate) fn fetch(&self, fetch: Fetch) -> bool {
+    pub(crate) fn fetch(&self, fetch: MarkupFetch) -> bool {
         self.to_office(|office| office.fetch(fetch))
     }
 
-    fn to_office(&self, give: impl FnOnce(&Counter) -> bool) -> bool {
+    fn to_office(&self, give: impl FnOnce(&NoticeSender) -> bool) -> bool {
         let taken = self.office.as_ref().is_some_and(give);
         if !taken {
             self.metrics.notices_refused.increment();
@@ -363,9 +363,9 @@ impl Shard {
 fn snapshot(
     shard: usize,
     generation: Arc<Generation>,
-    before: Option<&Snapshot>,
+    before: Option<&ShardSnapshot>,
     reactor: &Rc<Reactor>,
-) -> Snapshot {
+) -> ShardSnapshot {
     let limits = generation.config.pool;
     let callers = callers(shard, &generation, before);
     let before = before.map_or(&[][..], |before| &before.dsps);
@@ -383,11 +383,11 @@ fn snapshot(
             }
             None => {
                 let (endpoint, metrics) = (Arc::clone(&dsp.endpoint), Arc::clone(&metrics));
-                Rc::new(Pool::new(endpoint, limits, Rc::clone(reactor), metrics))
+                Rc::new(DspPool::new(endpoint, limits, Rc::clone(reactor), metrics))
             }
         };
         let new = || Rc::new(RefCell::new(ShardGuard::new(&dsp.first_grants[shard])));
-        Lane {
+        ShardDsp {
             id: id.into(),
             pool,
             guard_id: dsp.guard,
@@ -397,18 +397,18 @@ fn snapshot(
         }
     };
     let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
-    let house = generation.house.as_ref().map(|house| HouseLane {
+    let house = generation.house.as_ref().map(|house| DirectLane {
         metrics: house.metrics.shard(shard),
         seats: house.seats.iter().map(|seat| seat.shard(shard)).collect(),
     });
-    Snapshot { generation, dsps, callers, house }
+    ShardSnapshot { generation, dsps, callers, house }
 }
 
 /// What limits publishers, as it was `before` where it is the same.
 fn callers(
     shard: usize,
     generation: &Generation,
-    before: Option<&Snapshot>,
+    before: Option<&ShardSnapshot>,
 ) -> HashMap<Box<str>, SharedGuard> {
     let known = |id: &str, guard: GuardId| {
         let before = before?;
@@ -422,7 +422,7 @@ fn callers(
     limited.collect()
 }
 
-impl Drop for Shard {
+impl Drop for ExchangeShard {
     fn drop(&mut self) {
         for pool in self.snapshot().dsps.iter().map(|lane| &lane.pool) {
             pool.close();

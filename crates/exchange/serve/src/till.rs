@@ -15,24 +15,24 @@ use pacer_core::shard::token::ReservationToken;
 use units::{Cpm, Currency};
 
 use crate::campaigns::{Payer, Payers};
-use crate::metrics::PurseMetrics;
-use crate::purse::Purse;
-use crate::shard::{Shard, Snapshot};
+use crate::metrics::BudgetMetrics;
+use crate::purse::ShardBudget;
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// What campaigns of our own offer, as a DSP would answer. Nothing is reserved for it: it may be dropped at
 /// any time, and leaves its room for another auction.
 #[derive(Debug)]
-pub(crate) struct House<'p> {
-    purse: &'p Purse,
+pub(crate) struct DirectOffer<'p> {
+    purse: &'p ShardBudget,
     ask: BidderCall,
     answer: DirectAnswer,
 }
 
-impl<'p> House<'p> {
+impl<'p> DirectOffer<'p> {
     /// `None` without campaigns that bid. `body` is the request's.
     pub fn bids(
-        shard: &'p Shard,
-        snapshot: &Snapshot,
+        shard: &'p ExchangeShard,
+        snapshot: &ShardSnapshot,
         (auction, body): (&Auction<'_>, &[u8]),
         ask: Option<BidderCall>,
     ) -> Option<Self> {
@@ -81,7 +81,7 @@ const fn step_of(fate: Fate) -> FunnelStep {
     }
 }
 
-impl Drop for House<'_> {
+impl Drop for DirectOffer<'_> {
     fn drop(&mut self) {
         self.purse.keep(std::mem::take(&mut self.answer));
     }
@@ -90,22 +90,22 @@ impl Drop for House<'_> {
 /// Reserves for the winners of one auction. What it holds when it is dropped is given back: the
 /// auction was abandoned.
 #[derive(Debug)]
-pub(crate) struct Till<'t> {
+pub(crate) struct AuctionReservations<'t> {
     /// `None` where nobody keeps accounts, and for a test, which moves no money.
-    purse: Option<&'t Purse>,
-    metrics: &'t PurseMetrics,
+    purse: Option<&'t ShardBudget>,
+    metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
-    house: Option<&'t House<'t>>,
+    house: Option<&'t DirectOffer<'t>>,
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
     /// At most one for each entry.
-    held: Vec<Held>,
+    held: Vec<WinReservation>,
 }
 
 /// The price of a win, reserved.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct WinReservation {
     entry: usize,
     price: Cpm,
     /// The bid, by position in the judgement.
@@ -114,7 +114,7 @@ struct Held {
     currency: Currency,
 }
 
-impl Held {
+impl WinReservation {
     /// Whether it is held for this: what the others bid makes no difference to what is paid.
     fn pays(&self, win: &Win) -> bool {
         (self.entry, self.price) == (win.entry, win.price)
@@ -122,13 +122,13 @@ impl Held {
 }
 
 /// A bid, by position in the judgement, and what is held for it as it rides in beacons.
-pub(crate) type Reserved = (usize, Reservation);
+pub(crate) type SealedReservation = (usize, Reservation);
 
-impl<'t> Till<'t> {
+impl<'t> AuctionReservations<'t> {
     pub fn new(
-        (shard, snapshot): (&'t Shard, &'t Snapshot),
+        (shard, snapshot): (&'t ExchangeShard, &'t ShardSnapshot),
         auction: &'t Auction<'t>,
-        house: Option<&'t House<'t>>,
+        house: Option<&'t DirectOffer<'t>>,
     ) -> Self {
         let purse = shard.purse().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
@@ -177,16 +177,16 @@ impl<'t> Till<'t> {
 
     fn reserve(
         &self,
-        purse: &Purse,
+        purse: &ShardBudget,
         judgement: &Judgement<'_>,
         (win, payer): (&Win, Payer),
-    ) -> Result<Held, SpendRefusal> {
+    ) -> Result<WinReservation, SpendRefusal> {
         let Payer { slot, currency } = payer;
         let owed = owed(self.auction, judgement, win, (currency, &self.lifetimes));
         // Its account is in a currency that is no longer configured.
         let owed = owed.ok_or(SpendRefusal::Unknown)?;
         let token = purse.reserve(slot, owed.amount, owed.billable_s)?;
-        Ok(Held { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
+        Ok(WinReservation { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
     /// Whose account is asked; `None` for a seat that has none.
@@ -218,9 +218,9 @@ impl<'t> Till<'t> {
     }
 
     /// What is held, as it rides in beacons.
-    pub fn sealed(&self) -> Vec<Reserved> {
+    pub fn sealed(&self) -> Vec<SealedReservation> {
         let Some(purse) = self.purse else { return Vec::new() };
-        let seal = |held: &Held| {
+        let seal = |held: &WinReservation| {
             let (token, currency) = (purse.seal(&held.token), held.currency);
             (held.bid, Reservation { token, currency })
         };
@@ -229,7 +229,11 @@ impl<'t> Till<'t> {
 
     /// The auction is answered: from here on a beacon of the `billable` bids settles what is held for
     /// them, `sealed` just now, or it expires. Returns the others, for which no beacon will come.
-    pub fn hand_over(mut self, sealed: Vec<Reserved>, billable: &[usize]) -> Vec<Reserved> {
+    pub fn hand_over(
+        mut self,
+        sealed: Vec<SealedReservation>,
+        billable: &[usize],
+    ) -> Vec<SealedReservation> {
         assert_eq!(sealed.len(), self.held.len(), "all that is held is handed over");
         self.held.clear();
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
@@ -240,7 +244,7 @@ impl<'t> Till<'t> {
         self.refusals.refused()
     }
 
-    fn give_back(&mut self, is_kept: impl Fn(&Held) -> bool) {
+    fn give_back(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
         let Some(purse) = self.purse else { return };
         self.held.retain(|held| {
             let kept = is_kept(held);
@@ -252,7 +256,7 @@ impl<'t> Till<'t> {
     }
 }
 
-impl Drop for Till<'_> {
+impl Drop for AuctionReservations<'_> {
     fn drop(&mut self) {
         self.give_back(|_| false);
     }

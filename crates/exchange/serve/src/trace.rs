@@ -5,12 +5,12 @@
 //! sampled costs a comparison.
 
 use exchange_core::record::CallOutcome;
-use runtime::traces::{Kind, Span, Tracer};
+use runtime::traces::{SpanRole, TraceSpan, Tracer};
 use tokio::time::Instant;
 
 /// Whose trace it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Traced<'t> {
+pub struct AuctionTrace<'t> {
     /// Says what is sampled.
     pub tracer: &'t Tracer,
     /// The auction's own id, 32 hexadecimal digits, which becomes the trace's.
@@ -21,7 +21,7 @@ pub struct Traced<'t> {
 
 /// When each phase of an auction was over, as far as it came.
 #[derive(Clone, Copy, Debug)]
-pub struct Moments {
+pub struct AuctionTimings {
     /// The kernel had its head.
     pub arrival: Instant,
     /// Its turn on the shard and all of its body had come.
@@ -40,7 +40,7 @@ pub struct Moments {
 
 /// One call to a DSP.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'c> {
+pub struct TracedCalls<'c> {
     /// The DSP's id.
     pub dsp: &'c str,
     /// How it ended.
@@ -49,13 +49,13 @@ pub struct Called<'c> {
     pub ended: Option<Instant>,
 }
 
-impl Traced<'_> {
+impl AuctionTrace<'_> {
     /// Traces the auction, if it is sampled. `outcome` is what `vickrey_exchange_auctions_total` counts.
     pub fn record<'c>(
         &self,
-        moments: &Moments,
+        moments: &AuctionTimings,
         outcome: &'static str,
-        calls: impl IntoIterator<Item = Called<'c>>,
+        calls: impl IntoIterator<Item = TracedCalls<'c>>,
     ) {
         if !self.tracer.is_on() {
             return;
@@ -63,7 +63,8 @@ impl Traced<'_> {
         let Ok(id) = u128::from_str_radix(self.id, 16) else { return };
         let Some(mut trace) = self.tracer.sample(id, self.traceparent) else { return };
         let root = trace.root();
-        let Moments { arrival, received, parsed, asked, closed, cleared, answered } = *moments;
+        let AuctionTimings { arrival, received, parsed, asked, closed, cleared, answered } =
+            *moments;
         // Where it ended before its time, the last phase is the one that it ended in.
         let phases = [
             ("receive", Some(arrival), Some(received)),
@@ -76,23 +77,23 @@ impl Traced<'_> {
         let mut collect = None;
         for (name, start, end) in phases {
             let Some(start) = start else { continue };
-            let span = Span::new(name, start.into_std(), end.unwrap_or(answered).into_std());
+            let span = TraceSpan::new(name, start.into_std(), end.unwrap_or(answered).into_std());
             let id = trace.add(root, span);
             if name == "collect" {
                 collect = Some((id, start, end.unwrap_or(answered)));
             }
         }
         if let Some((collect, start, close)) = collect {
-            for Called { dsp, outcome, ended } in calls {
+            for TracedCalls { dsp, outcome, ended } in calls {
                 let ended = ended.unwrap_or(close);
-                let span = Span::new("call", start.into_std(), ended.into_std())
-                    .of_kind(Kind::Client)
+                let span = TraceSpan::new("call", start.into_std(), ended.into_std())
+                    .of_kind(SpanRole::Client)
                     .failed(!matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid));
                 trace.add(collect, span.with("dsp", dsp).with("outcome", outcome.label()));
             }
         }
-        let span = Span::new("auction", arrival.into_std(), answered.into_std());
-        trace.finish(span.of_kind(Kind::Server).with("outcome", outcome));
+        let span = TraceSpan::new("auction", arrival.into_std(), answered.into_std());
+        trace.finish(span.of_kind(SpanRole::Server).with("outcome", outcome));
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::dns::Resolved;
-use crate::server::{Handler, HeadLimits, serve_http2};
+use crate::server::{HeadLimits, HttpHandler, serve_http2};
 use crate::tls::client_config;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -237,7 +237,7 @@ fn idle_connections_make_room_for_others() {
 
 struct Two;
 
-impl Handler for Two {
+impl HttpHandler for Two {
     type Body = Full<Bytes>;
 
     async fn answer(&self, request: Request<hyper::body::Incoming>) -> Response<Full<Bytes>> {

@@ -12,7 +12,7 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptions;
 use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
 use runtime::builder::JobHandle;
-use runtime::config::{Problem, Section};
+use runtime::config::{ConfigProblem, Section};
 use runtime::metrics::Exposition;
 use runtime::reload::Reload;
 use runtime::service::{Port, Service, ServiceError, Startup};
@@ -313,7 +313,7 @@ fn warn_of_open_directory(directory: &Path) {
 }
 
 /// That files are refused, for readiness. None if they are in force.
-fn refused_files(problems: &[Problem]) -> Option<String> {
+fn refused_files(problems: &[ConfigProblem]) -> Option<String> {
     let files: BTreeSet<&str> = problems.iter().filter_map(|it| it.file.as_deref()).collect();
     let files = if files.is_empty() {
         "their files".to_owned()

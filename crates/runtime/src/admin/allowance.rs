@@ -42,13 +42,13 @@ impl ChangeLimits {
 #[derive(Clone, Debug)]
 pub struct ChangeAllowance {
     limits: ChangeLimits,
-    bucket: Arc<Mutex<Bucket>>,
+    bucket: Arc<Mutex<ChangeBucket>>,
 }
 
 impl ChangeAllowance {
     /// With all that may be asked for at once.
     pub fn new(limits: ChangeLimits) -> Self {
-        let bucket = Bucket { left: limits.burst, filled_at: Instant::now() };
+        let bucket = ChangeBucket { left: limits.burst, filled_at: Instant::now() };
         Self { limits, bucket: Arc::new(Mutex::new(bucket)) }
     }
 
@@ -73,12 +73,12 @@ impl ChangeAllowance {
 
 /// A token bucket.
 #[derive(Debug)]
-struct Bucket {
+struct ChangeBucket {
     left: u32,
     filled_at: Instant,
 }
 
-impl Bucket {
+impl ChangeBucket {
     /// Whether one more change may be asked for.
     fn take(&mut self, limits: &ChangeLimits, now: Instant) -> bool {
         while self.left < limits.burst && self.filled_at + limits.interval <= now {
@@ -102,7 +102,7 @@ mod tests {
     fn changes_are_rationed() {
         let start = Instant::now();
         let limits = ChangeLimits { burst: 10, interval: Duration::from_secs(1) };
-        let mut bucket = Bucket { left: limits.burst, filled_at: start };
+        let mut bucket = ChangeBucket { left: limits.burst, filled_at: start };
         let mut taken = |after_ms: u64| {
             let now = start + Duration::from_millis(after_ms);
             (0..1000).filter(|_| bucket.take(&limits, now)).count()

@@ -12,12 +12,12 @@ use super::openapi::Operation;
 use super::reply::{ErrorCode, Reply};
 use super::rfc3339::rfc3339;
 use super::route::{Api, Method, Route};
-use crate::config::{Difference, DifferenceView, Problem, Problems};
+use crate::config::{ConfigProblem, ConfigProblems, DifferenceView, SettingDifference};
 
 /// Who holds the configuration.
 pub trait Configuration: Send + Sync {
     /// What is in force.
-    fn in_force(&self) -> InForce;
+    fn in_force(&self) -> ConfigurationInForce;
 
     /// Reads the files anew, and puts them in force if nothing is wrong with them. It may take as
     /// long as reading them does.
@@ -30,7 +30,7 @@ pub trait Configuration: Send + Sync {
 
 /// The configuration in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InForce {
+pub struct ConfigurationInForce {
     /// Counts from 1.
     pub generation: u64,
     /// When it was read.
@@ -49,7 +49,7 @@ pub struct ReloadSummary {
     /// The generation now in force.
     pub generation: u64,
     /// What differs from before.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<SettingDifference>,
     /// Keys that differ from what the process was started with, and take effect only when it is
     /// started again.
     pub needs_restart: Vec<String>,
@@ -70,7 +70,7 @@ pub enum CampaignFiles {
         removed: usize,
     },
     /// They have problems: what they defined before stays in force.
-    Refused(Vec<Problem>),
+    Refused(Vec<ConfigProblem>),
     /// Not now: it is tried again.
     Unavailable(String),
 }
@@ -80,7 +80,7 @@ pub enum CampaignFiles {
 pub enum ReloadError {
     /// The files have problems.
     #[error(transparent)]
-    Invalid(#[from] Problems),
+    Invalid(#[from] ConfigProblems),
     /// Not now; a later request may fare better.
     #[error("{0}")]
     Unavailable(String),
@@ -162,7 +162,7 @@ struct ReloadView {
 struct ReloadChanges {
     generation: u64,
     #[schemars(with = "Vec<DifferenceView>")]
-    differences: Vec<Difference>,
+    differences: Vec<SettingDifference>,
     /// Keys that differ from what the process was started with, and take effect at the next start
     /// only.
     needs_restart: Vec<String>,
@@ -181,7 +181,7 @@ struct FileCounts {
 struct InvalidConfiguration {
     /// Problems, those that are not listed included.
     count: usize,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 /// Members of the error of files of accounts and campaigns with problems.
@@ -199,8 +199,8 @@ pub fn configuration(configuration: impl Configuration + 'static) -> Api {
     Api::new(configuration, routes())
 }
 
-fn show(in_force: InForce) -> Reply {
-    let InForce { generation, loaded_at, file, effective, needs_restart } = in_force;
+fn show(in_force: ConfigurationInForce) -> Reply {
+    let ConfigurationInForce { generation, loaded_at, file, effective, needs_restart } = in_force;
     let (loaded_at, configuration) = (rfc3339(loaded_at), effective);
     Reply::json(&ConfigurationView { generation, loaded_at, file, needs_restart, configuration })
 }

@@ -42,14 +42,14 @@ use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CampaignFiles, Configuration, InForce, ReloadError, ReloadSummary, configuration,
+    CampaignFiles, Configuration, ConfigurationInForce, ReloadError, ReloadSummary, configuration,
 };
 pub use openapi::{Operation, SchemaOf, openapi};
 pub use pages::Pages;
 pub use readiness::Readiness;
 pub use reply::{ErrorCode, ErrorField, Reply};
 pub use rfc3339::rfc3339;
-pub use route::{Api, Call, Method, Route};
+pub use route::{Api, ApiCall, Method, Route};
 pub use server::VITALS_CONNECTIONS;
 
 /// Least letters of a token: what is shorter is guessed.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::openapi::{Operation, openapi};
 use super::readiness::Readiness;
 use super::reply::{Reply, TEXT};
-use super::route::{Api, Call, Method, Route};
-use crate::metrics::{Exposition, Format};
+use super::route::{Api, ApiCall, Method, Route};
+use crate::metrics::{Exposition, ExpositionFormat};
 use crate::shutdown::Shutdown;
 
 /// What the admin listener shows.
@@ -67,8 +67,8 @@ fn vitals() -> Vec<Route<Vitals>> {
             path: "/metrics",
             answer: |vitals, call| vitals.metrics(call),
             operation: Operation::new("metrics", "metrics", "All metrics, for Prometheus.")
-                .text(200, Format::PrometheusText.media_type(), "Prometheus text,")
-                .text(200, Format::OpenMetrics.media_type(), "or OpenMetrics where `accept` prefers it."),
+                .text(200, ExpositionFormat::PrometheusText.media_type(), "Prometheus text,")
+                .text(200, ExpositionFormat::OpenMetrics.media_type(), "or OpenMetrics where `accept` prefers it."),
         },
     ]
 }
@@ -115,8 +115,8 @@ impl Vitals {
         }
     }
 
-    fn metrics(&self, call: &Call) -> Reply {
-        let format = Format::accepted(call.headers("accept"));
+    fn metrics(&self, call: &ApiCall) -> Reply {
+        let format = ExpositionFormat::accepted(call.headers("accept"));
         Reply::page(format.media_type(), self.exposition.text_in(format))
     }
 }

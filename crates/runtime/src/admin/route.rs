@@ -63,21 +63,21 @@ pub struct Route<S> {
     pub path: &'static str,
     /// Answers with the state of its part of the API. It may take a while, and may panic: then it
     /// is answered 500.
-    pub answer: fn(&S, &Call) -> Reply,
+    pub answer: fn(&S, &ApiCall) -> Reply,
     /// What the API's document has of it.
     pub operation: Operation,
 }
 
 /// A request that has found its route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct ApiCall {
     parameters: Vec<(&'static str, String)>,
     query: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Call {
+impl ApiCall {
     /// What stands in the path where the route has `{name}`, decoded.
     ///
     /// # Panics
@@ -147,16 +147,16 @@ impl Call {
 }
 
 /// One route with the state that it answers from.
-struct Handler {
+struct RouteHandler {
     method: Method,
     path: &'static str,
-    answer: Box<dyn Fn(&Call) -> Reply + Send + Sync>,
+    answer: Box<dyn Fn(&ApiCall) -> Reply + Send + Sync>,
     operation: Operation,
 }
 
 /// One part of the API: its routes, with the state that they answer from.
 pub struct Api {
-    handlers: Vec<Handler>,
+    handlers: Vec<RouteHandler>,
     body_bytes_max: usize,
     /// Of what is asked by other methods than GET; None if that has no limit.
     changes: Option<ChangeAllowance>,
@@ -182,11 +182,11 @@ impl Api {
 
     fn answering<S>(
         routes: Vec<Route<S>>,
-        by: impl Fn(fn(&S, &Call) -> Reply) -> Box<dyn Fn(&Call) -> Reply + Send + Sync>,
+        by: impl Fn(fn(&S, &ApiCall) -> Reply) -> Box<dyn Fn(&ApiCall) -> Reply + Send + Sync>,
     ) -> Self {
         let handler = |Route { method, path, answer, operation }| {
             let answer = by(answer);
-            Handler { method, path, answer, operation }
+            RouteHandler { method, path, answer, operation }
         };
         let handlers = routes.into_iter().map(handler).collect();
         Self { handlers, body_bytes_max: BODY_BYTES_MAX, changes: None }
@@ -220,7 +220,7 @@ impl Api {
     }
 
     /// Answers by the route at `index`.
-    pub(super) fn answer(&self, index: usize, call: &Call) -> Reply {
+    pub(super) fn answer(&self, index: usize, call: &ApiCall) -> Reply {
         let handler = &self.handlers[index];
         let is_change = handler.method != Method::Get;
         match self.changes.as_ref().filter(|_| is_change).map(ChangeAllowance::take) {
@@ -238,10 +238,10 @@ impl fmt::Debug for Api {
 
 /// The route of a request: which part of the API, which of its routes, with what in its path.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundRoute {
     pub(super) api: usize,
     pub(super) route: usize,
-    pub(super) call: Call,
+    pub(super) call: ApiCall,
 }
 
 /// Finds who answers `method` at `path`, which is as it was sent.
@@ -254,7 +254,7 @@ pub(super) fn find<'a>(
     apis: impl Iterator<Item = &'a Api>,
     method: &hyper::Method,
     path: &str,
-) -> Result<Found, Reply> {
+) -> Result<FoundRoute, Reply> {
     let mut allowed = Vec::new();
     for (api, handlers) in apis.map(|api| &api.handlers).enumerate() {
         for (route, known) in handlers.iter().enumerate() {
@@ -262,7 +262,11 @@ pub(super) fn find<'a>(
                 (None, _) => (),
                 (Some(_), false) => allowed.push(known.method.allowed()),
                 (Some(Ok(parameters)), true) => {
-                    return Ok(Found { api, route, call: Call { parameters, ..Call::default() } });
+                    return Ok(FoundRoute {
+                        api,
+                        route,
+                        call: ApiCall { parameters, ..ApiCall::default() },
+                    });
                 }
                 (Some(Err(Undecodable)), true) => {
                     let message = "the path is not UTF-8 once its `%` are decoded";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http_body_util::Full;
 use http_kit::body::{BodyError, BodyLimits, read_encoded};
 use http_kit::head::check_head;
-use http_kit::server::{Handler, HeadLimits, serve_http1};
+use http_kit::server::{HeadLimits, HttpHandler, serve_http1};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
 use hyper::{Method, Request, Response};
@@ -122,7 +122,8 @@ impl Server {
     async fn serve(self: Rc<Self>, stream: TcpStream, (activity, scope): (Activity, Scope)) {
         let timeouts = self.timeouts;
         let stream = ActiveStream::new(stream, activity.clone());
-        let handler = Rc::new(Operator { server: self, activity: activity.clone(), scope });
+        let handler =
+            Rc::new(OperatorConnection { server: self, activity: activity.clone(), scope });
         // A drain goes on for as long as operators look at it.
         let connection = serve_http1(stream, HEADS, &handler, std::future::pending());
         let connection = activity.limited(&timeouts, connection);
@@ -230,13 +231,13 @@ async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
 }
 
 /// The requests of one connection.
-struct Operator {
+struct OperatorConnection {
     server: Rc<Server>,
     activity: Activity,
     scope: Scope,
 }
 
-impl Handler for Operator {
+impl HttpHandler for OperatorConnection {
     type Body = Full<Bytes>;
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -104,11 +104,11 @@ impl Fixture {
 
 /// A service's part: it shows what it was asked, and one route panics.
 fn api() -> Api {
-    let route = |method, path, answer: fn(&&str, &Call) -> Reply| {
+    let route = |method, path, answer: fn(&&str, &ApiCall) -> Reply| {
         let operation = Operation::new("things", path, "A thing.").nothing("Done.");
         Route { method, path, answer, operation }
     };
-    let shown = |state: &&str, call: &Call| Reply::json(&json!([state, call.parameter("id")]));
+    let shown = |state: &&str, call: &ApiCall| Reply::json(&json!([state, call.parameter("id")]));
     let routes = vec![
         route(Method::Get, "/v1/things/{id}", shown),
         route(Method::Put, "/v1/things/{id}", |_, _| Reply::nothing()),
@@ -119,7 +119,7 @@ fn api() -> Api {
 }
 
 /// All that a request has.
-fn echoed(call: &Call) -> Reply {
+fn echoed(call: &ApiCall) -> Reply {
     let queried = match call.query("a b") {
         Ok(queried) => queried,
         Err(refusal) => return refusal,
@@ -192,8 +192,8 @@ fn a_part_of_the_api_has_a_limit_of_its_own() {
 struct Held;
 
 impl Configuration for Held {
-    fn in_force(&self) -> InForce {
-        InForce {
+    fn in_force(&self) -> ConfigurationInForce {
+        ConfigurationInForce {
             generation: 7,
             loaded_at: SystemTime::UNIX_EPOCH,
             file: "vickrey.toml".to_owned(),

@@ -3,7 +3,7 @@
 //!
 //! It must not know how values are read.
 
-use super::presence::Written;
+use super::presence::WrittenValue;
 use super::quantity::{Bounds, Quantity};
 use super::values::alternatives;
 
@@ -28,12 +28,12 @@ pub enum Role {
         /// Whether it must be given.
         need: Need,
         /// Its default; an example where it has none.
-        written: Written,
+        written: WrittenValue,
     },
     /// Names of the reader's choice and their texts; holds an example.
-    Map(Written),
+    Map(WrittenValue),
     /// Names of the reader's choice and their secrets; holds an example.
-    Secrets(Written),
+    Secrets(WrittenValue),
     /// A table, or several.
     Tables {
         /// How many.

@@ -11,23 +11,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::effective::{Effective, Setting, toml_key};
+use super::effective::{Effective, EffectiveKey, toml_key};
 use super::section::joined;
 
 /// One key, or one table, in which two configurations differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "DifferenceView")]
-pub struct Difference {
+pub struct SettingDifference {
     /// Dotted key, as in `dsp["acme"].url`; tables without an `id` are counted from 0.
     pub key: String,
     /// How it differs.
-    pub change: Change,
+    pub change: KeyChange,
 }
 
 /// How a key differs. Values are as in [`Effective::to_json`]: a secret is `"***"` on both sides, and
 /// so is the query of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum KeyChange {
     /// Only the new configuration has it; `None` for a table, whose keys follow.
     Added(Option<Value>),
     /// Only the old one has it; `None` for a table, whose keys follow.
@@ -56,28 +56,28 @@ pub struct DifferenceView {
     old: Option<Value>,
 }
 
-impl From<Difference> for DifferenceView {
-    fn from(Difference { key, change }: Difference) -> Self {
+impl From<SettingDifference> for DifferenceView {
+    fn from(SettingDifference { key, change }: SettingDifference) -> Self {
         let (change, old, new) = match change {
-            Change::Added(new) => ("added", None, new),
-            Change::Removed(old) => ("removed", old, None),
-            Change::Changed { old, new } => ("changed", Some(old), Some(new)),
+            KeyChange::Added(new) => ("added", None, new),
+            KeyChange::Removed(old) => ("removed", old, None),
+            KeyChange::Changed { old, new } => ("changed", Some(old), Some(new)),
         };
         Self { change, key, new, old }
     }
 }
 
 /// `+ key = value`, `- key = value` or `~ key = old -> new`; tables without a value.
-impl fmt::Display for Difference {
+impl fmt::Display for SettingDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
         match &self.change {
-            Change::Added(None) => write!(f, "+ {key}"),
-            Change::Removed(None) => write!(f, "- {key}"),
-            Change::Added(Some(value)) => write!(f, "+ {key} = {value}"),
-            Change::Removed(Some(value)) => write!(f, "- {key} = {value}"),
-            Change::Changed { old, new } if old == new => write!(f, "~ {key} = {new} (changed)"),
-            Change::Changed { old, new } => write!(f, "~ {key} = {old} -> {new}"),
+            KeyChange::Added(None) => write!(f, "+ {key}"),
+            KeyChange::Removed(None) => write!(f, "- {key}"),
+            KeyChange::Added(Some(value)) => write!(f, "+ {key} = {value}"),
+            KeyChange::Removed(Some(value)) => write!(f, "- {key} = {value}"),
+            KeyChange::Changed { old, new } if old == new => write!(f, "~ {key} = {new} (changed)"),
+            KeyChange::Changed { old, new } => write!(f, "~ {key} = {old} -> {new}"),
         }
     }
 }
@@ -86,28 +86,32 @@ impl Effective {
     /// What `new` has otherwise, in the order of the declarations. Of tables that only one side
     /// has, the keys that its files give follow. Tables with an `id` are matched by it, their
     /// order is not compared; others are matched by position.
-    pub fn differences(&self, new: &Self) -> Vec<Difference> {
+    pub fn differences(&self, new: &Self) -> Vec<SettingDifference> {
         let mut found = Vec::new();
         compare(&mut found, "", (&self.root, &new.root));
         found
     }
 }
 
-fn compare(found: &mut Vec<Difference>, path: &str, (old, new): (&Setting, &Setting)) {
+fn compare(
+    found: &mut Vec<SettingDifference>,
+    path: &str,
+    (old, new): (&EffectiveKey, &EffectiveKey),
+) {
     match (old, new) {
         _ if old == new => (),
-        (Setting::Table(old), Setting::Table(new)) => {
+        (EffectiveKey::Table(old), EffectiveKey::Table(new)) => {
             // Declared keys are the same on both sides; the names of a map are not.
             let gone = old.iter().filter(|(name, _)| find(new, name).is_none());
             for (name, setting) in gone {
-                one_side(found, &joined(path, &toml_key(name)), setting, Change::Removed);
+                one_side(found, &joined(path, &toml_key(name)), setting, KeyChange::Removed);
             }
             for (name, new) in new {
                 let path = joined(path, &toml_key(name));
-                compare(found, &path, (find(old, name).unwrap_or(&Setting::Absent), new));
+                compare(found, &path, (find(old, name).unwrap_or(&EffectiveKey::Absent), new));
             }
         }
-        (Setting::Tables(old), Setting::Tables(new)) => match (ids(old), ids(new)) {
+        (EffectiveKey::Tables(old), EffectiveKey::Tables(new)) => match (ids(old), ids(new)) {
             (Some(old_ids), Some(new_ids)) => {
                 let old: Vec<_> = old_ids.into_iter().zip(old).collect();
                 let new: Vec<_> = new_ids.into_iter().zip(new).collect();
@@ -119,64 +123,67 @@ fn compare(found: &mut Vec<Difference>, path: &str, (old, new): (&Setting, &Sett
                 compare_tables(found, |index| format!("{path}[{index}]"), (&old, &new));
             }
         },
-        (old, Setting::Absent) => one_side(found, path, old, Change::Removed),
-        (Setting::Absent, new) => one_side(found, path, new, Change::Added),
+        (old, EffectiveKey::Absent) => one_side(found, path, old, KeyChange::Removed),
+        (EffectiveKey::Absent, new) => one_side(found, path, new, KeyChange::Added),
         (old, new) => {
             // Equal values, of which only one is written down, are no difference.
             let is_equal = match (old, new) {
-                (Setting::Value { value: old, .. }, Setting::Value { value: new, .. }) => {
+                (
+                    EffectiveKey::Value { value: old, .. },
+                    EffectiveKey::Value { value: new, .. },
+                ) => old == new,
+                (EffectiveKey::Url { url: old, .. }, EffectiveKey::Url { url: new, .. }) => {
                     old == new
                 }
-                (Setting::Url { url: old, .. }, Setting::Url { url: new, .. }) => old == new,
                 _ => false,
             };
             if let (Some(old_value), Some(new_value), false) = (old.shown(), new.shown(), is_equal)
             {
-                let change = Change::Changed { old: old_value, new: new_value };
-                found.push(Difference { key: path.to_owned(), change });
+                let change = KeyChange::Changed { old: old_value, new: new_value };
+                found.push(SettingDifference { key: path.to_owned(), change });
             }
         }
     }
 }
 
 /// Tables, each with what it is matched by.
-type Keyed<'s, K> = [(K, &'s Setting)];
+type KeyedSettings<'s, K> = [(K, &'s EffectiveKey)];
 
 fn compare_tables<K: Ord>(
-    found: &mut Vec<Difference>,
+    found: &mut Vec<SettingDifference>,
     path: impl Fn(&K) -> String,
-    (old, new): (&Keyed<'_, K>, &Keyed<'_, K>),
+    (old, new): (&KeyedSettings<'_, K>, &KeyedSettings<'_, K>),
 ) {
     let new_keys: BTreeSet<_> = new.iter().map(|(key, _)| key).collect();
     for (key, setting) in old.iter().filter(|(key, _)| !new_keys.contains(key)) {
-        one_side(found, &path(key), setting, Change::Removed);
+        one_side(found, &path(key), setting, KeyChange::Removed);
     }
     let old: BTreeMap<_, _> = old.iter().map(|(key, setting)| (key, *setting)).collect();
     for (key, setting) in new {
-        let old = old.get(key).copied().unwrap_or(&Setting::Absent);
+        let old = old.get(key).copied().unwrap_or(&EffectiveKey::Absent);
         compare(found, &path(key), (old, setting));
     }
 }
 
 /// Names what only one side has: a value, or a table and the keys that are given in it.
 fn one_side(
-    found: &mut Vec<Difference>,
+    found: &mut Vec<SettingDifference>,
     path: &str,
-    setting: &Setting,
-    change: fn(Option<Value>) -> Change,
+    setting: &EffectiveKey,
+    change: fn(Option<Value>) -> KeyChange,
 ) {
     match setting {
-        Setting::Absent => (),
-        Setting::Value { .. } | Setting::Url { .. } | Setting::Secret(_) => {
-            found.push(Difference { key: path.to_owned(), change: change(setting.shown()) });
+        EffectiveKey::Absent => (),
+        EffectiveKey::Value { .. } | EffectiveKey::Url { .. } | EffectiveKey::Secret(_) => {
+            found.push(SettingDifference { key: path.to_owned(), change: change(setting.shown()) });
         }
-        Setting::Table(keys) => {
-            found.push(Difference { key: path.to_owned(), change: change(None) });
+        EffectiveKey::Table(keys) => {
+            found.push(SettingDifference { key: path.to_owned(), change: change(None) });
             for (name, setting) in keys.iter().filter(|(_, setting)| says_anything(setting)) {
                 one_side(found, &joined(path, &toml_key(name)), setting, change);
             }
         }
-        Setting::Tables(tables) => {
+        EffectiveKey::Tables(tables) => {
             for (index, setting) in tables.iter().enumerate() {
                 let key = id(setting).unwrap_or_else(|| index.to_string());
                 one_side(found, &format!("{path}[{key}]"), setting, change);
@@ -186,31 +193,31 @@ fn one_side(
 }
 
 /// Whether a file gives it, rather than only its defaults.
-fn says_anything(setting: &Setting) -> bool {
+fn says_anything(setting: &EffectiveKey) -> bool {
     match setting {
-        Setting::Absent => false,
-        Setting::Value { given, .. } | Setting::Url { given, .. } => *given,
-        Setting::Secret(_) => true,
-        Setting::Table(keys) => keys.iter().any(|(_, setting)| says_anything(setting)),
-        Setting::Tables(tables) => !tables.is_empty(),
+        EffectiveKey::Absent => false,
+        EffectiveKey::Value { given, .. } | EffectiveKey::Url { given, .. } => *given,
+        EffectiveKey::Secret(_) => true,
+        EffectiveKey::Table(keys) => keys.iter().any(|(_, setting)| says_anything(setting)),
+        EffectiveKey::Tables(tables) => !tables.is_empty(),
     }
 }
 
-fn find<'s>(keys: &'s [(Cow<'static, str>, Setting)], name: &str) -> Option<&'s Setting> {
+fn find<'s>(keys: &'s [(Cow<'static, str>, EffectiveKey)], name: &str) -> Option<&'s EffectiveKey> {
     keys.iter().find(|(other, _)| other == name).map(|(_, setting)| setting)
 }
 
 /// The `id` of a table, as JSON text.
-fn id(setting: &Setting) -> Option<String> {
-    let Setting::Table(keys) = setting else { return None };
+fn id(setting: &EffectiveKey) -> Option<String> {
+    let EffectiveKey::Table(keys) = setting else { return None };
     match find(keys, "id") {
-        Some(Setting::Value { value: id @ Value::String(_), .. }) => Some(id.to_string()),
+        Some(EffectiveKey::Value { value: id @ Value::String(_), .. }) => Some(id.to_string()),
         _ => None,
     }
 }
 
 /// The `id`s of all tables, where all have one of their own.
-fn ids(tables: &[Setting]) -> Option<Vec<String>> {
+fn ids(tables: &[EffectiveKey]) -> Option<Vec<String>> {
     let ids: Vec<_> = tables.iter().map(id).collect::<Option<_>>()?;
     let distinct = ids.iter().collect::<BTreeSet<_>>().len();
     (distinct == ids.len()).then_some(ids)

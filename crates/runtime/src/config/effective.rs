@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::describe::Form;
-use super::given::Given;
+use super::given::GivenValue;
 use super::presence::quoted;
 use super::quantity::Quantity;
 use super::secret::{MASK, Secret};
@@ -18,7 +18,7 @@ use super::values;
 
 /// What stands under a declared key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Setting {
+pub(super) enum EffectiveKey {
     /// Nothing, and the key has no default.
     Absent,
     Value {
@@ -34,15 +34,15 @@ pub(super) enum Setting {
     },
     Secret(Secret),
     /// Keys in the order of their declarations; or names of the reader's choice.
-    Table(Vec<(Cow<'static, str>, Setting)>),
-    Tables(Vec<Setting>),
+    Table(Vec<(Cow<'static, str>, EffectiveKey)>),
+    Tables(Vec<EffectiveKey>),
 }
 
-impl Setting {
+impl EffectiveKey {
     /// A value that was accepted, written the one way that equal values share.
-    pub(super) fn of(form: &Form, value: &Given<'_>, given: bool) -> Self {
+    pub(super) fn of(form: &Form, value: &GivenValue<'_>, given: bool) -> Self {
         match (form, value) {
-            (Form::Url, Given::Text(url)) => Self::Url { url: (*url).to_owned(), given },
+            (Form::Url, GivenValue::Text(url)) => Self::Url { url: (*url).to_owned(), given },
             _ => Self::Value { value: canonical(form, value), given },
         }
     }
@@ -118,7 +118,7 @@ impl Setting {
     }
 }
 
-fn write_table(text: &mut Vec<u8>, keys: &[(Cow<'static, str>, Setting)]) -> bool {
+fn write_table(text: &mut Vec<u8>, keys: &[(Cow<'static, str>, EffectiveKey)]) -> bool {
     let mut sorted: Vec<_> = keys.iter().collect();
     sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     text.push(b'{');
@@ -147,23 +147,23 @@ fn write_text(text: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(text, value).expect("a vector takes all of it");
 }
 
-fn canonical(form: &Form, given: &Given<'_>) -> Value {
+fn canonical(form: &Form, given: &GivenValue<'_>) -> Value {
     match (form, given) {
-        (Form::Number(bounds), Given::Text(_)) => match bounds.quantity.amount(given) {
+        (Form::Number(bounds), GivenValue::Text(_)) => match bounds.quantity.amount(given) {
             Some(amount) => bounds.quantity.write(amount).into(),
             None => Value::Null,
         },
-        (Form::Price, Given::Text(text)) => {
+        (Form::Price, GivenValue::Text(text)) => {
             values::price(text).map_or(Value::Null, |price| price.to_string().into())
         }
-        (_, Given::Text(text)) => (*text).into(),
-        (_, given @ Given::Integer(_)) => Quantity::Integer.amount(given).into(),
-        (_, Given::Boolean(value)) => (*value).into(),
-        (_, Given::List(elements)) => {
+        (_, GivenValue::Text(text)) => (*text).into(),
+        (_, given @ GivenValue::Integer(_)) => Quantity::Integer.amount(given).into(),
+        (_, GivenValue::Boolean(value)) => (*value).into(),
+        (_, GivenValue::List(elements)) => {
             let element = form.element();
             elements.iter().map(|item| canonical(&element, &item.given)).collect()
         }
-        (_, Given::Other) => Value::Null,
+        (_, GivenValue::Other) => Value::Null,
     }
 }
 
@@ -171,7 +171,7 @@ fn canonical(form: &Form, given: &Given<'_>) -> Value {
 /// shown: not by `Debug` either.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    pub(super) root: Setting,
+    pub(super) root: EffectiveKey,
 }
 
 impl Effective {
@@ -191,9 +191,9 @@ impl Effective {
     /// Calls `each` with every table that files give under a key of the root, as the text of what
     /// [`given_json`](Self::given_json) has of it.
     pub fn given_tables(&self, key: &str, mut each: impl FnMut(&str)) {
-        let Setting::Table(keys) = &self.root else { return };
+        let EffectiveKey::Table(keys) = &self.root else { return };
         let found = keys.iter().find(|(name, _)| name == key);
-        let Some((_, Setting::Tables(tables))) = found else { return };
+        let Some((_, EffectiveKey::Tables(tables))) = found else { return };
         let mut text = Vec::new();
         for table in tables {
             text.clear();
@@ -206,7 +206,7 @@ impl Effective {
     /// so it is for reading, not for loading.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
-        if let Setting::Table(keys) = &self.root {
+        if let EffectiveKey::Table(keys) = &self.root {
             table(&mut text, "", keys);
         }
         text
@@ -214,7 +214,7 @@ impl Effective {
 }
 
 /// The keys of a table; its own values come before the tables within it.
-fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, Setting)]) {
+fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, EffectiveKey)]) {
     for (name, setting) in keys {
         let Some(value) = setting.shown() else { continue };
         text.push_str(&format!("{} = {}\n", toml_key(name), toml_value(&value)));
@@ -222,12 +222,12 @@ fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, Setting)]) {
     for (name, setting) in keys {
         let path = joined(path, &toml_key(name));
         let (header, tables) = match setting {
-            Setting::Table(_) => (format!("\n[{path}]\n"), std::slice::from_ref(setting)),
-            Setting::Tables(tables) => (format!("\n[[{path}]]\n"), tables.as_slice()),
+            EffectiveKey::Table(_) => (format!("\n[{path}]\n"), std::slice::from_ref(setting)),
+            EffectiveKey::Tables(tables) => (format!("\n[[{path}]]\n"), tables.as_slice()),
             _ => continue,
         };
         for each in tables {
-            if let Setting::Table(keys) = each {
+            if let EffectiveKey::Table(keys) = each {
                 // A file's first line is not empty.
                 text.push_str(if text.is_empty() { header.trim_start() } else { &header });
                 table(text, &path, keys);

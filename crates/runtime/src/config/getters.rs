@@ -10,10 +10,10 @@ use std::time::Duration;
 use units::{Currency, Ppm, Price};
 
 use super::describe::{Form, Role};
-use super::effective::Setting;
-use super::given::{Fault, Given, Wrong};
+use super::effective::EffectiveKey;
+use super::given::{GivenFault, GivenValue, WrongValue};
 use super::presence::{NoDefault, Presence};
-use super::quantity::{Bounds, Quantity, Whole};
+use super::quantity::{Bounds, Quantity, WholeNumber};
 use super::secret::{self, Secret};
 use super::section::{KeyKind, Section};
 use super::values::{self, HttpUrl};
@@ -48,13 +48,13 @@ impl Section<'_> {
         P: Presence<Literal = bool>,
     {
         self.single(key, presence, (Form::Boolean, doc), |given| match given {
-            Given::Boolean(value) => Ok(*value),
-            _ => Err(Wrong::Type),
+            GivenValue::Boolean(value) => Ok(*value),
+            _ => Err(WrongValue::Type),
         })
     }
 
     /// A whole number in `range`.
-    pub fn integer<N: Whole, P>(
+    pub fn integer<N: WholeNumber, P>(
         &mut self,
         key: &'static str,
         presence: P,
@@ -171,14 +171,16 @@ impl Section<'_> {
         let found = self.read::<_, P>(key, (&Form::Secret, written), |given| {
             let folder = file.map_or(Path::new(""), |file| source.folder(file));
             let secret = match given {
-                Given::Text(text) => secret::resolve(text, folder, outside).map_err(Wrong::Value),
-                _ => Err(Wrong::Type),
+                GivenValue::Text(text) => {
+                    secret::resolve(text, folder, outside).map_err(WrongValue::Value)
+                }
+                _ => Err(WrongValue::Type),
             };
-            secret.map_err(|wrong| vec![Fault { element: None, wrong }])
+            secret.map_err(|wrong| vec![GivenFault { element: None, wrong }])
         });
         let role = || Role::Value { form: Form::Secret, need: P::NEED, written };
         self.describe((key, doc), KeyKind::Secret, role);
-        self.record(key, found.clone().map_or(Setting::Absent, Setting::Secret));
+        self.record(key, found.clone().map_or(EffectiveKey::Absent, EffectiveKey::Secret));
         // What stands in for a missing one is never used: the configuration is refused.
         found.map_or_else(|| P::absent(|| Secret::new("")), P::found)
     }
@@ -210,13 +212,13 @@ impl Section<'_> {
         P: Presence<Literal = &'static [&'static str]>,
     {
         self.list(key, presence, (Form::Texts, doc), |given| match given {
-            Given::Text(text) => Ok(parse(text)?),
-            _ => Err(Wrong::Type),
+            GivenValue::Text(text) => Ok(parse(text)?),
+            _ => Err(WrongValue::Type),
         })
     }
 
     /// A list of whole numbers, each in `range`.
-    pub fn integers<N: Whole, P>(
+    pub fn integers<N: WholeNumber, P>(
         &mut self,
         key: &'static str,
         presence: P,
@@ -238,8 +240,8 @@ impl Section<'_> {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> P::Out<T> {
         self.single(key, presence, declared, |given| match given {
-            Given::Text(text) => Ok(parse(text)?),
-            _ => Err(Wrong::Type),
+            GivenValue::Text(text) => Ok(parse(text)?),
+            _ => Err(WrongValue::Type),
         })
     }
 
@@ -248,10 +250,10 @@ impl Section<'_> {
         key: &'static str,
         presence: P,
         declared: (Form, &'static str),
-        read: impl Fn(&Given<'_>) -> Result<T, Wrong>,
+        read: impl Fn(&GivenValue<'_>) -> Result<T, WrongValue>,
     ) -> P::Out<T> {
         self.value(key, presence, declared, |given| {
-            read(given).map_err(|wrong| vec![Fault { element: None, wrong }])
+            read(given).map_err(|wrong| vec![GivenFault { element: None, wrong }])
         })
     }
 
@@ -260,18 +262,18 @@ impl Section<'_> {
         key: &'static str,
         presence: P,
         declared: (Form, &'static str),
-        read: impl Fn(&Given<'_>) -> Result<T, Wrong>,
+        read: impl Fn(&GivenValue<'_>) -> Result<T, WrongValue>,
     ) -> P::Out<Vec<T>> {
         self.value(key, presence, declared, |given| {
-            let Given::List(elements) = given else {
-                return Err(vec![Fault { element: None, wrong: Wrong::Type }]);
+            let GivenValue::List(elements) = given else {
+                return Err(vec![GivenFault { element: None, wrong: WrongValue::Type }]);
             };
             let (mut values, mut faults) = (Vec::new(), Vec::new());
             for (index, element) in elements.iter().enumerate() {
                 let at = || Some((index, element.span.clone()));
                 match read(&element.given) {
                     Ok(value) => values.push(value),
-                    Err(wrong) => faults.push(Fault { element: at(), wrong }),
+                    Err(wrong) => faults.push(GivenFault { element: at(), wrong }),
                 }
             }
             if faults.is_empty() { Ok(values) } else { Err(faults) }
@@ -280,11 +282,11 @@ impl Section<'_> {
 }
 
 /// The range of an integer type; its end is stated only where the declaration states one.
-fn whole_bounds<N: Whole>(range: &impl RangeBounds<N>) -> Bounds {
+fn whole_bounds<N: WholeNumber>(range: &impl RangeBounds<N>) -> Bounds {
     Bounds::of(Quantity::Integer, range, |&end| end.count())
 }
 
-fn whole<N: Whole>(bounds: &Bounds, given: &Given<'_>) -> Result<N, Wrong> {
+fn whole<N: WholeNumber>(bounds: &Bounds, given: &GivenValue<'_>) -> Result<N, WrongValue> {
     let number = bounds.at_most(N::MAX).read(given)?;
     Ok(N::try_from(number).ok().expect("the bounds end within the type"))
 }

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::presence::Written;
+use super::presence::WrittenValue;
 
 /// A value before it is read.
-pub(super) enum Given<'a> {
+pub(super) enum GivenValue<'a> {
     Text(&'a str),
     /// Saturates at the limits of `i128`, far beyond every range that is declared.
     Integer(i128),
@@ -21,11 +21,11 @@ pub(super) enum Given<'a> {
 
 /// An element of a list, and where the file has it.
 pub(super) struct Element<'a> {
-    pub(super) given: Given<'a>,
+    pub(super) given: GivenValue<'a>,
     pub(super) span: Range<usize>,
 }
 
-impl<'a> From<&'a DeValue<'a>> for Given<'a> {
+impl<'a> From<&'a DeValue<'a>> for GivenValue<'a> {
     fn from(value: &'a DeValue<'a>) -> Self {
         match value {
             DeValue::String(text) => Self::Text(text),
@@ -47,42 +47,42 @@ impl<'a> From<&'a DeValue<'a>> for Given<'a> {
     }
 }
 
-impl From<Written> for Given<'static> {
-    fn from(written: Written) -> Self {
+impl From<WrittenValue> for GivenValue<'static> {
+    fn from(written: WrittenValue) -> Self {
         let element = |given| Element { given, span: 0..0 };
         match written {
-            Written::Text(text) => Self::Text(text),
-            Written::Integer(number) => Self::Integer(number.into()),
-            Written::Boolean(value) => Self::Boolean(value),
-            Written::Texts(texts) => {
+            WrittenValue::Text(text) => Self::Text(text),
+            WrittenValue::Integer(number) => Self::Integer(number.into()),
+            WrittenValue::Boolean(value) => Self::Boolean(value),
+            WrittenValue::Texts(texts) => {
                 Self::List(texts.iter().map(|text| element(Self::Text(text))).collect())
             }
-            Written::Integers(numbers) => Self::List(
+            WrittenValue::Integers(numbers) => Self::List(
                 numbers.iter().map(|&number| element(Self::Integer(number.into()))).collect(),
             ),
-            Written::Pairs(_) => Self::Other,
+            WrittenValue::Pairs(_) => Self::Other,
         }
     }
 }
 
 /// What is wrong with a value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum WrongValue {
     /// Not the TOML type its form is written in.
     Type,
     /// The right type, but not a value of the form; holds the remedy.
     Value(String),
 }
 
-impl From<String> for Wrong {
+impl From<String> for WrongValue {
     fn from(remedy: String) -> Self {
         Self::Value(remedy)
     }
 }
 
 /// Something wrong with a value, or with one element of a list.
-pub(super) struct Fault {
+pub(super) struct GivenFault {
     /// The element's index and place in the file; `None` for the value itself.
     pub(super) element: Option<(usize, Range<usize>)>,
-    pub(super) wrong: Wrong,
+    pub(super) wrong: WrongValue,
 }

@@ -10,15 +10,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::describe::{Form, KeyDoc, Need, Role};
-use super::effective::{Effective, Setting};
+use super::effective::{Effective, EffectiveKey};
 use super::merge::{merge, moved};
 use super::outside::{Outside, Sources, Variables};
 use super::pattern::{INCLUDES_MAX, Pattern};
-use super::presence::Written;
-use super::problem::{Log, Problem, Problems, Recording};
+use super::presence::WrittenValue;
+use super::problem::{ConfigProblem, ConfigProblems, ProblemLog, ProblemRecorder};
 use super::quantity::Quantity;
 use super::section::{KeyKind, Section, TablePath};
-use super::source::{MAIN, Place, Source};
+use super::source::{MAIN, SourcePlace, SourceTexts};
 
 /// Largest configuration file that is read: 16 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -37,7 +37,7 @@ const INCLUDE_DOC: &str = "More files of this configuration, relative to this on
     last part of a name stands for any text, and files that match come in the order of their \
     names. Repeated tables append, other tables merge, and no key may be given twice.";
 
-const INCLUDE_EXAMPLE: Written = Written::Texts(&["dsps.d/*.toml", "rates.toml"]);
+const INCLUDE_EXAMPLE: WrittenValue = WrittenValue::Texts(&["dsps.d/*.toml", "rates.toml"]);
 
 /// What a configuration without problems is.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Loaded<T> {
 ///
 /// Every problem of all files at once: missing, unreadable, larger than [`FILE_BYTES_MAX`], not
 /// UTF-8, not TOML, given twice, or with keys and values that `read` does not accept.
-pub fn load<T>(path: &Path, read: impl Fn(&mut Section<'_>) -> T) -> Result<T, Problems> {
+pub fn load<T>(path: &Path, read: impl Fn(&mut Section<'_>) -> T) -> Result<T, ConfigProblems> {
     load_tracked(path, read).0.map(|loaded| loaded.value)
 }
 
@@ -66,7 +66,7 @@ pub fn load<T>(path: &Path, read: impl Fn(&mut Section<'_>) -> T) -> Result<T, P
 pub fn load_tracked<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, Problems>, Sources) {
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
     load_with(path, &|name| std::env::var_os(name), read)
 }
 
@@ -74,8 +74,8 @@ pub fn load_tracked<T>(
 pub fn load_given<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, Problems>, Sources) {
-    load_as(path, (&|name| std::env::var_os(name), Recording::Given), read)
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
+    load_as(path, (&|name| std::env::var_os(name), ProblemRecorder::Given), read)
 }
 
 /// Like [`load_tracked`], with variables looked up by `variables` instead of in the environment.
@@ -83,15 +83,15 @@ pub fn load_with<T>(
     path: &Path,
     variables: Variables<'_>,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, Problems>, Sources) {
-    load_as(path, (variables, Recording::All), read)
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
+    load_as(path, (variables, ProblemRecorder::All), read)
 }
 
 fn load_as<T>(
     path: &Path,
-    (variables, recording): (Variables<'_>, Recording),
+    (variables, recording): (Variables<'_>, ProblemRecorder),
     read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, Problems>, Sources) {
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
     let outside = Outside::new(variables);
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -99,9 +99,9 @@ fn load_as<T>(
     let loaded = match read_text(path, &outside, true) {
         Ok(text) => read_files((&name, folder, &text), Some(path), (&outside, recording), read),
         Err(unread) => {
-            let (source, mut log) = (Source::new(&name, folder, ""), Log::default());
-            let place = Some(Place { file: MAIN, line: unread.line });
-            log.record(place, || Problem::at(&source, place, unread.remedy));
+            let (source, mut log) = (SourceTexts::new(&name, folder, ""), ProblemLog::default());
+            let place = Some(SourcePlace { file: MAIN, line: unread.line });
+            log.record(place, || ConfigProblem::at(&source, place, unread.remedy));
             Err(log.into_problems(&name))
         }
     };
@@ -128,7 +128,7 @@ pub fn parse<T>(
     name: &str,
     text: &str,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> Result<T, Problems> {
+) -> Result<T, ConfigProblems> {
     parse_loaded(name, text, read).map(|loaded| loaded.value)
 }
 
@@ -141,9 +141,9 @@ pub fn parse_loaded<T>(
     name: &str,
     text: &str,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> Result<Loaded<T>, Problems> {
+) -> Result<Loaded<T>, ConfigProblems> {
     let outside = Outside::closed();
-    read_files((name, Path::new(""), text), None, (&outside, Recording::All), read)
+    read_files((name, Path::new(""), text), None, (&outside, ProblemRecorder::All), read)
 }
 
 /// The files that `pattern` stands for, in the order of their names: a path, or one with `*` in its
@@ -169,8 +169,8 @@ pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, 
 ///
 /// When a declared default or example does not satisfy its own declaration.
 pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
-    let (source, outside) = (Source::new("", Path::new(""), ""), Outside::closed());
-    let mut log = Log::describing();
+    let (source, outside) = (SourceTexts::new("", Path::new(""), ""), Outside::closed());
+    let mut log = ProblemLog::describing();
     let mut root = Section::root((&source, &outside), None, &mut log);
     read(&mut root);
     root.finish().docs
@@ -198,11 +198,11 @@ impl Section<'_> {
 fn read_files<T>(
     (name, folder, text): (&str, &Path, &str),
     path: Option<&Path>,
-    (outside, recording): (&Outside<'_>, Recording),
+    (outside, recording): (&Outside<'_>, ProblemRecorder),
     read: impl Fn(&mut Section<'_>) -> T,
-) -> Result<Loaded<T>, Problems> {
-    let mut log = Log::recording(recording);
-    let mut source = Source::new(name, folder, text);
+) -> Result<Loaded<T>, ConfigProblems> {
+    let mut log = ProblemLog::recording(recording);
+    let mut source = SourceTexts::new(name, folder, text);
     let main = parse_file((MAIN, 0), text, &source, &mut log);
     // After a syntax error, it may not be what it names.
     let sound = |end: usize| main.first_error.is_none_or(|error| end < error);
@@ -220,9 +220,9 @@ fn read_files<T>(
         let name = file.path.display().to_string();
         let (number, base) = source.add(name, folder.to_path_buf(), text);
         if let Err(unread) = &file.text {
-            let place = Some(Place { file: number, line: unread.line });
+            let place = Some(SourcePlace { file: number, line: unread.line });
             log.unknown(number);
-            log.record(place, || Problem::at(&source, place, unread.remedy.clone()));
+            log.record(place, || ConfigProblem::at(&source, place, unread.remedy.clone()));
             continue;
         }
         let mut parsed = parse_file((number, base), text, &source, &mut log);
@@ -244,7 +244,7 @@ fn read_files<T>(
     if !log.is_empty() {
         return Err(log.into_problems(name));
     }
-    let effective = Effective { root: Setting::Table(settings) };
+    let effective = Effective { root: EffectiveKey::Table(settings) };
     Ok(Loaded { value, effective, digest: outside.digest() })
 }
 
@@ -262,8 +262,8 @@ struct Parsed<'a> {
 fn parse_file<'a>(
     (file, base): (usize, usize),
     text: &'a str,
-    source: &Source<'_>,
-    log: &mut Log,
+    source: &SourceTexts<'_>,
+    log: &mut ProblemLog,
 ) -> Parsed<'a> {
     let (table, errors, sought_all) = match DeTable::parse(text) {
         Ok(table) => (table.into_inner(), Vec::new(), true),
@@ -289,18 +289,18 @@ fn parse_file<'a>(
 /// A file that is included, as far as it could be read.
 struct Included {
     path: PathBuf,
-    text: Result<String, Unread>,
+    text: Result<String, UnreadFile>,
 }
 
 /// Why a file could not be read.
-struct Unread {
+struct UnreadFile {
     /// The line that is at fault, 0 for none.
     line: usize,
     remedy: String,
 }
 
-fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String, Unread> {
-    let refused = |remedy: String| Unread { line: 0, remedy };
+fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String, UnreadFile> {
+    let refused = |remedy: String| UnreadFile { line: 0, remedy };
     let bytes = outside
         .read(path, FILE_BYTES_MAX, special)
         .map_err(|error| refused(format!("cannot be read: {error}")))?;
@@ -311,14 +311,14 @@ fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
-        Unread { line, remedy: "is not UTF-8; save the file in that encoding".to_owned() }
+        UnreadFile { line, remedy: "is not UTF-8; save the file in that encoding".to_owned() }
     })
 }
 
 /// The value of `include` on its way to texts.
 struct IncludeNames<'r, 'o> {
-    source: &'r Source<'r>,
-    log: &'r mut Log,
+    source: &'r SourceTexts<'r>,
+    log: &'r mut ProblemLog,
     outside: &'r Outside<'o>,
 }
 
@@ -373,7 +373,7 @@ impl IncludeNames<'_, '_> {
 
     fn refuse(
         &mut self,
-        (place, key): (Place, String),
+        (place, key): (SourcePlace, String),
         value: &Spanned<DeValue<'_>>,
         remedy: String,
     ) {

@@ -6,9 +6,9 @@
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::problem::Log;
+use super::problem::ProblemLog;
 use super::section::joined;
-use super::source::{Source, key_text};
+use super::source::{SourceTexts, key_text};
 
 /// A table with all its offsets moved by `base`, to where its file begins among all files.
 pub(super) fn moved(table: DeTable<'_>, base: usize) -> DeTable<'_> {
@@ -42,7 +42,7 @@ pub(super) fn merge<'a>(
     into: &mut DeTable<'a>,
     from: DeTable<'a>,
     path: &str,
-    (source, log): (&Source<'_>, &mut Log),
+    (source, log): (&SourceTexts<'_>, &mut ProblemLog),
 ) {
     for (name, value) in from {
         let first = into

@@ -50,7 +50,7 @@ mod tests;
 use std::time::Duration;
 
 pub use describe::{Form, KeyDoc, Need, Nesting, Role};
-pub use difference::{Change, Difference, DifferenceView};
+pub use difference::{DifferenceView, KeyChange, SettingDifference};
 pub use effective::Effective;
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,
@@ -59,10 +59,10 @@ pub use load::{
 pub use outside::{Sources, Variables};
 pub use pattern::INCLUDES_MAX;
 pub use presence::{
-    Item, Literal, NoDefault, Optional, Presence, Required, RequiredOption, Written,
+    Literal, NoDefault, Optional, Presence, Required, RequiredOption, WrittenItem, WrittenValue,
 };
-pub use problem::{PROBLEMS_MAX, Problem, Problems};
-pub use quantity::{Bounds, Quantity, Whole};
+pub use problem::{ConfigProblem, ConfigProblems, PROBLEMS_MAX};
+pub use quantity::{Bounds, Quantity, WholeNumber};
 pub use render::{default_toml, reference_markdown};
 pub use schema::json_schema;
 pub use secret::{MASK, SECRET_BYTES_MAX, Secret};

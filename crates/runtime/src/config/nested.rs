@@ -7,11 +7,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::describe::{Nesting, Role};
-use super::effective::Setting;
-use super::presence::Written;
+use super::effective::EffectiveKey;
+use super::presence::WrittenValue;
 use super::secret::{self, MASK, Secret};
 use super::section::{Declared, KeyKind, Section, TablePath, joined, shown_secret};
-use super::source::{Place, key_text};
+use super::source::{SourcePlace, key_text};
 
 impl Section<'_> {
     /// A table that groups keys; absent, all of them have their defaults.
@@ -28,7 +28,7 @@ impl Section<'_> {
         let Declared { docs: keys, settings, .. } = within;
         let nesting = Nesting::Section;
         self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
-        self.record(key, Setting::Table(settings));
+        self.record(key, EffectiveKey::Table(settings));
         value
     }
 
@@ -68,7 +68,7 @@ impl Section<'_> {
             let (value, within) = self.visit((key, Some(index)), at, &read);
             values.push(value);
             keys = within.docs;
-            settings.push(Setting::Table(within.settings));
+            settings.push(EffectiveKey::Table(within.settings));
         }
         self.file = merged;
         if self.log.is_describing() {
@@ -78,7 +78,7 @@ impl Section<'_> {
         }
         let nesting = Nesting::Tables;
         self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
-        self.record(key, Setting::Tables(settings));
+        self.record(key, EffectiveKey::Tables(settings));
         values
     }
 
@@ -109,7 +109,7 @@ impl Section<'_> {
                     values.push(parsed);
                     let value = value.get_ref().as_str().into();
                     let name = name.get_ref().clone().into_owned().into();
-                    settings.push((name, Setting::Value { value, given: true }));
+                    settings.push((name, EffectiveKey::Value { value, given: true }));
                 }
                 Err(remedy) => {
                     let place = self.source.place(name.span().start);
@@ -118,8 +118,8 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe((key, doc), KeyKind::Plain, || Role::Map(Written::Pairs(example)));
-        self.record(key, Setting::Table(settings));
+        self.describe((key, doc), KeyKind::Plain, || Role::Map(WrittenValue::Pairs(example)));
+        self.record(key, EffectiveKey::Table(settings));
         values
     }
 
@@ -151,7 +151,7 @@ impl Section<'_> {
             match parsed {
                 Ok((value, secret)) => {
                     values.push(value);
-                    settings.push((name.clone().into_owned().into(), Setting::Secret(secret)));
+                    settings.push((name.clone().into_owned().into(), EffectiveKey::Secret(secret)));
                 }
                 Err(remedy) => {
                     let path = joined(&self.path_of(key), &key_text(name));
@@ -159,8 +159,8 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe((key, doc), KeyKind::Secret, || Role::Secrets(Written::Pairs(example)));
-        self.record(key, Setting::Table(settings));
+        self.describe((key, doc), KeyKind::Secret, || Role::Secrets(WrittenValue::Pairs(example)));
+        self.record(key, EffectiveKey::Table(settings));
         values
     }
 
@@ -176,8 +176,10 @@ impl Section<'_> {
             None => None,
         };
         let (value, keys, setting) = match found {
-            Some((value, within)) => (Some(value), within.docs, Setting::Table(within.settings)),
-            None => (None, Vec::new(), Setting::Absent),
+            Some((value, within)) => {
+                (Some(value), within.docs, EffectiveKey::Table(within.settings))
+            }
+            None => (None, Vec::new(), EffectiveKey::Absent),
         };
         self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, setting);
@@ -188,7 +190,7 @@ impl Section<'_> {
     fn visit<T>(
         &mut self,
         (key, index): (&'static str, Option<usize>),
-        (place, table): (Option<Place>, Option<&DeTable<'_>>),
+        (place, table): (Option<SourcePlace>, Option<&DeTable<'_>>),
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> (T, Declared) {
         let path = match index {
@@ -212,7 +214,7 @@ impl Section<'_> {
 
 impl<'a> Section<'a> {
     /// The table under a key, and its place; anything else there is noted.
-    fn single_table(&mut self, key: &'static str) -> Option<(Place, &'a DeTable<'a>)> {
+    fn single_table(&mut self, key: &'static str) -> Option<(SourcePlace, &'a DeTable<'a>)> {
         let (place, value) = self.given(key)?;
         if let DeValue::Table(table) = value.get_ref() {
             return Some((place, table));
@@ -228,7 +230,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables under a key, and their places; anything else there is noted.
-    fn repeated_tables(&mut self, key: &'static str) -> Vec<(Place, &'a DeTable<'a>)> {
+    fn repeated_tables(&mut self, key: &'static str) -> Vec<(SourcePlace, &'a DeTable<'a>)> {
         let Some((place, value)) = self.given(key) else { return Vec::new() };
         let mut tables = Vec::new();
         if let DeValue::Array(array) = value.get_ref() {

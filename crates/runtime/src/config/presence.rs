@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// A value as a declaration writes it: a default or an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WrittenValue {
     /// Text, in TOML a string.
     Text(&'static str),
     /// A whole number.
@@ -22,7 +22,7 @@ pub enum Written {
     Pairs(&'static [(&'static str, &'static str)]),
 }
 
-impl Written {
+impl WrittenValue {
     /// The value as TOML, on one line.
     pub fn to_toml(self) -> String {
         match self {
@@ -80,56 +80,56 @@ pub trait Literal: Copy {
     type As;
 
     /// The value for documents and for reading.
-    fn written(self) -> Written;
+    fn written(self) -> WrittenValue;
 }
 
 impl Literal for &'static str {
     type As = &'static str;
 
-    fn written(self) -> Written {
-        Written::Text(self)
+    fn written(self) -> WrittenValue {
+        WrittenValue::Text(self)
     }
 }
 
 impl Literal for u64 {
     type As = Self;
 
-    fn written(self) -> Written {
-        Written::Integer(self)
+    fn written(self) -> WrittenValue {
+        WrittenValue::Integer(self)
     }
 }
 
 impl Literal for bool {
     type As = Self;
 
-    fn written(self) -> Written {
-        Written::Boolean(self)
+    fn written(self) -> WrittenValue {
+        WrittenValue::Boolean(self)
     }
 }
 
-impl<T: Item, const N: usize> Literal for &'static [T; N] {
+impl<T: WrittenItem, const N: usize> Literal for &'static [T; N] {
     type As = &'static [T];
 
-    fn written(self) -> Written {
+    fn written(self) -> WrittenValue {
         T::written(self)
     }
 }
 
 /// What the lists of declarations hold.
-pub trait Item: Copy + 'static {
+pub trait WrittenItem: Copy + 'static {
     /// The list for documents and for reading.
-    fn written(list: &'static [Self]) -> Written;
+    fn written(list: &'static [Self]) -> WrittenValue;
 }
 
-impl Item for &'static str {
-    fn written(list: &'static [Self]) -> Written {
-        Written::Texts(list)
+impl WrittenItem for &'static str {
+    fn written(list: &'static [Self]) -> WrittenValue {
+        WrittenValue::Texts(list)
     }
 }
 
-impl Item for u64 {
-    fn written(list: &'static [Self]) -> Written {
-        Written::Integers(list)
+impl WrittenItem for u64 {
+    fn written(list: &'static [Self]) -> WrittenValue {
+        WrittenValue::Integers(list)
     }
 }
 
@@ -145,7 +145,7 @@ pub trait Presence {
     const NEED: super::Need;
 
     /// The default or the example.
-    fn written(self) -> Written;
+    fn written(self) -> WrittenValue;
     /// A value that was given.
     fn found<T>(value: T) -> Self::Out<T>;
     /// What stands in for a value that is absent or bad: `fallback` reads
@@ -159,7 +159,7 @@ impl<L: Literal> Presence for L {
 
     const NEED: super::Need = super::Need::Default;
 
-    fn written(self) -> Written {
+    fn written(self) -> WrittenValue {
         Literal::written(self)
     }
 
@@ -182,7 +182,7 @@ impl<L: Literal> Presence for Optional<L> {
 
     const NEED: super::Need = super::Need::Optional;
 
-    fn written(self) -> Written {
+    fn written(self) -> WrittenValue {
         Literal::written(self.0)
     }
 
@@ -208,7 +208,7 @@ impl<L: Literal> Presence for RequiredOption<L> {
 
     const NEED: super::Need = super::Need::Required;
 
-    fn written(self) -> Written {
+    fn written(self) -> WrittenValue {
         Literal::written(self.0)
     }
 
@@ -232,7 +232,7 @@ impl<L: Literal> Presence for Required<L> {
 
     const NEED: super::Need = super::Need::Required;
 
-    fn written(self) -> Written {
+    fn written(self) -> WrittenValue {
         Literal::written(self.0)
     }
 

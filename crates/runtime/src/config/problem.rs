@@ -9,14 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::section::KnownKey;
-use super::source::{MAIN, Place, Source};
+use super::source::{MAIN, SourcePlace, SourceTexts};
 
 /// Most problems that are kept of one configuration; the rest are counted.
 pub const PROBLEMS_MAX: usize = 1000;
 
 /// One thing to mend in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Problem {
+#[schemars(rename = "Problem")]
+pub struct ConfigProblem {
     /// The included file that has it; none for the main one.
     pub file: Option<String>,
     /// Line in the file, from 1, where known.
@@ -32,9 +33,9 @@ pub struct Problem {
     pub remedy: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// What is wrong at a place, known or not.
-    pub(super) fn at(source: &Source<'_>, place: Option<Place>, remedy: String) -> Self {
+    pub(super) fn at(source: &SourceTexts<'_>, place: Option<SourcePlace>, remedy: String) -> Self {
         let included = place.filter(|place| place.file != MAIN);
         Self {
             file: included.map(|place| source.name(place.file).to_owned()),
@@ -47,7 +48,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.as_deref();
         match (file, self.line) {
@@ -83,15 +84,15 @@ impl fmt::Display for Problem {
 ///   dsps.d/acme.toml line 2: dsp[0].url: is missing, …
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems {
+pub struct ConfigProblems {
     file: String,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     unlisted: usize,
 }
 
-impl Problems {
+impl ConfigProblems {
     /// The problems, at most [`PROBLEMS_MAX`] of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.problems.iter()
     }
 
@@ -106,7 +107,7 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.count();
         let noun = if count == 1 { "problem" } else { "problems" };
@@ -121,28 +122,28 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for ConfigProblems {}
 
 /// Collects problems while the files are read.
 #[derive(Default)]
-pub(super) struct Log {
-    problems: Vec<(Option<Place>, Problem)>,
+pub(super) struct ProblemLog {
+    problems: Vec<(Option<SourcePlace>, ConfigProblem)>,
     unlisted: usize,
     /// Lines with a syntax error: what the parser recovered from them is a guess.
-    broken_lines: HashSet<Place>,
+    broken_lines: HashSet<SourcePlace>,
     /// Files with such a line, or that were not read: what they hold may be what is missing.
     broken_files: HashSet<usize>,
     /// Some file's tables may not be known, so that what others say of them cannot be judged.
     incomplete: bool,
     describing: bool,
-    recording: Recording,
+    recording: ProblemRecorder,
     /// Room for the keys of tables that are read next: thousands of tables are read in turn.
     pub(super) unused_keys: Vec<Vec<KnownKey>>,
 }
 
 /// Which settings a reading records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Recording {
+pub(super) enum ProblemRecorder {
     /// Those of all declared keys.
     #[default]
     All,
@@ -150,20 +151,20 @@ pub(super) enum Recording {
     Given,
 }
 
-impl Log {
+impl ProblemLog {
     /// A log for a run without a file, in which tables that may be absent are visited.
     pub(super) fn describing() -> Self {
         Self { describing: true, ..Self::default() }
     }
 
     /// A log of a reading that records no more than that.
-    pub(super) fn recording(recording: Recording) -> Self {
+    pub(super) fn recording(recording: ProblemRecorder) -> Self {
         Self { recording, ..Self::default() }
     }
 
     /// Whether keys are recorded that no file gives.
     pub(super) fn records_all(&self) -> bool {
-        self.recording == Recording::All
+        self.recording == ProblemRecorder::All
     }
 
     pub(super) fn is_describing(&self) -> bool {
@@ -178,18 +179,18 @@ impl Log {
     /// echo it are passed over.
     pub(super) fn syntax(
         &mut self,
-        source: &Source<'_>,
+        source: &SourceTexts<'_>,
         file: usize,
         error: (Option<usize>, &str),
     ) {
         let (offset, message) = error;
-        let place = offset.map_or(Place::whole(file), |offset| source.place(offset));
+        let place = offset.map_or(SourcePlace::whole(file), |offset| source.place(offset));
         let column = offset.map(|offset| source.column(offset));
         self.broken_lines.insert(place);
         self.unknown(file);
-        self.record(Some(place), || Problem {
+        self.record(Some(place), || ConfigProblem {
             column,
-            ..Problem::at(source, Some(place), message.to_owned())
+            ..ConfigProblem::at(source, Some(place), message.to_owned())
         });
     }
 
@@ -217,19 +218,27 @@ impl Log {
     /// Keeps a problem of a key, unless it may only echo a syntax error.
     pub(super) fn note(
         &mut self,
-        source: &Source<'_>,
-        (place, key): (Option<Place>, String),
+        source: &SourceTexts<'_>,
+        (place, key): (Option<SourcePlace>, String),
         value: Option<String>,
         remedy: impl FnOnce() -> String,
     ) {
         if place.is_some_and(|place| self.broken_lines.contains(&place)) {
             return;
         }
-        self.record(place, || Problem { key, value, ..Problem::at(source, place, remedy()) });
+        self.record(place, || ConfigProblem {
+            key,
+            value,
+            ..ConfigProblem::at(source, place, remedy())
+        });
     }
 
     /// Keeps a problem, or counts it where enough are kept: it is made only in the first case.
-    pub(super) fn record(&mut self, place: Option<Place>, problem: impl FnOnce() -> Problem) {
+    pub(super) fn record(
+        &mut self,
+        place: Option<SourcePlace>,
+        problem: impl FnOnce() -> ConfigProblem,
+    ) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push((place, problem()));
         } else {
@@ -237,9 +246,9 @@ impl Log {
         }
     }
 
-    pub(super) fn into_problems(mut self, file: &str) -> Problems {
+    pub(super) fn into_problems(mut self, file: &str) -> ConfigProblems {
         self.problems.sort_by_key(|(place, _)| *place);
         let problems = self.problems.into_iter().map(|(_, problem)| problem).collect();
-        Problems { file: file.to_owned(), problems, unlisted: self.unlisted }
+        ConfigProblems { file: file.to_owned(), problems, unlisted: self.unlisted }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 
 use units::{Decimal, DecimalError};
 
-use super::given::{Given, Wrong};
+use super::given::{GivenValue, WrongValue};
 use super::source::excerpt;
 
 /// What a number counts, and so how it is written.
@@ -72,21 +72,23 @@ impl Quantity {
     }
 
     /// An amount in the quantity's smallest unit, where it is one.
-    pub(super) fn amount(self, given: &Given<'_>) -> Option<u64> {
+    pub(super) fn amount(self, given: &GivenValue<'_>) -> Option<u64> {
         self.read(given).ok()
     }
 
     /// Reads an amount in the quantity's smallest unit.
-    fn read(self, given: &Given<'_>) -> Result<u64, Wrong> {
+    fn read(self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
         match (self, given) {
-            (_, Given::Integer(..0)) => Err(Wrong::Value("must not be negative".to_owned())),
-            (Self::Integer, &Given::Integer(number)) => {
-                u64::try_from(number).map_err(|_| Wrong::Value("is too large".to_owned()))
+            (_, GivenValue::Integer(..0)) => {
+                Err(WrongValue::Value("must not be negative".to_owned()))
             }
-            (Self::Integer, _) => Err(Wrong::Type),
-            (_, Given::Integer(number)) => Err(self.lacks_unit(&number.to_string()).into()),
-            (_, Given::Text(text)) => Ok(self.read_text(text)?),
-            _ => Err(Wrong::Type),
+            (Self::Integer, &GivenValue::Integer(number)) => {
+                u64::try_from(number).map_err(|_| WrongValue::Value("is too large".to_owned()))
+            }
+            (Self::Integer, _) => Err(WrongValue::Type),
+            (_, GivenValue::Integer(number)) => Err(self.lacks_unit(&number.to_string()).into()),
+            (_, GivenValue::Text(text)) => Ok(self.read_text(text)?),
+            _ => Err(WrongValue::Type),
         }
     }
 
@@ -170,7 +172,7 @@ impl Bounds {
     }
 
     /// Reads an amount within the range.
-    pub(super) fn read(&self, given: &Given<'_>) -> Result<u64, Wrong> {
+    pub(super) fn read(&self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
         let amount = self.quantity.read(given)?;
         let within = self.min <= amount && self.max.is_none_or(|max| amount <= max);
         if within { Ok(amount) } else { Err(format!("must be {self}").into()) }
@@ -190,7 +192,7 @@ impl fmt::Display for Bounds {
 }
 
 /// An unsigned integer type that a getter can return.
-pub trait Whole: Copy + TryFrom<u64> {
+pub trait WholeNumber: Copy + TryFrom<u64> {
     /// The largest value of the type.
     const MAX: u64;
 
@@ -200,7 +202,7 @@ pub trait Whole: Copy + TryFrom<u64> {
 
 macro_rules! whole {
     ($($integer:ty),*) => {$(
-        impl Whole for $integer {
+        impl WholeNumber for $integer {
             const MAX: u64 = <$integer>::MAX as u64;
 
             fn count(self) -> u64 {

@@ -11,14 +11,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::describe::{Form, KeyDoc, Need, Role};
-use super::effective::Setting;
-use super::given::{Fault, Given, Wrong};
+use super::effective::EffectiveKey;
+use super::given::{GivenFault, GivenValue, WrongValue};
 use super::outside::Outside;
-use super::presence::{Presence, Written};
-use super::problem::Log;
+use super::presence::{Presence, WrittenValue};
+use super::problem::ProblemLog;
 use super::quantity::Quantity;
 use super::secret;
-use super::source::{Place, Source, excerpt, key_text};
+use super::source::{SourcePlace, SourceTexts, excerpt, key_text};
 use super::values;
 
 /// One table of a configuration, in the hands of the service that declares its keys.
@@ -40,12 +40,12 @@ pub struct Section<'a> {
     /// Where the table stands below the root.
     pub(super) path: TablePath<'a>,
     /// Where the table's header stands first, if anywhere.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SourcePlace>,
     /// The only file that can have keys of this table; `None` where tables of several merge.
     pub(super) file: Option<usize>,
-    pub(super) source: &'a Source<'a>,
+    pub(super) source: &'a SourceTexts<'a>,
     pub(super) outside: &'a Outside<'a>,
-    pub(super) log: &'a mut Log,
+    pub(super) log: &'a mut ProblemLog,
     pub(super) declared: Declared,
 }
 
@@ -77,12 +77,12 @@ pub(super) struct Declared {
     /// What is said of them; empty unless declarations are described.
     pub(super) docs: Vec<KeyDoc>,
     /// What is in force under each, names of the past apart.
-    pub(super) settings: Vec<(Cow<'static, str>, Setting)>,
+    pub(super) settings: Vec<(Cow<'static, str>, EffectiveKey)>,
 }
 
 impl Declared {
     /// In the room of a table that was read before, if there is one.
-    pub(super) fn begin(log: &mut Log) -> Self {
+    pub(super) fn begin(log: &mut ProblemLog) -> Self {
         Self { known: log.unused_keys.pop().unwrap_or_default(), ..Self::default() }
     }
 }
@@ -107,9 +107,9 @@ pub(super) enum KeyKind {
 
 impl<'a> Section<'a> {
     pub(super) fn root(
-        (source, outside): (&'a Source<'a>, &'a Outside<'a>),
+        (source, outside): (&'a SourceTexts<'a>, &'a Outside<'a>),
         table: Option<&'a DeTable<'a>>,
-        log: &'a mut Log,
+        log: &'a mut ProblemLog,
     ) -> Self {
         let (declared, path) = (Declared::begin(log), TablePath::Root);
         Self { table, path, place: None, file: None, source, outside, log, declared }
@@ -162,7 +162,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         presence: P,
         (form, doc): (Form, &'static str),
-        read: impl Fn(&Given<'_>) -> Result<T, Vec<Fault>>,
+        read: impl Fn(&GivenValue<'_>) -> Result<T, Vec<GivenFault>>,
     ) -> P::Out<T> {
         let written = presence.written();
         let fallback = || {
@@ -175,7 +175,8 @@ impl<'a> Section<'a> {
         if self.log.is_describing() {
             drop(fallback());
         }
-        let recorded = |given: &Given<'_>| Ok((read(given)?, Setting::of(&form, given, true)));
+        let recorded =
+            |given: &GivenValue<'_>| Ok((read(given)?, EffectiveKey::of(&form, given, true)));
         let found = self.read::<_, P>(key, (&form, written), recorded);
         let out = match found {
             Some((value, setting)) => {
@@ -197,8 +198,8 @@ impl<'a> Section<'a> {
     pub(super) fn read<T, P: Presence>(
         &mut self,
         key: &'static str,
-        (form, written): (&Form, Written),
-        read: impl Fn(&Given<'_>) -> Result<T, Vec<Fault>>,
+        (form, written): (&Form, WrittenValue),
+        read: impl Fn(&GivenValue<'_>) -> Result<T, Vec<GivenFault>>,
     ) -> Option<T> {
         let Some((place, value)) = self.given(key) else {
             if P::NEED == Need::Required && !self.log.may_be_lost(self.file) {
@@ -222,9 +223,9 @@ impl<'a> Section<'a> {
 
     fn note_fault(
         &mut self,
-        (key, place): (&str, Place),
+        (key, place): (&str, SourcePlace),
         (form, value): (&Form, &Spanned<DeValue<'_>>),
-        fault: &Fault,
+        fault: &GivenFault,
         remedy: impl FnOnce() -> String,
     ) {
         let (place, path, shown) = match &fault.element {
@@ -258,14 +259,14 @@ impl<'a> Section<'a> {
     }
 
     /// Notes what is in force under a key.
-    pub(super) fn record(&mut self, name: &'static str, setting: Setting) {
-        if self.log.records_all() || !matches!(setting, Setting::Absent) {
+    pub(super) fn record(&mut self, name: &'static str, setting: EffectiveKey) {
+        if self.log.records_all() || !matches!(setting, EffectiveKey::Absent) {
             self.declared.settings.push((Cow::Borrowed(name), setting));
         }
     }
 
     /// What the files give for a key, and the key's place.
-    pub(super) fn given(&self, key: &str) -> Option<(Place, &'a Spanned<DeValue<'a>>)> {
+    pub(super) fn given(&self, key: &str) -> Option<(SourcePlace, &'a Spanned<DeValue<'a>>)> {
         let (name, value) = self.table?.get_key_value(key)?;
         Some((self.source.place(name.span().start), value))
     }
@@ -288,7 +289,7 @@ impl<'a> Section<'a> {
 
     pub(super) fn note(
         &mut self,
-        place: Option<Place>,
+        place: Option<SourcePlace>,
         key: String,
         value: Option<String>,
         remedy: impl FnOnce() -> String,
@@ -332,10 +333,10 @@ fn is_secret(keys: &[KnownKey], name: &str) -> bool {
 }
 
 /// What is in force under a key that is not given.
-fn stand_in<P: Presence>(form: &Form, written: Written) -> Setting {
+fn stand_in<P: Presence>(form: &Form, written: WrittenValue) -> EffectiveKey {
     match P::NEED {
-        Need::Default => Setting::of(form, &written.into(), false),
-        Need::Optional | Need::Required => Setting::Absent,
+        Need::Default => EffectiveKey::of(form, &written.into(), false),
+        Need::Optional | Need::Required => EffectiveKey::Absent,
     }
 }
 
@@ -360,7 +361,7 @@ fn is_plain(value: &DeValue<'_>) -> bool {
         DeValue::Table(_) => false,
         DeValue::Array(items) => items.iter().all(|item| is_plain(item.get_ref())),
         DeValue::String(text) => {
-            AMOUNTS.iter().any(|amount| amount.amount(&Given::Text(text)).is_some())
+            AMOUNTS.iter().any(|amount| amount.amount(&GivenValue::Text(text)).is_some())
                 || values::price(text).is_ok()
         }
         _ => true,
@@ -373,14 +374,16 @@ pub(super) fn joined(table: &str, name: &str) -> String {
 }
 
 /// What to write instead of a value of the wrong type.
-fn expected(form: &Form, written: Written) -> String {
+fn expected(form: &Form, written: WrittenValue) -> String {
     format!("expected {}, for example {}", form.phrase(), written.to_toml())
 }
 
-fn remedy_of(fault: &Fault, form: &Form, written: Written) -> String {
+fn remedy_of(fault: &GivenFault, form: &Form, written: WrittenValue) -> String {
     match &fault.wrong {
-        Wrong::Value(remedy) => remedy.clone(),
-        Wrong::Type if fault.element.is_some() => format!("expected {}", form.element().phrase()),
-        Wrong::Type => expected(form, written),
+        WrongValue::Value(remedy) => remedy.clone(),
+        WrongValue::Type if fault.element.is_some() => {
+            format!("expected {}", form.element().phrase())
+        }
+        WrongValue::Type => expected(form, written),
     }
 }

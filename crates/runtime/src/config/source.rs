@@ -20,14 +20,14 @@ pub(super) const MAIN: usize = 0;
 
 /// A line of one of the files; in order of files, then lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct SourcePlace {
     /// Which file, [`MAIN`] first.
     pub(super) file: usize,
     /// Counted from 1; 0 stands for the whole file.
     pub(super) line: usize,
 }
 
-impl Place {
+impl SourcePlace {
     /// A file as a whole.
     pub(super) const fn whole(file: usize) -> Self {
         Self { file, line: 0 }
@@ -47,11 +47,11 @@ struct FileText<'a> {
 
 /// The texts of all files.
 #[derive(Default)]
-pub(super) struct Source<'a> {
+pub(super) struct SourceTexts<'a> {
     files: Vec<FileText<'a>>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceTexts<'a> {
     /// A configuration of one text, or the first of several.
     pub(super) fn new(name: &str, folder: &Path, text: &'a str) -> Self {
         let mut source = Self::default();
@@ -77,9 +77,9 @@ impl<'a> Source<'a> {
     }
 
     /// The place of an offset.
-    pub(super) fn place(&self, offset: usize) -> Place {
+    pub(super) fn place(&self, offset: usize) -> SourcePlace {
         let (file, text, offset) = self.file(offset);
-        Place { file, line: text.line_starts.partition_point(|&start| start <= offset) }
+        SourcePlace { file, line: text.line_starts.partition_point(|&start| start <= offset) }
     }
 
     /// The column of an offset in its line, counted in characters from 1.

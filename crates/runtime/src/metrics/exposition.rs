@@ -7,15 +7,15 @@
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
-use super::format::Format;
-use super::histogram::{Snapshot, end_of};
+use super::format::ExpositionFormat;
+use super::histogram::{HistogramSnapshot, end_of};
 use super::{Counter, Gauge, Histogram, process};
 
 /// Begins the name of every metric but those of the process, which all programs name alike.
 const PREFIX: &str = "vickrey_";
 
 /// Writes some metrics onto the page.
-type Set = dyn Fn(&mut Page<'_>) -> fmt::Result + Send + Sync;
+type Set = dyn Fn(&mut MetricsPage<'_>) -> fmt::Result + Send + Sync;
 
 /// All that a process exposes, in the order in which it was added.
 #[derive(Default)]
@@ -31,7 +31,10 @@ impl fmt::Debug for Exposition {
 
 impl Exposition {
     /// Adds the metrics that `expose` writes whenever the page is asked for.
-    pub fn add(&mut self, expose: impl Fn(&mut Page<'_>) -> fmt::Result + Send + Sync + 'static) {
+    pub fn add(
+        &mut self,
+        expose: impl Fn(&mut MetricsPage<'_>) -> fmt::Result + Send + Sync + 'static,
+    ) {
         self.sets.push(Box::new(expose));
     }
 
@@ -41,23 +44,23 @@ impl Exposition {
         self.add(|page| {
             let labels = [("version", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
             page.gauges("build_info", "The release that runs; always 1.")?.value(&labels, 1)?;
-            process::expose(&mut Page { text: page.text, format: page.format, prefix: "" })
+            process::expose(&mut MetricsPage { text: page.text, format: page.format, prefix: "" })
         });
     }
 
     /// The page as it is now, as OpenMetrics.
     pub fn text(&self) -> String {
-        self.text_in(Format::OpenMetrics)
+        self.text_in(ExpositionFormat::OpenMetrics)
     }
 
     /// The page as it is now.
-    pub fn text_in(&self, format: Format) -> String {
+    pub fn text_in(&self, format: ExpositionFormat) -> String {
         let mut text = String::new();
-        let mut page = Page { text: &mut text, format, prefix: PREFIX };
+        let mut page = MetricsPage { text: &mut text, format, prefix: PREFIX };
         for expose in &self.sets {
             expose(&mut page).expect("a String takes any text");
         }
-        if format == Format::OpenMetrics {
+        if format == ExpositionFormat::OpenMetrics {
             text.push_str("# EOF\n");
         }
         text
@@ -65,19 +68,23 @@ impl Exposition {
 }
 
 /// The page being written.
-pub struct Page<'a> {
+pub struct MetricsPage<'a> {
     text: &'a mut String,
-    format: Format,
+    format: ExpositionFormat,
     prefix: &'static str,
 }
 
 /// Label names and values of one series.
 type Labels<'l> = &'l [(&'static str, &'l str)];
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     /// Begins counters of one name, to which `_total` is appended.
-    pub fn counters(&mut self, name: &'static str, help: &str) -> Result<Counters<'_>, fmt::Error> {
-        self.begin(name, help, "counter").map(Counters)
+    pub fn counters(
+        &mut self,
+        name: &'static str,
+        help: &str,
+    ) -> Result<CounterFamily<'_>, fmt::Error> {
+        self.begin(name, help, "counter").map(CounterFamily)
     }
 
     /// Begins gauges of one name.
@@ -134,9 +141,9 @@ impl Family<'_> {
 }
 
 /// Counters of one name.
-pub struct Counters<'a>(Family<'a>);
+pub struct CounterFamily<'a>(Family<'a>);
 
-impl Counters<'_> {
+impl CounterFamily<'_> {
     /// Writes the sum of the shards' counters as one series.
     pub fn sum<'c>(
         &mut self,
@@ -210,7 +217,7 @@ impl Histograms<'_> {
         labels: Labels<'_>,
         shards: impl Iterator<Item = &'h Histogram>,
     ) -> fmt::Result {
-        let mut merged = Snapshot::default();
+        let mut merged = HistogramSnapshot::default();
         shards.for_each(|histogram| merged.merge(&histogram.snapshot()));
         for (end, count) in page_buckets(&merged) {
             let end = end.map_or_else(|| "+Inf".to_owned(), |end| seconds(end).to_string());
@@ -224,7 +231,7 @@ impl Histograms<'_> {
 
 /// The ends in microseconds that the page shows, 1, 2, 4, 8, 12, 16, 24, 32 and so on, each with the
 /// count up to it; None is the last one, which has no end.
-fn page_buckets(merged: &Snapshot) -> Vec<(Option<u64>, u64)> {
+fn page_buckets(merged: &HistogramSnapshot) -> Vec<(Option<u64>, u64)> {
     let (mut shown, mut count) = (Vec::new(), 0_u64);
     for (bucket, n) in merged.buckets().iter().enumerate() {
         count = count.wrapping_add(*n);

@@ -5,7 +5,7 @@
 
 /// A text format that Prometheus reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// [OpenMetrics 1.0](https://prometheus.io/docs/specs/om/open_metrics_spec/).
     OpenMetrics,
     /// [Prometheus text 0.0.4](https://prometheus.io/docs/instrumenting/exposition_formats/), which
@@ -13,7 +13,7 @@ pub enum Format {
     PrometheusText,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// What a request gets by its `accept` headers (RFC 9110, section 12.5.1): OpenMetrics if it is
     /// named in a version that we write, and no less preferred than plain text.
     pub(crate) fn accepted<'a>(headers: impl Iterator<Item = &'a str>) -> Self {

@@ -67,27 +67,30 @@ impl Histogram {
     }
 
     /// The counts as they are now. While the writer goes on, the sum may be ahead of the counts.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        Snapshot { buckets: self.buckets.iter().map(load).collect(), sum_us: load(&self.sum_us) }
+        HistogramSnapshot {
+            buckets: self.buckets.iter().map(load).collect(),
+            sum_us: load(&self.sum_us),
+        }
     }
 }
 
 /// The counts of a histogram, or of several merged, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct HistogramSnapshot {
     /// Counts by bucket, [`BUCKETS`] of them.
     buckets: Vec<u64>,
     sum_us: u64,
 }
 
-impl Default for Snapshot {
+impl Default for HistogramSnapshot {
     fn default() -> Self {
         Self { buckets: vec![0; BUCKETS], sum_us: 0 }
     }
 }
 
-impl Snapshot {
+impl HistogramSnapshot {
     /// Adds the counts of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {

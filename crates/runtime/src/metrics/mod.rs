@@ -41,9 +41,9 @@ use std::ops::{Deref, Index};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-pub use exposition::{Counters, Exposition, Gauges, Histograms, Page};
-pub use format::Format;
-pub use histogram::{BUCKETS, Histogram, Snapshot};
+pub use exposition::{CounterFamily, Exposition, Gauges, Histograms, MetricsPage};
+pub use format::ExpositionFormat;
+pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
 
 /// Adds to an atomic that only this thread writes.
 fn add_as_only_writer(cell: &AtomicU64, n: u64) {

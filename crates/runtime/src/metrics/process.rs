@@ -9,13 +9,13 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Page;
+use super::MetricsPage;
 
 /// The unit of times in `/proc`, whatever the kernel's own: `sysconf(_SC_CLK_TCK)` of all of Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Writes them; the page must add no prefix.
-pub(super) fn expose(page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn expose(page: &mut MetricsPage<'_>) -> fmt::Result {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     if let Ok(used) = Duration::try_from(used) {
         page.counters("process_cpu_seconds", "Time on processors, user and system.")?

@@ -80,22 +80,22 @@ fn the_older_format_names_counters_whole_and_has_no_end() {
          # HELP vickrey_sync_seconds_total Time.\n# TYPE vickrey_sync_seconds_total counter\n\
          vickrey_sync_seconds_total{{lane=\"a\"}} 1.500250000\n{rest}"
     );
-    assert_eq!(exposition.text_in(Format::PrometheusText), older);
+    assert_eq!(exposition.text_in(ExpositionFormat::PrometheusText), older);
     let newer = format!(
         "# HELP vickrey_spend A \\\"quoted\\\"\\nback\\\\slash.\n\
          # TYPE vickrey_spend counter\nvickrey_spend_total 12.000000034\n\
          # HELP vickrey_sync_seconds Time.\n# TYPE vickrey_sync_seconds counter\n\
          vickrey_sync_seconds_total{{lane=\"a\"}} 1.500250000\n{rest}# EOF\n"
     );
-    assert_eq!(exposition.text_in(Format::OpenMetrics), newer);
+    assert_eq!(exposition.text_in(ExpositionFormat::OpenMetrics), newer);
 }
 
 #[test]
 fn the_format_is_negotiated() {
-    let check = |accept: &[&str], want: Format| {
-        assert_eq!(Format::accepted(accept.iter().copied()), want, "{accept:?}");
+    let check = |accept: &[&str], want: ExpositionFormat| {
+        assert_eq!(ExpositionFormat::accepted(accept.iter().copied()), want, "{accept:?}");
     };
-    let (open, plain) = (Format::OpenMetrics, Format::PrometheusText);
+    let (open, plain) = (ExpositionFormat::OpenMetrics, ExpositionFormat::PrometheusText);
     check(&[], plain);
     check(&["*/*"], plain);
     check(&["text/html,application/xhtml+xml,*/*;q=0.8"], plain);

@@ -41,13 +41,13 @@ impl Files {
         let (tell, reloads) = channel();
         let main = self.path("vickrey.toml");
         let hangup = Hangup::catch(&threads.0).expect("a signal handler");
-        let watched = Watched { sources, interval, again: None };
+        let watched = FollowedFiles { sources, interval, again: None };
         let both = (&threads.0, &threads.1);
         let reload = Reload::start(both, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &main, read);
             // At its end the test hears no more.
             let _ended = tell.send((trigger, outcome));
-            Watched { sources, interval, again: None }
+            FollowedFiles { sources, interval, again: None }
         });
         Followed { reload, reloads, shutdown, _threads: threads }
     }
@@ -59,14 +59,14 @@ impl Files {
 
 struct Followed {
     reload: Reload,
-    reloads: Receiver<(Trigger, Result<Loaded<Config>, Problems>)>,
+    reloads: Receiver<(Trigger, Result<Loaded<Config>, ConfigProblems>)>,
     shutdown: Shutdown,
     _threads: (Control, Builder),
 }
 
 impl Followed {
     /// The next load. No test of this process sends a signal, which every watch would hear.
-    fn next(&self) -> (Trigger, Result<Loaded<Config>, Problems>) {
+    fn next(&self) -> (Trigger, Result<Loaded<Config>, ConfigProblems>) {
         self.reloads.recv_timeout(Duration::from_secs(20)).expect("there is a reason")
     }
 }
@@ -178,7 +178,7 @@ fn files_are_read_again_where_that_was_asked_for() {
     let threads = (Control::start().expect("a thread"), Builder::start().expect("a thread"));
     let hangup = Hangup::catch(&threads.0).expect("a signal handler");
     let (sources, interval) = (files.sources(), Duration::ZERO);
-    let watched = move |again| Watched { sources: sources.clone(), interval, again };
+    let watched = move |again| FollowedFiles { sources: sources.clone(), interval, again };
     let (tell, reloads) = channel();
     let both = (&threads.0, &threads.1);
     let first = watched(Some(ms(1)));

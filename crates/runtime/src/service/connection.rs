@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http_kit::head::{MalformedHead, check_head};
 use http_kit::server::{
-    BoxError, Handler, HeadLimits, UpgradeSlot, Upgraded, serve_http1, serve_http2,
+    BoxError, HeadLimits, HttpHandler, UpgradeSlot, Upgraded, serve_http1, serve_http2,
     serve_upgradable,
 };
 use hyper::body::{Body, Bytes, Incoming};
@@ -30,7 +30,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
 use crate::arrival::{ArrivalClock, StampedStream};
-use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, Open};
+use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient};
 use crate::shutdown::Shutdown;
 
 /// The name that HTTP/2 has in the TLS handshake (RFC 9113, section 3.2).
@@ -60,7 +60,7 @@ pub enum ConnectionStream {
 
 /// A connection that a service serves to its end.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ClientConnection {
     stream: ConnectionStream,
     /// Which of the service's listeners it came in by.
     pub listener: usize,
@@ -70,7 +70,7 @@ pub struct Connection {
     clock: ArrivalClock,
     shutdown: Shutdown,
     /// Counts the connection as open until dropped.
-    open: Open,
+    open: OpenClient,
 }
 
 /// Answers the requests of one connection.
@@ -118,7 +118,7 @@ impl HttpRequest {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Takes an accepted socket over, with the TLS handshake where `options` ask for it.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ struct Requests<H> {
     upgrade: UpgradeSlot<ConnectionStream>,
 }
 
-impl<H: HttpService> Handler for Requests<H> {
+impl<H: HttpService> HttpHandler for Requests<H> {
     type Body = H::Body;
 
     async fn answer(&self, request: Request<Incoming>) -> Response<H::Body> {

@@ -55,8 +55,8 @@ pub(super) fn fit(
     needs: &[DescriptorNeeds],
     descriptors: u64,
 ) -> Result<Vec<usize>, TooFewDescriptors> {
-    let wanted = Wanted::of(shards, admin_connections_max, needs);
-    let Some(Shares { callers, outbound }) = wanted.share(descriptors) else {
+    let wanted = DescriptorDemand::of(shards, admin_connections_max, needs);
+    let Some(DescriptorShares { callers, outbound }) = wanted.share(descriptors) else {
         let keys = needs.iter().map(|needs| needs.fixed_keys).filter(|keys| !keys.is_empty());
         let keys = keys.map(|keys| format!(", or {keys}")).collect();
         return Err(TooFewDescriptors { descriptors, least: wanted.least(), keys });
@@ -76,7 +76,7 @@ pub(super) fn fit(
 /// Connections to others that one service may open, of `outbound` for all.
 fn outbound_share(
     needs: &DescriptorNeeds,
-    (outbound, wanted): (u64, Wanted),
+    (outbound, wanted): (u64, DescriptorDemand),
     descriptors: u64,
 ) -> usize {
     let spare = outbound.saturating_sub(wanted.outbound_min);
@@ -109,7 +109,7 @@ fn lower(shards: &mut ShardsOptions, connections_max: usize) {
 
 /// Descriptors that limits ask for.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct DescriptorDemand {
     /// Kept, whatever connections there are.
     fixed: u64,
     callers: u64,
@@ -121,12 +121,12 @@ struct Wanted {
 
 /// Descriptors that connections get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shares {
+struct DescriptorShares {
     callers: u64,
     outbound: u64,
 }
 
-impl Wanted {
+impl DescriptorDemand {
     fn of(shards: &ShardsOptions, admin_connections_max: usize, needs: &[DescriptorNeeds]) -> Self {
         let sum = |of: fn(&DescriptorNeeds) -> u64| needs.iter().map(of).sum::<u64>();
         Self {
@@ -147,14 +147,14 @@ impl Wanted {
 
     /// Half of what is not kept for each, or what the other leaves; to others all that clients leave,
     /// for a reload may bring more of them. None if that is too little.
-    fn share(self, descriptors: u64) -> Option<Shares> {
+    fn share(self, descriptors: u64) -> Option<DescriptorShares> {
         if descriptors < self.least() {
             return None;
         }
         let left = descriptors - self.fixed;
         let half = (left / 2).max(left.saturating_sub(self.outbound));
         let callers = self.callers.min(half).min(left - self.outbound_min);
-        Some(Shares { callers, outbound: left - callers })
+        Some(DescriptorShares { callers, outbound: left - callers })
     }
 }
 
@@ -164,10 +164,11 @@ mod tests {
 
     #[test]
     fn shares() {
-        let wanted = Wanted { fixed: 200, callers: 1000, outbound: 2000, outbound_min: 16 };
-        let check_of = |wanted: Wanted, descriptors, want: Option<(u64, u64)>| {
+        let wanted =
+            DescriptorDemand { fixed: 200, callers: 1000, outbound: 2000, outbound_min: 16 };
+        let check_of = |wanted: DescriptorDemand, descriptors, want: Option<(u64, u64)>| {
             let shares = wanted.share(descriptors);
-            let want = want.map(|(callers, outbound)| Shares { callers, outbound });
+            let want = want.map(|(callers, outbound)| DescriptorShares { callers, outbound });
             assert_eq!(shares, want, "{descriptors}");
         };
         let check = |descriptors, want| check_of(wanted, descriptors, want);
@@ -181,9 +182,9 @@ mod tests {
         // A reload may bring more to connect to.
         check(9200, Some((1000, 8000)));
         check(u64::MAX, Some((1000, u64::MAX - 1200)));
-        check_of(Wanted { outbound: 20, ..wanted }, 1000, Some((780, 20)));
-        check_of(Wanted { outbound: 10, ..wanted }, 1000, Some((784, 16)));
-        let many = Wanted { outbound_min: 100, ..wanted };
+        check_of(DescriptorDemand { outbound: 20, ..wanted }, 1000, Some((780, 20)));
+        check_of(DescriptorDemand { outbound: 10, ..wanted }, 1000, Some((784, 16)));
+        let many = DescriptorDemand { outbound_min: 100, ..wanted };
         check_of(many, 315, None);
         check_of(many, 316, Some((16, 100)));
         check_of(many, 400, Some((100, 100)));

@@ -10,13 +10,13 @@ use tracing::{error, info, warn};
 
 use super::shell::ShellConfig;
 use super::{RunningService, ServiceReload};
-use crate::admin::{Configuration, InForce, ReloadError, ReloadSummary};
+use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;
-use crate::config::{Difference, Effective, Loaded, Section, Sources};
+use crate::config::{Effective, Loaded, Section, SettingDifference, Sources};
 use crate::control::Control;
 use crate::logging::Logging;
 use crate::metrics::Exposition;
-use crate::reload::{Hangup, Reload, ReloadBell, Trigger, Watched, load};
+use crate::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
@@ -74,9 +74,9 @@ pub(super) struct TakenOverBy {
 }
 
 impl Configuration for LiveConfiguration {
-    fn in_force(&self) -> InForce {
+    fn in_force(&self) -> ConfigurationInForce {
         let now = self.now();
-        InForce {
+        ConfigurationInForce {
             generation: now.generation,
             loaded_at: now.loaded_at,
             file: self.0.file.display().to_string(),
@@ -158,7 +158,7 @@ impl LiveConfiguration {
     pub(super) fn follow(
         &self,
         (control, builder): (&Control, &Builder),
-        (hangup, watched): (Hangup, Watched),
+        (hangup, watched): (Hangup, FollowedFiles),
         shutdown: &Shutdown,
         read: fn(&mut Section<'_>) -> ShellConfig,
     ) -> Reload {
@@ -166,7 +166,7 @@ impl LiveConfiguration {
         let reload = Reload::start((control, builder), hangup, watched, shutdown, move |trigger| {
             let (sources, changed) = live.read(&trigger, read);
             interval = changed.unwrap_or(interval);
-            Watched { sources, interval, again: None }
+            FollowedFiles { sources, interval, again: None }
         });
         self.0.bell.get_or_init(|| reload.bell());
         reload
@@ -255,7 +255,12 @@ impl LiveConfiguration {
     }
 }
 
-fn log(generation: u64, all: &ServiceReload, differences: &[Difference], needs_restart: &[String]) {
+fn log(
+    generation: u64,
+    all: &ServiceReload,
+    differences: &[SettingDifference],
+    needs_restart: &[String],
+) {
     let ServiceReload { added, removed, .. } = all;
     let changes = differences.len();
     info!(generation, changes, ?added, ?removed, "the configuration is taken over");

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{debug, error};
 
-use super::connection::{ConnectError, Connection};
+use super::connection::{ClientConnection, ConnectError};
 use super::ports::Ports;
 use super::{BoxError, RunningService, Service, ServiceError, ServiceShard, Startup};
 use crate::builder::Builder;
 use crate::control::Control;
 use crate::metrics::Exposition;
-use crate::shards::{ShardContext, Shards, ShardsOptions, StartError};
+use crate::shards::{ShardContext, Shards, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
@@ -38,7 +38,7 @@ pub(super) fn serve_on_shards(
     served: Vec<Served>,
     options: &ShardsOptions,
     shutdown: &Shutdown,
-) -> Result<Shards, StartError> {
+) -> Result<Shards, ShardsStartError> {
     let mut listeners = Vec::new();
     let mut services = Vec::with_capacity(served.len());
     let mut routes = Vec::new();
@@ -197,7 +197,7 @@ async fn run(
         let (part, shutdown) = (Rc::clone(part), context.shutdown().clone());
         context.tasks().spawn_isolated(async move {
             let options = part.connection_options(listener);
-            match Connection::open(accepted, listener, options, shutdown).await {
+            match ClientConnection::open(accepted, listener, options, shutdown).await {
                 Ok(connection) => part.serve(connection).await,
                 Err(error) => {
                     debug!(%error, "a client has no connection");

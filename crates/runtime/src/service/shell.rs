@@ -22,8 +22,8 @@ use crate::control::Control;
 use crate::listen::{ListenError, listen};
 use crate::logging::{Logging, LoggingOptions};
 use crate::metrics::Exposition;
-use crate::reload::{Hangup, Reload, Watched};
-use crate::shards::{Shards, ShardsOptions, ShardsPanicked, StartError};
+use crate::reload::{FollowedFiles, Hangup, Reload};
+use crate::shards::{Shards, ShardsOptions, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::{self, Exporting, Tracer, TracingOptions};
 
@@ -141,7 +141,7 @@ pub enum ShellError {
     Io(#[from] std::io::Error),
     /// Shards do not start.
     #[error(transparent)]
-    Shards(#[from] StartError),
+    Shards(#[from] ShardsStartError),
     /// Shards panicked.
     #[error(transparent)]
     Panicked(#[from] ShardsPanicked),
@@ -229,7 +229,7 @@ impl Shell {
             };
             let started_with = (effective, digest, generation);
             let live = LiveConfiguration::new(path, started_with, by);
-            let watched = Watched { sources, interval: config.watch, again: None };
+            let watched = FollowedFiles { sources, interval: config.watch, again: None };
             let threads = (&control, &builder);
             let reload = live.follow(threads, (hangup, watched), &shutdown, read);
             (live, reload)

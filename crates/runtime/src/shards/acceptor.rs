@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::shard::Handover;
 use super::table::{ConnectionLimits, ConnectionTable, TableEntry};
-use super::{Ready, ShardsMetrics, ShardsOptions, StartError};
+use super::{Ready, ShardsMetrics, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 
 /// Pauses after a failed accept, doubled from the first to the last.
@@ -49,7 +49,7 @@ impl Acceptor {
         shutdown: &Shutdown,
         ready: &Ready,
     ) {
-        let refused = |cause| StartError::Runtime { name: "acceptor".to_owned(), cause };
+        let refused = |cause| ShardsStartError::Runtime { name: "acceptor".to_owned(), cause };
         // The starter waits for exactly one message.
         let runtime =
             match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {

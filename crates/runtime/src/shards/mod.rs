@@ -47,15 +47,15 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::metrics::{Counter, Gauge, Histogram, Padded, Page, PerShard};
+use crate::metrics::{Counter, Gauge, Histogram, MetricsPage, Padded, PerShard};
 use crate::shutdown::Shutdown;
 use acceptor::Acceptor;
-use shard::Seat;
+use shard::ShardStart;
 
 pub use activity::{ActiveStream, Activity, ConnectionEnd, ConnectionTimeouts, RequestActivity};
 pub use admission::{Admission, AdmissionLimits, InFlightRequest, Overload};
 pub use options::ShardsOptions;
-pub use shard::{Accepted, Open, ShardContext};
+pub use shard::{Accepted, OpenClient, ShardContext};
 pub use table::{ConnectionLimits, ConnectionTable, EVICTING_MAX};
 pub use tasks::Tasks;
 
@@ -65,7 +65,7 @@ const HANDOVERS_MAX: usize = 1024;
 
 /// Why shards could not be started. Threads that had been are told by the end of `accept`.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ShardsStartError {
     /// A thread could not be started.
     #[error("cannot start thread {name}: {cause}")]
     Thread {
@@ -190,7 +190,7 @@ impl ShardsMetrics {
     /// # Errors
     ///
     /// When the page takes no more text.
-    pub fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+    pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let open = i64::try_from(self.open()).unwrap_or(i64::MAX);
         page.counters("connections_accepted", "Connections given to a shard.")?
             .value(&[], self.accepted())?;
@@ -251,7 +251,7 @@ impl Shards {
         listeners: Vec<TcpListener>,
         shutdown: &Shutdown,
         body: F,
-    ) -> Result<Self, StartError>
+    ) -> Result<Self, ShardsStartError>
     where
         F: Fn(ShardContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + 'static,
@@ -264,7 +264,7 @@ impl Shards {
         for index in 0..count {
             let (lane, handovers) = tokio::sync::mpsc::channel(HANDOVERS_MAX);
             lanes.push(lane);
-            let seat = Seat {
+            let seat = ShardStart {
                 index,
                 core: options.core_of(index),
                 handovers,
@@ -302,21 +302,21 @@ impl Shards {
 }
 
 /// Tells whoever starts a thread that it runs, or why it does not.
-type Ready = mpsc::Sender<Result<(), StartError>>;
+type Ready = mpsc::Sender<Result<(), ShardsStartError>>;
 
 /// Starts a thread and waits until it says that it is ready.
 fn spawn_ready(
     name: String,
     run: impl FnOnce(&Ready) + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
+) -> Result<JoinHandle<()>, ShardsStartError> {
     let (ready, outcome) = mpsc::channel();
     let thread = thread::Builder::new()
         .name(name.clone())
         .spawn(move || run(&ready))
-        .map_err(|cause| StartError::Thread { name: name.clone(), cause })?;
+        .map_err(|cause| ShardsStartError::Thread { name: name.clone(), cause })?;
     let died = |_| {
         let cause = io::Error::other("it panicked while starting");
-        Err(StartError::Thread { name, cause })
+        Err(ShardsStartError::Thread { name, cause })
     };
     outcome.recv().unwrap_or_else(died).map(|()| thread)
 }

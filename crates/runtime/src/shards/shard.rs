@@ -13,7 +13,7 @@ use super::activity::Activity;
 use super::admission::{Admission, AdmissionLimits, BusyClock, with_hooks};
 use super::table::TableEntry;
 use super::tasks::{Tasks, Unfinished};
-use super::{Ready, ShardCounters, StartError};
+use super::{Ready, ShardCounters, ShardsStartError};
 use crate::metrics::Padded;
 use crate::process::pin_to_core;
 use crate::shutdown::Shutdown;
@@ -40,24 +40,24 @@ pub struct Accepted {
     /// Who is at the other end.
     pub peer: SocketAddr,
     /// Counts the connection as open until dropped: keep it as long as the socket.
-    pub open: Open,
+    pub open: OpenClient,
 }
 
 /// Counts a connection as open until dropped.
 #[derive(Debug)]
-pub struct Open {
+pub struct OpenClient {
     unfinished: Unfinished,
     activity: Activity,
 }
 
-impl Open {
+impl OpenClient {
     /// By which the connection tells what it is doing, and is held to its limits.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenClient {
     fn drop(&mut self) {
         // Its entry is gone before it counts as closed.
         self.activity.leave();
@@ -85,7 +85,8 @@ impl ShardContext {
     /// accepted before are taken. Dropping the future loses no connection.
     pub async fn accept(&mut self) -> Option<Accepted> {
         let Handover { stream, listener, peer, entry } = self.handovers.recv().await?;
-        let open = Open { unfinished: self.tasks.unfinished(), activity: Activity::new(entry) };
+        let open =
+            OpenClient { unfinished: self.tasks.unfinished(), activity: Activity::new(entry) };
         Some(Accepted { stream, listener, peer, open })
     }
 
@@ -115,7 +116,7 @@ impl ShardContext {
 }
 
 /// What a shard's thread starts from.
-pub(super) struct Seat {
+pub(super) struct ShardStart {
     pub(super) index: usize,
     pub(super) core: Option<usize>,
     pub(super) handovers: mpsc::Receiver<Handover>,
@@ -124,7 +125,7 @@ pub(super) struct Seat {
     pub(super) shutdown: Shutdown,
 }
 
-impl Seat {
+impl ShardStart {
     /// The name of the shard's thread.
     pub(super) fn name(&self) -> String {
         format!("shard-{}", self.index)
@@ -163,15 +164,15 @@ impl Seat {
         });
     }
 
-    fn set_up(&self, busy: &Arc<BusyClock>) -> Result<LocalRuntime, StartError> {
+    fn set_up(&self, busy: &Arc<BusyClock>) -> Result<LocalRuntime, ShardsStartError> {
         if let Some(core) = self.core {
-            pin_to_core(core).map_err(|cause| StartError::Pin { core, cause })?;
+            pin_to_core(core).map_err(|cause| ShardsStartError::Pin { core, cause })?;
         }
         with_hooks(&mut Builder::new_current_thread(), busy)
             .enable_all()
             .event_interval(EVENT_INTERVAL)
             .build_local(LocalOptions::default())
-            .map_err(|cause| StartError::Runtime { name: self.name(), cause })
+            .map_err(|cause| ShardsStartError::Runtime { name: self.name(), cause })
     }
 }
 

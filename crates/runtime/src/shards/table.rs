@@ -45,7 +45,7 @@ pub struct ConnectionTable {
 #[derive(Debug, Default)]
 struct Rows {
     next_id: u64,
-    by_id: HashMap<u64, Row>,
+    by_id: HashMap<u64, ConnectionRow>,
     /// All connections, in the order in which they are considered for eviction.
     order: BTreeSet<OrderKey>,
     /// The same by address.
@@ -58,7 +58,7 @@ struct Rows {
 type OrderKey = (u64, u64);
 
 #[derive(Debug)]
-struct Row {
+struct ConnectionRow {
     address: IpAddr,
     /// The first half of its [`OrderKey`].
     idle_since: u64,
@@ -110,7 +110,7 @@ impl ConnectionTable {
         let id = rows.next_id;
         rows.next_id += 1;
         let mark = Arc::new(IdleMark { state: AtomicU64::new(now), evicted: Notify::new() });
-        rows.by_id.insert(id, Row { address, idle_since: now, mark: Arc::clone(&mark) });
+        rows.by_id.insert(id, ConnectionRow { address, idle_since: now, mark: Arc::clone(&mark) });
         rows.order.insert((now, id));
         rows.by_address.entry(address).or_default().insert((now, id));
         drop(rows);
@@ -173,7 +173,9 @@ impl Rows {
 
     /// Whether it was there.
     fn remove(&mut self, id: u64) -> bool {
-        let Some(Row { address, idle_since, .. }) = self.by_id.remove(&id) else { return false };
+        let Some(ConnectionRow { address, idle_since, .. }) = self.by_id.remove(&id) else {
+            return false;
+        };
         self.order.remove(&(idle_since, id));
         let of_address = self.by_address.get_mut(&address).expect("its address has an order");
         of_address.remove(&(idle_since, id));

@@ -13,11 +13,11 @@ use crate::metrics::Padded;
 
 /// Starts tasks on the shard it came from; clones are handles to the same shard.
 #[derive(Clone, Debug)]
-pub struct Tasks(Rc<Work>);
+pub struct Tasks(Rc<TaskTally>);
 
 /// What a shard has to finish before it has drained.
 #[derive(Debug)]
-struct Work {
+struct TaskTally {
     counters: Arc<Padded<ShardCounters>>,
     /// Isolated tasks and open connections.
     unfinished: Cell<u64>,
@@ -27,7 +27,7 @@ struct Work {
 
 impl Tasks {
     pub(super) fn new(counters: Arc<Padded<ShardCounters>>) -> Self {
-        Self(Rc::new(Work { counters, unfinished: Cell::new(0), idle: Notify::new() }))
+        Self(Rc::new(TaskTally { counters, unfinished: Cell::new(0), idle: Notify::new() }))
     }
 
     /// Runs a task that may panic without harm to others: Tokio catches the panic at the edge of

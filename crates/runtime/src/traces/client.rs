@@ -19,13 +19,13 @@ use crate::config::secs;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The collector, as it is reached.
-pub(super) struct Client {
+pub(super) struct CollectorClient {
     uri: String,
     headers: HeaderMap,
     http: HttpClient,
 }
 
-impl Client {
+impl CollectorClient {
     /// To be made within a runtime. Of these options all but what is traced matters.
     pub(super) fn new(options: &TracingOptions) -> Self {
         let endpoint = &options.endpoint;

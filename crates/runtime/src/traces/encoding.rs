@@ -15,20 +15,20 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use prost::Message as _;
 
-use super::Finished;
-use super::span::{Kind, Placed, Value};
+use super::FinishedTrace;
+use super::span::{PlacedSpan, SpanRole, SpanValue};
 
 /// Bit 0 of the flags of W3C Trace Context.
 const SAMPLED: u32 = 1;
 
 /// One moment on the two clocks: spans were measured by the one, and are told by the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clocks {
+pub(super) struct TraceClocks {
     pub(super) instant: Instant,
     pub(super) system: SystemTime,
 }
 
-impl Clocks {
+impl TraceClocks {
     pub(super) fn now() -> Self {
         Self { instant: Instant::now(), system: SystemTime::now() }
     }
@@ -44,8 +44,8 @@ impl Clocks {
 }
 
 /// The body of a request with these traces, all of one process.
-pub(super) fn request(service_name: &str, clocks: Clocks, traces: &[Finished]) -> Bytes {
-    let spans = |trace: &Finished| {
+pub(super) fn request(service_name: &str, clocks: TraceClocks, traces: &[FinishedTrace]) -> Bytes {
+    let spans = |trace: &FinishedTrace| {
         trace.spans.iter().map(|placed| span(trace, placed, clocks)).collect::<Vec<_>>()
     };
     let version = env!("CARGO_PKG_VERSION");
@@ -79,7 +79,7 @@ pub(super) fn rejected(answer: &[u8]) -> usize {
     usize::try_from(rejected).unwrap_or(0)
 }
 
-fn span(trace: &Finished, placed: &Placed, clocks: Clocks) -> Span {
+fn span(trace: &FinishedTrace, placed: &PlacedSpan, clocks: TraceClocks) -> Span {
     let measured = &placed.span;
     let above = placed.parent.or(trace.caller);
     let is_remote = placed.parent.is_none() && trace.caller.is_some();
@@ -88,9 +88,9 @@ fn span(trace: &Finished, placed: &Placed, clocks: Clocks) -> Span {
         flags |= SpanFlags::ContextIsRemoteMask as u32;
     }
     let kind = match measured.kind {
-        Kind::Internal => SpanKind::Internal,
-        Kind::Server => SpanKind::Server,
-        Kind::Client => SpanKind::Client,
+        SpanRole::Internal => SpanKind::Internal,
+        SpanRole::Server => SpanKind::Server,
+        SpanRole::Client => SpanKind::Client,
     };
     let failed = Status { code: StatusCode::Error.into(), message: String::new() };
     Span {
@@ -112,11 +112,11 @@ fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, &value.into())
 }
 
-fn attribute(key: &str, value: &Value) -> KeyValue {
+fn attribute(key: &str, value: &SpanValue) -> KeyValue {
     let value = match value {
-        Value::Text(text) => any_value::Value::StringValue(text.clone()),
-        Value::Integer(number) => any_value::Value::IntValue(*number),
-        Value::Boolean(value) => any_value::Value::BoolValue(*value),
+        SpanValue::Text(text) => any_value::Value::StringValue(text.clone()),
+        SpanValue::Integer(number) => any_value::Value::IntValue(*number),
+        SpanValue::Boolean(value) => any_value::Value::BoolValue(*value),
     };
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }

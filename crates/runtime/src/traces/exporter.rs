@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
-use super::client::Client;
-use super::encoding::{Clocks, rejected, request};
-use super::{Finished, Shared, TracingOptions, count};
+use super::client::CollectorClient;
+use super::encoding::{TraceClocks, rejected, request};
+use super::{FinishedTrace, TracerShared, TracingOptions, count};
 use crate::control::Control;
 
 /// Spans that are enough for a batch.
@@ -26,7 +26,7 @@ const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What becomes of a batch.
-enum Sent {
+enum BatchOutcome {
     /// Taken but for so many spans.
     Taken { rejected: usize },
     /// Never to be taken.
@@ -37,7 +37,7 @@ enum Sent {
 
 /// Waits for a trace, and then a while for more. Dropped meanwhile, it leaves in `batch` what it
 /// took.
-async fn fill(batch: &mut Vec<Finished>, taken: &mut mpsc::UnboundedReceiver<Finished>) {
+async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceiver<FinishedTrace>) {
     let mut fills_until = None;
     while spans_of(batch) < BATCH_SPANS {
         let next = match fills_until {
@@ -51,27 +51,31 @@ async fn fill(batch: &mut Vec<Finished>, taken: &mut mpsc::UnboundedReceiver<Fin
 }
 
 /// The exporter was stopped meanwhile.
-struct Stopped;
+struct ExporterStopped;
 
 pub(super) struct Exporter {
-    shared: Arc<Shared>,
-    client: Client,
+    shared: Arc<TracerShared>,
+    client: CollectorClient,
     service_name: String,
     /// Whether the collector took the last batch: changes are logged, not batches.
     well: bool,
 }
 
 impl Exporter {
-    pub(super) fn new(options: TracingOptions, shared: Arc<Shared>, control: &Control) -> Self {
+    pub(super) fn new(
+        options: TracingOptions,
+        shared: Arc<TracerShared>,
+        control: &Control,
+    ) -> Self {
         let _runtime = control.enter();
-        let client = Client::new(&options);
+        let client = CollectorClient::new(&options);
         Self { shared, client, service_name: options.service_name, well: true }
     }
 
     /// Sends until it is stopped, and then, once, what is left.
     pub(super) async fn run(
         mut self,
-        mut taken: mpsc::UnboundedReceiver<Finished>,
+        mut taken: mpsc::UnboundedReceiver<FinishedTrace>,
         mut stopped: oneshot::Receiver<()>,
     ) {
         let mut batch = Vec::new();
@@ -94,11 +98,11 @@ impl Exporter {
     /// Sends a batch, trying again where that can help.
     async fn export(
         &mut self,
-        batch: Vec<Finished>,
+        batch: Vec<FinishedTrace>,
         stopped: &mut oneshot::Receiver<()>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ExporterStopped> {
         for tries in 1..=TRIES_MAX {
-            let Sent::NotNow(reason) = self.send(&batch).await else { return Ok(()) };
+            let BatchOutcome::NotNow(reason) = self.send(&batch).await else { return Ok(()) };
             self.tell_sick(&reason);
             if tries == TRIES_MAX {
                 break;
@@ -107,7 +111,7 @@ impl Exporter {
                 () = sleep(PAUSE * (1 << (tries - 1))) => (),
                 _ = &mut *stopped => {
                     self.export_once(&batch).await;
-                    return Err(Stopped);
+                    return Err(ExporterStopped);
                 }
             }
         }
@@ -116,35 +120,37 @@ impl Exporter {
     }
 
     /// Sends what is left at the end.
-    async fn export_once(&mut self, batch: &[Finished]) {
-        if !batch.is_empty() && matches!(self.send(batch).await, Sent::NotNow(_)) {
+    async fn export_once(&mut self, batch: &[FinishedTrace]) {
+        if !batch.is_empty() && matches!(self.send(batch).await, BatchOutcome::NotNow(_)) {
             self.give_up(batch);
         }
     }
 
-    fn give_up(&self, batch: &[Finished]) {
+    fn give_up(&self, batch: &[FinishedTrace]) {
         count(&self.shared.counts.unreachable, spans_of(batch));
         self.release(batch);
     }
 
     /// Makes room for others.
-    fn release(&self, batch: &[Finished]) {
+    fn release(&self, batch: &[FinishedTrace]) {
         self.shared.waiting.fetch_sub(spans_of(batch), Ordering::Relaxed);
     }
 
-    async fn send(&mut self, batch: &[Finished]) -> Sent {
-        let body = request(&self.service_name, Clocks::now(), batch);
+    async fn send(&mut self, batch: &[FinishedTrace]) -> BatchOutcome {
+        let body = request(&self.service_name, TraceClocks::now(), batch);
         let sent = match self.client.post(body).await {
             Ok((status, answer)) if status.is_success() => {
-                Sent::Taken { rejected: rejected(&answer) }
+                BatchOutcome::Taken { rejected: rejected(&answer) }
             }
-            Ok((status, _)) if may_be_tried_again(status) => Sent::NotNow(status.to_string()),
-            Ok((status, _)) => Sent::Refused(status),
-            Err(error) => Sent::NotNow(error.to_string()),
+            Ok((status, _)) if may_be_tried_again(status) => {
+                BatchOutcome::NotNow(status.to_string())
+            }
+            Ok((status, _)) => BatchOutcome::Refused(status),
+            Err(error) => BatchOutcome::NotNow(error.to_string()),
         };
         let (spans, counts) = (spans_of(batch), &self.shared.counts);
         match &sent {
-            Sent::Taken { rejected } => {
+            BatchOutcome::Taken { rejected } => {
                 let rejected = (*rejected).min(spans);
                 count(&counts.exported, spans - rejected);
                 count(&counts.rejected, rejected);
@@ -154,12 +160,12 @@ impl Exporter {
                 self.well = true;
                 self.release(batch);
             }
-            Sent::Refused(status) => {
+            BatchOutcome::Refused(status) => {
                 count(&counts.refused, spans);
                 self.tell_sick(&status.to_string());
                 self.release(batch);
             }
-            Sent::NotNow(_) => (),
+            BatchOutcome::NotNow(_) => (),
         }
         sent
     }
@@ -183,6 +189,6 @@ fn may_be_tried_again(status: StatusCode) -> bool {
     )
 }
 
-fn spans_of(batch: &[Finished]) -> usize {
+fn spans_of(batch: &[FinishedTrace]) -> usize {
     batch.iter().map(|finished| finished.spans.len()).sum()
 }

@@ -1,6 +1,6 @@
 //! Traces of a sample of what is done, sent to an OpenTelemetry collector (OTLP over HTTP).
 //!
-//! Whoever does the work asks the [`Tracer`] whether it is sampled, adds [`Span`]s with the moments
+//! Whoever does the work asks the [`Tracer`] whether it is sampled, adds [`TraceSpan`]s with the moments
 //! that it measured anyway, and finishes the [`Trace`]. Off, or not sampled, that is one comparison.
 //! The control thread sends what is finished, in batches. What waits for it is bounded, and what
 //! finds no room is dropped and counted: a collector that is slow or dead slows nothing.
@@ -36,12 +36,12 @@ use tokio::sync::{mpsc, oneshot};
 use units::{Ppm, SplitMix64};
 
 use crate::control::{Control, ControlTask};
-use crate::metrics::{Exposition, Page};
+use crate::metrics::{Exposition, MetricsPage};
 use exporter::Exporter;
 use parent::Parent;
 
 pub use options::TracingOptions;
-pub use span::{Kind, Span, SpanId, Trace, Value};
+pub use span::{SpanId, SpanRole, SpanValue, Trace, TraceSpan};
 
 /// Most spans that are finished and not yet sent: with their attributes some 20 MB.
 pub const SPANS_WAITING_MAX: usize = 65_536;
@@ -51,30 +51,30 @@ pub const SPANS_PER_TRACE_MAX: usize = 2048;
 
 /// Says what is traced. Clones are one.
 #[derive(Clone, Debug, Default)]
-pub struct Tracer(Option<Arc<Shared>>);
+pub struct Tracer(Option<Arc<TracerShared>>);
 
 /// What work and exporter share.
 #[derive(Debug)]
-struct Shared {
+struct TracerShared {
     /// In millionths of all.
     sample: AtomicU32,
     callers: bool,
-    finished: mpsc::UnboundedSender<Finished>,
+    finished: mpsc::UnboundedSender<FinishedTrace>,
     waiting: AtomicUsize,
-    counts: Counts,
+    counts: SpanCounts,
 }
 
 /// A trace on its way to the exporter; the root comes last.
 #[derive(Debug)]
-struct Finished {
+struct FinishedTrace {
     trace_id: u128,
     caller: Option<SpanId>,
-    spans: Vec<span::Placed>,
+    spans: Vec<span::PlacedSpan>,
 }
 
 /// Spans by what became of them.
 #[derive(Debug, Default)]
-struct Counts {
+struct SpanCounts {
     exported: AtomicU64,
     /// The collector took the batch and not these.
     rejected: AtomicU64,
@@ -121,7 +121,7 @@ impl Tracer {
     }
 }
 
-impl Shared {
+impl TracerShared {
     #[inline]
     fn sample(self: &Arc<Self>, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
         let caller = traceparent.filter(|_| self.callers).and_then(Parent::parse);
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Hands a trace to the exporter, or drops it.
-    fn finish(&self, finished: Finished) {
+    fn finish(&self, finished: FinishedTrace) {
         let spans = finished.spans.len();
         let waiting = self.waiting.fetch_add(spans, Ordering::Relaxed);
         if waiting + spans > SPANS_WAITING_MAX || self.finished.send(finished).is_err() {
@@ -149,7 +149,7 @@ impl Shared {
         count(&self.counts.dropped, spans);
     }
 
-    fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let mut spans = page.counters("tracing_spans", "Spans by what became of them.")?;
         for (outcome, count) in [
             ("exported", &self.counts.exported),
@@ -203,12 +203,12 @@ impl Exporting {
 pub fn start(options: TracingOptions, control: &Control) -> (Tracer, Exporting) {
     let (finished, taken) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(TracerShared {
         sample: AtomicU32::new(options.sample.get()),
         callers: options.callers,
         finished,
         waiting: AtomicUsize::new(0),
-        counts: Counts::default(),
+        counts: SpanCounts::default(),
     });
     let exporter = Exporter::new(options, Arc::clone(&shared), control);
     let task = control.spawn(move || exporter.run(taken, stopped));

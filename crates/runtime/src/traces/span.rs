@@ -9,7 +9,7 @@ use std::time::Instant;
 use units::SplitMix64;
 
 use super::parent::Parent;
-use super::{Finished, SPANS_PER_TRACE_MAX, Shared, halves};
+use super::{FinishedTrace, SPANS_PER_TRACE_MAX, TracerShared, halves};
 
 /// Which span of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl SpanId {
 
 /// Whom a span's work is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanRole {
     /// Ourselves.
     Internal,
     /// A caller that waits for it.
@@ -39,7 +39,7 @@ pub enum Kind {
 
 /// What an attribute says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum SpanValue {
     /// A word or a sentence.
     Text(String),
     /// A number.
@@ -48,19 +48,19 @@ pub enum Value {
     Boolean(bool),
 }
 
-impl From<&str> for Value {
+impl From<&str> for SpanValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SpanValue {
     fn from(number: i64) -> Self {
         Self::Integer(number)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SpanValue {
     fn from(value: bool) -> Self {
         Self::Boolean(value)
     }
@@ -68,30 +68,30 @@ impl From<bool> for Value {
 
 /// One piece of the work, from its beginning to its end.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub struct TraceSpan {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: SpanRole,
     pub(super) start: Instant,
     pub(super) end: Instant,
-    pub(super) attributes: Vec<(&'static str, Value)>,
+    pub(super) attributes: Vec<(&'static str, SpanValue)>,
     pub(super) failed: bool,
 }
 
-impl Span {
-    /// Of [`Kind::Internal`], and well.
+impl TraceSpan {
+    /// Of [`SpanRole::Internal`], and well.
     pub fn new(name: &'static str, start: Instant, end: Instant) -> Self {
-        Self { name, kind: Kind::Internal, start, end, attributes: Vec::new(), failed: false }
+        Self { name, kind: SpanRole::Internal, start, end, attributes: Vec::new(), failed: false }
     }
 
     /// Of another kind.
     #[must_use]
-    pub fn of_kind(self, kind: Kind) -> Self {
+    pub fn of_kind(self, kind: SpanRole) -> Self {
         Self { kind, ..self }
     }
 
     /// With one more attribute.
     #[must_use]
-    pub fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, key: &'static str, value: impl Into<SpanValue>) -> Self {
         self.attributes.push((key, value.into()));
         self
     }
@@ -105,27 +105,27 @@ impl Span {
 
 /// A span and its place in the trace.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedSpan {
     pub(super) id: SpanId,
     /// `None` for the root, which the caller's span may be above.
     pub(super) parent: Option<SpanId>,
-    pub(super) span: Span,
+    pub(super) span: TraceSpan,
 }
 
 /// The trace of one piece of work. Dropped without being finished, it was never there.
 #[derive(Debug)]
 pub struct Trace {
-    shared: Arc<Shared>,
+    shared: Arc<TracerShared>,
     trace_id: u128,
     caller: Option<SpanId>,
     /// Ids of this process and piece of work begin here.
     ids_from: u64,
-    spans: Vec<Placed>,
+    spans: Vec<PlacedSpan>,
     left_out: usize,
 }
 
 impl Trace {
-    pub(super) fn own(shared: Arc<Shared>, id: u128) -> Self {
+    pub(super) fn own(shared: Arc<TracerShared>, id: u128) -> Self {
         let (high, low) = halves(id);
         let ids_from = SplitMix64::new(high).bits() ^ low;
         // Zero is no trace's id.
@@ -134,7 +134,7 @@ impl Trace {
     }
 
     /// Within the caller's trace. Others within it have other ids, and so other spans.
-    pub(super) fn continued(shared: Arc<Shared>, id: u128, caller: Parent) -> Self {
+    pub(super) fn continued(shared: Arc<TracerShared>, id: u128, caller: Parent) -> Self {
         let Parent { trace_id, span_id, is_sampled: _ } = caller;
         Self { trace_id, caller: Some(span_id), ..Self::own(shared, id) }
     }
@@ -145,10 +145,10 @@ impl Trace {
     }
 
     /// Adds a span below another, and says which it is.
-    pub fn add(&mut self, parent: SpanId, span: Span) -> SpanId {
+    pub fn add(&mut self, parent: SpanId, span: TraceSpan) -> SpanId {
         let id = self.id(self.spans.len() + 1);
         if self.spans.len() + 1 < SPANS_PER_TRACE_MAX {
-            self.spans.push(Placed { id, parent: Some(parent), span });
+            self.spans.push(PlacedSpan { id, parent: Some(parent), span });
         } else {
             self.left_out += 1;
         }
@@ -156,11 +156,11 @@ impl Trace {
     }
 
     /// Ends the trace: it is sent, unless too much waits already. It never waits itself.
-    pub fn finish(mut self, root: Span) {
-        self.spans.push(Placed { id: self.root(), parent: None, span: root });
+    pub fn finish(mut self, root: TraceSpan) {
+        self.spans.push(PlacedSpan { id: self.root(), parent: None, span: root });
         self.shared.drop_spans(self.left_out);
         let Self { shared, trace_id, caller, spans, .. } = self;
-        shared.finish(Finished { trace_id, caller, spans });
+        shared.finish(FinishedTrace { trace_id, caller, spans });
     }
 
     fn id(&self, index: usize) -> SpanId {

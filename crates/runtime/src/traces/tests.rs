@@ -113,13 +113,13 @@ fn started(address: SocketAddr) -> (Tracer, Exporting, Control) {
 /// Finishes a trace of one span.
 fn trace_once(tracer: &Tracer, id: u128) {
     let now = Instant::now();
-    tracer.sample(id, None).expect("all are sampled").finish(Span::new("work", now, now));
+    tracer.sample(id, None).expect("all are sampled").finish(TraceSpan::new("work", now, now));
 }
 
 /// Spans by what became of them, in the order of the page, and those that wait.
 fn counted(tracer: &Tracer) -> [u64; 6] {
     let shared = tracer.0.as_ref().expect("it is on");
-    let Counts { exported, rejected, refused, unreachable, dropped } = &shared.counts;
+    let SpanCounts { exported, rejected, refused, unreachable, dropped } = &shared.counts;
     let [a, b, c, d, e] = [exported, rejected, refused, unreachable, dropped]
         .map(|count| count.load(Ordering::SeqCst));
     [a, b, c, d, e, shared.waiting.load(Ordering::SeqCst) as u64]
@@ -148,11 +148,11 @@ fn a_trace_as_the_collector_sees_it() {
     let at = |ms| arrival + Duration::from_millis(ms);
     let mut trace = tracer.sample(ID, None).unwrap();
     let root = trace.root();
-    trace.add(root, Span::new("parse", at(0), at(1)));
-    let collect = trace.add(root, Span::new("collect", at(2), at(90)));
-    let call = Span::new("call", at(2), at(80)).of_kind(Kind::Client).failed(true);
+    trace.add(root, TraceSpan::new("parse", at(0), at(1)));
+    let collect = trace.add(root, TraceSpan::new("collect", at(2), at(90)));
+    let call = TraceSpan::new("call", at(2), at(80)).of_kind(SpanRole::Client).failed(true);
     trace.add(collect, call.with("dsp", "acme").with("status", 503_i64).with("late", true));
-    trace.finish(Span::new("auction", at(0), at(100)).of_kind(Kind::Server));
+    trace.finish(TraceSpan::new("auction", at(0), at(100)).of_kind(SpanRole::Server));
     exporting.stop();
     let after = SystemTime::now();
     let posted = collector.next();
@@ -218,8 +218,8 @@ fn a_callers_trace_goes_on() {
     let now = Instant::now();
     for id in [ID, ID + 1] {
         let mut trace = tracer.sample(id, Some(sampled)).unwrap();
-        trace.add(trace.root(), Span::new("parse", now, now));
-        trace.finish(Span::new("auction", now, now));
+        trace.add(trace.root(), TraceSpan::new("parse", now, now));
+        trace.finish(TraceSpan::new("auction", now, now));
     }
     exporting.stop();
     let posted = collector.next();
@@ -320,9 +320,9 @@ fn a_trace_has_a_limit() {
     let now = Instant::now();
     let mut trace = tracer.sample(ID, None).unwrap();
     for _ in 0..SPANS_PER_TRACE_MAX + 9 {
-        trace.add(trace.root(), Span::new("call", now, now));
+        trace.add(trace.root(), TraceSpan::new("call", now, now));
     }
-    trace.finish(Span::new("auction", now, now));
+    trace.finish(TraceSpan::new("auction", now, now));
     exporting.stop();
     assert_eq!(counted(&tracer), [SPANS_PER_TRACE_MAX as u64, 0, 0, 0, 10, 0]);
     assert_eq!(collector.next().span("auction").parent_span_id, Vec::<u8>::new());

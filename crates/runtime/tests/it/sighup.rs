@@ -8,7 +8,7 @@ use faults::process::isolated;
 use runtime::builder::Builder;
 use runtime::config::{Section, load_tracked};
 use runtime::control::Control;
-use runtime::reload::{Hangup, Reload, Trigger, Watched, load};
+use runtime::reload::{FollowedFiles, Hangup, Reload, Trigger, load};
 use runtime::shutdown::Shutdown;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -27,14 +27,14 @@ fn sighup_reads_anew() {
         let hangup = Hangup::catch(&control).unwrap();
         // Without looks at files, so the signal alone can be the reason.
         let sources = load_tracked(&main, read).1;
-        let watched = Watched { sources, interval: Duration::ZERO, again: None };
+        let watched = FollowedFiles { sources, interval: Duration::ZERO, again: None };
         let (tell, reloads) = channel();
         let file = main.clone();
         let threads = (&control, &builder);
         let _reload = Reload::start(threads, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &file, read);
             tell.send((trigger, outcome.unwrap().value)).unwrap();
-            Watched { sources, interval: Duration::ZERO, again: None }
+            FollowedFiles { sources, interval: Duration::ZERO, again: None }
         });
         std::fs::write(&main, "name = 'second'\n").unwrap();
         kill_process(getpid(), Signal::HUP).unwrap();

@@ -9,7 +9,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use runtime::config::{self, Optional, Problems, Required, Section, ms, secs};
+use runtime::config::{self, ConfigProblems, Optional, Required, Section, ms, secs};
 
 use super::bid_fault::{DspBehaviour, DspPhase, DspSchedule};
 use super::notice_kind::{NoticeAnswer, NoticeOptions};
@@ -27,7 +27,7 @@ const DSPS_MAX: usize = 10_000;
 /// # Errors
 ///
 /// Every problem of the file at once.
-pub fn load_profiles(path: &Path) -> Result<Vec<DspProfile>, Problems> {
+pub fn load_profiles(path: &Path) -> Result<Vec<DspProfile>, ConfigProblems> {
     config::load(path, read)
 }
 
@@ -36,7 +36,7 @@ pub fn load_profiles(path: &Path) -> Result<Vec<DspProfile>, Problems> {
 /// # Errors
 ///
 /// Every problem of the text at once.
-pub fn parse_profiles(name: &str, text: &str) -> Result<Vec<DspProfile>, Problems> {
+pub fn parse_profiles(name: &str, text: &str) -> Result<Vec<DspProfile>, ConfigProblems> {
     config::parse(name, text, read)
 }
 

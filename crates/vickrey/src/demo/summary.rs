@@ -7,7 +7,7 @@ use console::{measure_text_width, style};
 use exchange_core::Fate;
 use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics, Generation};
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, Histogram, Snapshot};
+use runtime::metrics::{Counter, Histogram, HistogramSnapshot};
 use serde_json::{Value, json};
 use testbed::load::Quantiles;
 use units::Ppm;
@@ -39,7 +39,7 @@ pub(super) struct Totals {
     /// The exchange's own work on auctions: all phases but waiting for DSPs, in microseconds.
     own_us: u64,
     /// Time that auctions waited for DSPs.
-    waited: Snapshot,
+    waited: HistogramSnapshot,
 }
 
 /// What callers have seen.
@@ -69,7 +69,7 @@ impl Totals {
         };
         let no_bids = NoBidReason::ALL.into_iter().filter(is_no_bid).map(of_reason);
         let merged = |of: &dyn Fn(&ExchangeMetrics) -> &Histogram| {
-            let mut all = Snapshot::default();
+            let mut all = HistogramSnapshot::default();
             shards.iter().for_each(|shard| all.merge(&of(shard).snapshot()));
             all
         };
@@ -91,7 +91,7 @@ impl Totals {
                 .collect(),
             seats: seats(&exchange.generation()),
             overshoots: merged(&|shard| &shard.overshoot).count(),
-            own_us: own.iter().map(Snapshot::sum_us).sum(),
+            own_us: own.iter().map(HistogramSnapshot::sum_us).sum(),
             waited: merged(&|shard| &shard.collect),
         }
     }
@@ -340,7 +340,7 @@ mod tests {
             seats: vec![(0, 0, 123_456_789_000, 654_321)],
             overshoots: 7,
             own_us: 0,
-            waited: Snapshot::default(),
+            waited: HistogramSnapshot::default(),
         };
         let q = Quantiles { p50: 100_000, p90: 0, p99: 1_234_567, p999: 1_234_567, max: 0 };
         let callers = CallerLatency { latency: Some(q), late: 9 };

@@ -8,17 +8,17 @@ use super::*;
 
 /// A shard's bills, and its office in the test's hands.
 struct Bench {
-    bills: Bills,
-    orders: mpsc::Receiver<Order>,
-    metrics: PurseMetrics,
+    bills: BillingQueue,
+    orders: mpsc::Receiver<NoticeCommand>,
+    metrics: BudgetMetrics,
 }
 
 impl Bench {
     /// With room for so many orders, and for so many bills.
     fn new(room: usize, max: usize) -> Self {
-        let (office, orders) = Counter::by_hand(room);
-        let bills = Bills { max, ..Bills::new(office) };
-        Self { bills, orders, metrics: PurseMetrics::default() }
+        let (office, orders) = NoticeSender::by_hand(room);
+        let bills = BillingQueue { max, ..BillingQueue::new(office) };
+        Self { bills, orders, metrics: BudgetMetrics::default() }
     }
 
     fn add(&self, number: u8, now_ms: u64) {
@@ -30,9 +30,9 @@ impl Bench {
     }
 
     /// The orders so far: each with its number, which its reservation has too, and who waits for it.
-    fn orders(&mut self) -> Vec<(u8, oneshot::Sender<Acknowledged>)> {
+    fn orders(&mut self) -> Vec<(u8, oneshot::Sender<BeaconAnswer>)> {
         let take = |order| {
-            let Order::Beacon(beacon, answer) = order else { panic!("{order:?}") };
+            let NoticeCommand::Beacon(beacon, answer) = order else { panic!("{order:?}") };
             let reservation = beacon.reservation.expect("it settles something");
             assert_eq!(reservation.token.to_bytes(), [beacon.id.0[0]; TOKEN_BYTES]);
             assert!(beacon.notice.is_none(), "nobody is told");

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use units::Currency;
 
 use super::guard::DspGuard;
-use super::{Ids, no_rate};
+use super::{UniqueIds, no_rate};
 use crate::campaigns::HOUSE;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
@@ -47,7 +47,7 @@ impl DspOptions {
     pub(super) fn read(
         s: &mut Section<'_>,
         rates: &Rates,
-        ids: &Ids,
+        ids: &UniqueIds,
         signals: TrackingSignals,
     ) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");

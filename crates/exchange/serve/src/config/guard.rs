@@ -23,12 +23,12 @@ const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
 /// `[exchange.breaker]`: the same for all DSPs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Breaker {
+pub(super) struct BreakerConfig {
     limits: BreakerLimits,
     pub(super) timeout_counts_after: Duration,
 }
 
-impl Breaker {
+impl BreakerConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         let limits = BreakerLimits {
             error_share_max: s.ppm(
@@ -90,7 +90,7 @@ impl DspGuard {
         }
     }
 
-    pub(super) fn limits(&self, breaker: &Breaker) -> GuardLimits {
+    pub(super) fn limits(&self, breaker: &BreakerConfig) -> GuardLimits {
         GuardLimits {
             rate: self.rate,
             in_flight_max: self.in_flight_max,

@@ -17,7 +17,7 @@ const KEPT_MAX: usize = 1 << 50;
 const RING_MIN: usize = RECORD_BYTES_MAX + (64 << 10);
 
 /// Defaults of a lane, and what they do there.
-struct Usual {
+struct LaneDefaults {
     ring: (&'static str, &'static str),
     commit_after: (&'static str, &'static str),
     /// So many bytes wait no longer.
@@ -26,7 +26,7 @@ struct Usual {
     keep_for: &'static str,
 }
 
-const DURABLE: Usual = Usual {
+const DURABLE: LaneDefaults = LaneDefaults {
     ring: (
         "4MiB",
         "What beacons wait in to be made durable; while it is full they are answered 503.",
@@ -38,7 +38,7 @@ const DURABLE: Usual = Usual {
     keep_for: "720h",
 };
 
-const FIREHOSE: Usual = Usual {
+const FIREHOSE: LaneDefaults = LaneDefaults {
     ring: ("8MiB", "What waits to be written, by shard; full, it leaves auctions out."),
     commit_after: ("1s", "How long after it was written a record is made durable."),
     // Half of what waits in a shard's ring as it is usually: the disk is never waited for with it full.
@@ -143,7 +143,7 @@ fn check_age(s: &mut Section<'_>, durable: &LaneConfig, firehose: &LaneConfig) {
     }
 }
 
-fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
+fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
     let ring_bytes = s.bytes("ring", usual.ring.0, RING_MIN..=1 << 30, usual.ring.1);
     let (after, about) = usual.commit_after;
     let commit = Pace {

@@ -10,11 +10,11 @@ use units::{Ppm, Price};
 
 use super::dsp::{country, format, size};
 use super::notices::modes;
-use super::{CallerTerms, Ids, check_rate};
+use super::{CallerTerms, UniqueIds, check_rate};
 use crate::campaigns::HOUSE;
 
 /// How prices are made.
-pub(super) struct Pricing {
+pub(super) struct PricingConfig {
     pub(super) fee: Ppm,
     pub(super) increment: Price,
     pub(super) deals_first: bool,
@@ -22,7 +22,7 @@ pub(super) struct Pricing {
     pub(super) bid_macros_max: usize,
 }
 
-impl Pricing {
+impl PricingConfig {
     pub(super) fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
         let fee = s.ppm(
             "fee",
@@ -69,7 +69,7 @@ pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
 /// All that `[[publisher]]` says.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct NamedFloors {
     pub(super) terms: NamedTerms,
     pub(super) callers: HashMap<Box<str>, CallerTerms>,
     pub(super) floors: Vec<FloorRule>,
@@ -81,8 +81,8 @@ pub(super) fn read_publishers(
     s: &mut Section<'_>,
     (usual, rates): (Option<NoticeMode>, &Rates),
     is_local: bool,
-) -> Named {
-    let ids = Ids::default();
+) -> NamedFloors {
+    let ids = UniqueIds::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.").into_boxed_str();
         ids.check(s, &id);
@@ -105,7 +105,7 @@ pub(super) fn read_publishers(
         });
         (id, terms, fee, caller, floors)
     };
-    let mut named = Named::default();
+    let mut named = NamedFloors::default();
     for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms with one publisher.", read)
     {
         named.terms.insert(id.clone(), (terms, fee));
@@ -154,7 +154,7 @@ fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, 
 }
 
 pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<str>, DealTerms> {
-    let ids = Ids::default();
+    let ids = UniqueIds::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("deal-1"), "`deal.id` in requests.");
         ids.check(s, &id);

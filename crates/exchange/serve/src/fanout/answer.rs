@@ -39,7 +39,7 @@ pub const NODE_HEADER: &str = "x-vickrey-node";
 
 /// What matters of an answer's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct AnswerHead {
     /// Status code.
     pub status: u16,
     /// Whether the connection may carry another request.
@@ -77,13 +77,13 @@ impl Coding {
 
 /// What reading has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Progress<'b> {
+pub enum AnswerProgress<'b> {
     /// Not all there yet.
     Partial,
     /// The whole answer.
     Done {
         /// Its head.
-        head: Head,
+        head: AnswerHead,
         /// Its body, chunks joined.
         body: &'b [u8],
         /// How many bytes of what was read last are not the answer's.
@@ -92,7 +92,7 @@ pub enum Progress<'b> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum AnswerState {
     Head,
     /// This many body bytes are still to come.
     Sized(usize),
@@ -119,8 +119,8 @@ enum Framing {
 /// Reads one answer; [`AnswerReader::reset`] makes it ready for the next.
 #[derive(Debug)]
 pub struct AnswerReader {
-    state: State,
-    head: Head,
+    state: AnswerState,
+    head: AnswerHead,
     interim: usize,
     /// Head or framing bytes not yet understood.
     pending: Vec<u8>,
@@ -132,8 +132,8 @@ impl AnswerReader {
     /// Refuses bodies beyond `body_max` bytes.
     pub const fn new(body_max: usize) -> Self {
         Self {
-            state: State::Head,
-            head: Head { status: 0, keep_alive: false, coding: Coding::Identity, node: None },
+            state: AnswerState::Head,
+            head: AnswerHead { status: 0, keep_alive: false, coding: Coding::Identity, node: None },
             interim: 0,
             pending: Vec::new(),
             body: Vec::new(),
@@ -148,17 +148,17 @@ impl AnswerReader {
 
     /// Whether any byte of the answer has come.
     pub fn has_begun(&self) -> bool {
-        self.state != State::Head || !self.pending.is_empty() || self.interim > 0
+        self.state != AnswerState::Head || !self.pending.is_empty() || self.interim > 0
     }
 
     /// Head of the answer, once it has been read; its status is 0 before.
-    pub fn head(&self) -> Head {
+    pub fn head(&self) -> AnswerHead {
         self.head
     }
 
-    /// Reads on. After an error or [`Progress::Done`] it needs a [`AnswerReader::reset`].
-    pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<Progress<'b>, AnswerError> {
-        if self.state != State::Head {
+    /// Reads on. After an error or [`AnswerProgress::Done`] it needs a [`AnswerReader::reset`].
+    pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<AnswerProgress<'b>, AnswerError> {
+        if self.state != AnswerState::Head {
             return self.read_body(input);
         }
         if self.pending.is_empty() {
@@ -177,25 +177,25 @@ impl AnswerReader {
     }
 
     /// The connection has ended.
-    pub fn end(&mut self) -> Result<Progress<'_>, AnswerError> {
+    pub fn end(&mut self) -> Result<AnswerProgress<'_>, AnswerError> {
         match self.state {
-            State::UntilClose => {
-                Ok(Progress::Done { head: self.head, body: &self.body, surplus: 0 })
+            AnswerState::UntilClose => {
+                Ok(AnswerProgress::Done { head: self.head, body: &self.body, surplus: 0 })
             }
             _ => Err(AnswerError::Truncated),
         }
     }
 
-    fn within_head_max(&self) -> Result<Progress<'_>, AnswerError> {
+    fn within_head_max(&self) -> Result<AnswerProgress<'_>, AnswerError> {
         if self.pending.len() > HEAD_MAX {
             Err(AnswerError::HeadTooLarge)
         } else {
-            Ok(Progress::Partial)
+            Ok(AnswerProgress::Partial)
         }
     }
 
     /// Reads bytes that are gone after this call: the body is kept.
-    fn read_kept(&mut self, input: &[u8]) -> Result<Progress<'_>, AnswerError> {
+    fn read_kept(&mut self, input: &[u8]) -> Result<AnswerProgress<'_>, AnswerError> {
         let Some((start, framing)) = self.parse_heads(input)? else {
             return self.within_head_max();
         };
@@ -203,7 +203,7 @@ impl AnswerReader {
         self.read_body(&input[start..])
     }
 
-    fn read_head<'b>(&'b mut self, input: &'b [u8]) -> Result<Progress<'b>, AnswerError> {
+    fn read_head<'b>(&'b mut self, input: &'b [u8]) -> Result<AnswerProgress<'b>, AnswerError> {
         let Some((start, framing)) = self.parse_heads(input)? else {
             return self.within_head_max();
         };
@@ -214,7 +214,7 @@ impl AnswerReader {
         {
             // The usual case: all there, nothing copied.
             let (body, surplus) = rest.split_at(length);
-            return Ok(Progress::Done { head: self.head, body, surplus: surplus.len() });
+            return Ok(AnswerProgress::Done { head: self.head, body, surplus: surplus.len() });
         }
         self.begin_body(framing)?;
         self.read_body(rest)
@@ -282,7 +282,7 @@ impl AnswerReader {
             (_, false, None) => Framing::UntilClose,
         };
         let keep_alive = keep_alive && !matches!(framing, Framing::UntilClose);
-        self.head = Head { status, keep_alive, coding: fields.coding, node: fields.node };
+        self.head = AnswerHead { status, keep_alive, coding: fields.coding, node: fields.node };
         Ok(Some((length, Some(framing))))
     }
 
@@ -291,33 +291,33 @@ impl AnswerReader {
             Framing::Sized(length) if length > self.body_max => {
                 return Err(AnswerError::BodyTooLarge);
             }
-            Framing::Sized(length) => State::Sized(length),
-            Framing::Chunked => State::Chunked(Chunk::SizeLine),
-            Framing::UntilClose => State::UntilClose,
+            Framing::Sized(length) => AnswerState::Sized(length),
+            Framing::Chunked => AnswerState::Chunked(Chunk::SizeLine),
+            Framing::UntilClose => AnswerState::UntilClose,
         };
         Ok(())
     }
 
-    fn read_body(&mut self, mut input: &[u8]) -> Result<Progress<'_>, AnswerError> {
+    fn read_body(&mut self, mut input: &[u8]) -> Result<AnswerProgress<'_>, AnswerError> {
         let done = match self.state {
-            State::Head => unreachable!("the head has been read"),
-            State::Sized(left) => {
+            AnswerState::Head => unreachable!("the head has been read"),
+            AnswerState::Sized(left) => {
                 let (taken, rest) = input.split_at(left.min(input.len()));
                 self.keep(taken)?;
                 input = rest;
-                self.state = State::Sized(left - taken.len());
+                self.state = AnswerState::Sized(left - taken.len());
                 left == taken.len()
             }
-            State::UntilClose => {
+            AnswerState::UntilClose => {
                 self.keep(input)?;
                 false
             }
-            State::Chunked(_) => self.read_chunks(&mut input)?,
+            AnswerState::Chunked(_) => self.read_chunks(&mut input)?,
         };
         if !done {
-            return Ok(Progress::Partial);
+            return Ok(AnswerProgress::Partial);
         }
-        Ok(Progress::Done { head: self.head, body: &self.body, surplus: input.len() })
+        Ok(AnswerProgress::Done { head: self.head, body: &self.body, surplus: input.len() })
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), AnswerError> {
@@ -330,7 +330,7 @@ impl AnswerReader {
 
     /// Whether the last chunk and its trailers have been read.
     fn read_chunks(&mut self, input: &mut &[u8]) -> Result<bool, AnswerError> {
-        while let State::Chunked(chunk) = self.state {
+        while let AnswerState::Chunked(chunk) = self.state {
             let next = match chunk {
                 Chunk::Data(left) => {
                     let (taken, rest) = input.split_at(left.min(input.len()));
@@ -339,7 +339,7 @@ impl AnswerReader {
                     match left - taken.len() {
                         0 => Chunk::DataEnd,
                         left => {
-                            self.state = State::Chunked(Chunk::Data(left));
+                            self.state = AnswerState::Chunked(Chunk::Data(left));
                             return Ok(false);
                         }
                     }
@@ -367,7 +367,7 @@ impl AnswerReader {
                     return Err(AnswerError::HeadTooLarge);
                 }
             }
-            self.state = State::Chunked(next);
+            self.state = AnswerState::Chunked(next);
         }
         Ok(false)
     }

@@ -10,31 +10,31 @@ use mio::Token;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::answer::{AnswerError, AnswerReader, Coding, Head, Progress};
+use super::answer::{AnswerError, AnswerHead, AnswerProgress, AnswerReader, Coding};
 use super::inbox::Inbox;
 use super::inflate::InflateError;
-use super::pool::Pool;
+use super::pool::DspPool;
 use super::transport::Transport;
-use crate::guards::InFlight;
+use crate::guards::CallInFlight;
 
 /// Fewer bytes of an answer at once than this are a crumb.
 const CRUMB_BYTES: usize = 256;
 
 /// A call on the wire.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ConnectionCall {
     pub(super) inbox: Rc<Inbox>,
     pub(super) slot: usize,
     pub(super) sent_at: Instant,
     /// When the connection is given up if the answer is not all there.
     pub(super) drain_until: Instant,
     /// The right to it; it ends with the call.
-    pub(super) right: Option<InFlight>,
+    pub(super) right: Option<CallInFlight>,
 }
 
 /// What a connection has been good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Past {
+pub(super) enum FinishedCall {
     /// Nothing was sent on it.
     Unused,
     /// No whole answer has come yet.
@@ -44,17 +44,17 @@ pub(super) enum Past {
 }
 
 /// An open socket and what is under way on it.
-pub(super) struct Connection {
+pub(super) struct DspConnection {
     transport: RefCell<Transport>,
     token: Token,
-    pool: Rc<Pool>,
+    pool: Rc<DspPool>,
     pub(super) id: u64,
     pub(super) address: SocketAddr,
     /// When it began to be opened.
     pub(super) began: Instant,
-    past: Cell<Past>,
+    past: Cell<FinishedCall>,
     /// In flight from the first byte written until the answer has been read or given up.
-    call: RefCell<Option<Call>>,
+    call: RefCell<Option<ConnectionCall>>,
     answer: RefCell<AnswerReader>,
     /// How often a few bytes came that did not end the answer.
     crumbs: Cell<u32>,
@@ -66,13 +66,16 @@ pub(super) struct Connection {
     idle_since: Cell<Instant>,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for DspConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("id", &self.id).field("address", &self.address).finish()
+        f.debug_struct("DspConnection")
+            .field("id", &self.id)
+            .field("address", &self.address)
+            .finish()
     }
 }
 
-impl Connection {
+impl DspConnection {
     /// Takes a socket to an address, open since a moment after the time with it, and reads from it
     /// until either side closes.
     ///
@@ -82,7 +85,7 @@ impl Connection {
     pub(super) fn start(
         transport: Transport,
         (address, began): (SocketAddr, Instant),
-        pool: &Rc<Pool>,
+        pool: &Rc<DspPool>,
         id: u64,
     ) -> io::Result<Rc<Self>> {
         let answer = AnswerReader::new(pool.endpoint.response_bytes_max);
@@ -94,7 +97,7 @@ impl Connection {
                 id,
                 address,
                 began,
-                past: Cell::new(Past::Unused),
+                past: Cell::new(FinishedCall::Unused),
                 call: RefCell::new(None),
                 answer: RefCell::new(answer),
                 crumbs: Cell::new(0),
@@ -110,7 +113,11 @@ impl Connection {
     /// # Errors
     ///
     /// The connection is dead and has been closed; nothing of the request has been answered.
-    pub(super) fn send(self: &Rc<Self>, call: Call, parts: &[IoSlice<'_>]) -> Result<(), Call> {
+    pub(super) fn send(
+        self: &Rc<Self>,
+        call: ConnectionCall,
+        parts: &[IoSlice<'_>],
+    ) -> Result<(), ConnectionCall> {
         debug_assert!(self.call.borrow().is_none(), "a connection carries one call at a time");
         if self.closed.get() {
             return Err(call);
@@ -122,8 +129,8 @@ impl Connection {
             return Err(call);
         }
         *self.call.borrow_mut() = Some(call);
-        if self.past.get() == Past::Unused {
-            self.past.set(Past::Asked);
+        if self.past.get() == FinishedCall::Unused {
+            self.past.set(FinishedCall::Asked);
         }
         Ok(())
     }
@@ -169,7 +176,7 @@ impl Connection {
     }
 
     /// What it has been good for.
-    pub(super) fn past(&self) -> Past {
+    pub(super) fn past(&self) -> FinishedCall {
         self.past.get()
     }
 
@@ -222,7 +229,7 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl DspConnection {
     /// Whether the connection may be read from any further.
     fn on_bytes(self: &Rc<Self>, bytes: &[u8], now: Instant) -> bool {
         if !self.in_flight() {
@@ -230,8 +237,8 @@ impl Connection {
         }
         let mut answer = self.answer.borrow_mut();
         let error = match answer.read(bytes) {
-            Ok(Progress::Partial) => return self.bears(bytes.len(), now),
-            Ok(Progress::Done { head, body, surplus }) => {
+            Ok(AnswerProgress::Partial) => return self.bears(bytes.len(), now),
+            Ok(AnswerProgress::Done { head, body, surplus }) => {
                 self.finish(now, head, body);
                 // An answer to a request that is not all sent leaves the connection out of step.
                 let unsent = self.transport.borrow().has_unsent();
@@ -282,8 +289,8 @@ impl Connection {
             return false;
         }
         match answer.end() {
-            Ok(Progress::Done { head, body, .. }) => self.finish(now, head, body),
-            Ok(Progress::Partial) | Err(_) => {
+            Ok(AnswerProgress::Done { head, body, .. }) => self.finish(now, head, body),
+            Ok(AnswerProgress::Partial) | Err(_) => {
                 self.pool.metrics().errors.note(|| AnswerError::Truncated.to_string());
                 self.deliver(now, CallOutcome::Malformed, &[]);
             }
@@ -292,8 +299,8 @@ impl Connection {
     }
 
     /// The answer is all there. One that nobody waits for is not worth decompressing.
-    fn finish(&self, now: Instant, head: Head, body: &[u8]) {
-        self.past.set(Past::Answered);
+    fn finish(&self, now: Instant, head: AnswerHead, body: &[u8]) {
+        self.past.set(FinishedCall::Answered);
         self.pool.answered(self.address, self.began);
         let outcome = match head.status {
             204 => CallOutcome::NoBid,

@@ -20,11 +20,11 @@ const COST_AT_FIRST: Duration = Duration::from_micros(300);
 #[derive(Debug)]
 pub(super) struct Handshakes {
     first_in_turn: Semaphore,
-    account: Cell<Account>,
+    account: Cell<HandshakeAllowance>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Account {
+struct HandshakeAllowance {
     /// Work begun that time has not earned yet.
     owed: Duration,
     /// When that was.
@@ -40,7 +40,7 @@ pub(super) struct Turn(Duration);
 
 impl Handshakes {
     pub(super) fn new(now: Instant) -> Self {
-        let account = Account { owed: Duration::ZERO, at: now, cost: COST_AT_FIRST };
+        let account = HandshakeAllowance { owed: Duration::ZERO, at: now, cost: COST_AT_FIRST };
         Self { first_in_turn: Semaphore::new(1), account: Cell::new(account) }
     }
 
@@ -57,28 +57,32 @@ impl Handshakes {
 
     /// One more begins, or may after a wait.
     fn begin(&self, now: Instant, share: Ppm) -> Result<Turn, Duration> {
-        let Account { owed, at, cost } = self.account.get();
+        let HandshakeAllowance { owed, at, cost } = self.account.get();
         let owed = owed.saturating_sub(earned(now.saturating_duration_since(at), share));
         if owed > BURST {
-            self.account.set(Account { owed, at: now, cost });
+            self.account.set(HandshakeAllowance { owed, at: now, cost });
             return Err(time_to_earn(owed - BURST, share));
         }
-        self.account.set(Account { owed: owed + cost, at: now, cost });
+        self.account.set(HandshakeAllowance { owed: owed + cost, at: now, cost });
         Ok(Turn(cost))
     }
 
     /// The handshake has taken so much of the shard's time.
     pub(super) fn end(&self, Turn(set_aside): Turn, took: Duration) {
-        let Account { owed, at, cost } = self.account.get();
+        let HandshakeAllowance { owed, at, cost } = self.account.get();
         let owed = (owed + took).saturating_sub(set_aside);
-        self.account.set(Account { owed, at, cost: (cost * 7 + took) / 8 });
+        self.account.set(HandshakeAllowance { owed, at, cost: (cost * 7 + took) / 8 });
     }
 
     /// The handshake came to nothing, after so much of the shard's time: it says nothing of what one
     /// costs.
     pub(super) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
-        let Account { owed, at, cost } = self.account.get();
-        self.account.set(Account { owed: (owed + took).saturating_sub(set_aside), at, cost });
+        let HandshakeAllowance { owed, at, cost } = self.account.get();
+        self.account.set(HandshakeAllowance {
+            owed: (owed + took).saturating_sub(set_aside),
+            at,
+            cost,
+        });
     }
 }
 

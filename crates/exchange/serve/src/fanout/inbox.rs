@@ -12,20 +12,20 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
-use super::connection::Connection;
-use crate::guards::InFlight;
+use super::connection::DspConnection;
+use crate::guards::CallInFlight;
 
 /// What the auction's own task has to do.
 #[derive(Debug)]
 pub(super) enum Todo {
     /// A connection is ready for this call.
-    Send { slot: usize, connection: Rc<Connection> },
+    Send { slot: usize, connection: Rc<DspConnection> },
     /// The DSP had closed the idle connection: call again on a new one.
     Retry { slot: usize },
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CallSlot {
     outcome: Option<CallOutcome>,
     latency: Option<Duration>,
     body: Range<usize>,
@@ -36,13 +36,13 @@ struct Slot {
     tmax_ms: Option<u32>,
     retried: bool,
     /// The right to the call, until it is on a connection.
-    in_flight: Option<InFlight>,
+    in_flight: Option<CallInFlight>,
 }
 
-impl Slot {
-    fn times(&self) -> Times {
+impl CallSlot {
+    fn times(&self) -> CallTimestamps {
         let Self { wait_until, sent_at, tmax_ms, latency, .. } = *self;
-        Times { wait_until, sent_at, tmax_ms, latency }
+        CallTimestamps { wait_until, sent_at, tmax_ms, latency }
     }
 
     /// What it comes to when its time is up.
@@ -53,20 +53,20 @@ impl Slot {
 
 /// The answers to one auction.
 #[derive(Debug)]
-pub(super) struct Inbox(RefCell<Inner>);
+pub(super) struct Inbox(RefCell<InboxState>);
 
 #[derive(Debug)]
-struct Inner {
+struct InboxState {
     open: bool,
     waiting: usize,
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     bodies: Vec<u8>,
     todo: Vec<Todo>,
     waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct CallTimestamps {
     wait_until: Instant,
     sent_at: Option<Instant>,
     tmax_ms: Option<u32>,
@@ -79,7 +79,7 @@ pub struct Outcomes {
     /// By call.
     pub calls: Vec<CallOutcome>,
     /// By call.
-    times: Vec<Times>,
+    times: Vec<CallTimestamps>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
 }
@@ -102,7 +102,7 @@ impl Outcomes {
 
     /// How long the answer to a call was, or would have been, waited for once it was sent.
     pub fn given(&self, call: usize) -> Option<Duration> {
-        let Times { sent_at, wait_until, .. } = self.times[call];
+        let CallTimestamps { sent_at, wait_until, .. } = self.times[call];
         sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
 
@@ -113,7 +113,7 @@ impl Outcomes {
 
     /// When the answer came, of such a call.
     pub fn answered_at(&self, call: usize) -> Option<Instant> {
-        let Times { sent_at, latency, .. } = self.times[call];
+        let CallTimestamps { sent_at, latency, .. } = self.times[call];
         Some(sent_at? + latency?)
     }
 
@@ -128,11 +128,11 @@ impl Inbox {
     /// One slot per call, each with the time until which it is waited for and the right to it.
     /// Bodies go to `room`, which is empty.
     pub(super) fn new(
-        calls: impl ExactSizeIterator<Item = (Instant, Option<InFlight>)>,
+        calls: impl ExactSizeIterator<Item = (Instant, Option<CallInFlight>)>,
         room: Vec<u8>,
     ) -> Self {
         let waiting = calls.len();
-        let slot = |(wait_until, in_flight)| Slot {
+        let slot = |(wait_until, in_flight)| CallSlot {
             outcome: None,
             latency: None,
             body: 0..0,
@@ -142,7 +142,7 @@ impl Inbox {
             retried: false,
             in_flight,
         };
-        Self(RefCell::new(Inner {
+        Self(RefCell::new(InboxState {
             open: true,
             waiting,
             slots: calls.map(slot).collect(),
@@ -153,7 +153,7 @@ impl Inbox {
     }
 
     /// The right to the call, for the connection that makes it.
-    pub(super) fn take_right(&self, slot: usize) -> Option<InFlight> {
+    pub(super) fn take_right(&self, slot: usize) -> Option<CallInFlight> {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
     }
 
@@ -166,7 +166,7 @@ impl Inbox {
     }
 
     /// The connection did not make the call after all.
-    pub(super) fn return_right(&self, slot: usize, right: Option<InFlight>) {
+    pub(super) fn return_right(&self, slot: usize, right: Option<CallInFlight>) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.in_flight = right;
         }
@@ -206,7 +206,7 @@ impl Inbox {
 
     /// Asks the auction's task to call once more by the same right, which stays where it is when it
     /// may not: `false`.
-    pub(super) fn retry(&self, slot: usize, right: &mut Option<InFlight>) -> bool {
+    pub(super) fn retry(&self, slot: usize, right: &mut Option<CallInFlight>) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
             return false;
@@ -222,8 +222,8 @@ impl Inbox {
     pub(super) fn offer(
         &self,
         slot: usize,
-        connection: Rc<Connection>,
-    ) -> Result<(), Rc<Connection>> {
+        connection: Rc<DspConnection>,
+    ) -> Result<(), Rc<DspConnection>> {
         if !self.is_waiting(slot) {
             return Err(connection);
         }
@@ -289,14 +289,14 @@ impl Inbox {
         }
         Outcomes {
             calls: slots.iter().map(|slot| slot.outcome.unwrap_or(slot.overdue())).collect(),
-            times: slots.iter().map(Slot::times).collect(),
+            times: slots.iter().map(CallSlot::times).collect(),
             ranges: slots.into_iter().map(|slot| slot.body).collect(),
             bodies,
         }
     }
 }
 
-impl Inner {
+impl InboxState {
     fn settled(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {

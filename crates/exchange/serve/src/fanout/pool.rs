@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 use units::Ppm;
 
-use super::connection::{Connection, Past};
+use super::connection::{DspConnection, FinishedCall};
 use super::endpoint::Endpoint;
 use super::inbox::Inbox;
 use super::reactor::Reactor;
-use super::standing::{Backoff, Standings};
+use super::standing::{AddressHealths, Backoff};
 use super::transport::Transport;
 use crate::metrics::DspMetrics;
 
@@ -51,25 +51,25 @@ pub struct PoolLimits {
 
 /// One shard's connections to one DSP.
 #[derive(Debug)]
-pub struct Pool {
+pub struct DspPool {
     pub(super) endpoint: Arc<Endpoint>,
     limits: Cell<PoolLimits>,
     pub(super) reactor: Rc<Reactor>,
     metrics: Arc<Padded<DspMetrics>>,
     /// Its DSP is no longer reached in this way: what is under way ends, nothing is kept.
     retired: Cell<bool>,
-    idle: RefCell<Vec<Rc<Connection>>>,
-    all: RefCell<HashMap<u64, Rc<Connection>>>,
+    idle: RefCell<Vec<Rc<DspConnection>>>,
+    all: RefCell<HashMap<u64, Rc<DspConnection>>>,
     /// Calls that wait for a connection, whether opened for them or given back.
     waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
     pub(super) opening: Cell<usize>,
     ids: Cell<u64>,
-    standings: RefCell<Standings>,
+    standings: RefCell<AddressHealths>,
     /// When it was last logged that this machine lacks something.
     lack_told: Cell<Option<Instant>>,
 }
 
-impl Pool {
+impl DspPool {
     /// Empty.
     pub fn new(
         endpoint: Arc<Endpoint>,
@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// The idle connection used last, which is the likeliest to be alive.
-    pub(super) fn idle(&self) -> Option<Rc<Connection>> {
+    pub(super) fn idle(&self) -> Option<Rc<DspConnection>> {
         self.idle.borrow_mut().pop()
     }
 
@@ -180,7 +180,7 @@ impl Pool {
         spawn_local(async move {
             let transport = pool.connect(address).await;
             pool.opening.set(pool.opening.get() - 1);
-            let start = |transport| Connection::start(transport, (address, now), &pool, id);
+            let start = |transport| DspConnection::start(transport, (address, now), &pool, id);
             match transport.and_then(|transport| transport.map(start).transpose()) {
                 Ok(Some(connection)) => pool.opened(connection),
                 Ok(None) => pool.standings.borrow_mut().unused(address, now),
@@ -238,7 +238,7 @@ impl Pool {
 
     /// Whether an open connection has borne an answer: a call that waits will have it by and by.
     fn has_proven(&self) -> bool {
-        self.all.borrow().values().any(|open| open.past() == Past::Answered)
+        self.all.borrow().values().any(|open| open.past() == FinishedCall::Answered)
     }
 
     /// Calls whose time was up wait no longer.
@@ -268,7 +268,7 @@ impl Pool {
         in_turn.find(may_be_tried).copied().ok_or(CallOutcome::Unreachable)
     }
 
-    fn opened(&self, connection: Rc<Connection>) {
+    fn opened(&self, connection: Rc<DspConnection>) {
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.metrics().open.change(1);
@@ -319,7 +319,7 @@ impl Pool {
 
     /// Gives a connection to the call that has waited least, for it leaves its DSP the most time; or
     /// keeps it.
-    pub(super) fn release(&self, mut connection: Rc<Connection>, now: Instant) {
+    pub(super) fn release(&self, mut connection: Rc<DspConnection>, now: Instant) {
         if connection.is_closed() {
             return;
         }
@@ -339,7 +339,7 @@ impl Pool {
     }
 
     /// A connection has closed.
-    pub(super) fn forget(&self, connection: &Connection) {
+    pub(super) fn forget(&self, connection: &DspConnection) {
         if self.all.borrow_mut().remove(&connection.id).is_none() {
             return;
         }
@@ -347,12 +347,12 @@ impl Pool {
         self.metrics().open.change(-1);
         let (address, began) = (connection.address, connection.began);
         match connection.past() {
-            Past::Answered => (),
-            Past::Unused if connection.is_reused() => {
+            FinishedCall::Answered => (),
+            FinishedCall::Unused if connection.is_reused() => {
                 self.standings.borrow_mut().unused(address, began);
             }
             // Used, or ended before it could be.
-            Past::Unused | Past::Asked => {
+            FinishedCall::Unused | FinishedCall::Asked => {
                 let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
                 let pause = self.standings.borrow_mut().barren(address, times, backoff);
                 self.paused(address, pause, "connections end without an answer");
@@ -365,7 +365,8 @@ impl Pool {
     pub fn sweep(self: &Rc<Self>, now: Instant) {
         let known = self.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
-        let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
+        let is_spent =
+            |connection: &&Rc<DspConnection>| connection.is_spent(now, idle_before, &known);
         self.standings.borrow_mut().keep(&known);
         let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
         for connection in spent {

@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::connection::Connection;
+use super::connection::DspConnection;
 use super::handshakes::Handshakes;
 use super::inflate::Inflater;
 use super::transport::Transport;
@@ -59,7 +59,7 @@ impl Drop for SocketPermit {
 /// old one then costs the new one a read that finds nothing.
 #[derive(Debug, Default)]
 struct Connections {
-    by_token: Vec<Option<Rc<Connection>>>,
+    by_token: Vec<Option<Rc<DspConnection>>>,
     free: Vec<usize>,
 }
 
@@ -113,8 +113,8 @@ impl Reactor {
     pub(super) fn add(
         &self,
         mut transport: Transport,
-        make: impl FnOnce(Transport, Token) -> Rc<Connection>,
-    ) -> io::Result<Rc<Connection>> {
+        make: impl FnOnce(Transport, Token) -> Rc<DspConnection>,
+    ) -> io::Result<Rc<DspConnection>> {
         let connections = &mut *self.connections.borrow_mut();
         let token = connections.free.last().copied().unwrap_or(connections.by_token.len());
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -135,7 +135,7 @@ impl Reactor {
         }
     }
 
-    fn get(&self, token: Token) -> Option<Rc<Connection>> {
+    fn get(&self, token: Token) -> Option<Rc<DspConnection>> {
         self.connections.borrow().by_token.get(token.0)?.clone()
     }
 
@@ -172,7 +172,7 @@ impl Reactor {
     }
 }
 
-fn handle(connection: &Rc<Connection>, event: &Event, scratch: &mut [u8], now: Instant) {
+fn handle(connection: &Rc<DspConnection>, event: &Event, scratch: &mut [u8], now: Instant) {
     if event.is_writable() {
         connection.on_writable();
     }

@@ -11,15 +11,15 @@ use openrtb::{DealMask, ImpMask, Outbound};
 use tokio::time::{Instant, sleep_until};
 
 use super::body::Bodies;
-use super::connection::{Call, Connection};
+use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Outcomes, Todo};
-use super::pool::Pool;
-use crate::guards::InFlight;
+use super::pool::DspPool;
+use crate::guards::CallInFlight;
 
 /// What one DSP is asked.
 pub struct Question<'q> {
     /// Its connections.
-    pub pool: &'q Rc<Pool>,
+    pub pool: &'q Rc<DspPool>,
     /// Impressions on offer.
     pub imps: ImpMask,
     /// Deals on offer.
@@ -35,7 +35,7 @@ pub struct Question<'q> {
     /// Until when it is waited for.
     pub wait_until: Instant,
     /// The right to ask it.
-    pub right: Cell<Option<InFlight>>,
+    pub right: Cell<Option<CallInFlight>>,
 }
 
 /// Asks all at once; `room` is for the bodies. Dropping the round gives up the auction: its answers will
@@ -44,12 +44,12 @@ pub fn ask_all<'r>(
     outbound: &'r Outbound<'r>,
     questions: &'r [Question<'r>],
     room: Vec<u8>,
-) -> Round<'r> {
+) -> FanoutRound<'r> {
     let calls = questions.iter().map(|question| (question.wait_until, question.right.take()));
     let inbox = Rc::new(Inbox::new(calls, room));
     let bodies = Bodies::new(outbound, questions);
     let now = Instant::now();
-    let round = Round { bodies, questions, began: now, guard: CloseOnDrop(inbox) };
+    let round = FanoutRound { bodies, questions, began: now, guard: CloseOnDrop(inbox) };
     for slot in 0..questions.len() {
         round.ask(slot, now);
     }
@@ -58,7 +58,7 @@ pub fn ask_all<'r>(
 
 /// Questions on their way.
 #[must_use = "answers are collected, or given up"]
-pub struct Round<'r> {
+pub struct FanoutRound<'r> {
     bodies: Bodies<'r>,
     questions: &'r [Question<'r>],
     /// When `tmax` was told.
@@ -75,7 +75,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-impl Round<'_> {
+impl FanoutRound<'_> {
     /// Sends on an idle connection, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
         if self.tmax_ms(slot, now) == 0 {
@@ -99,9 +99,9 @@ impl Round<'_> {
     }
 
     /// Whether the request is on its way.
-    fn send(&self, slot: usize, connection: &Rc<Connection>, now: Instant) -> bool {
+    fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
         let (question, inbox) = (&self.questions[slot], &self.guard.0);
-        let call = Call {
+        let call = ConnectionCall {
             inbox: Rc::clone(inbox),
             slot,
             sent_at: now,

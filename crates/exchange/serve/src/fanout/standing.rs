@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 /// What came of connections, by address; those at which all is well are not in it.
 #[derive(Debug, Default)]
-pub(super) struct Standings(HashMap<SocketAddr, Standing>);
+pub(super) struct AddressHealths(HashMap<SocketAddr, AddressHealth>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
+struct AddressHealth {
     /// Connections that ended in a row without an answer.
     barren: u32,
     pause: Option<Pause>,
@@ -41,7 +41,7 @@ pub struct Backoff {
     pub max: Duration,
 }
 
-impl Standings {
+impl AddressHealths {
     /// Whether a connection may be opened now.
     pub(super) fn allows(&self, address: SocketAddr, now: Instant) -> bool {
         let pause = self.0.get(&address).and_then(|standing| standing.pause);
@@ -133,9 +133,9 @@ mod tests {
     }
 
     /// Standings, and times by milliseconds.
-    fn setup() -> (Standings, impl Fn(u64) -> Instant) {
+    fn setup() -> (AddressHealths, impl Fn(u64) -> Instant) {
         let start = Instant::now();
-        (Standings::default(), move |ms| start + Duration::from_millis(ms))
+        (AddressHealths::default(), move |ms| start + Duration::from_millis(ms))
     }
 
     #[test]
@@ -182,8 +182,9 @@ mod tests {
     #[test]
     fn some_connections_without_an_answer_are_borne() {
         let (mut standings, at) = setup();
-        let ends =
-            |standings: &mut Standings, ms| standings.barren(address(), (at(0), at(ms)), BACKOFF);
+        let ends = |standings: &mut AddressHealths, ms| {
+            standings.barren(address(), (at(0), at(ms)), BACKOFF)
+        };
         assert_eq!(ends(&mut standings, 1), None);
         assert_eq!(ends(&mut standings, 2), None);
         standings.answered(address(), at(0));

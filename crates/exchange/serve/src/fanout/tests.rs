@@ -15,10 +15,10 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 use units::Ppm;
 
-use super::connection::{Call, Connection};
+use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Todo};
 use super::transport::Transport;
-use super::{Addresses, Endpoint, Pool, PoolLimits, Question, Reactor, ask_all};
+use super::{Addresses, DspPool, Endpoint, PoolLimits, Question, Reactor, ask_all};
 use crate::config::ExchangeConfig;
 
 fn config(url: &str) -> ExchangeConfig {
@@ -26,21 +26,21 @@ fn config(url: &str) -> ExchangeConfig {
     runtime::config::parse("test.toml", &text, ExchangeConfig::read).unwrap().unwrap()
 }
 
-fn pool() -> Rc<Pool> {
+fn pool() -> Rc<DspPool> {
     pool_to("http://127.0.0.1:1/bid")
 }
 
-fn pool_to(url: &str) -> Rc<Pool> {
+fn pool_to(url: &str) -> Rc<DspPool> {
     pool_of(url, usize::MAX)
 }
 
 /// On a shard that may have so many sockets.
-fn pool_of(url: &str, sockets_max: usize) -> Rc<Pool> {
+fn pool_of(url: &str, sockets_max: usize) -> Rc<DspPool> {
     let config = config(url);
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
     let shutdown = Shutdown::new(Duration::ZERO);
     let reactor = Reactor::start(Arc::default(), sockets_max, &shutdown).unwrap();
-    Rc::new(Pool::new(endpoint, config.pool, reactor, Arc::default()))
+    Rc::new(DspPool::new(endpoint, config.pool, reactor, Arc::default()))
 }
 
 /// An inbox with one call that is waited for until `wait_until`.
@@ -49,12 +49,12 @@ fn inbox(wait_until: Instant) -> Rc<Inbox> {
 }
 
 /// Runs with an open connection of a pool.
-fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
+fn with_connection(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>)) {
     with_peer(async |pool, connection, _| test(pool, connection).await);
 }
 
 /// The same, and with the DSP's end of the connection.
-fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStream)) {
+fn with_peer(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>, std::net::TcpStream)) {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,7 +62,7 @@ fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStrea
         let pool = pool();
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
         let permit = pool.reactor.socket().unwrap();
-        let connection = Connection::start(
+        let connection = DspConnection::start(
             Transport::plain(socket, permit),
             (address, Instant::now()),
             &pool,
@@ -79,9 +79,9 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(LocalSet::new().run_until(test));
 }
 
-fn call(inbox: &Rc<Inbox>) -> Call {
+fn call(inbox: &Rc<Inbox>) -> ConnectionCall {
     let now = Instant::now();
-    Call { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now, right: None }
+    ConnectionCall { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now, right: None }
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
 }
 
 /// No bid.
-fn answer(peer: &mut std::net::TcpStream, connection: &Rc<Connection>) {
+fn answer(peer: &mut std::net::TcpStream, connection: &Rc<DspConnection>) {
     peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
     connection.on_readable(&mut [0; 1024], Instant::now(), false);
 }

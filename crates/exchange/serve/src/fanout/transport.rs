@@ -13,12 +13,12 @@ use super::reactor::SocketPermit;
 /// A socket that does not block, and what it has yet to send.
 pub(super) struct Transport {
     socket: TcpStream,
-    kind: Kind,
+    kind: TransportKind,
     /// The right to the socket's descriptor.
     _permit: SocketPermit,
 }
 
-enum Kind {
+enum TransportKind {
     Plain {
         /// What the socket would not take at once.
         unsent: Vec<u8>,
@@ -28,12 +28,12 @@ enum Kind {
 
 impl Transport {
     pub(super) fn plain(socket: TcpStream, permit: SocketPermit) -> Self {
-        Self { socket, kind: Kind::Plain { unsent: Vec::new() }, _permit: permit }
+        Self { socket, kind: TransportKind::Plain { unsent: Vec::new() }, _permit: permit }
     }
 
     /// After the handshake.
     pub(super) fn tls(socket: TcpStream, session: ClientConnection, permit: SocketPermit) -> Self {
-        Self { socket, kind: Kind::Tls(Box::new(session)), _permit: permit }
+        Self { socket, kind: TransportKind::Tls(Box::new(session)), _permit: permit }
     }
 
     pub(super) fn socket(&mut self) -> &mut TcpStream {
@@ -47,7 +47,7 @@ impl Transport {
     /// The connection is dead.
     pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Plain { unsent } => {
+            TransportKind::Plain { unsent } => {
                 let written = match parts {
                     // `send` costs less than `writev`.
                     [whole] => self.socket.write(whole),
@@ -65,7 +65,7 @@ impl Transport {
                 }
                 Ok(())
             }
-            Kind::Tls(session) => {
+            TransportKind::Tls(session) => {
                 let mut writer = session.writer();
                 for part in parts {
                     writer.write_all(part)?;
@@ -82,8 +82,8 @@ impl Transport {
     /// The connection is dead.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Plain { unsent } if unsent.is_empty() => Ok(()),
-            Kind::Plain { unsent } => {
+            TransportKind::Plain { unsent } if unsent.is_empty() => Ok(()),
+            TransportKind::Plain { unsent } => {
                 while !unsent.is_empty() {
                     match self.socket.write(unsent) {
                         Ok(written) => drop(unsent.drain(..written)),
@@ -96,15 +96,15 @@ impl Transport {
                 *unsent = Vec::new();
                 Ok(())
             }
-            Kind::Tls(session) => flush_tls(session, &mut self.socket),
+            TransportKind::Tls(session) => flush_tls(session, &mut self.socket),
         }
     }
 
     /// Whether some of what was sent has not left.
     pub(super) fn has_unsent(&self) -> bool {
         match &self.kind {
-            Kind::Plain { unsent } => !unsent.is_empty(),
-            Kind::Tls(session) => session.wants_write(),
+            TransportKind::Plain { unsent } => !unsent.is_empty(),
+            TransportKind::Tls(session) => session.wants_write(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Transport {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) when there are none yet; others end the
     /// connection.
     pub(super) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
-        let Kind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
+        let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
         loop {
             match session.reader().read(scratch) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
@@ -134,12 +134,12 @@ impl Transport {
 
     /// Whether a read of fewer bytes than there was room for has emptied the socket.
     pub(super) fn short_read_empties(&self) -> bool {
-        matches!(self.kind, Kind::Plain { .. })
+        matches!(self.kind, TransportKind::Plain { .. })
     }
 
     /// Closes both halves.
     pub(super) fn shut_down(&mut self) {
-        if let Kind::Tls(session) = &mut self.kind {
+        if let TransportKind::Tls(session) = &mut self.kind {
             session.send_close_notify();
             drop(flush_tls(session, &mut self.socket));
         }

@@ -15,7 +15,7 @@ use super::*;
 use crate::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
 use crate::dns::Resolver;
-use crate::generation::Generations;
+use crate::generation::GenerationBuilder;
 
 /// Longest wait for what must happen; nothing that works takes a hundredth of it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,8 +41,8 @@ fn config(dsps: &[(&str, &str)]) -> ExchangeConfig {
 /// One shard and its governors.
 struct Bench {
     guards: Guards,
-    all: Generations,
-    line: ShardLine,
+    all: GenerationBuilder,
+    line: GuardPort,
     /// The shard's end of each DSP, by id.
     shard: HashMap<String, (GuardId, SharedGuard)>,
     now: Tick,
@@ -52,7 +52,7 @@ impl Bench {
     fn new(dsps: &[(&str, &str)]) -> Self {
         let (guards, mut lines) = Guards::new(1);
         let resolver = Resolver::start(&Control::start().expect("a thread"));
-        let all = Generations::new(
+        let all = GenerationBuilder::new(
             (config(dsps), Campaigns::default()),
             1,
             (resolver, guards.clone()),

@@ -5,14 +5,14 @@ use std::fmt;
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::{ShardCounts, TokenRejection};
-use runtime::metrics::{Counter, Page, PerShard};
+use runtime::metrics::{Counter, MetricsPage, PerShard};
 
 use super::ExchangeMetrics;
 
 /// A counter: its label, and where the shard's books have it.
-type Count = (&'static str, fn(&ShardCounts) -> u64);
+type BudgetCount = (&'static str, fn(&ShardCounts) -> u64);
 
-const OUTCOMES: [Count; 5] = [
+const OUTCOMES: [BudgetCount; 5] = [
     ("reserved", |counts| counts.reserved),
     ("won", |counts| counts.won),
     ("won_late", |counts| counts.won_late),
@@ -20,11 +20,12 @@ const OUTCOMES: [Count; 5] = [
     ("released", |counts| counts.released),
 ];
 
-const PROBLEMS: [Count; 2] = [("full", |counts| counts.full), ("untaken", |counts| counts.untaken)];
+const PROBLEMS: [BudgetCount; 2] =
+    [("full", |counts| counts.full), ("untaken", |counts| counts.untaken)];
 
 /// What one shard counts of accounts.
 #[derive(Debug, Default)]
-pub struct PurseMetrics {
+pub struct BudgetMetrics {
     outcomes: [Counter; OUTCOMES.len()],
     problems: [Counter; PROBLEMS.len()],
     rejected: [Counter; TokenRejection::ALL.len()],
@@ -36,7 +37,7 @@ pub struct PurseMetrics {
     pub funnel: [Counter; FunnelStep::ALL.len()],
 }
 
-impl PurseMetrics {
+impl BudgetMetrics {
     /// Counts what has come to a shard's books.
     pub(crate) fn add(&self, before: &ShardCounts, after: &ShardCounts) {
         for (counter, (_, of)) in self.outcomes.iter().zip(OUTCOMES) {
@@ -52,7 +53,7 @@ impl PurseMetrics {
 }
 
 #[cfg(test)]
-impl PurseMetrics {
+impl BudgetMetrics {
     pub(crate) fn outcome(&self, label: &str) -> u64 {
         let at = OUTCOMES.iter().position(|(known, _)| *known == label);
         self.outcomes[at.expect("a label")].value()
@@ -64,7 +65,10 @@ impl PurseMetrics {
 }
 
 /// Writes them.
-pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn expose(
+    shards: &PerShard<ExchangeMetrics>,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
     let all = || shards.iter().map(|shard| &shard.purse);
     let help = "Winners that their account did not pay for, by reason.";
     let mut refused = page.counters("exchange_wins_refused", help)?;

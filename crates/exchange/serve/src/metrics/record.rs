@@ -4,14 +4,14 @@ use std::fmt;
 
 use eventlog::lane::{Counters, State};
 use exchange_core::record::RecordedExtent;
-use runtime::metrics::Page;
+use runtime::metrics::MetricsPage;
 
-use crate::recording::Lanes;
+use crate::recording::RecordLanes;
 
 /// A counter of both lanes: its name, what it counts, and where that is.
-type Count = (&'static str, &'static str, fn(&Counters) -> u64);
+type LaneCount = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const COUNTS: [Count; 9] = [
+const COUNTS: [LaneCount; 9] = [
     ("record_written", "Records that were made durable.", |counted| counted.records),
     ("record_written_bytes", "Bytes of their payloads.", |counted| counted.bytes),
     ("record_commits", "Groups that were made durable.", |counted| counted.commits),
@@ -30,7 +30,7 @@ const COUNTS: [Count; 9] = [
 ];
 
 /// Writes them.
-pub(super) fn expose(lanes: &Lanes, page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Result {
     let help = "Auctions by what of them is durable in the record, or why nothing is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;
     let firehose = lanes.firehose.counters();

@@ -31,18 +31,18 @@ const HTTP2_CALLS_MAX: usize = 100;
 
 /// One call.
 #[derive(Debug)]
-pub struct Call {
+pub struct NoticeCall {
     /// For an absolute URI.
     pub request: Request<Full<Bytes>>,
     /// Most bytes of the answer's body that are wanted; it is dropped where none are.
     pub body_max: usize,
     /// Hears what came of it.
-    pub done: oneshot::Sender<Result<Answered, CallError>>,
+    pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
 }
 
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct ServerAnswer {
     /// Status code.
     pub status: u16,
     /// The node of the exchange that answered, if one did.
@@ -83,15 +83,15 @@ impl CallLimits {
 }
 
 /// Calls many hosts from one thread.
-pub struct Client {
+pub struct NoticeClient {
     http: HttpClient,
     connections_max: usize,
-    hosts: RefCell<HashMap<Authority, Rc<Host>>>,
+    hosts: RefCell<HashMap<Authority, Rc<HostCalls>>>,
     hosts_max: usize,
 }
 
 /// The calls to one host.
-struct Host {
+struct HostCalls {
     /// Of calls that are under way.
     permits: Semaphore,
     /// Calls that are under way, or wait to be.
@@ -99,7 +99,7 @@ struct Host {
     is_http2: Cell<bool>,
 }
 
-impl Client {
+impl NoticeClient {
     /// To addresses that `addresses` allows; `tls` says whom to trust.
     pub fn new(
         limits: &CallLimits,
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Makes a call, on the thread's local tasks.
-    pub fn call(self: &Rc<Self>, mut call: Call) {
+    pub fn call(self: &Rc<Self>, mut call: NoticeCall) {
         let Some(host) = self.enter(&call) else {
             let _ = call.done.send(Err(CallError::Saturated));
             return;
@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Counts a call to its host. None if too many are.
-    fn enter(&self, call: &Call) -> Option<Rc<Host>> {
+    fn enter(&self, call: &NoticeCall) -> Option<Rc<HostCalls>> {
         let authority = call.request.uri().authority()?;
         let mut hosts = self.hosts.borrow_mut();
         let known = hosts.get(authority).map(Rc::clone);
@@ -158,7 +158,7 @@ impl Client {
             None if self.hosts_max <= hosts.len() => return None,
             None => {
                 let permits = Semaphore::new(self.connections_max);
-                let host = Host { permits, calls: Cell::new(0), is_http2: Cell::new(false) };
+                let host = HostCalls { permits, calls: Cell::new(0), is_http2: Cell::new(false) };
                 Rc::clone(hosts.entry(authority.clone()).or_insert(Rc::new(host)))
             }
         };
@@ -171,10 +171,10 @@ impl Client {
 
     async fn make(
         &self,
-        host: &Host,
+        host: &HostCalls,
         request: Request<Full<Bytes>>,
         body_max: usize,
-    ) -> Result<Answered, CallError> {
+    ) -> Result<ServerAnswer, CallError> {
         let answer = self.http.request(request, body_max).await?;
         if answer.version() == Version::HTTP_2 && !host.is_http2.replace(true) {
             host.permits.add_permits(HTTP2_CALLS_MAX.saturating_sub(self.connections_max));
@@ -182,7 +182,7 @@ impl Client {
         let node = answer.headers().get(NODE_HEADER);
         let node = node.and_then(|node| node.to_str().ok()?.parse().ok());
         let status = answer.status().as_u16();
-        Ok(Answered { status, node, body: answer.into_body().into() })
+        Ok(ServerAnswer { status, node, body: answer.into_body().into() })
     }
 }
 

@@ -21,7 +21,7 @@ use super::office::unix_ms;
 
 /// Where records are handed over, and where it is heard what became of them.
 #[derive(Debug)]
-pub struct Journal {
+pub struct NoticeJournal {
     ring: DurableRing,
     lane: Lane,
     told: mpsc::UnboundedReceiver<Told>,
@@ -31,7 +31,7 @@ pub struct Journal {
     kept_from: u64,
 }
 
-impl Journal {
+impl NoticeJournal {
     /// A ring of so many bytes into `log`, which was opened and is not written yet, in `directory`. Before, what a
     /// start needs of it is shown to `visit`, by sequence: for delivery, and for whoever has booked what was
     /// settled up to `applied_seq`.
@@ -127,7 +127,7 @@ impl Journal {
 
 /// How much was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Read {
+struct JournalRead {
     /// What the last checkpoint says; where there is none, before all records of notices. Earlier, where
     /// not all settlements before are booked.
     from: u64,
@@ -143,7 +143,7 @@ fn read<D: Disk>(
     disk: &D,
     applied_seq: u64,
     mut visit: impl FnMut(u64, &[u8]),
-) -> Result<Read, ReadError> {
+) -> Result<JournalRead, ReadError> {
     let kind = Kind::Notice.code();
     let newest =
         eventlog::newest(disk, kind, |record| match JournalRecord::decode(&record.payload) {
@@ -157,7 +157,7 @@ fn read<D: Disk>(
         },
         None => eventlog::begins(disk, kind)?,
     };
-    let mut read = Read { from, records: 0, notices: 0 };
+    let mut read = JournalRead { from, records: 0, notices: 0 };
     for item in Reader::new(disk)?.seek(read.from)? {
         match item? {
             Item::Record(record) => {

@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::client::{Answered, Call, CallError, CallLimits, Client};
+use super::client::{CallError, CallLimits, NoticeCall, NoticeClient, ServerAnswer};
 use super::office::get;
 use crate::beacon::RELAYED_WITHIN;
 use crate::config::NoticesConfig;
@@ -24,7 +24,7 @@ use crate::fanout::answer::NODE_HEADER;
 
 /// Calls other nodes from one shard.
 pub struct NodeClient {
-    client: Rc<Client>,
+    client: Rc<NoticeClient>,
     /// Longest wait for an answer.
     within: Duration,
 }
@@ -68,14 +68,14 @@ impl NodeClient {
             timeout: within,
             ..notices.calls.clone()
         };
-        Self { client: Client::new(&limits, AddressRule::Any, resolver, tls), within }
+        Self { client: NoticeClient::new(&limits, AddressRule::Any, resolver, tls), within }
     }
 
     /// Calls the beacon where it belongs; an error means that there is no answer.
     pub fn pass_on(
         &self,
         beacon: &ForeignBeacon<'_>,
-    ) -> impl Future<Output = Result<Answered, CallError>> + use<> {
+    ) -> impl Future<Output = Result<ServerAnswer, CallError>> + use<> {
         let base = NoticeTarget::parse(beacon.base.as_str()).expect("a base is a URL");
         let mut path = [base.path_and_query, beacon.token].concat();
         if let Some(query) = beacon.query {
@@ -90,7 +90,7 @@ impl NodeClient {
             headers.insert(USER_AGENT, agent);
         }
         let (done, answered) = oneshot::channel();
-        self.client.call(Call { request, body_max: beacon.body_max, done });
+        self.client.call(NoticeCall { request, body_max: beacon.body_max, done });
         let within = self.within;
         async move {
             let answered = timeout(within, answered).await.map_err(|_| RequestError::TimedOut)?;

@@ -27,8 +27,8 @@ use tokio::time::Instant;
 use tracing::{debug, error};
 use units::Tick;
 
-use super::client::{Answered, Call, CallError, Client};
-use super::journal::Journal;
+use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
+use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 
 /// Orders of shards that may wait; more are shed, and counted by whoever gives them.
@@ -45,18 +45,18 @@ const RELAYED_MAX: usize = 1_000_000;
 
 /// What a shard asks for.
 #[derive(Debug)]
-pub enum Order {
+pub enum NoticeCommand {
     /// Deliver a win or loss notice.
     Submit(exchange_core::delivery::BestEffort, Notice),
     /// The same, of a token that may be called again until it expires, in Unix milliseconds.
     SubmitOnce(exchange_core::delivery::BestEffort, Notice, (TokenId, u64)),
     /// A beacon was called; the answer follows once that is durable.
-    Beacon(Box<Beacon>, oneshot::Sender<Acknowledged>),
+    Beacon(Box<Beacon>, oneshot::Sender<BeaconAnswer>),
 }
 
 /// A notice that is answered with an ad, for which somebody waits.
 #[derive(Debug)]
-pub struct Fetch {
+pub struct MarkupFetch {
     /// To be called.
     pub notice: Notice,
     /// Most bytes of it.
@@ -64,78 +64,78 @@ pub struct Fetch {
     /// The token that asks for it, and until when that is remembered: the same is answered once.
     pub once: Option<(TokenId, u64)>,
     /// Hears what came.
-    pub done: oneshot::Sender<Result<Answered, CallError>>,
+    pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
 }
 
 /// What becomes of a beacon's call.
-pub type Acknowledged = Result<bool, BeaconRefusal>;
+pub type BeaconAnswer = Result<bool, BeaconRefusal>;
 
 /// Where orders are given; clones lead to the same. The office ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Counter {
-    orders: mpsc::Sender<Order>,
-    fetches: mpsc::Sender<Fetch>,
+pub struct NoticeSender {
+    orders: mpsc::Sender<NoticeCommand>,
+    fetches: mpsc::Sender<MarkupFetch>,
 }
 
 /// What was given there.
-struct Given {
-    orders: mpsc::Receiver<Order>,
-    fetches: mpsc::Receiver<Fetch>,
+struct NoticeInbox {
+    orders: mpsc::Receiver<NoticeCommand>,
+    fetches: mpsc::Receiver<MarkupFetch>,
 }
 
 /// What is seen of the office from outside; it stays when the office has ended.
 #[derive(Clone, Debug, Default)]
-pub struct Window(Arc<Mutex<View>>);
+pub struct NoticeMonitor(Arc<Mutex<NoticeStatus>>);
 
 /// What the office shows of its work.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub struct NoticeStatus {
     /// Counts and levels.
     pub counters: DeliveryCounters,
     /// By DSP.
     pub lanes: Vec<LaneView>,
 }
 
-impl Counter {
+impl NoticeSender {
     /// Gives an order without waiting; `false`, and it is gone, when too many wait.
-    pub fn order(&self, order: Order) -> bool {
+    pub fn order(&self, order: NoticeCommand) -> bool {
         self.orders.try_send(order).is_ok()
     }
 
     /// Asks for an ad without waiting; `false` as above.
-    pub fn fetch(&self, fetch: Fetch) -> bool {
+    pub fn fetch(&self, fetch: MarkupFetch) -> bool {
         self.fetches.try_send(fetch).is_ok()
     }
 }
 
 #[cfg(test)]
-impl Counter {
+impl NoticeSender {
     /// Orders go to the test, which has room for so many.
-    pub(crate) fn by_hand(room: usize) -> (Self, mpsc::Receiver<Order>) {
+    pub(crate) fn by_hand(room: usize) -> (Self, mpsc::Receiver<NoticeCommand>) {
         let ((orders, given), (fetches, _)) = (mpsc::channel(room), mpsc::channel(1));
         (Self { orders, fetches }, given)
     }
 }
 
-impl Window {
+impl NoticeMonitor {
     /// What the office has done so far.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> NoticeStatus {
         self.0.lock().expect("nothing panics while it holds the view").clone()
     }
 
-    fn show(&self, view: View) {
+    fn show(&self, view: NoticeStatus) {
         *self.0.lock().expect("nothing panics while it holds the view") = view;
     }
 }
 
-/// The running office. Once every [`Counter`] is gone it sends what waits, for a while, and ends:
+/// The running office. Once every [`NoticeSender`] is gone it sends what waits, for a while, and ends:
 /// billing notices that are still owed stay in the log, which is to be closed after.
 #[derive(Debug)]
-pub struct Office {
+pub struct NoticeDispatcher {
     thread: JoinHandle<()>,
 }
 
-impl Office {
+impl NoticeDispatcher {
     /// Starts its thread. `delivery` is as `journal` left it; `settlements` has been told what stood there,
     /// and hears from that thread of all that comes.
     ///
@@ -143,19 +143,19 @@ impl Office {
     /// The thread, or what it runs on, cannot be had.
     pub fn start(
         delivery: Delivery,
-        journal: Journal,
-        client: impl FnOnce() -> Rc<Client> + Send + 'static,
+        journal: NoticeJournal,
+        client: impl FnOnce() -> Rc<NoticeClient> + Send + 'static,
         settlements: Box<dyn Settlements>,
-        times: Times,
-    ) -> io::Result<(Self, Counter, Window)> {
+        times: NoticeTiming,
+    ) -> io::Result<(Self, NoticeSender, NoticeMonitor)> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         drop(runtime?); // It can be made; it cannot be sent.
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
-        let given = Given { orders: orders_given, fetches: fetches_given };
+        let given = NoticeInbox { orders: orders_given, fetches: fetches_given };
         let (events, happened) = mpsc::unbounded_channel();
-        let window = Window::default();
+        let window = NoticeMonitor::default();
         let shown = window.clone();
         let thread = std::thread::Builder::new().name("notices".to_owned()).spawn(move || {
             let runtime =
@@ -166,7 +166,7 @@ impl Office {
             };
             runtime.block_on(async move {
                 let client = client();
-                let desk = Desk {
+                let desk = NoticeLoop {
                     delivery,
                     call: move |call| client.call(call),
                     journal,
@@ -175,17 +175,17 @@ impl Office {
                     events,
                     waiting: HashMap::new(),
                     calls: 0,
-                    relayed: Relayed::default(),
+                    relayed: RelayedTokens::default(),
                     times,
                     shown,
                 };
                 desk.work(given, happened).await;
             });
         })?;
-        Ok((Self { thread }, Counter { orders, fetches }, window))
+        Ok((Self { thread }, NoticeSender { orders, fetches }, window))
     }
 
-    /// Waits for its end, which follows that of the last [`Counter`].
+    /// Waits for its end, which follows that of the last [`NoticeSender`].
     pub fn join(self) {
         if self.thread.join().is_err() {
             error!("the notices' thread had panicked");
@@ -195,9 +195,9 @@ impl Office {
 
 /// When things are done.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct NoticeTiming {
     /// What delivery goes by.
-    pub clock: Clock,
+    pub clock: DeliveryClock,
     /// How long orders and news are gathered, to be dealt with together: each turn costs wake-ups of
     /// two threads, and a commit of the log.
     pub linger: Duration,
@@ -207,9 +207,9 @@ pub struct Times {
 
 /// The two clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct DeliveryClock(Instant);
 
-impl Clock {
+impl DeliveryClock {
     /// Ticks count from now.
     pub fn start() -> Self {
         Self(Instant::now())
@@ -231,26 +231,26 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-struct Desk<C> {
+struct NoticeLoop<C> {
     delivery: Delivery,
     /// Makes a call of a DSP.
     call: C,
-    journal: Journal,
+    journal: NoticeJournal,
     /// Books what is settled.
     settlements: Box<dyn Settlements>,
     /// How far it was told that the log has come.
     reached: u64,
     events: mpsc::UnboundedSender<Event>,
     /// Calls of beacons that wait for their answer.
-    waiting: HashMap<u64, oneshot::Sender<Acknowledged>>,
+    waiting: HashMap<u64, oneshot::Sender<BeaconAnswer>>,
     calls: u64,
-    relayed: Relayed,
-    times: Times,
-    shown: Window,
+    relayed: RelayedTokens,
+    times: NoticeTiming,
+    shown: NoticeMonitor,
 }
 
-impl<C: Fn(Call)> Desk<C> {
-    async fn work(mut self, mut given: Given, mut happened: mpsc::UnboundedReceiver<Event>) {
+impl<C: Fn(NoticeCall)> NoticeLoop<C> {
+    async fn work(mut self, mut given: NoticeInbox, mut happened: mpsc::UnboundedReceiver<Event>) {
         let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
         let mut closing_until = None;
         let mut next_turn = Instant::now();
@@ -291,7 +291,7 @@ impl<C: Fn(Call)> Desk<C> {
             counters.beacons_duplicate += self.relayed.repeated;
             let lanes: Vec<_> = self.delivery.lanes().collect();
             is_crowded = lanes.iter().any(waits_for_calls);
-            self.shown.show(View { counters, lanes });
+            self.shown.show(NoticeStatus { counters, lanes });
             let Some(until) = closing_until else { continue };
             let is_idle = counters.in_flight == 0 && counters.best_effort_waiting == 0;
             if is_idle || until <= Instant::now() {
@@ -300,15 +300,15 @@ impl<C: Fn(Call)> Desk<C> {
         }
     }
 
-    fn take(&mut self, order: Order, inbox: &mut Vec<Event>) {
+    fn take(&mut self, order: NoticeCommand, inbox: &mut Vec<Event>) {
         match order {
-            Order::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
-            Order::SubmitOnce(kind, notice, (id, expires_ms)) => {
+            NoticeCommand::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
+            NoticeCommand::SubmitOnce(kind, notice, (id, expires_ms)) => {
                 if self.relayed.is_first(id, expires_ms, self.times.clock.now()) {
                     inbox.push(Event::Submit { kind, notice });
                 }
             }
-            Order::Beacon(mut beacon, answer) => {
+            NoticeCommand::Beacon(mut beacon, answer) => {
                 self.calls += 1;
                 beacon.call = self.calls;
                 self.waiting.insert(self.calls, answer);
@@ -318,7 +318,7 @@ impl<C: Fn(Call)> Desk<C> {
     }
 
     /// Waits for more until the next turn; an ad is not kept waiting.
-    async fn linger(&mut self, next_turn: Instant, fetches: &mut mpsc::Receiver<Fetch>) {
+    async fn linger(&mut self, next_turn: Instant, fetches: &mut mpsc::Receiver<MarkupFetch>) {
         if next_turn <= Instant::now() {
             return;
         }
@@ -331,7 +331,7 @@ impl<C: Fn(Call)> Desk<C> {
         }
     }
 
-    fn fetch(&mut self, Fetch { notice, body_max, once, done }: Fetch) {
+    fn fetch(&mut self, MarkupFetch { notice, body_max, once, done }: MarkupFetch) {
         let now = self.times.clock.now();
         if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms, now)) {
             return; // A repeated call gets no answer: `done` is dropped.
@@ -371,7 +371,7 @@ impl<C: Fn(Call)> Desk<C> {
         self.journal.keep_from(self.delivery.keep_from(self.settlements.applied_seq()));
     }
 
-    fn answer(&mut self, call: u64, acknowledged: Acknowledged) {
+    fn answer(&mut self, call: u64, acknowledged: BeaconAnswer) {
         // Whoever called may have gone.
         let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
     }
@@ -418,7 +418,7 @@ fn waits_for_calls(lane: &LaneView) -> bool {
 /// Tokens whose ad has been asked for, or whose win or loss has been told, until they expire. A
 /// restart forgets them: a DSP may then be asked, or told, once more.
 #[derive(Debug, Default)]
-struct Relayed {
+struct RelayedTokens {
     /// Called again.
     repeated: u64,
     /// With the Unix time of their expiry, in milliseconds.
@@ -426,7 +426,7 @@ struct Relayed {
     expiry: BTreeSet<(Tick, TokenId)>,
 }
 
-impl Relayed {
+impl RelayedTokens {
     /// Whether it is asked for the first time, and there is room to remember it.
     fn is_first(&mut self, id: TokenId, expires_ms: u64, now: DeliveryTime) -> bool {
         self.forget_expired(now);
@@ -460,8 +460,8 @@ impl Relayed {
 fn call(
     notice: &Notice,
     body_max: usize,
-    done: oneshot::Sender<Result<Answered, CallError>>,
-) -> Option<Call> {
+    done: oneshot::Sender<Result<ServerAnswer, CallError>>,
+) -> Option<NoticeCall> {
     let target = NoticeTarget::parse(notice.url())?;
     let mut request = get(&target, target.path_and_query)?;
     let headers = request.headers_mut();
@@ -469,7 +469,7 @@ fn call(
     for (name, value) in notice.forwarded().headers() {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).ok()?);
     }
-    Some(Call { request, body_max, done })
+    Some(NoticeCall { request, body_max, done })
 }
 
 /// A request for `path_and_query` at the host of `target`. None if it is too long.

@@ -8,7 +8,7 @@ use eventlog::lane::{LaneKind, Log};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
 use tracing::error;
 
-use super::journal::Journal;
+use super::journal::NoticeJournal;
 use super::office::unix_ms;
 use super::settlements::Settlements;
 
@@ -41,7 +41,7 @@ pub fn replay(
     directory: &Path,
     policy: DeliveryPolicy,
     settlements: &mut dyn Settlements,
-) -> Result<(JournalReplay, Journal), ReplayError> {
+) -> Result<(JournalReplay, NoticeJournal), ReplayError> {
     let applied_seq = settlements.applied_seq();
     // Records at the end that are lost count, for none will have their numbers.
     let end = log.lane(LaneKind::Durable).sequence();
@@ -51,18 +51,19 @@ pub fn replay(
     let mut replay = JournalReplay::new(policy, unix_ms());
     let mut unreadable = 0;
     let ring = (log, ring_bytes);
-    let journal = Journal::open(ring, directory, applied_seq, |sequence, record| {
-        match replay.record(sequence, record) {
-            Ok(Some(reservation)) if applied_seq < sequence => {
-                settlements.settled(sequence, &reservation);
+    let journal =
+        NoticeJournal::open(ring, directory, applied_seq, |sequence, record| {
+            match replay.record(sequence, record) {
+                Ok(Some(reservation)) if applied_seq < sequence => {
+                    settlements.settled(sequence, &reservation);
+                }
+                Ok(_) => (),
+                Err(error) => {
+                    unreadable += 1;
+                    error!(sequence, %error, "a journalled notice cannot be read");
+                }
             }
-            Ok(_) => (),
-            Err(error) => {
-                unreadable += 1;
-                error!(sequence, %error, "a journalled notice cannot be read");
-            }
-        }
-    })?;
+        })?;
     if unreadable > 0 {
         error!(unreadable, "notices may be lost or sent twice, and what is spent not booked");
     }

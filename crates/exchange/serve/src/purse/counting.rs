@@ -10,7 +10,7 @@ use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep, Shortfall};
 use pacer_core::messages::CampaignIndex;
 use units::{Nanos, Tick};
 
-use crate::metrics::PurseMetrics;
+use crate::metrics::BudgetMetrics;
 
 /// How often a shard hands over.
 const HANDED_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ impl HandoverSlot {
 
 /// What one shard counts.
 #[derive(Debug)]
-pub(super) struct Counting {
+pub(super) struct FunnelCounting {
     buffer: FunnelBuffer,
     copies: Vec<Vec<u8>>,
     copied: usize,
@@ -83,7 +83,7 @@ pub(super) struct Counting {
     totals: [u64; FunnelStep::ALL.len()],
 }
 
-impl Counting {
+impl FunnelCounting {
     pub fn new(to: HandoverSlot) -> Self {
         let ShardHandover { copies, copied, .. } = ShardHandover::new();
         Self {
@@ -131,7 +131,7 @@ impl Counting {
     }
 
     /// Hands over, about once a second, if what was handed over before was taken; tells metrics of all.
-    pub fn turn(&mut self, now: Tick, metrics: &PurseMetrics) {
+    pub fn turn(&mut self, now: Tick, metrics: &BudgetMetrics) {
         if self.copy_at <= now {
             self.copy_at = now.after(COPIED_EVERY);
             self.is_copy_due = true;

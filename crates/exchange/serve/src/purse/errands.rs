@@ -7,7 +7,7 @@ use exchange_core::Reservation;
 use pacer_core::shard::token::{ReservationToken, TokenKey, TokenOrigin};
 use tokio::sync::mpsc;
 
-use super::Line;
+use super::ShardLedgerPort;
 use crate::notices::Settlements;
 
 /// Releases that may wait on their way to a shard; of more the reservations expire.
@@ -15,22 +15,22 @@ const RELEASES_MAX: usize = 1024;
 
 /// What a shard is asked to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum ReservationCommand {
     Settle(ReservationToken),
     Release(ReservationToken),
 }
 
 /// Leads to all shards of a process.
 #[derive(Clone)]
-pub(crate) struct Peers {
+pub(crate) struct PeerShards {
     key: TokenKey,
     /// By number.
-    shards: Vec<Peer>,
+    shards: Vec<PeerShard>,
 }
 
 /// Leads to one shard.
 #[derive(Clone)]
-struct Peer {
+struct PeerShard {
     /// Whose reservations are its own.
     origin: TokenOrigin,
     /// None may be lost. Each comes once, for a record of the log, so that no more wait than a shard has
@@ -42,19 +42,19 @@ struct Peer {
 
 /// Where a shard hears what it is asked to do.
 #[derive(Debug)]
-pub(crate) struct Errands {
+pub(crate) struct ReservationCommands {
     spent: mpsc::UnboundedReceiver<ReservationToken>,
     lost: mpsc::Receiver<ReservationToken>,
 }
 
-impl Peers {
+impl PeerShards {
     /// To the shards of these lines, by number, and where each hears.
-    pub fn new(key: TokenKey, lines: &[Line]) -> (Self, Vec<Errands>) {
-        let shard = |line: &Line| {
+    pub fn new(key: TokenKey, lines: &[ShardLedgerPort]) -> (Self, Vec<ReservationCommands>) {
+        let shard = |line: &ShardLedgerPort| {
             let (to_spent, spent) = mpsc::unbounded_channel();
             let (to_lost, lost) = mpsc::channel(RELEASES_MAX);
-            let peer = Peer { origin: line.options.origin, spent: to_spent, lost: to_lost };
-            (peer, Errands { spent, lost })
+            let peer = PeerShard { origin: line.options.origin, spent: to_spent, lost: to_lost };
+            (peer, ReservationCommands { spent, lost })
         };
         let (shards, errands) = lines.iter().map(shard).unzip();
         (Self { key, shards }, errands)
@@ -84,19 +84,19 @@ impl Peers {
     }
 
     /// Who made the reservation, in this process.
-    fn peer(&self, token: &ReservationToken) -> Option<&Peer> {
+    fn peer(&self, token: &ReservationToken) -> Option<&PeerShard> {
         let origin = token.origin();
         self.shards.get(usize::from(origin.shard)).filter(|peer| peer.origin == origin)
     }
 }
 
-impl Errands {
+impl ReservationCommands {
     /// Waits for the next; `None` once nobody is left to ask.
-    pub async fn next(&mut self) -> Option<Errand> {
+    pub async fn next(&mut self) -> Option<ReservationCommand> {
         tokio::select! {
             biased;
-            Some(token) = self.spent.recv() => Some(Errand::Settle(token)),
-            Some(token) = self.lost.recv() => Some(Errand::Release(token)),
+            Some(token) = self.spent.recv() => Some(ReservationCommand::Settle(token)),
+            Some(token) = self.lost.recv() => Some(ReservationCommand::Release(token)),
             else => None,
         }
     }
@@ -104,12 +104,12 @@ impl Errands {
 
 /// Tells the shards, too, what is settled from now on: each of its own reservations, once the ledger's
 /// books have it.
-pub(crate) struct Spent {
+pub(crate) struct SettlementRouter {
     pub books: Box<dyn Settlements>,
-    pub peers: Peers,
+    pub peers: PeerShards,
 }
 
-impl Settlements for Spent {
+impl Settlements for SettlementRouter {
     fn settled(&mut self, sequence: u64, reservation: &Reservation) {
         self.books.settled(sequence, reservation);
         self.peers.settle(reservation);

@@ -17,12 +17,12 @@ pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
 /// One shard: its purse, its ends of the rings, and what it counts.
 pub(crate) struct Seat {
-    pub(crate) purse: Purse,
+    pub(crate) purse: ShardBudget,
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
-    errands: Errands,
+    errands: ReservationCommands,
     /// As the office tells it.
-    pub(crate) spent: Spent,
+    pub(crate) spent: SettlementRouter,
     pub(crate) metrics: ExchangeMetrics,
     is_durable: Arc<AtomicBool>,
     is_halted: Arc<AtomicBool>,
@@ -97,7 +97,7 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     let asked = Arc::clone(&is_halted);
     let ledger_unix_ms = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&ledger_unix_ms);
-    let bank = Bank {
+    let bank = BudgetContext {
         key: TokenKey::new([1; 16]),
         draw: DrawKey::new([2; 16]),
         origin: Instant::now(),
@@ -118,18 +118,19 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
             reservations_max: 64,
             lines_max: 64,
         };
-        lines.push(Line { from_ledger, to_ledger, options });
+        lines.push(ShardLedgerPort { from_ledger, to_ledger, options });
         ends.push((to_shard, from_shard));
     }
-    let (peers, errands) = Peers::new(bank.key, &lines);
+    let (peers, errands) = PeerShards::new(bank.key, &lines);
     let mut shards = lines.into_iter().zip(ends).zip(errands);
     std::array::from_fn(|_| {
         let ((line, (to_shard, from_shard)), errands) = shards.next().expect("one for each");
         let is_durable = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&is_durable);
         let asked = Box::new(move || asked.load(Ordering::Relaxed));
-        let purse = Purse::new(line, bank.clone(), peers.clone(), asked).expect("sound options");
-        let spent = Spent { books: Box::new(Unbudgeted), peers: peers.clone() };
+        let purse =
+            ShardBudget::new(line, bank.clone(), peers.clone(), asked).expect("sound options");
+        let spent = SettlementRouter { books: Box::new(Unbudgeted), peers: peers.clone() };
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);
         let ledger_unix_ms = Arc::clone(&ledger_unix_ms);
@@ -147,7 +148,7 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     })
 }
 
-pub(crate) fn sealed(purse: &Purse, token: &ReservationToken) -> Reservation {
+pub(crate) fn sealed(purse: &ShardBudget, token: &ReservationToken) -> Reservation {
     Reservation { token: purse.seal(token), currency: Currency::USD }
 }
 
@@ -244,7 +245,7 @@ fn reservations_last_as_long_as_they_may_be_billed() {
 fn what_finds_no_room_in_the_ring_is_told_later() {
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
-    let mut deciding = Deciding::new(&desk.purse, ("auction", false));
+    let mut deciding = AuctionPacing::new(&desk.purse, ("auction", false));
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
         let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
@@ -296,7 +297,7 @@ fn decided(
     is_test: bool,
     prices: &[(CampaignPrice, &str)],
 ) -> Vec<Result<Cpm, SpendRefusal>> {
-    let mut deciding = Deciding::new(&desk.purse, ("auction", is_test));
+    let mut deciding = AuctionPacing::new(&desk.purse, ("auction", is_test));
     let decide = |(price, shown): &(CampaignPrice, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
         deciding.decide(SLOT, *price, shown)

@@ -19,18 +19,18 @@ use tokio::time::Instant;
 
 use crate::config::BodiesConfig;
 use crate::fanout::{Outcomes, Question};
-use crate::shard::{Shard, Snapshot};
-use crate::trace::Moments;
+use crate::shard::{ExchangeShard, ShardSnapshot};
+use crate::trace::AuctionTimings;
 
 /// Room for a record that is kept for the next one; a longer one has its own.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 /// Where a shard's records go.
 #[derive(Debug)]
-pub(crate) struct Recorder(RefCell<Ring>);
+pub(crate) struct Recorder(RefCell<RecordRing>);
 
 #[derive(Debug)]
-struct Ring {
+struct RecordRing {
     firehose: FirehoseRing,
     /// The record that is written.
     record: Vec<u8>,
@@ -38,7 +38,7 @@ struct Ring {
 
 impl Recorder {
     pub fn new(firehose: FirehoseRing) -> Self {
-        Self(RefCell::new(Ring { firehose, record: Vec::new() }))
+        Self(RefCell::new(RecordRing { firehose, record: Vec::new() }))
     }
 
     /// Writes a record and hands it over.
@@ -48,7 +48,7 @@ impl Recorder {
         not_asked: &[(usize, NotAsked)],
         calls: impl IntoIterator<Item = RecordedCall>,
     ) {
-        let Ring { firehose, record } = &mut *self.0.borrow_mut();
+        let RecordRing { firehose, record } = &mut *self.0.borrow_mut();
         record.clear();
         let arrival_ms = proceedings.arrival_unix_us / 1000;
         let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
@@ -64,9 +64,9 @@ impl Recorder {
 
 /// What is known of an auction from its beginning, for its record.
 #[derive(Clone, Copy)]
-pub(crate) struct Minutes<'m> {
-    pub shard: &'m Shard,
-    pub snapshot: &'m Snapshot,
+pub(crate) struct RecordedAuction<'m> {
+    pub shard: &'m ExchangeShard,
+    pub snapshot: &'m ShardSnapshot,
     /// Our id of it.
     pub id: &'m str,
     pub request: &'m BidRequest<'m>,
@@ -80,19 +80,24 @@ pub(crate) struct Minutes<'m> {
 
 /// How an auction ended.
 #[derive(Clone, Copy)]
-struct End<'e> {
-    moments: &'e Moments,
+struct AuctionEnd<'e> {
+    moments: &'e AuctionTimings,
     ending: AuctionEnding,
     no_bid: Option<NoBidReason>,
     auction: Option<&'e Auction<'e>>,
     judged: Option<JudgedAuction<'e>>,
 }
 
-impl Minutes<'_> {
+impl RecordedAuction<'_> {
     /// Nobody was asked.
-    pub fn refused(&self, auction: Option<&Auction<'_>>, no_bid: NoBidReason, moments: &Moments) {
+    pub fn refused(
+        &self,
+        auction: Option<&Auction<'_>>,
+        no_bid: NoBidReason,
+        moments: &AuctionTimings,
+    ) {
         let (ending, no_bid) = (AuctionEnding::Refused, Some(no_bid));
-        self.write(End { moments, ending, no_bid, auction, judged: None }, []);
+        self.write(AuctionEnd { moments, ending, no_bid, auction, judged: None }, []);
     }
 
     /// The caller went away.
@@ -100,10 +105,10 @@ impl Minutes<'_> {
         &self,
         auction: &Auction<'_>,
         calls: impl Iterator<Item = RecordedCall>,
-        moments: &Moments,
+        moments: &AuctionTimings,
     ) {
         let (ending, auction) = (AuctionEnding::Abandoned, Some(auction));
-        self.write(End { moments, ending, no_bid: None, auction, judged: None }, calls);
+        self.write(AuctionEnd { moments, ending, no_bid: None, auction, judged: None }, calls);
     }
 
     /// It was held to its end; `no_bid` is why nothing was sold, if nothing was.
@@ -112,14 +117,14 @@ impl Minutes<'_> {
         (auction, judged): (&Auction<'_>, JudgedAuction<'_>),
         calls: impl Iterator<Item = RecordedCall>,
         no_bid: Option<NoBidReason>,
-        moments: &Moments,
+        moments: &AuctionTimings,
     ) {
         let ending = if no_bid.is_none() { AuctionEnding::Filled } else { AuctionEnding::NoBid };
         let (auction, judged) = (Some(auction), Some(judged));
-        self.write(End { moments, ending, no_bid, auction, judged }, calls);
+        self.write(AuctionEnd { moments, ending, no_bid, auction, judged }, calls);
     }
 
-    fn write(&self, end: End<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
+    fn write(&self, end: AuctionEnd<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
         let Some(recorder) = self.shard.recorder() else { return };
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
@@ -129,7 +134,7 @@ impl Minutes<'_> {
             false => bodies.masks,
         });
         let request = masks.and_then(|masks| masks.apply(self.body));
-        let End { moments, ending, no_bid, auction, judged } = end;
+        let AuctionEnd { moments, ending, no_bid, auction, judged } = end;
         let proceedings = AuctionContext {
             id: self.id,
             request: self.request,
@@ -178,8 +183,9 @@ pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = R
     })
 }
 
-fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Timings {
-    let Moments { arrival, received: _, parsed, asked, closed, cleared, answered } = *moments;
+fn durations(moments: &AuctionTimings, deadline: Option<Instant>) -> record::Timings {
+    let AuctionTimings { arrival, received: _, parsed, asked, closed, cleared, answered } =
+        *moments;
     let since = |at: Instant| at.saturating_duration_since(arrival);
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     let left = |deadline: Instant| match deadline.checked_duration_since(answered) {

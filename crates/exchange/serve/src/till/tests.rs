@@ -98,7 +98,7 @@ fn with_till(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
     accounts: &[(&str, CampaignIndex)],
-    test: impl FnOnce(Till<'_>, Judgement<'_>),
+    test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
     with_house(desk, (request, answers), (accounts, None), test);
 }
@@ -109,7 +109,7 @@ fn with_house(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
     (seats, house): (&[(&str, CampaignIndex)], Option<HouseBids<'_>>),
-    test: impl FnOnce(Till<'_>, Judgement<'_>),
+    test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
     let mut market = market();
     let campaigns = [OTHER, SLOT].map(campaign);
@@ -128,7 +128,7 @@ fn with_house(
             price: Cpm::ZERO,
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
-        House {
+        DirectOffer {
             purse: &desk.purse,
             ask: asked(4),
             answer: DirectAnswer { body, bids, left_out: 0 },
@@ -137,12 +137,12 @@ fn with_house(
     let answers = answers.iter().enumerate();
     let mut answers: Vec<_> =
         answers.map(|(dsp, body)| DspAnswer { ask: asked(dsp), body: body.as_bytes() }).collect();
-    answers.extend(house.as_ref().map(House::answer));
+    answers.extend(house.as_ref().map(DirectOffer::answer));
     let judgement = judge(&auction, &answers);
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
     let seats = joined.payers(&market);
-    let till = Till {
+    let till = AuctionReservations {
         purse: Some(&desk.purse).filter(|_| !request.is_test()),
         metrics: &desk.metrics.purse,
         payers: Payers { seats: &seats, campaigns: &campaigns },
@@ -188,7 +188,7 @@ fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
 }
 
 /// What is held: the bid, and in whose name.
-fn held(till: &Till<'_>) -> Vec<(usize, CampaignIndex)> {
+fn held(till: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
     till.held.iter().map(|held| (held.bid, held.token.slot())).collect()
 }
 

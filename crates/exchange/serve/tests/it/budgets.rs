@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use exchange_core::record::{AuctionRecord, GenerationRecord, ReplayOutcome, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
-use exchange_serve::{Bank, Budgets, BudgetsError, Exchange, Line, Settlements};
+use exchange_serve::{
+    BudgetContext, Budgets, BudgetsError, Exchange, Settlements, ShardLedgerPort,
+};
 use pacer_core::calendar::Period;
 use pacer_core::messages::{
     BudgetGrant, CampaignIndex, Epoch, FromShard, RequestCounts, SpendReport, SpendingGate, ToShard,
@@ -72,14 +74,14 @@ impl Ledger {
         };
         let is_halted = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&is_halted);
-        let bank = Bank {
+        let bank = BudgetContext {
             key: TokenKey::new([5; 16]),
             draw: DrawKey::new([6; 16]),
             origin: Instant::now(),
             is_halted: Arc::new(move || asked.load(Ordering::Relaxed)),
             ledger_unix_ms: Arc::new(|| 0),
         };
-        let lines = vec![Line { from_ledger, to_ledger, options }];
+        let lines = vec![ShardLedgerPort { from_ledger, to_ledger, options }];
         let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         let quarter = u32::try_from(since.as_secs() / 900).expect("32 bits");
         let period = Period(quarter);

@@ -5,8 +5,8 @@
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;
-use runtime::admin::{Call, ErrorCode, ErrorField, Reply};
-use runtime::config::Problem;
+use runtime::admin::{ApiCall, ErrorCode, ErrorField, Reply};
+use runtime::config::ConfigProblem;
 use serde_json::{Map, Value};
 
 use super::shown::invalid;
@@ -26,16 +26,16 @@ const ACTOR_BYTES_MAX: usize = 64;
 
 /// A request, as it is read.
 #[derive(Clone, Copy)]
-pub(super) struct AdminRequest<'c>(&'c Call);
+pub(super) struct AdminRequest<'c>(&'c ApiCall);
 
 /// A refusal of a field.
 pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
     Reply::error_with(code, message, ErrorField::at(field))
 }
 
-fn twice(path: &str) -> Problem {
+fn twice(path: &str) -> ConfigProblem {
     let (key, remedy) = (path.to_owned(), "is given twice: remove one".to_owned());
-    Problem { file: None, line: None, column: None, key, value: None, remedy }
+    ConfigProblem { file: None, line: None, column: None, key, value: None, remedy }
 }
 
 fn bad(field: &str, message: &str) -> Reply {
@@ -43,7 +43,7 @@ fn bad(field: &str, message: &str) -> Reply {
 }
 
 impl<'c> AdminRequest<'c> {
-    pub(super) fn new(call: &'c Call) -> Self {
+    pub(super) fn new(call: &'c ApiCall) -> Self {
         Self(call)
     }
 
@@ -56,7 +56,7 @@ impl<'c> AdminRequest<'c> {
     pub(super) fn judged_body(
         self,
         media_types: &[&str],
-        problems: impl Fn(&Map<String, Value>) -> Vec<Problem>,
+        problems: impl Fn(&Map<String, Value>) -> Vec<ConfigProblem>,
     ) -> Result<Map<String, Value>, Reply> {
         let given = self.0.header("content-type")?.unwrap_or_default();
         let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

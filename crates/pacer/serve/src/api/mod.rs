@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
-use runtime::admin::{Api, Call, Reply};
+use runtime::admin::{Api, ApiCall, Reply};
 use serde_json::Value;
 
 use crate::handle::DeliveryProgress;
@@ -59,7 +59,7 @@ fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
 }
 
-fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     or_refused(|| {
         let known: &[&str] = match kind {
             StoredKind::Account => &["after", "most", "removed"],
@@ -100,7 +100,7 @@ fn add_deliveries<R: CampaignRules>(of: &BudgetApi<R>, views: &mut [Value]) {
     }
 }
 
-fn create<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn create<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     or_refused(|| {
         let asked = AdminRequest::new(call);
         let judge = |body: &_| of.registry.problems(kind, body);
@@ -117,14 +117,14 @@ fn create<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) ->
     })
 }
 
-fn show<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn show<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     answered(of.registry.show(kind, call.parameter("id")))
 }
 
 fn edit<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
-    call: &Call,
+    call: &ApiCall,
     edit: &DefinitionEdit,
 ) -> Result<Reply, Reply> {
     let asked = AdminRequest::new(call);
@@ -132,7 +132,7 @@ fn edit<R: CampaignRules>(
     Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
 }
 
-fn replace<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn replace<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     or_refused(|| {
         let judge = |body: &_| of.registry.problems(kind, body);
         let body = AdminRequest::new(call).judged_body(asked::JSON, judge)?;
@@ -140,7 +140,7 @@ fn replace<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -
     })
 }
 
-fn merge<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn merge<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     or_refused(|| {
         edit(
             of,
@@ -151,20 +151,20 @@ fn merge<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> 
     })
 }
 
-fn remove<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+fn remove<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
     or_refused(|| edit(of, StoredKind::Campaign, call, &DefinitionEdit::Remove))
 }
 
 fn pause<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
-    call: &Call,
+    call: &ApiCall,
     is_paused: bool,
 ) -> Reply {
     or_refused(|| edit(of, kind, call, &DefinitionEdit::Pause(is_paused)))
 }
 
-fn budget<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn budget<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     or_refused(|| {
         let asked = AdminRequest::new(call);
         let mut body = asked.body(asked::JSON)?;
@@ -182,7 +182,7 @@ fn answered(outcome: Result<DefinitionAnswer, ChangeRefusal>) -> Reply {
     }
 }
 
-fn spend<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> Reply {
+fn spend<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
     let id = call.parameter("id");
     match of.registry.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
@@ -191,7 +191,7 @@ fn spend<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &Call) -> 
     }
 }
 
-fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
     let id = call.parameter("id");
     match of.registry.curve(id) {
         Ok(curve) => Reply::json(&shown::curve(
@@ -203,7 +203,7 @@ fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     }
 }
 
-fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
     let id = call.parameter("id");
     match of.registry.why(id) {
         Ok(standing) => {
@@ -216,7 +216,7 @@ fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     }
 }
 
-fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
     let id = call.parameter("id");
     match of.registry.why_account(id) {
         Ok(standing) => Reply::json(&why::of_account(id, &standing, &*of.exchange)),
@@ -224,7 +224,7 @@ fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
     }
 }
 
-fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &Call) -> Reply {
+fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
     or_refused(|| {
         let asked = AdminRequest::new(call);
         asked.only(&["after", "most"])?;

@@ -1,7 +1,7 @@
 //! The routes of accounts and campaigns, with what the API's document has of them.
 
 use pacer_core::store::StoredKind;
-use runtime::admin::{Call, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
+use runtime::admin::{ApiCall, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
 use schemars::SchemaGenerator;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ const ETAG: &[(&str, &str)] = &[("etag", "The version.")];
 fn route<R: CampaignRules>(
     method: Method,
     path: &'static str,
-    answer: fn(&BudgetApi<R>, &Call) -> Reply,
+    answer: fn(&BudgetApi<R>, &ApiCall) -> Reply,
     operation: Operation,
 ) -> Route<BudgetApi<R>> {
     Route { method, path, answer, operation }

@@ -11,7 +11,7 @@ use pacer_core::pacing::{CurvePoint, PacingCurve};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::admin::{ErrorCode, Reply, rfc3339};
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
 }
 
 /// The reply to problems, all of them.
-pub(super) fn invalid(problems: &[Problem]) -> Reply {
+pub(super) fn invalid(problems: &[ConfigProblem]) -> Reply {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let message = format!("{} {noun}; nothing was changed", problems.len());
     let field = problems.first().map_or_else(String::new, |first| first.key.clone());
@@ -65,8 +65,8 @@ struct FieldProblem {
     remedy: String,
 }
 
-impl From<Problem> for FieldProblem {
-    fn from(Problem { key, value, remedy, .. }: Problem) -> Self {
+impl From<ConfigProblem> for FieldProblem {
+    fn from(ConfigProblem { key, value, remedy, .. }: ConfigProblem) -> Self {
         Self { field: key, value, remedy }
     }
 }
@@ -173,7 +173,7 @@ pub(super) struct PageEnd {
     pub(super) next: Option<Value>,
     /// What is wrong with the files of accounts and campaigns, if they are refused: what they defined
     /// before stays in force.
-    pub(super) refused_files: Vec<Problem>,
+    pub(super) refused_files: Vec<ConfigProblem>,
 }
 
 /// How far a campaign has come in spending.

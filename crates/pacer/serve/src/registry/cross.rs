@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
@@ -16,7 +16,10 @@ use super::read::{FileDefinition, FileDefinitions, NamedDefinition};
 use super::record::RecordOrigin;
 
 /// Everything that is wrong with a set of files beside itself and what is known.
-pub(super) fn problems<R>(set: &FileDefinitions<R>, books: &DefinitionTable<R>) -> Vec<Problem> {
+pub(super) fn problems<R>(
+    set: &FileDefinitions<R>,
+    books: &DefinitionTable<R>,
+) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     twice(&mut problems, StoredKind::Account, &set.accounts, |account| &account.id);
     twice(&mut problems, StoredKind::Campaign, &set.campaigns, |campaign| &campaign.id);
@@ -126,7 +129,7 @@ fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
 }
 
 /// Ids that stand twice in files of which something else is wrong.
-pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<Problem> {
+pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
     let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
         HashMap::with_capacity(names.len());
     let mut problems = Vec::new();
@@ -137,7 +140,7 @@ pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<Problem> {
         };
         let line = known.line.map(|line| format!(" line {line}")).unwrap_or_default();
         let place = format!("{}{line}", known.file.display());
-        problems.push(Problem {
+        problems.push(ConfigProblem {
             file: Some(named.file.display().to_string()),
             line: named.line,
             column: None,
@@ -150,7 +153,7 @@ pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<Problem> {
 }
 
 fn twice<'f, T: 'f>(
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
     kind: StoredKind,
     all: &'f [FileDefinition<T>],
     id: impl Fn(&'f T) -> &'f str,
@@ -172,7 +175,7 @@ fn twice<'f, T: 'f>(
 fn left_alone<'b, R>(
     set: &FileDefinitions<R>,
     books: &'b DefinitionTable<R>,
-) -> impl Iterator<Item = Problem> + use<'b, R> {
+) -> impl Iterator<Item = ConfigProblem> + use<'b, R> {
     let given: BTreeSet<Arc<str>> =
         set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
     let gone = books.accounts.iter().filter(move |(id, entry)| {
@@ -186,7 +189,7 @@ fn left_alone<'b, R>(
         let (campaign, _) =
             campaigns.find(|(_, entry)| entry.value.as_deref().is_some_and(theirs))?;
         let RecordOrigin::File(file) = &entry.record.origin else { return None };
-        Some(Problem {
+        Some(ConfigProblem {
             file: Some(file.display().to_string()),
             line: None,
             column: None,
@@ -200,7 +203,7 @@ fn left_alone<'b, R>(
     })
 }
 
-fn of_api<T>(kind: StoredKind, found: &FileDefinition<T>, id: &str) -> Problem {
+fn of_api<T>(kind: StoredKind, found: &FileDefinition<T>, id: &str) -> ConfigProblem {
     let remedy = "is defined through the API already: rename or remove this one";
     at(kind, found, "id", Some(id), remedy.to_owned())
 }
@@ -217,8 +220,8 @@ fn at<T>(
     key: &str,
     value: Option<&str>,
     remedy: String,
-) -> Problem {
-    Problem {
+) -> ConfigProblem {
+    ConfigProblem {
         file: Some(found.file.display().to_string()),
         line: found.line,
         column: None,

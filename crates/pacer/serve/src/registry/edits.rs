@@ -10,7 +10,7 @@ use pacer_core::definitions::keys::{KeyLookup, KeyedRequest};
 use pacer_core::ledger::{BudgetLimits, Holdback, SLOTS_MAX};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
@@ -145,7 +145,7 @@ impl<R: CampaignRules> Registry<R> {
     }
 
     /// Every problem of a definition by itself, as it would be judged.
-    pub fn problems(&self, kind: StoredKind, body: &Map<String, Value>) -> Vec<Problem> {
+    pub fn problems(&self, kind: StoredKind, body: &Map<String, Value>) -> Vec<ConfigProblem> {
         let judged = match kind {
             StoredKind::Account => read::account(body).map(drop),
             StoredKind::Campaign => {
@@ -356,7 +356,7 @@ fn campaign<R: CampaignRules>(
     Ok((id, NewEntry::Campaign(entry), notes, Some(limits)))
 }
 
-fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<Problem>) -> CampaignIndex {
+fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<ConfigProblem>) -> CampaignIndex {
     if books.next_slot >= SLOTS_MAX {
         let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
         problems.push(problem("id", None, remedy));

@@ -12,10 +12,10 @@ use pacer_core::definitions::held::FileOverrides;
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 use runtime::control::Control;
 use runtime::metrics::Exposition;
-use runtime::reload::{Hangup, Reload, Trigger, Watched};
+use runtime::reload::{FollowedFiles, Hangup, Reload, Trigger};
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
@@ -69,7 +69,7 @@ impl<R: CampaignRules> Registry<R> {
         let inner = Arc::clone(&self.inner);
         let watched = move |inner: &RegistryState<R>, again| {
             // What is wrong was logged, and what was read is watched either way.
-            Watched { sources: inner.sources(), interval, again }
+            FollowedFiles { sources: inner.sources(), interval, again }
         };
         let first = watched(&inner, None);
         Ok(Reload::start((control, builder), hangup, first, shutdown, move |trigger| {
@@ -90,7 +90,7 @@ pub(super) struct LastReading {
     is_failed: AtomicBool,
     succeeded_unix_ms: AtomicU64,
     /// What was wrong with them, if that is why they are not in force.
-    problems: Mutex<Vec<Problem>>,
+    problems: Mutex<Vec<ConfigProblem>>,
 }
 
 impl LastReading {
@@ -103,7 +103,7 @@ impl LastReading {
         }
     }
 
-    fn problems(&self) -> MutexGuard<'_, Vec<Problem>> {
+    fn problems(&self) -> MutexGuard<'_, Vec<ConfigProblem>> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,7 +111,7 @@ impl LastReading {
 impl<R: CampaignRules> Registry<R> {
     /// What is wrong with the files as they were read last, if that is why they are not in force: what
     /// they defined before is. Nothing once they were read with success.
-    pub fn refused_files(&self) -> Vec<Problem> {
+    pub fn refused_files(&self) -> Vec<ConfigProblem> {
         self.inner.reading.problems().clone()
     }
 
@@ -227,7 +227,7 @@ pub(super) struct PlannedChanges<R> {
 pub(super) fn planned<R: CampaignRules>(
     files: Option<&mut DefinitionFiles<R>>,
     books: &DefinitionTable<R>,
-) -> Result<PlannedChanges<R>, Vec<Problem>> {
+) -> Result<PlannedChanges<R>, Vec<ConfigProblem>> {
     let of_api =
         books.facts(|entry| entry.record.origin == RecordOrigin::Api && !entry.record.is_removed);
     let set = match files {

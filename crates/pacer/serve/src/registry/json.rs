@@ -3,7 +3,7 @@
 //!
 //! Owns what TOML has not, and is therefore refused. Knows no keys.
 
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 use serde_json::{Map, Value};
 
 /// Tables and lists within each other, far more than any definition has.
@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 16;
 /// # Errors
 ///
 /// Every value that TOML has not, by its path.
-pub(super) fn toml_of(object: &Map<String, Value>) -> Result<String, Vec<Problem>> {
+pub(super) fn toml_of(object: &Map<String, Value>) -> Result<String, Vec<ConfigProblem>> {
     let mut writer = TomlWriter::default();
     for (name, value) in object {
         writer.key(name);
@@ -25,15 +25,19 @@ pub(super) fn toml_of(object: &Map<String, Value>) -> Result<String, Vec<Problem
 }
 
 /// What is wrong at a path of a JSON document.
-pub(super) fn problem(key: &str, value: Option<String>, remedy: impl Into<String>) -> Problem {
+pub(super) fn problem(
+    key: &str,
+    value: Option<String>,
+    remedy: impl Into<String>,
+) -> ConfigProblem {
     let (key, remedy) = (key.to_owned(), remedy.into());
-    Problem { file: None, line: None, column: None, key, value, remedy }
+    ConfigProblem { file: None, line: None, column: None, key, value, remedy }
 }
 
 #[derive(Default)]
 struct TomlWriter {
     text: String,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 impl TomlWriter {

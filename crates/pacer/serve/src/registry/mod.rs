@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use pacer_core::definitions::keys::{self, IdempotencyKeys, KeyedRequest};
 use pacer_core::store::{AuditEntry, AuditKey, StoreQuery};
 use runtime::builder::{Builder, Job, JobHandle};
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 use serde_json::Value;
 
 use crate::handle::{LedgerError, LedgerHandle, LedgerQuery};
@@ -85,14 +85,14 @@ pub enum RegistryStartError {
         counted(.0.len()),
         listed(.0)
     )]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<ConfigProblem>),
     /// An account that is kept cannot be read: money hangs on it.
     #[error("account `{id}` is kept in a form that this program cannot read{}", listed(problems))]
     Unreadable {
         /// Which.
         id: String,
         /// Why.
-        problems: Vec<Problem>,
+        problems: Vec<ConfigProblem>,
     },
     /// The ledger or its store does not answer.
     #[error(transparent)]
@@ -119,7 +119,7 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") }
 }
 
-fn listed(problems: &[Problem]) -> String {
+fn listed(problems: &[ConfigProblem]) -> String {
     problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }
 

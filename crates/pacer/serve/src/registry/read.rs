@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
-use runtime::config::{Problem, Problems, Section, Sources, load_given, matching, parse_loaded};
+use runtime::config::{
+    ConfigProblem, ConfigProblems, Section, Sources, load_given, matching, parse_loaded,
+};
 use serde_json::{Map, Value};
 
 use super::cores::in_order;
@@ -80,7 +82,7 @@ pub(super) struct DefinitionFiles<R> {
 
 /// What one reading of a file has come to.
 struct FileOutcome<R> {
-    read: Result<ReadFile<R>, Vec<Problem>>,
+    read: Result<ReadFile<R>, Vec<ConfigProblem>>,
     sources: Sources,
     /// Its accounts, also where something is wrong.
     facts: KnownAccounts,
@@ -145,7 +147,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
     pub(super) fn read(
         &mut self,
         others: &KnownAccounts,
-    ) -> Result<FileDefinitions<R>, Vec<Problem>> {
+    ) -> Result<FileDefinitions<R>, Vec<ConfigProblem>> {
         let (paths, listed) = matching(&self.folder, &self.pattern);
         self.sources = listed;
         let paths = paths.map_err(|remedy| vec![problem(&self.pattern, None, remedy)])?;
@@ -334,7 +336,7 @@ fn read_file<R: CampaignRules>(
                 |named: &NamedDefinition| problems.iter().any(|it| it.key == named.key());
             names.borrow_mut().retain(|named| !is_wrong(named));
             let name = problems.file().to_owned();
-            let placed = |it: &Problem| Problem {
+            let placed = |it: &ConfigProblem| ConfigProblem {
                 file: Some(it.file.clone().unwrap_or_else(|| name.clone())),
                 ..it.clone()
             };
@@ -374,7 +376,7 @@ fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String
 /// Every problem, by its path.
 pub(super) fn account(
     body: &Map<String, Value>,
-) -> Result<(DefinedAccount, Arc<str>), Vec<Problem>> {
+) -> Result<(DefinedAccount, Arc<str>), Vec<ConfigProblem>> {
     one(body, DefinedAccount::read)
 }
 
@@ -386,7 +388,7 @@ pub(super) fn account(
 pub(super) fn campaign<R: CampaignRules>(
     body: &Map<String, Value>,
     facts: &KnownAccounts,
-) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<Problem>> {
+) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<ConfigProblem>> {
     let of = |id: &str| facts.get(id).cloned().ok_or_else(|| no_account(id, facts.keys()));
     one(body, |s| DefinedCampaign::read(s, of))
 }
@@ -394,10 +396,10 @@ pub(super) fn campaign<R: CampaignRules>(
 fn one<T>(
     body: &Map<String, Value>,
     read: impl Fn(&mut Section<'_>) -> T,
-) -> Result<(T, Arc<str>), Vec<Problem>> {
+) -> Result<(T, Arc<str>), Vec<ConfigProblem>> {
     let loaded = parse_loaded("the definition", &toml_of(body)?, read).map_err(|problems| {
         // Lines are those of the text between: nobody has seen it.
-        let unplaced = |it: &Problem| problem(&it.key, it.value.clone(), it.remedy.clone());
+        let unplaced = |it: &ConfigProblem| problem(&it.key, it.value.clone(), it.remedy.clone());
         problems.iter().map(unplaced).collect::<Vec<_>>()
     })?;
     Ok((loaded.value, loaded.effective.given_json().to_string().into()))
@@ -409,7 +411,7 @@ fn one<T>(
 /// # Errors
 ///
 /// Every problem.
-pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, Problems> {
+pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, ConfigProblems> {
     let loaded = parse_loaded(name, text, |s| {
         let accounts = s.tables("account", "Who pays.", DefinedAccount::read);
         let of = |id: &str| {
@@ -431,7 +433,7 @@ pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, Pro
 pub fn check_body<R: CampaignRules>(
     kind: StoredKind,
     body: &Map<String, Value>,
-) -> Result<Arc<str>, Vec<Problem>> {
+) -> Result<Arc<str>, Vec<ConfigProblem>> {
     match kind {
         StoredKind::Account => one(body, DefinedAccount::read).map(|(_, given)| given),
         StoredKind::Campaign => {

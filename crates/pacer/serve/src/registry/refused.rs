@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pacer_core::store::StoredKind;
-use runtime::config::Problem;
+use runtime::config::ConfigProblem;
 
 /// Why a change was not made. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum ChangeRefusal {
     },
     /// It has problems, and these are all of them.
     #[error("{} problems; nothing was changed", .0.len())]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<ConfigProblem>),
     /// Not now. What was asked for may be durable all the same: asked again, it is done once.
     #[error("{0}")]
     Unavailable(String),

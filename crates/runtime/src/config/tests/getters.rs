@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::super::{Optional, Required, Section, Whole, ms, parse, secs};
+use super::super::{Optional, Required, Section, WholeNumber, ms, parse, secs};
 use super::problems_of;
 
 /// Reads `key = VALUE` by `read`; `Err` holds the remedy alone.

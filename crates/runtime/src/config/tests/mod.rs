@@ -10,7 +10,7 @@ mod structure;
 
 use std::path::{Path, PathBuf};
 
-use super::{Problems, Section, load, parse};
+use super::{ConfigProblems, Section, load, parse};
 
 /// The problems of `text`, one line each, without the headline.
 fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<String> {
@@ -20,7 +20,7 @@ fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<Strin
     }
 }
 
-fn lines_of(problems: &Problems) -> Vec<String> {
+fn lines_of(problems: &ConfigProblems) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 

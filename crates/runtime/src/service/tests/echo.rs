@@ -19,7 +19,7 @@ use crate::admin::{Api, ChangeAllowance, Method, Operation, Reply, Route};
 use crate::config::{Optional, Required, Section, ms, secs};
 use crate::metrics::{Counter, Exposition, PerShard};
 use crate::service::{
-    BoxError, Connection, ConnectionOptions, ConnectionStream, HeadLimits, HttpRequest,
+    BoxError, ClientConnection, ConnectionOptions, ConnectionStream, HeadLimits, HttpRequest,
     HttpService, LocalFuture, Service, ServiceError, ServiceShard, Startup,
 };
 use crate::shards::{ConnectionTimeouts, ShardContext};
@@ -147,7 +147,7 @@ impl ServiceShard for EchoShard {
         ConnectionOptions { tls, timeouts, write_timeout: secs(10) }
     }
 
-    fn serve(self: Rc<Self>, connection: Connection) -> LocalFuture<'static, ()> {
+    fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {
         if connection.listener == HTTP {
             let heads = HeadLimits { bytes_max: 16 * 1024, fields_max: 64 };
             Box::pin(connection.serve_http(heads, EchoHttp(self)))
@@ -163,7 +163,7 @@ impl EchoShard {
     }
 
     /// Over TCP: whatever comes, until the client ends.
-    async fn echo_lines(self: Rc<Self>, mut connection: Connection) {
+    async fn echo_lines(self: Rc<Self>, mut connection: ClientConnection) {
         let shutdown = connection.shutdown().clone();
         let stream = connection.stream();
         tokio::select! {

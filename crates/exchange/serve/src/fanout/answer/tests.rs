@@ -11,17 +11,17 @@ fn read(input: &[u8], size: usize) -> Read {
     let mut reader = AnswerReader::new(32);
     let mut pieces = input.chunks(size);
     while let Some(piece) = pieces.next() {
-        if let Progress::Done { head, body, surplus } = reader.read(piece)? {
+        if let AnswerProgress::Done { head, body, surplus } = reader.read(piece)? {
             let surplus = surplus > 0 || pieces.next().is_some();
             return Ok((head.status, head.keep_alive, body.to_vec(), surplus));
         }
         assert!(reader.has_begun());
     }
     match reader.end()? {
-        Progress::Done { head, body, surplus } => {
+        AnswerProgress::Done { head, body, surplus } => {
             Ok((head.status, head.keep_alive, body.to_vec(), surplus > 0))
         }
-        Progress::Partial => panic!("the end is the end"),
+        AnswerProgress::Partial => panic!("the end is the end"),
     }
 }
 

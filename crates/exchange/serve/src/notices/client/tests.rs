@@ -60,7 +60,7 @@ impl Resolve for Here {
     }
 }
 
-fn client(connections_max: usize, hosts_max: usize) -> Rc<Client> {
+fn client(connections_max: usize, hosts_max: usize) -> Rc<NoticeClient> {
     let limits = CallLimits {
         timeout: Duration::from_secs(20),
         connections_max,
@@ -68,18 +68,18 @@ fn client(connections_max: usize, hosts_max: usize) -> Rc<Client> {
         networks_allowed: vec![Network::parse("127.0.0.0/8").unwrap()],
     };
     let tls = Arc::new(client_config(Some(&[])));
-    let client = Client::new(&limits, limits.public(), Arc::new(Here), tls);
+    let client = NoticeClient::new(&limits, limits.public(), Arc::new(Here), tls);
     let client = Rc::into_inner(client).expect("nothing is called yet");
-    Rc::new(Client { hosts_max, ..client })
+    Rc::new(NoticeClient { hosts_max, ..client })
 }
 
-type Done = oneshot::Receiver<Result<Answered, CallError>>;
+type Done = oneshot::Receiver<Result<ServerAnswer, CallError>>;
 
-fn call(client: &Rc<Client>, host: &str, server: &Held, path: &str) -> Done {
+fn call(client: &Rc<NoticeClient>, host: &str, server: &Held, path: &str) -> Done {
     let (done, hears) = oneshot::channel();
     let uri = format!("http://{host}:{}{path}", server.address.port());
     let request = Request::get(uri).body(Full::default()).unwrap();
-    client.call(Call { request, body_max: 2, done });
+    client.call(NoticeCall { request, body_max: 2, done });
     hears
 }
 
@@ -88,8 +88,8 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(LocalSet::new().run_until(test));
 }
 
-fn answered() -> Result<Answered, CallError> {
-    Ok(Answered { status: 200, node: Some(7), body: b"ok".to_vec() })
+fn answered() -> Result<ServerAnswer, CallError> {
+    Ok(ServerAnswer { status: 200, node: Some(7), body: b"ok".to_vec() })
 }
 
 #[test]

@@ -14,7 +14,7 @@ use exchange_core::delivery::{
 };
 
 use super::*;
-use crate::notices::{Clock, unix_ms};
+use crate::notices::{DeliveryClock, unix_ms};
 
 const OTHER: u8 = 9;
 
@@ -36,7 +36,7 @@ pub(in crate::notices) struct LogByHand {
 
 impl LogByHand {
     /// Opens what is on the disk.
-    pub fn open(disk: &FaultDisk) -> (Self, Journal) {
+    pub fn open(disk: &FaultDisk) -> (Self, NoticeJournal) {
         let setup = |disk: &FaultDisk| {
             let opened = Writer::open_at_end(disk.clone(), OPTIONS.writer, |_| ());
             let (writer, _) = opened.expect("nothing fails");
@@ -47,7 +47,7 @@ impl LogByHand {
         let [durable, firehose] = lanes;
         let mut keeper = Keeper::new(durable, firehose, gaps, Box::new(|_| ()));
         let lane = keeper.lane(LaneKind::Durable);
-        let journal = Journal::connect(lane, |tell| keeper.durable_ring(4 << 20, Some(tell)));
+        let journal = NoticeJournal::connect(lane, |tell| keeper.durable_ring(4 << 20, Some(tell)));
         let others = keeper.durable_ring(1 << 20, None);
         let (disk, elapsed) = (disk.clone(), Duration::ZERO);
         (Self { disk, keeper, others, elapsed }, journal)
@@ -78,7 +78,7 @@ impl LogByHand {
     }
 
     /// The process ends, and starts again.
-    pub fn restart(self) -> (Self, Journal) {
+    pub fn restart(self) -> (Self, NoticeJournal) {
         let disk = self.disk.clone();
         drop(self);
         disk.restart_process();
@@ -88,7 +88,7 @@ impl LogByHand {
 
 /// Records of beacons, with their tickets.
 fn records(count: u8) -> Vec<(JournalTicket, Vec<u8>)> {
-    let now = Clock::start().now();
+    let now = DeliveryClock::start().now();
     let mut delivery = JournalReplay::new(DeliveryPolicy::default(), now.unix_ms).finish(now);
     let (mut inbox, mut outbox) = (Vec::new(), Vec::new());
     for number in 0..count {
@@ -125,12 +125,12 @@ fn written(records: &[(u8, Vec<u8>)]) -> FaultDisk {
 }
 
 /// What is read, the sequences that are shown, and how many bytes that took.
-fn seen(disk: &FaultDisk) -> (Read, Vec<u64>, u64) {
+fn seen(disk: &FaultDisk) -> (JournalRead, Vec<u64>, u64) {
     seen_above(disk, u64::MAX)
 }
 
 /// The same where settlements are booked up to `applied_seq`.
-fn seen_above(disk: &FaultDisk, applied_seq: u64) -> (Read, Vec<u64>, u64) {
+fn seen_above(disk: &FaultDisk, applied_seq: u64) -> (JournalRead, Vec<u64>, u64) {
     let (before, mut shown) = (disk.bytes_read(), Vec::new());
     let read = read(disk, applied_seq, |sequence, _| shown.push(sequence)).expect("nothing fails");
     (read, shown, disk.bytes_read() - before)

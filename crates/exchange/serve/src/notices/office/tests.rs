@@ -17,8 +17,8 @@ const LINGER: Duration = Duration::from_millis(10);
 
 /// An office and all that it sees of the world.
 struct Bench {
-    counter: Counter,
-    calls: mpsc::UnboundedReceiver<Call>,
+    counter: NoticeSender,
+    calls: mpsc::UnboundedReceiver<NoticeCall>,
     log: Option<LogByHand>,
 }
 
@@ -29,13 +29,13 @@ impl Bench {
     }
 
     /// The same, by what a log holds.
-    fn on(log: (LogByHand, Journal), policy: DeliveryPolicy) -> Self {
+    fn on(log: (LogByHand, NoticeJournal), policy: DeliveryPolicy) -> Self {
         Self::with(log, policy, Box::new(Unbudgeted))
     }
 
     /// The same with somebody who books settlements, and was told of those in the log.
     fn with(
-        (log, journal): (LogByHand, Journal),
+        (log, journal): (LogByHand, NoticeJournal),
         policy: DeliveryPolicy,
         settlements: Box<dyn Settlements>,
     ) -> Self {
@@ -43,12 +43,12 @@ impl Bench {
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
         let (events, happened) = mpsc::unbounded_channel();
         let (made, calls) = mpsc::unbounded_channel();
-        let clock = Clock::start();
+        let clock = DeliveryClock::start();
         let mut replay = JournalReplay::new(policy, unix_ms());
         log.read(settlements.applied_seq(), |sequence, record| {
             replay.record(sequence, record).expect("a record of ours");
         });
-        let desk = Desk {
+        let desk = NoticeLoop {
             delivery: replay.finish(clock.now()),
             call: move |call| drop(made.send(call)),
             journal,
@@ -57,30 +57,33 @@ impl Bench {
             events,
             waiting: HashMap::new(),
             calls: 0,
-            relayed: Relayed::default(),
-            times: Times { clock, linger: LINGER, answer_timeout: Duration::from_secs(9) },
-            shown: Window::default(),
+            relayed: RelayedTokens::default(),
+            times: NoticeTiming { clock, linger: LINGER, answer_timeout: Duration::from_secs(9) },
+            shown: NoticeMonitor::default(),
         };
-        let given = Given { orders: orders_given, fetches: fetches_given };
+        let given = NoticeInbox { orders: orders_given, fetches: fetches_given };
         tokio::task::spawn_local(desk.work(given, happened));
-        Self { counter: Counter { orders, fetches }, calls, log: Some(log) }
+        Self { counter: NoticeSender { orders, fetches }, calls, log: Some(log) }
     }
 
     /// So many win notices of a DSP.
     fn submit(&self, dsp: &str, count: usize) {
         for _ in 0..count {
-            let taken = self.counter.order(Order::Submit(BestEffort::Win, notice(dsp)));
+            let taken = self.counter.order(NoticeCommand::Submit(BestEffort::Win, notice(dsp)));
             assert!(taken, "there is room");
         }
     }
 
     /// A beacon is called.
-    fn beacon(&self, dsp: &str, number: u8) -> oneshot::Receiver<Acknowledged> {
+    fn beacon(&self, dsp: &str, number: u8) -> oneshot::Receiver<BeaconAnswer> {
         let (answer, acknowledged) = oneshot::channel();
         let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
         let (notice, reservation) = (Some(notice(dsp)), None);
         let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
-        assert!(self.counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
+        assert!(
+            self.counter.order(NoticeCommand::Beacon(Box::new(beacon), answer)),
+            "there is room"
+        );
         acknowledged
     }
 
@@ -89,7 +92,7 @@ impl Bench {
     }
 
     /// A turn of the office, a turn of the log, and what the office makes of that.
-    async fn turns(&mut self) -> Vec<Call> {
+    async fn turns(&mut self) -> Vec<NoticeCall> {
         settle().await;
         advance(LINGER).await;
         let mut made = self.made().await;
@@ -101,7 +104,7 @@ impl Bench {
     }
 
     /// The calls that it makes now, and without time going by.
-    async fn made(&mut self) -> Vec<Call> {
+    async fn made(&mut self) -> Vec<NoticeCall> {
         let began = Instant::now();
         settle().await;
         assert_eq!(Instant::now(), began, "the clock stands");
@@ -121,8 +124,8 @@ fn notice(dsp: &str) -> Notice {
     Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice")
 }
 
-fn answer(call: Call, status: u16) {
-    let answered = Answered { status, node: None, body: Vec::new() };
+fn answer(call: NoticeCall, status: u16) {
+    let answered = ServerAnswer { status, node: None, body: Vec::new() };
     call.done.send(Ok(answered)).expect("somebody waits");
 }
 
@@ -213,7 +216,7 @@ async fn an_ad_is_asked_for_at_once() {
                 assert!(bench.made().await.is_empty());
             }
             let (done, _body) = oneshot::channel();
-            let fetch = Fetch { notice: notice("b"), body_max: 9, once: None, done };
+            let fetch = MarkupFetch { notice: notice("b"), body_max: 9, once: None, done };
             assert!(bench.counter.fetch(fetch), "there is room");
             let made = bench.made().await;
             let wanted: Vec<_> = made.iter().map(|call| call.body_max).collect();
@@ -358,7 +361,7 @@ async fn an_idle_office_holds_no_segments() {
 #[test]
 fn a_clock_that_is_set_repeats_no_notice() {
     let (id, expires_ms) = (TokenId([1; TokenId::BYTES]), 10_000);
-    let mut relayed = Relayed::default();
+    let mut relayed = RelayedTokens::default();
     let mut check = |passed_ms: u64, unix_ms: u64, want: bool| {
         let tick = Tick::ZERO.after(Duration::from_millis(passed_ms));
         let got = relayed.is_first(id, expires_ms, DeliveryTime { tick, unix_ms });

@@ -87,20 +87,20 @@ impl Settlements for Books {
 }
 
 /// A beacon that carries money, and has nobody to tell.
-fn paid(counter: &Counter, number: u8) -> oneshot::Receiver<Acknowledged> {
+fn paid(counter: &NoticeSender, number: u8) -> oneshot::Receiver<BeaconAnswer> {
     billed(counter, number, reservation(number))
 }
 
 fn billed(
-    counter: &Counter,
+    counter: &NoticeSender,
     number: u8,
     reservation: Reservation,
-) -> oneshot::Receiver<Acknowledged> {
+) -> oneshot::Receiver<BeaconAnswer> {
     let (answer, acknowledged) = oneshot::channel();
     let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
     let (notice, reservation) = (None, Some(reservation));
     let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
-    assert!(counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
+    assert!(counter.order(NoticeCommand::Beacon(Box::new(beacon), answer)), "there is room");
     acknowledged
 }
 
@@ -259,8 +259,8 @@ impl Resolve for Nobody {
 
 /// An office on its thread, over a log on its thread.
 struct Life {
-    office: Office,
-    counter: Counter,
+    office: NoticeDispatcher,
+    counter: NoticeSender,
     log: LogThread,
     others: DurableRing,
 }
@@ -288,9 +288,9 @@ impl Life {
         let replayed = replay((&mut log, 1 << 20), directory, policy, &mut *settlements);
         let (replay, journal) = replayed.expect("it is the log that was there");
         assert!(books.shelf().is_replayed);
-        let clock = Clock::start();
+        let clock = DeliveryClock::start();
         let answer_timeout = Duration::from_secs(9);
-        let times = Times { clock, linger: Duration::from_millis(1), answer_timeout };
+        let times = NoticeTiming { clock, linger: Duration::from_millis(1), answer_timeout };
         let client = || {
             let limits = CallLimits {
                 timeout: Duration::from_secs(1),
@@ -298,7 +298,7 @@ impl Life {
                 idle_timeout: Duration::from_secs(1),
                 networks_allowed: Vec::new(),
             };
-            Client::new(
+            NoticeClient::new(
                 &limits,
                 limits.public(),
                 Arc::new(Nobody),
@@ -308,7 +308,7 @@ impl Life {
         let others = log.durable_ring(1 << 20, None);
         let log = log.start().expect("a thread");
         let delivery = replay.finish(clock.now());
-        let started = Office::start(delivery, journal, client, settlements, times);
+        let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
         let (office, counter, _) = started.expect("a thread");
         Self { office, counter, log, others }
     }
@@ -319,7 +319,7 @@ impl Life {
             self.others.push(RecordKind::Generation.code(), 1, &[3; 100]).expect("there is room");
         }
         let calls: Vec<_> = numbers.map(|number| (number, paid(&self.counter, number))).collect();
-        let is_first = |(number, call): (u8, oneshot::Receiver<Acknowledged>)| {
+        let is_first = |(number, call): (u8, oneshot::Receiver<BeaconAnswer>)| {
             let answer = call.blocking_recv().expect("an answer");
             (!answer.expect("there is room on the disk")).then_some(number)
         };
