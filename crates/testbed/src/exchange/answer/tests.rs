@@ -30,7 +30,7 @@ fn answers_are_told_apart() {
     check(200, r#"{"id":"a","seatbid":[{"bid":[]}]}"#, Err("neither"));
     check(200, r#"{"id":"b","nbr":1}"#, Err("`b`"));
     check(200, r#"{"id":"a","seatbid":[{"bid":[{"price":-1}]}]}"#, Err("`-1`"));
-    check(200, r#"{"id":"a","seatbid":[{"bid":[{"price":"1"}]}]}"#, Err("no price"));
+    check(200, r#"{"id":"a","seatbid":[{"bid":[{"price":"1"}]}]}"#, Err("not a price"));
     check(200, r#"{"id":"a","seatbid":[{"bid":[{}]}]}"#, Err("price"));
 }
 
