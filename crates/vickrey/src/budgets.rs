@@ -76,13 +76,13 @@ impl ExchangeView for ExchangeLink {
     }
 }
 
-/// What the log tells the ledger.
-struct Told {
+/// Passes settlements of the log on to the ledger.
+struct LedgerSettlements {
     feed: SettlementFeed,
     keys: Keyring,
 }
 
-impl Settlements for Told {
+impl Settlements for LedgerSettlements {
     fn settled(&mut self, sequence: u64, reservation: &Reservation) {
         match self.keys.open_token(reservation.token.as_str().as_bytes()) {
             Ok(token) => self.feed.settled(sequence, &token, reservation.currency),
@@ -137,7 +137,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let lines = shards.into_iter().map(line).collect();
     let campaigns = this_catalogue(&first, &Catalogue::default());
     let mut house = campaigns.house.clone();
-    let settlements = Box::new(Told { feed: feed.take(), keys });
+    let settlements = Box::new(LedgerSettlements { feed: feed.take(), keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
         slot.set(ExchangeLink(Arc::downgrade(exchange)));

@@ -70,6 +70,12 @@ pub(crate) fn count(many: u64, one: &str, more: &str) -> String {
     format!("{many} {}", if many == 1 { one } else { more })
 }
 
+/// The counts that are not 0.
+pub(crate) fn counts(counts: &[(u64, &str, &str)]) -> Vec<String> {
+    let counts = counts.iter().filter(|(many, ..)| *many > 0);
+    counts.map(|(many, one, more)| count(*many, one, more)).collect()
+}
+
 pub(super) fn bytes(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit {

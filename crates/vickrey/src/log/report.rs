@@ -179,7 +179,7 @@ fn billing_notes(report: &Report) -> Vec<String> {
 
 fn notes(apart: &Apart) -> Vec<String> {
     let Apart { tests, shed, unreadable, no_generation, bids_left_out } = *apart;
-    [
+    line::counts(&[
         (tests, "test auction, which is not counted", "test auctions, which are not counted"),
         (shed, "auction was not recorded (gap)", "auctions were not recorded (gaps)"),
         (unreadable, "record cannot be read", "records cannot be read"),
@@ -193,11 +193,7 @@ fn notes(apart: &Apart) -> Vec<String> {
             "bid is left out of a record that was too long, and out of groups of bids",
             "bids are left out of records that were too long, and out of groups of bids",
         ),
-    ]
-    .into_iter()
-    .filter(|(many, ..)| *many > 0)
-    .map(|(many, one, more)| line::count(many, one, more))
-    .collect()
+    ])
 }
 
 fn as_json(report: &Report) -> Value {

@@ -231,7 +231,7 @@ fn notes(left_out: &LeftOut) -> Vec<String> {
         in_group,
         outranked,
     } = *left_out;
-    [
+    line::counts(&[
         (shed, "auction that was not recorded", "auctions that were not recorded"),
         (unreadable, "record that cannot be read", "records that cannot be read"),
         (no_generation, "auction without its generation", "auctions without their generation"),
@@ -242,11 +242,7 @@ fn notes(left_out: &LeftOut) -> Vec<String> {
         (agreed, "bid at an agreed price", "bids at agreed prices"),
         (in_group, "bid of a group", "bids of groups"),
         (outranked, "bid outranked by a deal or a floor", "bids outranked by a deal or a floor"),
-    ]
-    .into_iter()
-    .filter(|(many, ..)| *many > 0)
-    .map(|(many, one, more)| line::count(many, one, more))
-    .collect()
+    ])
 }
 
 impl Recorded {
