@@ -1,9 +1,8 @@
 //! How an auction came to its end, step by step, for people: who was asked and why not, every bid
 //! and its fate, the arithmetic of clearing, and who would be told what.
 //!
-//! The auction is held once more on the answers that it had, by the same functions: no number here
-//! is made by others than those that clear. What the explanation is for, and how it looks, is not
-//! known here.
+//! The auction is replayed on its answers by the functions that clear, which make every number here.
+//! Knows nothing of how explanations are shown.
 
 mod asking;
 mod auction;

@@ -1,12 +1,11 @@
-//! The record of an auction: what it was cleared from and what came of it, written as it ends, and
-//! held again from that alone.
+//! The record of an auction: its inputs and results, written when it ends, from which it can be
+//! replayed.
 //!
-//! [`encode`] writes a record straight from an auction, into a buffer that is used again.
-//! [`AuctionRecord`] is one read back, and [`replay`] holds it once more by the rules and by the
-//! [`GenerationRecord`] that it names: fates and prices are the same, bit for bit, or the difference
-//! is told. [`Masks`](crate::Masks) take out of a request what must not be recorded with it.
+//! [`encode`] writes a record straight from an auction into a reused buffer. [`AuctionRecord`] is a
+//! decoded record. [`replay`] recomputes it from its [`GenerationRecord`] and reports any fate or price
+//! that differs. [`Masks`](crate::Masks) remove from a request what must not be recorded.
 //!
-//! What a record says is in `proto/`; where records are kept is not known here.
+//! `proto/` defines the schema. Knows nothing of where records are stored.
 
 mod auction;
 mod codes;

@@ -57,7 +57,7 @@ pub enum DspOutcome<'h> {
     },
 }
 
-/// The auction, held once more.
+/// The replayed auction.
 pub(super) struct ReplayedAuction<'h> {
     pub(super) hearing: &'h FinishedAuction<'h>,
     pub(super) auction: &'h Auction<'h>,

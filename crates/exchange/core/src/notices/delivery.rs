@@ -1,22 +1,20 @@
-//! Delivery of notices: what is owed to whom, when it is tried, and what survives a restart.
+//! Delivery of notices: queues, retries, and recovery after a restart.
 //!
-//! A core that steps: no socket, clock or disk. Its owner, one thread, hands it what happened, hands
-//! over what it wants in the log, makes the calls it asks for, and comes back. The log is one that
-//! others write too; a checkpoint in it says now and then from where a start has to read.
+//! A pure state machine without sockets, clocks or disks. One thread owns it: it passes events in,
+//! appends the records to the log, makes the calls, and steps again. Others write the same log;
+//! checkpoints in it say from where a start has to read.
 //!
 //! **Billing** (`burl`) is delivered at least once: a beacon is acknowledged, and its notice first
 //! sent, only after its record is durable; what is owed is retried over failures and restarts
-//! until the policy's horizon. A token is remembered until it expires: called again, its beacon
-//! is acknowledged as before and nothing is sent. A DSP sees a notice twice where its answer was
-//! lost, or where we ended between its answer and the record of it: the standard asks it to be
-//! idempotent (7.8).
+//! until the policy's horizon. A token is remembered until it expires: further calls of its beacon
+//! are acknowledged and send nothing. A DSP gets a notice twice if its answer was lost, or if the
+//! process ended before it recorded the answer: the standard asks DSPs to be idempotent (7.8).
 //!
 //! **Win and loss** notices (`nurl`, `lurl`) are best effort: a few tries, shed when too many wait.
 //!
-//! **A DSP that fails** costs the others nothing: each has its lane, calls at a time, and room of
-//! its own; after a few failures in a row one call at a time probes it, at the standard's pace and
-//! then slower, and its other notices wait. A notice may therefore be tried later than the pace of
-//! 7.8 would have it, while the probe stands for it.
+//! **A failing DSP** costs the others nothing: each DSP has its own lane with its own limits. After a
+//! few failures in a row, one call at a time probes the DSP at the standard's pace and then slower,
+//! while its other notices wait. A notice may then be tried later than 7.8 says.
 
 mod beacons;
 mod billing;

@@ -1,5 +1,4 @@
-//! The record of one auction, read: what it says, with the rules' own types. Which of it was computed
-//! and which was given is not known here.
+//! A decoded auction record, in the rules' types.
 
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
@@ -11,46 +10,46 @@ use crate::auction::terms::AuctionType;
 use crate::judging::judge::ResponseFate;
 use crate::market::{BidsReturned, NoticeMode};
 
-/// The record of one auction. Positions in it are of things that are there.
+/// The record of one auction. Its positions are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuctionRecord<'b> {
     /// Ours.
     pub id: &'b str,
     /// The caller's.
     pub caller_id: &'b str,
-    /// The generation of the configuration by which it was held, by number.
+    /// Number of the configuration's generation.
     pub generation: u64,
-    /// When the request's head came, in microseconds of Unix time.
+    /// When the request's head arrived, in microseconds of Unix time.
     pub arrival_unix_us: u64,
-    /// When its phases were over.
+    /// When its phases ended.
     pub moments: Timings,
-    /// Who is paid.
+    /// The publisher.
     pub publisher: Option<&'b str>,
-    /// Whether no money moved.
+    /// Whether it was a test.
     pub is_test: bool,
-    /// What the caller waits, as it says.
+    /// The request's `tmax`.
     pub tmax_ms: Option<u32>,
-    /// How it ended, and so how far it came.
+    /// How it ended.
     pub ending: AuctionEnding,
     /// Why nothing was sold (OpenRTB 3.0, list: No-Bid Reason Codes).
     pub nbr: Option<u32>,
-    /// By what it was held; `None` of one that was refused before that was known.
+    /// Its terms. None if it was refused before they were known.
     pub terms: Option<TermsRecord>,
-    /// What was on sale.
+    /// Impressions on sale.
     pub imps: Vec<ImpRecord<'b>>,
     /// Deals, by impression.
     pub deals: Vec<DealRecord<'b>>,
     /// DSPs that were not asked, by position in the generation.
     pub not_asked: Vec<(usize, NotAsked)>,
-    /// DSPs that were, in market order.
+    /// DSPs that were asked, in market order.
     pub calls: Vec<CallRecord>,
-    /// All bids, in the order of their judgement; only those of `sales` where some are left out.
+    /// All bids in the order of judging, or only those of `sales` if some are left out.
     pub bids: Vec<BidRecord<'b>>,
-    /// Bids that belong together.
+    /// Groups of bids.
     pub groups: Vec<GroupRecord>,
-    /// What accounts refused, in the order of asking.
+    /// Refusals by accounts, in the order of requests.
     pub refusals: Vec<RefusalRecord>,
-    /// What the caller was answered with.
+    /// Bids returned to the caller.
     pub sales: Vec<SaleRecord>,
     /// How many bids are left out.
     pub bids_left_out: usize,
@@ -60,14 +59,14 @@ pub struct AuctionRecord<'b> {
     pub answers: Vec<(usize, &'b [u8])>,
 }
 
-/// By what an auction was held.
+/// The terms of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermsRecord {
     /// In which bids are compared.
     pub currency: Currency,
     /// Of open bids, and of deals that do not say.
     pub auction_type: AuctionType,
-    /// What a second price adds.
+    /// Added to a second price.
     pub increment: Cpm,
     /// Who fires notices.
     pub notices: NoticeMode,
@@ -86,17 +85,15 @@ pub struct ImpRecord<'b> {
     pub is_private: bool,
     /// What DSPs must pay for `bidfloor` to be left, in the auction's currency.
     pub bidfloor: Cpm,
-    /// What DSPs were told, configured floors included.
+    /// The floor shown to DSPs, configured floors included.
     pub shown_floor: Cpm,
     /// Our share of open bids.
     pub fee: Ppm,
     /// How many impressions a display makes.
     pub multiplier: Multiplier,
-    /// `bidfloor` as the publisher asked for it, net. None if it asked for none, or of a record that
-    /// does not say.
+    /// The publisher's `bidfloor`, net. None if the request or the record has none.
     pub bidfloor_net: Option<Price>,
-    /// Whether every open bid had to reach the shown floor, whatever it brought; false too in a record
-    /// that does not say.
+    /// Whether the shown floor held for every open bid. False if the record does not say.
     pub is_floor_plain: bool,
 }
 
@@ -117,52 +114,52 @@ pub struct DealRecord<'b> {
     pub discount: Ppm,
     /// Its plain floor as DSPs must pay it, or the price it agrees, in the auction's currency.
     pub floor: Option<Cpm>,
-    /// Whether every bid under it had to reach that, or without one the impression's with the deal's
-    /// fee; false too in a record that does not say.
+    /// Whether that floor, or the impression's with the deal's fee, held for every bid under the deal.
+    /// False if the record does not say.
     pub is_floor_plain: bool,
 }
 
 /// A DSP that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRecord {
-    /// For what, and what became of it.
+    /// The call and its outcome.
     pub call: RecordedCall,
-    /// What the answer was, where there was one and it was judged.
+    /// The fate of the answer, if one was judged.
     pub response: Option<ResponseFate>,
 }
 
 /// One bid, as far as clearing depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BidRecord<'b> {
-    /// Whose DSP, by position in the generation: one that was asked and has answered.
+    /// The DSP, by position in the generation.
     pub dsp: usize,
-    /// On whose behalf, by position among the DSP's seats.
+    /// The seat, by position among the DSP's.
     pub seat: Option<usize>,
-    /// For which impression, by position.
+    /// The impression, by position.
     pub imp: Option<usize>,
-    /// Its id; empty when it could not be read.
+    /// Its id; empty if it could not be read.
     pub id: &'b str,
-    /// In what it is made.
+    /// Its currency.
     pub currency: Currency,
-    /// As it was written.
+    /// Its price as written.
     pub price: Option<Cpm>,
-    /// The deal that it is under, by position.
+    /// Its deal, by position.
     pub deal: Option<usize>,
-    /// What it had to reach, in the auction's currency.
+    /// Its floor, in the auction's currency.
     pub floor: Option<Cpm>,
-    /// What it counted for, in the auction's currency; `Some` of all that took part.
+    /// Its value in clearing, in the auction's currency. None if it did not take part.
     pub worth: Option<Cpm>,
     /// Orders equal bids.
     pub tie: u64,
-    /// The group it belongs to, by position.
+    /// Its group, by position.
     pub group: Option<usize>,
-    /// Why it was out before the auction cleared.
+    /// Why it was barred from clearing.
     pub barred: Option<Fate>,
-    /// Whether its ad is served on a win notice that must not be called.
+    /// Whether its win notice, which serves its ad, must not be called.
     pub is_out_of_reach: bool,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// The campaign that it is of; empty when it names none.
+    /// Its campaign; empty without one.
     pub campaign: &'b str,
 }
 
@@ -171,35 +168,35 @@ pub struct BidRecord<'b> {
 pub struct GroupRecord {
     /// Impressions it must win, by position.
     pub imps: Vec<usize>,
-    /// Whether it bids on nothing that was not on sale.
+    /// Whether all its impressions were on sale.
     pub is_possible: bool,
 }
 
-/// An account that would not pay.
+/// A winner's cost that its account refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalRecord {
-    /// Which question it was.
+    /// The number of the request to the account.
     pub question: usize,
-    /// The bid, by position: one that took part.
+    /// The bid, by position.
     pub bid: usize,
-    /// What it would have had to pay, in the auction's currency.
+    /// The clearing price, in the auction's currency.
     pub price: Cpm,
-    /// What became of the bid.
+    /// The bid's fate.
     pub fate: Fate,
 }
 
 /// A bid that was returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaleRecord {
-    /// By position: one that took part, and has won or is offered.
+    /// The bid, by position.
     pub bid: usize,
     /// The clearing price: gross, in the auction's currency.
     pub price: Cpm,
-    /// What the caller was told.
+    /// The net price in the response.
     pub net: Cpm,
     /// What the DSP pays, in the currency of its bid.
     pub paid: Cpm,
-    /// What would have tied, in the currency of its bid.
+    /// The price that would have tied, in the currency of its bid.
     pub min_to_win: Option<Cpm>,
     /// What the DSP owes for all impressions of one display, in the base currency.
     pub revenue: Nanos,

@@ -1,7 +1,5 @@
-//! What a bid was up against: the least that it had to be worth to win, and what it would have paid,
-//! with all other bids as they were.
-//!
-//! Told from the record alone. Who asks, and why, is not known here.
+//! The competition of a recorded bid: the least value that would have won, and the price of that win,
+//! with all other bids unchanged.
 
 use std::cmp::Reverse;
 
@@ -12,28 +10,27 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::{AuctionType, reaches};
 use crate::clearing::clear::Seat;
 
-/// What a bid on one impression was up against. Prices are in the auction's currency, after the
-/// discount of the bid's deal, if it is under one.
+/// The competition of a bid on one impression. Prices are in the auction's currency, after any
+/// discount of the bid's deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
     /// The impression, by position.
     pub imp: usize,
-    /// The least that the bid had to be worth to win: its floor, or what would have come before the
-    /// best other bid.
+    /// The least value that wins: the bid's floor, or what ranks before the best other bid.
     pub least: Cpm,
-    /// Whether a win pays what the next best would have, and the increment; else it pays the bid.
+    /// Whether a win pays a second price; otherwise it pays the bid.
     pub is_second_price: bool,
-    /// What a win pays at the least, at second price.
+    /// The least second price of a win.
     second: Cpm,
 }
 
 /// Why no price of its own would have made a bid win. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum NoContest {
-    /// It was refused for another reason than its price, or had no markup that could be had.
+    /// It was refused for another reason than its price, or its markup was not available.
     #[error("the bid was refused, whatever its price")]
     NotAdmitted,
-    /// Its deal's price is agreed: what it bids decides nothing.
+    /// Its deal has an agreed price.
     #[error("the price of the bid's deal is agreed")]
     Agreed,
     /// It wins with the others of its group, or not at all.
@@ -45,7 +42,7 @@ pub enum NoContest {
 }
 
 impl Contest {
-    /// What the bid would have paid, had it been worth so much; `None` where it would have lost.
+    /// The price that a bid of this value would have paid. None if it would have lost.
     pub fn paid(&self, worth: Cpm) -> Option<Cpm> {
         let is_won = worth >= self.least;
         let price = if self.is_second_price { worth.min(self.second) } else { worth };
@@ -54,12 +51,11 @@ impl Contest {
 }
 
 impl AuctionRecord<'_> {
-    /// What the bid at this position was up against. Bids that `is_own` holds for are as if they had
-    /// never been; others are as they were, and those that were out by then are out.
+    /// The competition of the bid at this position, without the bids that `is_own` selects.
     ///
     /// # Errors
     ///
-    /// When its price was not what decided.
+    /// If its price did not decide.
     pub fn contest(
         &self,
         bid: usize,
@@ -90,13 +86,13 @@ impl AuctionRecord<'_> {
         }
         rivals.retain(|rival| rival.class.0 == class);
         let to_beat = rivals.first().map_or(Some(Cpm::ZERO), |best| {
-            // Equal bids are ordered as they were.
+            // Equal bids keep their order.
             let wins_tie = (own.tie, seat) < (best.tie, best.seat);
             Cpm::new(best.price.0.micros() + u64::from(!wins_tie))
         });
         let to_beat = to_beat.filter(|_| reaches(Cpm::MAX, floor)).ok_or(NoContest::Outranked)?;
         let least = to_beat.max(floor);
-        // A seat is not its own rival.
+        // A seat does not compete with itself.
         let next = rivals.iter().find(|rival| rival.seat != seat);
         let next = next.map_or(Cpm::ZERO, |next| next.price.0.saturating_add(terms.increment));
         let is_second_price = auction_type == AuctionType::SecondPrice;

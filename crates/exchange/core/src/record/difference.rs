@@ -1,4 +1,4 @@
-//! What differs between a record and the same auction held once more, for people to read.
+//! Differences between a record and its replay, for people to read.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use super::inputs::InvalidInputs;
 /// Changes that are listed; the rest is counted.
 const CHANGES_MAX: usize = 32;
 
-/// Why a record is not what its own auction comes to.
+/// Why a replay differs from its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayDifference {
-    /// It is of another generation of the configuration.
+    /// The record names another generation.
     Generation {
         /// Which it names.
         recorded: u64,
         /// Which was given.
         given: u64,
     },
-    /// It cannot have been an auction.
+    /// No auction can have these inputs.
     Unsound(InvalidInputs),
-    /// It says otherwise than the rules.
+    /// Values differ.
     Changed {
         /// Where and how, in the order of the record; at least one.
         changes: Vec<ValueChange>,
@@ -33,17 +33,17 @@ pub enum ReplayDifference {
 pub struct ValueChange {
     /// Of what.
     pub subject: ChangedValue,
-    /// What people call it: a bid's DSP, seat and id; an impression's or a deal's id.
+    /// Its name: a bid's DSP, seat and id; an impression's or a deal's id.
     pub name: String,
     /// Which of its values.
     pub field: &'static str,
     /// What the record says.
     pub recorded: String,
-    /// What the rules make of the rest.
+    /// What the replay computes.
     pub recomputed: String,
 }
 
-/// What a value is of: by position in the record.
+/// The object of a changed value, by position in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangedValue {
     /// The auction as a whole.

@@ -50,7 +50,7 @@ pub enum UnrecordableGeneration {
     TooLong(usize),
 }
 
-/// What auctions of one generation were cleared by.
+/// The configuration by which auctions of one generation were cleared.
 #[derive(Clone, Debug)]
 pub struct GenerationRecord {
     /// Which.
@@ -92,12 +92,11 @@ pub struct DspRecord {
     pub timeout: Duration,
 }
 
-/// Writes the record of a generation behind what `out` holds. The file is left out where it does not
-/// fit.
+/// Appends the record of a generation to `out`, without the file if that does not fit.
 ///
 /// # Errors
 ///
-/// When its auctions could not be held again from it; nothing is written then.
+/// If its auctions could not be replayed from it; nothing is written then.
 pub fn encode_generation(
     generation: &GenerationInForce<'_>,
     out: &mut Vec<u8>,

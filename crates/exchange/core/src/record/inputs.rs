@@ -1,4 +1,4 @@
-//! The facts that the rules of clearing look at, and an auction held again from them alone.
+//! The inputs of clearing, and a replay from them alone.
 //!
 //! No request, no answer and no configuration is needed for that. How facts are written down is not
 //! known here.
@@ -15,7 +15,7 @@ use crate::clearing::pricing::{BidTerms, SalePrices};
 use crate::judging::judge::Judgement;
 use crate::market::rates::{Currencies, Rates};
 
-/// What an auction was cleared from.
+/// The inputs from which an auction was cleared.
 #[derive(Clone, Debug)]
 pub struct ClearingInputs {
     /// The auction's currency.
@@ -49,7 +49,7 @@ pub struct BidInputs {
     pub is_out_of_reach: bool,
 }
 
-/// A winner that could not pay.
+/// A winner whose account refused its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetRefusal {
     /// Which question it was, of all that accounts were asked: from 0.
@@ -62,10 +62,10 @@ pub struct BudgetRefusal {
     pub fate: Fate,
 }
 
-/// What accounts refuse while an auction clears, noted in the order in which they are asked.
+/// Refusals by accounts during clearing, in the order of requests.
 ///
-/// The same question may be answered in two ways, for an account has less once it has been asked:
-/// so each refusal knows which question it answers.
+/// An account may refuse what it granted before, because each grant leaves it less. So each refusal
+/// has the number of its request.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetRefusals {
     asked: usize,
@@ -100,7 +100,7 @@ impl BudgetRefusals {
     }
 }
 
-/// What came of an auction.
+/// The results of an auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecomputedClearing {
     /// By bid.
@@ -111,7 +111,7 @@ pub struct RecomputedClearing {
     pub prices: Vec<Cpm>,
 }
 
-/// Facts that no auction has.
+/// Why inputs are not those of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInputs {
     /// For an impression that is not on sale.
@@ -288,7 +288,7 @@ pub(super) fn is_out_of_reach(
         && markup_is_out_of_reach(auction, judgement, bid)
 }
 
-/// Answers as accounts did.
+/// Answers requests as the recorded accounts did.
 struct RecordedAccounts<'f> {
     refusals: &'f [BudgetRefusal],
     asked: usize,

@@ -39,7 +39,7 @@ pub enum CallOutcome {
     TooLarge = 6,
     /// A compressed body that was not asked for, or cannot be decompressed.
     Encoded = 7,
-    /// It came in crumbs.
+    /// It dripped in too slowly.
     Trickle = 8,
     /// The connection broke before the answer began.
     Reset = 9,

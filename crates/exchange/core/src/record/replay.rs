@@ -1,9 +1,9 @@
-//! An auction held once more from its record: what bids were worth, which reached their floors, who
-//! won, and at what price, each beside what was recorded.
+//! Replays an auction from its record and compares values, floors, winners and prices with those
+//! recorded.
 //!
-//! What came before clearing and is not a matter of price is taken as recorded: who was asked, what
-//! was wrong with a bid, and how equal bids were ordered. Floors are recomputed where they do not
-//! depend on a bid's format, size or duration, which are not recorded.
+//! What precedes clearing and does not concern prices is taken from the record: who was asked, why bids
+//! were refused, and how ties were ordered. Floors are recomputed unless they depend on a bid's format,
+//! size or duration, which are not recorded.
 
 use std::fmt;
 
@@ -21,22 +21,22 @@ use crate::clearing::clear::{BidGroup, ClearingEntry, Seat};
 use crate::clearing::pricing::BidTerms;
 use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
 
-/// What became of holding an auction again.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
     /// The same, bit for bit.
     Same,
-    /// No bid was judged, and there is nothing to recompute.
+    /// No bid was judged, so there is nothing to recompute.
     NotHeld,
     /// Bids are left out of the record: it cannot be recomputed.
     Cut,
 }
 
-/// Holds the auction of `record` once more, by `generation`.
+/// Replays the auction of `record`, by `generation`.
 ///
 /// # Errors
 ///
-/// Where the record says otherwise.
+/// If the replay differs from the record.
 pub fn replay(
     record: &AuctionRecord<'_>,
     generation: &GenerationRecord,
@@ -92,7 +92,7 @@ fn check_generation(
     if recorded == given { Ok(()) } else { Err(ReplayDifference::Generation { recorded, given }) }
 }
 
-/// A record beside what the rules make of it.
+/// Compares a record with its replay.
 struct ReplayComparison<'r, 'b> {
     record: &'r AuctionRecord<'b>,
     generation: &'r GenerationRecord,
@@ -101,7 +101,7 @@ struct ReplayComparison<'r, 'b> {
 }
 
 impl ReplayComparison<'_, '_> {
-    /// What the generation decides alone.
+    /// Compares what the generation alone decides.
     fn check_terms(&mut self) {
         let (record, generation) = (self.record, self.generation);
         let increment = generation.increment;
@@ -114,7 +114,7 @@ impl ReplayComparison<'_, '_> {
         let recorded = OptionalPrice(Some(self.terms.increment));
         self.expect(ChangedValue::Auction, "increment", recorded, OptionalPrice(increment));
         self.check_bidfloors();
-        // Whose id was cut cannot be looked up.
+        // A cut id cannot be looked up.
         if !record.publisher.is_some_and(may_be_cut) {
             self.check_publisher(generation.publishers.terms(record.publisher));
         }

@@ -1,5 +1,5 @@
-//! Which beacons were called: remembered until their tokens expire, and pinned to the journal's
-//! records that say so.
+//! Beacons that were called. Each is remembered until its token expires, and pins its record in the
+//! journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,15 @@ use super::event::DeliveryTime;
 use super::journal::NoticeEnd;
 use crate::notices::token::TokenId;
 
-/// How far a beacon's notice has come.
+/// The state of a beacon's notice.
 #[derive(Debug)]
 pub(crate) enum BeaconState {
-    /// Its record is on its way to the log; these calls wait for it, the first one first. None does
-    /// while the log is failing, and the record may become durable all the same.
-    /// Without a job there is nobody to tell.
+    /// Its record is pending, and these calls wait for it in order; none do while the log fails, though
+    /// the record may still become durable. None as job if there is no notice.
     Accepting { job: Option<u64>, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },
-    /// It is owed no more.
+    /// Its notice is delivered, given up, or never existed.
     Settled {
         outcome: NoticeEnd,
         /// Whether the journal says so.
@@ -31,7 +30,7 @@ pub(crate) enum BeaconState {
 pub(crate) struct KnownBeacon {
     pub expires_ms: u64,
     pub state: BeaconState,
-    /// Whether a call of it was acknowledged; of one that was known before the start that is assumed.
+    /// Whether a call was acknowledged; assumed for beacons known from before the start.
     pub acknowledged: bool,
     /// Sequence of the record that a start needs.
     pin: Option<u64>,
@@ -42,7 +41,7 @@ pub(crate) struct KnownBeacon {
 pub(crate) struct KnownBeacons {
     tokens: BTreeMap<TokenId, KnownBeacon>,
     pins: BTreeMap<u64, TokenId>,
-    /// Of those that need nothing but to be remembered.
+    /// Beacons without further work.
     expiries: BTreeSet<(Tick, TokenId)>,
 }
 
@@ -68,7 +67,7 @@ impl KnownBeacons {
         Some(token)
     }
 
-    /// The record at `sequence` is what a start needs of this beacon, instead of an earlier one.
+    /// Pins the record at `sequence` instead of an earlier one.
     pub fn pin(&mut self, id: TokenId, sequence: u64) {
         let Some(token) = self.tokens.get_mut(&id) else { return };
         if let Some(before) = token.pin.replace(sequence) {
@@ -87,15 +86,15 @@ impl KnownBeacons {
         self.pins.values().take(count).copied().collect()
     }
 
-    /// From here on it only needs to be remembered, until it expires.
+    /// Unpins its record; it is only remembered until it expires.
     pub fn expire(&mut self, id: TokenId, now: DeliveryTime) {
         if let Some(token) = self.tokens.get(&id) {
             self.expiries.insert((now.tick_at(token.expires_ms), id));
         }
     }
 
-    /// Forgets those that have expired by both clocks: one that was set forward and back again
-    /// would make a forgotten token good once more.
+    /// Forgets beacons that have expired by both clocks. With Unix time alone, a clock that is set forward
+    /// and back would make a forgotten token valid again.
     pub fn forget_expired(&mut self, now: DeliveryTime) {
         while let Some((at, id)) = self.expiries.first().copied().filter(|(at, _)| *at <= now.tick)
         {

@@ -1,12 +1,11 @@
-//! The durable half of delivery: beacons, their records, and what becomes of both.
+//! The durable half of delivery: beacons and their records.
 //!
-//! A record that the log took is durable sooner or later, or the process ends before. While the log
-//! is not written nobody waits for that: calls are refused, but their beacon stays known. It is
-//! accepted once its record turns out to be durable, and delivered like any other; should it be
-//! called again meanwhile, no second record is made. Only what the log refused is forgotten.
+//! A record that the log accepted becomes durable, unless the process ends first. While the log fails,
+//! calls are refused but their beacons stay known: a beacon is accepted and delivered once its record is
+//! durable, and further calls make no second record. Only beacons that the log refused are forgotten.
 //!
-//! The record of a beacon that carries a reservation settles it, and is told when it is durable: once,
-//! since it is made once and never written anew with its reservation.
+//! The record of a beacon with a reservation settles that reservation, once: rewritten records carry
+//! no reservation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +22,9 @@ use openrtb::NoticeKind;
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
-/// Records that are written anew, or once more, in one step.
+/// Most records rewritten or retried in one step.
 const REJOURNAL_MAX: usize = 256;
-/// Pause before a record is written once more that the journal did not take.
+/// Pause before a refused record is retried.
 const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Delivery {
@@ -52,7 +51,7 @@ impl Delivery {
             }
             return;
         }
-        // What has expired may have been forgotten.
+        // An expired beacon may have been forgotten.
         if expires_ms <= now.unix_ms {
             return self.refuse(call, BeaconRefusal::Expired, outbox);
         }
@@ -75,7 +74,7 @@ impl Delivery {
         }
     }
 
-    /// Holds the notice of a beacon, if it has one; `None` where a limit has no room for the beacon.
+    /// Queues the notice of a beacon, if it has one. None if a limit is reached.
     fn owe(
         &mut self,
         now: DeliveryTime,
@@ -169,7 +168,7 @@ impl Delivery {
         }
     }
 
-    /// The record of a beacon is durable: its calls are answered, its notice is sent.
+    /// Handles durable records: answers the waiting calls and sends the notice.
     fn accepted(&mut self, now: DeliveryTime, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
         let BeaconState::Accepting { job, calls } = &mut token.state else { return };
@@ -193,7 +192,7 @@ impl Delivery {
         }
     }
 
-    /// Whether what is on its way will be durable is open: nobody is kept waiting for it.
+    /// Refuses the waiting calls: their records may or may not become durable.
     pub(super) fn journal_failing(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         self.failing = true;
         if planted(DeliveryBug::WaitWhileFailing) {
@@ -236,7 +235,7 @@ impl Delivery {
                         self.refuse(call, BeaconRefusal::Journal, outbox);
                     }
                 }
-                // What is durable of it still says what a start needs. The next checkpoint is as good.
+                // Its durable record still serves a start; the next checkpoint replaces this one.
                 RecordPurpose::Moved(_) | RecordPurpose::Checkpoint => {
                     self.again_at = now.tick.after(JOURNAL_PAUSE);
                 }
@@ -257,8 +256,8 @@ impl Delivery {
         }
     }
 
-    /// Writes the oldest records anew when they hold too long a journal. Its length stays within
-    /// a few times what is needed, and each new record costs less than one that is written anew.
+    /// Rewrites the oldest records when they pin too much of the journal. Its length stays within a few
+    /// times what is needed, at less than one rewrite per new record.
     pub(super) fn move_oldest(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         let span = self.durable.saturating_sub(self.safe_before());
         let needed = (self.tokens.len() as u64).saturating_mul(4);
@@ -276,11 +275,11 @@ impl Delivery {
                 BeaconState::Owed { job } => {
                     let Job { accepted_ms, notice, .. } = &self.jobs[&job];
                     let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
-                    // It is settled by the record that it was accepted with.
+                    // The first record has settled it.
                     let reservation = carried(id).filter(|_| planted(DeliveryBug::SettleMoved));
                     JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
                 }
-                // A record of it is on its way, or will be.
+                // Its record is pending, or will be.
                 BeaconState::Settled { recorded: false, .. } | BeaconState::Accepting { .. } => {
                     continue;
                 }
@@ -289,8 +288,8 @@ impl Delivery {
         }
     }
 
-    /// Says in the log from where a start has to read, each time that it has grown by so much. One
-    /// that is refused is not repeated: the next is due as soon as the log has grown so much again.
+    /// Writes a checkpoint each time the log has grown by a fixed number of records. A refused checkpoint
+    /// is not retried.
     pub(super) fn checkpoint(&mut self, outbox: &mut Vec<Effect>) {
         if self.durable - self.checkpointed < self.policy.checkpoint_span {
             return;

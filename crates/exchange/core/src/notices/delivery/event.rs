@@ -1,4 +1,4 @@
-//! What delivery is told, and what it wants done.
+//! The events and effects of delivery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
 
-/// The two clocks, read by the caller once a step.
+/// Both clocks, read once per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryTime {
-    /// Never goes backward: pauses and timeouts.
+    /// Monotonic: for pauses and timeouts.
     pub tick: Tick,
-    /// Milliseconds of Unix time: what survives a restart, and the expiry of tokens.
+    /// Unix time in milliseconds: for records and the expiry of tokens.
     pub unix_ms: u64,
 }
 
@@ -27,26 +27,26 @@ impl DeliveryTime {
     }
 }
 
-/// Names a record on its way to the journal; later ones are greater.
+/// Identifies a pending record; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JournalTicket(pub(crate) u64);
 
-/// Names one call of a DSP; later ones are greater.
+/// Identifies one call of a DSP; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attempt(pub(crate) u64);
 
-/// A beacon was called, and waits for its answer.
+/// A call of a beacon that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacon {
-    /// The caller's name for the waiting call.
+    /// The owner's number of the waiting call.
     pub call: u64,
-    /// The nonce of its token, which was found authentic.
+    /// The nonce of its authenticated token.
     pub id: TokenId,
     /// When the token expires, in Unix time.
     pub expires_ms: u64,
-    /// What to send: what is the same at each try. `None` where there is nobody to tell.
+    /// The notice to send. None if the DSP wants none.
     pub notice: Option<Notice>,
-    /// What the first call settles.
+    /// The reservation that the first call settles.
     pub reservation: Option<Reservation>,
 }
 
@@ -55,13 +55,13 @@ pub struct Beacon {
 pub enum SendOutcome {
     /// It answered with this status.
     Status(u16),
-    /// No answer: refused, reset, timed out, not resolved.
+    /// No answer: refused, reset, timed out or not resolved.
     Failed,
-    /// We may not call that URL, and never will.
+    /// The URL must not be called.
     Forbidden,
 }
 
-/// What delivery is told. That time went by is told by a step without events.
+/// An input of delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Send a win or loss notice. A billing notice is sent by [`Event::Beacon`] alone.
@@ -73,16 +73,15 @@ pub enum Event {
     },
     /// A beacon was called.
     Beacon(Box<Beacon>),
-    /// These records are durable, under these sequences of the log.
+    /// These records are durable, at these sequences of the log.
     JournalCommitted(Vec<(JournalTicket, u64)>),
-    /// These records were not taken: nothing of them is in the log, nor will be.
+    /// The log refused these records and will never contain them.
     JournalRefused(Vec<JournalTicket>),
-    /// The log is not written. What it took and is not durable yet may be later, or never.
+    /// The log cannot be written. Pending records may become durable later, or never.
     JournalFailing,
-    /// It is written again.
+    /// The log is written again.
     JournalWriting,
-    /// The log, which holds others' records too, is durable up to this sequence: what is handed over
-    /// from now on gets a higher one.
+    /// The log is durable up to this sequence, others' records included. Later records get higher ones.
     JournalReached(u64),
     /// A call of a DSP ended.
     Sent {
@@ -93,7 +92,7 @@ pub enum Event {
     },
 }
 
-/// The notices that are sent without a journal.
+/// Notices that are sent without a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BestEffort {
     /// `nurl`.
@@ -114,11 +113,11 @@ impl From<BestEffort> for NoticeKind {
 /// Why a beacon's call is refused. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeaconRefusal {
-    /// Its token has expired; to ask again does not help.
+    /// Its token has expired; a retry does not help.
     Expired,
-    /// Too much is owed already, to this DSP or in all: to ask again later helps.
+    /// A limit of this DSP or in total is reached; a retry later helps.
     Busy,
-    /// The journal could not take it: to ask again later helps.
+    /// The journal could not take it; a retry later helps.
     Journal,
 }
 
@@ -131,18 +130,17 @@ pub enum GiveUpReason {
     Forbidden,
 }
 
-/// What is to be done, in this order.
+/// An output of delivery, to be done in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Hand this record over to the log, and tell what became of it: that it was refused at once,
-    /// or that it is durable whenever that may be. The order of records is theirs in the log.
+    /// Append this record to the log, in this order, and report when it is refused or durable.
     Journal {
         /// Names it.
         ticket: JournalTicket,
         /// Its bytes.
         record: Vec<u8>,
     },
-    /// Call the notice's URL, with the headers of [`Notice::forwarded`]; then tell what became of it.
+    /// Call the notice's URL with the headers of [`Notice::forwarded`], and report the outcome.
     Send {
         /// Names the call.
         attempt: Attempt,
@@ -151,9 +149,9 @@ pub enum Effect {
         /// What to call.
         notice: Arc<Notice>,
     },
-    /// The record at this sequence of the log is known to be durable, and settles this. Once for each
-    /// token, in the log's order, and before a call of it is acknowledged, if one waits; what a start
-    /// finds in the log is told by [`super::JournalReplay::record`].
+    /// The durable record at this sequence settles a reservation. Emitted once per token, in the log's
+    /// order, before the call is acknowledged. [`super::JournalReplay::record`] returns those that a start
+    /// finds in the log.
     Settled {
         /// Above all before.
         sequence: u64,
@@ -174,7 +172,7 @@ pub enum Effect {
         /// Why.
         refusal: BeaconRefusal,
     },
-    /// A billing notice will not be delivered: money is lost, somebody should know.
+    /// A billing notice will not be delivered: money is lost.
     GiveUp {
         /// The beacon's token.
         id: TokenId,
@@ -187,7 +185,7 @@ pub enum Effect {
     },
 }
 
-/// Counted since the start, and what there is now.
+/// Counts since the start, and current gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryCounters {
     /// Billing notices answered with 200 or 204.
@@ -196,9 +194,9 @@ pub struct DeliveryCounters {
     pub billing_given_up: u64,
     /// Win and loss notices answered with 200 or 204.
     pub best_effort_delivered: u64,
-    /// Win and loss notices that were tried often or long enough.
+    /// Win and loss notices given up.
     pub best_effort_failed: u64,
-    /// Win and loss notices that found no room.
+    /// Win and loss notices shed at a limit.
     pub best_effort_shed: u64,
     /// Calls that ended otherwise.
     pub tries_failed: u64,
@@ -209,7 +207,7 @@ pub struct DeliveryCounters {
     pub beacons_duplicate: u64,
     /// Beacons whose token had expired.
     pub beacons_expired: u64,
-    /// Beacons refused for want of room.
+    /// Beacons refused at a limit.
     pub beacons_busy: u64,
     /// Calls of beacons refused because the log could not be written.
     pub beacons_unjournalled: u64,

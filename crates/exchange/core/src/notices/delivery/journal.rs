@@ -1,4 +1,4 @@
-//! The records by which billing survives a restart. Pure: bytes in, bytes out.
+//! The records of billing notices, from which a restart recovers. Bytes in, bytes out.
 //!
 //! Integers are little-endian, text is UTF-8 behind its length. After a version byte (1) and a
 //! type byte:
@@ -10,9 +10,9 @@
 //! | 3, checkpoint | needed from (8, a sequence of the log) |
 //! | 4, accepted with a reservation | id (24), accepted at, expires at, reservation: its token (48) and currency (3, ISO 4217), DSP and so on as of type 1 |
 //!
-//! **Money.** A record of type 4 settles its reservation: there is one for each token, for where one
-//! is written anew so that old segments can go, it is without the reservation. So the first stays in
-//! the log until whoever books settlements has taken it ([`super::Delivery::keep_from`]).
+//! **Money.** A record of type 4 settles its reservation. There is one per token: rewritten records
+//! carry no reservation. It stays in the log until the ledger has applied it
+//! ([`super::Delivery::keep_from`]).
 
 use std::sync::Arc;
 
@@ -34,16 +34,16 @@ const UNTOLD: u8 = 3;
 pub enum NoticeEnd {
     /// The DSP answered 200 or 204.
     Delivered,
-    /// It did not, for as long as it was tried.
+    /// The policy's time is over.
     GivenUp,
-    /// There was nobody to tell.
+    /// There was no notice to send.
     Untold,
 }
 
-/// What the journal holds.
+/// A record of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalRecord {
-    /// A beacon was called: from here on its notice is owed, and its reservation is settled.
+    /// A beacon was called: its notice is owed, and its reservation is settled.
     Accepted {
         /// The beacon's token.
         id: TokenId,
@@ -51,12 +51,12 @@ pub enum JournalRecord {
         accepted_ms: u64,
         /// When the token expires; until then it is remembered.
         expires_ms: u64,
-        /// What is owed, as it will be sent; `None` where there is nobody to tell.
+        /// The notice owed. None if there is none.
         notice: Option<Arc<Notice>>,
-        /// What is settled by this record; `None` in one that was written anew, too.
+        /// The reservation that this record settles. None in rewritten records.
         reservation: Option<Reservation>,
     },
-    /// It is owed no more, and still remembered.
+    /// The notice is no longer owed.
     Settled {
         /// The beacon's token.
         id: TokenId,
@@ -65,14 +65,14 @@ pub enum JournalRecord {
         /// How it ended.
         outcome: NoticeEnd,
     },
-    /// Where a start begins to read: it needs no notice's record before.
+    /// A start needs no notice's record before this point.
     Checkpoint {
         /// The first sequence that may be needed, of this log; not above the checkpoint's own.
         needed_from: u64,
     },
 }
 
-/// Why bytes are no record. Order is precedence.
+/// Why bytes are not a record. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalDecodeError {
     /// They end too early.
@@ -153,7 +153,7 @@ impl JournalRecord {
     /// Reads a record from any bytes.
     ///
     /// # Errors
-    /// They are none: see [`JournalDecodeError`].
+    /// They are not a record: see [`JournalDecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, JournalDecodeError> {
         let mut rest = UnreadBytes(bytes);
         let version = rest.byte()?;
@@ -219,7 +219,7 @@ fn decode_notice(rest: &mut UnreadBytes<'_>, dsp_bytes: u8) -> Result<Notice, Jo
     let [ip, user_agent] = [rest.long_text()?, rest.long_text()?];
     let header = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let forwarded = ForwardedDevice::new(header(ip), header(user_agent));
-    // What a writer would have left out, no writer wrote.
+    // No writer leaves bytes behind the last field.
     let kept = [forwarded.ip().unwrap_or_default(), forwarded.user_agent().unwrap_or_default()];
     if kept != [ip, user_agent] {
         return Err(JournalDecodeError::Notice);
@@ -227,7 +227,7 @@ fn decode_notice(rest: &mut UnreadBytes<'_>, dsp_bytes: u8) -> Result<Notice, Jo
     Notice::new(dsp, url, forwarded).map_err(|_| JournalDecodeError::Notice)
 }
 
-/// What is left to read.
+/// Bytes left to read.
 struct UnreadBytes<'a>(&'a [u8]);
 
 impl<'a> UnreadBytes<'a> {
@@ -261,18 +261,18 @@ impl<'a> UnreadBytes<'a> {
     }
 }
 
-/// What a record on its way to the journal says.
+/// What a pending record says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RecordPurpose {
     Accepted(TokenId, Option<Reservation>),
     Settled(TokenId),
-    /// What was durable before, written anew so that old segments can go.
+    /// A rewritten record, so that old segments can be deleted.
     Moved(TokenId),
     /// From where a start has to read.
     Checkpoint,
 }
 
-/// A record on its way to the journal.
+/// A record that is not yet known to be durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRecord {
     pub(super) purpose: RecordPurpose,

@@ -1,4 +1,4 @@
-//! Whose turn it is: one lane per DSP, fair among lanes, and only a probe where a DSP fails.
+//! One lane per DSP, served in turn; failing DSPs are only probed.
 //!
 //! Knows notices by number only, and nothing of journals or tokens.
 
@@ -20,7 +20,7 @@ struct DspLane {
     dsp: Arc<str>,
     billing: WaitingNotices,
     best_effort: WaitingNotices,
-    /// Notices that belong to it, waiting, flying, or on their way to the journal.
+    /// Its notices: waiting, in flight, or with a pending record.
     billing_held: usize,
     best_effort_held: usize,
     in_flight: usize,
@@ -28,7 +28,7 @@ struct DspLane {
     failures: u32,
     /// Failed probes since the last success.
     probes: u32,
-    /// Not before then, while it is only probed.
+    /// When the next probe is due.
     probe_at: Tick,
 }
 
@@ -70,7 +70,7 @@ impl DspLane {
     }
 }
 
-/// How one DSP fares, for the operator.
+/// The state of one DSP's lane, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneView {
     /// The DSP.
@@ -127,8 +127,8 @@ impl DspLanes {
         })
     }
 
-    /// The lane of `dsp` with room for one more notice of `kind`. A lane that holds nothing gives
-    /// way to a new DSP when there are `dsps_max`.
+    /// The lane of `dsp`, if it can take one more notice of `kind`. At `dsps_max` lanes, a new DSP
+    /// replaces an empty one.
     pub fn room(&mut self, dsp: &Arc<str>, kind: NoticeKind) -> Option<usize> {
         let per_dsp = match kind {
             NoticeKind::Billing => self.policy.billing_max_per_dsp,
@@ -149,7 +149,7 @@ impl DspLanes {
         fits.then_some(lane)
     }
 
-    /// The lane of `dsp`, whatever the limits: what was owed before a restart is owed after it.
+    /// The lane of `dsp`, regardless of limits: for notices owed before a restart.
     pub fn lane(&mut self, dsp: &Arc<str>) -> usize {
         let next = self.lanes.len();
         let lane = *self.names.entry(dsp.clone()).or_insert(next);
@@ -164,7 +164,7 @@ impl DspLanes {
         *self.lanes[lane].held(kind) += 1;
     }
 
-    /// It does no more; it neither waits nor flies.
+    /// Removes a notice that neither waits nor is in flight.
     pub fn release(&mut self, lane: usize, kind: NoticeKind) {
         let held = self.lanes[lane].held(kind);
         *held = held.checked_sub(1).expect("what is released was held");
@@ -215,7 +215,7 @@ impl DspLanes {
             return lane.in_flight < policy.in_flight_per_dsp;
         }
         let failing = lane.failures > 0;
-        // However many DSPs fail, half of the calls are for those that do not.
+        // Half of the calls are reserved for DSPs that do not fail.
         let shared = !failing || self.in_flight_failing < policy.in_flight_max.div_ceil(2);
         let alone = if lane.failures >= policy.failures_to_probe {
             lane.in_flight == 0 && lane.probe_at <= now
@@ -225,7 +225,7 @@ impl DspLanes {
         shared && alone
     }
 
-    /// A call has ended: well, badly, or in a way that says nothing of the DSP.
+    /// Ends a call: success, failure, or None if it says nothing about the DSP.
     pub fn land(&mut self, lane: usize, well: Option<bool>, now: Tick) {
         let Self { policy, lanes, in_flight, in_flight_failing, .. } = self;
         let lane = &mut lanes[lane];
@@ -251,8 +251,7 @@ impl DspLanes {
         }
     }
 
-    /// When the next notice can be sent, as far as time alone decides; `None` when a landing must
-    /// come first, or nothing waits.
+    /// When the next notice can be sent. None if a call must end first, or if nothing waits.
     pub fn wake_at(&self, now: Tick) -> Option<Tick> {
         if self.in_flight >= self.policy.in_flight_max {
             return None;

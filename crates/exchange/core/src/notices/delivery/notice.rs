@@ -1,6 +1,5 @@
-//! What is to be delivered: a URL of a DSP, and on whose behalf it is called. Checked once, here,
-//! so that nothing later has to doubt it. Whether the URL's host may be called at all is decided
-//! where connections are made.
+//! A notice: the URL of a DSP, and the device on whose behalf it is called. Checked on construction.
+//! Whether its host may be called is decided when a connection opens.
 
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ pub struct ForwardedDevice {
 }
 
 impl ForwardedDevice {
-    /// The device's address and user agent. One that is longer than [`HEADER_BYTES_MAX`], or is
-    /// not printable ASCII, is left out: a notice without it is worth more than none.
+    /// The device's address and user agent. A value that is longer than [`HEADER_BYTES_MAX`] or not
+    /// printable ASCII is left out.
     pub fn new(ip: Option<&str>, user_agent: Option<&str>) -> Self {
         let fit = |text: &&str| {
             let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -48,7 +47,7 @@ impl ForwardedDevice {
     }
 }
 
-/// Why a URL is no notice. Order is precedence.
+/// Why a notice is refused. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeError {
     /// No DSP, or one with an id longer than [`DSP_BYTES_MAX`].

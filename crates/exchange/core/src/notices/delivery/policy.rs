@@ -1,22 +1,21 @@
-//! How long, how often and how much: what the configuration says of delivery, and its defaults.
+//! The limits and retry times of delivery, and their defaults.
 
 use std::time::Duration;
 
-/// Limits and paces of delivery. All counts are at least 1.
+/// Limits and retry times. All counts are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPolicy {
     /// Between the first tries of a notice (7.8: "every 10 seconds").
     pub retry_pause: Duration,
-    /// For so long tries come at that pause (7.8: "for the next minute"); then each pause is twice
-    /// the one before.
+    /// How long that pause is kept (7.8: "for the next minute"); then it doubles each time.
     pub retry_steady: Duration,
     /// The longest pause.
     pub retry_pause_max: Duration,
-    /// After so long a billing notice is given up.
+    /// When a billing notice is given up.
     pub billing_horizon: Duration,
     /// Tries of a win or loss notice after the first.
     pub retries_best_effort: u32,
-    /// After so long a win or loss notice is of no use.
+    /// When a win or loss notice is given up.
     pub best_effort_horizon: Duration,
     /// Billing notices that one DSP may be owed.
     pub billing_max_per_dsp: usize,
@@ -34,17 +33,16 @@ pub struct DeliveryPolicy {
     pub in_flight_per_dsp: usize,
     /// Calls at a time; DSPs that fail have at most half of them together.
     pub in_flight_max: usize,
-    /// A call that is not answered after so long has failed; whoever makes it gives up earlier.
+    /// A call without a result after this time has failed. The caller's own timeout is shorter.
     pub answer_timeout: Duration,
     /// Failures in a row after which a DSP is only probed.
     pub failures_to_probe: u32,
     /// DSPs that may be owed something at a time.
     pub dsps_max: usize,
-    /// Records of the log, whosesoever, between the oldest one that is needed and the newest, above
-    /// which old ones are written anew; more are kept while four times as many tokens are remembered.
+    /// Distance in records from the oldest needed record to the log's end above which old ones are
+    /// rewritten; at least four times the remembered tokens.
     pub journal_span: u64,
-    /// Records of the log, whosesoever, from one checkpoint to the next: what a start reads at most
-    /// to find the last one.
+    /// Records of the log between checkpoints: the most that a start reads to find the last one.
     pub checkpoint_span: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Delivery as it was: built from what the journal holds after a start.
+//! Rebuilds the state of delivery from the journal at a start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ enum LastRecord {
     Settled(NoticeEnd),
 }
 
-/// Takes in the journal's records in their order: those from [`Self::begins_at`] on, or more.
+/// Reads the journal's records in order, from [`Self::begins_at`] or earlier.
 #[derive(Debug)]
 pub struct JournalReplay {
     policy: DeliveryPolicy,
@@ -39,9 +39,8 @@ impl JournalReplay {
         Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
     }
 
-    /// Where a start has to begin to read: where the last checkpoint says
-    /// ([`needed_from`](JournalRecord::Checkpoint)), or behind the last record whose settlement is booked
-    /// for good, if that is before.
+    /// Where a start has to begin reading: at the last checkpoint's
+    /// [`needed_from`](JournalRecord::Checkpoint), or after the last applied settlement if that is earlier.
     pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
         if planted(DeliveryBug::ReadNeededAlone) {
             return needed_from;
@@ -49,10 +48,10 @@ impl JournalReplay {
         needed_from.min(applied_sequence.saturating_add(1))
     }
 
-    /// The next record of the journal; tells what it settles, for whoever books that and has not yet.
+    /// Reads the next record, and returns the reservation that it settles.
     ///
     /// # Errors
-    /// Its bytes are no record. Whoever starts without it may lose or repeat a notice, or what is spent.
+    /// It cannot be decoded. A start without it may lose or repeat a notice or a settlement.
     pub fn record(
         &mut self,
         sequence: u64,
@@ -80,7 +79,7 @@ impl JournalReplay {
     }
 
     fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: NoticeEnd) {
-        // It is refused from now on, remembered or not.
+        // Its calls are refused from now on, remembered or not.
         if expires_ms <= self.unix_ms || planted(DeliveryBug::ForgetAtStart) {
             self.beacons.remove(&id);
         } else {
@@ -88,8 +87,8 @@ impl JournalReplay {
         }
     }
 
-    /// Delivery as it was when the last record was written. What was owed then is tried at once,
-    /// whatever the limits are now, and for the standard's minute at least.
+    /// Delivery as of the last record. Owed notices are tried at once, regardless of the limits, and for at
+    /// least the standard's minute.
     pub fn finish(self, now: DeliveryTime) -> Delivery {
         let policy = self.policy;
         let mut delivery = Delivery::new(policy, (self.durable, self.checkpointed));

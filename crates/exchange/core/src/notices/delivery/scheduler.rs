@@ -1,4 +1,4 @@
-//! The step of delivery: notices that are owed, the calls under way, and when each is tried.
+//! The state of delivery and its step: notices owed, calls in flight, and when each is tried.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::notice::Notice;
 use super::policy::DeliveryPolicy;
 use crate::notices::token::TokenId;
 
-/// A notice that is to be delivered.
+/// A notice to deliver.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) kind: NoticeKind,
@@ -32,25 +32,25 @@ pub(super) struct Job {
     pub(super) failed: u32,
     /// Given up from then on.
     pub(super) deadline: Tick,
-    /// When it may be tried next, while it waits for that in its lane.
+    /// When it may be tried next. None if it does not wait in its lane.
     pub(super) waits_for: Option<Tick>,
 }
 
-/// A call under way.
+/// A call in flight.
 #[derive(Debug)]
 pub(super) struct NoticeFlight {
     job: u64,
     until: Tick,
 }
 
-/// What waits in one of the two sorts: billing, or win and loss.
+/// The queued notices of one kind: billing, or win and loss.
 #[derive(Debug, Default)]
 struct NoticeLoad {
     notices: usize,
     bytes: usize,
 }
 
-/// Delivery.
+/// Delivers notices.
 #[derive(Debug)]
 pub struct Delivery {
     pub(super) policy: DeliveryPolicy,
@@ -60,24 +60,24 @@ pub struct Delivery {
     pub(super) flights: BTreeMap<Attempt, NoticeFlight>,
     deadlines: BTreeSet<(Tick, u64)>,
     pub(super) journalling: BTreeMap<JournalTicket, PendingRecord>,
-    /// Records among them that are written anew.
+    /// Records among them that are rewritten.
     pub(super) moving: usize,
     /// Whether the log is not written.
     pub(super) failing: bool,
-    /// Settled, and the log did not take it.
+    /// Settled, but the log refused the record.
     pub(super) unrecorded: VecDeque<TokenId>,
-    /// What the log did not take is not tried again before.
+    /// When refused records are tried again.
     pub(super) again_at: Tick,
     billing: NoticeLoad,
     best_effort: NoticeLoad,
     pub(super) counters: DeliveryCounters,
     /// Numbers jobs, attempts and tickets.
     serial: u64,
-    /// The last sequence of the log that is known to be durable.
+    /// The last sequence of the log known to be durable.
     pub(super) durable: u64,
-    /// The last sequence of a record of ours that was told to be durable: what is on its way stands behind.
+    /// The last of our records known to be durable; pending ones come after it.
     pub(super) committed: u64,
-    /// About where the last checkpoint stands.
+    /// Approximate sequence of the last checkpoint.
     pub(super) checkpointed: u64,
 }
 
@@ -105,8 +105,7 @@ impl Delivery {
         }
     }
 
-    /// Takes in what happened, and puts into `outbox` what is to be done, in its order. Time that
-    /// went by is told by `now` alone.
+    /// Processes events and appends effects to `outbox`, in order. Also call it when time has passed.
     pub fn step(&mut self, now: DeliveryTime, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
         for event in inbox.drain(..) {
             match event {
@@ -129,7 +128,7 @@ impl Delivery {
         self.dispatch(now, outbox);
     }
 
-    /// When to step next should nothing happen before.
+    /// When to step next if no event comes before.
     pub fn wake_at(&self, now: DeliveryTime) -> Option<Tick> {
         let flight = self.flights.values().next().map(|flight| flight.until);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
@@ -138,7 +137,7 @@ impl Delivery {
         [flight, deadline, unrecorded, lane, self.tokens.wake_at()].into_iter().flatten().min()
     }
 
-    /// Records of notices below this sequence are not needed by any later start.
+    /// No later start needs records of notices below this sequence.
     pub fn safe_before(&self) -> u64 {
         let pinned = self.tokens.lowest_pin().filter(|_| !planted(DeliveryBug::UnpinOwed));
         let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
@@ -146,8 +145,8 @@ impl Delivery {
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
-    /// Records of notices below this sequence are not needed any more, where settlements are booked for
-    /// good up to `applied_sequence`.
+    /// Records of notices below this sequence may be deleted, if settlements are applied up to
+    /// `applied_sequence`.
     pub fn keep_from(&self, applied_sequence: u64) -> u64 {
         let booked = applied_sequence.saturating_add(1);
         if planted(DeliveryBug::KeepNeededAlone) {
@@ -157,15 +156,15 @@ impl Delivery {
         }
     }
 
-    /// All that settles up to this sequence of the log has been told ([`Effect::Settled`]), but for what
-    /// stood there at the start. Never goes back, nor behind what was told.
+    /// Every settlement of this process up to this sequence has been emitted ([`Effect::Settled`]). Never
+    /// decreases.
     pub fn settled_through(&self) -> u64 {
         let oldest = self.journalling.values().next();
         let on_the_way = oldest.map(|record| record.after.max(self.committed));
         on_the_way.filter(|_| !planted(DeliveryBug::ReachEarly)).unwrap_or(self.durable)
     }
 
-    /// What was counted, and what there is.
+    /// Counts since the start, and current gauges.
     pub fn counters(&self) -> DeliveryCounters {
         DeliveryCounters {
             billing_owed: self.billing.notices,
@@ -176,7 +175,7 @@ impl Delivery {
         }
     }
 
-    /// How each DSP fares.
+    /// The state of each DSP's lane.
     pub fn lanes(&self) -> impl Iterator<Item = LaneView> {
         self.lanes.views()
     }
@@ -190,12 +189,12 @@ impl Delivery {
         if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
-    /// Whether there is room for one more token.
+    /// Whether one more token fits.
     pub(super) fn remembers_more(&self) -> bool {
         self.tokens.len() < self.policy.remembered_max || planted(DeliveryBug::Unbounded)
     }
 
-    /// The lane for one more notice, where all limits have room for it.
+    /// The lane for one more notice. None if a limit is reached.
     pub(super) fn room(&mut self, kind: NoticeKind, notice: &Notice) -> Option<usize> {
         let DeliveryPolicy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
         let (max, token) = match kind {
@@ -211,7 +210,7 @@ impl Delivery {
         }
     }
 
-    /// A notice is held by its lane from here on, and waits for nothing yet.
+    /// Adds a notice to its lane, without scheduling it.
     pub(super) fn hold(&mut self, job: Job) -> u64 {
         let number = self.next();
         let load = self.load(job.kind);
@@ -269,7 +268,7 @@ impl Delivery {
         outcome: SendOutcome,
         outbox: &mut Vec<Effect>,
     ) {
-        // One that came after its time has failed already.
+        // A late result: the call has already been counted as failed.
         let Some(NoticeFlight { job: number, .. }) = self.flights.remove(&attempt) else { return };
         let job = self.jobs.get_mut(&number).expect("a flying job is held");
         let well = match outcome {
@@ -298,7 +297,7 @@ impl Delivery {
         }
     }
 
-    /// A notice is delivered, or given up.
+    /// Ends a notice: delivered, or given up.
     fn settle(
         &mut self,
         now: DeliveryTime,
@@ -332,7 +331,7 @@ impl Delivery {
         }
     }
 
-    /// Calls that whoever makes them has not accounted for count as failed.
+    /// Fails calls whose result is overdue.
     fn time_out(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         while let Some((attempt, flight)) = self.flights.first_key_value()
             && flight.until <= now.tick
@@ -346,7 +345,7 @@ impl Delivery {
             && at <= now.tick
         {
             self.deadlines.remove(&(at, number));
-            // One that flies, or whose record is on its way, is judged when that has ended.
+            // One in flight, or with a pending record, is decided when that ends.
             if self.jobs[&number].waits_for.is_some() {
                 self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
             }

@@ -1,17 +1,16 @@
-//! Which records were handed over to the log and are not known to be durable. Pure; knows neither
-//! ring nor record.
+//! Records handed to the log that are not yet known to be durable. Knows neither ring nor record.
 
 use std::collections::VecDeque;
 
 use super::bug::{DeliveryBug, planted};
 use super::event::JournalTicket;
 
-/// Records on their way, in the order in which they were handed over.
+/// Pending records, in the order of the log.
 #[derive(Debug, Default)]
 pub struct TicketQueue(VecDeque<(u64, JournalTicket)>);
 
 impl TicketQueue {
-    /// The log took this record, at a position above all before.
+    /// Adds a record that the log accepted, at a higher position than all before.
     pub fn push(&mut self, position: u64, ticket: JournalTicket) {
         self.0.push_back((position, ticket));
     }
