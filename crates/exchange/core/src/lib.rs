@@ -42,7 +42,7 @@ pub use clearing::clear::{BidGroup, Clearing, ClearingEntry, Seat, Win, clear};
 pub use clearing::pricing::BidTerms;
 pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
 pub use judging::judge::{BIDS_MAX, DspAnswer, Judge, JudgedBid, Judgement, ResponseFate, judge};
-pub use judging::win_cost::{WinCost, owed};
+pub use judging::win_cost::{WinCost, win_cost};
 pub use market::lifetimes::Lifetimes;
 pub use market::rates::Rates;
 pub use market::seats::Seats;

@@ -7,7 +7,7 @@ use exchange_core::campaigns::DirectAnswer;
 use exchange_core::record::{BudgetRefusal, BudgetRefusals, CallOutcome, RecordedCall};
 use exchange_core::{
     Auction, BidderCall, Clearing, DspAnswer, Fate, Judgement, Lifetimes, Reservation, Win, clear,
-    owed,
+    win_cost,
 };
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::SpendRefusal;
@@ -182,7 +182,7 @@ impl<'t> AuctionReservations<'t> {
         (win, payer): (&Win, Payer),
     ) -> Result<WinReservation, SpendRefusal> {
         let Payer { slot, currency } = payer;
-        let owed = owed(self.auction, judgement, win, (currency, &self.lifetimes));
+        let owed = win_cost(self.auction, judgement, win, currency, &self.lifetimes);
         // Its account is in a currency that is no longer configured.
         let owed = owed.ok_or(SpendRefusal::Unknown)?;
         let token = purse.reserve(slot, owed.amount, owed.billable_s)?;

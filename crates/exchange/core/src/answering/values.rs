@@ -68,7 +68,8 @@ pub(crate) fn of_loser<'s>(
     auction: &'s Auction<'_>,
     judgement: &'s Judgement<'_>,
     bid: usize,
-    (fate, clearing): (Fate, &Clearing),
+    fate: Fate,
+    clearing: &Clearing,
 ) -> MacroValues<'s> {
     let min_to_win =
         if fate.by_price() { least_to_tie(auction, judgement, bid, clearing) } else { None };
@@ -110,6 +111,5 @@ fn least_to_tie(
 ) -> Option<Cpm> {
     let judged = &judgement.bids[bid];
     let win = clearing.wins[judged.imp?].as_ref()?;
-    let winner = (&judgement.entries[win.entry], win);
-    judged.terms(auction)?.least_to_tie(auction.currencies(), winner)
+    judged.terms(auction)?.least_to_tie(auction.currencies(), &judgement.entries[win.entry], win)
 }

@@ -82,7 +82,7 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     dsp.targeting.admit(request, &dsp.id, is_limited, &auction.market.tie_key)?;
     let wseat = request.wseat.as_deref().unwrap_or_default();
     let is_welcome = |seat: &str| !is_blocked(auction, seat);
-    let has_seat = has_seat(dsp, (&auction.lists.wseat, wseat), steps, is_welcome);
+    let has_seat = has_seat(dsp, &auction.lists.wseat, wseat, steps, is_welcome);
     refuse_unless(has_seat, NotAsked::Seats)?;
     let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);
     impressions(auction, index, named)
@@ -120,7 +120,8 @@ fn is_blocked(auction: &Auction<'_>, seat: &str) -> bool {
 /// one admits all. The shorter of the two lists is gone through.
 fn has_seat(
     dsp: &Dsp,
-    (sorted, wseat): (&SortedList, &[Text<'_>]),
+    sorted: &SortedList,
+    wseat: &[Text<'_>],
     steps: &Steps,
     is_welcome: impl Fn(&str) -> bool,
 ) -> bool {
@@ -178,8 +179,7 @@ fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> b
     let is_welcome = |seat: &str| seat_is_welcome(auction, seat).is_ok();
     let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
     deal_is_open_to(deal, index)
-        && (wseat.is_empty()
-            || has_seat(dsp, (&deal.wseat, wseat), &auction.lists.steps, is_welcome))
+        && (wseat.is_empty() || has_seat(dsp, &deal.wseat, wseat, &auction.lists.steps, is_welcome))
 }
 
 /// Whether it is among the named, or none is.

@@ -18,7 +18,7 @@ pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
         let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
         for (deal_index, deal) in deals.iter().enumerate() {
             let raw = terms.imp.deals()[deal_index].raw();
-            show_deal_floors(&mut editor, body, terms, (deal, raw));
+            show_deal_floors(&mut editor, body, terms, deal, raw);
         }
     }
     append_node(&mut editor, body, auction);
@@ -46,12 +46,13 @@ fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &
     }
 }
 
-/// `deal` comes with its JSON text.
+/// `raw` is the deal's JSON text.
 fn show_deal_floors(
     editor: &mut Editor<'_>,
     body: &str,
     imp: &ImpTerms<'_>,
-    (deal, raw): (&AuctionDeal<'_>, &str),
+    deal: &AuctionDeal<'_>,
+    raw: &str,
 ) {
     if deal.auction_type == AuctionType::Agreed {
         return;

@@ -42,7 +42,9 @@ impl TextSet {
             set.spans.push((place(start), place(set.text.len())));
         }
         let Self { text, spans } = &mut set;
-        spans.sort_unstable_by(|a, b| slice(text, *a).cmp(slice(text, *b)));
+        spans.sort_unstable_by(|(a, a_end), (b, b_end)| {
+            slice(text, *a, *a_end).cmp(slice(text, *b, *b_end))
+        });
         set
     }
 
@@ -50,8 +52,9 @@ impl TextSet {
     fn from<'s>(&'s self, text: &str, steps: &Steps) -> impl Iterator<Item = &'s str> {
         steps.add_search(self.spans.len());
         steps.add_bytes(text.len());
-        let first = self.spans.partition_point(|span| slice(&self.text, *span) < text);
-        self.spans[first..].iter().map(|span| slice(&self.text, *span))
+        let first =
+            self.spans.partition_point(|(start, end)| slice(&self.text, *start, *end) < text);
+        self.spans[first..].iter().map(|(start, end)| slice(&self.text, *start, *end))
     }
 
     pub(crate) fn has(&self, text: &str, steps: &Steps) -> bool {
@@ -64,7 +67,7 @@ impl TextSet {
     }
 }
 
-fn slice(text: &str, (start, end): (u32, u32)) -> &str {
+fn slice(text: &str, start: u32, end: u32) -> &str {
     &text[start as usize..end as usize]
 }
 

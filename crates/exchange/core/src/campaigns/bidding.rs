@@ -55,7 +55,7 @@ impl Catalogue {
         scratch.offers.start(limits.bids_max);
         let page = self.page(auction.request);
         let url = page.as_deref().and_then(PageUrl::parse);
-        self.match_request((auction.request, url.as_ref()), scratch);
+        self.match_request(auction.request, url.as_ref(), scratch);
         if scratch.matched.is_empty() {
             return;
         }
@@ -71,7 +71,7 @@ impl Catalogue {
             if ask.imps >> index & 1 == 0 {
                 continue;
             }
-            self.match_imp((auction, ask), terms, scratch);
+            self.match_imp(auction, ask, terms, scratch);
             let imps_left = (ask.imps >> index).count_ones() as usize;
             let (start, count) =
                 share(scratch.at_imp.len(), matches_left.div_ceil(imps_left), || {
@@ -101,13 +101,14 @@ impl Catalogue {
     /// Checks separately what the first campaign requires of an impression in addition to its targeting.
     pub(super) fn try_first(
         &self,
-        (auction, ask): (&Auction<'_>, &BidderCall),
+        auction: &Auction<'_>,
+        ask: &BidderCall,
         imp: usize,
         scratch: &mut SearchScratch,
     ) -> ImpMatch {
         self.prepare(auction, scratch);
         let terms = &auction.imps[imp];
-        self.find_deals((auction, ask), terms, scratch);
+        self.find_deals(auction, ask, terms, scratch);
         let imp = ImpFacts::of(imp, terms);
         let bidding =
             ImpBidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, rotation_seed: 0 };
@@ -315,12 +316,12 @@ impl ImpBidding<'_, '_> {
             }
         }
         if let Some(floor) = missed.filter(|_| !reaches_one) {
-            bidder.fall_short(own.slot, || self.shortfall((decided, floor), own.currency));
+            bidder.fall_short(own.slot, || self.shortfall(decided, floor, own.currency));
         }
     }
 
     /// The decided price and a floor of the auction, both in the account's currency.
-    fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
+    fn shortfall(&self, bid: Cpm, floor: Cpm, own: Currency) -> Shortfall {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
         // Without a floor, the smallest amount takes its place.
         let floor = floor.max(Cpm::new(1).expect("it is small"));

@@ -17,7 +17,8 @@ impl Catalogue {
     /// Finds the campaigns that match the request, into `scratch.matched`.
     pub(super) fn match_request(
         &self,
-        (request, url): (&BidRequest<'_>, Option<&PageUrl<'_>>),
+        request: &BidRequest<'_>,
+        url: Option<&PageUrl<'_>>,
         scratch: &mut SearchScratch,
     ) {
         let places = &self.places;
@@ -99,7 +100,7 @@ impl Catalogue {
     ) -> bool {
         let page = self.page(request);
         let url = page.as_deref().and_then(PageUrl::parse);
-        self.match_request((request, url.as_ref()), scratch);
+        self.match_request(request, url.as_ref(), scratch);
         scratch.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
     }
 
@@ -110,7 +111,7 @@ impl Catalogue {
         terms: &ImpTerms<'_>,
         scratch: &mut SearchScratch,
     ) -> bool {
-        self.match_request((request, None), scratch);
+        self.match_request(request, None, scratch);
         scratch.at_imp.copy(&scratch.matched);
         self.match_key_values(terms, scratch);
         !scratch.at_imp.is_empty() && self.has_key_values(0, scratch)
@@ -120,7 +121,8 @@ impl Catalogue {
     /// `scratch.at_imp`. [`Catalogue::has_key_values`] checks campaigns that want several keys.
     pub(super) fn match_imp(
         &self,
-        (auction, ask): (&Auction<'_>, &BidderCall),
+        auction: &Auction<'_>,
+        ask: &BidderCall,
         terms: &ImpTerms<'_>,
         scratch: &mut SearchScratch,
     ) {
@@ -129,7 +131,7 @@ impl Catalogue {
         if scratch.at_imp.is_empty() {
             return;
         }
-        self.find_deals((auction, ask), terms, scratch);
+        self.find_deals(auction, ask, terms, scratch);
         let SearchScratch { at_imp, spare, deals, deals_len, .. } = scratch;
         spare.reset(self.entries.len());
         if !terms.imp.is_private() {
@@ -192,7 +194,8 @@ impl Catalogue {
     /// Collects the deals on offer that any campaign bids under, and who may use them.
     pub(super) fn find_deals(
         &self,
-        (auction, ask): (&Auction<'_>, &BidderCall),
+        auction: &Auction<'_>,
+        ask: &BidderCall,
         terms: &ImpTerms<'_>,
         scratch: &mut SearchScratch,
     ) {

@@ -157,7 +157,7 @@ impl Probe {
             all.bid((auction, &ask, &limits), &mut matched, scratch, answer);
             counts.impressions += 1;
             counts.matched += u64::from(matched.0);
-            let tried = all.try_first((auction, &ask), imp, scratch);
+            let tried = all.try_first(auction, &ask, imp, scratch);
             let failing = each.iter().map(|(criterion, catalogue)| match (criterion, catalogue) {
                 (Criterion::Creatives, _) => !tried.fits_creative,
                 (Criterion::Seat, _) => !tried.admits_seat,

@@ -194,7 +194,8 @@ fn winner(
     increment: Cpm,
     fates: &[Fate],
 ) -> Option<Win> {
-    Some(priced(entries, leader(entries, bids, fates)?, increment))
+    let (index, rival) = leader(entries, bids, fates)?;
+    Some(priced(entries, index, rival, increment))
 }
 
 /// The best of `bids`, ranked, whose fate is still open, and the one that sets its price: the best
@@ -214,7 +215,8 @@ pub(crate) fn leader(
 /// What the leader pays.
 pub(crate) fn priced(
     entries: &[ClearingEntry],
-    (index, rival): (usize, Option<usize>),
+    index: usize,
+    rival: Option<usize>,
     increment: Cpm,
 ) -> Win {
     let best = &entries[index];

@@ -51,7 +51,9 @@ impl BidTerms {
     ) -> Option<SalePrices> {
         let paid = self.paid(currencies, entry, win.price)?;
         let min_to_win = match fate {
-            Fate::Offered => winner.and_then(|winner| self.least_to_tie(currencies, winner)),
+            Fate::Offered => {
+                winner.and_then(|(winner, win)| self.least_to_tie(currencies, winner, win))
+            }
             _ => self.in_bid(currencies, win.min_to_win),
         };
         let Currencies { rates, auction, base } = currencies;
@@ -88,7 +90,8 @@ impl BidTerms {
     pub(crate) fn least_to_tie(
         &self,
         currencies: Currencies<'_>,
-        (winner, win): (&ClearingEntry, &Win),
+        winner: &ClearingEntry,
+        win: &Win,
     ) -> Option<Cpm> {
         if self.is_agreed {
             return None;

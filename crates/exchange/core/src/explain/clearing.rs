@@ -22,7 +22,8 @@ impl ReplayedAuction<'_> {
         let ranked = ranking(entries, self.auction.imps_len());
         let cleared = ranked.iter().enumerate().map(|(imp, bids)| {
             let leads = leader(entries, bids, &fates);
-            let win = leads.map(|leads| priced(entries, leads, self.auction.increment));
+            let win =
+                leads.map(|(index, rival)| priced(entries, index, rival, self.auction.increment));
             assert!(win == self.clearing.wins[imp], "what is explained is what was cleared");
             omitted += bids.len().saturating_sub(RANKED_MAX);
             let beside =

@@ -66,13 +66,13 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
         let converted = or_beyond(terms.rate.convert(floor.amount, Round::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
         // What counts is what the auction itself has made of it.
-        told((net, currency), converted, terms.fee, terms.floor)
+        told(net, currency, converted, terms.fee, terms.floor)
     });
     let rule = |(rule, gross): &(&FloorRule, Cpm)| {
         let (net, currency) = (rule.floor.amount, rule.floor.currency);
         let rates = &auction.market.rates;
         let converted = or_beyond(rates.convert(net, currency, auction.currency, Round::Up));
-        ExplainedRule { on: on(rule), floor: told((net, currency), converted, terms.fee, *gross) }
+        ExplainedRule { on: on(rule), floor: told(net, currency, converted, terms.fee, *gross) }
     };
     ExplainedImp {
         id: shown(terms.id),
@@ -91,7 +91,7 @@ fn no_rate(currency: Currency) -> String {
     format!("no exchange rate is configured for {currency}, the currency of its floor")
 }
 
-fn told((net, currency): (Cpm, Currency), converted: Cpm, fee: Ppm, gross: Cpm) -> ExplainedFloor {
+fn told(net: Cpm, currency: Currency, converted: Cpm, fee: Ppm, gross: Cpm) -> ExplainedFloor {
     ExplainedFloor {
         net: net.to_string(),
         currency: currency.to_string(),
@@ -128,7 +128,7 @@ fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
     let floor = |floor: FloorPrice<'_>| {
         let converted = or_beyond(deal.rate.convert(floor.amount, Round::Up));
         let gross = or_beyond(gross(floor.amount, deal.rate, deal.fee));
-        told((floor.amount, currency), converted, deal.fee, gross)
+        told(floor.amount, currency, converted, deal.fee, gross)
     };
     let is_agreed = deal.auction_type == AuctionType::Agreed;
     ExplainedDeal {

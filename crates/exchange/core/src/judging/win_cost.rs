@@ -21,11 +21,12 @@ pub struct WinCost {
 /// What `win` costs in `currency`: what the DSP pays where that is its bid's, else the clearing price
 /// converted up, so that an account never pays with less than it owes. `None` when the currency has no
 /// rate, or the cost is beyond any amount.
-pub fn owed(
+pub fn win_cost(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
     win: &Win,
-    (currency, lifetimes): (Currency, &Lifetimes),
+    currency: Currency,
+    lifetimes: &Lifetimes,
 ) -> Option<WinCost> {
     let entry = &judgement.entries[win.entry];
     let bid = judgement.bid_of(win.entry);

@@ -187,7 +187,7 @@ impl<'p> NoticePlanner<'p, '_> {
             let Some(raw) = raw.filter(|_| !matches!(fate, Fate::Won | Fate::Offered)) else {
                 continue;
             };
-            let values = values::of_loser(self.auction, judgement, index, (fate, clearing));
+            let values = values::of_loser(self.auction, judgement, index, fate, clearing);
             self.send(index, NoticeKind::Loss, raw, &values);
         }
     }

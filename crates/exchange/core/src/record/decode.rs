@@ -135,18 +135,17 @@ impl<'b> AuctionDecoder<'b> {
     fn lists(mut self, reader: &mut Reader<'b>) -> Result<AuctionRecord<'b>, RecordDecodeError> {
         use fields::auction as number;
         let record = &mut self.record;
-        reader
-            .each(number::IMPS, |field| push(&mut record.imps, ("imps", IMPS_MAX), field, imp))?;
+        reader.each(number::IMPS, |field| push(&mut record.imps, "imps", IMPS_MAX, field, imp))?;
         reader.each(number::DEALS, |field| {
-            push(&mut record.deals, ("deals", DEALS_MAX), field, deal)
+            push(&mut record.deals, "deals", DEALS_MAX, field, deal)
         })?;
         reader.each(number::NOT_ASKED, |field| {
-            push(&mut record.not_asked, ("not_asked", DSPS_MAX), field, not_asked)
+            push(&mut record.not_asked, "not_asked", DSPS_MAX, field, not_asked)
         })?;
         let imps = all(record.imps.len());
         reader.each(number::CALLS, |field| {
             let call = |field| call(field, imps);
-            push(&mut self.record.calls, ("calls", DSPS_MAX), field, call)?;
+            push(&mut self.record.calls, "calls", DSPS_MAX, field, call)?;
             self.check_call()
         })?;
         // Only who does not say is of the auction's currency.
@@ -154,24 +153,23 @@ impl<'b> AuctionDecoder<'b> {
         reader.each(number::BIDS, |field| {
             let auction = currency.ok_or(RecordDecodeError::Absent("terms"))?;
             let bid = |field| bid(field, auction);
-            push(&mut self.record.bids, ("bids", BIDS_MAX), field, bid)?;
+            push(&mut self.record.bids, "bids", BIDS_MAX, field, bid)?;
             self.check_bid()
         })?;
         let mut record = self.record;
         reader.each(number::GROUPS, |field| {
-            push(&mut record.groups, ("groups", BIDS_MAX), field, group)
+            push(&mut record.groups, "groups", BIDS_MAX, field, group)
         })?;
         reader.each(number::REFUSALS, |field| {
-            push(&mut record.refusals, ("refusals", BIDS_MAX), field, refusal)
+            push(&mut record.refusals, "refusals", BIDS_MAX, field, refusal)
         })?;
-        reader.each(number::SALES, |field| {
-            push(&mut record.sales, ("sales", BIDS_MAX), field, sale)
-        })?;
+        reader
+            .each(number::SALES, |field| push(&mut record.sales, "sales", BIDS_MAX, field, sale))?;
         let left_out = reader.take(number::BIDS_LEFT_OUT, Varint::position)?;
         record.bids_left_out = left_out.unwrap_or(0);
         record.request = reader.take(number::REQUEST, Bytes::bytes)?;
         reader.each(number::ANSWERS, |field| {
-            push(&mut record.answers, ("answers", DSPS_MAX), field, answer)
+            push(&mut record.answers, "answers", DSPS_MAX, field, answer)
         })?;
         Ok(record)
     }
@@ -255,7 +253,7 @@ impl AuctionRecord<'_> {
     fn check_deals(&self) -> Result<(), RecordDecodeError> {
         let len = self.imps.len();
         for (at, deal) in self.deals.iter().enumerate() {
-            check_position(("deals", at), "imps", deal.imp, len)?;
+            check_position("deals", at, "imps", deal.imp, len)?;
         }
         Ok(())
     }
@@ -263,12 +261,12 @@ impl AuctionRecord<'_> {
     fn check_groups(&self) -> Result<(), RecordDecodeError> {
         for (at, group) in self.groups.iter().enumerate() {
             for imp in &group.imps {
-                check_position(("groups", at), "imps", *imp, self.imps.len())?;
+                check_position("groups", at, "imps", *imp, self.imps.len())?;
             }
         }
         for (at, bid) in self.bids.iter().enumerate() {
             if let Some(group) = bid.group {
-                check_position(("bids", at), "groups", group, self.groups.len())?;
+                check_position("bids", at, "groups", group, self.groups.len())?;
             }
         }
         Ok(())
@@ -277,7 +275,7 @@ impl AuctionRecord<'_> {
     fn check_refusals(&self) -> Result<(), RecordDecodeError> {
         let mut next = 0;
         for (at, refusal) in self.refusals.iter().enumerate() {
-            check_position(("refusals", at), "bids", refusal.bid, self.bids.len())?;
+            check_position("refusals", at, "bids", refusal.bid, self.bids.len())?;
             let what = if self.bids[refusal.bid].worth.is_none() {
                 "is of a bid that took no part"
             } else if refusal.question < next {
@@ -293,7 +291,7 @@ impl AuctionRecord<'_> {
 
     fn check_sales(&self) -> Result<(), RecordDecodeError> {
         for (at, sale) in self.sales.iter().enumerate() {
-            check_position(("sales", at), "bids", sale.bid, self.bids.len())?;
+            check_position("sales", at, "bids", sale.bid, self.bids.len())?;
             let bid = &self.bids[sale.bid];
             if bid.worth.is_none() || !matches!(bid.fate, Fate::Won | Fate::Offered) {
                 let what = "is of a bid that was not sold";
@@ -324,7 +322,8 @@ impl AuctionRecord<'_> {
 }
 
 fn check_position(
-    (list, at): (&'static str, usize),
+    list: &'static str,
+    at: usize,
     what: &'static str,
     position: usize,
     len: usize,
@@ -338,7 +337,8 @@ fn check_position(
 /// Reads one more of a list.
 fn push<'b, T>(
     elements: &mut Vec<T>,
-    (list, max): (&'static str, usize),
+    list: &'static str,
+    max: usize,
     field: Bytes<'b>,
     read: impl FnOnce(Reader<'b>) -> Result<T, Malformed>,
 ) -> Result<(), RecordDecodeError> {

@@ -195,7 +195,7 @@ fn write_auction(record: &mut Writer<'_>, auction: &Auction<'_>) {
     for (imp, terms) in auction.imps.iter().enumerate() {
         let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
         for deal in deals {
-            record.message(fields::auction::DEALS, |out| write_deal(out, (imp, terms), deal));
+            record.message(fields::auction::DEALS, |out| write_deal(out, imp, terms, deal));
         }
     }
 }
@@ -219,7 +219,7 @@ fn write_imp(out: &mut Writer<'_>, imp: &ImpTerms<'_>) {
     out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_floor());
 }
 
-fn write_deal(out: &mut Writer<'_>, (at, imp): (usize, &ImpTerms<'_>), deal: &AuctionDeal<'_>) {
+fn write_deal(out: &mut Writer<'_>, at: usize, imp: &ImpTerms<'_>, deal: &AuctionDeal<'_>) {
     use fields::deal as field;
     let plain =
         |floor: openrtb::FloorPrice<'_>| or_beyond(gross(floor.amount, deal.rate, deal.fee));

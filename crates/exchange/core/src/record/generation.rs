@@ -211,7 +211,7 @@ impl GenerationRecord {
         let since_unix_ms = reader.take(number::SINCE_UNIX_MS, Varint::uint)?.unwrap_or(0);
         let base = reader.take(number::BASE_CURRENCY, currency)?;
         let base = base.ok_or(Malformed::Value(number::BASE_CURRENCY))?;
-        let worth = list(&mut reader, (number::RATES, RATES_MAX), read_rate)?;
+        let worth = list(&mut reader, number::RATES, RATES_MAX, read_rate)?;
         let increment = reader.take(number::INCREMENT, read_price)?;
         let mut facts = Self {
             number,
@@ -223,7 +223,7 @@ impl GenerationRecord {
             creative_id_required: reader
                 .take(number::CREATIVE_ID_REQUIRED, Varint::flag)?
                 .unwrap_or(false),
-            dsps: list(&mut reader, (number::DSPS, DSPS_MAX), read_dsp)?,
+            dsps: list(&mut reader, number::DSPS, DSPS_MAX, read_dsp)?,
             publishers: Publishers::default(),
             deals: HashMap::new(),
             toml: None,
@@ -252,7 +252,8 @@ impl GenerationRecord {
 /// All elements of a list, of which there are at most so many.
 fn list<'b, T>(
     reader: &mut Reader<'b>,
-    (number, max): (u32, usize),
+    number: u32,
+    max: usize,
     read: impl Fn(Bytes<'b>) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Malformed> {
     let mut elements = Vec::new();

@@ -217,7 +217,7 @@ impl ReplayComparison<'_, '_> {
             self.check_floor(at, deal);
             self.check_bidder(at);
             verdict = match (counts, bid.imp, bid.seat) {
-                (Ok(price), Some(imp), Some(seat)) => Ok(self.entry(bid, (imp, seat), price)),
+                (Ok(price), Some(imp), Some(seat)) => Ok(self.entry(bid, imp, seat, price)),
                 (counts, ..) => Err(counts.err().unwrap_or(bid.fate)),
             };
         }
@@ -225,7 +225,7 @@ impl ReplayComparison<'_, '_> {
         BidInputs { verdict, terms, is_out_of_reach: bid.is_out_of_reach }
     }
 
-    fn entry(&self, bid: &BidRecord<'_>, (imp, seat): (usize, usize), price: Cpm) -> ClearingEntry {
+    fn entry(&self, bid: &BidRecord<'_>, imp: usize, seat: usize, price: Cpm) -> ClearingEntry {
         let deal = bid.deal.map(|deal| &self.record.deals[deal]);
         ClearingEntry {
             imp,
@@ -351,7 +351,7 @@ impl ReplayComparison<'_, '_> {
         for at in 0..was.len().max(is.len()) {
             let subject = ChangedValue::Sale(at);
             match (was.get(at), is.get(at).zip(recomputed.prices.get(at))) {
-                (Some(was), Some((sale, price))) => self.compare_sale(at, was, (sale, *price)),
+                (Some(was), Some((sale, price))) => self.compare_sale(at, was, sale, *price),
                 (Some(was), None) => self.differ(subject, "bid", was.bid, "none"),
                 (None, Some((sale, _))) => self.differ(subject, "bid", "none", sale.bid),
                 (None, None) => (),
@@ -359,7 +359,7 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    fn compare_sale(&mut self, at: usize, was: &SaleRecord, (sale, price): (&Sale, Cpm)) {
+    fn compare_sale(&mut self, at: usize, was: &SaleRecord, sale: &Sale, price: Cpm) {
         let subject = ChangedValue::Sale(at);
         self.expect(subject, "bid", was.bid, sale.bid);
         self.expect(subject, "price", was.price, price);

@@ -23,7 +23,7 @@ fn check((price, cur): (f64, &str), of_imp: Value, of: &str, want: Option<(u64, 
         let clearing = cleared(auction, &judgement, |_| Ok(()));
         let win = clearing.wins[0].expect("one bid wins");
         let lifetimes = Lifetimes::default();
-        let owed = owed(auction, &judgement, &win, (currency(of), &lifetimes));
+        let owed = win_cost(auction, &judgement, &win, currency(of), &lifetimes);
         let got = owed.map(|owed| (owed.amount.get(), owed.billable_s));
         assert_eq!(got, want, "{price} {cur} in {of}");
     });

@@ -171,12 +171,12 @@ impl DspLanes {
     }
 
     /// The notice may be sent from `at` on.
-    pub fn wait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
+    pub fn wait(&mut self, lane: usize, kind: NoticeKind, at: Tick, job: u64) {
         self.lanes[lane].waiting(kind).insert((at, job));
     }
 
     /// The notice waits no more.
-    pub fn unwait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
+    pub fn unwait(&mut self, lane: usize, kind: NoticeKind, at: Tick, job: u64) {
         self.lanes[lane].waiting(kind).remove(&(at, job));
     }
 

@@ -66,19 +66,19 @@ impl JournalReplay {
                         let last = LastRecord::Owed { accepted_ms, notice };
                         self.beacons.insert(id, (sequence, expires_ms, last));
                     }
-                    None => self.settled((id, sequence), expires_ms, NoticeEnd::Untold),
+                    None => self.settled(id, sequence, expires_ms, NoticeEnd::Untold),
                 }
                 return Ok(reservation.filter(|_| !planted(DeliveryBug::SkipReplayed)));
             }
             JournalRecord::Settled { id, expires_ms, outcome } => {
-                self.settled((id, sequence), expires_ms, outcome);
+                self.settled(id, sequence, expires_ms, outcome);
             }
             JournalRecord::Checkpoint { .. } => self.checkpointed = sequence,
         }
         Ok(None)
     }
 
-    fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: NoticeEnd) {
+    fn settled(&mut self, id: TokenId, sequence: u64, expires_ms: u64, outcome: NoticeEnd) {
         // Its calls are refused from now on, remembered or not.
         if expires_ms <= self.unix_ms || planted(DeliveryBug::ForgetAtStart) {
             self.beacons.remove(&id);
@@ -91,7 +91,7 @@ impl JournalReplay {
     /// least the standard's minute.
     pub fn finish(self, now: DeliveryTime) -> Delivery {
         let policy = self.policy;
-        let mut delivery = Delivery::new(policy, (self.durable, self.checkpointed));
+        let mut delivery = Delivery::new(policy, self.durable, self.checkpointed);
         for (id, (sequence, expires_ms, last)) in self.beacons {
             match last {
                 LastRecord::Settled(outcome) => {

@@ -82,7 +82,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(policy: DeliveryPolicy, (durable, checkpointed): (u64, u64)) -> Self {
+    pub(super) fn new(policy: DeliveryPolicy, durable: u64, checkpointed: u64) -> Self {
         Self {
             policy,
             tokens: KnownBeacons::default(),
@@ -226,7 +226,7 @@ impl Delivery {
     pub(super) fn release(&mut self, number: u64) -> Job {
         let job = self.jobs.remove(&number).expect("a job is released once");
         if let Some(at) = job.waits_for {
-            self.lanes.unwait(job.lane, job.kind, (at, number));
+            self.lanes.unwait(job.lane, job.kind, at, number);
         }
         let bytes = job.notice.bytes();
         let load = self.load(job.kind);
@@ -240,7 +240,7 @@ impl Delivery {
     pub(super) fn wait(&mut self, number: u64, at: Tick) {
         let job = self.jobs.get_mut(&number).expect("a job waits while it is held");
         job.waits_for = Some(at);
-        self.lanes.wait(job.lane, job.kind, (at, number));
+        self.lanes.wait(job.lane, job.kind, at, number);
     }
 
     fn submit(&mut self, now: DeliveryTime, kind: NoticeKind, notice: Notice) {
