@@ -1,5 +1,7 @@
 //! Callers' HTTP: reads a request within its limits, holds the auction, writes the answer.
 
+pub(crate) mod gzip;
+
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,12 +20,12 @@ use runtime::service::{
     ServiceShard,
 };
 
-use crate::auction::{self, AuctionReply, AuctionRequest};
-use crate::beacon::{BEACON_PATH, BeaconCall};
+use crate::auctions::auction::{self, AuctionReply, AuctionRequest};
+use crate::auctions::explain::with_debug;
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
-use crate::explain::with_debug;
-use crate::gzip::{gzip, prefers_gzip};
-use crate::shard::ExchangeShard;
+use crate::exchange::shard::ExchangeShard;
+use crate::http::gzip::{gzip, prefers_gzip};
+use crate::notices::beacon::{BEACON_PATH, BeaconCall};
 
 /// Where bid requests are posted.
 pub const AUCTION_PATH: &str = "/openrtb2/auction";

@@ -3,36 +3,25 @@
 //! Owns sockets, configuration and metrics, and moves bytes. It makes no decision about money:
 //! those are `exchange-core`'s.
 
-pub mod api;
-mod auction;
-mod beacon;
-mod bills;
-pub mod campaigns;
-mod closing;
+mod auctions;
+mod budgets;
 mod config;
-mod dns;
-pub mod explain;
+mod exchange;
 mod fanout;
-mod funnels;
-mod generation;
-mod guards;
-mod gzip;
 mod http;
 mod metrics;
 mod notices;
-mod purse;
 mod recording;
-mod service;
-mod shard;
-mod till;
-mod trace;
 
+pub use auctions::explain;
+pub use budgets::campaigns;
+pub use budgets::shard::{BudgetContext, ShardLedgerPort};
 pub use config::{ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
+pub use exchange::api;
+pub use exchange::generation::{DspInForce, Generation, GenerationChange};
+pub use exchange::service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
 pub use fanout::{Backoff, PoolLimits, answer, inflate};
-pub use generation::{DspInForce, Generation, GenerationChange};
 pub use http::AUCTION_PATH;
 pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
-pub use purse::{BudgetContext, ShardLedgerPort};
 pub use recording::{RecordError, Unrecorded};
-pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

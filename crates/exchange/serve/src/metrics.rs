@@ -19,9 +19,9 @@ use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, PerShard};
 
-use crate::campaigns::HOUSE;
-use crate::generation::{DspInForce, Generation};
-use crate::guards::Guards;
+use crate::budgets::campaigns::HOUSE;
+use crate::exchange::generation::{DspInForce, Generation};
+use crate::exchange::guards::Guards;
 use crate::notices::NoticeMonitor;
 use crate::recording::RecordLanes;
 

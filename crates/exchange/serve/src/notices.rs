@@ -1,5 +1,6 @@
 //! Notices on the wire: calls to DSPs' URLs, and the beacons that set them off.
 
+pub(crate) mod beacon;
 mod client;
 mod journal;
 mod nodes;

@@ -11,7 +11,7 @@ use units::Currency;
 
 use super::guard::DspGuard;
 use super::{UniqueIds, no_rate};
-use crate::campaigns::HOUSE;
+use crate::budgets::campaigns::HOUSE;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.

@@ -11,7 +11,7 @@ use units::{Ppm, Price};
 use super::dsp::{country, format, size};
 use super::notices::modes;
 use super::{CallerTerms, UniqueIds, check_rate};
-use crate::campaigns::HOUSE;
+use crate::budgets::campaigns::HOUSE;
 
 /// How prices are made.
 pub(super) struct PricingConfig {

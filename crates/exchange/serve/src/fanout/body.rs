@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use openrtb::{Outbound, View};
 
 use super::round::Question;
-use crate::gzip::gzip;
+use crate::http::gzip::gzip;
 
 /// Most parts of a request that go to the socket without being joined first.
 const PARTS_MAX: usize = 64;

@@ -15,7 +15,7 @@ use super::inbox::Inbox;
 use super::inflate::InflateError;
 use super::pool::DspPool;
 use super::transport::Transport;
-use crate::guards::CallInFlight;
+use crate::exchange::guards::CallInFlight;
 
 /// Fewer bytes of an answer at once than this are a crumb.
 const CRUMB_BYTES: usize = 256;

@@ -13,7 +13,7 @@ use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
 use super::connection::DspConnection;
-use crate::guards::CallInFlight;
+use crate::exchange::guards::CallInFlight;
 
 /// What the auction's own task has to do.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::body::Bodies;
 use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Outcomes, Todo};
 use super::pool::DspPool;
-use crate::guards::CallInFlight;
+use crate::exchange::guards::CallInFlight;
 
 /// What one DSP is asked.
 pub struct Question<'q> {

@@ -18,9 +18,9 @@ use tokio::time::timeout;
 
 use super::client::{CallError, CallLimits, NoticeCall, NoticeClient, ServerAnswer};
 use super::office::get;
-use crate::beacon::RELAYED_WITHIN;
 use crate::config::NoticesConfig;
 use crate::fanout::answer::NODE_HEADER;
+use crate::notices::beacon::RELAYED_WITHIN;
 
 /// Calls other nodes from one shard.
 pub struct NodeClient {

@@ -17,10 +17,10 @@ use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use tokio::time::Instant;
 
+use crate::auctions::trace::AuctionTimings;
 use crate::config::BodiesConfig;
+use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question};
-use crate::shard::{ExchangeShard, ShardSnapshot};
-use crate::trace::AuctionTimings;
 
 /// Room for a record that is kept for the next one; a longer one has its own.
 const KEPT_BYTES_MAX: usize = 256 * 1024;

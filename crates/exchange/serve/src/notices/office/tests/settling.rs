@@ -18,8 +18,8 @@ use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Nanos};
 
 use super::*;
+use crate::budgets::shard::tests::{SLOT, rights_of, sealed, seats};
 use crate::notices::{CallLimits, ReplayError, replay};
-use crate::purse::tests::{SLOT, rights_of, sealed, seats};
 
 fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);

@@ -24,11 +24,11 @@ use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
+use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::{
     BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms,
 };
-use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Where beacons are called; what follows is the token.
 pub const BEACON_PATH: &str = "/n/";

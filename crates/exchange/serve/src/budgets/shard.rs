@@ -31,9 +31,9 @@ use counting::FunnelCounting;
 pub(crate) use counting::HandoverSlot;
 pub(crate) use errands::{PeerShards, ReservationCommand, ReservationCommands, SettlementRouter};
 
+use crate::exchange::shard::ROOM_BYTES_MAX;
 use crate::metrics::ExchangeMetrics;
 use crate::notices::unix_ms;
-use crate::shard::ROOM_BYTES_MAX;
 
 /// How often messages are exchanged with the ledger: several times while a slice lasts.
 pub(crate) const TURN: Duration = Duration::from_millis(10);

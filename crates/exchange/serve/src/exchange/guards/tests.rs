@@ -12,10 +12,10 @@ use runtime::listen::listen;
 use runtime::metrics::Exposition;
 
 use super::*;
-use crate::campaigns::Campaigns;
+use crate::budgets::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
-use crate::dns::Resolver;
-use crate::generation::GenerationBuilder;
+use crate::exchange::dns::Resolver;
+use crate::exchange::generation::GenerationBuilder;
 
 /// Longest wait for what must happen; nothing that works takes a hundredth of it.
 const PATIENCE: Duration = Duration::from_secs(20);

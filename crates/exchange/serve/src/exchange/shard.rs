@@ -15,15 +15,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
 
-use crate::bills::{BOOKED_AGAIN, BillingQueue, DirectBill};
-use crate::campaigns::{Campaigns, Payers};
+use crate::budgets::billing::{BOOKED_AGAIN, BillingQueue, DirectBill};
+use crate::budgets::campaigns::{Campaigns, Payers};
+use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
+use crate::exchange::generation::{DspInForce, Generation};
+use crate::exchange::guards::{GuardId, GuardPort, SharedGuard};
 use crate::fanout::{DspPool, Reactor};
-use crate::generation::{DspInForce, Generation};
-use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
-use crate::purse::{ReservationCommands, ShardBudget, TURN};
 use crate::recording::Recorder;
 
 /// Rooms for bodies that are kept, and the largest of them.

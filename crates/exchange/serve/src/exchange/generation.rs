@@ -14,11 +14,11 @@ use runtime::metrics::PerShard;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::campaigns::{Campaigns, Payer, Payers};
+use crate::budgets::campaigns::{Campaigns, Payer, Payers};
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
-use crate::dns::{ResolvedName, Resolver};
+use crate::exchange::dns::{ResolvedName, Resolver};
+use crate::exchange::guards::{GuardId, Guards};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
-use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
 use crate::notices::Sealer;
 use crate::recording::{GenerationLog, Unrecorded};

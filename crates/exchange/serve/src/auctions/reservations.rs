@@ -14,10 +14,10 @@ use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
 use units::{Cpm, Currency};
 
-use crate::campaigns::{Payer, Payers};
+use crate::budgets::campaigns::{Payer, Payers};
+use crate::budgets::shard::ShardBudget;
+use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::metrics::BudgetMetrics;
-use crate::purse::ShardBudget;
-use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// What campaigns of our own offer, as a DSP would answer. Nothing is reserved for it: it may be dropped at
 /// any time, and leaves its room for another auction.

@@ -30,28 +30,28 @@ use tokio::sync::watch;
 use tracing::warn;
 use units::Currency;
 
-use crate::api;
-use crate::campaigns::Campaigns;
+use crate::budgets::campaigns::Campaigns;
+use crate::budgets::funnels::Funnels;
+use crate::budgets::shard::{
+    BudgetContext, HandoverSlot, PeerShards, ReservationCommands, SettlementRouter, ShardBudget,
+    ShardLedgerPort,
+};
 use crate::config::{ExchangeConfig, NoticesConfig};
-use crate::dns::Resolver;
+use crate::exchange::api;
+use crate::exchange::dns::Resolver;
+use crate::exchange::generation::{Generation, GenerationBuilder, GenerationChange};
+use crate::exchange::guards::{GuardId, GuardPort, Guards};
+use crate::exchange::shard::{ExchangeShard, ShardIdentity, ShardParts};
 use crate::fanout::Reactor;
-use crate::funnels::Funnels;
-use crate::generation::{Generation, GenerationBuilder, GenerationChange};
-use crate::guards::{GuardId, GuardPort, Guards};
 use crate::http::AUCTION_PATH;
 use crate::metrics::{ExchangeMetrics, MetricsSources, expose};
 use crate::notices::{
     DeliveryClock, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor, NoticeSender,
     NoticeStatus, NoticeTiming, ReplayError, Settlements, Unbudgeted, own_key, replay,
 };
-use crate::purse::{
-    BudgetContext, HandoverSlot, PeerShards, ReservationCommands, SettlementRouter, ShardBudget,
-    ShardLedgerPort,
-};
 use crate::recording::{
     OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder, Unrecorded,
 };
-use crate::shard::{ExchangeShard, ShardIdentity, ShardParts};
 
 /// Where the ledger is taken from, if there is one.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");

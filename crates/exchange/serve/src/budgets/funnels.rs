@@ -18,9 +18,9 @@ use pacer_core::messages::CampaignIndex;
 use runtime::builder::{Builder, Job};
 use runtime::metrics::MetricsPage;
 
-use crate::generation::Generation;
+use crate::budgets::shard::HandoverSlot;
+use crate::exchange::generation::Generation;
 use crate::notices::unix_ms;
-use crate::purse::HandoverSlot;
 
 /// How often handovers are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);

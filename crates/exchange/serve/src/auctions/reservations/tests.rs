@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use units::{Nanos, Price, Round};
 
 use super::*;
-use crate::campaigns::{Campaigns, SeatAccount};
-use crate::purse::tests::{SLOT, Seat, rights_of, seats};
+use crate::budgets::campaigns::{Campaigns, SeatAccount};
+use crate::budgets::shard::tests::{SLOT, Seat, rights_of, seats};
 
 /// Another account's.
 const OTHER: CampaignIndex = CampaignIndex(5);

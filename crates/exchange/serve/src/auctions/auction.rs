@@ -19,15 +19,15 @@ use openrtb::{BidRequest, Invalid, Outbound, parse_request};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
-use crate::closing::{AuctionClosing, ClosedAuction};
-use crate::explain::{ExplainRecord, with_debug};
+use crate::auctions::closing::{AuctionClosing, ClosedAuction};
+use crate::auctions::explain::{ExplainRecord, with_debug};
+use crate::auctions::reservations::DirectOffer;
+use crate::auctions::trace::{AuctionTimings, AuctionTrace, TracedCalls};
+use crate::exchange::guards::CallInFlight;
+use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question, ask_all};
-use crate::guards::CallInFlight;
 use crate::notices::NoticeCommand;
 use crate::recording::{self, Calls, RecordedAuction};
-use crate::shard::{ExchangeShard, ShardSnapshot};
-use crate::till::DirectOffer;
-use crate::trace::{AuctionTimings, AuctionTrace, TracedCalls};
 
 /// What becomes of a request.
 #[derive(Debug)]

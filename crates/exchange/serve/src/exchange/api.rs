@@ -22,9 +22,9 @@ use serde_json::{Map, json};
 use tracing::info;
 use units::Ppm;
 
-use crate::generation::Generation;
+use crate::exchange::generation::Generation;
+use crate::exchange::service::Exchange;
 use crate::metrics::DspMetrics;
-use crate::service::Exchange;
 
 /// Errors of a DSP that are shown, the last ones.
 const ERRORS_SHOWN: usize = 20;

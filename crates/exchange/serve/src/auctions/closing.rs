@@ -21,13 +21,13 @@ use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::auction::why_nothing;
-use crate::bills::DirectBill;
+use crate::auctions::auction::why_nothing;
+use crate::auctions::reservations::{AuctionReservations, DirectOffer, SealedReservation};
+use crate::auctions::trace::AuctionTimings;
+use crate::budgets::billing::DirectBill;
 use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
 use crate::recording::{self, Calls, RecordedAuction};
-use crate::till::{AuctionReservations, DirectOffer, SealedReservation};
-use crate::trace::AuctionTimings;
 
 /// Kept back of the time for ads that come with a win notice, to write the answer in.
 const WRITING: Duration = Duration::from_millis(1);

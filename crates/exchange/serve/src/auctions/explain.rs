@@ -13,10 +13,10 @@ use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use units::Tick;
 
-use crate::auction::why_nothing;
+use crate::auctions::auction::why_nothing;
+use crate::auctions::reservations::DirectOffer;
 use crate::config::ExchangeConfig;
 use crate::fanout::Outcomes;
-use crate::till::DirectOffer;
 
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;

@@ -1,0 +1,7 @@
+//! One auction on a shard, from its request to its answer.
+
+pub(crate) mod auction;
+pub(crate) mod closing;
+pub mod explain;
+pub(crate) mod reservations;
+pub(crate) mod trace;
