@@ -2,7 +2,7 @@
 //! nothing of the exchange but OpenRTB 2.6 over HTTP/1.1.
 //!
 //! Each DSP answers `POST` on any path of its own address with a bid or 204, and counts the
-//! notices its bids ask for. In a sick phase of its schedule it does something else instead.
+//! notices its bids ask for. In a faulty phase of its schedule it misbehaves instead.
 
 mod answer;
 mod bid_fault;

@@ -86,13 +86,13 @@ pub struct DspStats {
 pub struct NoticeStats {
     /// All of them: the next four together.
     pub calls: u64,
-    /// Delivered, well-formed, and told for the first time.
+    /// Delivered and well-formed, for the first time.
     pub counted: u64,
     /// Answered with a failure, a redirect, or never: not delivered, and not looked into.
     pub failed: u64,
-    /// Delivered, and not what the bid's URL asks to be told.
+    /// Delivered, and without what the bid's URL asks for.
     pub malformed: u64,
-    /// Delivered and well-formed, but of an auction and impression told before.
+    /// Delivered and well-formed, but of an auction and impression notified before.
     pub duplicates: u64,
     /// Of those that count, the ones that charge more than was offered.
     pub overpriced: u64,

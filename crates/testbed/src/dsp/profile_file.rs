@@ -166,7 +166,7 @@ fn read_schedule(s: &mut Section<'_>) -> DspSchedule {
     let doc = "What it does for a time instead of answering, one after another; none: healthy.";
     let phases = s.tables("phase", doc, read_phase);
     let schedule = DspSchedule { phases, repeat };
-    // What is wrong with one behaviour has been told beside it.
+    // Problems of one behaviour are reported with it.
     let sound = schedule.phases.iter().all(|phase| phase.behaviour.problem().is_none());
     if let Some(problem) = schedule.problem().filter(|_| sound) {
         s.problem("phase", "", problem);

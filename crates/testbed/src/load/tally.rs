@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::report::{CallCounts, Quantiles, StatusReport};
 use super::workload::{CallAnswer, CallFailure, Verdict};
 
-/// Longest latency told apart, in microseconds; longer ones count as this.
+/// Longest latency of the histograms, in microseconds; longer ones count as this.
 const LATENCY_US_MAX: u64 = 600_000_000;
 
 /// Problems of answers and connections that a report quotes.

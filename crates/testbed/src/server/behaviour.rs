@@ -35,7 +35,7 @@ pub trait ContentFault: Clone + Debug + PartialEq + Send + 'static {
     fn problem(&self) -> Option<&'static str>;
 }
 
-/// What a server does with one request. Unless told otherwise, an answer takes the latency of a
+/// What a server does with one request. Unless stated otherwise, an answer takes the latency of a
 /// healthy one; those that spoil an answer with content (trickle, close, reset, chunked, bad gzip)
 /// have it even where the healthy answer would have none.
 #[derive(Clone, Debug, PartialEq, Eq)]

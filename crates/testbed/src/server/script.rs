@@ -12,7 +12,7 @@ pub struct Script {
     pub(crate) bytes: Vec<u8>,
     /// From request to first byte.
     pub(crate) delay: Duration,
-    /// How `bytes` leave; `None` is at once.
+    /// How `bytes` leave; None is at once.
     pub(crate) drip: Option<Drip>,
     /// Follows `bytes`.
     pub(crate) flow: Option<Flow>,
@@ -37,7 +37,7 @@ pub(crate) struct Drip {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     unit: Vec<u8>,
-    /// Bytes still to come, which need not be a multiple of the unit; `None` is without end.
+    /// Bytes still to come, which need not be a multiple of the unit; None is without end.
     left: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum ScriptEnd {
     Close,
     /// RST.
     Reset,
-    /// Nothing, ever.
+    /// The connection stays open without another byte.
     Hang,
 }
 

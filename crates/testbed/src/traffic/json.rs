@@ -1,4 +1,4 @@
-//! Writes JSON in the order it is told to, as bidders see it on the wire: `id` first, `imp` next.
+//! Writes JSON in the order of its calls, as bidders see it on the wire: `id` first, `imp` next.
 //! Knows no OpenRTB.
 
 use std::fmt::{Display, Write};

@@ -175,7 +175,7 @@ pub static ACTS: [ActDoc; 22] = [
     },
 ];
 
-/// Everything that any kind can be told.
+/// Options of all kinds.
 struct Knobs {
     status: Option<u16>,
     body: Option<String>,
@@ -211,7 +211,7 @@ const VARIANTS: [(&str, Option<Garble>); 9] = [
     ("escape", Some(Garble::Escape)),
 ];
 
-/// Reads the knobs of one kind; those of others are told to be out of place.
+/// Reads the options of one kind; refuses those of others.
 pub(super) fn read(s: &mut Section<'_>, act: &ActDoc) -> DspAct {
     let knobs = Knobs::read(s);
     for (knob, is_given) in knobs.given() {
