@@ -20,7 +20,7 @@ use crate::market::{FloorRule, Market, PublisherTerms};
 use lists::{DomainList, RequestLists, SortedList};
 use terms::or_beyond;
 
-/// Why no auction is held.
+/// Why no auction is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuctionRefusal {
     /// The request is wrong.
@@ -36,11 +36,11 @@ pub struct Auction<'a> {
     pub id: &'a str,
     /// What the caller sent.
     pub request: &'a BidRequest<'a>,
-    /// The configuration snapshot that holds throughout.
+    /// The configuration snapshot used throughout.
     pub market: &'a Market,
-    /// In which bids are compared and the caller is answered.
+    /// The currency of comparison and of the response.
     pub currency: Currency,
-    /// For open bids, and deals that do not say.
+    /// The default auction type, for open bids and for deals without `at`.
     pub auction_type: AuctionType,
     /// Added to the best other bid, in the auction's currency.
     pub increment: Cpm,
@@ -90,29 +90,29 @@ impl<'a> Auction<'a> {
         Ok(auction)
     }
 
-    /// What is agreed with whoever is paid.
+    /// The publisher's terms.
     pub fn publisher_terms(&self) -> &'a PublisherTerms {
         self.market.publishers.terms(self.request.publisher_id())
     }
 
-    /// Between which currencies it converts.
+    /// The currencies between which it converts.
     pub(crate) fn currencies(&self) -> Currencies<'a> {
         let Market { rates, currency, .. } = self.market;
         Currencies { rates, auction: self.currency, base: *currency }
     }
 
-    /// Steps of work that lists and bids have been so far; a step is about 20 ns.
+    /// Steps of work so far; a step is about 20 ns.
     pub fn steps(&self) -> u64 {
         self.lists.steps.get()
     }
 
-    /// Sorts one of the long lists that bids are held to; `false` if all are sorted.
+    /// Sorts one of the long lists that bids are checked against. False if all are sorted.
     pub(crate) fn prepare_lists(&self) -> bool {
         self.lists.prepare(self.request)
             || self.deals.iter().any(|deal| deal.prepare_lists(&self.lists.steps))
     }
 
-    /// Sorts one of the long lists that seats are held to; `false` if all are sorted.
+    /// Sorts one of the long lists of seats. False if all are sorted.
     pub(crate) fn prepare_seats(&self) -> bool {
         let RequestLists { steps, .. } = &self.lists;
         self.lists.prepare_seats(self.request)

@@ -1,5 +1,5 @@
-//! The URL of a notice, taken apart strictly: what two readers could take for two hosts is refused.
-//! Which addresses a host may resolve to is checked when a connection is opened, not here.
+//! Parses notice URLs strictly: a URL that two parsers could read as two hosts is refused. Addresses are
+//! checked when a connection opens, not here.
 
 use openrtb::string;
 use strum::{IntoStaticStr, VariantArray};
@@ -18,9 +18,9 @@ pub struct NoticeTarget<'a> {
     pub is_tls: bool,
     /// A name, or an IP address; without the brackets of IPv6.
     pub host: &'a str,
-    /// 80 and 443 where it says none.
+    /// 80 or 443 by default.
     pub port: u16,
-    /// What follows the authority, a fragment apart: empty, or from its `/` or `?` on.
+    /// What follows the authority, without a fragment: empty, or starting with `/` or `?`.
     pub path_and_query: &'a str,
 }
 
@@ -72,17 +72,17 @@ impl<'a> NoticeTarget<'a> {
 pub enum NotSent {
     /// The JSON string cannot be read.
     Unreadable,
-    /// Not an absolute URL of HTTP that all readers read alike, or longer than [`URL_BYTES_MAX`].
+    /// Not an unambiguous absolute HTTP URL, or longer than [`URL_BYTES_MAX`].
     BadUrl,
     /// To a host that the DSP has not declared.
     UndeclaredHost,
-    /// An id is longer than a token has room for.
+    /// An id is too long for a token.
     Unsealed,
 }
 
 units::labelled!(NotSent);
 
-/// The notice URL `raw`, JSON text, with macros replaced: only then is its host what it will be.
+/// The notice URL `raw`, JSON text, with macros replaced. Its host is checked after that.
 pub(crate) fn checked_url(
     dsp: &Dsp,
     raw: &str,
@@ -125,8 +125,8 @@ fn parse_port(port: &str) -> Option<u16> {
     port.parse().ok().filter(|port| *port != 0)
 }
 
-/// Whether resolvers might take `host` for an address: a colon, or a number at its end, in any of
-/// the forms that they read (`127.1`, `0x7f000001`, `2130706433`).
+/// Whether resolvers might read `host` as an address: with a colon, or a number at its end in any form
+/// (`127.1`, `0x7f000001`, `2130706433`).
 fn is_address(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,5 +1,5 @@
-//! Bids returned beside the winner, for a caller who holds another auction. What each of them is
-//! worth to whom is not decided here.
+//! Bids returned in addition to the winner, for a caller that runs another auction. Pricing is
+//! elsewhere.
 
 use super::win_markup::is_out_of_reach as markup_is_out_of_reach;
 use crate::auction::Auction;
@@ -12,13 +12,12 @@ use crate::market::{BidsReturned, NoticeMode};
 /// Most bids that one impression is answered with, the winner's among them.
 pub const BIDS_RETURNED_MAX: usize = 3;
 
-/// Takes up to [`BIDS_RETURNED_MAX`] − 1 losers of each impression back in, the best first, where
-/// the publisher's terms say so: each at its own price, with [`Fate::Offered`].
+/// Returns up to [`BIDS_RETURNED_MAX`] − 1 losers of each impression to the caller, the best first, if the
+/// publisher's terms say so: each at its own price, with [`Fate::Offered`].
 ///
-/// Only where the winner pays a first price, and only bids that would: a second price has no
-/// meaning beside another winner. A bid of a group is returned as a winner or not at all, for its
-/// group is complete with its winners alone. `authorise` is asked of each, as of a winner; one it
-/// refuses has the fate that it says, and the next is taken.
+/// Applies only if the winner and the loser pay first prices, because a second price is undefined next to
+/// another winner. Bids of groups are returned only as winners. `authorise` is called for each bid as for
+/// a winner; a refused bid gets the returned fate, and the next one is tried.
 pub fn offer_others(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
@@ -32,14 +31,14 @@ pub fn offer_others(
     }
 }
 
-/// Whether the publisher's terms allow for bids beside the winner.
+/// Whether the publisher's terms allow bids in addition to the winner.
 pub(crate) fn returns_others(auction: &Auction<'_>) -> bool {
     let terms = auction.publisher_terms();
     terms.notices == NoticeMode::Upstream && terms.bids == BidsReturned::All
 }
 
-/// The same where the terms allow it. `is_out_of_reach` says of an entry whether its ad is served
-/// on a win notice that must not be called.
+/// [`offer_others`] without the check of the terms. `is_out_of_reach` tells whether an entry's ad is
+/// served on a win notice that must not be called.
 pub(crate) fn offer_losers(
     entries: &[ClearingEntry],
     clearing: &mut Clearing,
@@ -72,7 +71,7 @@ pub(crate) fn offer_losers(
     }
 }
 
-/// Bids on `imp` that lost to its winner and may be returned beside it, the best first.
+/// Bids on `imp` that lost to its winner and may be returned, the best first.
 fn ranked_losers<'e>(
     entries: &'e [ClearingEntry],
     clearing: &Clearing,

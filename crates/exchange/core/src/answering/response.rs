@@ -1,4 +1,4 @@
-//! From wins to the caller's answer.
+//! The bid response to the caller.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use super::values::{self, Occasion};
 use crate::auction::Auction;
 use crate::judging::judge::{DspAnswer, JudgedBid, Judgement};
 
-/// The bid response for `sales`, at least one, with all that the winners' bids hold. `answers` are
-/// those that were judged.
+/// The bid response for `sales`, at least one, with all members of the winners' bids. `answers` are those
+/// that were judged.
 pub fn response(
     auction: &Auction<'_>,
     answers: &[DspAnswer<'_>],
@@ -64,7 +64,7 @@ pub(crate) fn response_with(
     out
 }
 
-/// The answer that says why there is no bid. `id` is the JSON text of the caller's id.
+/// The response that gives the reason for no bid. `id` is the JSON text of the caller's id.
 pub fn no_bid(id: &str, reason: NoBidReason) -> String {
     format!(r#"{{"id":{id},"seatbid":[],"nbr":{}}}"#, reason.code())
 }
@@ -74,9 +74,8 @@ fn seat_id<'m>(auction: &Auction<'m>, judgement: &Judgement<'_>, sale: &Sale) ->
     seat_name(auction, seat)
 }
 
-/// The winner's own JSON with the net price in place of its own, and macros replaced; those that only
-/// the caller will know stay in its notices. What macros are replaced by is plain ASCII, which is the
-/// same within a JSON string.
+/// The winner's JSON with the net price and with macros replaced; macros that only the caller can replace
+/// stay in its notices. Macro values are plain ASCII and need no escape in JSON strings.
 fn pass_through(
     out: &mut String,
     auction: &Auction<'_>,
@@ -105,7 +104,7 @@ fn pass_through(
     values.substitute_into(&text[written..], out);
 }
 
-/// The JSON text of one bid, found again in its answer: only winners are worth the second look.
+/// The JSON text of one bid, parsed from its answer again. Only used for winners.
 pub(crate) fn bid_text<'a>(answers: &[DspAnswer<'a>], judged: &JudgedBid<'_>) -> &'a str {
     let body = std::str::from_utf8(answers[judged.answer].body).expect("a winner has been parsed");
     let frame = bid_texts(body).expect("a winner has been parsed");

@@ -8,27 +8,27 @@ use crate::clearing::clear::{Clearing, Seat, Win};
 use crate::clearing::pricing::SalePrices;
 use crate::judging::judge::Judgement;
 
-/// A bid that is returned to the caller, and what it is worth to whom.
+/// A bid that is returned to the caller, with its prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sale {
     /// The bid, by position in the judgement.
     pub bid: usize,
     /// The impression, by position.
     pub imp: usize,
-    /// [`Fate::Won`], or [`Fate::Offered`] of one that is returned beside the winner.
+    /// [`Fate::Won`], or [`Fate::Offered`] if it is returned in addition to the winner.
     pub fate: Fate,
-    /// What the caller is told: the clearing price less our fee, in the auction's currency.
+    /// The price in the response: the clearing price less our fee, in the auction's currency.
     pub net: Cpm,
     /// What the DSP pays, in the currency of its bid.
     pub paid: Cpm,
-    /// Of a winner what would have tied with the next, of another what would have tied with the
+    /// For a winner the price that ties with the next bid, for others the price that ties with the
     /// winner; in the currency of the bid, before its deal's discount.
     pub min_to_win: Option<Cpm>,
     /// What the DSP owes for all impressions of one display, in the market's currency.
     pub revenue: Nanos,
 }
 
-/// Prices every win, and what is returned beside it. `clearing` is of `judgement`'s entries.
+/// Prices every win and every other returned bid. `clearing` is of `judgement`'s entries.
 pub fn sales(auction: &Auction<'_>, judgement: &Judgement<'_>, clearing: &Clearing) -> Vec<Sale> {
     let returned = clearing.returned(&judgement.entries);
     returned.into_iter().map(|win| sale(auction, judgement, clearing, win)).collect()

@@ -1,5 +1,5 @@
-//! What macros stand for, by bid and by occasion: who may learn what (section 4.4.1). What a macro
-//! looks like is not known here.
+//! Macro values by bid and occasion, which decide who learns what (section 4.4.1). Knows nothing of the
+//! syntax of macros.
 
 use openrtb::NoticeKind;
 use units::{Cpm, Ppm};
@@ -16,16 +16,16 @@ use crate::judging::judge::Judgement;
 pub(crate) enum Occasion {
     /// Its markup, and its win notice.
     Win,
-    /// Its billing notice, which tells when the ad was shown.
+    /// Its billing notice, which reports when the ad was shown.
     Billing,
-    /// Its loss notice, should the caller's auction be lost: why is then the caller's to say.
+    /// Its loss notice after a loss in the caller's auction; the caller gives the reason.
     LossElsewhere,
-    /// The same where the caller calls the DSP itself: all about its auction is the caller's to say.
+    /// The same if the caller calls the DSP itself, and fills in everything about its auction.
     LossPassedOn,
 }
 
 impl Occasion {
-    /// Of a notice that the caller is handed as the bid has it.
+    /// For a notice that is passed through to the caller.
     pub(crate) const fn of_passed(kind: NoticeKind) -> Self {
         match kind {
             NoticeKind::Win => Self::Win,
@@ -63,7 +63,7 @@ pub(crate) fn of_returned<'s>(
     }
 }
 
-/// The values of a bid that has lost: never what the winner pays.
+/// The values for a bid that has lost: never the price that the winner pays.
 pub(crate) fn of_loser<'s>(
     auction: &'s Auction<'_>,
     judgement: &'s Judgement<'_>,
@@ -76,7 +76,7 @@ pub(crate) fn of_loser<'s>(
     MacroValues { min_to_win, loss: Some(fate.code()), ..of_bid(auction, judgement, bid) }
 }
 
-/// What is the same whatever became of the bid; the rest is not told.
+/// The values that do not depend on the bid's fate; others stay empty.
 pub(crate) fn of_bid<'s>(
     auction: &'s Auction<'_>,
     judgement: &'s Judgement<'_>,
@@ -101,8 +101,8 @@ pub(crate) fn of_bid<'s>(
     }
 }
 
-/// What would have tied with the winner of its impression; `None` where no price would have won,
-/// or nobody did.
+/// The price that ties with the winner of its impression. None if no price wins, or if there is no
+/// winner.
 fn least_to_tie(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -1,13 +1,12 @@
-//! Markup that is served on the win notice (section 4.3.1): a bid without `adm` whose `nurl`
-//! answers with the ad.
+//! Markup served on the win notice (section 4.3.1): a bid without `adm`, whose `nurl` returns the ad.
 //!
-//! Where ours is the last auction it is fetched before the answer is written:
+//! If ours is the last auction, the ad is fetched before the answer is written:
 //!
 //! - clear;
-//! - [`markup_wanted`] lists the wins that lack theirs;
-//! - each is fetched, and [`check_markup`] holds it to what inline markup is held to;
-//! - a bid whose markup cannot be had is barred ([`Judgement::bar`]), and so on from the start until
-//!   nothing is wanted.
+//! - [`markup_wanted`] lists the wins without markup;
+//! - each is fetched, and [`checked_markup`] applies the rules for inline markup;
+//! - bids whose markup is not available are barred ([`Judgement::bar`]), and all of this repeats until
+//!   none is missing.
 //!
 //! A barred bid is out before the auction clears, so it sets no price.
 
@@ -25,7 +24,7 @@ use crate::creatives::win_notice::served_on_win;
 use crate::judging::judge::Judgement;
 use crate::market::NoticeMode;
 
-/// A win whose ad is not here yet.
+/// A win whose ad must be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkupRequest {
     /// The winner, by position among the entries.
@@ -34,29 +33,29 @@ pub struct MarkupRequest {
     pub dsp: usize,
     /// The clearing price, in the auction's currency.
     pub price: Cpm,
-    /// Its win notice, macros replaced: the ad is what it answers. Where it must not be called, the
-    /// bid is to be barred.
+    /// Its win notice with macros replaced, which returns the ad. If it must not be called, the bid is to
+    /// be barred.
     pub url: Result<String, NotSent>,
-    /// Whether the bid names a preloaded ad (`adid`) of a known format: it stands even without markup. If
-    /// its notice could not be delivered, it is sent like any other.
+    /// Whether the bid names a preloaded ad (`adid`) of a known format, and so may win without markup. If
+    /// its notice cannot be delivered now, it is queued like any other.
     pub is_preloaded: bool,
 }
 
-/// A win notice that has been delivered before the answer is written.
+/// A win notice delivered before the answer is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedMarkup {
-    /// [`Wanted::entry`].
+    /// [`MarkupRequest::entry`].
     pub entry: usize,
-    /// [`Wanted::price`]: at another price the win is another, and its notice is called again.
+    /// [`MarkupRequest::price`]: at another price the notice is called again.
     pub price: Cpm,
-    /// The ad that it was answered with; empty if there was none, and the ad is preloaded.
+    /// The ad in its response; may be empty if the ad is preloaded.
     pub markup: String,
 }
 
-/// The wins whose markup must be fetched before the answer is written, and is not among `fetched`.
+/// The wins whose markup must be fetched before the answer is written and is not in `fetched`.
 ///
-/// Under [`NoticeMode::Upstream`] our own win notice relays the ad: listed are those alone whose
-/// URL must not be called. A test fetches nothing, for it has no notices.
+/// Under [`NoticeMode::Upstream`] our own win notice relays the ad, so only wins whose URL must not be
+/// called are listed. A test has no notices and fetches nothing.
 pub fn markup_wanted(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
@@ -111,9 +110,8 @@ pub(crate) fn is_out_of_reach(
     checked_url(&auction.market.dsps[seat.dsp], raw, &values).is_err()
 }
 
-/// Holds the answer of a delivered win notice to what the auction holds inline markup to, and hands
-/// it back: without an ad it is empty, which only a preloaded ad allows. The fate is for
-/// [`Judgement::bar`].
+/// Checks fetched markup like inline markup, and returns it. It may be empty only for a preloaded ad. The
+/// fate is for [`Judgement::bar`].
 pub fn checked_markup(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

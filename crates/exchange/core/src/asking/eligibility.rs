@@ -11,10 +11,10 @@ use crate::auction::terms::AuctionDeal;
 use crate::creatives::rules::is_size_offered;
 use crate::market::Dsp;
 
-/// Ids or sizes of a configuration that are gone through in the time of a step.
+/// Configured ids or sizes compared per step.
 const LISTED_PER_STEP: usize = 4;
 
-/// For a seat that is found by its name among thousands.
+/// Steps of finding a seat by name.
 const SEAT_STEPS: usize = 2;
 
 /// What one DSP is asked for.
@@ -28,8 +28,8 @@ pub struct BidderCall {
     pub deals: DealMask,
 }
 
-/// Finds who is asked, in stretches of a few milliseconds at most: a configuration may have many DSPs
-/// with many seats, a request long lists of seats, and a shard has other auctions to attend to.
+/// Selects DSPs in slices of a few milliseconds: DSPs and lists of seats may be many, and the shard has
+/// other auctions to serve.
 #[derive(Debug)]
 pub struct DspSelection<'j, 'm> {
     auction: &'j Auction<'m>,
@@ -38,13 +38,13 @@ pub struct DspSelection<'j, 'm> {
 }
 
 impl<'j, 'm> DspSelection<'j, 'm> {
-    /// Among the first `dsps` of the market, of which none is looked at yet.
+    /// For the first `dsps` of the market.
     pub fn new(auction: &'j Auction<'m>, dsps: usize) -> Self {
         Self { auction, dsps, found: Vec::with_capacity(dsps) }
     }
 
-    /// Goes on for [`STEPS_MAX`] steps, and to the end of the list or the DSP that it is at then;
-    /// whether anything is left.
+    /// Runs for [`STEPS_MAX`] steps and to the end of the current list or DSP. Returns whether any DSP is
+    /// left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while self.found.len() < self.dsps {
@@ -58,15 +58,15 @@ impl<'j, 'm> DspSelection<'j, 'm> {
         false
     }
 
-    /// What [`eligible`] says of each DSP, once nothing is left.
+    /// The result of [`eligible`] for each DSP, once none is left.
     pub fn finish(self) -> Vec<Result<BidderCall, NotAsked>> {
         assert_eq!(self.found.len(), self.dsps, "every DSP is looked at");
         self.found
     }
 }
 
-/// Whether and for what the DSP at position `index` is asked, as far as the market's terms say;
-/// its [`guard`](crate::guard) has the last word.
+/// Whether and for what the DSP at position `index` is asked according to the market. Its
+/// [`guard`](crate::guard) decides last.
 pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let request = auction.request;
@@ -88,14 +88,14 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     impressions(auction, index, named)
 }
 
-/// For what campaigns of our own are asked, which are the DSP at position `index`: they are as many
-/// seats as there are accounts, and which of these may bid, and under which deals, is for
-/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) to find.
+/// For what direct campaigns are asked, which are the DSP at position `index`.
+/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) finds which of their seats may bid, and under
+/// which deals.
 pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     impressions(auction, index, |deal| deal_is_open_to(deal, index))
 }
 
-/// Whether `wseat` and `bseat` admit `seat`; the error tells which does not.
+/// Checks `seat` against `wseat` and `bseat`.
 pub(crate) fn seat_is_welcome(
     auction: &Auction<'_>,
     seat: &str,
@@ -116,8 +116,8 @@ fn is_blocked(auction: &Auction<'_>, seat: &str) -> bool {
     bseat.has(auction.request.bseat.as_deref().unwrap_or_default(), seat, steps)
 }
 
-/// Whether one of the DSP's seats that `wseat`, sorted in `sorted`, admits passes `is_welcome`; an empty
-/// one admits all. The shorter of the two lists is gone through.
+/// Whether any of the DSP's seats is in `wseat`, sorted in `sorted`, and passes `is_welcome`. An empty
+/// `wseat` admits all. Iterates over the shorter list.
 fn has_seat(
     dsp: &Dsp,
     sorted: &SortedList,
@@ -145,7 +145,7 @@ fn buys_from(dsp: &Dsp, publisher: Option<&str>, steps: &Steps) -> bool {
         && !listed(&dsp.publishers_blocked)
 }
 
-/// What it may buy; `has` says whether a deal is on offer to it.
+/// The impressions and deals offered to a DSP; `has` tells whether it may use a deal.
 fn impressions(
     auction: &Auction<'_>,
     index: usize,
@@ -174,7 +174,7 @@ fn impressions(
     if ask.imps == 0 { Err(NotAsked::Impressions) } else { Ok(ask) }
 }
 
-/// A deal is its named DSPs', and of these theirs who have a seat that may use it.
+/// Whether the deal is open to the DSP and admits one of its seats.
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
     let is_welcome = |seat: &str| seat_is_welcome(auction, seat).is_ok();
     let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
@@ -182,7 +182,7 @@ fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> b
         && (wseat.is_empty() || has_seat(dsp, &deal.wseat, wseat, &auction.lists.steps, is_welcome))
 }
 
-/// Whether it is among the named, or none is.
+/// Whether the deal names the DSP, or names none.
 fn deal_is_open_to(deal: &AuctionDeal<'_>, index: usize) -> bool {
     let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
     named.is_empty() || named.contains(&index)

@@ -3,7 +3,7 @@
 //!
 //! Rights are leased. A [`Governor`], one per DSP and process, holds them; a [`ShardGuard`], one
 //! per DSP and shard, uses what it was granted, in plain integers, and refuses the rest. Every
-//! [`STEP`] a shard sends a [`Report`] and the governor answers with a [`Grant`]. All counts in
+//! [`STEP`] a shard sends a [`GuardReport`] and the governor answers with a [`CallGrant`]. All counts in
 //! them are cumulative, so messages that are lost, repeated or overtaken lose and mint nothing.
 //!
 //! **Rate.** A token is debited before it is granted: level + outstanding ≤ burst, where

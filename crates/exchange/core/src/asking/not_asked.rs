@@ -29,9 +29,9 @@ pub enum NotAsked {
     Paused = 8,
     /// It fails and is throttled.
     Breaker = 9,
-    /// It is asked as often per second as may be.
+    /// Its limit of calls per second is reached.
     Qps = 10,
-    /// As many calls to it are under way as may be.
+    /// Its limit of calls in flight is reached.
     InFlight = 11,
 }
 

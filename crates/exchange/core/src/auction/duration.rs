@@ -2,8 +2,8 @@
 
 use openrtb::TimedMedia;
 
-/// The longest ad: `maxduration` and what it may be extended by (`maxextended`, where -1 is without
-/// end), and never longer than the pod. `None` if it may have any length; 0 is no limit.
+/// The longest ad: `maxduration` plus `maxextended` (-1: unlimited), and at most the pod. None if
+/// unlimited; 0 is no limit.
 pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
     let max = media.maxduration.filter(|max| *max > 0);
     let max = max.and_then(|max| match media.maxextended.unwrap_or(0) {
@@ -13,8 +13,8 @@ pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
     max.into_iter().chain(media.poddur.filter(|pod| *pod > 0)).min()
 }
 
-/// The seconds that an ad without a duration counts as: those of the longest ad that may be played.
-/// Where any length may be, they are `maxduration`, the longest that the impression names.
+/// The duration assumed for an ad without one: that of the longest allowed ad, or `maxduration` if any
+/// length is allowed.
 pub(crate) fn untold_seconds(media: &TimedMedia<'_>) -> Option<u32> {
     let maxduration = media.maxduration.filter(|max| *max > 0);
     let required = media.rqddurs.iter().flatten().copied().max();

@@ -1,15 +1,15 @@
-//! How much work an auction has been, counted where lists and texts that others send are gone
-//! through. A step is about as long as one comparison of short texts.
+//! Counts the work of an auction on untrusted lists and texts. A step is about one comparison of short
+//! texts.
 
 use std::cell::Cell;
 
-/// Steps after which a shard has to attend to others: about a millisecond.
+/// Steps after which a shard serves other auctions: about a millisecond.
 pub const STEPS_MAX: u64 = 50_000;
 
-/// Bytes that are searched or read in the time of a step.
+/// Bytes searched or read per step.
 const BYTES: usize = 32;
 
-/// Bytes of a name beyond ASCII that are converted in the time of a step.
+/// Bytes of a non-ASCII name converted per step.
 const IDN_BYTES: usize = 1;
 
 /// Steps of one auction.
@@ -25,12 +25,12 @@ impl Steps {
         self.0.set(self.0.get() + steps as u64);
     }
 
-    /// For text that is gone through once.
+    /// For text that is scanned once.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.add(1 + bytes / BYTES);
     }
 
-    /// For a name that is brought into its normal form.
+    /// For a name that is normalized.
     pub(crate) fn add_text(&self, text: &str) {
         let is_plain = text.is_ascii();
         self.add(1 + text.len() / if is_plain { BYTES } else { IDN_BYTES });

@@ -151,8 +151,8 @@ pub fn judge<'a>(auction: &Auction<'_>, answers: &[DspAnswer<'a>]) -> Judgement<
     judging.finish()
 }
 
-/// The answers of one auction on their way to a judgement, in stretches of a few milliseconds at
-/// most: what others send may be long, and a shard has other auctions to attend to.
+/// Judges the answers of one auction in slices of a few milliseconds: answers may be long, and the shard
+/// has other auctions to serve.
 #[derive(Debug)]
 pub struct Judge<'j, 'm, 'a> {
     auction: &'j Auction<'m>,
@@ -174,8 +174,8 @@ impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
         Self { auction, answers, judgement }
     }
 
-    /// Goes on for [`STEPS_MAX`] steps, and to the end of the list or the answer that it is at then;
-    /// whether anything is left.
+    /// Runs for [`STEPS_MAX`] steps and to the end of the current list or answer. Returns whether any
+    /// answer is left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while let Some(answer) = self.answers.get(self.judgement.responses.len()) {

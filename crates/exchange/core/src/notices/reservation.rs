@@ -1,19 +1,17 @@
-//! What a beacon carries of money: the reservation that a billable event settles.
-//!
-//! Whether its token is one, and what it is worth, is not known here: it came from the shard that
-//! made it, and goes back there.
+//! The reservation in a beacon, which a billable event settles. The shard that made its token also
+//! verifies it.
 
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::Currency;
 
 const CURRENCY_BYTES: usize = 3;
 
-/// A reservation as it rides in the token of a beacon, and stands in the log once it is settled.
+/// A reservation as carried by a beacon's token, and recorded in the log once settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Names it, and says how much it is.
+    /// Identifies it and holds its amount.
     pub token: TokenText,
-    /// Of the amount: the account's.
+    /// The account's currency.
     pub currency: Currency,
 }
 
@@ -30,7 +28,7 @@ impl Reservation {
         bytes
     }
 
-    /// The opposite; `None` without a currency.
+    /// The inverse. None without a currency.
     pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let (token, currency) = bytes.split_first_chunk().expect("the token is a part");
         let currency = Currency::parse(std::str::from_utf8(currency).ok()?)?;

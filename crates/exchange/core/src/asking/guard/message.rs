@@ -1,5 +1,5 @@
-//! What shards and governor tell each other. Every count is cumulative, and the latest by `seq`
-//! holds. Knows no rule.
+//! Messages between shards and governor. All counts are cumulative; the message with the highest `seq`
+//! counts.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub struct GuardReport {
     pub epoch: EpochCounts,
 }
 
-/// Counts since the shard learnt of an epoch. Epochs part the calls of before a throttling, which
-/// say nothing about what comes after, from those within it.
+/// Counts since the shard learnt of an epoch. An epoch separates calls made before a throttling from
+/// those made during it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCounts {
     /// The epoch.
@@ -79,6 +79,6 @@ pub enum GuardMode {
     Limited,
     /// A token, of which there are few because the DSP fails.
     Throttled,
-    /// There are no calls.
+    /// No calls are allowed.
     Paused,
 }

@@ -25,10 +25,10 @@ pub enum CallVerdict {
     Bad,
     /// No answer in time.
     TimedOut {
-        /// Whether the DSP had the time that it was promised at least; else its lateness is ours.
+        /// Whether the DSP had the minimum time; otherwise the timeout is our fault.
         had_min_time: bool,
     },
-    /// Says nothing about the DSP: our caller went away, or no connection of ours was free.
+    /// Says nothing about the DSP: our caller left, or we had no free connection.
     Neutral,
 }
 
@@ -38,7 +38,7 @@ pub enum CallVerdict {
 pub struct CallPermit(());
 
 /// One call whose end is not known yet. It may outlast the call: what an answer says is judged when
-/// its auction closes. One that is dropped counts as [`End::Neutral`].
+/// its auction closes. One that is dropped counts as [`CallVerdict::Neutral`].
 #[derive(Debug)]
 pub struct CallTrial {
     epoch: u32,
@@ -120,7 +120,7 @@ impl ShardGuard {
         Ok((CallPermit(()), CallTrial { epoch: self.in_epoch.epoch }))
     }
 
-    /// Counts how the call ended. It may still be in flight: an answer that is late is read on.
+    /// Counts how the call ended, though a late answer may still be read.
     #[expect(clippy::needless_pass_by_value, reason = "a call ends once")]
     pub fn settle(&mut self, trial: CallTrial, end: CallVerdict) {
         if trial.epoch != self.in_epoch.epoch {
@@ -135,14 +135,13 @@ impl ShardGuard {
         }
     }
 
-    /// The call is over: its answer was read to the end, or its connection given up.
+    /// Ends the call: its answer was read completely, or its connection closed.
     pub fn release(&mut self, permit: CallPermit) {
         let _spent = permit;
         self.in_use = self.in_use.checked_sub(1).expect("a permit is released once");
     }
 
-    /// Gives back what is to be given back, and tells how things stand. Every
-    /// [`STEP`](super::STEP).
+    /// Returns surplus rights and reports the counts; every [`STEP`](super::STEP).
     pub fn report(&mut self) -> GuardReport {
         let surplus = self.tokens.saturating_sub(self.tokens_keep);
         self.tokens -= surplus;
@@ -167,7 +166,7 @@ impl ShardGuard {
         }
     }
 
-    /// Takes what was granted; a grant that a later one has overtaken changes nothing.
+    /// Applies a grant, unless a later one has been applied.
     pub fn apply(&mut self, grant: &CallGrant) {
         if grant.seq > self.grant {
             self.take(grant);
