@@ -123,7 +123,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     } = port;
     warn_of_room(&first, campaigns_max);
     let halted = handle.halted();
-    let bank = BudgetContext {
+    let budget_context = BudgetContext {
         key: *keys.seals(),
         draw: *keys.draws(),
         origin,
@@ -173,7 +173,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         job
     };
     let on_start = Box::new(on_start);
-    ports.offer(&BUDGETS, Budgets { bank, lines, campaigns, settlements, on_start });
+    ports.offer(&BUDGETS, Budgets { budget_context, lines, campaigns, settlements, on_start });
     Ok(())
 }
 

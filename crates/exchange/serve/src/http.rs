@@ -74,8 +74,8 @@ impl ServiceShard for ExchangeShard {
 
     fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
         Box::pin(async move {
-            if let Some(purse) = self.purse() {
-                purse.close().await;
+            if let Some(budget) = self.budget() {
+                budget.close().await;
             }
         })
     }

@@ -3,7 +3,7 @@
 //! One set per shard, written by that shard alone. Labels come from configuration and from fixed
 //! lists; nothing that a client sends becomes one.
 
-mod purse;
+mod budget;
 mod record;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::exchange::guards::Guards;
 use crate::notices::NoticeMonitor;
 use crate::recording::RecordLanes;
 
-pub use purse::BudgetMetrics;
+pub use budget::BudgetMetrics;
 
 /// What one shard counts.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub struct ExchangeMetrics {
     pub reactor_panics: Counter,
     /// TLS handshakes of callers that came to nothing.
     pub handshakes_failed: Counter,
-    /// Notices that the office had no room for.
+    /// Notices that the dispatcher had no room for.
     pub notices_refused: Counter,
     /// Beacons that were called, and whose DSP is not to be told.
     pub beacons_untold: Counter,
@@ -95,7 +95,7 @@ pub struct ExchangeMetrics {
     /// Bids by fate.
     pub fates: CounterArray<{ 1 + Fate::ALL.len() }>,
     /// Accounts.
-    pub purse: BudgetMetrics,
+    pub budget: BudgetMetrics,
 }
 
 /// What one shard counts of one DSP.
@@ -188,7 +188,7 @@ pub struct MetricsSources {
     /// The rights to call DSPs.
     pub guards: Guards,
     /// Delivery of notices.
-    pub office: Option<NoticeMonitor>,
+    pub dispatcher: Option<NoticeMonitor>,
     /// Both lanes of the record.
     pub record: Option<RecordLanes>,
 }
@@ -214,7 +214,7 @@ pub fn expose(
     if let Some(lanes) = &beside.record {
         record::expose(lanes, page)?;
     }
-    purse::expose(shards, page)?;
+    budget::expose(shards, page)?;
     expose_seats(generation, page)
 }
 
@@ -250,7 +250,8 @@ fn expose_notices(
     beside: &MetricsSources,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
-    let counted = beside.office.as_ref().map(|office| office.view().counters).unwrap_or_default();
+    let counted =
+        beside.dispatcher.as_ref().map(|dispatcher| dispatcher.view().counters).unwrap_or_default();
     let mut notices =
         page.counters("exchange_notices", "Notices to DSPs, by what became of them.")?;
     for (kind, outcome, count) in [
@@ -289,7 +290,7 @@ fn expose_notices(
     beacons.sum(&[("outcome", "unknown_node")], foreign)?;
     for error in BeaconTokenError::ALL {
         let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
-        // Some expire between their opening and their turn at the office.
+        // Some expire between their opening and their turn at the dispatcher.
         let since = if error == BeaconTokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }

@@ -2,19 +2,19 @@
 
 pub(crate) mod beacon;
 mod client;
+mod dispatcher;
 mod journal;
 mod nodes;
-mod office;
 mod sealer;
 mod settlements;
 mod start;
 
 pub use client::{CallError, CallLimits, NoticeClient, ServerAnswer};
-pub use nodes::{ForeignBeacon, NodeClient};
-pub use office::{
+pub use dispatcher::{
     BeaconAnswer, DeliveryClock, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
     NoticeSender, NoticeStatus, NoticeTiming, unix_ms,
 };
+pub use nodes::{ForeignBeacon, NodeClient};
 pub use sealer::{Sealer, own_key};
 pub use settlements::{Settlements, Unbudgeted};
 pub use start::{ReplayError, replay};

@@ -36,7 +36,7 @@ pub enum AuctionReply {
     Bid {
         /// The response.
         body: String,
-        /// For the office.
+        /// For the dispatcher.
         notices: Vec<NoticeCommand>,
     },
     /// No sale; `id` is the JSON text of the caller's id.
@@ -260,8 +260,8 @@ impl AuctionHolder<'_> {
         };
         let moments = self.moments(inbound);
         inbound.traced(self.shard).record(&moments, reason.label(), []);
-        let minutes = self.minutes(inbound, prepared);
-        minutes.refused(prepared.map(|prepared| &prepared.auction), reason, &moments);
+        let recorded = self.recorded(inbound, prepared);
+        recorded.refused(prepared.map(|prepared| &prepared.auction), reason, &moments);
     }
 
     /// Those so far.
@@ -277,7 +277,7 @@ impl AuctionHolder<'_> {
         }
     }
 
-    fn minutes<'m>(
+    fn recorded<'m>(
         &'m self,
         inbound: &Inbound<'m>,
         prepared: Option<&'m PreparedAuction<'_>>,
@@ -317,11 +317,11 @@ impl AuctionHolder<'_> {
         shard.metrics.impressions.add(auction.imps_on_sale() as u64);
         let questions = self.questions((auction, &outbound), schedule, (asks, rights));
         shard.metrics.ask.record(inbound.parsed.elapsed());
-        let minutes = self.minutes(&inbound, Some(&prepared));
+        let recorded = self.recorded(&inbound, Some(&prepared));
         let asked = Instant::now();
         let moments = AuctionTimings { asked: Some(asked), ..self.moments(&inbound) };
         let calls = (&**asks, &*questions);
-        let abandoned = AbandonedAuction { minutes, auction, calls, moments, outcomes: None };
+        let abandoned = AbandonedAuction { recorded, auction, calls, moments, outcomes: None };
         let waiting = AbandonmentGuard(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
         // While DSPs think.
@@ -332,7 +332,7 @@ impl AuctionHolder<'_> {
         let moments = AuctionTimings { closed: Some(Instant::now()), ..moments };
         let abandoned = AbandonedAuction { moments, outcomes: Some(&outcomes), ..abandoned };
         let closing = AuctionClosing {
-            minutes,
+            recorded,
             auction,
             schedule,
             calls,
@@ -431,7 +431,7 @@ impl AuctionHolder<'_> {
                 }
             }
         }
-        let house = self.snapshot.house().filter(|_| self.shard.purse().is_some());
+        let house = self.snapshot.house().filter(|_| self.shard.budget().is_some());
         chosen.house = house.and_then(|dsp| eligible_direct(auction, dsp).ok());
         chosen
     }
@@ -480,7 +480,7 @@ pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>
 /// An auction whose caller has gone.
 #[derive(Clone, Copy)]
 struct AbandonedAuction<'a> {
-    minutes: RecordedAuction<'a>,
+    recorded: RecordedAuction<'a>,
     auction: &'a Auction<'a>,
     calls: Calls<'a>,
     /// As far as it came.
@@ -492,18 +492,18 @@ struct AbandonedAuction<'a> {
 impl AbandonedAuction<'_> {
     /// Counts it, with those of its calls that are not counted yet, and records it.
     fn note(&self) {
-        let Self { minutes, auction, calls, outcomes, .. } = *self;
+        let Self { recorded, auction, calls, outcomes, .. } = *self;
         let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
-        minutes.shard.metrics.abandoned.increment();
+        recorded.shard.metrics.abandoned.increment();
         if let Some(outcomes) = outcomes {
             let calls = recording::calls(calls, outcomes, moments.arrival);
-            return minutes.abandoned(auction, calls, &moments);
+            return recorded.abandoned(auction, calls, &moments);
         }
         for ask in calls.0 {
-            let metrics = &minutes.snapshot.dsps[ask.dsp].metrics;
+            let metrics = &recorded.snapshot.dsps[ask.dsp].metrics;
             metrics.outcomes[CallOutcome::Abandoned as usize].increment();
         }
-        minutes.abandoned(auction, recording::unanswered(calls), &moments);
+        recorded.abandoned(auction, recording::unanswered(calls), &moments);
     }
 }
 

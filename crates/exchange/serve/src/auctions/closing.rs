@@ -35,7 +35,7 @@ const WRITING: Duration = Duration::from_millis(1);
 /// An auction whose answers are in.
 #[derive(Clone, Copy)]
 pub struct AuctionClosing<'s> {
-    pub minutes: RecordedAuction<'s>,
+    pub recorded: RecordedAuction<'s>,
     pub auction: &'s Auction<'s>,
     pub schedule: &'s AuctionSchedule,
     pub calls: Calls<'s>,
@@ -48,7 +48,7 @@ pub struct AuctionClosing<'s> {
 pub struct ClosedAuction {
     /// Or why nothing is sold.
     pub response: Result<String, NoBidReason>,
-    /// For the office.
+    /// For the dispatcher.
     pub notices: Vec<NoticeCommand>,
     /// Calls whose bid response cannot be read, by position: they count as malformed.
     pub unreadable: Vec<usize>,
@@ -68,22 +68,22 @@ impl AuctionClosing<'_> {
         }
         let mut judgement = judging.finish();
         let unreadable = self.note_responses(uncounted.into_trials(), &answers, &judgement);
-        let sealer = self.minutes.snapshot.sealer();
+        let sealer = self.recorded.snapshot.sealer();
         let mut fetched = Vec::new();
-        let place = (self.minutes.shard, self.minutes.snapshot);
-        let mut till = AuctionReservations::new(place, self.auction, self.house);
-        let mut clearing = till.clear(&judgement);
+        let place = (self.recorded.shard, self.recorded.snapshot);
+        let mut reservations = AuctionReservations::new(place, self.auction, self.house);
+        let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
-            let until = self.minutes.shard.instant(self.schedule.deadline) - WRITING;
+            let until = self.recorded.shard.instant(self.schedule.deadline) - WRITING;
             let until = until.min(Instant::now() + sealer.markup_timeout);
             let mut ads = Ads { closing: self, sealer, until, forgone: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
-                clearing = till.clear(&judgement);
+                clearing = reservations.clear(&judgement);
             }
-            let authorise = |win: &Win| till.authorise(&judgement, win);
+            let authorise = |win: &Win| reservations.authorise(&judgement, win);
             offer_others(self.auction, &judgement, &mut clearing, authorise);
         }
-        till.keep_returned(&judgement, &clearing);
+        reservations.keep_returned(&judgement, &clearing);
         let sales = sales(self.auction, &judgement, &clearing);
         self.count(&judgement, &clearing, &sales);
         let cleared = ClearedAuction {
@@ -93,7 +93,7 @@ impl AuctionClosing<'_> {
             sales: &sales,
         };
         let cleared_at = Instant::now();
-        let reserved = till.sealed();
+        let reserved = reservations.sealed();
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
             base: &sealer.base,
@@ -104,8 +104,8 @@ impl AuctionClosing<'_> {
             reserved: &reserved,
         });
         let mut conclusion = conclude(self.auction, &cleared, sealing.as_ref());
-        let refused = till.refused().to_vec();
-        let unbilled = till.hand_over(reserved, &conclusion.billable);
+        let refused = reservations.refused().to_vec();
+        let unbilled = reservations.hand_over(reserved, &conclusion.billable);
         let billed = std::mem::take(&mut conclusion.billed);
         self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
@@ -116,7 +116,7 @@ impl AuctionClosing<'_> {
         let calls = calls.chain(self.house.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
-        self.minutes.held((self.auction, judged), calls, no_bid, &moments);
+        self.recorded.held((self.auction, judged), calls, no_bid, &moments);
         // The answer waits for its record too.
         let moments = AuctionTimings { answered: Instant::now(), ..moments };
         ClosedAuction { response, notices, unreadable, moments }
@@ -148,7 +148,7 @@ impl AuctionClosing<'_> {
             let at = reserved.iter().position(|(own, _)| *own == bid);
             let reservation = at.map(|at| reserved.swap_remove(at).1);
             let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
-            self.minutes.shard.bill(DirectBill { id, reservation, notice });
+            self.recorded.shard.bill(DirectBill { id, reservation, notice });
         }
         reserved
     }
@@ -156,8 +156,8 @@ impl AuctionClosing<'_> {
     /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
     /// caller, who does not tell: it counts as billed now. Any other ad without a beacon is never billed.
     fn settle_unbilled(&self, reserved: Vec<SealedReservation>, sales: &[Sale]) {
-        let shard = self.minutes.shard;
-        let Some(purse) = shard.purse() else { return };
+        let shard = self.recorded.shard;
+        let Some(budget) = shard.budget() else { return };
         let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
         for (bid, reservation) in reserved {
             let sale = sales.iter().find(|sale| sale.bid == bid).filter(|_| is_passed_through);
@@ -166,7 +166,7 @@ impl AuctionClosing<'_> {
                     let reservation = Some(reservation);
                     shard.bill(DirectBill { id, reservation, notice: None });
                 }
-                None => purse.release(&reservation),
+                None => budget.release(&reservation),
             }
         }
     }
@@ -184,7 +184,7 @@ impl AuctionClosing<'_> {
         for (call, trial) in trials.into_iter().enumerate() {
             let mut outcome = self.outcomes.calls[call];
             if outcome == CallOutcome::Answered {
-                let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
+                let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
                 let (content, answer) = responses.next().expect("each answer was judged");
                 lane.metrics.responses[*content as usize].increment();
                 if *content == ResponseFate::Malformed {
@@ -198,7 +198,7 @@ impl AuctionClosing<'_> {
             self.note_call(call, outcome, trial);
         }
         for (answer, surplus) in &judgement.surplus {
-            let metrics = self.minutes.snapshot.metrics(answers[*answer].ask.dsp);
+            let metrics = self.recorded.snapshot.metrics(answers[*answer].ask.dsp);
             metrics.surplus_bids.add(*surplus as u64);
         }
         unreadable
@@ -206,16 +206,16 @@ impl AuctionClosing<'_> {
 
     /// Counts how a call ended and tells its DSP's guard.
     fn note_call(&self, call: usize, outcome: CallOutcome, trial: CallTrial) {
-        let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
+        let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
         lane.metrics.outcomes[outcome as usize].increment();
-        let least = self.minutes.snapshot.config().timeout_counts_after;
+        let least = self.recorded.snapshot.config().timeout_counts_after;
         let had_min_time = self.outcomes.given(call).is_some_and(|given| least <= given);
         lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
     }
 
     /// Counts fates, and what was sold; a test sells nothing.
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
-        let metrics = &self.minutes.shard.metrics;
+        let metrics = &self.recorded.shard.metrics;
         for bid in &judgement.bids {
             let fate = match bid.verdict {
                 Ok(entry) => clearing.fates[entry],
@@ -233,21 +233,21 @@ impl AuctionClosing<'_> {
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = self.minutes.snapshot.counted(seat);
+            let seat = self.recorded.snapshot.counted(seat);
             seat.wins.increment();
             seat.revenue_nanos.add(sale.revenue.get());
         }
     }
 
-    /// The response, if anything is sold, and what the office is to send.
+    /// The response, if anything is sold, and what the dispatcher is to send.
     fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
         let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
-            let metrics = self.minutes.snapshot.metrics(unsent.dsp);
+            let metrics = self.recorded.snapshot.metrics(unsent.dsp);
             metrics.unsent[unsent.why as usize].increment();
         }
         for (dsp, why) in unmarked {
-            self.minutes.snapshot.metrics(dsp).unmarked[why as usize].increment();
+            self.recorded.snapshot.metrics(dsp).unmarked[why as usize].increment();
         }
         let order = |planned: exchange_core::PlannedNotice| {
             let kind = match planned.kind {
@@ -262,7 +262,7 @@ impl AuctionClosing<'_> {
     }
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {
-        let lane = &self.minutes.snapshot.dsps[dsp];
+        let lane = &self.recorded.snapshot.dsps[dsp];
         let notice = Notice::new(Arc::clone(&lane.id), url, ForwardedDevice::default());
         let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
@@ -364,7 +364,7 @@ impl Ads<'_> {
         if self.until <= Instant::now() {
             return None; // No answer could be waited for, and nobody is told of a win in vain.
         }
-        let lane = &self.closing.minutes.snapshot.dsps[wanted.dsp];
+        let lane = &self.closing.recorded.snapshot.dsps[wanted.dsp];
         let url = match &wanted.url {
             Ok(url) => url.clone(),
             Err(why) => {
@@ -376,7 +376,7 @@ impl Ads<'_> {
         let (done, body) = oneshot::channel();
         let fetch =
             MarkupFetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
-        self.closing.minutes.shard.fetch(fetch).then_some(body)
+        self.closing.recorded.shard.fetch(fetch).then_some(body)
     }
 
     /// What a delivered notice is answered with; empty if that is nothing.

@@ -23,7 +23,7 @@ use crate::metrics::BudgetMetrics;
 /// any time, and leaves its room for another auction.
 #[derive(Debug)]
 pub(crate) struct DirectOffer<'p> {
-    purse: &'p ShardBudget,
+    budget: &'p ShardBudget,
     ask: BidderCall,
     answer: DirectAnswer,
 }
@@ -36,15 +36,15 @@ impl<'p> DirectOffer<'p> {
         (auction, body): (&Auction<'_>, &[u8]),
         ask: Option<BidderCall>,
     ) -> Option<Self> {
-        let (ask, purse) = (ask?, shard.purse()?);
+        let (ask, budget) = (ask?, shard.budget()?);
         let limits = &snapshot.config().house;
-        let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask, limits));
+        let answer = budget.bid(&snapshot.campaigns().house, (auction, &ask, limits));
         shard.metrics.house_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {
-            purse.copy(body);
+            budget.copy(body);
         }
-        Some(Self { purse, ask, answer }).filter(|house| !house.answer.bids.is_empty())
+        Some(Self { budget, ask, answer }).filter(|house| !house.answer.bids.is_empty())
     }
 
     /// To be judged as any other.
@@ -59,7 +59,7 @@ impl<'p> DirectOffer<'p> {
         let judged = judgement.bids.iter().filter(|bid| bid.answer == last);
         for (bid, judged) in self.answer.bids.iter().zip(judged) {
             let fate = judged.verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry]);
-            self.purse.count(bid.slot, step_of(fate));
+            self.budget.count(bid.slot, step_of(fate));
         }
     }
 
@@ -83,7 +83,7 @@ const fn step_of(fate: Fate) -> FunnelStep {
 
 impl Drop for DirectOffer<'_> {
     fn drop(&mut self) {
-        self.purse.keep(std::mem::take(&mut self.answer));
+        self.budget.keep(std::mem::take(&mut self.answer));
     }
 }
 
@@ -92,7 +92,7 @@ impl Drop for DirectOffer<'_> {
 #[derive(Debug)]
 pub(crate) struct AuctionReservations<'t> {
     /// `None` where nobody keeps accounts, and for a test, which moves no money.
-    purse: Option<&'t ShardBudget>,
+    budget: Option<&'t ShardBudget>,
     metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
@@ -130,11 +130,11 @@ impl<'t> AuctionReservations<'t> {
         auction: &'t Auction<'t>,
         house: Option<&'t DirectOffer<'t>>,
     ) -> Self {
-        let purse = shard.purse().filter(|_| !auction.request.is_test());
+        let budget = shard.budget().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
         Self {
-            purse,
-            metrics: &shard.metrics.purse,
+            budget,
+            metrics: &shard.metrics.budget,
             payers: snapshot.payers(),
             auction,
             house,
@@ -156,12 +156,12 @@ impl<'t> AuctionReservations<'t> {
     /// Whether a winner's account pays, which then holds the price for it, and no other that it held
     /// for the same bid.
     pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
-        let Some(purse) = self.purse else { return Ok(()) };
+        let Some(budget) = self.budget else { return Ok(()) };
         let Some(payer) = self.payer(judgement, win) else {
             return self.refusals.note(win, Ok(()));
         };
         self.give_back(|held| held.entry != win.entry);
-        let reserved = self.reserve(purse, judgement, (win, payer));
+        let reserved = self.reserve(budget, judgement, (win, payer));
         let answer = match reserved {
             Ok(held) => {
                 self.held.push(held);
@@ -177,7 +177,7 @@ impl<'t> AuctionReservations<'t> {
 
     fn reserve(
         &self,
-        purse: &ShardBudget,
+        budget: &ShardBudget,
         judgement: &Judgement<'_>,
         (win, payer): (&Win, Payer),
     ) -> Result<WinReservation, SpendRefusal> {
@@ -185,7 +185,7 @@ impl<'t> AuctionReservations<'t> {
         let owed = win_cost(self.auction, judgement, win, currency, &self.lifetimes);
         // Its account is in a currency that is no longer configured.
         let owed = owed.ok_or(SpendRefusal::Unknown)?;
-        let token = purse.reserve(slot, owed.amount, owed.billable_s)?;
+        let token = budget.reserve(slot, owed.amount, owed.billable_s)?;
         Ok(WinReservation { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
@@ -208,7 +208,7 @@ impl<'t> AuctionReservations<'t> {
     pub fn keep_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
         let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
         self.give_back(|held| returned().any(|win| held.pays(win)));
-        for win in returned().filter(|_| self.purse.is_some()) {
+        for win in returned().filter(|_| self.budget.is_some()) {
             let is_held = self.held.iter().any(|held| held.pays(win));
             assert!(
                 is_held || self.payer(judgement, win).is_none(),
@@ -219,9 +219,9 @@ impl<'t> AuctionReservations<'t> {
 
     /// What is held, as it rides in beacons.
     pub fn sealed(&self) -> Vec<SealedReservation> {
-        let Some(purse) = self.purse else { return Vec::new() };
+        let Some(budget) = self.budget else { return Vec::new() };
         let seal = |held: &WinReservation| {
-            let (token, currency) = (purse.seal(&held.token), held.currency);
+            let (token, currency) = (budget.seal(&held.token), held.currency);
             (held.bid, Reservation { token, currency })
         };
         self.held.iter().map(seal).collect()
@@ -245,11 +245,11 @@ impl<'t> AuctionReservations<'t> {
     }
 
     fn give_back(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
-        let Some(purse) = self.purse else { return };
+        let Some(budget) = self.budget else { return };
         self.held.retain(|held| {
             let kept = is_kept(held);
             if !kept {
-                purse.give_back(&held.token);
+                budget.give_back(&held.token);
             }
             kept
         });

@@ -1,7 +1,7 @@
-//! What is sold and billed without a beacon: booked by the office as if one had been called, and tried
+//! What is sold and billed without a beacon: booked by the dispatcher as if one had been called, and tried
 //! again until that is done or has taken too long.
 //!
-//! It must not know what a booking settles: the office tells the shard, once the record is durable.
+//! It must not know what a booking settles: the dispatcher tells the shard, once the record is durable.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const BILLS_MAX: usize = 65_536;
 /// The bills of one shard that are not booked.
 #[derive(Debug)]
 pub(crate) struct BillingQueue {
-    office: NoticeSender,
+    dispatcher: NoticeSender,
     max: usize,
     waiting: RefCell<Vec<QueuedBill>>,
     /// Given up since the last time that none was waiting.
@@ -49,21 +49,21 @@ pub(crate) struct DirectBill {
 struct QueuedBill {
     billed: DirectBill,
     expires_ms: u64,
-    /// What the office says, where it took the order.
+    /// What the dispatcher says, where it took the order.
     answer: Option<oneshot::Receiver<BeaconAnswer>>,
 }
 
 /// How far one has come.
 enum BillProgress {
     Booked,
-    /// The office has not said, or it may be tried again.
+    /// The dispatcher has not said, or it may be tried again.
     Waits,
     Lost,
 }
 
 impl BillingQueue {
-    pub fn new(office: NoticeSender) -> Self {
-        Self { office, max: BILLS_MAX, waiting: RefCell::default(), lost: Cell::new(0) }
+    pub fn new(dispatcher: NoticeSender) -> Self {
+        Self { dispatcher, max: BILLS_MAX, waiting: RefCell::default(), lost: Cell::new(0) }
     }
 
     /// Books a sale, once for each `id`. Nobody waits for it.
@@ -73,7 +73,7 @@ impl BillingQueue {
         }
         let expires_ms = now_ms.saturating_add(BOOKED_WITHIN_MS);
         let mut bill = QueuedBill { billed, expires_ms, answer: None };
-        bill.order(&self.office);
+        bill.order(&self.dispatcher);
         self.waiting.borrow_mut().push(bill);
     }
 
@@ -81,7 +81,7 @@ impl BillingQueue {
     /// [`BOOKED_AGAIN`].
     pub fn turn(&self, now_ms: u64, metrics: &BudgetMetrics) {
         let mut waiting = self.waiting.borrow_mut();
-        waiting.retain_mut(|bill| match bill.proceed(&self.office, now_ms) {
+        waiting.retain_mut(|bill| match bill.proceed(&self.dispatcher, now_ms) {
             BillProgress::Waits => true,
             BillProgress::Booked => false,
             BillProgress::Lost => {
@@ -107,17 +107,17 @@ impl BillingQueue {
 }
 
 impl QueuedBill {
-    fn order(&mut self, office: &NoticeSender) {
+    fn order(&mut self, dispatcher: &NoticeSender) {
         let (answer, acknowledged) = oneshot::channel();
         let DirectBill { id, reservation, ref notice } = self.billed;
         let expires_ms = self.expires_ms;
-        let call = 0; // The office numbers calls.
+        let call = 0; // The dispatcher numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice: notice.clone(), reservation };
-        let is_taken = office.order(NoticeCommand::Beacon(Box::new(beacon), answer));
+        let is_taken = dispatcher.order(NoticeCommand::Beacon(Box::new(beacon), answer));
         self.answer = is_taken.then_some(acknowledged);
     }
 
-    fn proceed(&mut self, office: &NoticeSender, now_ms: u64) -> BillProgress {
+    fn proceed(&mut self, dispatcher: &NoticeSender, now_ms: u64) -> BillProgress {
         match self.answer.as_mut().map(oneshot::Receiver::try_recv) {
             // Its record is durable, by this call or by one before.
             Some(Ok(Ok(_))) => return BillProgress::Booked,
@@ -127,7 +127,7 @@ impl QueuedBill {
             _ if self.expires_ms <= now_ms => return BillProgress::Lost,
             Some(Err(TryRecvError::Empty)) => (),
             Some(Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal))) | None => {
-                self.order(office);
+                self.order(dispatcher);
             }
         }
         BillProgress::Waits

@@ -3,8 +3,8 @@
 //! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and knows
 //! which shard a reservation is of.
 
+mod commands;
 mod counting;
-mod errands;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -27,9 +27,9 @@ use pacer_core::strategy::{BidPace, DrawKey, decide};
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
+pub(crate) use commands::{PeerShards, ReservationCommand, ReservationCommands, SettlementRouter};
 use counting::FunnelCounting;
 pub(crate) use counting::HandoverSlot;
-pub(crate) use errands::{PeerShards, ReservationCommand, ReservationCommands, SettlementRouter};
 
 use crate::exchange::shard::ROOM_BYTES_MAX;
 use crate::metrics::ExchangeMetrics;
@@ -73,7 +73,7 @@ pub struct BudgetContext {
 
 /// A shard's money.
 pub(crate) struct ShardBudget {
-    bank: BudgetContext,
+    budget_context: BudgetContext,
     /// By class of time to live, ascending.
     ttls: Vec<Duration>,
     open: RefCell<LedgerEnd>,
@@ -137,7 +137,7 @@ impl ShardBudget {
     /// An option out of its range.
     pub fn new(
         line: ShardLedgerPort,
-        bank: BudgetContext,
+        budget_context: BudgetContext,
         peers: PeerShards,
         is_durable: IsDurable,
     ) -> Result<Self, ShardOptionsError> {
@@ -157,7 +157,15 @@ impl ShardBudget {
         };
         let was_durable = Cell::new(true);
         let (open, search) = (RefCell::new(open), RefCell::default());
-        Ok(Self { bank, ttls: options.ttls, open, search, peers, is_durable, was_durable })
+        Ok(Self {
+            budget_context,
+            ttls: options.ttls,
+            open,
+            search,
+            peers,
+            is_durable,
+            was_durable,
+        })
     }
 
     /// What is counted goes there.
@@ -215,7 +223,7 @@ impl ShardBudget {
         amount: Nanos,
         billable_s: u32,
     ) -> Result<ReservationToken, SpendRefusal> {
-        if (self.bank.is_halted)() || !self.was_durable.get() {
+        if (self.budget_context.is_halted)() || !self.was_durable.get() {
             return Err(SpendRefusal::LedgerUnavailable);
         }
         let ttl = self.class_of(billable_s);
@@ -232,12 +240,12 @@ impl ShardBudget {
 
     /// A reservation as it rides in a beacon.
     pub fn seal(&self, token: &ReservationToken) -> TokenText {
-        self.bank.key.seal(token)
+        self.budget_context.key.seal(token)
     }
 
     /// What was reserved here is not needed.
     pub fn give_back(&self, token: &ReservationToken) {
-        self.errand(ReservationCommand::Release(*token));
+        self.command(ReservationCommand::Release(*token));
     }
 
     /// What was reserved, here or at another shard, was lost elsewhere. Unless it is called the reservation
@@ -246,15 +254,15 @@ impl ShardBudget {
         let Some(token) = self.peers.open(reservation) else { return };
         // What concerns nobody is counted here.
         if token.origin() == self.open.borrow().shard.origin() || !self.peers.release(token) {
-            self.errand(ReservationCommand::Release(token));
+            self.command(ReservationCommand::Release(token));
         }
     }
 
     /// Does what concerns this shard.
-    pub fn errand(&self, errand: ReservationCommand) {
+    pub fn command(&self, command: ReservationCommand) {
         let open = &mut *self.open.borrow_mut();
         let now = self.now().tick;
-        match errand {
+        match command {
             ReservationCommand::Settle(token) => {
                 // A rejected one is counted there; the ledger knows it by the log.
                 if let Ok(claim) = open.shard.claim(&token, now) {
@@ -280,13 +288,13 @@ impl ShardBudget {
         }
         open.shard.advance(now.tick);
         open.tell();
-        open.counting.turn(now.tick, &metrics.purse);
+        open.counting.turn(now.tick, &metrics.budget);
         let counts = *open.shard.counts();
         let strand = counts.untaken > open.counts.untaken;
         if strand && !std::mem::replace(&mut open.is_short, true) {
             error!("rights strand at a shard without room: raise budgets.campaigns_max");
         }
-        metrics.purse.add(&open.counts, &counts);
+        metrics.budget.add(&open.counts, &counts);
         open.counts = counts;
     }
 
@@ -325,9 +333,9 @@ impl ShardBudget {
     }
 
     fn now(&self) -> ShardTime {
-        let unix_ms = unix_ms().max((self.bank.ledger_unix_ms)());
+        let unix_ms = unix_ms().max((self.budget_context.ledger_unix_ms)());
         let quarter = u32::try_from(unix_ms / QUARTER_MS).expect("quarters fit until 124,000");
-        ShardTime { tick: Tick::ZERO.after(self.bank.origin.elapsed()), quarter }
+        ShardTime { tick: Tick::ZERO.after(self.budget_context.origin.elapsed()), quarter }
     }
 }
 
@@ -434,7 +442,7 @@ impl LedgerEnd {
 
 /// Decides for the house's campaigns in one auction.
 pub(crate) struct AuctionPacing<'p> {
-    purse: &'p ShardBudget,
+    budget: &'p ShardBudget,
     /// By which requests are told apart: the auction's id.
     id: &'p str,
     /// A test moves no pace.
@@ -445,10 +453,10 @@ pub(crate) struct AuctionPacing<'p> {
 }
 
 impl<'p> AuctionPacing<'p> {
-    pub fn new(purse: &'p ShardBudget, (id, is_test): (&'p str, bool)) -> Self {
-        let mut open = purse.open.borrow_mut();
+    pub fn new(budget: &'p ShardBudget, (id, is_test): (&'p str, bool)) -> Self {
+        let mut open = budget.open.borrow_mut();
         open.auctions += 1;
-        Self { purse, id, is_test, number: open.auctions, at: purse.now() }
+        Self { budget, id, is_test, number: open.auctions, at: budget.now() }
     }
 }
 
@@ -460,13 +468,13 @@ impl CampaignBidder for AuctionPacing<'_> {
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         let Self { is_test, number, at, .. } = *self;
-        let open = &mut *self.purse.open.borrow_mut();
+        let open = &mut *self.budget.open.borrow_mut();
         let state = *open.state(slot);
         // Most strategies look at all requests, and need no draw.
         let draw = if state.pace.threshold() == u64::MAX {
             0
         } else {
-            self.purse.bank.draw.draw(self.id.as_bytes(), slot.0.into())
+            self.budget.budget_context.draw.draw(self.id.as_bytes(), slot.0.into())
         };
         let paced = decide(state.pace, price.amount(), draw);
         let decided = paced.map(|paced| match price {
@@ -507,7 +515,7 @@ impl CampaignBidder for AuctionPacing<'_> {
 
     fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         if !self.is_test {
-            self.purse.open.borrow_mut().fall_short(slot, shortfall);
+            self.budget.open.borrow_mut().fall_short(slot, shortfall);
         }
     }
 }

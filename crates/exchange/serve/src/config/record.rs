@@ -65,7 +65,7 @@ pub struct RecordConfig {
 /// How one lane is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// What records wait in: of the firehose by shard, of the durable lane those of the office.
+    /// What records wait in: of the firehose by shard, of the durable lane those of the dispatcher.
     pub ring_bytes: usize,
     /// When a group is committed.
     pub commit: Pace,

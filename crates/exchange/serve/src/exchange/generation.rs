@@ -100,9 +100,9 @@ pub(crate) struct GenerationBuilder {
     house: DirectCounts,
     resolver: Resolver,
     guards: Guards,
-    /// Kept beside the log, for want of a configured one; `None` when there is no office.
+    /// Kept beside the log, for want of a configured one; `None` when there is no dispatcher.
     own_key: Option<[u8; 32]>,
-    /// What the office runs by, whatever the configuration has come to say.
+    /// What the dispatcher runs by, whatever the configuration has come to say.
     notices: Option<NoticesConfig>,
     /// Where the record is, in the same way.
     record: Option<RecordConfig>,
@@ -419,17 +419,17 @@ fn callers(
     after
 }
 
-/// Keys of notices that only a start takes over, where `office` runs by others: how they are
+/// Keys of notices that only a start takes over, where `dispatcher` runs by others: how they are
 /// delivered.
 fn restart_of_notices(
-    office: Option<&NoticesConfig>,
+    dispatcher: Option<&NoticesConfig>,
     after: Option<&NoticesConfig>,
 ) -> Option<&'static str> {
     let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
         (notices.calls.clone(), trusted, notices.policy, notices.node_connections_max)
     };
-    (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
+    (dispatcher.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
 
 /// The same of the record: a reload takes over only what is recorded of bodies.

@@ -93,8 +93,8 @@ pub struct Exchange {
 struct ShardSlot {
     line: GuardPort,
     recorder: Option<Recorder>,
-    purse: Option<(ShardBudget, ReservationCommands)>,
-    office: Option<NoticeSender>,
+    budget: Option<(ShardBudget, ReservationCommands)>,
+    dispatcher: Option<NoticeSender>,
     /// What calls other nodes.
     to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
 }
@@ -102,7 +102,7 @@ struct ShardSlot {
 /// What ends with the exchange, in this order.
 #[derive(Debug)]
 struct ExchangeEnd {
-    office: Option<NoticeDispatcher>,
+    dispatcher: Option<NoticeDispatcher>,
     recording: Option<OpenRecord>,
     /// Jobs of the builder.
     jobs: Vec<Job>,
@@ -146,7 +146,7 @@ pub enum BudgetsError {
 /// The ledger, as an exchange deals with it.
 pub struct Budgets {
     /// What all shards have in common.
-    pub bank: BudgetContext,
+    pub budget_context: BudgetContext,
     /// By shard.
     pub lines: Vec<ShardLedgerPort>,
     /// In force from the first auction on.
@@ -257,8 +257,8 @@ impl Service for Exchange {
 
     fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics.clone());
-        let (office, record) = (self.notices.clone(), self.lanes.clone());
-        let beside = MetricsSources { guards: self.guards.clone(), office, record };
+        let (dispatcher, record) = (self.notices.clone(), self.lanes.clone());
+        let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
         if let Some(funnels) = self.funnels.clone() {
             exposition.add(move |page| funnels.expose(page));
         }
@@ -278,13 +278,15 @@ impl Service for Exchange {
 
     fn close(&self) -> Result<(), ServiceError> {
         let closing = self.closing.lock().expect("nothing panics while it closes").take();
-        let Some(ExchangeEnd { office, recording, jobs, renewal }) = closing else { return Ok(()) };
+        let Some(ExchangeEnd { dispatcher, recording, jobs, renewal }) = closing else {
+            return Ok(());
+        };
         // Of shards that never started.
         for seat in &self.seats {
             seat.lock().expect("nothing panics with it").take();
         }
-        if let Some(office) = office {
-            office.join();
+        if let Some(dispatcher) = dispatcher {
+            dispatcher.join();
         }
         // Nothing hands over records any more.
         drop(self.generations().take());
@@ -320,20 +322,20 @@ impl Exchange {
         let (guards, lines) = Guards::new(shards);
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
         let (accounts, campaigns, settlements, on_start) = BudgetParts::of(budgets);
-        let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
+        let dispatcher = open_notices(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
         let RecordParts { recording, recorders, generations: log } = RecordParts::of(log, shards)?;
         let funnels = accounts.is_some().then(|| Funnels::new(shards));
-        let purses = match (accounts, &funnels) {
+        let shard_budgets = match (accounts, &funnels) {
             (Some(accounts), Some(funnels)) => {
-                accounts.purses((recording.as_ref(), office.is_some()), funnels)?
+                accounts.shard_budgets((recording.as_ref(), dispatcher.is_some()), funnels)?
             }
             _ => (0..shards).map(|_| None).collect(),
         };
-        if let (Some(recording), None) = (&recording, &office) {
+        if let (Some(recording), None) = (&recording, &dispatcher) {
             // Nobody needs anything of it at the next start but its last generation.
             recording.lanes().durable.keep_from(u64::MAX);
         }
-        let own_key = office.as_ref().map(|office| office.own_key);
+        let own_key = dispatcher.as_ref().map(|dispatcher| dispatcher.own_key);
         let beside = (resolver, guards.clone());
         let generations =
             GenerationBuilder::new((config, campaigns), shards, beside, (own_key, log));
@@ -345,13 +347,13 @@ impl Exchange {
         }
         let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
         let renewal = guards.start(startup.control, startup.shutdown);
-        let seat = |((line, recorder), purse)| {
-            let counter = office.as_ref().map(|office| office.counter.clone());
-            let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
-            Mutex::new(Some(ShardSlot { line, recorder, purse, office: counter, to_nodes }))
+        let seat = |((line, recorder), budget)| {
+            let counter = dispatcher.as_ref().map(|dispatcher| dispatcher.counter.clone());
+            let to_nodes = dispatcher.as_ref().map(|dispatcher| dispatcher.to_nodes.clone());
+            Mutex::new(Some(ShardSlot { line, recorder, budget, dispatcher: counter, to_nodes }))
         };
-        let seats = lines.into_iter().zip(recorders).zip(purses).map(seat).collect();
-        let (office, notices) = office.map(|it| (it.office, it.window)).unzip();
+        let seats = lines.into_iter().zip(recorders).zip(shard_budgets).map(seat).collect();
+        let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.window)).unzip();
         let lanes = recording.as_ref().map(|recording| recording.lanes().clone());
         let exchange = Arc::new(Self {
             listening: startup.listening[0],
@@ -366,7 +368,7 @@ impl Exchange {
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
             seats,
-            closing: Mutex::new(Some(ExchangeEnd { office, recording, jobs, renewal })),
+            closing: Mutex::new(Some(ExchangeEnd { dispatcher, recording, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
         let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
@@ -393,9 +395,9 @@ impl Exchange {
         let reactor = Reactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
             .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
         let seat = self.seats[index].lock().expect("nothing panics with it").take();
-        let ShardSlot { line, recorder, purse, office, to_nodes } =
+        let ShardSlot { line, recorder, budget, dispatcher, to_nodes } =
             seat.expect("a shard starts once");
-        let (purse, errands) = purse.unzip();
+        let (budget, commands) = budget.unzip();
         let mut generations = self.current.clone();
         let first = Arc::clone(&generations.borrow_and_update());
         let identity = ShardIdentity { index, line, id_key: self.id_key };
@@ -403,10 +405,10 @@ impl Exchange {
             .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
         let parts = ShardParts {
             admission: context.admission().clone(),
-            office,
+            dispatcher,
             nodes,
             recorder,
-            purse,
+            budget,
             tracer: self.tracer.clone(),
             tasks: context.tasks().clone(),
         };
@@ -414,8 +416,8 @@ impl Exchange {
         tokio::task::spawn_local(Rc::clone(&shard).sweep());
         tokio::task::spawn_local(Rc::clone(&shard).spend());
         tokio::task::spawn_local(Rc::clone(&shard).book());
-        if let Some(errands) = errands {
-            tokio::task::spawn_local(Rc::clone(&shard).run_errands(errands));
+        if let Some(commands) = commands {
+            tokio::task::spawn_local(Rc::clone(&shard).run_commands(commands));
         }
         tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
         Ok(shard)
@@ -509,7 +511,7 @@ impl Exchange {
         self.guards.status(self.guard_of(dsp)?)
     }
 
-    /// What has become of notices; `None` when there is no office for them.
+    /// What has become of notices; `None` when there is no dispatcher for them.
     pub fn notices(&self) -> Option<NoticeStatus> {
         self.notices.as_ref().map(NoticeMonitor::view)
     }
@@ -521,10 +523,10 @@ impl Exchange {
     }
 }
 
-/// The office and what leads to it.
+/// The dispatcher and what leads to it.
 #[derive(Debug)]
 struct OpenNotices {
-    office: NoticeDispatcher,
+    dispatcher: NoticeDispatcher,
     counter: NoticeSender,
     window: NoticeMonitor,
     own_key: [u8; 32],
@@ -532,12 +534,12 @@ struct OpenNotices {
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
-/// What the shards' purses are made of.
+/// What the shards' budgets are made of.
 struct BudgetParts {
-    bank: BudgetContext,
+    budget_context: BudgetContext,
     lines: Vec<ShardLedgerPort>,
     peers: PeerShards,
-    errands: Vec<ReservationCommands>,
+    commands: Vec<ReservationCommands>,
 }
 
 impl BudgetParts {
@@ -546,36 +548,42 @@ impl BudgetParts {
     fn of(
         budgets: Option<Budgets>,
     ) -> (Option<Self>, Campaigns, Box<dyn Settlements>, Option<OnStart>) {
-        let Some(Budgets { bank, lines, campaigns, settlements, on_start }) = budgets else {
+        let Some(Budgets { budget_context, lines, campaigns, settlements, on_start }) = budgets
+        else {
             return (None, Campaigns::default(), Box::new(Unbudgeted), None);
         };
-        let (peers, errands) = PeerShards::new(bank.key, &lines);
+        let (peers, commands) = PeerShards::new(budget_context.key, &lines);
         let spent = SettlementRouter { books: settlements, peers: peers.clone() };
-        (Some(Self { bank, lines, peers, errands }), campaigns, Box::new(spent), Some(on_start))
+        (
+            Some(Self { budget_context, lines, peers, commands }),
+            campaigns,
+            Box::new(spent),
+            Some(on_start),
+        )
     }
 
-    /// The shards' purses, and where each hears of its errands.
-    fn purses(
+    /// The shards' budgets, and where each hears of its commands.
+    fn shard_budgets(
         self,
-        (recording, has_office): (Option<&OpenRecord>, bool),
+        (recording, has_dispatcher): (Option<&OpenRecord>, bool),
         funnels: &Funnels,
     ) -> Result<Vec<Option<(ShardBudget, ReservationCommands)>>, BudgetsError> {
-        let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
-        let Self { bank, lines, peers, errands } = self;
-        let open = |((line, errands), handovers): (_, &HandoverSlot)| {
+        let recording = recording.filter(|_| has_dispatcher).ok_or(BudgetsError::Unbilled)?;
+        let Self { budget_context, lines, peers, commands } = self;
+        let open = |((line, commands), handovers): (_, &HandoverSlot)| {
             let durable = recording.lanes().durable.clone();
             let is_durable = Box::new(move || durable.state() == State::Writing);
-            let purse = ShardBudget::new(line, bank.clone(), peers.clone(), is_durable)?;
-            Ok(Some((purse.counting_to(handovers.clone()), errands)))
+            let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), is_durable)?;
+            Ok(Some((budget.counting_to(handovers.clone()), commands)))
         };
-        lines.into_iter().zip(errands).zip(funnels.boxes()).map(open).collect()
+        lines.into_iter().zip(commands).zip(funnels.boxes()).map(open).collect()
     }
 }
 
-/// Opens the office, with what is owed since before by the log; `None` when notices are not ours to
+/// Opens the dispatcher, with what is owed since before by the log; `None` when notices are not ours to
 /// fire. Nothing of it is durable before the log is started. `settlements` is told what is in the log and
 /// not booked for good, before this returns.
-fn open_office(
+fn open_notices(
     config: &ExchangeConfig,
     log: Option<&mut Log>,
     mut settlements: Box<dyn Settlements>,
@@ -597,6 +605,6 @@ fn open_office(
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = NoticeTiming { clock, linger: LINGER, answer_timeout };
     let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
-    let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
-    Ok(Some(OpenNotices { office, counter, window, own_key, to_nodes }))
+    let (dispatcher, counter, window) = started.map_err(ExchangeError::Thread)?;
+    Ok(Some(OpenNotices { dispatcher, counter, window, own_key, to_nodes }))
 }

@@ -35,13 +35,13 @@ pub(crate) struct ShardParts {
     /// Which bid requests it takes on.
     pub admission: Admission,
     /// Where notices are sent from.
-    pub office: Option<NoticeSender>,
+    pub dispatcher: Option<NoticeSender>,
     /// Passes beacons on to other nodes.
     pub nodes: Option<NodeClient>,
     /// Where auctions are recorded; None: nowhere.
     pub recorder: Option<Recorder>,
     /// What it may spend of accounts; None if nobody keeps any.
-    pub purse: Option<ShardBudget>,
+    pub budget: Option<ShardBudget>,
     /// Says which auctions are traced.
     pub tracer: Tracer,
     /// Work that outlives the request that began it, and that a drain waits for.
@@ -70,15 +70,15 @@ pub struct ExchangeShard {
     /// To and from the governors of DSPs.
     line: RefCell<GuardPort>,
     /// Where notices are sent from.
-    office: Option<NoticeSender>,
+    dispatcher: Option<NoticeSender>,
     /// Passes beacons on to other nodes.
     nodes: Option<NodeClient>,
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
     /// What it may spend of accounts; `None`: nobody keeps any.
-    purse: Option<ShardBudget>,
-    /// Sales whose booking is not known to be durable; `None`: there is no office.
-    bills: Option<BillingQueue>,
+    budget: Option<ShardBudget>,
+    /// Sales whose booking is not known to be durable; `None`: there is no dispatcher.
+    billing: Option<BillingQueue>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
     /// Work that outlives the request that began it, and that a drain waits for.
@@ -177,16 +177,16 @@ impl ExchangeShard {
         reactor: Rc<Reactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
-        let ShardParts { admission, office, nodes, recorder, purse, tracer, tasks } = parts;
+        let ShardParts { admission, dispatcher, nodes, recorder, budget, tracer, tasks } = parts;
         let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
             line: RefCell::new(line),
-            bills: office.clone().map(BillingQueue::new),
-            office,
+            billing: dispatcher.clone().map(BillingQueue::new),
+            dispatcher,
             nodes,
             recorder,
-            purse,
+            budget,
             tracer,
             tasks,
             metrics,
@@ -205,14 +205,14 @@ impl ExchangeShard {
         self.recorder.as_ref()
     }
 
-    /// Passes beacons on to other nodes; None if there is no office.
+    /// Passes beacons on to other nodes; None if there is no dispatcher.
     pub(crate) fn nodes(&self) -> Option<&NodeClient> {
         self.nodes.as_ref()
     }
 
     /// What it may spend of accounts; `None`: nobody keeps any.
-    pub(crate) fn purse(&self) -> Option<&ShardBudget> {
-        self.purse.as_ref()
+    pub(crate) fn budget(&self) -> Option<&ShardBudget> {
+        self.budget.as_ref()
     }
 
     /// What an auction that begins now is held by.
@@ -267,46 +267,46 @@ impl ExchangeShard {
 
     /// Exchanges messages with the ledger, again and again; never ends.
     pub async fn spend(self: Rc<Self>) {
-        let Some(purse) = &self.purse else { return };
+        let Some(budget) = &self.budget else { return };
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            purse.turn(&self.metrics);
+            budget.turn(&self.metrics);
         }
     }
 
-    /// Does what the office and other shards ask of this one's reservations; ends with the last of them.
-    pub async fn run_errands(self: Rc<Self>, mut errands: ReservationCommands) {
-        while let Some(errand) = errands.next().await {
-            if let Some(purse) = &self.purse {
-                purse.errand(errand);
+    /// Does what the dispatcher and other shards ask of this one's reservations; ends with the last of them.
+    pub async fn run_commands(self: Rc<Self>, mut commands: ReservationCommands) {
+        while let Some(command) = commands.next().await {
+            if let Some(budget) = &self.budget {
+                budget.command(command);
             }
         }
     }
 
     /// Books what is billed without a beacon, which settles it once that is durable. Without an
-    /// office nothing is booked, and what was reserved for it is released.
+    /// dispatcher nothing is booked, and what was reserved for it is released.
     pub(crate) fn bill(&self, billed: DirectBill) {
-        if let Some(bills) = &self.bills {
-            bills.add(billed, unix_ms(), &self.metrics.purse);
-        } else if let (Some(reservation), Some(purse)) = (&billed.reservation, self.purse()) {
-            purse.release(reservation);
+        if let Some(billing) = &self.billing {
+            billing.add(billed, unix_ms(), &self.metrics.budget);
+        } else if let (Some(reservation), Some(budget)) = (&billed.reservation, self.budget()) {
+            budget.release(reservation);
         }
     }
 
     /// Sees to it that what is billed is booked, again and again; never ends.
     pub async fn book(self: Rc<Self>) {
-        let Some(bills) = &self.bills else { return };
+        let Some(billing) = &self.billing else { return };
         let mut ticks = tokio::time::interval(BOOKED_AGAIN);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            bills.turn(unix_ms(), &self.metrics.purse);
+            billing.turn(unix_ms(), &self.metrics.budget);
         }
     }
 
-    /// Gives orders to the office; those that find no room are counted and gone.
+    /// Gives orders to the dispatcher; those that find no room are counted and gone.
     pub(crate) fn give(&self, orders: Vec<NoticeCommand>) {
         for order in orders {
             self.order(order);
@@ -315,16 +315,16 @@ impl ExchangeShard {
 
     /// Gives one order; whether it was taken.
     pub(crate) fn order(&self, order: NoticeCommand) -> bool {
-        self.to_office(|office| office.order(order))
+        self.to_dispatcher(|dispatcher| dispatcher.order(order))
     }
 
     /// Asks for an ad; whether it will be.
     pub(crate) fn fetch(&self, fetch: MarkupFetch) -> bool {
-        self.to_office(|office| office.fetch(fetch))
+        self.to_dispatcher(|dispatcher| dispatcher.fetch(fetch))
     }
 
-    fn to_office(&self, give: impl FnOnce(&NoticeSender) -> bool) -> bool {
-        let taken = self.office.as_ref().is_some_and(give);
+    fn to_dispatcher(&self, give: impl FnOnce(&NoticeSender) -> bool) -> bool {
+        let taken = self.dispatcher.as_ref().is_some_and(give);
         if !taken {
             self.metrics.notices_refused.increment();
         }

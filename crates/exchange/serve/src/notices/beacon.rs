@@ -92,9 +92,10 @@ impl BeaconCall<'_> {
         match claims.kind {
             NoticeKind::Win => self.tell(BestEffort::Win, &claims, notice),
             NoticeKind::Loss => {
-                if let (Some(reservation), Some(purse)) = (&claims.reservation, self.shard.purse())
+                if let (Some(reservation), Some(budget)) =
+                    (&claims.reservation, self.shard.budget())
                 {
-                    purse.release(reservation);
+                    budget.release(reservation);
                 }
                 self.tell(BestEffort::Loss, &claims, notice)
             }
@@ -226,7 +227,7 @@ impl BeaconCall<'_> {
         if notice.is_none() {
             self.shard.metrics.beacons_untold.increment();
         }
-        let (call, reservation) = (0, claims.reservation); // The office numbers calls.
+        let (call, reservation) = (0, claims.reservation); // The dispatcher numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice, reservation };
         let (answer, acknowledged) = oneshot::channel();
         if !self.shard.order(NoticeCommand::Beacon(Box::new(beacon), answer)) {

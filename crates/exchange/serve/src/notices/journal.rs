@@ -17,7 +17,7 @@ use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
-use super::office::unix_ms;
+use super::dispatcher::unix_ms;
 
 /// Where records are handed over, and where it is heard what became of them.
 #[derive(Debug)]

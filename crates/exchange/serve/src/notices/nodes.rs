@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::client::{CallError, CallLimits, NoticeCall, NoticeClient, ServerAnswer};
-use super::office::get;
+use super::dispatcher::get;
 use crate::config::NoticesConfig;
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::beacon::RELAYED_WITHIN;

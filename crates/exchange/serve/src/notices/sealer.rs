@@ -39,7 +39,7 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// As configured; `own` is the key that was made, and `None` where there is no office. `record` is
+    /// As configured; `own` is the key that was made, and `None` where there is no dispatcher. `record` is
     /// the one that is written: it says which node this is.
     pub fn of(
         config: &ExchangeConfig,

@@ -1,4 +1,4 @@
-//! Who books what billable events settle, as the office sees it.
+//! Who books what billable events settle, as the dispatcher sees it.
 //!
 //! What becomes of the money is not known here.
 

@@ -8,8 +8,8 @@ use eventlog::lane::{LaneKind, Log};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
 use tracing::error;
 
+use super::dispatcher::unix_ms;
 use super::journal::NoticeJournal;
-use super::office::unix_ms;
 use super::settlements::Settlements;
 
 /// Why a start must not go on.

@@ -74,7 +74,7 @@ impl Ledger {
         };
         let is_halted = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&is_halted);
-        let bank = BudgetContext {
+        let budget_context = BudgetContext {
             key: TokenKey::new([5; 16]),
             draw: DrawKey::new([6; 16]),
             origin: Instant::now(),
@@ -87,7 +87,7 @@ impl Ledger {
         let period = Period(quarter);
         let ledger = Self { to_shard, from_shard, is_halted, period, report: None };
         let (settlements, on_start) = (Box::new(Nobody), Box::new(no_job));
-        (ledger, Budgets { bank, lines, campaigns, settlements, on_start })
+        (ledger, Budgets { budget_context, lines, campaigns, settlements, on_start })
     }
 
     /// Rights to so much in all.

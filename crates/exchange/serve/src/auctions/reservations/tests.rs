@@ -129,7 +129,7 @@ fn with_house(
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
         DirectOffer {
-            purse: &desk.purse,
+            budget: &desk.budget,
             ask: asked(4),
             answer: DirectAnswer { body, bids, left_out: 0 },
         }
@@ -142,9 +142,9 @@ fn with_house(
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
     let seats = joined.payers(&market);
-    let till = AuctionReservations {
-        purse: Some(&desk.purse).filter(|_| !request.is_test()),
-        metrics: &desk.metrics.purse,
+    let reservations = AuctionReservations {
+        budget: Some(&desk.budget).filter(|_| !request.is_test()),
+        metrics: &desk.metrics.budget,
         payers: Payers { seats: &seats, campaigns: &campaigns },
         auction: &auction,
         house: house.as_ref(),
@@ -152,7 +152,7 @@ fn with_house(
         refusals: BudgetRefusals::default(),
         held: Vec::new(),
     };
-    test(till, judgement);
+    test(reservations, judgement);
 }
 
 fn campaign(slot: CampaignIndex) -> DirectCampaign {
@@ -179,17 +179,17 @@ fn desk(cents: u64, other_cents: u64) -> Seat {
 /// That an account has exactly so much left.
 #[track_caller]
 fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
-    let reserve = |nanos| desk.purse.reserve(slot, Nanos::new(nanos), 60);
+    let reserve = |nanos| desk.budget.reserve(slot, Nanos::new(nanos), 60);
     assert!(reserve(cents * 10_000 + 1).is_err(), "it has more");
     if cents > 0 {
         let all = reserve(cents * 10_000).expect("it has that");
-        desk.purse.give_back(&all);
+        desk.budget.give_back(&all);
     }
 }
 
 /// What is held: the bid, and in whose name.
-fn held(till: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
-    till.held.iter().map(|held| (held.bid, held.token.slot())).collect()
+fn held(reservations: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
+    reservations.held.iter().map(|held| (held.bid, held.token.slot())).collect()
 }
 
 /// Its rival was refused, so what it had to beat is less, and what it pays is the same.
@@ -205,15 +205,15 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
         answer(0, &[(2, 8.0)]),
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
-    with_till(&desk, (&request(1, 3), &answers), &poor, |mut till, judgement| {
-        let clearing = till.clear(&judgement);
-        assert_eq!(till.refused().len(), 3);
+    with_till(&desk, (&request(1, 3), &answers), &poor, |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
+        assert_eq!(reservations.refused().len(), 3);
         let won: Vec<_> = clearing.wins.iter().flatten().map(|win| win.entry).collect();
         assert_eq!(won, [0, 1]);
-        till.keep_returned(&judgement, &clearing);
-        assert_eq!(held(&till), [(0, SLOT), (1, SLOT)]);
-        let sealed = till.sealed();
-        assert!(till.hand_over(sealed, &[0, 1]).is_empty(), "beacons settle all");
+        reservations.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&reservations), [(0, SLOT), (1, SLOT)]);
+        let sealed = reservations.sealed();
+        assert!(reservations.hand_over(sealed, &[0, 1]).is_empty(), "beacons settle all");
     });
     check_free(&desk, SLOT, 0);
 }
@@ -231,13 +231,13 @@ fn a_bid_holds_one_price_at_a_time() {
         answer(0, &[(2, 8.0)]),
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
-    with_till(&desk, (&request(2, 3), &answers), &poor, |mut till, judgement| {
-        let clearing = till.clear(&judgement);
-        assert_eq!(till.refused().len(), 3, "{:?}", till.refused());
+    with_till(&desk, (&request(2, 3), &answers), &poor, |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
+        assert_eq!(reservations.refused().len(), 3, "{:?}", reservations.refused());
         let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
         assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
-        till.keep_returned(&judgement, &clearing);
-        assert_eq!(till.held.len(), 2);
+        reservations.keep_returned(&judgement, &clearing);
+        assert_eq!(reservations.held.len(), 2);
         check_free(&desk, SLOT, 601);
     });
     // They were never answered with.
@@ -255,18 +255,20 @@ fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
         answer(0, &[(0, 7.0)]),
     ];
     let accounts = [("d0", SLOT), ("d2", POOR), ("d3", OTHER)];
-    with_till(&desk, (&request(1, 2), &answers), &accounts, |mut till, judgement| {
-        let mut clearing = till.clear(&judgement);
-        assert_eq!(held(&till), [(0, SLOT)]);
-        let auction = till.auction;
-        offer_others(auction, &judgement, &mut clearing, |win| till.authorise(&judgement, win));
-        till.keep_returned(&judgement, &clearing);
+    with_till(&desk, (&request(1, 2), &answers), &accounts, |mut reservations, judgement| {
+        let mut clearing = reservations.clear(&judgement);
+        assert_eq!(held(&reservations), [(0, SLOT)]);
+        let auction = reservations.auction;
+        offer_others(auction, &judgement, &mut clearing, |win| {
+            reservations.authorise(&judgement, win)
+        });
+        reservations.keep_returned(&judgement, &clearing);
         let offered: Vec<_> = clearing.offered.iter().map(|win| win.entry).collect();
-        assert_eq!(offered, [0, 4], "{:?}", till.refused());
-        assert_eq!(held(&till), [(0, SLOT), (4, OTHER)]);
+        assert_eq!(offered, [0, 4], "{:?}", reservations.refused());
+        assert_eq!(held(&reservations), [(0, SLOT), (4, OTHER)]);
         check_free(&desk, SLOT, 0);
-        let sealed = till.sealed();
-        let unbilled = till.hand_over(sealed, &[0]);
+        let sealed = reservations.sealed();
+        let unbilled = reservations.hand_over(sealed, &[0]);
         assert_eq!(unbilled.iter().map(|(bid, _)| *bid).collect::<Vec<_>>(), [4]);
     });
     check_free(&desk, SLOT, 0);
@@ -277,16 +279,16 @@ fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
     let desk = desk(1000, 800);
     let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
     let accounts = [("d0", SLOT), ("d1", OTHER)];
-    with_till(&desk, (&request(1, 1), &answers), &accounts, |mut till, mut judgement| {
-        till.clear(&judgement);
-        assert_eq!(held(&till), [(0, SLOT)]);
+    with_till(&desk, (&request(1, 1), &answers), &accounts, |mut reservations, mut judgement| {
+        reservations.clear(&judgement);
+        assert_eq!(held(&reservations), [(0, SLOT)]);
         judgement.bar(0, Fate::NoMarkup);
-        let clearing = till.clear(&judgement);
-        till.keep_returned(&judgement, &clearing);
-        assert_eq!(held(&till), [(1, OTHER)]);
+        let clearing = reservations.clear(&judgement);
+        reservations.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&reservations), [(1, OTHER)]);
         check_free(&desk, SLOT, 1000);
-        let sealed = till.sealed();
-        assert!(till.hand_over(sealed, &[1]).is_empty());
+        let sealed = reservations.sealed();
+        assert!(reservations.hand_over(sealed, &[1]).is_empty());
     });
     check_free(&desk, OTHER, 0);
 }
@@ -295,11 +297,11 @@ fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
 fn what_loses_after_all_is_given_back() {
     let desk = desk(1000, 0);
     let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
-    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut till, judgement| {
-        let mut clearing = till.clear(&judgement);
+    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut reservations, judgement| {
+        let mut clearing = reservations.clear(&judgement);
         check_free(&desk, SLOT, 0);
         clearing.wins[0] = None;
-        till.keep_returned(&judgement, &clearing);
+        reservations.keep_returned(&judgement, &clearing);
         check_free(&desk, SLOT, 1000);
     });
 }
@@ -321,16 +323,16 @@ fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
     // For the first impression the campaign at 1, for the second that at 0.
     let house: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
     let accounts = ([].as_slice(), Some(house));
-    with_house(&desk, (&request(1, 2), &answers), accounts, |mut till, judgement| {
-        let clearing = till.clear(&judgement);
-        till.keep_returned(&judgement, &clearing);
-        assert_eq!(held(&till), [(3, SLOT), (4, OTHER)]);
+    with_house(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
+        reservations.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
     // As the only one that answers.
-    with_house(&desk, (&request(1, 2), &[]), accounts, |mut till, judgement| {
-        let clearing = till.clear(&judgement);
-        till.keep_returned(&judgement, &clearing);
-        assert_eq!(held(&till), [(0, SLOT), (1, OTHER)]);
+    with_house(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
+        reservations.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&reservations), [(0, SLOT), (1, OTHER)]);
     });
     check_free(&desk, SLOT, 1000);
     check_free(&desk, OTHER, 900);
@@ -341,10 +343,10 @@ fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
 fn a_sale_that_nobody_pays_for_is_not_made() {
     let desk = desk(1000, 0);
     let answers = [answer(0, &[(0, 10.0)])];
-    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut till, judgement| {
-        let clearing = till.clear(&judgement);
-        till.give_back(|_| false);
-        till.keep_returned(&judgement, &clearing);
+    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
+        reservations.give_back(|_| false);
+        reservations.keep_returned(&judgement, &clearing);
     });
 }
 
@@ -354,10 +356,10 @@ fn a_test_is_won_without_money() {
     let answers = [answer(0, &[(0, 10.0)])];
     let mut request = request(1, 1);
     request["test"] = json!(1);
-    with_till(&desk, (&request, &answers), &[("d0", POOR)], |mut till, judgement| {
-        let clearing = till.clear(&judgement);
+    with_till(&desk, (&request, &answers), &[("d0", POOR)], |mut reservations, judgement| {
+        let clearing = reservations.clear(&judgement);
         assert!(clearing.wins[0].is_some());
-        till.keep_returned(&judgement, &clearing);
-        assert!(till.sealed().is_empty());
+        reservations.keep_returned(&judgement, &clearing);
+        assert!(reservations.sealed().is_empty());
     });
 }

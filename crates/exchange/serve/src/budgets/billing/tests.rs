@@ -1,4 +1,4 @@
-//! What becomes of bills while the office takes them, refuses them, or is gone; the clock is the test's.
+//! What becomes of bills while the dispatcher takes them, refuses them, or is gone; the clock is the test's.
 
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use tokio::sync::mpsc;
@@ -6,9 +6,9 @@ use units::Currency;
 
 use super::*;
 
-/// A shard's bills, and its office in the test's hands.
+/// A shard's bills, and its dispatcher in the test's hands.
 struct Bench {
-    bills: BillingQueue,
+    billing: BillingQueue,
     orders: mpsc::Receiver<NoticeCommand>,
     metrics: BudgetMetrics,
 }
@@ -16,9 +16,9 @@ struct Bench {
 impl Bench {
     /// With room for so many orders, and for so many bills.
     fn new(room: usize, max: usize) -> Self {
-        let (office, orders) = NoticeSender::by_hand(room);
-        let bills = BillingQueue { max, ..BillingQueue::new(office) };
-        Self { bills, orders, metrics: BudgetMetrics::default() }
+        let (dispatcher, orders) = NoticeSender::by_hand(room);
+        let billing = BillingQueue { max, ..BillingQueue::new(dispatcher) };
+        Self { billing, orders, metrics: BudgetMetrics::default() }
     }
 
     fn add(&self, number: u8, now_ms: u64) {
@@ -26,7 +26,7 @@ impl Bench {
         let reservation = Reservation { token, currency: Currency::USD };
         let id = TokenId([number; TokenId::BYTES]);
         let billed = DirectBill { id, reservation: Some(reservation), notice: None };
-        self.bills.add(billed, now_ms, &self.metrics);
+        self.billing.add(billed, now_ms, &self.metrics);
     }
 
     /// The orders so far: each with its number, which its reservation has too, and who waits for it.
@@ -42,13 +42,13 @@ impl Bench {
     }
 
     fn turn(&self, now_ms: u64) {
-        self.bills.turn(now_ms, &self.metrics);
+        self.billing.turn(now_ms, &self.metrics);
     }
 
     /// That so many wait, and so many were lost.
     #[track_caller]
     fn check(&self, waiting: usize, lost: u64) {
-        let got = (self.bills.waiting.borrow().len(), self.metrics.unbooked.value());
+        let got = (self.billing.waiting.borrow().len(), self.metrics.unbooked.value());
         assert_eq!(got, (waiting, lost));
     }
 }
@@ -61,7 +61,7 @@ fn what_is_durable_is_booked_whoever_asked_for_it() {
     let orders = bench.orders();
     bench.turn(1);
     bench.check(2, 0);
-    assert!(bench.orders().is_empty(), "the office has not said");
+    assert!(bench.orders().is_empty(), "the dispatcher has not answered");
     for ((number, answer), duplicate) in orders.into_iter().zip([false, true]) {
         answer.send(Ok(duplicate)).expect("it waits");
         bench.turn(2);

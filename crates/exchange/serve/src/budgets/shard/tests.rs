@@ -15,13 +15,13 @@ use crate::notices::{Settlements as _, Unbudgeted};
 
 pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
-/// One shard: its purse, its ends of the rings, and what it counts.
+/// One shard: its budget, its ends of the rings, and what it counts.
 pub(crate) struct Seat {
-    pub(crate) purse: ShardBudget,
+    pub(crate) budget: ShardBudget,
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
-    errands: ReservationCommands,
-    /// As the office tells it.
+    commands: ReservationCommands,
+    /// As the dispatcher tells it.
     pub(crate) spent: SettlementRouter,
     pub(crate) metrics: ExchangeMetrics,
     is_durable: Arc<AtomicBool>,
@@ -35,31 +35,31 @@ impl Seat {
         for message in messages {
             self.to_shard.push(*message).expect("there is room");
         }
-        self.run_errands();
-        self.purse.turn(&self.metrics);
+        self.run_commands();
+        self.budget.turn(&self.metrics);
     }
 
     /// What it tells, after it has done what others asked of it.
     pub(crate) fn tells(&mut self) -> Vec<FromShard> {
-        self.run_errands();
-        self.purse.turn(&self.metrics);
+        self.run_commands();
+        self.budget.turn(&self.metrics);
         std::iter::from_fn(|| self.from_shard.pop().ok()).collect()
     }
 
     /// Does what it was asked up to now.
-    pub(crate) fn run_errands(&mut self) {
+    pub(crate) fn run_commands(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(errand)) = pin!(self.errands.next()).poll(&mut context) {
-            self.purse.errand(errand);
+        while let Poll::Ready(Some(command)) = pin!(self.commands.next()).poll(&mut context) {
+            self.budget.command(command);
         }
     }
 
     /// For how many answers of the house there is room.
     pub(crate) fn rooms(&self) -> usize {
-        self.purse.search.borrow().answers.len()
+        self.budget.search.borrow().answers.len()
     }
 
-    /// The office tells that this is spent.
+    /// The dispatcher tells that this is spent.
     fn settle(&mut self, reservation: &Reservation) {
         self.spent.settled(1, reservation);
     }
@@ -97,7 +97,7 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     let asked = Arc::clone(&is_halted);
     let ledger_unix_ms = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&ledger_unix_ms);
-    let bank = BudgetContext {
+    let budget_context = BudgetContext {
         key: TokenKey::new([1; 16]),
         draw: DrawKey::new([2; 16]),
         origin: Instant::now(),
@@ -121,24 +121,24 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
         lines.push(ShardLedgerPort { from_ledger, to_ledger, options });
         ends.push((to_shard, from_shard));
     }
-    let (peers, errands) = PeerShards::new(bank.key, &lines);
-    let mut shards = lines.into_iter().zip(ends).zip(errands);
+    let (peers, commands) = PeerShards::new(budget_context.key, &lines);
+    let mut shards = lines.into_iter().zip(ends).zip(commands);
     std::array::from_fn(|_| {
-        let ((line, (to_shard, from_shard)), errands) = shards.next().expect("one for each");
+        let ((line, (to_shard, from_shard)), commands) = shards.next().expect("one for each");
         let is_durable = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&is_durable);
         let asked = Box::new(move || asked.load(Ordering::Relaxed));
-        let purse =
-            ShardBudget::new(line, bank.clone(), peers.clone(), asked).expect("sound options");
+        let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), asked)
+            .expect("sound options");
         let spent = SettlementRouter { books: Box::new(Unbudgeted), peers: peers.clone() };
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);
         let ledger_unix_ms = Arc::clone(&ledger_unix_ms);
         Seat {
-            purse,
+            budget,
             to_shard,
             from_shard,
-            errands,
+            commands,
             spent,
             metrics,
             is_durable,
@@ -148,12 +148,12 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     })
 }
 
-pub(crate) fn sealed(purse: &ShardBudget, token: &ReservationToken) -> Reservation {
-    Reservation { token: purse.seal(token), currency: Currency::USD }
+pub(crate) fn sealed(budget: &ShardBudget, token: &ReservationToken) -> Reservation {
+    Reservation { token: budget.seal(token), currency: Currency::USD }
 }
 
 fn reserve(desk: &Seat, nanos: u64) -> Result<ReservationToken, SpendRefusal> {
-    desk.purse.reserve(SLOT, Nanos::new(nanos), 60)
+    desk.budget.reserve(SLOT, Nanos::new(nanos), 60)
 }
 
 #[test]
@@ -161,18 +161,18 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     let [mut one, mut other] = seats(1, 64);
     one.told(&rights(100));
     let [won, lost, open] = [30, 20, 10].map(|nanos| reserve(&one, nanos).expect("it has that"));
-    let spent = sealed(&other.purse, &won);
+    let spent = sealed(&other.budget, &won);
     other.settle(&spent);
-    other.purse.release(&sealed(&other.purse, &lost));
+    other.budget.release(&sealed(&other.budget, &lost));
     // The same once more: the first has settled it.
-    let spent = sealed(&other.purse, &won);
+    let spent = sealed(&other.budget, &won);
     other.settle(&spent);
     assert!(other.tells().is_empty(), "it has no part in it");
     let report = one.report();
     assert_eq!((report.settled.get(), report.won_count, report.reserved_count), (30, 1, 3));
     assert_eq!(reserve(&one, 61), Err(SpendRefusal::LedgerUnavailable), "60 are free");
     assert!(reserve(&one, 60).is_ok(), "those that were lost, and those that never were taken");
-    let spent = sealed(&one.purse, &open);
+    let spent = sealed(&one.budget, &open);
     one.settle(&spent);
     assert_eq!(one.report().settled.get(), 40);
 }
@@ -197,7 +197,7 @@ fn what_another_start_or_node_reserved_moves_nothing_here() {
     let token = reserve(&before, 10).expect("it has that");
     let [mut after, _] = seats(2, 64);
     after.told(&rights(100));
-    let spent = sealed(&before.purse, &token);
+    let spent = sealed(&before.budget, &token);
     after.settle(&spent);
     assert!(after.tells().is_empty());
     let key = TokenKey::new([9; 16]);
@@ -236,7 +236,7 @@ fn reservations_last_as_long_as_they_may_be_billed() {
     let [mut desk] = seats(1, 64);
     desk.told(&rights(100));
     for (billable_s, class) in [(0, 0), (10, 0), (11, 1), (100, 1), (86_400, 1)] {
-        let token = desk.purse.reserve(SLOT, Nanos::new(1), billable_s).expect("it has that");
+        let token = desk.budget.reserve(SLOT, Nanos::new(1), billable_s).expect("it has that");
         assert_eq!(token.ttl(), TtlClass(class), "{billable_s} s");
     }
 }
@@ -245,7 +245,7 @@ fn reservations_last_as_long_as_they_may_be_billed() {
 fn what_finds_no_room_in_the_ring_is_told_later() {
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
-    let mut deciding = AuctionPacing::new(&desk.purse, ("auction", false));
+    let mut deciding = AuctionPacing::new(&desk.budget, ("auction", false));
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
         let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
@@ -255,7 +255,7 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
         );
     }
     let token = reserve(&desk, 7).expect("it has that");
-    let spent = sealed(&desk.purse, &token);
+    let spent = sealed(&desk.budget, &token);
     desk.settle(&spent);
     let mut told = Vec::new();
     loop {
@@ -297,7 +297,7 @@ fn decided(
     is_test: bool,
     prices: &[(CampaignPrice, &str)],
 ) -> Vec<Result<Cpm, SpendRefusal>> {
-    let mut deciding = AuctionPacing::new(&desk.purse, ("auction", is_test));
+    let mut deciding = AuctionPacing::new(&desk.budget, ("auction", is_test));
     let decide = |(price, shown): &(CampaignPrice, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
         deciding.decide(SLOT, *price, shown)
@@ -376,10 +376,10 @@ fn room_of_an_extravagant_answer_is_not_kept() {
     let [desk] = seats(1, 64);
     let answer =
         |bytes| DirectAnswer { body: String::with_capacity(bytes), ..DirectAnswer::default() };
-    desk.purse.keep(answer(ROOM_BYTES_MAX + 1));
+    desk.budget.keep(answer(ROOM_BYTES_MAX + 1));
     assert_eq!(desk.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
-        desk.purse.keep(answer(ROOM_BYTES_MAX));
+        desk.budget.keep(answer(ROOM_BYTES_MAX));
     }
     assert_eq!(desk.rooms(), ANSWERS_MAX);
 }
@@ -403,16 +403,16 @@ fn what_happened_is_counted_once() {
     let [mut desk] = seats(1, 64);
     desk.told(&rights(100));
     let tokens = [1, 2, 3].map(|nanos| reserve(&desk, nanos).expect("it has that"));
-    let spent = sealed(&desk.purse, &tokens[0]);
+    let spent = sealed(&desk.budget, &tokens[0]);
     desk.settle(&spent);
-    desk.purse.give_back(&tokens[1]);
-    let spent = sealed(&desk.purse, &tokens[0]);
+    desk.budget.give_back(&tokens[1]);
+    let spent = sealed(&desk.budget, &tokens[0]);
     desk.settle(&spent);
     for _ in 0..2 {
         desk.told(&[]);
-        let counted = |label| desk.metrics.purse.outcome(label);
+        let counted = |label| desk.metrics.budget.outcome(label);
         assert_eq!(["reserved", "won", "released"].map(counted), [3, 1, 1]);
-        assert_eq!(desk.metrics.purse.rejection(TokenRejection::AlreadyWon), 1);
+        assert_eq!(desk.metrics.budget.rejection(TokenRejection::AlreadyWon), 1);
     }
 }
 
@@ -432,7 +432,7 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     while !is_over {
         tokio::select! {
             biased;
-            () = desk.purse.close() => is_over = true,
+            () = desk.budget.close() => is_over = true,
             () = tokio::time::sleep(TURN) => (),
         }
         told.extend(std::iter::from_fn(|| desk.from_shard.pop().ok()));
@@ -449,7 +449,7 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     desk.told(&rights(200));
     assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(
-        desk.purse.open.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
+        desk.budget.open.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
         Some(150)
     );
 }
@@ -459,6 +459,6 @@ async fn a_ledger_that_takes_nothing_does_not_keep_a_shard_from_its_end() {
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
     reserve(&desk, 30).expect("there is money");
-    desk.purse.close().await;
+    desk.budget.close().await;
     assert!(!desk.from_shard.is_empty(), "it is full");
 }

@@ -70,7 +70,7 @@ pub struct MarkupFetch {
 /// What becomes of a beacon's call.
 pub type BeaconAnswer = Result<bool, BeaconRefusal>;
 
-/// Where orders are given; clones lead to the same. The office ends with the last of them.
+/// Where orders are given; clones lead to the same. The dispatcher ends with the last of them.
 #[derive(Clone, Debug)]
 pub struct NoticeSender {
     orders: mpsc::Sender<NoticeCommand>,
@@ -83,11 +83,11 @@ struct NoticeInbox {
     fetches: mpsc::Receiver<MarkupFetch>,
 }
 
-/// What is seen of the office from outside; it stays when the office has ended.
+/// What is seen of the dispatcher from outside; it stays when the dispatcher has ended.
 #[derive(Clone, Debug, Default)]
 pub struct NoticeMonitor(Arc<Mutex<NoticeStatus>>);
 
-/// What the office shows of its work.
+/// What the dispatcher shows of its work.
 #[derive(Clone, Debug, Default)]
 pub struct NoticeStatus {
     /// Counts and levels.
@@ -118,7 +118,7 @@ impl NoticeSender {
 }
 
 impl NoticeMonitor {
-    /// What the office has done so far.
+    /// What the dispatcher has done so far.
     pub fn view(&self) -> NoticeStatus {
         self.0.lock().expect("nothing panics while it holds the view").clone()
     }
@@ -128,7 +128,7 @@ impl NoticeMonitor {
     }
 }
 
-/// The running office. Once every [`NoticeSender`] is gone it sends what waits, for a while, and ends:
+/// The running dispatcher. Once every [`NoticeSender`] is gone it sends what waits, for a while, and ends:
 /// billing notices that are still owed stay in the log, which is to be closed after.
 #[derive(Debug)]
 pub struct NoticeDispatcher {

@@ -1,4 +1,4 @@
-//! The office on a simulated clock: its calls go to the test, which answers them, and writes its log.
+//! The dispatcher on a simulated clock: its calls go to the test, which answers them, and writes its log.
 
 mod settling;
 
@@ -15,7 +15,7 @@ use crate::notices::settlements::Unbudgeted;
 
 const LINGER: Duration = Duration::from_millis(10);
 
-/// An office and all that it sees of the world.
+/// A dispatcher and all that it sees of the world.
 struct Bench {
     counter: NoticeSender,
     calls: mpsc::UnboundedReceiver<NoticeCall>,
@@ -91,7 +91,7 @@ impl Bench {
         self.log.as_mut().expect("it is open")
     }
 
-    /// A turn of the office, a turn of the log, and what the office makes of that.
+    /// A turn of the dispatcher, a turn of the log, and what the dispatcher makes of that.
     async fn turns(&mut self) -> Vec<NoticeCall> {
         settle().await;
         advance(LINGER).await;
@@ -326,7 +326,7 @@ async fn the_lane_is_shared_with_others_under_load() {
             checkpoints += usize::from(matches!(record, JournalRecord::Checkpoint { .. }));
         });
         assert!(checkpoints > 0 && shown[0] + 1_000 > last, "from {} to {last}", shown[0]);
-        // Another office knows all of them by that.
+        // Another dispatcher knows all of them by that.
         let mut bench = Bench::on(log.restart(), policy);
         for number in 0..100 {
             let mut acknowledged = bench.beacon("a", number);

@@ -1,4 +1,4 @@
-//! What the office tells of settlements, and how much of the log it keeps for them: by hand, and over a
+//! What the dispatcher tells of settlements, and how much of the log it keeps for them: by hand, and over a
 //! log on a real disk, life after life.
 
 use std::collections::BTreeMap;
@@ -175,12 +175,12 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
     let test = async {
         let [mut one, other] = seats(1, 64);
         one.told(&rights_of(SLOT, 100));
-        let reserve = |nanos| one.purse.reserve(SLOT, Nanos::new(nanos), 60).expect("it has that");
-        let [first, second, _] = [30, 20, 10].map(|nanos| sealed(&one.purse, &reserve(nanos)));
+        let reserve = |nanos| one.budget.reserve(SLOT, Nanos::new(nanos), 60).expect("it has that");
+        let [first, second, _] = [30, 20, 10].map(|nanos| sealed(&one.budget, &reserve(nanos)));
         let [mut before] = seats(0, 64);
         before.told(&rights_of(SLOT, 100));
-        let reserved = before.purse.reserve(SLOT, Nanos::new(40), 60).expect("it has that");
-        let ended = sealed(&before.purse, &reserved);
+        let reserved = before.budget.reserve(SLOT, Nanos::new(40), 60).expect("it has that");
+        let ended = sealed(&before.budget, &reserved);
         let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default());
         let mut bench = Bench::with(log, policy, Box::new(other.spent));
         let mut refused = billed(&bench.counter, 7, first);
@@ -202,7 +202,7 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
         }
         let report = one.report();
         assert_eq!((report.settled.get(), report.won_count), (50, 2));
-        assert_eq!(one.metrics.purse.rejection(TokenRejection::AlreadyWon), 0);
+        assert_eq!(one.metrics.budget.rejection(TokenRejection::AlreadyWon), 0);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -232,7 +232,7 @@ async fn the_log_stays_until_it_is_booked() {
         }
         let kept = first(bench.log());
         assert!(1 < kept && kept <= booked + 1, "{kept} of {booked}");
-        // Another office hears of the rest.
+        // Another dispatcher hears of the rest.
         let log = bench.log.take().expect("it is open").restart();
         let mut found = Vec::new();
         let mut replay = JournalReplay::new(policy, unix_ms());
@@ -257,9 +257,9 @@ impl Resolve for Nobody {
     }
 }
 
-/// An office on its thread, over a log on its thread.
+/// A dispatcher on its thread, over a log on its thread.
 struct Life {
-    office: NoticeDispatcher,
+    dispatcher: NoticeDispatcher,
     counter: NoticeSender,
     log: LogThread,
     others: DurableRing,
@@ -309,8 +309,8 @@ impl Life {
         let log = log.start().expect("a thread");
         let delivery = replay.finish(clock.now());
         let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
-        let (office, counter, _) = started.expect("a thread");
-        Self { office, counter, log, others }
+        let (dispatcher, counter, _) = started.expect("a thread");
+        Self { dispatcher, counter, log, others }
     }
 
     /// Calls each beacon, while others record more, and tells which were the first of their token.
@@ -328,7 +328,7 @@ impl Life {
 
     fn end(self) {
         drop(self.counter);
-        self.office.join();
+        self.dispatcher.join();
         let left = self.log.close(Duration::from_secs(60)).expect("it ends");
         assert_eq!(left.durable, 0);
     }

@@ -69,38 +69,38 @@ pub(super) fn expose(
     shards: &PerShard<ExchangeMetrics>,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
-    let all = || shards.iter().map(|shard| &shard.purse);
+    let all = || shards.iter().map(|shard| &shard.budget);
     let help = "Winners that their account did not pay for, by reason.";
     let mut refused = page.counters("exchange_wins_refused", help)?;
     for refusal in SpendRefusal::ALL {
-        let counters = all().map(|purse| &purse.refused[refusal as usize]);
+        let counters = all().map(|budget| &budget.refused[refusal as usize]);
         refused.sum(&[("reason", refusal.label())], counters)?;
     }
     let help = "Impressions offered to campaigns, and for all campaigns together the impressions that reached each step.";
     let mut funnel = page.counters("exchange_house_impressions", help)?;
     for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
-        funnel.sum(&[("step", step.label())], all().map(|purse| &purse.funnel[at]))?;
+        funnel.sum(&[("step", step.label())], all().map(|budget| &budget.funnel[at]))?;
     }
     let help =
         "Reservations by what became of them; those that are neither won nor released expire.";
     let mut outcomes = page.counters("exchange_reservations", help)?;
     for (at, (label, _)) in OUTCOMES.into_iter().enumerate() {
-        outcomes.sum(&[("outcome", label)], all().map(|purse| &purse.outcomes[at]))?;
+        outcomes.sum(&[("outcome", label)], all().map(|budget| &budget.outcomes[at]))?;
     }
     let help = "Tokens of reservations that were good for nothing, by reason.";
     let mut rejected = page.counters("exchange_reservations_rejected", help)?;
     for (at, rejection) in TokenRejection::ALL.into_iter().enumerate() {
-        let counters = all().map(|purse| &purse.rejected[at]);
+        let counters = all().map(|budget| &budget.rejected[at]);
         rejected.sum(&[("reason", rejection.label())], counters)?;
     }
     let help = "Sales without a beacon of ours that could not be booked: they are in no budget.";
     let mut unbooked = page.counters("exchange_sales_unbooked", help)?;
-    unbooked.sum(&[], all().map(|purse| &purse.unbooked))?;
+    unbooked.sum(&[], all().map(|budget| &budget.unbooked))?;
     let help =
         "What a shard had no room for: reservations (full), messages of the ledger (untaken).";
     let mut problems = page.counters("exchange_reservations_no_room", help)?;
     for (at, (label, _)) in PROBLEMS.into_iter().enumerate() {
-        problems.sum(&[("of", label)], all().map(|purse| &purse.problems[at]))?;
+        problems.sum(&[("of", label)], all().map(|budget| &budget.problems[at]))?;
     }
     Ok(())
 }

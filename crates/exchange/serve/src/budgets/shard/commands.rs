@@ -1,4 +1,4 @@
-//! What the shards of a process are told of their reservations: by the office, which of them are spent,
+//! What the shards of a process are told of their reservations: by the dispatcher, which of them are spent,
 //! and by each other, which of them are lost.
 //!
 //! It must not know what a reservation is worth.
@@ -56,8 +56,8 @@ impl PeerShards {
             let peer = PeerShard { origin: line.options.origin, spent: to_spent, lost: to_lost };
             (peer, ReservationCommands { spent, lost })
         };
-        let (shards, errands) = lines.iter().map(shard).unzip();
-        (Self { key, shards }, errands)
+        let (shards, commands) = lines.iter().map(shard).unzip();
+        (Self { key, shards }, commands)
     }
 
     /// A reservation as the shard knows it. It was sealed in a beacon's token, which was opened: `None` is
