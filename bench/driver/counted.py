@@ -51,7 +51,7 @@ PARTS = {
     "search": r"exchange/core/src/house|exchange_core::house|Purse::bid",
     "reserve, settle": (
         r"serve/src/purse|exchange_serve::purse|serve/src/till|exchange_serve::till"
-        r"|pacer_core::shard|pacer/core/src/shard|pacer_core::token|pacer/core/src/token"
+        r"|pacer_core::shard|pacer/core/src/shard"
         r"|exchange_core::owed|exchange/core/src/owed"
     ),
     "ledger": r"pacer_core|pacer/core|pacer_serve|pacer/serve|redb",

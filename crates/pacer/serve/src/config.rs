@@ -10,7 +10,7 @@ use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
 
 use crate::keys::{KeyBytes, Keyring, parse_key};
-use crate::start::LedgerStart;
+use crate::ledger::start::LedgerStart;
 
 /// A reservation lasts up to a sixteenth longer than it was to.
 const LASTS_LONGER: u32 = 16;
@@ -208,7 +208,7 @@ impl BudgetsConfig {
 
     /// Whether a ledger has begun in its directory, and may know more accounts than files have.
     pub fn has_begun(&self) -> bool {
-        crate::engine::is_begun(&self.directory)
+        crate::store::engine::is_begun(&self.directory)
     }
 
     /// What seals and opens tokens, and what requests draw by.

@@ -13,7 +13,7 @@ use pacer_core::shard::token::{ReservationToken, ReservationTokenError, TokenKey
 use pacer_core::strategy::DrawKey;
 use tracing::warn;
 
-use crate::engine::FILE_NAME;
+use crate::store::engine::FILE_NAME;
 
 /// What a key is.
 pub(crate) type KeyBytes = [u8; 16];

@@ -20,40 +20,24 @@
 //! there may go unseen, or show the commit before the last.
 
 pub mod api;
-mod bug;
 mod config;
-mod desk;
-mod digest;
-mod engine;
-mod error;
-mod feed;
-mod handle;
-mod keeper;
 mod keys;
-mod lines;
-mod place;
+mod ledger;
 pub mod registry;
 mod service;
-mod shared;
-mod start;
-mod states;
-mod tables;
-#[cfg(test)]
-mod tests;
-mod thread;
-mod watched;
-mod zones;
+mod store;
 
 pub use config::BudgetsConfig;
-pub use error::StoreOpenError;
-pub use feed::SettlementFeed;
-pub use handle::{CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle};
 pub use keys::Keyring;
-pub use lines::{HaltFlag, ShardRings};
-pub use service::{ExchangeSlot, LEDGER, LedgerPort, LogFeed, PacerService, check_files};
-pub use shared::LedgerStatus;
-pub use start::{
-    LedgerFault, LedgerStart, LedgerStartError, LedgerThread, OpenLedger, StartedLedger,
+pub use ledger::feed::SettlementFeed;
+pub use ledger::handle::{
+    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle,
 };
-pub use thread::{DiskStore, StoreCounters, StoreOptions};
-pub use zones::{ZoneError, Zones};
+pub use ledger::rings::{HaltFlag, ShardRings};
+pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger, StartedLedger};
+pub use ledger::status::LedgerStatus;
+pub use ledger::turn::LedgerFault;
+pub use ledger::zones::{ZoneError, Zones};
+pub use service::{ExchangeSlot, LEDGER, LedgerPort, LogFeed, PacerService, check_files};
+pub use store::error::StoreOpenError;
+pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

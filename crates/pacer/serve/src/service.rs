@@ -21,15 +21,16 @@ use units::Currency;
 
 use crate::api::{self, ExchangeView, Mismatches};
 use crate::config::BudgetsConfig;
-use crate::feed::SettlementFeed;
-use crate::handle::LedgerHandle;
 use crate::keys::Keyring;
-use crate::lines::ShardRings;
+use crate::ledger::feed::SettlementFeed;
+use crate::ledger::handle::LedgerHandle;
+use crate::ledger::rings::ShardRings;
+use crate::ledger::start::{LedgerStartError, LedgerThread, StartedLedger};
+use crate::ledger::turn::LedgerFault;
 use crate::registry::{
     self, CampaignRules, ChangeRefusal, CheckedFiles, FilesRead, PreparedRegistry,
     PublishedCatalogue, Registry, RegistryOptions,
 };
-use crate::start::{LedgerFault, LedgerStartError, LedgerThread, StartedLedger};
 
 /// How long the first catalogue is waited for.
 const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);

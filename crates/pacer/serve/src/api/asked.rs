@@ -5,11 +5,11 @@
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;
-use runtime::admin::{ApiCall, ErrorCode, ErrorField, Reply};
+use runtime::admin::{ApiCall, ErrorCode, Reply};
 use runtime::config::ConfigProblem;
 use serde_json::{Map, Value};
 
-use super::shown::invalid;
+use super::shown::{invalid, wrong};
 use crate::registry::{ChangeOptions, ReadJsonError, read_json};
 
 /// Media types of whole definitions.
@@ -27,11 +27,6 @@ const ACTOR_BYTES_MAX: usize = 64;
 /// A request, as it is read.
 #[derive(Clone, Copy)]
 pub(super) struct AdminRequest<'c>(&'c ApiCall);
-
-/// A refusal of a field.
-pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
-    Reply::error_with(code, message, ErrorField::at(field))
-}
 
 fn twice(path: &str) -> ConfigProblem {
     let (key, remedy) = (path.to_owned(), "is given twice: remove one".to_owned());

@@ -12,18 +12,8 @@ use units::{Amount, Currency, Nanos};
 use super::exchange::{ExchangeView, Mismatches};
 use super::funnel::{self, PlanProgress};
 use super::shown::{owner, time};
+use super::spend_cause::{SpendCause, nothing};
 use crate::registry::CampaignStanding;
-
-/// A cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SpendCause {
-    /// For programs.
-    pub(super) reason: Option<&'static str>,
-    /// For people.
-    pub(super) words: String,
-    /// What is to be done.
-    pub(super) remedy: Option<String>,
-}
 
 /// What is known of a campaign.
 pub(super) struct CauseInputs<'k> {
@@ -35,14 +25,6 @@ pub(super) struct CauseInputs<'k> {
 }
 
 impl SpendCause {
-    pub(super) fn new(reason: &'static str, words: String, remedy: &str) -> Self {
-        Self { reason: Some(reason), words, remedy: Some(remedy.to_owned()) }
-    }
-
-    fn nothing() -> Self {
-        Self { reason: None, words: nothing(), remedy: None }
-    }
-
     /// The first that holds.
     pub(super) fn of(known: &CauseInputs<'_>) -> Self {
         let CauseInputs { standing, exchange, windows, mismatches, progress } = known;
@@ -136,10 +118,6 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
         _ => (),
     }
     SpendCause { reason: Some(refusal.label()), words, remedy }
-}
-
-pub(super) fn nothing() -> String {
-    "nothing keeps it from spending".to_owned()
 }
 
 /// What words are made of.

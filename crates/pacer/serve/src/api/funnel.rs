@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Amount, Currency, Nanos, grouped};
 
-use super::cause::SpendCause;
 use super::exchange::Mismatches;
 use super::shown::{AmountText, PaceWord, TimeText, money, pace_of, time};
+use super::spend_cause::SpendCause;
 
 /// What became of a campaign's impressions.
 #[derive(Serialize, JsonSchema)]

@@ -5,12 +5,13 @@ use runtime::admin::{ApiCall, ErrorCode, Method, Operation, Reply, Route, Schema
 use schemars::SchemaGenerator;
 use serde_json::json;
 
+use super::handlers::{self, BudgetApi};
 use super::shown::{
     AccountPage, AccountView, AuditPage, CampaignPage, CampaignView, CurveView, InvalidDefinition,
     SpendView,
 };
 use super::why::{AccountWhyView, WhyView};
-use super::{BudgetApi, asked, definitions};
+use super::{asked, definitions};
 use crate::registry::CampaignRules;
 
 const ACCOUNT: StoredKind = StoredKind::Account;
@@ -36,7 +37,7 @@ pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     all.push(route(
         Method::Get,
         "/v1/audit",
-        super::audit,
+        handlers::audit,
         paged(Operation::new("audit", "audit", "Lists what was changed, the oldest first."))
             .json::<AuditPage>(200, "A page of changes.")
             .error(ErrorCode::NotConfigured, UNCONFIGURED)
@@ -53,34 +54,34 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts",
-            |of, call| super::list(of, ACCOUNT, call),
+            |of, call| handlers::list(of, ACCOUNT, call),
             listed(of("listAccounts", "Lists accounts."))
                 .json::<AccountPage>(200, "A page of accounts."),
         ),
         route(
             Method::Post,
             "/v1/accounts",
-            |of, call| super::create(of, ACCOUNT, call),
+            |of, call| handlers::create(of, ACCOUNT, call),
             created(of("createAccount", "Defines an account."), view)
                 .body(asked::JSON, definitions::account),
         ),
         route(
             Method::Get,
             one,
-            |of, call| super::show(of, ACCOUNT, call),
+            |of, call| handlers::show(of, ACCOUNT, call),
             shown(of("showAccount", "Shows an account."), view),
         ),
         route(
             Method::Put,
             one,
-            |of, call| super::replace(of, ACCOUNT, call),
+            |of, call| handlers::replace(of, ACCOUNT, call),
             defined(of("replaceAccount", "Changes an account: the whole definition."), view)
                 .body(asked::JSON, definitions::account),
         ),
         route(
             Method::Patch,
             one,
-            |of, call| super::merge(of, ACCOUNT, call),
+            |of, call| handlers::merge(of, ACCOUNT, call),
             defined(
                 of("changeAccount", "Changes parts of an account, by a merge patch (RFC 7396)."),
                 view,
@@ -90,26 +91,26 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Put,
             "/v1/accounts/{id}/pause",
-            |of, call| super::pause(of, ACCOUNT, call, true),
+            |of, call| handlers::pause(of, ACCOUNT, call, true),
             changed(of("pauseAccount", "Stops its spending."), view),
         ),
         route(
             Method::Delete,
             "/v1/accounts/{id}/pause",
-            |of, call| super::pause(of, ACCOUNT, call, false),
+            |of, call| handlers::pause(of, ACCOUNT, call, false),
             changed(of("resumeAccount", "Lets it spend again."), view),
         ),
         route(
             Method::Put,
             "/v1/accounts/{id}/budget",
-            |of, call| super::budget(of, ACCOUNT, call),
+            |of, call| handlers::budget(of, ACCOUNT, call),
             defined(of("budgetAccount", CHANGES_LIMITS), view)
                 .body(asked::JSON, definitions::limits),
         ),
         route(
             Method::Get,
             "/v1/accounts/{id}/spend",
-            |of, call| super::spend(of, ACCOUNT, call),
+            |of, call| handlers::spend(of, ACCOUNT, call),
             told(of(
                 "spendAccount",
                 "Tells what its campaigns and seats have spent together: in this hour, today, and in \
@@ -120,7 +121,7 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts/{id}/why",
-            super::why_account,
+            handlers::why_account,
             told(of(
                 "whyAccount",
                 "Tells why it does not spend as a whole, and how many of its campaigns do.",
@@ -139,7 +140,7 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/campaigns",
-            |of, call| super::list(of, CAMPAIGN, call),
+            |of, call| handlers::list(of, CAMPAIGN, call),
             listed(of("listCampaigns", "Lists campaigns."))
                 .parameter(
                     "query",
@@ -158,27 +159,27 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Post,
             "/v1/campaigns",
-            |of, call| super::create(of, CAMPAIGN, call),
+            |of, call| handlers::create(of, CAMPAIGN, call),
             created(of("createCampaign", "Defines a campaign."), view)
                 .body(asked::JSON, definitions::campaign::<R>),
         ),
         route(
             Method::Get,
             one,
-            |of, call| super::show(of, CAMPAIGN, call),
+            |of, call| handlers::show(of, CAMPAIGN, call),
             shown(of("showCampaign", "Shows a campaign."), view),
         ),
         route(
             Method::Put,
             one,
-            |of, call| super::replace(of, CAMPAIGN, call),
+            |of, call| handlers::replace(of, CAMPAIGN, call),
             defined(of("replaceCampaign", "Changes a campaign: the whole definition."), view)
                 .body(asked::JSON, definitions::campaign::<R>),
         ),
         route(
             Method::Patch,
             one,
-            |of, call| super::merge(of, CAMPAIGN, call),
+            |of, call| handlers::merge(of, CAMPAIGN, call),
             defined(
                 of("changeCampaign", "Changes parts of a campaign, by a merge patch (RFC 7396)."),
                 view,
@@ -188,7 +189,7 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Delete,
             one,
-            super::remove,
+            handlers::remove,
             changed(
                 of(
                     "removeCampaign",
@@ -201,40 +202,40 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Put,
             "/v1/campaigns/{id}/pause",
-            |of, call| super::pause(of, CAMPAIGN, call, true),
+            |of, call| handlers::pause(of, CAMPAIGN, call, true),
             changed(of("pauseCampaign", "Stops its spending."), view),
         ),
         route(
             Method::Delete,
             "/v1/campaigns/{id}/pause",
-            |of, call| super::pause(of, CAMPAIGN, call, false),
+            |of, call| handlers::pause(of, CAMPAIGN, call, false),
             changed(of("resumeCampaign", "Lets it spend again."), view),
         ),
         route(
             Method::Put,
             "/v1/campaigns/{id}/budget",
-            |of, call| super::budget(of, CAMPAIGN, call),
+            |of, call| handlers::budget(of, CAMPAIGN, call),
             defined(of("budgetCampaign", CHANGES_LIMITS), view)
                 .body(asked::JSON, definitions::limits),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/spend",
-            |of, call| super::spend(of, CAMPAIGN, call),
+            |of, call| handlers::spend(of, CAMPAIGN, call),
             told(of("spendCampaign", "Tells what it has spent: in this hour, today, and in all."))
                 .json::<SpendView>(200, "The campaign's spend."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/curve",
-            super::curve,
+            handlers::curve,
             told(of("curveCampaign", "Tells how it follows its target."))
                 .json::<CurveView>(200, "Target and spend over time."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/why",
-            super::why,
+            handlers::why,
             told(of("whyCampaign", "Tells why it does not spend, and how it bids."))
                 .json::<WhyView>(200, "The reasons, with the figures behind them."),
         ),

@@ -10,16 +10,15 @@ use pacer_core::ledger::{HourSpend, LimitOwner, LimitSpan, Spend};
 use pacer_core::pacing::{CurvePoint, PacingCurve};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{AuditEntry, AuditKey};
-use runtime::admin::{ErrorCode, Reply, rfc3339};
+use runtime::admin::{ErrorCode, ErrorField, Reply, rfc3339};
 use runtime::config::ConfigProblem;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use units::{Currency, Nanos};
 
-use super::asked::wrong;
 use super::definitions;
-use crate::handle::DeliveryProgress;
+use crate::ledger::handle::DeliveryProgress;
 use crate::registry::ChangeRefusal;
 
 /// The reply to what was refused.
@@ -35,6 +34,11 @@ pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
         ChangeRefusal::Invalid(problems) => return invalid(problems),
     };
     wrong(code, field, &refused.to_string())
+}
+
+/// A refusal of a field.
+pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
+    Reply::error_with(code, message, ErrorField::at(field))
 }
 
 /// The reply to problems, all of them.

@@ -28,6 +28,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use units::{Amount, Cpm, Currency, Nanos, Round};
 
+use serde_json::Value;
+
 use super::*;
 use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};

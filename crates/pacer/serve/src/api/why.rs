@@ -9,15 +9,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::Currency;
 
-use super::cause::{CauseInputs, RefusalText, SpendCause, nothing};
+use super::cause::{CauseInputs, RefusalText};
 use super::exchange::ExchangeView;
 use super::funnel::{FunnelView, MismatchesView, PlanProgress};
 use super::pace::BiddingView;
 use super::shown::{
     AmountText, LimitSpanView, TimeText, code, money, owner, refusal_schema, span, time,
 };
+use super::spend_cause::{SpendCause, nothing};
 use super::{funnel, pace};
-use crate::handle::DeliveryProgress;
+use crate::ledger::handle::DeliveryProgress;
 use crate::registry::{AccountStanding, CampaignStanding};
 
 /// Why a campaign does not spend, the figures that make it so, and how it bids.

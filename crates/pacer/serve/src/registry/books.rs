@@ -3,6 +3,9 @@
 //!
 //! Owns what is known. How it changes is not known here.
 
+pub(super) mod catalogue;
+pub(super) mod record;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,13 +17,13 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
 use serde_json::{Value, json};
 
-use super::RegistryStartError;
-use super::catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::KnownAccounts;
-use super::record::{DefinitionRecord, RecordOrigin};
-use crate::handle::CampaignTerms;
-use crate::zones::{ZoneError, Zones};
+use super::refused::RegistryStartError;
+use crate::ledger::handle::CampaignTerms;
+use crate::ledger::zones::{ZoneError, Zones};
+use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
+use record::{DefinitionRecord, RecordOrigin};
 
 /// The end of time for whom has none: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;

@@ -17,11 +17,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::{error, warn};
 
+use super::books::record::{DefinitionRecord, RecordOrigin};
 use super::books::{DefinitionEntry, DefinitionTable, view};
 use super::definition::{DefinedAccount, DefinedCampaign};
-use super::record::{DefinitionRecord, RecordOrigin};
-use crate::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
-use crate::zones::Zones;
+use crate::ledger::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
+use crate::ledger::zones::Zones;
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit. Small, for the threads that a change goes through each keep the memory of its copy; one
@@ -282,6 +282,13 @@ fn first_refused(defined: &DefinitionReport) -> Option<String> {
     all.first().map(ToString::to_string)
 }
 
+/// Steps that may be kept, or not.
+pub(super) struct UncertainChange<R> {
+    pub(super) steps: Vec<DefinitionStep<R>>,
+    /// The audit's time of them: asked for again they are the same to a byte.
+    pub(super) at_unix_ms: u64,
+}
+
 /// The first part that was not kept, and why. Those behind it were not asked for.
 pub(super) struct KeepFailure<R> {
     pub(super) part: Vec<DefinitionStep<R>>,
@@ -334,12 +341,12 @@ mod tests {
     use serde_json::json;
 
     use super::super::definition::AccountFacts;
-    use super::super::packed::pack;
-    use super::super::record::{DefinitionRecord, RecordOrigin};
     use super::super::testing::{PriceRules, StoreDesk};
     use super::*;
-    use crate::desk::tests::fake::Till;
-    use crate::handle::LedgerQuery;
+    use crate::ledger::handle::LedgerQuery;
+    use crate::ledger::turn::tests::fake::Till;
+    use crate::registry::books::record::{DefinitionRecord, RecordOrigin};
+    use crate::registry::text::packed::pack;
 
     fn record(slot: Option<CampaignIndex>, account: &str) -> DefinitionRecord {
         let given = pack(&json!({ "account": account }).to_string());

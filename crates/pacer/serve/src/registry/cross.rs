@@ -10,10 +10,10 @@ use std::sync::Arc;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
 
+use super::books::record::RecordOrigin;
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
-use super::read::{FileDefinition, FileDefinitions, NamedDefinition};
-use super::record::RecordOrigin;
+use super::read::{FileDefinition, FileDefinitions};
 
 /// Everything that is wrong with a set of files beside itself and what is known.
 pub(super) fn problems<R>(
@@ -126,30 +126,6 @@ fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
         seats.map(move |(dsp, seat)| (format!("{dsp}/{seat}"), format!("the API, `{id}`")))
     });
     seats.collect()
-}
-
-/// Ids that stand twice in files of which something else is wrong.
-pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
-    let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
-        HashMap::with_capacity(names.len());
-    let mut problems = Vec::new();
-    for named in names {
-        let Some(known) = first.get(&(named.kind, &*named.id)) else {
-            first.insert((named.kind, &named.id), named);
-            continue;
-        };
-        let line = known.line.map(|line| format!(" line {line}")).unwrap_or_default();
-        let place = format!("{}{line}", known.file.display());
-        problems.push(ConfigProblem {
-            file: Some(named.file.display().to_string()),
-            line: named.line,
-            column: None,
-            key: named.key(),
-            value: Some(format!("\"{}\"", named.id)),
-            remedy: format!("is defined twice, first in {place}: rename or remove one"),
-        });
-    }
-    problems
 }
 
 fn twice<'f, T: 'f>(

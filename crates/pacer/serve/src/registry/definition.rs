@@ -5,6 +5,9 @@
 //! told where they come together. The exchange's part of a campaign, its [`CampaignRules`], is read from the
 //! same table, by who knows it.
 
+mod clocks;
+pub(super) mod pacing;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,8 +18,7 @@ use pacer_core::pacing::PacingPolicy;
 use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
-use super::clocks::{self, LocalInstant};
-use super::pacing;
+use clocks::LocalInstant;
 
 /// Most seats of an account.
 const SEATS_MAX: usize = 1_000;

@@ -14,12 +14,13 @@ use runtime::config::ConfigProblem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
+use super::books::record::{DefinitionRecord, RecordOrigin};
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
-use super::json::problem;
-use super::record::{DefinitionRecord, RecordOrigin};
 use super::refused::ChangeRefusal;
-use super::{CampaignRules, Registry, RegistryState, cross, packed, read};
+use super::text::json::problem;
+use super::text::packed;
+use super::{CampaignRules, Registry, RegistryState, cross, read};
 
 /// Most bytes that a list shows at once, but for one definition that is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;

@@ -2,10 +2,12 @@
 //!
 //! Owns when files are read anew. A set of files with any problem changes nothing.
 
+pub(super) mod prepare;
+
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pacer_core::definitions::held::FileOverrides;
@@ -19,12 +21,15 @@ use runtime::reload::{FollowedFiles, Hangup, Reload, Trigger};
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
+use super::books::record::{DefinitionRecord, RecordOrigin};
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
-use super::read::{self, DefinitionFiles, FileDefinition, FileDefinitions, KnownAccounts};
-use super::record::{DefinitionRecord, RecordOrigin};
+use super::read::{
+    self, DefinitionFiles, FileDefinition, FileDefinitions, KnownAccounts, LastReading,
+};
 use super::refused::ChangeRefusal;
-use super::{CampaignRules, ChangeState, Registry, RegistryState, cross, json};
+use super::text::json;
+use super::{CampaignRules, ChangeState, Registry, RegistryState, cross};
 
 /// How soon files are read again of which it is not known whether what they say is kept.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -81,30 +86,6 @@ impl<R: CampaignRules> Registry<R> {
             }
             watched(&inner, (!is_known).then_some(AGAIN))
         }))
-    }
-}
-
-/// How the files were read last.
-#[derive(Debug)]
-pub(super) struct LastReading {
-    is_failed: AtomicBool,
-    succeeded_unix_ms: AtomicU64,
-    /// What was wrong with them, if that is why they are not in force.
-    problems: Mutex<Vec<ConfigProblem>>,
-}
-
-impl LastReading {
-    /// The files were read with success at this time.
-    pub(super) fn succeeded(unix_ms: u64) -> Self {
-        Self {
-            is_failed: AtomicBool::new(false),
-            succeeded_unix_ms: AtomicU64::new(unix_ms),
-            problems: Mutex::default(),
-        }
-    }
-
-    fn problems(&self) -> MutexGuard<'_, Vec<ConfigProblem>> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,14 @@
 //!
 //! Owns what can be told of one file, or one body, by itself, and which files need not be read again.
 
+mod cores;
+mod nearest;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pacer_core::store::StoredKind;
 use runtime::config::{
@@ -13,16 +17,52 @@ use runtime::config::{
 };
 use serde_json::{Map, Value};
 
-use super::cores::in_order;
+use super::definition::pacing::Pacings;
 use super::definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
-use super::json::{problem, toml_of};
-use super::nearest::nearest;
-use super::pacing::Pacings;
-use super::packed::{Packed, Packer};
-use super::{RegistryOptions, cross};
+use super::text::json::{problem, toml_of};
+use super::text::packed::{Packed, Packer};
+use cores::in_order;
+use nearest::nearest;
 
 /// Files that are read at once. Those behind them know their accounts.
 const BATCH_FILES: usize = 32;
+
+/// How a registry works.
+#[derive(Clone, Debug)]
+pub struct RegistryOptions {
+    /// What `campaigns` is relative to.
+    pub folder: PathBuf,
+    /// The files that define accounts and campaigns, as in `campaigns.d/*.toml`.
+    pub campaigns: Option<String>,
+    /// The time in milliseconds since 1970.
+    pub clock: fn() -> u64,
+    /// What is to be told of an account that has limits and keeps nothing back: that wins may come late.
+    pub late_wins: Option<String>,
+}
+
+/// How the files were read last.
+#[derive(Debug)]
+pub(super) struct LastReading {
+    pub(super) is_failed: AtomicBool,
+    pub(super) succeeded_unix_ms: AtomicU64,
+    /// What was wrong with them, if that is why they are not in force.
+    pub(super) problems: Mutex<Vec<ConfigProblem>>,
+}
+
+impl LastReading {
+    /// The files were read with success at this time.
+    pub(super) fn succeeded(unix_ms: u64) -> Self {
+        Self {
+            is_failed: AtomicBool::new(false),
+            succeeded_unix_ms: AtomicU64::new(unix_ms),
+            problems: Mutex::default(),
+        }
+    }
+
+    pub(super) fn problems(&self) -> MutexGuard<'_, Vec<ConfigProblem>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What is known of accounts, by their ids.
 pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
@@ -185,7 +225,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
         if problems.is_empty() {
             return Ok(set);
         }
-        problems.extend(cross::named_twice(&names));
+        problems.extend(named_twice(&names));
         Err(problems)
     }
 
@@ -229,6 +269,30 @@ impl<R> ReadFile<R> {
             read: Ok(self),
         }
     }
+}
+
+/// Ids that stand twice in files of which something else is wrong.
+fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
+    let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
+        HashMap::with_capacity(names.len());
+    let mut problems = Vec::new();
+    for named in names {
+        let Some(known) = first.get(&(named.kind, &*named.id)) else {
+            first.insert((named.kind, &named.id), named);
+            continue;
+        };
+        let line = known.line.map(|line| format!(" line {line}")).unwrap_or_default();
+        let place = format!("{}{line}", known.file.display());
+        problems.push(ConfigProblem {
+            file: Some(named.file.display().to_string()),
+            line: named.line,
+            column: None,
+            key: named.key(),
+            value: Some(format!("\"{}\"", named.id)),
+            remedy: format!("is defined twice, first in {place}: rename or remove one"),
+        });
+    }
+    problems
 }
 
 fn names_of<'f, T>(

@@ -12,11 +12,11 @@ use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{AuditEntry, AuditKey, StoreQuery, StoredKind};
 use units::{Cpm, Currency};
 
+use super::books::record::RecordOrigin;
 use super::edits::unknown;
-use super::record::RecordOrigin;
 use super::refused::ChangeRefusal;
 use super::{CampaignRules, Registry, RegistryState};
-use crate::handle::{DeliveryProgress, LedgerError, LedgerQuery, ReplySender};
+use crate::ledger::handle::{DeliveryProgress, LedgerError, LedgerQuery, ReplySender};
 
 /// Campaigns that are asked about at once: a turn takes about a microsecond for each.
 const REFUSALS_MAX: usize = 1_000;

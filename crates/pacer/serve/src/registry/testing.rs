@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,12 +20,12 @@ use runtime::config::{Optional, Section};
 use units::{Cpm, Round};
 
 use super::{AccountFacts, CampaignRules};
-use crate::digest::Digest;
-use crate::handle::{
+use crate::ledger::digest::Digest;
+use crate::ledger::handle::{
     CampaignTerms, DefinitionReport, DeliveryProgress, LedgerHandle, LedgerQuery, ReplySender,
 };
-use crate::shared::{LedgerWaker, SharedStatus};
-use crate::zones::Zones;
+use crate::ledger::status::{LedgerWaker, SharedStatus};
+use crate::ledger::zones::Zones;
 use crate::{DiskStore, StoreOpenError, StoreOptions};
 
 /// Longer than anything takes: a test fails instead of hanging.

@@ -8,21 +8,14 @@ use std::sync::{Arc, PoisonError};
 use pacer_core::store::{StoreDenial, StoredKind};
 use tracing::{error, info, warn};
 
-use super::changes::{self, DefinitionStep, KeepFailure, NewEntry};
-use super::refused::ChangeRefusal;
-use super::{CampaignRules, ChangeState, RegistryState};
-use crate::LedgerError;
-
-/// Steps that may be kept, or not.
-pub(super) struct UncertainChange<R> {
-    steps: Vec<DefinitionStep<R>>,
-    /// The audit's time of them: asked for again they are the same to a byte.
-    at_unix_ms: u64,
-}
+use super::changes::{DefinitionStep, KeepFailure, NewEntry, UncertainChange};
+use crate::ledger::handle::LedgerError;
+use crate::registry::refused::ChangeRefusal;
+use crate::registry::{CampaignRules, ChangeState, RegistryState, changes};
 
 impl<R: CampaignRules> RegistryState<R> {
     /// Makes steps durable, then tells the ledger, then everybody.
-    pub(super) fn commit(
+    pub(in crate::registry) fn commit(
         &self,
         changing: &mut ChangeState<R>,
         steps: Vec<DefinitionStep<R>>,
@@ -52,7 +45,10 @@ impl<R: CampaignRules> RegistryState<R> {
     ///
     /// # Errors
     /// [`ChangeRefusal::Unavailable`] while that is not known: nothing may be changed then.
-    pub(super) fn learn(&self, changing: &mut ChangeState<R>) -> Result<(), ChangeRefusal> {
+    pub(in crate::registry) fn learn(
+        &self,
+        changing: &mut ChangeState<R>,
+    ) -> Result<(), ChangeRefusal> {
         let Some(unsure) = changing.unsure.take() else { return Ok(()) };
         let at_unix_ms = unsure.at_unix_ms;
         match self.keep(changing, unsure) {

@@ -1,0 +1,26 @@
+//! A cause for which a campaign does not spend, in words with a remedy.
+
+/// A cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SpendCause {
+    /// For programs.
+    pub(super) reason: Option<&'static str>,
+    /// For people.
+    pub(super) words: String,
+    /// What is to be done.
+    pub(super) remedy: Option<String>,
+}
+
+impl SpendCause {
+    pub(super) fn new(reason: &'static str, words: String, remedy: &str) -> Self {
+        Self { reason: Some(reason), words, remedy: Some(remedy.to_owned()) }
+    }
+
+    pub(super) fn nothing() -> Self {
+        Self { reason: None, words: nothing(), remedy: None }
+    }
+}
+
+pub(super) fn nothing() -> String {
+    "nothing keeps it from spending".to_owned()
+}

@@ -1,0 +1,417 @@
+//! The ledger's thread: what it does in a turn, and when it ends.
+//!
+//! It moves messages between the rules and whoever is around them: shards, the store, the log, and
+//! those who ask. What is granted, leased or told is decided by the rules; here is decided only what
+//! waits, and that nothing is authorised any more once the rules say that the books do not add up.
+
+mod changes;
+mod queries;
+mod snapshots;
+mod zones;
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pacer_core::ledger::{Ledger, LedgerInput, LedgerOutbox, LedgerReply};
+use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
+use pacer_core::pacing::CampaignPacer;
+use pacer_core::store::{
+    CommitOutcome, LeaseStore as _, StoreAnswer, StoreDenial, StoreFault, StoreWriter, WriteKind,
+    WriteOutcome,
+};
+use pacer_core::strategy::BidPace;
+use runtime::shutdown::Shutdown;
+use tracing::{error, info, warn};
+
+use super::feed::FeedMessage;
+use super::handle::LedgerQuery;
+use super::rings::LedgerRings;
+use super::status::{LedgerClock, SharedStatus};
+use super::zones::Zones;
+use crate::store::thread::DiskStore;
+use changes::{ChangeQueue, PendingAnswer, PendingDefinitions};
+pub(crate) use snapshots::SnapshotSchedule;
+use zones::ZoneTables;
+
+/// The longest between two turns.
+const TURN: Duration = Duration::from_millis(10);
+/// What one turn takes from the log, and from each shard; the next takes the rest.
+const TAKEN_MAX: usize = 16_384;
+/// Campaigns whose slot is over that one turn asks for their pace.
+const SLOTS_MAX: usize = 4_096;
+/// How long the end may take.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How a ledger ended that did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerFault {
+    /// The books do not add up: a defect. Nothing was authorised any more.
+    #[error("the books of budgets do not add up: a defect, the log has where; please report it")]
+    Broken,
+    /// Another process has taken the node over. Nothing was authorised any more.
+    #[error(
+        "another process has taken over the budgets of this node: give each its own `budgets.node` and \
+         `budgets.directory`"
+    )]
+    Fenced,
+    /// Its store was not closed well: the next start takes longer, and learns the rest from the log.
+    #[error("the ledger's store {0}")]
+    Store(StoreFault),
+}
+
+/// Where the thread hears from others.
+pub(crate) struct LedgerChannels {
+    pub lines: Vec<LedgerRings>,
+    pub asks: mpsc::Receiver<LedgerQuery>,
+    pub feed: mpsc::Receiver<FeedMessage>,
+    pub closing: Arc<AtomicBool>,
+}
+
+/// All that the thread has.
+pub(crate) struct LedgerLoop {
+    ledger: Ledger,
+    pacer: CampaignPacer,
+    store: DiskStore,
+    writer: StoreWriter,
+    ends: LedgerChannels,
+    shared: SharedStatus,
+    tables: ZoneTables,
+    keeping: SnapshotSchedule,
+    clock: LedgerClock,
+    /// What the store was asked, in order.
+    expected: VecDeque<PendingAnswer>,
+    changes: ChangeQueue,
+    definings: VecDeque<PendingDefinitions>,
+    batches: u64,
+    is_replayed: bool,
+    /// How the last batch ended, if one has.
+    last_ended: Option<CommitOutcome>,
+    inbox: Vec<LedgerInput>,
+    outbox: LedgerOutbox,
+    paces: Vec<(CampaignIndex, BidPace)>,
+    closing_at: Option<Instant>,
+    /// Whether the rules know that it ends.
+    is_close_told: bool,
+    turn_longest: Duration,
+}
+
+/// How a turn ends.
+enum TurnEnd {
+    /// With nothing left to be done at once.
+    Wait,
+    /// With more to be taken.
+    Go,
+    /// For good.
+    End,
+    /// Another process has taken the node over.
+    Fenced(StoreDenial),
+}
+
+impl LedgerLoop {
+    pub(crate) fn new(
+        (ledger, pacer): (Ledger, CampaignPacer),
+        (store, writer): (DiskStore, StoreWriter),
+        ends: LedgerChannels,
+        (shared, zones): (SharedStatus, Zones),
+        keeping: SnapshotSchedule,
+    ) -> Self {
+        Self {
+            ledger,
+            pacer,
+            store,
+            writer,
+            ends,
+            shared,
+            tables: ZoneTables::new(zones),
+            keeping,
+            clock: LedgerClock { origin: Instant::now() },
+            expected: VecDeque::new(),
+            changes: ChangeQueue::default(),
+            definings: VecDeque::new(),
+            batches: 0,
+            is_replayed: false,
+            last_ended: None,
+            inbox: Vec::new(),
+            outbox: LedgerOutbox::default(),
+            paces: Vec::new(),
+            closing_at: None,
+            is_close_told: false,
+            turn_longest: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn at(self, clock: LedgerClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Turns until it is closed. Should the rules find that the books do not add up, nothing is
+    /// authorised any more and the process ends: not to bid is cheap, to overspend is not.
+    pub(crate) fn run(mut self, shutdown: &Shutdown) -> Result<(), LedgerFault> {
+        info!(node = self.writer.node, epoch = self.writer.epoch.0, "the ledger has begun");
+        let fault = loop {
+            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
+                Ok(TurnEnd::Wait) => thread::park_timeout(TURN),
+                Ok(TurnEnd::Go) => (),
+                Ok(TurnEnd::End) => break None,
+                Ok(TurnEnd::Fenced(denied)) => {
+                    error!(%denied, "nothing is authorised any more; shutting down");
+                    break Some(LedgerFault::Fenced);
+                }
+                Err(_) => {
+                    error!(
+                        "the books do not add up: nothing is authorised any more; shutting down"
+                    );
+                    break Some(LedgerFault::Broken);
+                }
+            }
+        };
+        if fault.is_some() {
+            self.shared.halted().set();
+            shutdown.begin();
+        }
+        self.shared.end();
+        // While the directory is held. Books that do not add up are no ground for a pace.
+        if fault.is_none() && self.store.failing().is_none() {
+            self.keeping.end(&self.pacer);
+        } else {
+            drop(self.keeping);
+        }
+        let closed = self.store.close();
+        if let Err(cause) = closed {
+            warn!("the ledger's store {cause}");
+        }
+        fault.map_or(closed.map_err(LedgerFault::Store), Err)
+    }
+
+    fn turn(&mut self) -> TurnEnd {
+        let begun = Instant::now();
+        let now = self.clock.now();
+        // Before the rings are read: what shards have said by then is in them.
+        let is_closing = self.ends.closing.load(Ordering::Acquire);
+        let has_asks = self.take_asks(now);
+        let has_told = self.take_feed();
+        if let Some(denied) = self.take_answers() {
+            return TurnEnd::Fenced(denied);
+        }
+        let has_reports = self.take_shards();
+        self.define_some(now);
+        self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
+        if is_closing && !has_told && !has_reports {
+            self.close();
+        }
+        self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
+        // Before its grants are sent: shards are to be in the hour that these are of.
+        self.shared.set_unix_ms(self.ledger.now().unix_ms);
+        self.send();
+        self.changes.submit(&mut self.store, self.writer, &mut self.expected);
+        let more = self.pacer.looked();
+        self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
+        let has_slots = self.pacer.looked() - more >= SLOTS_MAX as u64;
+        self.send_paces();
+        self.keeping.turn(&mut self.pacer, begun, self.store.failing().is_some());
+        self.tell(begun);
+        if is_closing && self.has_ended(begun) {
+            return TurnEnd::End;
+        }
+        let is_behind = has_asks || has_told || has_reports || has_slots;
+        if is_behind || !self.definings.is_empty() { TurnEnd::Go } else { TurnEnd::Wait }
+    }
+
+    /// Whether more waits than was taken.
+    fn take_feed(&mut self) -> bool {
+        for _ in 0..TAKEN_MAX {
+            let Ok(told) = self.ends.feed.try_recv() else { return false };
+            self.inbox.push(match told {
+                FeedMessage::Settled(settlement) => LedgerInput::Settlement(settlement),
+                FeedMessage::Reached(seq) => LedgerInput::Logged(seq),
+                FeedMessage::Replayed => {
+                    self.is_replayed = true;
+                    LedgerInput::Replayed
+                }
+            });
+        }
+        true
+    }
+
+    /// Whether more waits than was taken.
+    fn take_shards(&mut self) -> bool {
+        let mut has_more = false;
+        for (shard, line) in (0..).zip(&mut self.ends.lines) {
+            for _ in 0..TAKEN_MAX {
+                let Ok(said) = line.from_shard.pop() else { break };
+                match said {
+                    FromShard::Report(report) => {
+                        self.pacer.report(shard, &report);
+                        self.inbox.push(LedgerInput::Report(shard, report));
+                    }
+                    FromShard::Want(want) => self.inbox.push(LedgerInput::Want(shard, want)),
+                    FromShard::Seen(slot, seen) => self.pacer.seen(shard, slot, seen),
+                    FromShard::Receipt(receipt) => {
+                        self.inbox.push(LedgerInput::Receipt(shard, receipt));
+                    }
+                    FromShard::Closed => self.inbox.push(LedgerInput::ShardClosed(shard)),
+                }
+            }
+            has_more |= !line.from_shard.is_empty();
+        }
+        has_more
+    }
+
+    /// What the store answered; its refusal if another process has taken over.
+    fn take_answers(&mut self) -> Option<StoreDenial> {
+        while let Some(answer) = self.store.poll() {
+            let expected = self.expected.pop_front().expect("a store answers what it was asked");
+            match (expected, answer) {
+                (
+                    _,
+                    StoreAnswer::Ended(WriteOutcome {
+                        denied: Some(fenced @ StoreDenial::Fenced { .. }),
+                        ..
+                    }),
+                ) => {
+                    return Some(fenced);
+                }
+                (PendingAnswer::Batch(seq), StoreAnswer::Ended(outcome)) => {
+                    self.end_batch(seq, &outcome);
+                }
+                (PendingAnswer::Change, StoreAnswer::Ended(outcome)) => self.changes.end(outcome),
+                (PendingAnswer::Read(reply), StoreAnswer::Read(found)) => {
+                    // Whoever asked may have given up.
+                    let _heard = reply.send(found);
+                }
+                (_, answer) => {
+                    unreachable!("answers come in the order of what was asked: {answer:?}")
+                }
+            }
+        }
+        None
+    }
+
+    fn end_batch(&mut self, applied_seq: u64, outcome: &WriteOutcome) {
+        debug_assert_eq!(outcome.sent, WriteKind::Batch, "batches and changes are told apart");
+        match outcome.ended {
+            CommitOutcome::Committed => {
+                self.batches += 1;
+                self.shared.set_applied(applied_seq);
+                if self.last_ended.is_some_and(|ended| ended != CommitOutcome::Committed) {
+                    info!("the ledger's store works again");
+                }
+            }
+            CommitOutcome::Refused | CommitOutcome::Unknown
+                if self.last_ended.is_none_or(|last| last == CommitOutcome::Committed) =>
+            {
+                let denied = outcome.denied.as_ref().map_or(String::new(), ToString::to_string);
+                let ended = outcome.ended;
+                warn!(
+                    ?ended,
+                    denied, "nothing can be leased durably; auctions go on with the rest"
+                );
+            }
+            CommitOutcome::Refused | CommitOutcome::Unknown => (),
+        }
+        self.last_ended = Some(outcome.ended);
+        self.inbox.push(LedgerInput::Ended(outcome.number, outcome.ended));
+    }
+
+    /// Sends what a step has told.
+    fn send(&mut self) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        if let Some(batch) = outbox.batch.take() {
+            self.expected.push_back(PendingAnswer::Batch(batch.applied_seq));
+            self.store.submit(self.writer, batch);
+        }
+        // A recalled shard would send its grants straight back: the gate that opens it comes first.
+        for (shard, gate) in &outbox.gates {
+            self.ends.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
+        }
+        for (shard, grant) in &outbox.grants {
+            self.ends.lines[usize::from(*shard)].send(ToShard::Grant(*grant));
+        }
+        for notice in outbox.notices.drain(..) {
+            match notice {
+                LedgerReply::Account(..) | LedgerReply::Campaign(..) => {
+                    if let Some(defining) = self.definings.front_mut() {
+                        defining.defined.notices.push(notice);
+                    }
+                }
+                LedgerReply::CalendarContradicts(zone) => {
+                    error!(zone = zone.0, "the hours of a time zone are not what they were");
+                }
+                LedgerReply::SettlementMixed(seq) => {
+                    error!(seq, "a settlement is in another currency than its account: not booked");
+                }
+            }
+        }
+        outbox.clear();
+        self.outbox = outbox;
+        self.finish_defining();
+    }
+
+    fn send_paces(&mut self) {
+        for (slot, pace) in self.paces.drain(..) {
+            for line in &mut self.ends.lines {
+                line.send(ToShard::Pace(slot, pace));
+            }
+        }
+        self.ends.lines.iter_mut().for_each(LedgerRings::flush);
+    }
+
+    /// Lets others see how it stands.
+    fn tell(&mut self, begun: Instant) {
+        let turn = begun.elapsed();
+        self.turn_longest = self.turn_longest.max(turn);
+        let (stats, failing) = (self.ledger.stats(), self.store.failing());
+        let waiting: usize = self.ends.lines.iter().map(LedgerRings::waiting).sum();
+        let (turn_longest, batches, is_replayed) =
+            (self.turn_longest, self.batches, self.is_replayed);
+        let (accounts, campaigns) = self.pacer.counts();
+        let looked = self.pacer.looked();
+        let (states_kept, states_failed) = self.keeping.files();
+        self.shared.change(|status| {
+            status.failing = failing;
+            status.is_replayed = is_replayed;
+            (status.accounts, status.campaigns) = (accounts, campaigns);
+            (status.batches, status.refused, status.unknown) =
+                (batches, stats.refused, stats.unknown);
+            (status.strays, status.stray_nanos) = (stats.strays, stats.stray_nanos);
+            status.waiting = waiting as u64;
+            status.looked = looked;
+            (status.states_kept, status.states_failed) = (states_kept, states_failed);
+            (status.turn, status.turn_longest) = (turn, turn_longest);
+        });
+    }
+
+    /// Tells the rules that the process ends, once all is taken that shards and log have said before.
+    fn close(&mut self) {
+        if !std::mem::replace(&mut self.is_close_told, true) {
+            self.inbox.push(LedgerInput::Close);
+        }
+    }
+
+    /// Whether it was closed and has nothing to do any more, or waits for it in vain.
+    fn has_ended(&mut self, now: Instant) -> bool {
+        let closing_at = *self.closing_at.get_or_insert(now);
+        let is_quiet = self.is_close_told
+            && self.ledger.is_saved()
+            && self.expected.is_empty()
+            && self.changes.is_empty()
+            && self.definings.is_empty()
+            && self.ends.lines.iter().all(LedgerRings::is_quiet);
+        let is_late = closing_at + END_PATIENCE <= now;
+        if is_late && !is_quiet {
+            warn!(
+                "the ledger ends before all that it knows is durable: the next start books settlements again \
+                 from the record, and money that was to be given back stays frozen for up to \
+                 budgets.reservation_max"
+            );
+        }
+        is_quiet || is_late
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,124 @@
+//! What waits for the store: definitions that are taken in parts, and changes, one after the other.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pacer_core::ledger::AccountDefinition;
+use pacer_core::store::{
+    CommitOutcome, DefinitionChange, LeaseStore as _, QueryResult, StoreDenial, StoreFault,
+    StoreWriter, WriteOutcome,
+};
+use tracing::warn;
+
+use crate::ledger::digest::Digest;
+use crate::ledger::handle::{CampaignTerms, DefinitionReport, ReplySender};
+use crate::store::thread::DiskStore;
+
+/// How soon a change is asked for again whose end the store does not know.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the store was asked, and who waits for it.
+pub(super) enum PendingAnswer {
+    /// Up to which record the log's settlements are in it.
+    Batch(u64),
+    Change,
+    Read(ReplySender<Result<QueryResult, StoreDenial>>),
+}
+
+/// Definitions that are being taken.
+pub(super) struct PendingDefinitions {
+    pub(super) accounts: std::vec::IntoIter<AccountDefinition>,
+    pub(super) campaigns: std::vec::IntoIter<CampaignTerms>,
+    pub(super) defined: DefinitionReport,
+    pub(super) reply: ReplySender<DefinitionReport>,
+}
+
+/// Changes of what the store keeps, one after the other: what a later one expects depends on how
+/// those before it ended.
+#[derive(Default)]
+pub(super) struct ChangeQueue {
+    waiting: VecDeque<QueuedChange>,
+    /// Whether the first was submitted, and is not answered yet.
+    is_submitted: bool,
+    /// Whether the first may be durable: then no refusal of a store that fails says that it is not.
+    is_unknown: bool,
+    /// When the first is asked for again.
+    again_at: Option<Instant>,
+    last: u64,
+    /// What the last one said: asked for again it keeps its number, by which the store does it once.
+    last_digest: Option<Digest>,
+}
+
+/// A change that has not ended.
+struct QueuedChange {
+    change: DefinitionChange,
+    digest: Digest,
+    reply: ReplySender<Result<(), StoreDenial>>,
+}
+
+impl ChangeQueue {
+    pub(super) fn push(
+        &mut self,
+        change: DefinitionChange,
+        digest: Digest,
+        reply: ReplySender<Result<(), StoreDenial>>,
+    ) {
+        if let Some(same) = self.waiting.iter_mut().find(|waiting| waiting.digest == digest) {
+            // Whoever asked first has given up.
+            same.reply = reply;
+            return;
+        }
+        if self.last_digest != Some(digest) {
+            self.last += 1;
+            self.last_digest = Some(digest);
+        }
+        let change = DefinitionChange { number: self.last, ..change };
+        self.waiting.push_back(QueuedChange { change, digest, reply });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Submits the first, unless it was, or is to wait.
+    pub(super) fn submit(
+        &mut self,
+        store: &mut DiskStore,
+        writer: StoreWriter,
+        expected: &mut VecDeque<PendingAnswer>,
+    ) {
+        if self.is_submitted || self.again_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let Some(QueuedChange { change, .. }) = self.waiting.front() else { return };
+        store.change(writer, change.clone());
+        expected.push_back(PendingAnswer::Change);
+        (self.is_submitted, self.again_at) = (true, None);
+    }
+
+    /// The first was answered.
+    pub(super) fn end(&mut self, outcome: WriteOutcome) {
+        self.is_submitted = false;
+        let may_pass = matches!(outcome.denied, Some(StoreDenial::Failing(_) | StoreDenial::Busy));
+        if outcome.ended == CommitOutcome::Unknown || (self.is_unknown && may_pass) {
+            if !std::mem::replace(&mut self.is_unknown, true) {
+                warn!(number = outcome.number, "a change may be durable or not: asked again");
+            }
+            self.again_at = Some(Instant::now() + ASK_AGAIN);
+            return;
+        }
+        (self.is_unknown, self.again_at) = (false, None);
+        let QueuedChange { reply, .. } = self.waiting.pop_front().expect("it was submitted");
+        let ended = match outcome.ended {
+            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Refused | CommitOutcome::Unknown => {
+                Err(outcome.denied.unwrap_or(StoreDenial::Failing(StoreFault::Disk)))
+            }
+        };
+        // Whoever asked may have given up.
+        let _heard = reply.send(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What others ask the ledger's thread: definitions, which are taken in parts, changes of what the
+//! store keeps, and querys.
+
+use pacer_core::ledger::{LedgerInput, LedgerTime, SpendDiagnosis};
+use pacer_core::messages::CampaignIndex;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::store::LeaseStore as _;
+
+use super::LedgerLoop;
+use super::changes::{PendingAnswer, PendingDefinitions};
+use crate::ledger::handle::{
+    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerQuery, ReplySender,
+};
+
+/// Asks that one turn takes; the next takes the rest.
+const ASKS_MAX: usize = 256;
+/// Definitions that one turn takes: shards wait for the ledger meanwhile.
+const DEFINED_MAX: usize = 2_048;
+impl LedgerLoop {
+    /// Whether more waits than was taken.
+    pub(super) fn take_asks(&mut self, now: LedgerTime) -> bool {
+        for _ in 0..ASKS_MAX {
+            let Ok(query) = self.ends.asks.try_recv() else { return false };
+            self.take_ask(query, now);
+        }
+        true
+    }
+
+    fn take_ask(&mut self, query: LedgerQuery, now: LedgerTime) {
+        /// Whoever asked may have given up.
+        fn tell<T>(reply: &ReplySender<T>, answer: T) {
+            let _heard = reply.send(answer);
+        }
+        match query {
+            LedgerQuery::Define(accounts, campaigns, reply) => {
+                self.definings.push_back(PendingDefinitions {
+                    accounts: accounts.into_iter(),
+                    campaigns: campaigns.into_iter(),
+                    defined: DefinitionReport::default(),
+                    reply,
+                });
+            }
+            LedgerQuery::Change(change, digest, reply) => match change.check() {
+                Ok(()) => self.changes.push(change, digest, reply),
+                Err(denied) => tell(&reply, Err(denied)),
+            },
+            LedgerQuery::Read(query, reply) => {
+                self.store.read(query);
+                self.expected.push_back(PendingAnswer::Read(reply));
+            }
+            LedgerQuery::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
+            LedgerQuery::Why(slot, reply) => tell(&reply, self.why(slot)),
+            LedgerQuery::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
+            LedgerQuery::Refusals(slots, reply) => {
+                tell(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
+            }
+            LedgerQuery::Deliveries(slots, reply) => {
+                let of = |slot| {
+                    let planned = self.pacer.planned(slot, now.unix_ms);
+                    DeliveryProgress::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
+                };
+                tell(&reply, slots.into_iter().map(of).collect());
+            }
+            LedgerQuery::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
+            LedgerQuery::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),
+            LedgerQuery::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
+            LedgerQuery::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
+        }
+    }
+
+    fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
+        let mut why = self.ledger.why(slot);
+        let is_throttled = self.pacer.pace(slot).is_some_and(|pace| pace.threshold() == 0);
+        why.refusal = match why.refusal {
+            None if is_throttled => Some(SpendRefusal::Throttled),
+            Some(refusal) if is_throttled => Some(refusal.min(SpendRefusal::Throttled)),
+            refusal => refusal,
+        };
+        why
+    }
+
+    /// Tells the rules some of the definitions that wait; what they say is sent after the step.
+    pub(super) fn define_some(&mut self, now: LedgerTime) {
+        let Some(defining) = self.definings.front_mut() else { return };
+        let mut taken = 0;
+        for account in defining.accounts.by_ref().take(DEFINED_MAX) {
+            self.tables.need(account.zone, now.unix_ms, &mut self.inbox, &mut self.pacer);
+            self.pacer.take_account(account.id, account.zone, account.version);
+            self.inbox.push(LedgerInput::Account(account));
+            taken += 1;
+        }
+        for terms in defining.campaigns.by_ref().take(DEFINED_MAX - taken) {
+            let CampaignTerms { definition, pacing } = terms;
+            let paced = self.pacer.define(&definition, pacing.as_ref(), now.unix_ms);
+            if let Err(error) = paced {
+                defining.defined.unpaced.push((definition.slot, error));
+            }
+            self.inbox.push(LedgerInput::Campaign(definition));
+        }
+    }
+
+    /// Answers whoever defined, once all of it was taken.
+    pub(super) fn finish_defining(&mut self) {
+        let is_taken = |it: &mut PendingDefinitions| {
+            it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()
+        };
+        if let Some(defining) = self.definings.pop_front_if(is_taken) {
+            let _heard = defining.reply.send(defining.defined);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A store whose disk fails or is full, and then is not.
+
+use std::thread;
+
+use faults::{DiskFaults, FaultDisk};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::Denial;
+use pacer_core::store::{
+    AuditEntry, DefinitionChange, DefinitionKey, DefinitionPut, StoreDenial, StoreFault,
+    StoredDefinition, StoredKind,
+};
+
+use super::fake::{Till, start_in};
+use crate::ledger::status::LedgerWaker;
+use crate::store::engine::StoreEngine;
+use crate::store::tests::disk;
+use crate::store::thread::{DiskStore, StoreOptions};
+use crate::{LedgerError, LedgerFault, LedgerStart, LedgerStartError};
+
+fn store(disk: &FaultDisk, waker: &LedgerWaker) -> DiskStore {
+    let waker = waker.clone();
+    let options = StoreOptions { wake: Box::new(move || waker.wake()), ..StoreOptions::default() };
+    DiskStore::start(StoreEngine::open(disk.clone()).unwrap(), options).unwrap()
+}
+
+/// Nothing can be written any more.
+const BROKEN: DiskFaults = DiskFaults { write: 1, sync: 1, other: 1 };
+
+fn change(bytes: usize) -> DefinitionChange {
+    let put = DefinitionPut {
+        key: DefinitionKey { kind: StoredKind::Campaign, id: "a".to_owned() },
+        expected: Some(0),
+        definition: StoredDefinition { version: 1, body: vec![1; bytes] },
+    };
+    let audit = vec![AuditEntry { at_unix_ms: 1, body: vec![2] }];
+    DefinitionChange { number: 0, puts: vec![put], audit }
+}
+
+fn open(disk: &FaultDisk) -> Till {
+    open_with(disk, |_| ())
+}
+
+/// With options that are not those of all tests.
+pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart)) -> Till {
+    let waker = LedgerWaker::default();
+    let mut start = start_in("disk".as_ref(), 1);
+    change(&mut start);
+    let (origin, shutdown) = (start.origin, start.shutdown.clone());
+    let started = start.start_over((store(disk, &waker), waker), disk.clone()).unwrap();
+    let till = Till::of(started, origin, shutdown);
+    till.feed.replayed();
+    till
+}
+
+#[test]
+fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
+    let disk = disk::empty(1);
+    let mut till = open(&disk);
+    till.define(0, 1_000_000);
+    let token = till.reserve(0, 0, 100);
+    disk.set_faults(BROKEN);
+    // What is granted goes on being spent until it is gone.
+    let mut reserved = 0;
+    till.until("nothing more is granted", |till| {
+        reserved += till.shards[0].reserve(0, 100).map_or(0, |_| 100);
+        till.why(0).refusal == Some(SpendRefusal::LedgerUnavailable)
+    });
+    assert!(reserved < 1_000_000, "{reserved}");
+    let refused = Denial::Refused(SpendRefusal::LedgerUnavailable);
+    till.until("shards say so", |till| till.shards[0].reserve(0, 100_000) == Err(refused));
+    till.until("it is told", |till| till.handle.status().failing == Some(StoreFault::Disk));
+    assert!(till.handle.is_ready(), "auctions go on");
+    till.shards[0].settle(&token);
+    till.feed.settled(1, &token, super::fake::usd());
+    till.until("wins are booked", |till| till.spent(0) >= 100);
+    let failed = |till: &Till| till.handle.status().refused + till.handle.status().unknown;
+    let before = failed(&till);
+    till.until("batches that say so fail", |till| failed(till) > before + 1);
+    assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
+    let denied = till.handle.change(change(10));
+    assert_eq!(denied, Err(LedgerError::Denied(StoreDenial::Failing(StoreFault::Disk))));
+    disk.set_faults(DiskFaults::default());
+    till.until("it recovers by itself", |till| {
+        till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
+    });
+    till.until("it is told", |till| till.handle.status().failing.is_none());
+    let status = till.handle.status();
+    assert!(status.refused + status.unknown > 0, "{status:?}");
+    assert_eq!(till.handle.change(change(10)), Ok(()));
+    assert!(!till.shutdown.is_started());
+    till.close();
+}
+
+#[test]
+fn a_stop_over_a_disk_that_fails_ends_as_a_kill_does() {
+    let disk = disk::empty(2);
+    let mut till = open(&disk);
+    till.define(0, 1_000);
+    till.reserve(0, 0, 100);
+    disk.set_faults(BROKEN);
+    till.shards[0].close();
+    let thread = till.thread.take().unwrap();
+    assert!(matches!(thread.close(), Err(LedgerFault::Store(_))), "it ends, and says why not well");
+    drop(till);
+    disk.set_faults(DiskFaults::default());
+    let till = open(&disk);
+    till.define(0, 1_000);
+    let why = till.why(0);
+    assert!(
+        why.frozen.get() > 100,
+        "more than the reservation, for nothing was given back: {why:?}"
+    );
+    till.close();
+}
+
+#[test]
+fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
+    let disk = disk::empty(3);
+    let mut till = open(&disk);
+    disk.set_space(Some(disk.used()));
+    let full = LedgerError::Denied(StoreDenial::Failing(StoreFault::DiskFull));
+    assert_eq!(till.handle.change(change(4 << 20)), Err(full));
+    disk.set_space(None);
+    let kept = |till: &Till| till.handle.definitions(StoredKind::Campaign);
+    till.until("it can be read", |till| kept(till).is_ok());
+    assert_eq!(kept(&till), Ok(Vec::new()));
+    till.until("there is room", |till| till.handle.change(change(4 << 20)).is_ok());
+    assert_eq!(till.handle.definitions(StoredKind::Campaign).unwrap().len(), 1);
+    till.close();
+}
+
+/// A change of which the store does not know whether it is durable is asked for again until it does:
+/// whoever asked hears how it ended.
+#[test]
+fn nobody_hears_that_a_change_may_be_durable() {
+    for seed in 0..20 {
+        let disk = disk::empty(seed);
+        let mut till = open(&disk);
+        // Either it cannot be written, or nobody knows.
+        let write = if seed % 2 == 0 { 2 } else { 0 };
+        disk.set_faults(DiskFaults { sync: 2, write, other: 0 });
+        let handle = till.handle.clone();
+        let changing = thread::spawn(move || handle.change(change(100)));
+        till.until("it is tried", |till| {
+            changing.is_finished() || till.handle.status().failing.is_some()
+        });
+        disk.set_faults(DiskFaults::default());
+        let changed = changing.join().unwrap();
+        let is_there =
+            || till.handle.definitions(StoredKind::Campaign).map(|found| !found.is_empty());
+        let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();
+        match changed {
+            Ok(()) => assert!(found, "seed {seed}"),
+            Err(LedgerError::Denied(StoreDenial::Failing(_))) => assert!(!found, "seed {seed}"),
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+        till.close();
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
+    let disk = disk::empty(2);
+    let waker = LedgerWaker::default();
+    let store = store(&disk, &waker);
+    disk.set_faults(BROKEN);
+    let refused =
+        start_in("/where/it/is".as_ref(), 1).start_over((store, waker), disk.clone()).unwrap_err();
+    assert!(matches!(refused, LedgerStartError::Begin { .. }), "{refused:?}");
+    let text = refused.to_string();
+    let want = "/where/it/is: the ledger's store cannot be read or written: see to its disk";
+    assert!(text.starts_with(want), "{text}");
+}

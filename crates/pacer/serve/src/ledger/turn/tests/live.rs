@@ -1,0 +1,367 @@
+//! One life of a ledger.
+
+use pacer_core::ledger::{LedgerReply, LimitSpan};
+use pacer_core::messages::{CampaignIndex, FromShard, SpendReport};
+use pacer_core::pacing::{PacingError, PacingPolicy, TrafficForecast};
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::store::{
+    AuditEntry, DefinitionChange, DefinitionKey, DefinitionPut, StoreDenial, StoreQuery,
+    StoredDefinition, StoredKind,
+};
+use pacer_core::strategy::{BidPace, StrategySettings};
+use runtime::metrics::Exposition;
+use units::{Currency, Nanos};
+
+use super::fake::{EVER, Till, campaign, money, start_in};
+use crate::ledger::handle::LedgerQuery;
+use crate::ledger::rings::LINE_MESSAGES_MAX;
+use crate::{LedgerError, LedgerFault, LedgerStartError};
+
+#[test]
+fn money_flows_from_a_definition_to_what_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    // None of the reservations expires, and is made again, however slow the machine is.
+    let mut till = Till::open_for(folder.path(), 2, EVER);
+    till.feed.replayed();
+    assert_eq!(till.why(3).refusal, Some(SpendRefusal::Unknown));
+    till.define(3, 10_000);
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(4)));
+    let tokens: Vec<_> = (0..20).map(|at| till.reserve(at % 2, 3, 100)).collect();
+    let (won, lost) = tokens.split_at(12);
+    for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
+        till.shards[at % 2].settle(token);
+        till.feed.settled(seq, token, super::fake::usd());
+    }
+    let held = till.why(3);
+    assert!(held.at_shards >= Nanos::new(800), "{held:?}");
+    for (at, token) in lost.iter().enumerate() {
+        let given = till.shards[at % 2].release(token);
+        assert_eq!(given, Nanos::new(100));
+    }
+    till.until("what was won is spent", |till| till.spent(3) == 1_200);
+    till.until("it is durable", |till| till.feed.applied_seq() == 12);
+    till.feed.reached(40);
+    till.until("what settles nothing is passed", |till| till.feed.applied_seq() == 40);
+    let spend = till.handle.ask_of(CampaignIndex(3), LedgerQuery::Spend).unwrap().unwrap();
+    assert_eq!(spend.hours.iter().map(|hour| hour.spent.get()).sum::<u64>(), spend.today.get());
+    // All the rest, and not a nano more.
+    let mut rest = 0;
+    till.until("all is reserved", |till| {
+        for shard in &mut till.shards {
+            rest += shard.reserve(3, 1).map_or(0, |token| token.amount().get());
+            rest += shard.reserve(3, 97).map_or(0, |token| token.amount().get());
+        }
+        assert!(rest <= 8_800, "{rest}");
+        rest == 8_800 || till.why(3).refusal == Some(SpendRefusal::BudgetExhausted)
+    });
+    till.close();
+}
+
+#[test]
+fn a_full_ring_delays_messages_and_loses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    let count = u32::try_from(LINE_MESSAGES_MAX).unwrap() + 500;
+    let many: Vec<_> = (0..count).map(|slot| campaign(slot, 1_000)).collect();
+    let account = till.account(None);
+    // All are wanted, and the shard does not look at what it is told.
+    let defined = till.handle.define(vec![account], many).unwrap();
+    assert_eq!(defined.notices.len(), usize::try_from(count).unwrap() + 1);
+    let mut left = count;
+    let shard = &mut till.shards[0];
+    let begun = std::time::Instant::now();
+    while left > 0 || till.handle.status().waiting == 0 {
+        assert!(begun.elapsed() < EVER, "{left} {:?}", till.handle.status());
+        let room = u32::try_from(shard.line.to_ledger.slots()).unwrap();
+        for _ in 0..room.min(left) {
+            left -= 1;
+            let want = pacer_core::messages::RefillRequest {
+                slot: CampaignIndex(left),
+                amount: Nanos::new(10),
+                refused: Nanos::new(10),
+            };
+            shard.line.to_ledger.push(FromShard::Want(want)).unwrap();
+        }
+    }
+    let mut granted = std::collections::BTreeSet::new();
+    till.until("every campaign has rights", |till| {
+        for slot in 0..count {
+            if !granted.contains(&slot) && till.shards[0].reserve(slot, 10).is_ok() {
+                granted.insert(slot);
+            }
+        }
+        granted.len() == usize::try_from(count).unwrap()
+    });
+    till.until("nothing waits", |till| till.handle.status().waiting == 0);
+    till.close();
+}
+
+#[test]
+fn definitions_and_their_audit_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let key = DefinitionKey { kind: StoredKind::Campaign, id: "summer".to_owned() };
+    let change = |expected: u64, body: &str| {
+        let definition = StoredDefinition { version: expected + 1, body: body.into() };
+        let put = DefinitionPut { key: key.clone(), expected: Some(expected), definition };
+        let audit = vec![AuditEntry { at_unix_ms: 5, body: body.into() }];
+        DefinitionChange { number: 77, puts: vec![put], audit }
+    };
+    assert_eq!(till.handle.change(change(0, "one")), Ok(()));
+    assert_eq!(till.handle.change(change(1, "two")), Ok(()));
+    let conflict = LedgerError::Denied(StoreDenial::Conflict { key: key.clone(), present: 2 });
+    assert_eq!(till.handle.change(change(0, "other")), Err(conflict));
+    let nameless = DefinitionChange {
+        puts: vec![DefinitionPut {
+            key: DefinitionKey { kind: StoredKind::Account, id: String::new() },
+            expected: None,
+            definition: StoredDefinition { version: 1, body: Vec::new() },
+        }],
+        ..DefinitionChange::default()
+    };
+    let refused = till.handle.change(nameless);
+    assert!(matches!(refused, Err(LedgerError::Denied(StoreDenial::Invalid(_)))), "{refused:?}");
+    till.close();
+    let till = Till::first(folder.path(), 1);
+    assert_eq!(till.handle.change(change(2, "three")), Ok(()));
+    let want = vec![(key, StoredDefinition { version: 3, body: "three".into() })];
+    assert_eq!(till.handle.definitions(StoredKind::Campaign), Ok(want));
+    assert_eq!(till.handle.definitions(StoredKind::Account), Ok(Vec::new()));
+    let bodies = |entries: Vec<(_, AuditEntry)>| -> Vec<String> {
+        entries.into_iter().map(|(_, entry)| String::from_utf8(entry.body).unwrap()).collect()
+    };
+    let all = till.handle.audit(StoreQuery::Audit(None, 100)).unwrap();
+    let first = all[0].0;
+    assert_eq!(bodies(all), ["one", "two", "three"]);
+    assert_eq!(bodies(till.handle.audit(StoreQuery::Audit(Some(first), 1)).unwrap()), ["two"]);
+    till.close();
+}
+
+#[test]
+fn books_that_do_not_add_up_stop_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    till.define(0, 1_000);
+    let token = till.reserve(0, 0, 100);
+    let halted = till.handle.halted();
+    assert!(till.handle.is_ready() && !halted.is_set());
+    // More is returned than was granted.
+    let report = SpendReport {
+        slot: CampaignIndex(0),
+        period: token.period(),
+        returned: Nanos::new(1_000_000),
+        settled: Nanos::ZERO,
+        late: Nanos::ZERO,
+        over: Nanos::ZERO,
+        reserved: Nanos::ZERO,
+        reserved_count: 1,
+        won_count: 0,
+    };
+    till.shards[0].line.to_ledger.push(FromShard::Report(report)).unwrap();
+    till.until("nothing is authorised any more", |till| till.shards[0].line.halted.is_set());
+    till.until("the process ends", |till| till.shutdown.is_started());
+    till.until("it is over", |till| till.handle.status().is_over);
+    assert!(!till.handle.is_ready() && halted.is_set());
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Over));
+    // Whoever tells it something does not wait for ever, or fail.
+    (0..100_000).for_each(|seq| till.feed.reached(seq));
+    assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
+}
+
+/// The log tells every win as one in time: it is written before a shard is asked.
+#[test]
+fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
+    for is_released in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut till = Till::first(folder.path(), 1);
+        till.define(0, 1_000);
+        let token = till.reserve(0, 0, 100);
+        if is_released {
+            till.shards[0].release(&token);
+        }
+        till.until("the reservation has ended", |till| till.shards[0].reserved(0) == 0);
+        till.shards[0].settle(&token);
+        till.feed.settled(1, &token, Currency::USD);
+        till.until("booked", |till| till.feed.applied_seq() == 1);
+        till.until("told", |till| till.spent(0) == 100);
+        let mut paused = campaign(0, 1_000);
+        paused.definition.version = 2;
+        paused.definition.budget.is_paused = true;
+        till.handle.define(Vec::new(), vec![paused]).unwrap();
+        till.until("all else is back", |till| {
+            let why = till.why(0);
+            let in_use = why.levels.expect("an hour")[0].exposure();
+            (why.at_shards, in_use) == (Nanos::ZERO, token.amount())
+        });
+        assert!(!till.handle.halted().is_set());
+        assert_eq!(till.spent(0), 100);
+        till.close();
+    }
+}
+
+#[test]
+fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 2);
+    let pacing = |settings, is_fixed_price| {
+        let forecast = TrafficForecast::Uniform;
+        Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price }.into())
+    };
+    let mut even = campaign(0, 1_000_000_000_000);
+    even.definition.budget.limits.day = Some(money(5_000));
+    even.pacing = pacing(StrategySettings::Even, true);
+    let mut refused = campaign(1, 1_000);
+    refused.pacing = pacing(StrategySettings::default(), true);
+    let account = till.account(None);
+    let plain = campaign(2, 1_000);
+    let defined = till.handle.define(vec![account], vec![even.clone(), refused, plain]).unwrap();
+    assert_eq!(defined.unpaced, [(CampaignIndex(1), PacingError::FixedPrice("slot_dual"))]);
+    assert_eq!(defined.notices.len(), 4);
+    let has_pace =
+        |till: &mut Till| till.shards.iter().all(|it| it.paces.contains_key(&CampaignIndex(0)));
+    till.until("every shard is told", has_pace);
+    let (mut requests, mut points) = (0, 0);
+    till.until("slots end", |till| {
+        requests += 1;
+        till.shards[0].see(0, requests);
+        let curve = till.handle.ask_of(CampaignIndex(0), LedgerQuery::Curve).unwrap();
+        points = curve.map_or(0, |curve| {
+            assert_eq!((curve.span, curve.strategy), (LimitSpan::Day, "even"));
+            curve.points.iter().filter(|point| point.spent.is_some()).count()
+        });
+        points > 0
+    });
+    assert_eq!(
+        till.handle.ask_of(CampaignIndex(2), LedgerQuery::Curve),
+        Ok(None),
+        "it has no strategy"
+    );
+    let bidding =
+        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().expect("it has one");
+    assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
+    assert_eq!(till.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
+    // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
+    even.definition.version = 2;
+    even.definition.budget.limits.day = Some(money(0));
+    till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
+    till.until("all are passed by", |till| {
+        till.shards[1].paces[&CampaignIndex(0)] == BidPace::NONE
+    });
+    assert_eq!(till.why(0).refusal, Some(SpendRefusal::DayExhausted));
+    assert_eq!(
+        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
+        Some(BidPace::NONE)
+    );
+    let refusals = [Some(SpendRefusal::DayExhausted), None, Some(SpendRefusal::Unknown)];
+    assert_eq!(
+        till.handle.ask_of(
+            vec![CampaignIndex(0), CampaignIndex(2), CampaignIndex(9)],
+            LedgerQuery::Refusals
+        ),
+        Ok(refusals.to_vec())
+    );
+    even.definition.version = 3;
+    even.pacing = None;
+    till.handle.define(Vec::new(), vec![even]).unwrap();
+    till.until("it bids at value", |till| till.shards[1].paces[&CampaignIndex(0)] == BidPace::FULL);
+    assert!(till.shards.iter().all(|shard| !shard.paces.contains_key(&CampaignIndex(2))));
+    till.close();
+}
+
+#[test]
+fn what_it_does_is_counted_without_naming_campaigns() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    till.define(9, 1_000);
+    till.reserve(0, 9, 10);
+    let mut exposition = Exposition::default();
+    till.handle.expose(&mut exposition);
+    till.until("it is counted", |_| {
+        let text = exposition.text();
+        text.contains("ledger_campaigns 1\n") && !text.contains("committed\"} 0\n")
+    });
+    let text = exposition.text();
+    for line in [
+        "ledger_halted 0\n",
+        "ledger_replayed 1\n",
+        "ledger_store_failing 0\n",
+        "ledger_strays_total 0\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let status = till.handle.status();
+    assert_eq!((status.node, status.accounts, status.campaigns), (1, 1, 1));
+    till.close();
+}
+
+#[test]
+fn an_account_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    let id = till.account(None).id;
+    assert_eq!(
+        till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
+        Some(SpendRefusal::Unknown)
+    );
+    assert_eq!(till.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
+    // More than are asked about at once.
+    let campaigns: Vec<_> = (0..2_500).map(|slot| campaign(slot, 1_000)).collect();
+    till.handle.define(vec![till.account(None)], campaigns).unwrap();
+    for (seq, slot) in (1..).zip([0, 2_400]) {
+        let token = till.reserve(0, slot, 100);
+        till.shards[0].settle(&token);
+        till.feed.settled(seq, &token, super::fake::usd());
+    }
+    let spent = |till: &Till| {
+        till.handle.ask_of(id, LedgerQuery::SpendAccount).unwrap().map(|it| it.life.get())
+    };
+    till.until("both are counted", |till| spent(till) == Some(200));
+    assert_eq!(till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
+    let slots: Vec<_> = (0..2_501).map(CampaignIndex).collect();
+    let refusals = till.handle.ask_of_many((&slots, 1_000), LedgerQuery::Refusals).unwrap();
+    assert_eq!(refusals.len(), slots.len());
+    let unknown = refusals.iter().position(|it| *it == Some(SpendRefusal::Unknown));
+    assert_eq!(unknown, Some(2_500), "in their order");
+    till.close();
+}
+
+#[test]
+fn it_is_ready_once_the_log_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::open(folder.path(), 1);
+    let mut exposition = Exposition::default();
+    till.handle.expose(&mut exposition);
+    // It turns, and waits for the log.
+    till.define(0, 1_000);
+    assert!(!till.handle.is_ready() && exposition.text().contains("ledger_replayed 0\n"));
+    till.feed.replayed();
+    // No campaign's rights are waited for.
+    till.until("it is ready", |till| till.handle.is_ready());
+    till.close();
+}
+
+#[test]
+fn an_account_without_a_zone_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let mut account = till.account(None);
+    account.zone = pacer_core::ledger::ZoneId(1_000);
+    let defined = till.handle.define(vec![account], Vec::new()).unwrap();
+    assert!(matches!(defined.notices[..], [LedgerReply::Account(_, Err(_))]), "{defined:?}");
+    till.close();
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    let till = Till::first(folder.path(), 1);
+    let refused = start_in(folder.path(), 1).start().unwrap_err();
+    assert!(matches!(refused, LedgerStartError::Open(_)));
+    let text = refused.to_string();
+    assert!(text.starts_with(&place) && text.ends_with("name another directory"), "{text}");
+    till.close();
+    std::fs::write(folder.path().join("ledger.redb"), [7; 9_000]).unwrap();
+    let text = start_in(folder.path(), 1).start().unwrap_err().to_string();
+    assert!(text.contains(&place) && text.contains("put back a copy"), "{text}");
+}

@@ -1,0 +1,185 @@
+//! Lives of a ledger one after the other, in one directory.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use pacer_core::messages::Epoch;
+use pacer_core::store::{
+    DefinitionChange, DefinitionKey, DefinitionPut, LeaseStore, StoredDefinition, StoredKind,
+};
+
+use super::fake::{Till, start_in, usd};
+use crate::Keyring;
+use crate::store::thread::{DiskStore, StoreOptions};
+
+#[test]
+fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
+    const LIMIT: u64 = 20_000;
+    const TTL: Duration = Duration::from_secs(2);
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    till.feed.replayed();
+    let keys = Keyring::open(folder.path(), None, None).unwrap();
+    till.define(5, LIMIT);
+    let tokens: Vec<_> = (0..10).map(|at| till.reserve(at % 2, 5, 100)).collect();
+    let texts: Vec<_> = tokens.iter().map(|token| keys.seals().seal(token)).collect();
+    for (seq, at) in (1..=3).zip(0..3) {
+        till.shards[at % 2].settle(&tokens[at]);
+        till.feed.settled(seq, &tokens[at], usd());
+    }
+    // Shards say nothing any more: nothing expires.
+    while till.feed.applied_seq() < 3 {
+        std::thread::yield_now();
+    }
+    let epoch = till.handle.status().epoch;
+    till.close();
+
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    assert!(epoch < till.handle.status().epoch);
+    assert_eq!(till.feed.applied_seq(), 3);
+    till.define(5, LIMIT);
+    // The rest of what the first life had leased, of which nobody knows what became.
+    let frozen = till.why(5).frozen.get();
+    assert!((700..=LIMIT - 300).contains(&frozen), "{frozen}");
+    assert_eq!(till.spent(5), 300);
+    // Two wins more are in the log, sealed with a key that is given by now, as the older one was not.
+    let keys = Keyring::open(folder.path(), Some([9; 16]), None).unwrap();
+    for (seq, text) in (4..=5).zip(&texts[3..]) {
+        let token = keys.open_token(text.as_str().as_bytes()).unwrap();
+        assert_eq!(token.origin().epoch, epoch);
+        till.feed.settled(seq, &token, usd());
+    }
+    // What was told before changes nothing.
+    till.feed.settled(2, &tokens[1], usd());
+    till.until("both are spent", |till| till.spent(5) == 500);
+    // No time is enough until the whole log is known.
+    let begun = Instant::now();
+    till.until("tokens expire", |_| begun.elapsed() > TTL + TTL / 2);
+    assert_eq!(till.why(5).frozen.get(), frozen - 200);
+    till.feed.replayed();
+    till.until("the rest is reclaimed", |till| till.why(5).frozen.get() == 0);
+    assert_eq!(till.spent(5), 500);
+    let mut reserved = 0;
+    till.until("all that is left is reserved", |till| {
+        for shard in &mut till.shards {
+            let token = shard.reserve(5, 500).ok();
+            if let Some(token) = token {
+                shard.settle(&token);
+                reserved += 500;
+            }
+        }
+        assert!(reserved <= LIMIT - 500, "{reserved}");
+        reserved == LIMIT - 500
+    });
+    till.until("and spent", |till| till.spent(5) == LIMIT);
+    till.close();
+}
+
+#[test]
+fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
+    const LIMIT: u64 = 20_000;
+    // Longer than the test: nothing is free because its time is over.
+    const TTL: Duration = Duration::from_secs(3_600);
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    till.feed.replayed();
+    till.define(5, LIMIT);
+    let tokens: Vec<_> = (0..10).map(|at| till.reserve(at % 2, 5, 100)).collect();
+    for (seq, at) in (1..=3).zip(0..3) {
+        till.shards[at % 2].settle(&tokens[at]);
+        till.feed.settled(seq, &tokens[at], usd());
+    }
+    till.shards[1].release(&tokens[9]);
+    till.stop();
+
+    // Six are still to be billed: all else may be spent at once.
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    till.feed.replayed();
+    till.define(5, LIMIT);
+    assert_eq!((till.why(5).frozen.get(), till.spent(5)), (600, 300));
+    let spendable = LIMIT - 900;
+    let mut reserved = 0;
+    till.until("all that is left is reserved", |till| {
+        for shard in &mut till.shards {
+            reserved += shard.reserve(5, 100).map_or(0, |_| 100);
+        }
+        assert!(reserved <= spendable, "{reserved}");
+        reserved == spendable
+    });
+    // Those that are billed now are spent inside the lease: none of them is late.
+    for (seq, token) in (4..).zip(&tokens[3..9]) {
+        till.feed.settled(seq, token, usd());
+    }
+    till.until("they are spent", |till| till.spent(5) == 900);
+    let levels = till.why(5).levels.unwrap();
+    assert!(levels.iter().all(|level| level.late.get() == 0), "{levels:?}");
+    assert_eq!(till.why(5).frozen.get(), 0);
+    till.stop();
+}
+
+#[test]
+fn whoever_only_opens_uses_up_no_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    // Far ahead of the clock: so the next epoch is the one behind it.
+    let mut store = DiskStore::open(folder.path(), StoreOptions::default()).unwrap();
+    store.begin(1, Epoch(4_000_000_000));
+    store.close().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let epoch = till.handle.status().epoch.0;
+    let key = DefinitionKey { kind: StoredKind::Account, id: "acme".to_owned() };
+    let definition = StoredDefinition { version: 1, body: b"{}".to_vec() };
+    let put = DefinitionPut { key: key.clone(), expected: Some(0), definition: definition.clone() };
+    till.handle
+        .change(DefinitionChange { puts: vec![put], ..DefinitionChange::default() })
+        .unwrap();
+    till.close();
+    for _ in 0..3 {
+        let mut opened = start_in(folder.path(), 1).open().unwrap();
+        assert_eq!(
+            opened.definitions(StoredKind::Account),
+            Ok(vec![(key.clone(), definition.clone())])
+        );
+        assert_eq!(opened.definitions(StoredKind::Campaign), Ok(Vec::new()));
+    }
+    let till = Till::first(folder.path(), 1);
+    assert_eq!(till.handle.status().epoch.0, epoch + 1);
+    till.close();
+}
+
+/// Where the store is gone, or an old copy was put back, tokens of an epoch before may still be about.
+#[test]
+fn an_emptied_directory_begins_no_epoch_again() {
+    let seconds = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        u32::try_from(since.as_secs()).unwrap()
+    };
+    let before = seconds();
+    let first = tempfile::tempdir().unwrap();
+    let till = Till::first(first.path(), 1);
+    let epoch = till.handle.status().epoch.0;
+    till.close();
+    assert!((before..=seconds()).contains(&epoch), "{epoch} of {before}");
+    while seconds() == epoch {
+        std::thread::yield_now();
+    }
+    let second = tempfile::tempdir().unwrap();
+    let till = Till::first(second.path(), 1);
+    assert!(till.handle.status().epoch.0 > epoch);
+    till.close();
+}
+
+#[test]
+fn whoever_closes_loses_nothing_that_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for seq in 1..=5 {
+        let mut till = Till::open(folder.path(), 1);
+        assert_eq!(till.feed.applied_seq(), seq - 1);
+        till.feed.replayed();
+        till.define(0, 1_000_000);
+        assert_eq!(till.spent(0), 100 * (seq - 1));
+        let token = till.reserve(0, 0, 100);
+        till.shards[0].settle(&token);
+        till.feed.settled(seq, &token, usd());
+        // At once: no batch says it yet.
+        till.close();
+    }
+}

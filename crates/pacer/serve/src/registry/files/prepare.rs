@@ -1,0 +1,150 @@
+//! What is kept and what files define, read and judged before a ledger begins: files with problems use
+//! nothing up. And files by themselves, beside a ledger that runs or without one.
+//!
+//! Owns what can be told of files without a ledger. What their changes come to is not known here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pacer_core::store::{DefinitionKey, StoredDefinition, StoredKind};
+use tracing::error;
+use units::Currency;
+
+use crate::ledger::handle::LedgerError;
+use crate::registry::books::record::{DefinitionRecord, RecordOrigin};
+use crate::registry::books::{DefinitionEntry, DefinitionTable};
+use crate::registry::definition::DefinedAccount;
+use crate::registry::read::{self, DefinitionFiles, RegistryOptions};
+use crate::registry::refused::{RegistryStartError, listed};
+use crate::registry::text::packed::Packer;
+use crate::registry::{CampaignRules, files};
+
+/// What is kept, and what files define: nothing is wrong with either.
+pub struct PreparedRegistry<R: CampaignRules> {
+    pub(in crate::registry) books: DefinitionTable<R>,
+    pub(in crate::registry) files: Option<DefinitionFiles<R>>,
+    pub(in crate::registry) clock: fn() -> u64,
+    pub(in crate::registry) late_wins: Option<String>,
+}
+
+impl<R: CampaignRules> PreparedRegistry<R> {
+    /// Reads what `definitions` says is kept, and the files beside it.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of the files, or what cannot be read of what is kept.
+    pub fn read(
+        options: &RegistryOptions,
+        definitions: impl FnMut(
+            StoredKind,
+        ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
+    ) -> Result<Self, RegistryStartError> {
+        let books = kept(definitions)?;
+        let mut files = DefinitionFiles::of(options);
+        files::planned(files.as_mut(), &books).map_err(RegistryStartError::Invalid)?;
+        let RegistryOptions { clock, ref late_wins, .. } = *options;
+        Ok(Self { books, files, clock, late_wins: late_wins.clone() })
+    }
+}
+
+/// Files in which nothing is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedFiles {
+    /// How many accounts they define.
+    pub accounts: usize,
+    /// How many campaigns.
+    pub campaigns: usize,
+    /// The currency of each account.
+    pub currencies: Vec<(String, Currency)>,
+    /// Seats that accounts name: the account, the DSP and its seat.
+    pub seats: Vec<(String, String, String)>,
+    /// What is to be told of how campaigns were understood, each with its campaign.
+    pub notes: Vec<(String, String)>,
+    /// Accounts that campaigns name and no file has.
+    pub supposed: BTreeSet<String>,
+}
+
+/// Judges the files by themselves, without what a ledger keeps. With `may_be_kept`, accounts that no
+/// file has may be the API's; else they are problems.
+///
+/// # Errors
+///
+/// Every problem, as at a start.
+pub fn check_files<R: CampaignRules>(
+    options: &RegistryOptions,
+    may_be_kept: bool,
+) -> Result<CheckedFiles, RegistryStartError> {
+    let Some(mut files) = DefinitionFiles::<R>::of(options) else {
+        return Ok(CheckedFiles::default());
+    };
+    if may_be_kept {
+        files.suppose();
+    }
+    let books = DefinitionTable::default();
+    files::planned(Some(&mut files), &books).map_err(RegistryStartError::Invalid)?;
+    let set = files.read(&read::KnownAccounts::new()).map_err(RegistryStartError::Invalid)?;
+    let seats = set.accounts.iter().flat_map(|found| {
+        let of =
+            |(dsp, seat): &(String, String)| (found.value.id.clone(), dsp.clone(), seat.clone());
+        found.value.seats.iter().map(of)
+    });
+    let currency = |found: &read::FileDefinition<DefinedAccount>| {
+        (found.value.id.clone(), found.value.facts.currency)
+    };
+    let notes = set.campaigns.iter().flat_map(|found| {
+        found.value.notes.iter().map(|note| (found.value.id.to_string(), note.clone()))
+    });
+    Ok(CheckedFiles {
+        accounts: set.accounts.len(),
+        currencies: set.accounts.iter().map(currency).collect(),
+        campaigns: set.campaigns.len(),
+        seats: seats.collect(),
+        notes: notes.collect(),
+        supposed: files.supposed(),
+    })
+}
+
+/// What the store keeps, as far as it can be read.
+fn kept<R: CampaignRules>(
+    mut definitions: impl FnMut(
+        StoredKind,
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
+) -> Result<DefinitionTable<R>, RegistryStartError> {
+    let (mut books, mut packer) = (DefinitionTable::default(), Packer::default());
+    for (key, definition) in definitions(StoredKind::Account)? {
+        let (id, version, record) = record_of(key, &definition, &mut packer)?;
+        let in_force = record.in_force();
+        let (account, _) = read::account(&in_force)
+            .map_err(|problems| RegistryStartError::Unreadable { id: id.to_string(), problems })?;
+        let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
+        books.put_account(id, entry);
+    }
+    let facts = books.facts(|_| true);
+    for (key, definition) in definitions(StoredKind::Campaign)? {
+        let (id, version, record) = record_of(key, &definition, &mut packer)?;
+        // Those of files are read from their files.
+        let is_read = record.origin == RecordOrigin::Api && !record.is_removed;
+        let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
+        let value = match value {
+            None => None,
+            Some(Ok((campaign, _))) => Some(Arc::new(campaign)),
+            Some(Err(problems)) => {
+                let listed = listed(&problems);
+                error!(campaign = &*id, "is kept in a form that is not read, and rests{listed}");
+                None
+            }
+        };
+        books.put_campaign(id, DefinitionEntry { version, record, value });
+    }
+    Ok(books)
+}
+
+fn record_of(
+    key: DefinitionKey,
+    definition: &StoredDefinition,
+    packer: &mut Packer,
+) -> Result<(Arc<str>, u64, DefinitionRecord), RegistryStartError> {
+    let unreadable = || RegistryStartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
+    let record = DefinitionRecord::from_bytes(&definition.body, packer).ok_or_else(unreadable)?;
+    Ok((key.id.into(), definition.version, record))
+}

@@ -1,0 +1,13 @@
+//! The store on disk: its file, its thread, and what it does when the disk fails.
+//!
+//! Owns when a batch is durable. Knows nothing of budgets.
+
+pub(crate) mod bug;
+pub(crate) mod directory;
+pub(crate) mod engine;
+pub(crate) mod error;
+pub(crate) mod tables;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod thread;
+pub(crate) mod watched;

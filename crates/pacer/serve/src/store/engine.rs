@@ -1,0 +1,402 @@
+//! The file and what is done when its disk fails. Every call ends before it returns: the thread is
+//! elsewhere.
+//!
+//! A commit that fails ends unknown, and the file is closed. It is opened again by [`StoreEngine::heal`]:
+//! after a failed sync what the page cache shows may never come to the medium, though later syncs
+//! succeed, so that all of it is first copied to a new file, which then takes the old one's place.
+//! The same is done at a start behind a process that did not end well; a name says so.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use pacer_core::store::{CommitOutcome, StoreAnswer, StoreDenial, StoreFault, StoreRequest};
+use redb::{Builder, Database};
+
+use super::bug::{DiskBug, planted};
+use super::directory::StoreDirectory;
+use super::error::{DiskFailure, StoreOpenError};
+use super::tables::{self, FORMAT, RequestResult, StoreTables};
+use super::watched::{DiskWatch, WatchedFile};
+
+/// The store.
+pub(crate) const FILE_NAME: &str = "ledger.redb";
+/// The store, while it is not whole.
+const NEW_NAME: &str = "ledger.redb.new";
+/// There while a process has the store open, and after one that did not close it well. Nothing
+/// waits for it to be durable: where the name is lost, so is the page cache that it warns of.
+const OPEN_NAME: &str = "open";
+/// What redb may hold of the file in memory: the rows of some hours. What else is read is seldom asked for,
+/// and in the page cache.
+const CACHE_BYTES: usize = 16 << 20;
+/// What is copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Whether a directory has a store, or one on its way. Takes nothing, and opens nothing.
+pub(crate) fn is_begun(directory: &Path) -> bool {
+    [FILE_NAME, NEW_NAME].iter().any(|name| directory.join(name).exists())
+}
+
+/// A store, held.
+pub(crate) struct StoreEngine<P: StoreDirectory> {
+    place: P,
+    watch: Arc<DiskWatch>,
+    /// `Err` while its disk fails.
+    database: Result<Database, DiskFailure>,
+    commits: u64,
+    _lock: P::Lock,
+}
+
+/// Why a file does not open.
+enum OpenFailure {
+    Failed(DiskFailure),
+    Newer(u64),
+}
+
+impl<E: Into<DiskFailure>> From<E> for OpenFailure {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<P: StoreDirectory> StoreEngine<P> {
+    /// Takes a directory, and opens what stands there, or begins it.
+    pub(crate) fn open(place: P) -> Result<Self, StoreOpenError> {
+        let disk = |error: io::Error| open_error(&place, &error.into());
+        let lock = place.lock().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                StoreOpenError::InUse { place: place.name(), holder: error.to_string() }
+            }
+            _ => disk(error),
+        })?;
+        let watch = Arc::new(DiskWatch::default());
+        let failed = |failure: DiskFailure| open_error(&place, &failure);
+        let ended_badly = place.has(OPEN_NAME).map_err(disk)?;
+        let is_there = place.has(FILE_NAME).map_err(disk)?;
+        if !is_there {
+            if ended_badly && !place.has(NEW_NAME).map_err(disk)? {
+                return Err(failed(DiskFailure::damaged("it is gone")));
+            }
+            // Durable before anything says that there is a store: one that never was is not gone.
+            drop(place.open(NEW_NAME).map_err(disk)?);
+            place.sync().map_err(disk)?;
+        }
+        watch.set_suspect(ended_badly);
+        drop(place.open(OPEN_NAME).map_err(disk)?);
+        if !is_there {
+            found(&place, &watch).map_err(failed)?;
+        }
+        match open_file(&place, &watch) {
+            Ok(database) => {
+                Ok(Self { place, watch, database: Ok(database), commits: 0, _lock: lock })
+            }
+            Err(OpenFailure::Failed(failure)) => Err(open_error(&place, &failure)),
+            Err(OpenFailure::Newer(found)) => {
+                Err(StoreOpenError::Newer { file: file_of(&place), found, known: FORMAT })
+            }
+        }
+    }
+
+    /// What does not work, if something does not.
+    pub(crate) fn failing(&self) -> Option<StoreFault> {
+        self.database.as_ref().err().map(|failure| failure.cause)
+    }
+
+    /// How many transactions were committed.
+    pub(crate) const fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// Opens the file again, unless it is damaged: whoever puts a copy in its place ends this
+    /// process first.
+    pub(crate) fn heal(&mut self) {
+        let Err(DiskFailure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) =
+            &self.database
+        else {
+            return;
+        };
+        self.database = open_file(&self.place, &self.watch).map_err(|closed| match closed {
+            OpenFailure::Failed(failure) => failure,
+            OpenFailure::Newer(_) => DiskFailure::damaged("another format"),
+        });
+    }
+
+    /// Answers each request in order: what writes, up to the next that reads, as one transaction.
+    pub(crate) fn serve(&mut self, requests: &[StoreRequest]) -> Vec<StoreAnswer> {
+        let mut answers = Vec::with_capacity(requests.len());
+        let is_read = |request: &StoreRequest| matches!(request, StoreRequest::Read(_));
+        for group in requests.chunk_by(|one, next| is_read(one) == is_read(next)) {
+            if is_read(&group[0]) {
+                answers.extend(group.iter().map(|request| self.read(request)));
+            } else {
+                self.write(group, &mut answers);
+            }
+        }
+        answers
+    }
+
+    fn read(&mut self, request: &StoreRequest) -> StoreAnswer {
+        let StoreRequest::Read(query) = request else { unreachable!("a group of reads") };
+        let read = match &self.database {
+            Ok(database) => guarded(&self.watch, || tables::read(database, query)),
+            Err(DiskFailure { cause, .. }) => {
+                return StoreAnswer::Read(Err(StoreDenial::Failing(*cause)));
+            }
+        };
+        StoreAnswer::Read(read.map_err(|failure| StoreDenial::Failing(self.fail(failure))))
+    }
+
+    fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<StoreAnswer>) {
+        let written = match &self.database {
+            Ok(database) => guarded(&self.watch, || Ok(commit(database, group))),
+            Err(DiskFailure { cause, .. }) => {
+                let cause = *cause;
+                let refused = group.iter().map(|request| {
+                    request.answer(CommitOutcome::Refused, Some(StoreDenial::Failing(cause)))
+                });
+                return answers.extend(refused);
+            }
+        };
+        match written.unwrap_or_else(GroupOutcome::Unknown) {
+            GroupOutcome::All(written) => {
+                self.commits += 1;
+                answers.extend(group.iter().zip(written).map(done));
+            }
+            GroupOutcome::Nothing(failure) => {
+                let denied = StoreDenial::Failing(self.fail(failure));
+                let refused = |request: &StoreRequest| {
+                    request.answer(CommitOutcome::Refused, Some(denied.clone()))
+                };
+                answers.extend(group.iter().map(refused));
+            }
+            GroupOutcome::Unknown(failure) => {
+                let failing = StoreDenial::Failing(self.fail(failure));
+                let ended = match () {
+                    () if planted(DiskBug::AcknowledgeEarly) => CommitOutcome::Committed,
+                    () if planted(DiskBug::RefuseUnknown) => CommitOutcome::Refused,
+                    () => CommitOutcome::Unknown,
+                };
+                answers.extend(group.iter().map(|request| match request {
+                    StoreRequest::Begin(node, _) => {
+                        StoreAnswer::Begun { node: *node, begun: Err(failing.clone()) }
+                    }
+                    _ => request.answer(ended, None),
+                }));
+            }
+        }
+    }
+
+    /// Closes the file; what failed first says more than what redb says of it.
+    fn fail(&mut self, failure: DiskFailure) -> StoreFault {
+        let first = self.watch.take();
+        let cause = match (failure.cause, first) {
+            (StoreFault::Damaged, _) | (_, None) => failure.cause,
+            (_, Some((cause, _))) => cause,
+        };
+        let closed = std::mem::replace(&mut self.database, Err(DiskFailure { cause, ..failure }));
+        // It writes nothing after a failure, but redb may find its own state broken.
+        if catch_unwind(AssertUnwindSafe(|| drop(closed))).is_err() {
+            self.watch.set_suspect(true);
+        }
+        cause
+    }
+
+    /// Ends well: the next start believes what it finds.
+    pub(crate) fn close(self) -> Result<(), StoreFault> {
+        let Self { place, watch, database, _lock, .. } = self;
+        let database = database.map_err(|failure| failure.cause)?;
+        let closed = guarded(&watch, || Ok(database.close().map_err(redb::Error::from)?));
+        closed.map_err(|failure| failure.cause)?;
+        place.remove(OPEN_NAME).map_err(|error| DiskFailure::from(error).cause)
+    }
+}
+
+fn file_of(place: &impl StoreDirectory) -> String {
+    format!("{}/{FILE_NAME}", place.name())
+}
+
+fn open_error(place: &impl StoreDirectory, failure: &DiskFailure) -> StoreOpenError {
+    let (place, file, detail) = (place.name(), file_of(place), failure.detail.clone());
+    match failure.cause {
+        StoreFault::DiskFull => StoreOpenError::Full { place },
+        StoreFault::Damaged => StoreOpenError::Damaged { file, detail },
+        StoreFault::Disk => StoreOpenError::Disk { place, error: detail },
+    }
+}
+
+/// Runs what calls redb, which may panic over a file that is not as it wrote it: that is damage like
+/// any other, and nothing is believed of the file then.
+fn guarded<T>(
+    watch: &DiskWatch,
+    run: impl FnOnce() -> Result<T, DiskFailure>,
+) -> Result<T, DiskFailure> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        watch.set_suspect(true);
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        let detail = said.unwrap_or("it cannot be understood").to_owned();
+        Err(DiskFailure::damaged(detail))
+    })
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    // Every page is held against its checksum before any is believed.
+    builder.set_check_integrity_on_open(true).set_cache_size(CACHE_BYTES);
+    builder
+}
+
+fn open_database(
+    place: &impl StoreDirectory,
+    watch: &Arc<DiskWatch>,
+    name: &str,
+) -> Result<Database, DiskFailure> {
+    let file = place.open(name)?;
+    let watched = WatchedFile { file, watch: Arc::clone(watch) };
+    let opened =
+        guarded(watch, || Ok(builder().create_with_backend(watched).map_err(redb::Error::from)?));
+    match (opened, watch.take()) {
+        (Err(failure), Some((cause, detail))) if failure.cause == StoreFault::Disk => {
+            Err(DiskFailure { cause, detail })
+        }
+        (opened, _) => opened,
+    }
+}
+
+/// Begins an empty store: its name stands for a whole one from the first.
+fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), DiskFailure> {
+    place.open(NEW_NAME)?.set_len(0)?;
+    let database = open_database(place, watch, NEW_NAME)?;
+    guarded(watch, || Ok(tables::found(&database)?))?;
+    guarded(watch, || Ok(database.close().map_err(redb::Error::from)?))?;
+    put_in_place(place)
+}
+
+/// A file written anew takes the place of the store.
+fn put_in_place(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
+    place.rename(NEW_NAME, FILE_NAME)?;
+    if planted(DiskBug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }
+}
+
+fn open_file(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<Database, OpenFailure> {
+    // What an earlier process has left.
+    place.remove(NEW_NAME)?;
+    watch.take();
+    let opened = open_whole(place, watch);
+    if opened.is_err() {
+        // Until the next attempt others may need its room, the log above all.
+        let _removed = place.remove(NEW_NAME);
+    }
+    opened
+}
+
+fn open_whole(
+    place: &impl StoreDirectory,
+    watch: &Arc<DiskWatch>,
+) -> Result<Database, OpenFailure> {
+    if !place.has(FILE_NAME)? {
+        return Err(DiskFailure::damaged("it is gone").into());
+    }
+    // To redb an empty file is one to begin in: to us it is a store that lost everything.
+    if place.open(FILE_NAME)?.len()? == 0 {
+        return Err(DiskFailure::damaged("it is empty").into());
+    }
+    let is_anew = watch.is_suspect() && !planted(DiskBug::TrustPageCache);
+    if is_anew {
+        copy(place)?;
+    }
+    let is_named = !is_anew || planted(DiskBug::RenameEarly);
+    let database = open_database(place, watch, if is_named { FILE_NAME } else { NEW_NAME })?;
+    match guarded(watch, || Ok(tables::format(&database)?))? {
+        None => return Err(DiskFailure::damaged("it is no store of a ledger's").into()),
+        Some(format) if format > FORMAT => return Err(OpenFailure::Newer(format)),
+        Some(FORMAT) => (),
+        Some(_) => guarded(watch, || Ok(tables::upgrade(&database)?))?,
+    }
+    if !is_named {
+        put_in_place(place)?;
+    }
+    // Nothing in it was there when a sync failed.
+    watch.set_suspect(false);
+    Ok(database)
+}
+
+/// Writes anew, byte by byte, what the store shows. It is itself left as it is until another takes
+/// its place: what would be written to it now might come to the medium without what it builds upon.
+fn copy(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
+    let (from, to) = (place.open(FILE_NAME)?, place.open(NEW_NAME)?);
+    if planted(DiskBug::RenameEarly) {
+        put_in_place(place)?;
+    }
+    let length = from.len()?;
+    to.set_len(length)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    while at < length {
+        let left = usize::try_from(length - at).unwrap_or(PIECE_BYTES);
+        let piece = &mut piece[..left.min(PIECE_BYTES)];
+        from.read(at, piece)?;
+        to.write(at, piece)?;
+        at += piece.len() as u64;
+    }
+    // Opening it syncs as well, but nobody says that it always will.
+    Ok(to.sync_data()?)
+}
+
+/// What has become of a group.
+enum GroupOutcome {
+    All(Vec<RequestResult>),
+    Nothing(DiskFailure),
+    Unknown(DiskFailure),
+}
+
+/// Writes a group in one transaction.
+fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
+    let nothing = |error: redb::Error| GroupOutcome::Nothing(error.into());
+    if planted(DiskBug::CommitHalves) {
+        commit_halves(database, group);
+    }
+    let transaction = match tables::begin_write(database) {
+        Ok(transaction) => transaction,
+        Err(error) => return nothing(error),
+    };
+    let written: Result<Vec<_>, _> = StoreTables::open(&transaction)
+        .and_then(|mut tables| group.iter().map(|request| tables.write(request)).collect());
+    match written {
+        Err(error) => nothing(error),
+        Ok(written) => match transaction.commit() {
+            Ok(()) => GroupOutcome::All(written),
+            Err(error) => GroupOutcome::Unknown(redb::Error::from(error).into()),
+        },
+    }
+}
+
+/// The bug of that name.
+fn commit_halves(database: &Database, group: &[StoreRequest]) {
+    for request in group {
+        let StoreRequest::Submit(writer, batch) = request else { continue };
+        let mut half = batch.clone();
+        half.leases.truncate(batch.leases.len() / 2);
+        if let Ok(transaction) = tables::begin_write(database) {
+            let written = StoreTables::open(&transaction)
+                .and_then(|mut tables| tables.write(&StoreRequest::Submit(*writer, half)));
+            if written.is_ok() {
+                // Whatever comes of it.
+                let _ended = transaction.commit();
+            }
+        }
+    }
+}
+
+fn done((request, written): (&StoreRequest, RequestResult)) -> StoreAnswer {
+    match (request, written) {
+        (StoreRequest::Begin(node, _), RequestResult::Begun(begun)) => {
+            StoreAnswer::Begun { node: *node, begun: Ok(begun) }
+        }
+        (_, RequestResult::Ended(Err(denied))) => {
+            request.answer(CommitOutcome::Refused, Some(denied))
+        }
+        _ => request.answer(CommitOutcome::Committed, None),
+    }
+}

@@ -1,0 +1,324 @@
+//! The store as others hold it: a thread of its own, and what is on its way there and back.
+//!
+//! All that waits when the thread comes by goes into one transaction. Owns how much may wait, and
+//! how often a disk that fails is tried; what is done to the file is the engine's.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use pacer_core::store::{
+    Batch, CommitOutcome, DefinitionChange, LeaseStore, StoreAnswer, StoreDenial, StoreFault,
+    StoreRequest,
+};
+
+use super::directory::{DiskDirectory, StoreDirectory};
+use super::engine::StoreEngine;
+use super::error::{DiskFailure, StoreOpenError};
+
+/// The most requests on their way.
+pub(crate) const WAITING_MAX: usize = 1_024;
+/// How soon a disk that failed is tried again at first; twice as late each time.
+const RETRY_MIN: Duration = Duration::from_millis(10);
+
+/// What may be chosen.
+pub struct StoreOptions {
+    /// How late a disk that fails is tried again at the most.
+    pub retry_max: Duration,
+    /// Called by the store's thread when there are answers.
+    pub wake: Box<dyn Fn() + Send>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { retry_max: Duration::from_secs(1), wake: Box::new(|| ()) }
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("retry_max", &self.retry_max).finish_non_exhaustive()
+    }
+}
+
+/// How much was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Requests that were answered, whatever came of them.
+    pub answered: u64,
+    /// Times that the disk began to fail.
+    pub failures: u64,
+}
+
+#[derive(Debug, Default)]
+struct StoreStatus {
+    /// 0, or the cause's number in [`CAUSES`] from 1.
+    failing: AtomicU8,
+    commits: AtomicU64,
+    answered: AtomicU64,
+    failures: AtomicU64,
+}
+
+const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
+
+/// What was asked, and who answers it.
+enum PendingRequest {
+    /// The thread; the request is kept without its contents, for when the thread is gone.
+    Thread(StoreRequest),
+    /// Nobody needs to.
+    Here(StoreAnswer),
+}
+
+/// The ledger's store. Dropped, it does what it was asked before and closes its file.
+pub struct DiskStore {
+    requests: Option<mpsc::Sender<StoreRequest>>,
+    answers: mpsc::Receiver<StoreAnswer>,
+    /// Taken from there already.
+    next: Option<StoreAnswer>,
+    asked: VecDeque<PendingRequest>,
+    /// How many of these the thread answers.
+    waiting: usize,
+    status: Arc<StoreStatus>,
+    thread: Option<JoinHandle<Result<(), StoreFault>>>,
+}
+
+impl fmt::Debug for DiskStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl DiskStore {
+    /// Takes `directory`, opens what stands there, or begins it, and starts the thread.
+    ///
+    /// # Errors
+    /// Why it cannot be used; nothing may be authorised then.
+    pub fn open(directory: &Path, options: StoreOptions) -> Result<Self, StoreOpenError> {
+        let disk = |error: io::Error| StoreOpenError::Disk {
+            place: directory.display().to_string(),
+            error: error.to_string(),
+        };
+        let folder =
+            DiskDirectory::new(directory).map_err(|error| match DiskFailure::from(error) {
+                DiskFailure { cause: StoreFault::DiskFull, .. } => {
+                    StoreOpenError::Full { place: directory.display().to_string() }
+                }
+                DiskFailure { detail, .. } => {
+                    StoreOpenError::Disk { place: directory.display().to_string(), error: detail }
+                }
+            })?;
+        let engine = StoreEngine::open(folder)?;
+        Self::start(engine, options).map_err(disk)
+    }
+
+    pub(crate) fn start(
+        engine: StoreEngine<impl StoreDirectory>,
+        options: StoreOptions,
+    ) -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel();
+        let (outbox, answers) = mpsc::channel();
+        let status = Arc::<StoreStatus>::default();
+        let (told, failing) = (Arc::clone(&status), None);
+        let worker = Worker { engine, inbox, outbox, status: told, options, failing };
+        let thread = std::thread::Builder::new()
+            .name("ledger-store".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            requests: Some(requests),
+            answers,
+            next: None,
+            asked: VecDeque::new(),
+            waiting: 0,
+            status,
+            thread: Some(thread),
+        })
+    }
+
+    /// Until there is an answer, or so long; not at all where nothing was asked.
+    pub fn wait(&mut self, most: Duration) {
+        if self.next.is_none() && matches!(self.asked.front(), Some(PendingRequest::Thread(_))) {
+            self.next = self.answers.recv_timeout(most).ok();
+        }
+    }
+
+    /// What does not work, if something does not.
+    pub fn failing(&self) -> Option<StoreFault> {
+        let number = usize::from(self.status.failing.load(Ordering::Relaxed));
+        number.checked_sub(1).and_then(|number| CAUSES.get(number)).copied()
+    }
+
+    /// How much was done so far.
+    pub fn counters(&self) -> StoreCounters {
+        StoreCounters {
+            commits: self.status.commits.load(Ordering::Relaxed),
+            answered: self.status.answered.load(Ordering::Relaxed),
+            failures: self.status.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Does what it was asked before, and closes the file.
+    ///
+    /// # Errors
+    /// What does not work: the next start then takes longer.
+    pub fn close(mut self) -> Result<(), StoreFault> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), StoreFault> {
+        drop(self.requests.take());
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(ended) => ended.unwrap_or(Err(StoreFault::Disk)),
+        }
+    }
+}
+
+impl Drop for DiskStore {
+    fn drop(&mut self) {
+        // Whoever wants to know how it ended closes it.
+        let _ended = self.end();
+    }
+}
+
+/// What is left of a request is enough to name it.
+fn without_contents(request: &StoreRequest) -> StoreRequest {
+    match request {
+        StoreRequest::Submit(writer, batch) => {
+            let number = batch.number;
+            StoreRequest::Submit(*writer, Batch { number, ..Batch::default() })
+        }
+        StoreRequest::Change(writer, change) => {
+            let number = change.number;
+            StoreRequest::Change(
+                *writer,
+                DefinitionChange { number, ..DefinitionChange::default() },
+            )
+        }
+        StoreRequest::Begin(..) | StoreRequest::Read(_) => request.clone(),
+    }
+}
+
+impl LeaseStore for DiskStore {
+    fn ask(&mut self, request: StoreRequest) {
+        let denied =
+            |request: &StoreRequest, denied| request.answer(CommitOutcome::Refused, Some(denied));
+        if self.waiting >= WAITING_MAX {
+            return self.asked.push_back(PendingRequest::Here(denied(&request, StoreDenial::Busy)));
+        }
+        let kept = without_contents(&request);
+        let sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
+        if sent {
+            self.waiting += 1;
+            self.asked.push_back(PendingRequest::Thread(kept));
+        } else {
+            let failing = StoreDenial::Failing(StoreFault::Disk);
+            self.asked.push_back(PendingRequest::Here(denied(&kept, failing)));
+        }
+    }
+
+    fn poll(&mut self) -> Option<StoreAnswer> {
+        if let Some(PendingRequest::Here(_)) = self.asked.front() {
+            let Some(PendingRequest::Here(answer)) = self.asked.pop_front() else {
+                unreachable!("just seen")
+            };
+            return Some(answer);
+        }
+        let answered = match self.next.take() {
+            Some(answer) => Ok(answer),
+            None => self.answers.try_recv(),
+        };
+        match answered {
+            Err(mpsc::TryRecvError::Empty) => None,
+            Ok(answer) => {
+                self.waiting -= 1;
+                self.asked.pop_front();
+                Some(answer)
+            }
+            // The thread ended over a broken invariant: nobody knows what it did last.
+            Err(mpsc::TryRecvError::Disconnected) => {
+                let Some(PendingRequest::Thread(request)) = self.asked.pop_front() else {
+                    return None;
+                };
+                self.waiting -= 1;
+                Some(request.answer(CommitOutcome::Unknown, None))
+            }
+        }
+    }
+}
+
+/// What the thread has.
+struct Worker<P: StoreDirectory> {
+    engine: StoreEngine<P>,
+    inbox: mpsc::Receiver<StoreRequest>,
+    outbox: mpsc::Sender<StoreAnswer>,
+    status: Arc<StoreStatus>,
+    options: StoreOptions,
+    /// What failed last, until something is committed: a full disk opens, and takes nothing.
+    failing: Option<StoreFault>,
+}
+
+impl<P: StoreDirectory> Worker<P> {
+    fn run(mut self) -> Result<(), StoreFault> {
+        let (mut later, mut retry_at) = (RETRY_MIN, Instant::now());
+        loop {
+            let was_failing = self.failing.is_some();
+            let is_closed = self.engine.failing().is_some();
+            let received = if is_closed {
+                let until = retry_at.saturating_duration_since(Instant::now());
+                self.inbox.recv_timeout(until)
+            } else {
+                self.inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+            };
+            if is_closed && retry_at <= Instant::now() {
+                self.engine.heal();
+                later = (later * 2).min(self.options.retry_max);
+                retry_at = Instant::now() + later;
+            }
+            match received {
+                Ok(first) => self.serve(first),
+                Err(mpsc::RecvTimeoutError::Timeout) => (),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.engine.close(),
+            }
+            if !was_failing && self.failing.is_some() {
+                self.status.failures.fetch_add(1, Ordering::Relaxed);
+                (later, retry_at) = (RETRY_MIN, Instant::now() + RETRY_MIN);
+            }
+            self.tell();
+        }
+    }
+
+    fn serve(&mut self, first: StoreRequest) {
+        let mut group = vec![first];
+        while group.len() < WAITING_MAX {
+            let Ok(request) = self.inbox.try_recv() else { break };
+            group.push(request);
+        }
+        let commits = self.engine.commits();
+        let answers = self.engine.serve(&group);
+        let has_committed = commits < self.engine.commits();
+        self.failing = self.engine.failing().or(self.failing.filter(|_| !has_committed));
+        self.tell();
+        self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
+        for answer in answers {
+            // Whoever asked may be gone; what was done is done.
+            let _heard = self.outbox.send(answer);
+        }
+        (self.options.wake)();
+    }
+
+    /// The status is true before an answer can be seen.
+    fn tell(&self) {
+        let number = self.failing.map_or(0, |failing| {
+            1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
+        });
+        let number = u8::try_from(number).expect("few");
+        self.status.failing.store(number, Ordering::Relaxed);
+        self.status.commits.store(self.engine.commits(), Ordering::Relaxed);
+    }
+}
