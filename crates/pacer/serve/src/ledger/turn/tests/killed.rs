@@ -109,7 +109,7 @@ fn books_balance_however_often_the_process_is_killed() {
     let mut chance = Chance::new(3);
     let lives = kills(KILLS);
     for _ in 0..lives {
-        let child = Once::more("desk::tests::killed::child", &[(ROOT, root.as_os_str())]);
+        let child = Once::more("ledger::turn::tests::killed::child", &[(ROOT, root.as_os_str())]);
         child.kill_after(chance.below(WINS_MAX), |line| line.contains("won "));
     }
     // The last life is this process.
