@@ -1,5 +1,5 @@
-//! The end of an auction: the caller's answer, the notices that fire at once, and the tokens of
-//! those that fire later, by what is agreed with the publisher ([`NoticeMode`]).
+//! Concludes an auction: the response to the caller, the notices sent at once, and the tokens of those
+//! sent later, according to the publisher's [`NoticeMode`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,8 +25,7 @@ use crate::market::NoticeMode;
 use crate::market::lifetimes::Lifetimes;
 use crate::notices::markup::unmarked::Unmarked;
 
-/// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
-/// the loss code of a loss.
+/// The query of notices that the caller fires, for the record. Only the code of a loss reaches the DSP.
 const UPSTREAM_QUERY: &str = "?p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}\
                               &m=${AUCTION_MIN_TO_WIN}";
 
@@ -43,26 +42,26 @@ pub struct ClearedAuction<'c, 'a> {
     pub sales: &'c [Sale],
 }
 
-/// What notices that fire later are sealed with.
+/// The inputs for sealing notices that fire later.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing<'s> {
     /// Seals and opens tokens.
     pub keys: &'s KeyRing,
-    /// Where they are called.
+    /// The base URL of beacons.
     pub base: &'s BeaconBase,
     /// The node that seals them.
     pub node: u32,
-    /// Seconds since the epoch of Unix.
+    /// Unix time in seconds.
     pub now_unix_s: u64,
-    /// How long they count.
+    /// How long beacons are valid.
     pub lifetimes: &'s Lifetimes,
-    /// Win notices that have been called already, and the ads that they answered with.
+    /// Win notices that have been called, with the ads that they returned.
     pub fetched: &'s [FetchedMarkup],
-    /// What is reserved for bids, by their position in the judgement: at most one for each.
+    /// Reservations by the bid's position in the judgement, at most one each.
     pub reserved: &'s [(usize, Reservation)],
 }
 
-/// The URL that tokens are put behind.
+/// The URL to which tokens are appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeaconBase(Box<str>);
 
@@ -87,32 +86,31 @@ impl BeaconBase {
     }
 }
 
-/// What becomes of an auction.
+/// The response and notices of an auction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conclusion {
-    /// The bid response; `None` when nothing is sold.
+    /// The bid response. None if nothing is sold.
     pub response: Option<String>,
     /// Notices to send once the response is written.
     pub now: Vec<PlannedNotice>,
-    /// Notices that bids name, and that are not sent.
+    /// Notices of bids that are not sent.
     pub unsent: Vec<UnsentNotice>,
-    /// By position of its DSP, why a returned ad has no beacon: it is never billed, unless it is
-    /// among `billed`.
+    /// Returned ads without a beacon, by position of the DSP. They are never billed, unless they are in
+    /// `billed`.
     pub unmarked: Vec<(usize, Unmarked)>,
-    /// Bids, by position in the judgement, whose reservation a billing beacon of ours carries: when it
-    /// is called, and not before, that is settled. Of no other bid will it ever be told that it is
-    /// billed, so whoever reserved for one settles or releases now.
+    /// Bids, by position in the judgement, whose reservation is in a billing beacon, whose call settles
+    /// it. Reservations of all other bids must be settled or released now.
     pub billable: Vec<usize>,
-    /// Sales that are billed now: their impressions take no beacon that is not HTTPS.
+    /// Sales billed now, because their impressions only allow HTTPS beacons and ours is not.
     pub billed: Vec<SaleBilledNow>,
 }
 
-/// A sale that is billed when it is answered with.
+/// A sale that is billed when the response is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleBilledNow {
     /// The bid, by position in the judgement.
     pub bid: usize,
-    /// Its billing notice, if it names one that may be called.
+    /// Its billing notice, if it has one that may be called.
     pub notice: Option<PlannedNotice>,
 }
 
@@ -138,10 +136,10 @@ pub struct UnsentNotice {
     pub why: NotSent,
 }
 
-/// Concludes an auction, once: tokens are told apart by auction, bid and kind.
+/// Concludes an auction. Call it once per auction: auction, bid and kind identify a token.
 ///
-/// Without `sealing` there are no notices to seal, and every publisher's are passed through. A
-/// test has none at all: what bids say of notices is left out, unless it is passed through.
+/// Without `sealing`, notices of all publishers are passed through. A test has no notices, unless they are
+/// passed through.
 pub fn conclude(
     auction: &Auction<'_>,
     cleared: &ClearedAuction<'_, '_>,
@@ -205,7 +203,7 @@ impl<'p> NoticePlanner<'p, '_> {
         self.cleared.answers[self.cleared.judgement.bids[bid].answer].ask.dsp
     }
 
-    /// The bid as the caller gets it: its own members but its price and its notices, then ours.
+    /// Writes the returned bid: its members without price and notices, then ours.
     fn write_bid(&mut self, out: &mut String, sale: &Sale) {
         let ClearedAuction { answers, judgement, .. } = *self.cleared;
         let text = bid_text(answers, &judgement.bids[sale.bid]);
@@ -259,7 +257,7 @@ impl<'p> NoticePlanner<'p, '_> {
     ) {
         let judged = &self.cleared.judgement.bids[sale.bid];
         let bid = judged.bid.as_ref().expect("a winner has been parsed");
-        // `null`, an empty text or object is no markup, as the judge has it.
+        // Like the judge, treat `null`, an empty text and an empty object as no markup.
         let inline = inline.filter(|_| bid.markup().is_some());
         let win_notice = bid.notice_url(NoticeKind::Win).filter(|_| fetched.is_none());
         if let Some(raw) = win_notice {
@@ -276,7 +274,7 @@ impl<'p> NoticePlanner<'p, '_> {
         };
         let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
         if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
-            // An ad that could not carry a beacon over HTTPS either is not billed.
+            // An ad that could not carry an HTTPS beacon either is not billed.
             let base = self.sealing.base.as_str();
             let why = match format.and_then(|format| markup.marked(format, base, values)) {
                 Ok(_) => Unmarked::Insecure,
@@ -306,7 +304,7 @@ impl<'p> NoticePlanner<'p, '_> {
         }
     }
 
-    /// Bills the sale now: no beacon will tell when it is shown, so the time of the answer counts.
+    /// Bills the sale now, at the time of the response, because no beacon will report the impression.
     fn bill(&mut self, sale: &Sale) {
         let (dsp, kind) = (self.dsp(sale.bid), NoticeKind::Billing);
         let bid = self.cleared.judgement.bids[sale.bid].bid.as_ref();
@@ -330,7 +328,7 @@ impl<'p> NoticePlanner<'p, '_> {
         self.conclusion.billed.push(SaleBilledNow { bid: sale.bid, notice });
     }
 
-    /// Notices of our own, behind which the DSP's are sealed.
+    /// Writes our own notices, in which the DSP's are sealed.
     fn write_upstream(&mut self, out: &mut String, sale: &Sale) {
         for (key, kind) in
             [("nurl", NoticeKind::Win), ("burl", NoticeKind::Billing), ("lurl", NoticeKind::Loss)]
@@ -344,7 +342,7 @@ impl<'p> NoticePlanner<'p, '_> {
         }
     }
 
-    /// The caller is handed the beacon that bills.
+    /// Notes that a returned beacon bills the sale.
     fn is_billable(&mut self, sale: &Sale) {
         if self.reserved(sale).is_some() {
             self.conclusion.billable.push(sale.bid);
@@ -356,8 +354,7 @@ impl<'p> NoticePlanner<'p, '_> {
         reserved.find(|(bid, _)| *bid == sale.bid).map(|(_, reservation)| *reservation)
     }
 
-    /// The URL of ours that fires the DSP's notice of `kind`; there is one even when the DSP names
-    /// none, or one that must not be called.
+    /// Our URL for the notice of `kind`, even if the DSP has no such notice or it must not be called.
     fn sealed(&mut self, sale: &Sale, kind: NoticeKind) -> Option<String> {
         let judgement = self.cleared.judgement;
         let bid = judgement.bids[sale.bid].bid.as_ref().expect("a winner has been parsed");
@@ -387,8 +384,7 @@ impl<'p> NoticePlanner<'p, '_> {
         Some([self.sealing.base.as_str(), &token].concat())
     }
 
-    /// `None` when the auction's id is not of the kind that serves make: 32 lower-case hexadecimal
-    /// digits.
+    /// None unless the auction's id has 32 lower-case hexadecimal digits.
     fn claims(&self, sale: &Sale, kind: NoticeKind, url: String) -> Option<Claims<'_>> {
         let auction = self.auction;
         let judged = &self.cleared.judgement.bids[sale.bid];
@@ -423,7 +419,7 @@ impl<'p> NoticePlanner<'p, '_> {
     }
 }
 
-/// Markup as it came: JSON text, or a body.
+/// Markup as received: JSON text, or a response body.
 #[derive(Clone, Copy)]
 enum RawMarkup<'m> {
     Inline(&'m str),
@@ -460,7 +456,7 @@ impl RawMarkup<'_> {
     }
 }
 
-/// The member `adm` as it came, with macros replaced.
+/// Writes the member `adm` with macros replaced.
 fn write_markup(out: &mut String, inline: Option<&str>, values: &MacroValues<'_>) {
     if let Some(raw) = inline {
         out.push_str(",\"adm\":");

@@ -1,5 +1,5 @@
-//! Beacon tokens: all that must be known when a notice fires, sealed, so that nothing need be kept
-//! until then and no price leaks. What fires, and when, is not known here.
+//! Beacon tokens: sealed data that a notice needs when it fires, so that the server stores nothing and no
+//! price leaks.
 //!
 //! A token is base64url without padding (RFC 4648, section 5) of
 //!
@@ -55,10 +55,10 @@ const _: () = {
     assert!(sealed.div_ceil(3) * 4 <= TOKEN_BYTES_MAX, "the longest claims fit a token");
 };
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims<'a> {
-    /// Of what it is the notice.
+    /// The kind of notice.
     pub kind: NoticeKind,
     /// The auction.
     pub auction_id: u128,
@@ -66,41 +66,41 @@ pub struct Claims<'a> {
     pub imp: u8,
     /// The bid, by position in the auction's judgement.
     pub bid: u32,
-    /// The DSP by its id, which outlives a reconfiguration.
+    /// The DSP's id, which survives a reconfiguration.
     pub dsp: Cow<'a, str>,
     /// Its seat.
     pub seat: Cow<'a, str>,
     /// The impression by its id.
     pub imp_id: Cow<'a, str>,
-    /// Who is paid; empty where the request does not say.
+    /// The publisher's id; empty without one.
     pub publisher: Cow<'a, str>,
     /// What the DSP pays.
     pub paid: Cpm,
     /// The currency of the DSP's bid.
     pub paid_currency: Currency,
-    /// What the caller was told.
+    /// The net price in the response.
     pub net: Cpm,
     /// The currency of the auction.
     pub net_currency: Currency,
     /// What the DSP owes for all impressions of one display, in the market's currency.
     pub revenue: Nanos,
-    /// When it stops counting, in seconds since the epoch of Unix.
+    /// Its expiry, in Unix seconds.
     pub expires_unix_s: u64,
-    /// Whether no money moves.
+    /// Whether it is a test.
     pub is_test: bool,
-    /// Whether what the DSP answers is the ad, and ours to hand on.
+    /// Whether the DSP's response is the ad, which we relay.
     pub relays_markup: bool,
-    /// The DSP's notice URL, with [`crate::LateValues`] still to be put in; empty when it has none:
-    /// that it was called is our own signal all the same.
+    /// The DSP's notice URL, with [`crate::LateValues`] still to be replaced. Empty if it has none; the
+    /// beacon then only informs us.
     pub url: Cow<'a, str>,
-    /// The money of ours that it is about: billing settles it, a loss releases it.
+    /// The reservation, which billing settles and a loss releases.
     pub reservation: Option<Reservation>,
-    /// The node that sealed it, whose log knows whether it was called before. None in tokens that were
-    /// sealed before nodes were named: they are taken wherever they are called.
+    /// The node that sealed it, whose log knows earlier calls. None in tokens of releases without nodes,
+    /// which any node accepts.
     pub node: Option<u32>,
 }
 
-/// What a token is known by.
+/// The id of a token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId(pub [u8; NONCE_BYTES]);
 
@@ -108,8 +108,8 @@ impl TokenId {
     /// Its length.
     pub const BYTES: usize = NONCE_BYTES;
 
-    /// By what the billing of a sale is known: a beacon of its own, or none. `None` when the auction's id
-    /// is not of the kind that serves make.
+    /// The id of a sale's billing beacon, whether or not it has one. None unless the auction's id has 32
+    /// lower-case hexadecimal digits.
     pub fn of_billing(auction_id: &str, sale: &Sale) -> Option<Self> {
         let bid = u32::try_from(sale.bid).ok()?;
         let imp = u8::try_from(sale.imp).expect("impressions have a bit each");
@@ -141,7 +141,7 @@ impl TokenId {
     }
 }
 
-/// The number that an auction's id is: 32 lower-case hexadecimal digits.
+/// Parses an auction's id of 32 lower-case hexadecimal digits.
 pub(super) fn auction_number(id: &str) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_number = id.len() == 32 && id.bytes().all(is_digit);
@@ -161,17 +161,17 @@ impl Claims<'_> {
     }
 }
 
-/// Why a token is not taken. Declaration order is precedence. Whoever called must not learn which.
+/// Why a token is refused. Declaration order is precedence. The caller must not learn the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum BeaconTokenError {
-    /// No token of a form that was ever sealed.
+    /// Not in the form of a token.
     Malformed,
-    /// Sealed, it claims, with a key that is not in the ring (any more).
+    /// Its key is not in the ring, or no longer.
     UnknownKey,
-    /// Not sealed by us as it stands.
+    /// Not authentic.
     Forged,
-    /// Sealed by us, and too late.
+    /// Expired.
     Expired,
 }
 
@@ -185,8 +185,8 @@ impl fmt::Display for BeaconTokenError {
 
 impl std::error::Error for BeaconTokenError {}
 
-/// Keys that tokens are sealed with: the first seals, all open, so that a new one can be put before
-/// an old one, which stays until the last token it sealed has expired.
+/// Keys for tokens. The first seals and all open. To rotate, put a new key first and keep the old one
+/// until its last token has expired.
 #[derive(Clone)]
 pub struct KeyRing(Vec<SealingKey>);
 
@@ -197,7 +197,7 @@ struct SealingKey {
 }
 
 impl KeyRing {
-    /// `None` without a key, or where two keys have the same id: most likely they are the same.
+    /// None without a key, or if two keys have the same id, which are most likely equal.
     pub fn new(keys: &[[u8; 32]]) -> Option<Self> {
         let mut ring: Vec<SealingKey> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -210,7 +210,7 @@ impl KeyRing {
         (!ring.is_empty()).then_some(Self(ring))
     }
 
-    /// The token of `claims`; `None` when a text in it is longer than a token has room for.
+    /// Seals `claims`. None if a text is too long for a token.
     pub fn seal(&self, claims: &Claims<'_>) -> Option<String> {
         let key = self.0.first().expect("a ring has a key");
         let plain = encode(claims)?;
@@ -223,7 +223,7 @@ impl KeyRing {
         Some(token)
     }
 
-    /// What `token` says at `now_unix_s`.
+    /// Opens `token` at `now_unix_s`.
     pub fn open(&self, token: &str, now_unix_s: u64) -> Result<Claims<'static>, BeaconTokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(BeaconTokenError::Malformed);
@@ -249,14 +249,14 @@ impl KeyRing {
 }
 
 impl fmt::Debug for KeyRing {
-    /// The keys are secret; their ids stand in every token.
+    /// Shows only ids: the keys are secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|key| u32::from_be_bytes(key.id))).finish()
     }
 }
 
 impl SealingKey {
-    /// Its id is the start of the tag of nothing, under a nonce that no token has.
+    /// Its id is the start of the tag of an empty text, under a nonce that no token uses.
     fn new(key: &[u8; 32]) -> Self {
         let cipher = XChaCha20Poly1305::new(key.into());
         let tag = cipher.encrypt(&XNonce::from([0xff; NONCE_BYTES]), &[][..]);
@@ -268,13 +268,13 @@ impl SealingKey {
 
 const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
-/// A reservation stands behind the texts. A token without one is as it was before there were any.
+/// A reservation follows the texts. A token without one has the form of earlier releases.
 const IS_RESERVED: u8 = 4;
-/// The node's number stands at the end.
+/// The node's number comes last.
 const NAMES_NODE: u8 = 8;
 const FLAGS: u8 = IS_TEST | RELAYS_MARKUP | IS_RESERVED | NAMES_NODE;
 
-/// What the nonce does not say already.
+/// Encodes the claims that are not in the nonce.
 fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     let texts = texts(claims);
     let texts_bytes: usize = texts.iter().map(|text| text.0.len()).sum();
@@ -310,7 +310,7 @@ fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The texts in their order, each with the most bytes it may have.
+/// The texts in order, each with its limit in bytes.
 fn texts<'c>(claims: &'c Claims<'_>) -> [(&'c str, usize); 5] {
     [
         (&claims.dsp, TEXT_BYTES_MAX),
