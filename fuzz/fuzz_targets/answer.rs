@@ -2,7 +2,7 @@
 //! pieces.
 #![no_main]
 
-use exchange_serve::answer::{AnswerReader, AnswerProgress};
+use exchange_serve::answer::{AnswerProgress, AnswerReader};
 use libfuzzer_sys::fuzz_target;
 
 const BODY_MAX: usize = 4096;
@@ -12,7 +12,9 @@ fn read(input: &[u8], size: usize) -> Option<(u16, Vec<u8>)> {
     for piece in input.chunks(size.max(1)) {
         match reader.read(piece) {
             Ok(AnswerProgress::Partial) => (),
-            Ok(AnswerProgress::Done { head, body, .. }) => return Some((head.status, body.to_vec())),
+            Ok(AnswerProgress::Done { head, body, .. }) => {
+                return Some((head.status, body.to_vec()));
+            }
             Err(_) => return None,
         }
     }

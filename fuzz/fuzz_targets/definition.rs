@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match check_text::<PriceRules>("fuzz.toml", text) {
-        Ok(kept) => same(Kind::Account, &kept["account"]).and(same(Kind::Campaign, &kept["campaign"])),
+        Ok(kept) => {
+            same(Kind::Account, &kept["account"]).and(same(Kind::Campaign, &kept["campaign"]))
+        }
         Err(problems) => {
             assert!(problems.count() > 0);
             None

@@ -5,9 +5,10 @@
 use std::sync::LazyLock;
 
 use exchange_core::campaigns::{
-    ACCOUNTS_MAX, DirectCampaign, Catalogue, CampaignBidder, DirectAnswer, BiddingLimits, CampaignPrice, SearchScratch,
+    ACCOUNTS_MAX, BiddingLimits, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer,
+    DirectCampaign, SearchScratch,
 };
-use exchange_core::{DspAnswer, Auction, Market, eligible_house, judge};
+use exchange_core::{Auction, DspAnswer, Market, eligible_direct, judge};
 use exchange_serve::HouseRules;
 use libfuzzer_sys::fuzz_target;
 use pacer_core::messages::CampaignIndex;
@@ -56,7 +57,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         let rules = runtime::config::parse("fuzz", &text, read).expect("the rules are right");
         DirectCampaign {
             id: format!("campaign-{number}").into(),
-            slot: Slot(number),
+            slot: CampaignIndex(number),
             account: format!("account-{}", number % 4).into(),
             currency: Currency::USD,
             rules: rules.0,
@@ -80,7 +81,12 @@ const LIMITS: BiddingLimits = BiddingLimits { matches_max: 8, bids_max: ACCOUNTS
 struct Yes;
 
 impl CampaignBidder for Yes {
-    fn decide(&mut self, _: Slot, price: CampaignPrice, _: Multiplier) -> Result<Cpm, Refusal> {
+    fn decide(
+        &mut self,
+        _: CampaignIndex,
+        price: CampaignPrice,
+        _: Multiplier,
+    ) -> Result<Cpm, Refusal> {
         Ok(price.amount())
     }
 }
@@ -89,7 +95,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(request) = std::str::from_utf8(data).ok().map(openrtb::parse_request) else { return };
     let Ok(request) = request else { return };
     let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
-    let Ok(ask) = eligible_house(&auction, MARKET.dsps.len() - 1) else { return };
+    let Ok(ask) = eligible_direct(&auction, MARKET.dsps.len() - 1) else { return };
     let mut answer = DirectAnswer::default();
     CATALOGUE.bid((&auction, &ask, &LIMITS), &mut Yes, &mut SearchScratch::default(), &mut answer);
     if answer.body.is_empty() {

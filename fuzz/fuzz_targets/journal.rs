@@ -2,7 +2,7 @@
 //! and a start with them owes, remembers and settles no more than they say.
 #![no_main]
 
-use exchange_core::delivery::{JournalRecord, DeliveryTime, DeliveryPolicy, JournalReplay};
+use exchange_core::delivery::{DeliveryPolicy, DeliveryTime, JournalRecord, JournalReplay};
 use libfuzzer_sys::fuzz_target;
 use units::Tick;
 

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use exchange_core::{
-    DspAnswer, Auction, BeaconBase, BidsReturned, ClearedAuction, KeyRing, Lifetimes, Market, NoticeMode,
-    Sealing, clear, conclude, eligible, judge, offer_others, sales,
+    Auction, BeaconBase, BidsReturned, ClearedAuction, DspAnswer, KeyRing, Lifetimes, Market,
+    NoticeMode, Sealing, clear, conclude, eligible, judge, offer_others, sales,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -43,15 +43,22 @@ fuzz_target!(|data: &[u8]| {
     for market in &*MARKETS {
         let auction = Auction::new(ID, &request, market).expect("the auction can be held");
         let answers: Vec<_> = (0..2)
-            .filter_map(|dsp| Some(DspAnswer { ask: eligible(&auction, dsp).ok()?, body: body.as_bytes() }))
+            .filter_map(|dsp| {
+                Some(DspAnswer { ask: eligible(&auction, dsp).ok()?, body: body.as_bytes() })
+            })
             .collect();
         let judgement = judge(&auction, &answers);
         let (entries, groups) = (&judgement.entries, &judgement.groups);
-        let mut clearing = clear(entries, groups, auction.imps_len(), auction.increment, |_| Ok(()));
+        let mut clearing =
+            clear(entries, groups, auction.imps_len(), auction.increment, |_| Ok(()));
         offer_others(&auction, &judgement, &mut clearing, |_| Ok(()));
         let sales = sales(&auction, &judgement, &clearing);
-        let cleared =
-            ClearedAuction { answers: &answers, judgement: &judgement, clearing: &clearing, sales: &sales };
+        let cleared = ClearedAuction {
+            answers: &answers,
+            judgement: &judgement,
+            clearing: &clearing,
+            sales: &sales,
+        };
         let base = BeaconBase::parse("https://x.example/n/").expect("the base is right");
         let sealing = Sealing {
             keys: &KEYS,

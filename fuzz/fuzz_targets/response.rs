@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::{DspAnswer, Auction, Market, clear, eligible, judge, response, sales};
+use exchange_core::{Auction, DspAnswer, Market, clear, eligible, judge, response, sales};
 use libfuzzer_sys::fuzz_target;
 
 static MARKET: LazyLock<Market> = LazyLock::new(fuzz::market);
@@ -33,7 +33,9 @@ fuzz_target!(|data: &[u8]| {
         .collect();
     let judgement = judge(&auction, &answers);
     let clearing =
-        clear(&judgement.entries, &judgement.groups, auction.imps_len(), auction.increment, |_| Ok(()));
+        clear(&judgement.entries, &judgement.groups, auction.imps_len(), auction.increment, |_| {
+            Ok(())
+        });
     let sales = sales(&auction, &judgement, &clearing);
     if sales.is_empty() {
         return;

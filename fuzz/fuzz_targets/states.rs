@@ -5,11 +5,12 @@
 use libfuzzer_sys::fuzz_target;
 use pacer_core::calendar::{Calendar, CalendarHour, Period};
 use pacer_core::ledger::{
-    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, BudgetLimits, ZoneId,
+    AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback, ZoneId,
 };
-use pacer_core::messages::{RequestCounts, CampaignIndex};
+use pacer_core::messages::{CampaignIndex, RequestCounts};
 use pacer_core::pacing::{
-    FundsSource, TrafficForecast, Funds, SNAPSHOT_BYTES_MAX, PacingSnapshot, CampaignPacer, PacerOptions, PacingPolicy, SpanFunds,
+    CampaignPacer, Funds, FundsSource, PacerOptions, PacingPolicy, PacingSnapshot,
+    SNAPSHOT_BYTES_MAX, SpanFunds, TrafficForecast,
 };
 use pacer_core::strategy::{StrategySettings, ZoneOffsets};
 use units::Nanos;
@@ -24,7 +25,7 @@ const DIGESTS: std::ops::Range<usize> = 5..21;
 struct Bank;
 
 impl Books for Bank {
-    fn funds(&self, _: Slot) -> Option<Funds> {
+    fn funds(&self, _: CampaignIndex) -> Option<Funds> {
         let purse = |nanos| Purse { own: Some(Nanos::new(nanos)), ..Purse::default() };
         Some(Funds { life: purse(1_000_000_000), day: purse(1_000_000), ..Funds::default() })
     }
@@ -35,7 +36,9 @@ fn hour(number: u64) -> Hour {
     Hour {
         start_unix_ms,
         end_unix_ms: start_unix_ms + HOUR_MS,
-        period: Period(u32::try_from(start_unix_ms / (HOUR_MS / 4)).expect("an hour of this century")),
+        period: Period(
+            u32::try_from(start_unix_ms / (HOUR_MS / 4)).expect("an hour of this century"),
+        ),
         day: 20_780 + u32::try_from(number / 24).expect("a few days"),
         hour_of_week: u8::try_from(number % 168).expect("an hour of a week"),
     }
@@ -49,7 +52,7 @@ fn pacer(kept: Option<Kept>) -> Pacer {
     pacer.take_account(AccountId(0), ZoneId(0), 1);
     kept.into_iter().for_each(|kept| pacer.restore(kept));
     let definition = CampaignDefinition {
-        slot: Slot(0),
+        slot: CampaignIndex(0),
         version: 1,
         account: AccountId(0),
         budget: CampaignBudget {
@@ -89,13 +92,14 @@ fuzz_target!(|data: &[u8]| {
     // As if it were this campaign's.
     let mut bytes = data.to_vec();
     bytes[1..5].fill(0);
-    pacer(None).keep(Slot(0), 1, |own| bytes[DIGESTS].copy_from_slice(&encoded(own)[DIGESTS]));
+    pacer(None)
+        .keep(CampaignIndex(0), 1, |own| bytes[DIGESTS].copy_from_slice(&encoded(own)[DIGESTS]));
     let mut pacer = pacer(Some(Kept::decode(&bytes).expect("any digest may be")));
     let mut told = Vec::new();
     for minute in [0, 1, 2, 59, 61, 24 * 60, 24 * 60 + 1, 71 * 60, 80 * 60] {
-        pacer.seen(0, Slot(0), Seen { requests: minute, bids: minute });
+        pacer.seen(0, CampaignIndex(0), Seen { requests: minute, bids: minute });
         pacer.turn(START_MS + minute * 60_000, &Bank, 10, &mut told);
-        assert!(pacer.pace(Slot(0)).is_some());
-        pacer.curve(Slot(0), START_MS + minute * 60_000);
+        assert!(pacer.pace(CampaignIndex(0)).is_some());
+        pacer.curve(CampaignIndex(0), START_MS + minute * 60_000);
     }
 });

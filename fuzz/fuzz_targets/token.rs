@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::{Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX, BeaconTokenError};
+use exchange_core::{BeaconTokenError, Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX};
 use libfuzzer_sys::fuzz_target;
 use pacer_core::shard::token::TokenText;
 use units::{Cpm, Currency, Nanos};

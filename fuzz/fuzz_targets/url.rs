@@ -23,7 +23,8 @@ fuzz_target!(|data: &[u8]| {
         Some(Host::Domain(domain)) => assert!(domain.eq_ignore_ascii_case(target.host)),
         Some(Host::Ipv4(address)) => {
             // An address, however it is spelt, belongs to no domain.
-            let parents = target.host.match_indices('.').map(|(at, _)| target.host[at + 1..].into());
+            let parents =
+                target.host.match_indices('.').map(|(at, _)| target.host[at + 1..].into());
             assert!(!target.is_declared(&parents.collect::<Vec<Box<str>>>()), "{address}");
             let exact = target.host.parse();
             assert!(exact.is_err() || exact == Ok(address));
