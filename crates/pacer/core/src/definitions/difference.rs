@@ -44,9 +44,9 @@ impl<'t> ObjectMembers<'t> {
 
 impl<'t> Deserialize<'t> for ObjectMembers<'t> {
     fn deserialize<D: Deserializer<'t>>(reader: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct MembersReader;
 
-        impl<'t> Visitor<'t> for Reader {
+        impl<'t> Visitor<'t> for MembersReader {
             type Value = ObjectMembers<'t>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +66,7 @@ impl<'t> Deserialize<'t> for ObjectMembers<'t> {
             }
         }
 
-        reader.deserialize_map(Reader)
+        reader.deserialize_map(MembersReader)
     }
 }
 
