@@ -86,7 +86,7 @@ impl CampaignBidder for Yes {
         _: CampaignIndex,
         price: CampaignPrice,
         _: Multiplier,
-    ) -> Result<Cpm, Refusal> {
+    ) -> Result<Cpm, SpendRefusal> {
         Ok(price.amount())
     }
 }

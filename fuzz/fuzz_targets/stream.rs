@@ -6,14 +6,14 @@ use libfuzzer_sys::fuzz_target;
 use whatif::stream::{StreamOptions, StreamWriter, read};
 
 fuzz_target!(|data: &[u8]| {
-    let options = Options { rows_max: 1_000, line_max: 200 };
+    let options = StreamOptions { rows_max: 1_000, line_max: 200 };
     let Ok(auctions) = read(data, options) else { return };
     assert!(auctions.is_sorted_by_key(|auction| auction.time_ms));
-    let mut writer = Writer::new(Vec::new()).expect("memory takes it");
+    let mut writer = StreamWriter::new(Vec::new()).expect("memory takes it");
     for auction in &auctions {
         writer.write(auction).expect("memory takes it");
     }
     let written = writer.finish().expect("memory takes it");
-    let again = read(&written[..], Options { line_max: 4_096, ..options });
+    let again = read(&written[..], StreamOptions { line_max: 4_096, ..options });
     assert_eq!(again.expect("it was written"), auctions);
 });
