@@ -11,7 +11,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use eventlog::lane::{DurableRing, GapFormat, LaneKind, Log, LogOptions, Position, Refused, Told};
+use eventlog::lane::{
+    DurableRing, GapFormat, LaneEvent, LaneKind, LogBuilder, LogOptions, PushError, RingPosition,
+};
 use rustix::fs::FallocateFlags;
 use serde_json::json;
 
@@ -64,7 +66,7 @@ fn of_log(options: &Options, directory: &Path, round: usize, say: Say<'_>) -> Re
     settle();
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
     let (mut log, _) =
-        Log::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
+        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
     let records = options.records / options.producers;
     let producers: Vec<_> =
         (0..options.producers).map(|_| Producer::new(&mut log, options, records)).collect();
@@ -109,11 +111,11 @@ struct Producer {
 }
 
 impl Producer {
-    fn new(log: &mut Log, options: &Options, records: usize) -> Self {
+    fn new(log: &mut LogBuilder, options: &Options, records: usize) -> Self {
         let thread = Arc::<OnceLock<Thread>>::default();
         let waiting = Arc::clone(&thread);
         let tell = move |told| {
-            if let (Told::Durable { .. }, Some(thread)) = (told, waiting.get()) {
+            if let (LaneEvent::Durable { .. }, Some(thread)) = (told, waiting.get()) {
                 thread.unpark();
             }
         };
@@ -131,7 +133,7 @@ impl Producer {
         let _first = self.thread.set(std::thread::current());
         let (mut pushed, mut last) = (0, Instant::now());
         loop {
-            let Position(durable) = self.ring.durable();
+            let RingPosition(durable) = self.ring.durable();
             if durable == self.records {
                 return Ok(());
             }
@@ -139,7 +141,7 @@ impl Producer {
                 self.payload[..8].copy_from_slice(&pushed.to_le_bytes());
                 match self.ring.push(1, pushed, &self.payload) {
                     Ok(_) => pushed += 1,
-                    Err(Refused::Full) => break,
+                    Err(PushError::Full) => break,
                     Err(refused) => return Err(refused.into()),
                 }
                 last = Instant::now();

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
-use eventlog::disk::Folder;
+use eventlog::disk::DiskFolder;
 use eventlog::lane::{LaneKind, LaneOptions};
-use eventlog::{FRAME_BYTES, Item, Reader, Record, Writer, segments};
+use eventlog::{FRAME_BYTES, LogEntry, LogReader, LogRecord, LogWriter, segments};
 use serde_json::json;
 
 use crate::{Say, lanes};
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
         fill(&path, lane, share, &records)?;
         say(&json!({
             "who": kind.name(),
-            "segments": segments(&Folder::read_only(&path))?.len(),
+            "segments": segments(&DiskFolder::read_only(&path))?.len(),
             "bytes": length(&path)?,
             "seconds": begun.elapsed().as_secs_f64(),
         }))?;
@@ -70,10 +70,10 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
 }
 
 /// A thousand records that say nothing.
-fn noise(bytes: usize) -> Result<Vec<Record>> {
+fn noise(bytes: usize) -> Result<Vec<LogRecord>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let began_ms = u64::try_from(now)?.saturating_sub(AGO_MS);
-    let record = |number: u64| Record {
+    let record = |number: u64| LogRecord {
         epoch: 0,
         sequence: number,
         time_ms: began_ms + number,
@@ -84,10 +84,10 @@ fn noise(bytes: usize) -> Result<Vec<Record>> {
 }
 
 /// All that a lane holds.
-fn records(path: &Path) -> Result<Vec<Record>> {
+fn records(path: &Path) -> Result<Vec<LogRecord>> {
     let mut records = Vec::new();
-    for item in Reader::new(&Folder::read_only(path))? {
-        if let Item::Record(record) = item? {
+    for item in LogReader::new(&DiskFolder::read_only(path))? {
+        if let LogEntry::Record(record) = item? {
             records.push(record);
         }
     }
@@ -95,12 +95,12 @@ fn records(path: &Path) -> Result<Vec<Record>> {
 }
 
 /// Writes all of `records`, and again until there are so many bytes.
-fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[Record]) -> Result<()> {
-    let options = eventlog::Options { batch_bytes_max: 2 * GROUP_BYTES, ..lane.writer };
-    let (mut writer, _) = Writer::open(Folder::new(path)?, options, |_| ())?;
+fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[LogRecord]) -> Result<()> {
+    let options = eventlog::WriterOptions { batch_bytes_max: 2 * GROUP_BYTES, ..lane.writer };
+    let (mut writer, _) = LogWriter::open(DiskFolder::new(path)?, options, |_| ())?;
     let (mut written, mut begun) = (0, 0);
     loop {
-        for Record { kind, time_ms, payload, .. } in records {
+        for LogRecord { kind, time_ms, payload, .. } in records {
             writer.append(*kind, *time_ms, payload)?;
             begun += FRAME_BYTES + payload.len();
             if begun >= GROUP_BYTES {
@@ -123,7 +123,8 @@ fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[Record]) -> Resul
 /// The end of the last record of each lane is missing, and something stands further on.
 pub(crate) fn tear(directory: &Path) -> Result<()> {
     for path in lanes(directory) {
-        let newest = segments(&Folder::read_only(&path))?.pop().context("nothing was written")?;
+        let newest =
+            segments(&DiskFolder::read_only(&path))?.pop().context("nothing was written")?;
         // It was not sealed, so it has none.
         match fs::remove_file(path.join(newest.index_name())) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),

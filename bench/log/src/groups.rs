@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use eventlog::disk::Folder;
-use eventlog::{Found, Scan, segments};
+use eventlog::disk::DiskFolder;
+use eventlog::{FrameScan, ScanItem, segments};
 
 /// Bytes, and where groups of them begin and end.
 #[derive(Debug, Default)]
@@ -22,12 +22,12 @@ pub(crate) struct Groups {
 /// The records of the lane in `directory`, without the headers of its segments.
 pub(crate) fn groups(directory: &Path) -> Result<Groups> {
     let mut all = Groups::default();
-    for identity in segments(&Folder::read_only(directory))? {
+    for identity in segments(&DiskFolder::read_only(directory))? {
         let path = directory.join(identity.file_name());
         let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
         let mut of = None;
-        for found in Scan::whole(identity, &bytes) {
-            let Found::Record(frame) = found else { continue };
+        for found in FrameScan::whole(identity, &bytes) {
+            let ScanItem::Record(frame) = found else { continue };
             let frame_bytes = &bytes[frame.offset..frame.payload.end.next_multiple_of(4)];
             let begins = all.bytes.len();
             all.bytes.extend_from_slice(frame_bytes);

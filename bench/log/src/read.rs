@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use eventlog::disk::Folder;
-use eventlog::lane::{GapFormat, Log, LogOptions};
-use eventlog::{Item, Reader};
+use eventlog::disk::DiskFolder;
+use eventlog::lane::{GapFormat, LogBuilder, LogOptions};
+use eventlog::{LogEntry, LogReader};
 use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 
@@ -81,7 +81,7 @@ impl Files {
     fn of(directory: &Path) -> Result<Self> {
         let mut files = Self { paths: Vec::new(), bytes: 0 };
         for lane in lanes(directory) {
-            for identity in eventlog::segments(&Folder::read_only(&lane))? {
+            for identity in eventlog::segments(&DiskFolder::read_only(&lane))? {
                 let path = lane.join(identity.file_name());
                 files.bytes += usize::try_from(fs::metadata(&path)?.len())?;
                 files.paths.push(path);
@@ -95,8 +95,8 @@ impl Files {
 fn checked(directory: &Path) -> Result<u64> {
     let mut records = 0;
     for lane in lanes(directory) {
-        for item in Reader::new(&Folder::read_only(&lane))? {
-            records += u64::from(matches!(item?, Item::Record(_)));
+        for item in LogReader::new(&DiskFolder::read_only(&lane))? {
+            records += u64::from(matches!(item?, LogEntry::Record(_)));
         }
     }
     Ok(records)
@@ -137,7 +137,7 @@ pub(crate) fn open(directory: &Path, say: Say<'_>) -> Result<()> {
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
     let begun = Instant::now();
     let (log, found) =
-        Log::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
+        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
     let took = begun.elapsed();
     drop(log);
     say(&json!({

@@ -1,8 +1,8 @@
-//! Which auctions are wanted: an expression of terms, all of which must hold.
+//! A filter selects auctions: an expression of terms, all of which must hold.
 //!
-//! `field op value[,value…]`; one of the values must be it, or with `!=` none. Terms about bids
-//! (`seat`, `dsp`, `deal`, `campaign`, and `outcome` where it names a fate) must hold for one and the
-//! same bid. The expression may be anything; how it is read is `parse`'s.
+//! A term is `field op value[,value…]`: the field has one of the values, or with `!=` none of them.
+//! Terms about bids (`seat`, `dsp`, `deal`, `campaign`, and `outcome` with a fate) must hold for
+//! one and the same bid.
 
 mod error;
 mod parse;
@@ -12,33 +12,33 @@ mod tests;
 
 use exchange_core::record::{AuctionRecord, BidRecord, GenerationRecord};
 
-use crate::names::Names;
+use crate::names::DspNames;
 
 pub use error::FilterError;
 pub use parse::FILTER_BYTES_MAX;
-use term::{Term, Test};
+use term::{FilterTerm, FilterTest};
 
-/// How far a record's time may be from its auction's: that of records by other hands.
+/// How far a record's time may be from its auction's: records from other writers may differ.
 const SLACK_MS: u64 = 60_000;
 
-/// Which auctions are wanted.
+/// Selects auctions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
-    terms: Vec<Term>,
+    terms: Vec<FilterTerm>,
 }
 
-/// When records were written that may be wanted, in milliseconds of Unix time.
+/// The times, in Unix milliseconds, of records that may be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// From here on.
+pub struct TimeWindow {
+    /// The first millisecond.
     pub since_ms: u64,
-    /// Up to here, included.
+    /// The last millisecond.
     pub until_ms: u64,
 }
 
-impl Window {
-    /// Always.
+impl TimeWindow {
+    /// All times.
     pub const ALL: Self = Self { since_ms: 0, until_ms: u64::MAX };
 
     /// Whether a record of this time may be wanted.
@@ -48,12 +48,8 @@ impl Window {
 }
 
 impl Filter {
-    /// Reads an expression; an empty one holds for every auction. Times before now count from
-    /// `now_us`, in microseconds of Unix time.
-    ///
-    /// # Errors
-    ///
-    /// Where it is wrong, and what would be right.
+    /// Parses an expression; an empty one selects every auction. Relative times count from
+    /// `now_us`, in Unix microseconds.
     pub fn parse(text: &str, now_us: u64) -> Result<Self, FilterError> {
         Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text, now_us)? })
     }
@@ -63,36 +59,36 @@ impl Filter {
         &self.text
     }
 
-    /// Whether every auction is wanted.
+    /// Whether every auction is selected.
     pub const fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it asks for something of bids.
+    /// Whether any term is about bids.
     pub fn is_about_bids(&self) -> bool {
-        self.terms.iter().any(Term::is_about_bids)
+        self.terms.iter().any(FilterTerm::is_about_bids)
     }
 
-    /// Whether it asks for nothing but a time.
+    /// Whether all terms are about time.
     pub fn is_about_time_alone(&self) -> bool {
-        self.terms.iter().all(|term| matches!(term.test, Test::Time(_)))
+        self.terms.iter().all(|term| matches!(term.test, FilterTest::Time(_)))
     }
 
-    /// Whether what it asks of times holds for this one, in microseconds of Unix time.
+    /// Whether the terms about time hold at `time_us`, in Unix microseconds.
     pub fn holds_at(&self, time_us: u64) -> bool {
         self.terms.iter().all(|term| match &term.test {
-            Test::Time(ranges) => {
+            FilterTest::Time(ranges) => {
                 ranges.iter().any(|range| range.contains(&time_us)) != term.is_not
             }
             _ => true,
         })
     }
 
-    /// The times of records of auctions that are wanted: a minute more than their own.
-    pub fn window(&self) -> Window {
-        let mut window = Window::ALL;
+    /// The times of records of selected auctions, with a minute to spare on both sides.
+    pub fn window(&self) -> TimeWindow {
+        let mut window = TimeWindow::ALL;
         for term in &self.terms {
-            let (false, Test::Time(ranges)) = (term.is_not, &term.test) else { continue };
+            let (false, FilterTest::Time(ranges)) = (term.is_not, &term.test) else { continue };
             let since = ranges.iter().map(|range| range.start).min().unwrap_or(u64::MAX);
             let until = ranges.iter().map(|range| range.end).max().unwrap_or(0);
             window.since_ms = window.since_ms.max((since / 1000).saturating_sub(SLACK_MS));
@@ -101,7 +97,7 @@ impl Filter {
         window
     }
 
-    /// Whether the auction is wanted. `generation` is that by which it was held, if it is known.
+    /// Whether the auction is selected. `generation` is the one it ran under, if known.
     pub fn matches(
         &self,
         record: &AuctionRecord<'_>,
@@ -112,17 +108,18 @@ impl Filter {
             return false;
         }
         !self.is_about_bids()
-            || record.bids.iter().any(|bid| self.matches_bid((record, generation), bid))
+            || record.bids.iter().any(|bid| self.matches_bid(record, generation, bid))
     }
 
-    /// Whether all that is asked of bids holds for this one of the auction's.
+    /// Whether all terms about bids hold for this bid of the auction.
     pub fn matches_bid(
         &self,
-        (record, generation): (&AuctionRecord<'_>, Option<&GenerationRecord>),
+        record: &AuctionRecord<'_>,
+        generation: Option<&GenerationRecord>,
         bid: &BidRecord<'_>,
     ) -> bool {
-        let names = Names::of(record, generation);
+        let names = DspNames::of(record, generation);
         let about_bids = self.terms.iter().filter(|term| term.is_about_bids());
-        about_bids.into_iter().all(|term| term.holds_for_bid((record, names), bid))
+        about_bids.into_iter().all(|term| term.holds_for_bid(record, names, bid))
     }
 }

@@ -1,13 +1,11 @@
-//! Recorded auctions, read: where records stand, which of them are wanted, what they say, whether
-//! they are what their own auctions come to, and what they add up to.
+//! Reads recorded auctions: selects them, prints them, recomputes them, and adds them up.
 //!
-//! Reads only, and works beside whoever writes. Knows neither a command line nor how an answer is
-//! shown: what it finds are values.
+//! Never writes, and works while another process does. Knows neither the command line nor the
+//! output formats: its results are values.
 
 mod filter;
 mod generations;
 mod log;
-mod moment;
 mod names;
 mod opportunities;
 mod replay;
@@ -16,28 +14,34 @@ mod row;
 mod survey;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod time;
 
 pub use eventlog::lane::{KnownReach, LaneKind};
-pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};
-pub use events::{Gap, Kind};
+pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, LogReadError, TornTail};
+pub use events::{Gap, RecordKind};
 pub use exchange_core::record::{AuctionRecord, GenerationRecord};
-pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};
-pub use generations::{Generations, Lookup, Problems, Put};
+pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, TimeWindow};
+pub use generations::{GenerationIndex, GenerationLookup, GenerationProblems, GenerationStart};
 pub use log::chain::{Chain, ChainAbsence, LaneEnd};
-pub use log::directory::{Directory, OpenError};
-pub use log::follow::{Coming, Follow, LogItem, LogRecords};
-pub use log::lane::{Damage, Lane, Part, Room, Segment, Walked};
-pub use log::place::{Place, Visit};
-pub use moment::Moment;
+pub use log::directory::{DirectoryError, RecordDirectory};
+pub use log::follow::{FollowEvent, LaneFollower, LogItem, LogRecords};
+pub use log::lane::{LaneDamage, LaneSegment, ReadBuffer, RecordedLane, SegmentWalk, SweptSegment};
+pub use log::position::{RecordPosition, RecordVisitor};
 pub use opportunities::{
-    Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought, opportunities,
+    Buyer, ExclusionCounts, Opportunities, Opportunity, OpportunityError, OpportunityQuery,
+    opportunities,
 };
-pub use replay::{Finding, Progress, Replays, WithoutGeneration, Wrong, replay_all};
+pub use replay::{
+    ReplayFinding, ReplayProblem, ReplayProgress, ReplaySummary, WithoutGeneration, replay_all,
+};
 pub use report::{
-    Apart, BILLED_MAX, Column, ColumnError, Columns, Counts, GROUPS_MAX, Group, Report,
-    ReportError, Settlement, Sums, UnrecordedBilling, report,
+    AuctionReport, BILLED_MAX, BilledBeacon, ColumnError, GROUPS_MAX, ReportColumn, ReportColumns,
+    ReportCounts, ReportError, ReportExclusions, ReportGroup, ReportSums, UnrecordedBilling,
+    report,
 };
 pub use row::{
-    AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow, SettlementRow,
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow,
+    SettlementRow,
 };
-pub use survey::{Depth, Survey, Tally, Unreadable, stat, verify};
+pub use survey::{LaneSurvey, RecordTally, SurveyDepth, UnreadableRecord, stat, verify};
+pub use time::UtcTime;

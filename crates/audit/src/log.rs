@@ -1,7 +1,7 @@
-//! The record as it stands on the disk: its directory, the lanes in it, their records and damage.
+//! The record on disk: its directory, lanes, positions and damage.
 
 pub mod chain;
 pub mod directory;
 pub mod follow;
 pub mod lane;
-pub mod place;
+pub mod position;

@@ -1,15 +1,15 @@
-//! Names of DSPs and seats, which records have by position in a generation of the configuration.
+//! Names of DSPs and seats, which records store as positions in a generation of the configuration.
 
 use std::borrow::Cow;
 
 use exchange_core::record::{AuctionRecord, GenerationRecord};
 
-/// Names, as far as they are known.
+/// Names, if the generation is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'g>(pub Option<&'g GenerationRecord>);
+pub(crate) struct DspNames<'g>(pub Option<&'g GenerationRecord>);
 
-impl<'g> Names<'g> {
-    /// Those of the generation that a record names; of another, nothing.
+impl<'g> DspNames<'g> {
+    /// Uses `generation` if it is the one that the record names.
     pub fn of(record: &AuctionRecord<'_>, generation: Option<&'g GenerationRecord>) -> Self {
         Self(generation.filter(|facts| facts.number == record.generation))
     }

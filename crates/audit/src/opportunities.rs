@@ -1,120 +1,119 @@
-//! What one buyer met: for each impression that it bid on, when, the price to beat, and what the
-//! impression was worth to it.
+//! The opportunities of one buyer: for each impression that it bid on, the time, the price to beat,
+//! and the value to the buyer.
 //!
-//! Owns which bids are a buyer's, which impressions can be told of, and what is left out and counted.
-//! Money is in one currency, that of the auctions. Knows nothing of budgets, nor of what is done with
-//! what it finds.
+//! Owns which bids are the buyer's, which impressions qualify, and the counts of those that do not.
+//! Money is in one currency, that of the auctions. Knows nothing of budgets.
 
 mod search;
 #[cfg(test)]
 mod tests;
 
-use eventlog::ReadError;
+use eventlog::LogReadError;
 use units::{Cpm, Currency};
 
-use crate::generations::Problems;
-use crate::log::lane::Damage;
+use crate::generations::GenerationProblems;
+use crate::log::lane::LaneDamage;
 
 pub use search::opportunities;
 
-/// Whose bids.
+/// Selects bids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buyer {
-    /// Those that name this campaign (`Bid.cid`).
+    /// Bids of this campaign (`Bid.cid`).
     Campaign(String),
-    /// Those of a seat.
+    /// Bids of a seat.
     Seat {
-        /// Of this DSP; `None`: of any that has a seat of that name.
+        /// The DSP. None for any DSP with a seat of that name.
         dsp: Option<String>,
         /// The seat.
         seat: String,
     },
 }
 
-/// What is asked for.
+/// Which opportunities to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sought {
-    /// Whose bids.
+pub struct OpportunityQuery {
+    /// Selects the buyer's bids.
     pub buyer: Buyer,
-    /// What every impression was worth to the buyer, per 1000, in the auction's currency, before the
-    /// discount of a deal; `None`: what was bid for it.
+    /// What an impression is worth to the buyer, per 1000, in the auction's currency, before a
+    /// deal's discount. None takes the bid's price.
     pub value: Option<Cpm>,
-    /// Auctions in this currency alone; `None`: in whichever all of them are.
+    /// Only auctions in this currency. None requires that all have the same.
     pub currency: Option<Currency>,
-    /// Most opportunities that are held; 24 bytes each.
+    /// Most opportunities held in memory, 24 bytes each.
     pub most: usize,
 }
 
-/// One impression that was bid on.
+/// An impression that the buyer bid on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opportunity {
-    /// When the auction's request came, in microseconds of Unix time.
+    /// When the request arrived, in Unix microseconds.
     pub time_us: u64,
-    /// The price to beat, for the impressions of one display: the least that would have won; at second
-    /// price what a bid of the value would have paid, where that is more.
+    /// The price to beat, for all impressions of one display: the lowest winning bid, or under
+    /// second price what a bid of the value would have paid, if higher.
     pub market_price: Cpm,
-    /// What they were worth.
+    /// Their value.
     pub value: Cpm,
 }
 
-/// What a buyer met.
+/// The opportunities of a buyer.
 #[derive(Debug, Default)]
 pub struct Opportunities {
-    /// In order of time.
+    /// Ordered by time.
     pub list: Vec<Opportunity>,
-    /// Of all their prices; `None` where there are none.
+    /// Currency of all prices. None without opportunities.
     pub currency: Option<Currency>,
-    /// How many were held at first price; the others at second.
+    /// Number from first-price auctions; the others are second-price.
     pub first_price: u64,
-    /// How many of them the buyer won.
+    /// Number that the buyer won.
     pub wins: u64,
-    /// The clearing prices of these, in nanos.
+    /// Sum of their clearing prices, in nanos.
     pub paid_nanos: u128,
-    /// Bids of the buyer's in all auctions that were wanted.
+    /// The buyer's bids in all selected auctions.
     pub bids: u64,
-    /// What is not in the list.
-    pub left_out: LeftOut,
-    /// What is wrong with the lane of auctions.
-    pub damage: Damage,
-    /// What is wrong with the lane of generations.
-    pub generations: Problems,
+    /// What is not in `list`.
+    pub left_out: ExclusionCounts,
+    /// Damage of the lane of auctions.
+    pub damage: LaneDamage,
+    /// Problems of the lane of generations.
+    pub generations: GenerationProblems,
 }
 
-/// What is not told of, in the order in which it is looked for.
+/// What was excluded, in the order of the checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Auctions that were not recorded, by what gaps say.
+pub struct ExclusionCounts {
+    /// Auctions that were not recorded, according to gaps.
     pub shed: u64,
     /// Records that cannot be read.
     pub unreadable: u64,
-    /// Auctions whose generation is not in the record, where it has to be known.
+    /// Auctions whose generation is needed and missing.
     pub no_generation: u64,
-    /// Auctions with bids left out of their record.
+    /// Auctions whose record lacks some bids.
     pub cut: u64,
-    /// Auctions in which no money moved.
+    /// Test auctions.
     pub tests: u64,
-    /// Auctions in another currency than the one that was asked for.
+    /// Auctions in another currency than requested.
     pub other_currency: u64,
-    /// Impressions for which the buyer's bid was refused, whatever its price.
+    /// Impressions for which the buyer's bid was not admitted at any price.
     pub not_admitted: u64,
-    /// Impressions that were bid on at an agreed price.
+    /// Impressions bid on at an agreed price.
     pub agreed: u64,
-    /// Impressions that were to be won with others of a group.
+    /// Impressions to be won only together with others of a group.
     pub in_group: u64,
     /// Impressions that no price would have won.
     pub outranked: u64,
 }
 
-/// Why nothing is found out.
+/// Why opportunities were not computed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpportunityError {
     /// The record cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
-    /// There are auctions in several currencies, with so many impressions each.
+    Read(#[from] LogReadError),
+    /// Auctions in several currencies, with the number of impressions of each.
     #[error("the bids are in several currencies ({})", list(.0))]
     Currencies(Vec<(Currency, u64)>),
-    /// More than are held.
+    /// More than may be held in memory.
     #[error("there are more than {0} impressions that were bid on")]
     TooMany(usize),
 }
@@ -124,7 +123,7 @@ fn list(currencies: &[(Currency, u64)]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-impl LeftOut {
+impl ExclusionCounts {
     fn add(&mut self, other: Self) {
         self.shed += other.shed;
         self.unreadable += other.unreadable;

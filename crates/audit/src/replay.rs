@@ -1,59 +1,58 @@
-//! Every auction that is wanted, held once more from its record: how many come to the same, and what
-//! differs.
+//! Recomputes selected auctions from their records, and reports those that differ.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use eventlog::ReadError;
+use eventlog::LogReadError;
 use eventlog::lane::LaneKind;
-use events::{Gap, Kind};
+use events::{Gap, RecordKind};
 use exchange_core::record::{
     AuctionRecord, RecordDecodeError, ReplayDifference, ReplayOutcome, replay,
 };
 
-use crate::filter::{Filter, Window};
-use crate::generations::{Generations, Lookup, Problems};
-use crate::log::directory::Directory;
-use crate::log::lane::Damage;
-use crate::log::place::Place;
+use crate::filter::{Filter, TimeWindow};
+use crate::generations::{GenerationIndex, GenerationLookup, GenerationProblems};
+use crate::log::directory::RecordDirectory;
+use crate::log::lane::LaneDamage;
+use crate::log::position::RecordPosition;
 
-/// Most findings of a segment that are told; more are counted.
+/// Most findings per segment that are reported; further ones are counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// What became of holding auctions again.
+/// Results of a replay.
 #[derive(Debug, Default)]
-pub struct Replays {
-    /// How many auctions were wanted.
+pub struct ReplaySummary {
+    /// Number of selected auctions.
     pub auctions: u64,
-    /// The same, bit for bit.
+    /// Identical, bit for bit.
     pub same: u64,
-    /// Without judged bids: there is nothing to recompute, and what is said of terms holds.
+    /// Without judged bids: nothing to recompute, and the recorded terms are correct.
     pub not_held: u64,
-    /// Bids are left out of the record.
+    /// Some bids are missing from the record.
     pub cut: u64,
-    /// Otherwise than the rules have it.
+    /// The rules give another result.
     pub different: u64,
-    /// Records that are none, or not to be read; whether they were wanted is not known.
+    /// Unreadable records, selected or not.
     pub unreadable: u64,
-    /// The generation of the configuration is not in the record.
+    /// The generation of the configuration is missing.
     pub no_generation: u64,
-    /// Of these, by the number of the generation.
+    /// The same by number of the generation.
     pub without: BTreeMap<u64, WithoutGeneration>,
-    /// Auctions that were not recorded, by what gaps say.
+    /// Auctions that were not recorded, according to gaps.
     pub shed: u64,
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// What is wrong with the lane of auctions.
-    pub damage: Damage,
-    /// What is wrong with the lane of generations.
-    pub generations: Problems,
+    /// Damage of the lane of auctions.
+    pub damage: LaneDamage,
+    /// Problems of the lane of generations.
+    pub generations: GenerationProblems,
 }
 
-impl Replays {
-    /// Whether everything that was wanted was there, and came to what is recorded.
+impl ReplaySummary {
+    /// Whether all selected auctions were readable and identical, and no data was lost.
     pub fn is_exact(&self) -> bool {
         let wrong = self.different + self.unreadable + self.no_generation;
-        let Problems { unreadable, corruptions } = &self.generations;
+        let GenerationProblems { unreadable, corruptions } = &self.generations;
         let is_whole = !self.damage.is_corrupt() && corruptions.is_empty();
         wrong == 0 && is_whole && unreadable.is_empty()
     }
@@ -78,62 +77,58 @@ impl Replays {
     }
 }
 
-/// One auction with which something is wrong.
+/// An auction with a problem.
 #[derive(Debug)]
-pub struct Finding {
-    /// Where its record stands.
-    pub place: Place,
-    /// Our id of it; empty when it cannot be read.
+pub struct ReplayFinding {
+    /// Position of its record.
+    pub place: RecordPosition,
+    /// Our id of the auction; empty if unreadable.
     pub id: String,
-    /// What.
-    pub wrong: Wrong,
+    /// The problem.
+    pub wrong: ReplayProblem,
 }
 
-/// Auctions whose generation is not in the record.
+/// Auctions whose generation is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithoutGeneration {
-    /// How many.
+    /// Their number.
     pub auctions: u64,
-    /// Where the record of the first stands.
-    pub first: Place,
-    /// Our id of it.
+    /// Position of the first one's record.
+    pub first: RecordPosition,
+    /// Our id of the first one.
     pub first_id: String,
 }
 
-/// What is wrong with an auction.
+/// A problem of a replayed auction.
 #[derive(Debug)]
-pub enum Wrong {
-    /// The rules come to something else.
+pub enum ReplayProblem {
+    /// The rules give another result.
     Different(ReplayDifference),
-    /// It cannot be read.
+    /// The record is unreadable.
     Unreadable(RecordDecodeError),
 }
 
-/// What comes in the course of a replay.
+/// Progress of a replay.
 #[derive(Debug)]
-pub enum Progress {
-    /// So many segments of so many are done.
+pub enum ReplayProgress {
+    /// Number of segments done, and of all.
     Segments(usize, usize),
-    /// Something is wrong.
-    Found(Finding),
-    /// Of a segment, so many more findings than are told.
+    /// A problem was found.
+    Found(ReplayFinding),
+    /// Number of further problems in a segment that are not reported.
     More(u64),
 }
 
-/// Holds every wanted auction once more.
-///
-/// # Errors
-///
-/// When the record cannot be read.
+/// Recomputes every selected auction.
 pub fn replay_all(
-    directory: &Directory,
+    directory: &RecordDirectory,
     filter: &Filter,
-    mut each: impl FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Replays, ReadError> {
-    let generations = Generations::find(directory)?;
+    mut each: impl FnMut(ReplayProgress) -> ControlFlow<()>,
+) -> Result<ReplaySummary, LogReadError> {
+    let generations = GenerationIndex::find(directory)?;
     let lane = directory.lane(LaneKind::Firehose)?;
     let segments = lane.within(filter.window());
-    let mut all = Replays::default();
+    let mut all = ReplaySummary::default();
     all.damage.corruptions.extend_from_slice(lane.foreign());
     let (mut done, mut failed) = (0, None);
     let begin = || Replayer::new(&generations, filter);
@@ -145,10 +140,11 @@ pub fn replay_all(
         (replays.damage, replays.bytes) = (part.walked.damage, part.walked.bytes);
         all.add(replays);
         done += 1;
-        let told = findings.into_iter().try_for_each(|finding| each(Progress::Found(finding)));
+        let told =
+            findings.into_iter().try_for_each(|finding| each(ReplayProgress::Found(finding)));
         if told.is_break()
-            || (more > 0 && each(Progress::More(more)).is_break())
-            || each(Progress::Segments(done, segments.len())).is_break()
+            || (more > 0 && each(ReplayProgress::More(more)).is_break())
+            || each(ReplayProgress::Segments(done, segments.len())).is_break()
             || failed.is_some()
         {
             return ControlFlow::Break(());
@@ -160,35 +156,35 @@ pub fn replay_all(
     failed.map_or(Ok(all), Err)
 }
 
-/// Holds the auctions of one segment again.
+/// Recomputes the auctions of one segment.
 struct Replayer<'g, 'd> {
     filter: &'g Filter,
-    window: Window,
-    lookup: Lookup<'g, 'd>,
-    replays: Replays,
-    findings: Vec<Finding>,
-    failed: Option<ReadError>,
+    window: TimeWindow,
+    lookup: GenerationLookup<'g, 'd>,
+    replays: ReplaySummary,
+    findings: Vec<ReplayFinding>,
+    failed: Option<LogReadError>,
 }
 
 impl<'g, 'd> Replayer<'g, 'd> {
-    fn new(generations: &'g Generations<'d>, filter: &'g Filter) -> Self {
+    fn new(generations: &'g GenerationIndex<'d>, filter: &'g Filter) -> Self {
         Self {
             filter,
             window: filter.window(),
-            lookup: Lookup::new(generations),
-            replays: Replays::default(),
+            lookup: GenerationLookup::new(generations),
+            replays: ReplaySummary::default(),
             findings: Vec::new(),
             failed: None,
         }
     }
 
-    fn visit(&mut self, place: &Place, kind: u8, payload: &[u8]) {
+    fn visit(&mut self, place: &RecordPosition, kind: u8, payload: &[u8]) {
         if !self.window.holds(place.time_ms) || self.failed.is_some() {
             return;
         }
-        match Kind::from_code(kind) {
-            Some(Kind::Auction) => self.auction(place, payload),
-            Some(Kind::Gap) => {
+        match RecordKind::from_code(kind) {
+            Some(RecordKind::Auction) => self.auction(place, payload),
+            Some(RecordKind::Gap) => {
                 let gap = Gap::decode(payload);
                 self.replays.shed += gap.map_or(0, |gap| gap.records);
             }
@@ -196,12 +192,12 @@ impl<'g, 'd> Replayer<'g, 'd> {
         }
     }
 
-    fn auction(&mut self, place: &Place, payload: &[u8]) {
+    fn auction(&mut self, place: &RecordPosition, payload: &[u8]) {
         let record = match AuctionRecord::decode(payload) {
             Ok(record) => record,
             Err(error) => {
                 self.replays.unreadable += 1;
-                return self.found(place, "", Wrong::Unreadable(error));
+                return self.found(place, "", ReplayProblem::Unreadable(error));
             }
         };
         let generation = match self.lookup.get(record.generation) {
@@ -226,7 +222,7 @@ impl<'g, 'd> Replayer<'g, 'd> {
             }
             Some(Err(difference)) => {
                 replays.different += 1;
-                Wrong::Different(difference)
+                ReplayProblem::Different(difference)
             }
             Some(Ok(replayed)) => {
                 match replayed {
@@ -240,9 +236,9 @@ impl<'g, 'd> Replayer<'g, 'd> {
         self.found(place, record.id, wrong);
     }
 
-    fn found(&mut self, place: &Place, id: &str, wrong: Wrong) {
+    fn found(&mut self, place: &RecordPosition, id: &str, wrong: ReplayProblem) {
         if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding { place: *place, id: id.to_owned(), wrong });
+            self.findings.push(ReplayFinding { place: *place, id: id.to_owned(), wrong });
         }
     }
 }

@@ -1,147 +1,148 @@
-//! What recorded auctions add up to, in groups: auctions, bids, wins, spend, fill, latency.
+//! Reports: sums over recorded auctions by group: auctions, bids, wins, spend, fill rate, latency.
 //!
-//! Test auctions are no business, and counted apart; so is what was not recorded. Sums are exact, or
-//! the report ends; groups have a limit.
+//! Test auctions and unrecorded ones are counted separately. Sums are exact, or the report fails;
+//! the number of groups is limited.
 
 mod billing;
 mod builder;
-mod key;
+mod column;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use eventlog::ReadError;
+use eventlog::LogReadError;
 use eventlog::lane::KnownReach;
 use hdrhistogram::Histogram;
 
-use crate::generations::Problems;
-use crate::log::lane::Damage;
+use crate::generations::GenerationProblems;
+use crate::log::lane::LaneDamage;
 
-pub use billing::Settlement;
+pub use billing::BilledBeacon;
 pub use builder::report;
-pub use key::{Column, ColumnError, Columns};
+pub use column::{ColumnError, ReportColumn, ReportColumns};
 
 /// Most groups of a report.
 pub const GROUPS_MAX: usize = 10_000;
 
-/// Why there is no report.
+/// Why a report failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The record cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
-    /// More groups than are held.
+    Read(#[from] LogReadError),
+    /// Too many groups.
     #[error("more than {GROUPS_MAX} groups: group by less, or ask for less by a filter")]
     Groups,
-    /// More billed beacons than are held.
+    /// Too many billed beacons.
     #[error("more than {BILLED_MAX} beacons were billed in that time: ask for less by a filter")]
     Billed,
-    /// A sum of money beyond any.
+    /// A sum of money overflows.
     #[error("the sums are beyond 2^64 nanos: ask for less by a filter")]
     Sum,
 }
 
-/// What was billed and is not in the record of auctions.
+/// Billed beacons of auctions that are not in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnrecordedBilling {
-    /// How many billed beacons are of auctions that are not there.
+    /// Number of such beacons.
     pub beacons: u64,
-    /// What accounts were billed for them, in nanos by currency.
+    /// Amounts billed to accounts, in nanos by currency.
     pub amounts: BTreeMap<String, u64>,
 }
 
-/// Most billed beacons that a report holds, at some 100 bytes each.
+/// Most billed beacons held in memory, at about 100 bytes each.
 pub const BILLED_MAX: usize = 10_000_000;
 
 /// A report.
 #[derive(Debug)]
-pub struct Report {
-    /// By what it is grouped.
-    pub columns: Columns,
-    /// Groups, by their keys.
-    pub groups: Vec<Group>,
-    /// Everything once: an auction may be in several groups.
-    pub totals: Vec<Group>,
-    /// What is not in it.
-    pub apart: Apart,
-    /// What was billed of auctions that are not in the record.
+pub struct AuctionReport {
+    /// What it is grouped by.
+    pub columns: ReportColumns,
+    /// Groups, ordered by key.
+    pub groups: Vec<ReportGroup>,
+    /// Totals that count each auction once, by currency; an auction may be in several groups.
+    pub totals: Vec<ReportGroup>,
+    /// What is excluded or inexact.
+    pub apart: ReportExclusions,
+    /// What was billed for auctions that are not in the record.
     pub unrecorded: UnrecordedBilling,
-    /// How far auctions are known to be recorded, where the record was not stopped cleanly: what came
-    /// after may be missing.
+    /// How far auctions are known to be recorded, if the record was not stopped cleanly. Later ones
+    /// may be missing.
     pub known: Option<KnownReach>,
-    /// What is wrong with the lane of auctions.
-    pub damage: Damage,
-    /// What is wrong with the lane of generations.
-    pub generations: Problems,
+    /// Damage of the lane of auctions.
+    pub damage: LaneDamage,
+    /// Problems of the lane of generations.
+    pub generations: GenerationProblems,
 }
 
-/// One line.
+/// A group or a total.
 #[derive(Clone, Debug)]
-pub struct Group {
-    /// Values of the columns; none of a total.
+pub struct ReportGroup {
+    /// Values of the columns; empty for a total.
     pub key: Vec<String>,
-    /// In which its money is: the base currency of the generation; empty when that is not known.
+    /// Currency of its money: the generation's base currency, empty if unknown.
     pub currency: String,
-    /// What it adds up to.
-    pub sums: Sums,
+    /// Its sums.
+    pub sums: ReportSums,
 }
 
-/// What auctions add up to.
+/// Sums over auctions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Auctions: in which it was on sale, was asked or has bid.
+pub struct ReportCounts {
+    /// Auctions in which the group's value was on sale, was called or bid.
     pub auctions: u64,
     /// Bids.
     pub bids: u64,
     /// Bids that won.
     pub wins: u64,
-    /// Auctions in which one won.
+    /// Auctions with a win.
     pub filled: u64,
     /// What DSPs owe, in nanos.
     pub spend_nanos: u64,
-    /// What of that is ours, in nanos.
+    /// Our share of that, in nanos.
     pub fee_nanos: u64,
-    /// Sales that were billed, by their beacons: of offered bids, too, where the caller took one.
+    /// Sales whose beacons were billed, including offered bids that the caller took.
     pub billed: u64,
-    /// What DSPs owe for those, in nanos.
+    /// What DSPs owe for these, in nanos.
     pub billed_nanos: u64,
 }
 
-/// What auctions add up to, and how long they took.
+/// Sums and latencies.
 #[derive(Clone, Debug)]
-pub struct Sums {
-    /// In numbers.
-    pub counts: Counts,
-    /// Of auctions; of DSPs' answers in groups by what is a DSP's. In microseconds.
+pub struct ReportSums {
+    /// The sums.
+    pub counts: ReportCounts,
+    /// Latency in microseconds: of DSPs' responses in groups by a DSP's values, otherwise of
+    /// auctions.
     latency_us: Histogram<u32>,
 }
 
-/// What is not in a report, and what is not exact in it.
+/// What a report excludes, and what is inexact in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Apart {
-    /// Tests, in which no money moved.
+pub struct ReportExclusions {
+    /// Test auctions.
     pub tests: u64,
-    /// Auctions that were not recorded, by what gaps say.
+    /// Auctions that were not recorded, according to gaps.
     pub shed: u64,
-    /// Records that are none, or not to be read.
+    /// Unreadable records.
     pub unreadable: u64,
-    /// Auctions whose generation is not known: names are missing, and our share.
+    /// Auctions with an unknown generation: names and our share are missing.
     pub no_generation: u64,
-    /// Bids that are left out of records, and so out of groups of bids.
+    /// Bids missing from their records, and so from groups of bids.
     pub bids_left_out: u64,
 }
 
-impl Default for Sums {
+impl Default for ReportSums {
     fn default() -> Self {
-        // A hundredth is exact enough, and small: there are thousands of them.
+        // Two significant digits are enough, and keep thousands of histograms small.
         let latency_us = Histogram::new(2).expect("two digits are in range");
-        Self { counts: Counts::default(), latency_us }
+        Self { counts: ReportCounts::default(), latency_us }
     }
 }
 
-impl Counts {
-    /// Share of auctions in which something was won, in parts per million; `None` without auctions.
+impl ReportCounts {
+    /// Share of auctions with a win, in parts per million. None without auctions.
     pub fn fill_ppm(&self) -> Option<u64> {
         let filled = u128::from(self.filled) * 1_000_000;
         let ppm = filled.checked_div(self.auctions.into())?;
@@ -171,8 +172,8 @@ impl Counts {
     }
 }
 
-impl Sums {
-    /// A quantile of the latency; `None` without any.
+impl ReportSums {
+    /// A quantile of the latency. None without any.
     pub fn latency_us(&self, quantile: f64) -> Option<u64> {
         (!self.latency_us.is_empty()).then(|| self.latency_us.value_at_quantile(quantile))
     }
@@ -183,12 +184,12 @@ impl Sums {
     }
 
     fn took(&mut self, us: u64) {
-        // Moments of a record are below 2^32 microseconds.
+        // Times within a record are below 2^32 microseconds.
         self.latency_us.record(us.min(u32::MAX.into())).expect("it resizes itself");
     }
 }
 
-impl Apart {
+impl ReportExclusions {
     fn add(&mut self, other: Self) {
         self.tests += other.tests;
         self.shed += other.shed;

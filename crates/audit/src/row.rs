@@ -4,15 +4,15 @@
 //! Its types are those of a columnar format: text, integers of 64 bits, truth values, lists, and
 //! structures of these; `Option` is a column that may be null. Knows no format.
 
-mod of;
+mod build;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use of::formats;
+pub(crate) use build::formats;
 
-/// A word out of a few.
+/// One of a few words.
 pub type Label = Cow<'static, str>;
 
 /// One auction.
@@ -22,7 +22,7 @@ pub type Label = Cow<'static, str>;
 /// microseconds, since `time_us` where nothing else is said. A name that cannot be resolved, because
 /// the generation of the configuration is not known, is `#` and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct AuctionRow {
     /// When the request's head came, in microseconds of Unix time, UTC.
     pub time_us: u64,
     /// Which node held the auction.

@@ -1,99 +1,99 @@
-//! What the lanes of a record hold, and whether it is what was written: every frame's check and
-//! number, and where asked every payload; or, at a glance, what indexes say.
+//! What the lanes of a record hold, and whether it is intact: checks and sequences of all frames,
+//! and optionally all payloads; or a quick summary from the indexes.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use eventlog::lane::{KnownReach, LaneKind};
-use eventlog::{Corruption, Index, ReadError};
-use events::{Gap, Kind};
+use eventlog::{Corruption, LogReadError, SegmentIndex};
+use events::{Gap, RecordKind};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::record::{AuctionRecord, GenerationRecord};
 
 use crate::log::chain::{Chain, ChainAbsence, LaneEnd};
-use crate::log::directory::Directory;
-use crate::log::lane::{Damage, Lane, Room, Segment};
-use crate::log::place::Place;
+use crate::log::directory::RecordDirectory;
+use crate::log::lane::{LaneDamage, LaneSegment, ReadBuffer, RecordedLane};
+use crate::log::position::RecordPosition;
 
-/// Most unreadable records of a segment that are told; more are counted.
+/// Most unreadable records per segment that are reported; further ones are counted.
 const UNREADABLE_MAX: usize = 1000;
 
-/// One lane of a record.
+/// Summary of a lane.
 #[derive(Debug)]
-pub struct Survey {
+pub struct LaneSurvey {
     /// Which.
     pub kind: LaneKind,
-    /// Where its files are.
+    /// Path of its files.
     pub place: String,
-    /// Which node wrote it; `None` of an empty one.
+    /// The node that wrote it. None if it is empty.
     pub node: Option<u32>,
-    /// How many files.
+    /// Number of files.
     pub segments: u64,
-    /// How long they are in all.
+    /// Their total length.
     pub bytes: u64,
-    /// How many starts of the node, and failed commits, it has records of.
+    /// Number of epochs with records.
     pub epochs: u64,
-    /// What is in it.
-    pub tally: Tally,
+    /// Its records.
+    pub tally: RecordTally,
     /// What is wrong with it.
-    pub damage: Damage,
-    /// How many segments were counted by their index alone.
+    pub damage: LaneDamage,
+    /// Number of segments counted by their index alone.
     pub by_index: u64,
-    /// Whether its segments are those that were written. None if they were not hashed.
+    /// The hash chain. None if segments were not hashed.
     pub chain: Option<Chain>,
-    /// How far the durable lane says that it was; of the firehose.
+    /// How far the durable lane says the firehose was durable.
     pub reach: Option<KnownReach>,
 }
 
-/// Records, counted.
+/// Counts of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
+pub struct RecordTally {
+    /// Number of records.
     pub records: u64,
-    /// By the number of their kind.
+    /// By kind.
     pub kinds: BTreeMap<u8, u64>,
-    /// When the earliest and the latest was written, in milliseconds of Unix time.
+    /// Earliest and latest time, in Unix milliseconds.
     pub times_ms: Option<(u64, u64)>,
-    /// Bytes of those that were read, and how many that were: an index does not tell.
+    /// Bytes of the payloads that were read; indexes do not tell.
     pub payload_bytes: u64,
-    /// See `payload_bytes`.
+    /// Number of payloads that were read.
     pub payloads: u64,
-    /// Auctions that were not recorded, by what gaps say.
+    /// Auctions that were not recorded, according to gaps.
     pub shed: u64,
-    /// Records that cannot be read, and why; the first of them.
-    pub unreadable: Vec<Unreadable>,
-    /// How many there are.
+    /// The first unreadable records.
+    pub unreadable: Vec<UnreadableRecord>,
+    /// Number of unreadable records.
     pub unreadable_count: u64,
 }
 
-/// A record whose bytes are sound and say nothing.
+/// A record with sound bytes that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Where it stands.
-    pub place: Place,
+pub struct UnreadableRecord {
+    /// Its position.
+    pub place: RecordPosition,
     /// Its kind.
     pub kind: u8,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
-/// How much is looked at.
+/// How much is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// Every frame: its checks and its number.
+pub enum SurveyDepth {
+    /// Check and sequence of every frame.
     Frames,
-    /// And what every record says.
+    /// Also the content of every record.
     Records,
 }
 
-impl Survey {
-    /// Whether all that was durable is there, as it was written.
+impl LaneSurvey {
+    /// Whether everything durable is there and unchanged.
     pub fn is_sound(&self) -> bool {
         let is_whole = self.chain.as_ref().is_none_or(Chain::is_whole);
         is_whole && !self.damage.is_corrupt() && self.tally.unreadable_count == 0
     }
 
-    fn of(lane: &Lane<'_>) -> Self {
+    fn of(lane: &RecordedLane<'_>) -> Self {
         let mut epochs: Vec<_> =
             lane.segments().iter().map(|segment| segment.identity().epoch).collect();
         epochs.dedup();
@@ -105,8 +105,8 @@ impl Survey {
             segments: lane.segments_len() as u64,
             bytes: 0,
             epochs: epochs.len() as u64,
-            tally: Tally::default(),
-            damage: Damage { corruptions, torn: None },
+            tally: RecordTally::default(),
+            damage: LaneDamage { corruptions, torn: None },
             by_index: 0,
             chain: None,
             reach: None,
@@ -114,27 +114,27 @@ impl Survey {
     }
 }
 
-impl Tally {
-    fn count(&mut self, kind: u8, records: u64, (first_ms, last_ms): (u64, u64)) {
+impl RecordTally {
+    fn count(&mut self, kind: u8, records: u64, first_ms: u64, last_ms: u64) {
         self.records += records;
         *self.kinds.entry(kind).or_default() += records;
         let (from, to) = self.times_ms.unwrap_or((first_ms, last_ms));
         self.times_ms = Some((from.min(first_ms), to.max(last_ms)));
     }
 
-    fn visit(&mut self, place: &Place, kind: u8, payload: &[u8], depth: Depth) {
-        self.count(kind, 1, (place.time_ms, place.time_ms));
+    fn visit(&mut self, place: &RecordPosition, kind: u8, payload: &[u8], depth: SurveyDepth) {
+        self.count(kind, 1, place.time_ms, place.time_ms);
         self.payloads += 1;
         self.payload_bytes += payload.len() as u64;
-        let known = Kind::from_code(kind);
-        if known == Some(Kind::Gap) {
+        let known = RecordKind::from_code(kind);
+        if known == Some(RecordKind::Gap) {
             self.shed += Gap::decode(payload).map_or(0, |gap| gap.records);
         }
-        let Some(known) = known.filter(|_| depth == Depth::Records) else { return };
+        let Some(known) = known.filter(|_| depth == SurveyDepth::Records) else { return };
         if let Err(why) = decode(known, payload) {
             self.unreadable_count += 1;
             if self.unreadable.len() < UNREADABLE_MAX {
-                self.unreadable.push(Unreadable { place: *place, kind, why });
+                self.unreadable.push(UnreadableRecord { place: *place, kind, why });
             }
         }
     }
@@ -155,51 +155,48 @@ impl Tally {
         self.unreadable.extend(other.unreadable);
     }
 
-    fn add_index(&mut self, index: &Index) {
+    fn add_index(&mut self, index: &SegmentIndex) {
         for (kind, records) in &index.kinds {
-            self.count(*kind, u64::from(*records), (index.min_time_ms, index.max_time_ms));
+            self.count(*kind, u64::from(*records), index.min_time_ms, index.max_time_ms);
         }
     }
 }
 
-fn decode(kind: Kind, payload: &[u8]) -> Result<(), String> {
+fn decode(kind: RecordKind, payload: &[u8]) -> Result<(), String> {
     match kind {
-        Kind::Notice => JournalRecord::decode(payload).map(drop).map_err(|error| error.to_string()),
-        Kind::Generation => {
+        RecordKind::Notice => {
+            JournalRecord::decode(payload).map(drop).map_err(|error| error.to_string())
+        }
+        RecordKind::Generation => {
             GenerationRecord::decode(payload).map(drop).map_err(|error| error.to_string())
         }
-        Kind::Auction => {
+        RecordKind::Auction => {
             AuctionRecord::decode(payload).map(drop).map_err(|error| error.to_string())
         }
-        Kind::Gap => Gap::decode(payload).map(drop).map_err(|error| error.to_string()),
-        Kind::Watermark => {
+        RecordKind::Gap => Gap::decode(payload).map(drop).map_err(|error| error.to_string()),
+        RecordKind::Watermark => {
             events::Watermark::decode(payload).map(drop).map_err(|error| error.to_string())
         }
     }
 }
 
-/// Reads all of both lanes. `each` is told how many segments of how many are done, and ends it by
-/// breaking.
-///
-/// # Errors
-///
-/// When a lane cannot be read, or is of a later release.
+/// Reads all of both lanes. `each` gets the number of segments done and of all, and may stop it.
 pub fn verify(
-    directory: &Directory,
-    depth: Depth,
+    directory: &RecordDirectory,
+    depth: SurveyDepth,
     mut each: impl FnMut(LaneKind, usize, usize) -> ControlFlow<()>,
-) -> Result<[Survey; 2], ReadError> {
+) -> Result<[LaneSurvey; 2], LogReadError> {
     let mut one = |kind| {
         let lane = directory.lane(kind)?.hashing();
-        let (mut survey, mut chain) = (Survey::of(&lane), Chain::default());
+        let (mut survey, mut chain) = (LaneSurvey::of(&lane), Chain::default());
         if kind == LaneKind::Firehose {
             survey.reach = directory.reach()?;
         }
-        let visit = |tally: &mut Tally, place: &Place, kind: u8, payload: &[u8]| {
+        let visit = |tally: &mut RecordTally, place: &RecordPosition, kind: u8, payload: &[u8]| {
             tally.visit(place, kind, payload, depth);
         };
         let mut done = 0;
-        lane.sweep(lane.segments(), Tally::default, visit, |part| {
+        lane.sweep(lane.segments(), RecordTally::default, visit, |part| {
             survey.tally.add(part.made);
             survey.bytes += part.walked.bytes;
             chain.add(&lane.segments()[done], &part.walked);
@@ -213,8 +210,8 @@ pub fn verify(
     };
     let mut surveys = [one(LaneKind::Durable)?, one(LaneKind::Firehose)?];
     let [durable, firehose] = &mut surveys;
-    // A generation is durable before any auction is recorded.
-    let auctions = firehose.tally.kinds.get(&Kind::Auction.code());
+    // A generation is durable before any auction under it is recorded.
+    let auctions = firehose.tally.kinds.get(&RecordKind::Auction.code());
     if let Some(chain) = &mut durable.chain
         && chain.absence() == Some(ChainAbsence::Empty)
         && chain.end == LaneEnd::Unknown
@@ -225,21 +222,17 @@ pub fn verify(
     Ok(surveys)
 }
 
-/// What both lanes hold, by their indexes where there are any: what is wrong within a segment that
-/// has one is not found.
-///
-/// # Errors
-///
-/// When a lane cannot be read, or is of a later release.
-pub fn stat(directory: &Directory) -> Result<[Survey; 2], ReadError> {
+/// Summarises both lanes, by their indexes if possible. Damage within an indexed segment is not
+/// found.
+pub fn stat(directory: &RecordDirectory) -> Result<[LaneSurvey; 2], LogReadError> {
     let one = |kind| {
         let lane = directory.lane(kind)?;
-        let mut survey = Survey::of(&lane);
-        let mut room = Room::default();
+        let mut survey = LaneSurvey::of(&lane);
+        let mut room = ReadBuffer::default();
         for segment in lane.segments() {
             match lane.index(segment) {
-                // How many auctions are missing stands in the gaps themselves.
-                Some(index) if !index.kinds.contains_key(&Kind::Gap.code()) => {
+                // The number of missing auctions is in the gaps themselves.
+                Some(index) if !index.kinds.contains_key(&RecordKind::Gap.code()) => {
                     survey.tally.add_index(&index);
                     survey.bytes += lane.bytes(segment);
                     survey.by_index += 1;
@@ -252,19 +245,19 @@ pub fn stat(directory: &Directory) -> Result<[Survey; 2], ReadError> {
     Ok([one(LaneKind::Durable)?, one(LaneKind::Firehose)?])
 }
 
-impl Survey {
+impl LaneSurvey {
     fn walk(
         &mut self,
-        lane: &Lane<'_>,
-        segment: &Segment,
-        room: &mut Room,
-    ) -> Result<(), ReadError> {
+        lane: &RecordedLane<'_>,
+        segment: &LaneSegment,
+        room: &mut ReadBuffer,
+    ) -> Result<(), LogReadError> {
         let tally = &mut self.tally;
-        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
-            tally.visit(place, kind, payload, Depth::Frames);
+        let mut visit = |place: &RecordPosition, kind: u8, payload: &[u8]| {
+            tally.visit(place, kind, payload, SurveyDepth::Frames);
             ControlFlow::Continue(())
         };
-        let walked = lane.walk(segment, (0, room), &mut visit)?;
+        let walked = lane.walk(segment, 0, room, &mut visit)?;
         self.bytes += walked.bytes;
         self.damage.add(walked.damage);
         Ok(())

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use eventlog::disk::Folder;
+use eventlog::disk::DiskFolder;
 use eventlog::lane::LaneKind;
-use eventlog::{Options, Writer};
-use events::{Gap, Kind, Watermark};
+use eventlog::{LogWriter, WriterOptions};
+use events::{Gap, RecordKind, Watermark};
 use exchange_core::record::{
     AuctionContext, AuctionEnding, BudgetRefusals, CallOutcome, GenerationInForce, JudgedAuction,
     RecordedBodies, RecordedCall, Timings, encode, encode_generation,
@@ -21,7 +21,7 @@ use exchange_core::{
     Targeting, TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use openrtb::codes::NoBidReason;
-use units::{Currency, Ppm, Price, Ratio, Round};
+use units::{Currency, Ppm, Price, Ratio, Rounding};
 
 /// 2026-11-22T08:00:00Z, in milliseconds of Unix time.
 pub const START_MS: u64 = 1_795_334_400_000;
@@ -51,7 +51,7 @@ impl SampleBid {
 
 /// One auction, of one impression.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct SampleAuction {
     /// Its id is this number.
     pub number: u64,
     /// When it was, from [`START_MS`].
@@ -63,7 +63,7 @@ pub struct Sample {
     pub bids: Vec<SampleBid>,
 }
 
-impl Sample {
+impl SampleAuction {
     /// A banner of `news` in generation 1, a second after the one before.
     pub fn new(number: u64, bids: &[SampleBid]) -> Self {
         Self {
@@ -201,7 +201,7 @@ fn market() -> Market {
         floors: Vec::new(),
         rates: Rates::new([(Currency::USD, Ratio::ONE)]),
         currency: Currency::USD,
-        increment: Price::parse("0.01 USD", Round::Up).expect("it is a price"),
+        increment: Price::parse("0.01 USD", Rounding::Up).expect("it is a price"),
         deals_first: false,
         creative_id_required: true,
         bid_macros_max: 1000,
@@ -235,25 +235,25 @@ pub fn gap(records: u64) -> Vec<u8> {
 
 /// A record's directory, in the making.
 pub struct SampleLog {
-    durable: Writer<Folder>,
-    firehose: Writer<Folder>,
+    durable: LogWriter<DiskFolder>,
+    firehose: LogWriter<DiskFolder>,
 }
 
 impl SampleLog {
     /// In segments of so many bytes, or one record. Goes on where there is one.
     pub fn open(path: &Path, segment_bytes: u64) -> Self {
-        let options = Options { segment_bytes, node: NODE, ..Options::DEFAULT };
+        let options = WriterOptions { segment_bytes, node: NODE, ..WriterOptions::DEFAULT };
         let open = |kind: LaneKind| {
-            let folder = Folder::new(path.join(kind.name())).expect("a folder");
-            Writer::open(folder, options, |_| ()).expect("a log").0
+            let folder = DiskFolder::new(path.join(kind.name())).expect("a folder");
+            LogWriter::open(folder, options, |_| ()).expect("a log").0
         };
         Self { durable: open(LaneKind::Durable), firehose: open(LaneKind::Firehose) }
     }
 
     /// With a generation 1, from [`START_MS`] on, and these auctions.
-    pub fn of(path: &Path, samples: &[Sample]) -> Self {
+    pub fn of(path: &Path, samples: &[SampleAuction]) -> Self {
         let mut log = Self::open(path, 4096);
-        log.durable(Kind::Generation.code(), START_MS, &generation(1, START_MS));
+        log.durable(RecordKind::Generation.code(), START_MS, &generation(1, START_MS));
         for sample in samples {
             log.auction(sample);
         }
@@ -261,7 +261,7 @@ impl SampleLog {
     }
 
     /// A beacon of an auction's bid is billed to an account: so many nanos of a dollar.
-    pub fn settle(&mut self, time_ms: u64, (auction, bid): (u128, u32), nanos: u64) {
+    pub fn settle(&mut self, time_ms: u64, auction: u128, bid: u32, nanos: u64) {
         let mut record = vec![1, 4];
         record.extend(auction.to_be_bytes());
         record.extend(bid.to_be_bytes());
@@ -274,14 +274,14 @@ impl SampleLog {
         record.extend(token);
         record.extend(b"USD");
         record.push(0);
-        self.durable(Kind::Notice.code(), time_ms, &record);
+        self.durable(RecordKind::Notice.code(), time_ms, &record);
     }
 
     /// The durable lane says how far auctions are durable.
     pub fn watermark(&mut self, time_ms: u64, sequence: u64) {
         let mut record = Vec::new();
         Watermark { epoch: 1, sequence }.encode(&mut record);
-        self.durable(Kind::Watermark.code(), time_ms, &record);
+        self.durable(RecordKind::Watermark.code(), time_ms, &record);
     }
 
     /// Removes all segments of auctions that retention may.
@@ -308,41 +308,43 @@ impl SampleLog {
     /// The same record so many times, in one commit.
     pub fn raw(&mut self, record: &[u8], times: u64, time_ms: u64) {
         for _ in 0..times {
-            self.firehose.append(Kind::Auction.code(), time_ms, record).expect("it fits");
+            self.firehose.append(RecordKind::Auction.code(), time_ms, record).expect("it fits");
         }
         self.firehose.commit().expect("nothing fails");
     }
 
     /// In one commit.
-    pub fn many(&mut self, samples: &[Sample]) {
+    pub fn many(&mut self, samples: &[SampleAuction]) {
         for sample in samples {
             let record = sample.record();
-            self.firehose.append(Kind::Auction.code(), sample.time_ms(), &record).expect("it fits");
+            self.firehose
+                .append(RecordKind::Auction.code(), sample.time_ms(), &record)
+                .expect("it fits");
         }
         self.firehose.commit().expect("nothing fails");
     }
 
-    pub fn auction(&mut self, sample: &Sample) {
-        self.firehose(Kind::Auction.code(), sample.time_ms(), &sample.record());
+    pub fn auction(&mut self, sample: &SampleAuction) {
+        self.firehose(RecordKind::Auction.code(), sample.time_ms(), &sample.record());
     }
 }
 
 /// Six auctions: three that `a1`, `b1` and `a1` won, one without bids, a test, and a video of
 /// another publisher an hour later.
-pub fn samples() -> Vec<Sample> {
+pub fn samples() -> Vec<SampleAuction> {
     let (a1, b1) = (SampleBid::new(0, "a1", "2.5"), SampleBid::new(1, "b1", "1.5"));
     let campaign = |bid: SampleBid| SampleBid { campaign: Some("summer"), ..bid };
     let deal = |bid: SampleBid| SampleBid { deal: Some("spring"), ..bid };
-    let first = Sample::new(1, &[a1, b1]);
-    let second = Sample::new(2, &[SampleBid::new(0, "a1", "1.2"), campaign(b1)]);
-    let third = Sample::new(3, &[deal(campaign(SampleBid::new(0, "a1", "3"))), b1]);
-    let fourth = Sample::new(4, &[]);
-    let fifth = Sample { is_test: true, ..Sample::new(5, &[a1]) };
-    let sixth = Sample {
+    let first = SampleAuction::new(1, &[a1, b1]);
+    let second = SampleAuction::new(2, &[SampleBid::new(0, "a1", "1.2"), campaign(b1)]);
+    let third = SampleAuction::new(3, &[deal(campaign(SampleBid::new(0, "a1", "3"))), b1]);
+    let fourth = SampleAuction::new(4, &[]);
+    let fifth = SampleAuction { is_test: true, ..SampleAuction::new(5, &[a1]) };
+    let sixth = SampleAuction {
         at: Duration::from_secs(3600),
         publisher: Some("films"),
         format: "video",
-        ..Sample::new(6, &[SampleBid::new(0, "a2", "4"), SampleBid::new(2, "g1", "0.2")])
+        ..SampleAuction::new(6, &[SampleBid::new(0, "a2", "4"), SampleBid::new(2, "g1", "0.2")])
     };
     vec![first, second, third, fourth, fifth, sixth]
 }

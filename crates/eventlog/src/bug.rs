@@ -1,57 +1,56 @@
-//! Faults that the tests plant in the log, to see that they would be found, and moments at which
-//! they let other threads work. Outside of this package's own tests there are none, and the
-//! questions below cost nothing.
+//! Mistakes that tests plant in the log to prove that they are found, and points at which tests run
+//! another thread's work. Both cost nothing in production.
 
 /// A mistake that an implementation of a log could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum LogBug {
     /// Committing without waiting for the medium.
     DropSync,
-    /// Telling that a commit held though it failed.
+    /// Reporting success of a failed commit.
     AcknowledgeEarly,
-    /// Calling sync again after it failed, and believing the second answer.
+    /// Retrying a failed sync and trusting the second result.
     RetrySync,
     /// Not making a new file's name durable.
     SkipDirectorySync,
-    /// Believing frames without looking at their checks.
+    /// Trusting frames without their checks.
     SkipCheck,
-    /// Going on at the last sequence found, not behind it.
+    /// Continuing at the last sequence found, not after it.
     ReuseSequence,
-    /// Taking what the page cache shows after a start for what the medium holds.
+    /// Trusting the page cache after a start.
     TrustPageCache,
-    /// Taking the tail of a segment for good though a later segment overrules it.
+    /// Accepting the tail of a segment that a later segment overrules.
     KeepOverruled,
-    /// Taking the newest file for the newest segment without looking at it.
+    /// Accepting the newest file as the newest segment unread.
     TrustNewestName,
-    /// Believing an index without holding it against its segment.
+    /// Trusting an index without comparing it with its segment.
     TrustIndex,
-    /// Removing the oldest segments whatever is still wanted of them.
+    /// Removing the oldest segments though they are wanted.
     RemoveWanted,
-    /// Removing segments before it is durable that they are not wanted.
+    /// Removing segments before they are durably declared unwanted.
     RemoveUndeclared,
-    /// Telling producers that records are durable before their commit has returned.
+    /// Acknowledging records before their commit has returned.
     AcknowledgeBeforeCommit,
-    /// Not keeping records whose commit failed.
+    /// Dropping records whose commit failed.
     LoseRetained,
-    /// Not counting as lost what a failed commit took with it.
+    /// Not reporting records that a failed commit lost.
     ForgetGap,
-    /// Counting what was shed once more after a failed commit.
+    /// Reporting shed records again after a failed commit.
     RepeatGap,
     /// Sealing the log before its last records are durable.
     SealBeforeSync,
-    /// Renaming the file of the end before its bytes are durable.
+    /// Renaming the file `end` before its bytes are durable.
     SkipEndSync,
-    /// Beginning a segment without the hash of the one before.
+    /// Beginning a segment without the hash of the previous one.
     SkipChain,
-    /// Leaving a sealed end in place when the log goes on.
+    /// Leaving the sealed `end` in place when the log continues.
     KeepSeal,
-    /// Saying of the other lane what is not durable in it.
+    /// A watermark ahead of what is durable.
     WatermarkAhead,
-    /// Not looking at how far the log reached.
+    /// Ignoring how far the log had reached.
     IgnoreEnd,
 }
 
-/// Where a test lets another thread's work happen, as if it were just there.
+/// A point at which a test may run another thread's work.
 #[cfg(test)]
 pub(crate) fn meanwhile() {
     if let Some(happens) = MEANWHILE.take() {
@@ -62,7 +61,7 @@ pub(crate) fn meanwhile() {
 #[cfg(not(test))]
 pub(crate) const fn meanwhile() {}
 
-/// What happens the next time that this thread comes to such a place.
+/// Runs `what` the next time this thread reaches such a point.
 #[cfg(test)]
 pub(crate) fn happen(what: impl FnOnce() + 'static) {
     MEANWHILE.set(Some(Box::new(what)));
@@ -74,9 +73,9 @@ thread_local! {
 }
 
 #[cfg(test)]
-faults::plantable!(Bug, pub(crate), pub(crate));
+faults::plantable!(LogBug, pub(crate), pub(crate));
 
 #[cfg(not(test))]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: LogBug) -> bool {
     false
 }

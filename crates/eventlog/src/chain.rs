@@ -1,10 +1,10 @@
-//! The chain that joins the segments of a log: what makes a change of any byte, or the loss of any
-//! file before the end, visible.
+//! The hash chain that joins the segments of a log. It reveals any changed byte and any file lost
+//! before the end.
 //!
-//! Pure. A segment's hash is BLAKE3 of its file, from the first byte to the end of its last record;
-//! its header holds the hash of the segment before, so the hash of the newest vouches for all of
-//! them. Segments without records are passed over. The hash has no key: who can write the files can
-//! also compute it anew, and is found out by a hash that was kept elsewhere.
+//! A segment's hash is BLAKE3 of its file, from the first byte to the end of its last record. Each
+//! header holds the hash of the previous segment, so the newest hash vouches for all of them.
+//! Segments without records are skipped. The hash has no key: someone who can write the files can
+//! recompute it, and is detected by a hash kept elsewhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Bytes of a hash.
 pub const HASH_BYTES: usize = 32;
 
-/// The hash of a segment, and through its header of all before it.
+/// The hash of a segment, which covers all earlier ones through its header.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChainHash(pub [u8; HASH_BYTES]);
 
@@ -28,7 +28,7 @@ impl fmt::Debug for ChainHash {
     }
 }
 
-/// A text that is no hash.
+/// The text is not a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hash has 64 hexadecimal digits, as `vickrey log verify` prints it")]
 pub struct ChainHashError;
@@ -51,25 +51,26 @@ impl FromStr for ChainHash {
     }
 }
 
-/// How far the chain has come: behind some record of the log.
+/// A point in the chain, after some record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainPoint {
     /// Records in the chain.
     pub records: u64,
-    /// Hash of the segment with the last of them.
+    /// Hash of the segment that holds the last of them.
     pub hash: ChainHash,
 }
 
 impl ChainPoint {
-    /// Where a chain begins: in a new log, or behind segments that have none.
+    /// The start of a chain: a new log, or the segment after those that have none.
     pub const START: Self = Self { records: 0, hash: ChainHash([0; HASH_BYTES]) };
 
-    /// Whether a chain begins here.
+    /// Whether this is [`Self::START`].
     pub fn is_start(&self) -> bool {
         *self == Self::START
     }
 
-    /// Behind a segment, by its records and its hash: one without records adds nothing.
+    /// The point after a segment with this many records and this hash. A segment without records
+    /// changes nothing.
     #[must_use]
     pub fn then(self, records: u64, hash: ChainHash) -> Self {
         if records == 0 {
@@ -79,17 +80,17 @@ impl ChainPoint {
     }
 }
 
-/// Hashes a segment, piece by piece in order.
+/// Hashes a segment piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct SegmentHasher(blake3::Hasher);
 
 impl SegmentHasher {
-    /// Adds the bytes that follow.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash of all that was added; more may follow.
+    /// The hash of all bytes so far; more may follow.
     pub fn hash(&self) -> ChainHash {
         ChainHash(*self.0.finalize().as_bytes())
     }

@@ -1,7 +1,6 @@
-//! What the log asks of a file system, so that tests can put a worse one underneath.
-//!
-//! Knows nothing of segments or records. Two implementations: [`Folder`] on the machine's disk,
-//! and `testing::FaultDisk` in memory; [`Timed`] measures another.
+//! What the log needs of a file system, as a trait, so that tests can substitute a faulty one.
+//! [`DiskFolder`] is a real directory, `testing::FaultDisk` one in memory, [`TimedDisk`] measures
+//! another.
 
 pub mod directory;
 mod folder;
@@ -11,101 +10,64 @@ mod timed;
 
 use std::io;
 
-pub use folder::Folder;
-pub use timed::{SyncMeter, Timed, TimedFile};
+pub use folder::DiskFolder;
+pub use timed::{SyncMeter, TimedDisk, TimedFile};
 
 /// One directory of files, used by one log at a time.
 pub trait Disk {
     /// An open file.
     type File: DiskFile;
-    /// Holds the directory while it lives.
+    /// Locks the directory while it lives.
     type Lock;
 
-    /// The directory as an operator knows it.
+    /// The directory's path, for messages.
     fn place(&self) -> String;
 
-    /// Takes the directory for this process.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] with the holder in its text while another holds it.
+    /// Locks the directory for this process. The error is [`io::ErrorKind::WouldBlock`], with the
+    /// holder as its text, while another process holds it.
     fn lock(&self) -> io::Result<Self::Lock>;
 
     /// Names of all files, in any order.
-    ///
-    /// # Errors
-    /// Those of the file system.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// A new file, open for writing; its name is durable after [`Disk::sync_directory`].
-    ///
-    /// # Errors
-    /// Those of the file system; a file of the name exists.
+    /// Creates a file that does not exist, open for writing. Its name is durable after
+    /// [`Disk::sync_directory`].
     fn create(&self, name: &str) -> io::Result<Self::File>;
 
-    /// An existing file, open for reading, and for writing where the directory is.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Opens an existing file for reading, and for writing if the directory is writable.
     fn open(&self, name: &str) -> io::Result<Self::File>;
 
     /// Removes a file; durable after [`Disk::sync_directory`].
-    ///
-    /// # Errors
-    /// Those of the file system.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Gives a file the name of another, which it replaces; durable after [`Disk::sync_directory`].
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Renames a file over another; durable after [`Disk::sync_directory`].
     fn replace(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Makes names durable: created files stay, removed files stay away.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Makes created, renamed and removed names durable.
     fn sync_directory(&self) -> io::Result<()>;
 }
 
-/// An open file, written at places that its writer names.
+/// An open file with positioned reads and writes.
 #[expect(clippy::len_without_is_empty, reason = "an empty file is no case of its own")]
 pub trait DiskFile {
-    /// Writes all of `bytes` at `offset`; after an error any part of it may have been written.
-    ///
-    /// # Errors
-    /// Those of the file system, a full one among them.
+    /// Writes all of `bytes` at `offset`. After an error any part of it may be written.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Reads some of what stands at `offset` into `bytes`, and tells how much; 0 at the end only.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Reads some bytes at `offset`; returns how many, 0 only at the end.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
 
-    /// Bytes in the file.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Length of the file.
     fn len(&self) -> io::Result<u64>;
 
-    /// Asks for room for the first `bytes` of the file, whose length stays; does nothing where
-    /// that is not known.
-    ///
-    /// # Errors
-    /// Those of the file system, a full one among them.
+    /// Reserves space for the first `bytes` of the file without changing its length. Does nothing
+    /// if the file system cannot.
     fn allocate(&mut self, bytes: u64) -> io::Result<()>;
 
-    /// Cuts the file to `bytes`, and gives back room that was asked for behind them.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Truncates the file to `bytes`, and frees space reserved beyond.
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
 
-    /// Makes the file's bytes and length durable. After an error whatever was not yet durable is
-    /// lost: the kernel forgets what it could not write, and a second call would succeed at
-    /// nothing.
-    ///
-    /// # Errors
-    /// Those of the file system.
+    /// Makes the file's bytes and length durable. After an error everything not yet durable is
+    /// lost: the kernel drops what it could not write, and a second call would succeed without
+    /// writing it.
     fn sync_data(&mut self) -> io::Result<()>;
 }

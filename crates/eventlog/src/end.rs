@@ -1,8 +1,8 @@
-//! The file that says how far a log reaches: `end`, beside its segments.
+//! The file `end` beside the segments: how far the log reaches.
 //!
-//! Written when a segment begins, and at a clean stop, when it seals the log. It is replaced as a
-//! whole: written under another name, made durable, and renamed. What it says of the log stays true
-//! whatever happens later, so what is not found then is lost.
+//! Written when a segment begins, and at a clean stop, when it seals the log. It is replaced
+//! atomically: written under another name, synced, renamed. What it states stays true, so anything
+//! it states that is not found later is lost.
 //!
 //! All integers are little-endian:
 //!
@@ -18,66 +18,63 @@
 //! | 40 | 8 | last sequence of the log |
 //! | 48 | 8 | records in its chain |
 //! | 56 | 32 | hash of the last segment with records |
-//! | 88 | 8 | when this was written, in Unix milliseconds; 0 where that is not known |
+//! | 88 | 8 | when this was written, in Unix milliseconds; 0 if unknown |
 
 use std::io;
 
-use crate::bug::{Bug, planted};
+use crate::bug::{LogBug, planted};
 use crate::chain::{ChainHash, ChainPoint};
 use crate::disk::{Disk, DiskFile};
-use crate::item::ReadError;
-use crate::segment::{Identity, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, u32_at, u64_at};
+use crate::item::LogReadError;
+use crate::segment::{SEGMENT_RECORDS_MAX, SEQUENCE_MAX, SegmentId, u32_at, u64_at};
 
 /// Name of the file.
 pub const END_NAME: &str = "end";
-/// Where it is written before it takes the place of the one before.
+/// Temporary name of the file that replaces it.
 const NEW_NAME: &str = "end.new";
-/// How long it is.
+/// Length of the file.
 pub const END_BYTES: usize = 96;
 /// The version that is written, and the only one that is read.
 pub const END_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"vkryend\n";
-/// The longest file that is taken for one of a later release.
+/// A file up to this length may be of a later release.
 const LATER_BYTES_MAX: usize = 1 << 16;
 
-/// How far a log reaches, as its writer knew it.
+/// How far the log reached when its writer wrote this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The newest segment. Of a sealed log it is the last with records; of another it has begun,
-    /// and may hold records by now.
-    pub newest: Identity,
-    /// Whether the log was stopped cleanly, and holds all that was ever durable.
+    /// The newest segment. If the log is sealed, the last one with records; otherwise a segment
+    /// that has begun and may hold records by now.
+    pub newest: SegmentId,
+    /// Whether the log was stopped cleanly and holds everything that was durable.
     pub is_sealed: bool,
     /// Every sequence up to here was durable.
     pub last: u64,
     /// The chain behind `last`.
     pub chain: ChainPoint,
-    /// When it was written, in Unix milliseconds; 0 where that is not known.
+    /// When it was written, in Unix milliseconds; 0 if unknown.
     pub time_ms: u64,
 }
 
-/// What was found in the place of the file.
+/// What was found in place of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndFile {
     /// No file: an empty log, or one of an earlier release.
     Absent,
-    /// A file that is not what was written.
+    /// The file is damaged.
     Damaged,
-    /// The file system does not let it be read.
+    /// The file system cannot read it.
     Unreadable(io::ErrorKind),
-    /// Written by a later release, in this version.
+    /// A later release wrote it, in this version.
     Version(u32),
     /// How far the log reached when it was written.
     Sound(LogEnd),
 }
 
 impl EndFile {
-    /// Reads it. A reader reads it before it lists the segments, so that every segment it names is already
-    /// listed.
-    ///
-    /// # Errors
-    /// Those of the file system. A missing file is [`Self::Absent`], and no error.
+    /// Reads the file. A reader reads it before it lists the segments, so every segment that it
+    /// names is in the list. A missing file is [`Self::Absent`], not an error.
     pub fn read<D: Disk>(disk: &D) -> io::Result<Self> {
         let file = match disk.open(END_NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
@@ -97,7 +94,7 @@ impl EndFile {
         Ok(Self::decode(&bytes))
     }
 
-    /// From the bytes of a file. Every version has its magic, its number and its check at the same places.
+    /// Decodes a file. Magic, version and check stand at the same places in every version.
     pub fn decode(bytes: &[u8]) -> Self {
         let is_sound =
             bytes.len() >= 16 && bytes[..8] == MAGIC && u32_at(bytes, 12) == check(bytes);
@@ -108,22 +105,21 @@ impl EndFile {
         }
     }
 
-    /// As [`Self::read`], for those who must not go on if a later release wrote it. One that cannot be
-    /// read keeps nobody from reading segments, and a writer replaces it.
-    ///
-    /// # Errors
-    /// [`ReadError::Version`] then.
-    pub fn read_known<D: Disk>(disk: &D) -> Result<Self, ReadError> {
+    /// As [`Self::read`], and fails if a later release wrote the file. An unreadable file does not
+    /// stop a reader of segments, and a writer replaces it.
+    pub fn read_known<D: Disk>(disk: &D) -> Result<Self, LogReadError> {
         match Self::read(disk) {
-            Ok(Self::Version(version)) => {
-                Err(ReadError::Version { name: END_NAME.to_owned(), version, known: END_VERSION })
-            }
+            Ok(Self::Version(version)) => Err(LogReadError::Version {
+                name: END_NAME.to_owned(),
+                version,
+                known: END_VERSION,
+            }),
             Ok(file) => Ok(file),
             Err(error) => Ok(Self::Unreadable(error.kind())),
         }
     }
 
-    /// What it says of the log of a node.
+    /// The log's end, if the file is of this node, or of any if `node` is None.
     pub fn of_node(self, node: Option<u32>) -> Option<LogEnd> {
         match self {
             Self::Sound(end) if node.is_none_or(|node| node == end.newest.node) => Some(end),
@@ -137,7 +133,7 @@ impl EndFile {
 }
 
 impl LogEnd {
-    /// Bytes of the file.
+    /// Encodes the file.
     pub fn encode(&self) -> [u8; END_BYTES] {
         let mut bytes = [0; END_BYTES];
         let Self { newest, is_sealed, last, chain, time_ms } = self;
@@ -156,7 +152,7 @@ impl LogEnd {
         bytes
     }
 
-    /// From the bytes of a file. None if they are damaged, or of another version.
+    /// Decodes a file. None if it is damaged or of another version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; END_BYTES] = bytes.try_into().ok()?;
         let is_sound = bytes[..8] == MAGIC && u32_at(bytes, 12) == check(bytes);
@@ -166,7 +162,7 @@ impl LogEnd {
         let (epoch, first, node) = (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 32));
         let hash = ChainHash(*bytes[56..].first_chunk()?);
         let end = Self {
-            newest: Identity { epoch, first, node },
+            newest: SegmentId { epoch, first, node },
             is_sealed: u32_at(bytes, 36) == 1,
             last: u64_at(bytes, 40),
             chain: ChainPoint { records: u64_at(bytes, 48), hash },
@@ -180,27 +176,24 @@ impl LogEnd {
         may_be.then_some(end)
     }
 
-    /// The last sequence that the newest segment may have used, if that had begun and is gone: how many
-    /// records it held is not known, so none of its sequences may be given again. None if `newest`, the
-    /// newest segment that is there, is that one or a later one, or if the log is sealed.
-    pub fn lost_through(&self, newest: Option<Identity>) -> Option<u64> {
+    /// The last sequence that the newest segment may have used, if it had begun and is gone. The
+    /// number of its records is unknown, so none of its sequences may be used again. None if the
+    /// log is sealed, or if `newest`, the newest segment found, is that segment or a later one.
+    pub fn lost_through(&self, newest: Option<SegmentId>) -> Option<u64> {
         let is_gone = !self.is_sealed && newest < Some(self.newest);
         is_gone.then(|| self.newest.first - 1 + SEGMENT_RECORDS_MAX)
     }
 
-    /// Makes it the log's, durably.
-    ///
-    /// # Errors
-    /// Those of the file system: the one before may be there still.
+    /// Replaces the file durably. After an error the previous one may still be there.
     pub(crate) fn write<D: Disk>(&self, disk: &D) -> io::Result<()> {
         match disk.remove(NEW_NAME) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // One that an earlier try left.
+            // An earlier attempt left one.
             Ok(()) | Err(_) => (),
         }
         let mut file = disk.create(NEW_NAME)?;
         file.write_at(0, &self.encode())?;
-        if !planted(Bug::SkipEndSync) {
+        if !planted(LogBug::SkipEndSync) {
             file.sync_data()?;
         }
         disk.replace(NEW_NAME, END_NAME)?;
@@ -208,7 +201,7 @@ impl LogEnd {
     }
 }
 
-/// Of a file of any version.
+/// Check of a file of any version.
 fn check(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
 }

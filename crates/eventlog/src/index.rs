@@ -1,8 +1,8 @@
-//! What stands beside a sealed segment: which records it holds, of which times and kinds, and
-//! where some of them begin. Pure but for [`Index::read`].
+//! The index file beside a sealed segment: which records it holds, their times and kinds, and where
+//! some of them begin.
 //!
-//! Nothing depends on it. One that is missing, damaged or of other records costs a scan of its
-//! segment, for its reader holds it against the segment's own frames before it believes it.
+//! Nothing depends on it. A missing, damaged or foreign index costs a scan of the segment: a reader
+//! compares the index with the segment's frames before it trusts it.
 //!
 //! All integers are little-endian:
 //!
@@ -14,27 +14,27 @@
 //! | 16 | 8 | epoch of the segment |
 //! | 24 | 8 | its first sequence |
 //! | 32 | 4 | its node |
-//! | 36 | 4 | how many kinds of records there are |
-//! | 40 | 4 | how many entries there are |
+//! | 36 | 4 | number of kinds |
+//! | 40 | 4 | number of entries |
 //! | 44 | 4 | zero |
 //! | 48 | 8 | last sequence |
-//! | 56 | 8 | where its frame begins |
+//! | 56 | 8 | offset of its frame |
 //! | 64 | 32 | times of the first and the last record, the earliest and the latest time |
-//! | 96 | 8 each | kind, and how many records are of it, 4 bytes each; kinds ascend |
-//! | | 24 each | entries: sequence, where its frame begins, latest time of the records before it |
+//! | 96 | 8 each | kind and its number of records, 4 bytes each, in ascending order of kinds |
+//! | | 24 each | entries: sequence, offset of its frame, latest time of the records before it |
 
 use std::collections::BTreeMap;
 
 use crate::disk::{Disk, DiskFile};
 use crate::segment::{
-    ALIGN, FRAME_BYTES, HEADER_BYTES_MIN, Identity, SEGMENT_BYTES_LIMIT, u32_at, u64_at,
+    ALIGN, FRAME_BYTES, HEADER_BYTES_MIN, SEGMENT_BYTES_LIMIT, SegmentId, u32_at, u64_at,
 };
 
 /// The version that is written, and the only one that is used.
 pub const INDEX_VERSION: u32 = 1;
-/// No index has more entries.
+/// Most entries of an index.
 pub const INDEX_ENTRIES_MAX: usize = 8_192;
-/// No index is longer; a longer file is not read.
+/// Longest index; a longer file is not read.
 pub const INDEX_BYTES_MAX: usize = FIXED_BYTES + 256 * KIND_BYTES + INDEX_ENTRIES_MAX * ENTRY_BYTES;
 
 const MAGIC: [u8; 8] = *b"vkryidx\n";
@@ -49,12 +49,12 @@ const _: () = assert!(
 
 /// What a sealed segment holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Index {
-    /// Which segment; its first record is in it.
-    pub identity: Identity,
-    /// Its last record.
+pub struct SegmentIndex {
+    /// The segment; its first record is part of the identity.
+    pub identity: SegmentId,
+    /// Sequence of its last record.
     pub last: u64,
-    /// Where that begins in the file.
+    /// Offset of that record's frame.
     pub last_offset: usize,
     /// Time of the first record.
     pub first_time_ms: u64,
@@ -64,26 +64,26 @@ pub struct Index {
     pub min_time_ms: u64,
     /// The latest time.
     pub max_time_ms: u64,
-    /// How many records are of each kind.
+    /// Number of records of each kind.
     pub kinds: BTreeMap<u8, u32>,
-    /// Places to start from, in order.
-    pub entries: Vec<Entry>,
+    /// Places to start from, in ascending order.
+    pub entries: Vec<IndexEntry>,
 }
 
 /// A place to start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct IndexEntry {
     /// The record that begins there.
     pub sequence: u64,
-    /// Where.
+    /// Offset of its frame.
     pub offset: usize,
-    /// The latest time of all records before it in the segment.
+    /// The latest time of all earlier records of the segment.
     pub before_ms: u64,
 }
 
-impl Index {
-    /// What stands beside the segment; `None` when that is no sound index of it.
-    pub fn read<D: Disk>(disk: &D, identity: Identity) -> Option<Self> {
+impl SegmentIndex {
+    /// Reads the index of a segment. None if it is missing or damaged.
+    pub fn read<D: Disk>(disk: &D, identity: SegmentId) -> Option<Self> {
         let file = disk.open(&identity.index_name()).ok()?;
         let length = usize::try_from(file.len().ok()?).ok()?;
         let mut bytes = vec![0; Some(length).filter(|length| *length <= INDEX_BYTES_MAX)?];
@@ -97,7 +97,7 @@ impl Index {
         Self::decode(&bytes, identity)
     }
 
-    /// The bytes of the file.
+    /// Encodes the file.
     pub fn encode(&self) -> Vec<u8> {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
         let mut out = MAGIC.to_vec();
@@ -127,8 +127,8 @@ impl Index {
         out
     }
 
-    /// From the bytes of a file, when they are an index of that segment and can be true.
-    pub fn decode(bytes: &[u8], identity: Identity) -> Option<Self> {
+    /// Decodes an index. None if it is not of this segment, damaged or implausible.
+    pub fn decode(bytes: &[u8], identity: SegmentId) -> Option<Self> {
         if bytes.len() < FIXED_BYTES || bytes.len() > INDEX_BYTES_MAX || bytes[..8] != MAGIC {
             return None;
         }
@@ -139,7 +139,7 @@ impl Index {
         let kinds = usize::try_from(u32_at(bytes, 36)).ok()?.checked_mul(KIND_BYTES)?;
         let entries = usize::try_from(u32_at(bytes, 40)).ok()?.checked_mul(ENTRY_BYTES)?;
         let whole = FIXED_BYTES.checked_add(kinds)?.checked_add(entries)? == bytes.len();
-        if !whole || u32_at(bytes, 44) != 0 || (Identity { epoch, first, node }) != identity {
+        if !whole || u32_at(bytes, 44) != 0 || (SegmentId { epoch, first, node }) != identity {
             return None;
         }
         let (kinds, entries) = bytes[FIXED_BYTES..].split_at(kinds);
@@ -160,7 +160,7 @@ impl Index {
     fn is_plausible(&self) -> bool {
         let records: u64 = self.kinds.values().map(|count| u64::from(*count)).sum();
         let times = self.min_time_ms..=self.max_time_ms;
-        let inside = |entry: &Entry| {
+        let inside = |entry: &IndexEntry| {
             entry.sequence > self.identity.first
                 && entry.sequence <= self.last
                 && entry.offset > HEADER_BYTES_MIN
@@ -168,7 +168,7 @@ impl Index {
                 && entry.offset.is_multiple_of(ALIGN)
                 && times.contains(&entry.before_ms)
         };
-        let ascend = |pair: &[Entry]| {
+        let ascend = |pair: &[IndexEntry]| {
             pair[0].sequence < pair[1].sequence
                 && pair[0].offset < pair[1].offset
                 && pair[0].before_ms <= pair[1].before_ms
@@ -181,9 +181,9 @@ impl Index {
             && self.entries.windows(2).all(ascend)
     }
 
-    /// The last place before which stands no record from `sequence` on.
-    pub fn start(&self, sequence: u64) -> Option<Entry> {
-        let behind = |entry: &Entry| entry.sequence <= sequence;
+    /// The last entry at or before `sequence`.
+    pub fn start(&self, sequence: u64) -> Option<IndexEntry> {
+        let behind = |entry: &IndexEntry| entry.sequence <= sequence;
         self.entries[..self.entries.partition_point(behind)].last().copied()
     }
 }
@@ -201,30 +201,30 @@ fn decode_kinds(bytes: &[u8]) -> Option<BTreeMap<u8, u32>> {
     Some(kinds)
 }
 
-fn decode_entry(bytes: &[u8]) -> Option<Entry> {
+fn decode_entry(bytes: &[u8]) -> Option<IndexEntry> {
     let offset = usize::try_from(u64_at(bytes, 8)).ok()?;
-    Some(Entry { sequence: u64_at(bytes, 0), offset, before_ms: u64_at(bytes, 16) })
+    Some(IndexEntry { sequence: u64_at(bytes, 0), offset, before_ms: u64_at(bytes, 16) })
 }
 
 fn check(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
 }
 
-/// Gathers an index as records are appended.
+/// Builds an index as records are appended.
 #[derive(Clone, Debug)]
-pub(crate) struct Builder {
-    index: Index,
+pub(crate) struct IndexBuilder {
+    index: SegmentIndex,
     /// Bytes between entries.
     every: usize,
-    /// Where the first record stands.
+    /// Offset of the first record.
     begins: usize,
-    /// Whether the records that were added follow each other.
+    /// Whether the records have consecutive sequences.
     whole: bool,
 }
 
-impl Builder {
-    pub fn new(identity: Identity, every: usize) -> Self {
-        let index = Index {
+impl IndexBuilder {
+    pub fn new(identity: SegmentId, every: usize) -> Self {
+        let index = SegmentIndex {
             identity,
             last: identity.first - 1,
             last_offset: 0,
@@ -238,8 +238,7 @@ impl Builder {
         Self { index, every, begins: 0, whole: true }
     }
 
-    /// Adds the record whose frame begins at `offset`.
-    pub fn add(&mut self, offset: usize, sequence: u64, (kind, time_ms): (u8, u64)) {
+    pub fn add(&mut self, offset: usize, sequence: u64, kind: u8, time_ms: u64) {
         let index = &mut self.index;
         self.whole &= sequence == index.last + 1;
         if index.kinds.is_empty() {
@@ -247,11 +246,11 @@ impl Builder {
         } else {
             let last = index.entries.last().map_or(self.begins, |entry| entry.offset);
             if offset - last >= self.every {
-                index.entries.push(Entry { sequence, offset, before_ms: index.max_time_ms });
+                index.entries.push(IndexEntry { sequence, offset, before_ms: index.max_time_ms });
             }
         }
         if index.entries.len() > INDEX_ENTRIES_MAX {
-            // Half of them are as good for a longer segment.
+            // Every other entry is enough for a longer segment.
             let mut kept = false;
             index.entries.retain(|_| {
                 kept = !kept;
@@ -265,14 +264,14 @@ impl Builder {
         index.max_time_ms = index.max_time_ms.max(time_ms);
     }
 
-    /// Times of the first record and the latest one. None if nothing was added.
+    /// Time of the first record and the latest time. None without records.
     pub fn times(&self) -> Option<(u64, u64)> {
-        let Index { first_time_ms, max_time_ms, kinds, .. } = &self.index;
+        let SegmentIndex { first_time_ms, max_time_ms, kinds, .. } = &self.index;
         (!kinds.is_empty()).then_some((*first_time_ms, *max_time_ms))
     }
 
-    /// The index of what was added; `None` when that is nothing, or something is missing in it.
-    pub fn finish(self) -> Option<Index> {
+    /// The finished index. None if there are no records, or some are missing.
+    pub fn finish(self) -> Option<SegmentIndex> {
         (self.whole && !self.index.kinds.is_empty()).then_some(self.index)
     }
 }

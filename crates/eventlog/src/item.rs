@@ -1,48 +1,46 @@
-//! What a reader of the log tells: records, what is wrong and where, and why it ended early.
-//!
-//! Knows nothing of how it was found.
+//! What a reader of the log yields: records, damage and its place, and why reading ended early.
 
 use std::io;
 
 use crate::segment;
 
-/// A record.
+/// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The writer's incarnation that appended it.
+pub struct LogRecord {
+    /// The writer's epoch in which it was appended.
     pub epoch: u64,
-    /// Its number; one more than that of the record before.
+    /// Its number: one more than that of the previous record.
     pub sequence: u64,
-    /// Unix milliseconds, as its owner gave it. Clocks go backwards; sequences do not.
+    /// Unix milliseconds, given by the caller. Clocks go backwards; sequences do not.
     pub time_ms: u64,
-    /// The owner's.
+    /// Kind, given by the caller.
     pub kind: u8,
-    /// The owner's.
+    /// Payload, given by the caller.
     pub payload: Vec<u8>,
 }
 
-/// What is wrong at a place.
+/// What is wrong with some bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// The segment's header is not one; its records were looked for all the same.
+pub enum CorruptionKind {
+    /// The segment's header is damaged; its records are read all the same.
     #[error("the header is damaged")]
     Header,
-    /// A segment of another node's log. It is left alone and overrules nothing.
+    /// A segment of another node's log. It is ignored.
     #[error("this is a segment of node {node}")]
     OtherNode {
-        /// Whose.
+        /// The other node.
         node: u32,
     },
-    /// Bytes that are no record.
+    /// Bytes that are not a record.
     #[error("no record stands here")]
     Garbage,
-    /// A record whose payload changed.
+    /// A record with a damaged payload.
     #[error("the payload of record {sequence} is damaged")]
     Payload {
-        /// Which.
+        /// Its sequence.
         sequence: u64,
     },
-    /// Records that were durable and are nowhere.
+    /// Durable records that were not found.
     #[error("{}", missing(*from, *through))]
     Missing {
         /// The first of them.
@@ -50,16 +48,16 @@ pub enum Problem {
         /// The last of them.
         through: u64,
     },
-    /// A record that was there before, in a segment that does not belong here.
+    /// A record that was already read, in a segment that does not belong here.
     #[error("record {sequence} stands here once more")]
     Repeated {
-        /// Which.
+        /// Its sequence.
         sequence: u64,
     },
 }
 
 fn missing(from: u64, through: u64) -> String {
-    // A start leaves so many sequences out behind a segment that is gone.
+    // After a lost segment a writer skips this many sequences.
     if through - from + 1 >= segment::SEGMENT_RECORDS_MAX {
         format!(
             "whole segments are missing: records from {from} on, at most those through {through}"
@@ -69,56 +67,57 @@ fn missing(from: u64, through: u64) -> String {
     }
 }
 
-/// Durable bytes that the medium did not keep, or a file that is not the log's.
+/// Durable bytes that were lost or changed, or a file that is not part of the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{segment}, byte {offset}: {problem} ({bytes} bytes)")]
 pub struct Corruption {
-    /// Name of the file.
+    /// File name.
     pub segment: String,
-    /// Where it begins.
+    /// Offset of the damage.
     pub offset: u64,
-    /// How many bytes are concerned.
+    /// Number of bytes concerned.
     pub bytes: u64,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: CorruptionKind,
 }
 
-/// The end of what was written before a crash: bytes that were not acknowledged.
+/// Bytes at the end that a crash cut off before they were acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{segment}, byte {offset}: {bytes} bytes of an unfinished write, {records} sound records among them"
 )]
-pub struct Torn {
-    /// Name of the file.
+pub struct TornTail {
+    /// File name.
     pub segment: String,
-    /// Where it begins.
+    /// Offset of the first of them.
     pub offset: u64,
-    /// How many bytes there are.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Sound records behind the first that is not: dropped with it, for sequences have no holes.
+    /// Sound records after the first unsound one. They are dropped with it, because sequences have
+    /// no holes.
     pub records: u64,
 }
 
-/// What a reader comes upon.
+/// What a reader yields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum LogEntry {
     /// A sound record.
-    Record(Record),
-    /// Something durable was lost.
+    Record(LogRecord),
+    /// Durable data was lost.
     Corruption(Corruption),
-    /// An unfinished write; nothing comes after it.
-    Torn(Torn),
+    /// An unfinished write, which is always the last entry.
+    Torn(TornTail),
 }
 
 /// Why reading ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum LogReadError {
     /// The file system failed.
     #[error("{name} cannot be read: {source}")]
     Io {
-        /// The file, or the directory.
+        /// The file or the directory.
         name: String,
-        /// What the file system said.
+        /// The cause.
         source: io::Error,
     },
     /// Written by a later release.
@@ -128,25 +127,25 @@ pub enum ReadError {
         name: String,
         /// Its version.
         version: u32,
-        /// The latest that is read.
+        /// The latest version that this release reads.
         known: u32,
     },
-    /// The newest segment is another node's: the directory, or the configured node, is wrong.
+    /// The newest segment is of another node: the directory or the configured node is wrong.
     #[error(
         "{name} was written by node {node}, this is node {known}: name the directory of this node, or the node that wrote it"
     )]
     OtherNode {
         /// The file.
         name: String,
-        /// Who wrote it.
+        /// The node that wrote it.
         node: u32,
-        /// Who reads it.
+        /// The node that reads it.
         known: u32,
     },
 }
 
-impl ReadError {
-    /// Whether a file is gone, as happens beside a writer that removes old ones.
+impl LogReadError {
+    /// Whether the file is gone: a writer removes old ones while others read.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -1,61 +1,61 @@
-//! Two lanes into two logs, and the one thread that writes both.
+//! Two logs, called lanes, and the one thread that writes both.
 //!
-//! Owns how records come from shards to the files: who waits for what, when a group is committed,
-//! what is refused and what is shed, and what producers are told. Knows nothing of what a record
-//! means. No shard ever waits here: it hands a record to a ring of its own, or is told at once that
-//! it cannot.
+//! Owns how records get from shards to files: grouping, commits, refusals, shedding, and what
+//! producers are told. Knows nothing of what a record means. A shard never waits here: it writes a
+//! record to its own ring, or is refused at once.
 //!
-//! The *durable* lane tells each ring how far its records are durable. A record leaves its ring
-//! only then, so the ring itself is what is retained while the disk fails, and the next commit
-//! tries the same records again, in the same order. Until one succeeds nothing more is taken.
+//! The *durable* lane reports to each ring how far its records are durable. A record stays in its
+//! ring until then, so the ring retains it while the disk fails, and the next commit tries the same
+//! records in the same order. Until a commit succeeds the lane takes no more.
 //!
-//! The *firehose* takes what there is room for. What it had to leave out is told in the log at the
-//! place where it is missing, by a [`Gap`]: as many records of that ring as were offered since the
-//! one before. What had been written and then was lost by a disk that failed is counted in.
+//! The *firehose* takes what fits. For records that did not fit it writes a [`LaneGap`] at their
+//! place in the log, which counts the records of that ring that were shed since the previous
+//! record. Written records that a failing disk lost are counted too.
 //!
-//! A record that a ring of the durable lane took, and whose position was not acknowledged when the
-//! lane began to fail, is neither: it will be in the log once the lane is written again, unless
-//! the process ends before. Who gives up on it says so by another record.
+//! A record that a durable ring took but that was not acknowledged when the lane began to fail is
+//! undecided: it reaches the log once the lane is written again, unless the process ends first. A
+//! producer that gives up on it records that.
 
-mod bell;
+mod consumer;
+mod driver;
 mod gap;
-mod keeper;
-mod outlet;
 mod report;
 mod ring;
 mod schedule;
-mod scribe;
 mod status;
 mod thread;
+mod waker;
 mod watermark;
+mod writer;
 
 use std::time::Duration;
 
-use crate::writer::Options;
+use crate::writer::WriterOptions;
 
+pub use crate::writer::ReadScope;
+pub use driver::{LogDriver, UnfinishedRecords};
+pub use gap::{GapFormat, LaneGap};
+pub use report::{LaneReport, LaneReporter};
+pub use ring::{DurableRing, FirehoseRing, LaneEvent, LaneListener, PushError, RingPosition};
+pub use schedule::{LaneTime, NextStep};
+pub use status::{CLASSES, LaneCounters, LaneFailure, LaneHandle, LaneState};
+pub use thread::{CloseError, KnownReach, LogBuilder, LogError, LogOptions, LogThread, Recoveries};
 #[cfg(test)]
-pub(crate) use bell::{WakeAt, Word};
-pub use gap::{Gap, GapFormat};
-pub use keeper::{Keeper, Left};
-pub use report::{Report, Reporter};
-pub use ring::{DurableRing, FirehoseRing, Position, Refused, Tell, Told};
-pub use schedule::{Next, Now};
-pub use scribe::Setup;
-pub use status::{CLASSES, Cause, Counters, Lane, State};
-pub use thread::{CloseError, KnownReach, Log, LogError, LogOptions, LogThread, Recoveries};
-pub use watermark::{LaneFormats, Watermark, WatermarkFormat};
+pub(crate) use waker::{AtomicWord, WakeThreshold};
+pub use watermark::{LaneFormats, LaneWatermark, WatermarkFormat};
+pub use writer::LaneSetup;
 
-/// Which of the two.
+/// One of the two lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneKind {
-    /// Acknowledged once durable; refuses when it cannot.
+    /// Acknowledges durable records; refuses what it cannot take.
     Durable,
-    /// Nobody waits for it; sheds what it cannot take.
+    /// Acknowledges nothing; sheds what it cannot take.
     Firehose,
 }
 
 impl LaneKind {
-    /// Name of its directory, and of the lane.
+    /// Name of the lane and of its directory.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Durable => "durable",
@@ -64,28 +64,29 @@ impl LaneKind {
     }
 }
 
-/// How long something may wait for more of its like; the first that is reached ends it.
+/// How much may gather before it is processed; the first limit that is reached counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Since the first of it.
+pub struct BatchLimits {
+    /// Time since the first of it.
     pub after: Duration,
-    /// Bytes of it.
+    /// Total bytes.
     pub bytes: usize,
 }
 
-/// What of a lane is kept.
+/// Which segments a lane keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The oldest segments go while all are longer.
+    /// Remove the oldest segments while the total is longer.
     pub bytes_max: Option<u64>,
-    /// The oldest segments go once all their records are older, counted from the newest record.
+    /// Remove the oldest segments when all their records are older than this, compared with the
+    /// newest record.
     pub age_max: Option<Duration>,
-    /// How often this is looked at.
+    /// How often the limits are checked.
     pub every: Duration,
 }
 
 impl Retention {
-    /// Everything.
+    /// Keeps everything.
     pub const ALL: Self = Self { bytes_max: None, age_max: None, every: Duration::from_secs(10) };
 
     fn is_bounded(&self) -> bool {
@@ -93,65 +94,56 @@ impl Retention {
     }
 }
 
-/// How much of a lane is read when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// All of it.
-    Everything,
-    /// The newest segment: however long the lane, that is at once.
-    Newest,
-}
-
-/// How a lane is kept.
+/// Options of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneOptions {
-    /// Of its files. The firehose is committed when `batch_bytes_max` is reached, whatever its pace.
-    pub writer: Options,
-    /// How long records wait in their rings until they are written. A ring that is half full ends
-    /// it too.
-    pub gather: Pace,
-    /// How long what is written may wait until it is committed. The durable lane does not wait: it
-    /// commits whatever it writes.
-    pub commit: Pace,
+    /// Options of its files. The firehose commits when `batch_bytes_max` is reached, whatever
+    /// `commit` says.
+    pub writer: WriterOptions,
+    /// How long records wait in their rings before they are written. A ring that is half full is
+    /// written at once.
+    pub gather: BatchLimits,
+    /// How long written records may wait for the commit. The durable lane commits every write.
+    pub commit: BatchLimits,
     /// What is read at the start.
-    pub start: Start,
-    /// What goes.
+    pub start: ReadScope,
+    /// Which segments are kept.
     pub retention: Retention,
-    /// How soon after a failure the disk is tried again; twice as long after each that follows.
+    /// Delay of the first retry after a failure; doubles with each further failure.
     pub retry_min: Duration,
-    /// No longer than this.
+    /// Longest delay of a retry.
     pub retry_max: Duration,
 }
 
 impl LaneOptions {
-    /// Of a lane for which somebody waits. What is committed at once is bounded: others hand over
-    /// meanwhile, and who waits for the first record does not wait for all.
+    /// For a lane whose producers wait for the commit. Commits are bounded, so that the first
+    /// record of a group does not wait for many others.
     pub const DURABLE: Self = Self {
-        writer: Options {
+        writer: WriterOptions {
             segment_bytes: 64 << 20,
             batch_bytes_max: 1 << 20,
             preallocate: true,
-            ..Options::DEFAULT
+            ..WriterOptions::DEFAULT
         },
-        gather: Pace { after: Duration::from_millis(1), bytes: 256 << 10 },
-        commit: Pace { after: Duration::ZERO, bytes: 0 },
-        start: Start::Newest,
+        gather: BatchLimits { after: Duration::from_millis(1), bytes: 256 << 10 },
+        commit: BatchLimits { after: Duration::ZERO, bytes: 0 },
+        start: ReadScope::Newest,
         retention: Retention::ALL,
         retry_min: Duration::from_millis(10),
         retry_max: Duration::from_secs(1),
     };
 
-    /// Of a lane for which nobody does. What is committed at once is bounded, for the other lane
-    /// waits meanwhile.
+    /// For a lane whose producers do not wait. Commits are bounded, because the other lane waits
+    /// meanwhile.
     pub const FIREHOSE: Self = Self {
-        writer: Options {
+        writer: WriterOptions {
             segment_bytes: 64 << 20,
             batch_bytes_max: 16 << 20,
             preallocate: true,
-            ..Options::DEFAULT
+            ..WriterOptions::DEFAULT
         },
-        gather: Pace { after: Duration::from_millis(10), bytes: 1 << 20 },
-        commit: Pace { after: Duration::from_secs(1), bytes: 4 << 20 },
+        gather: BatchLimits { after: Duration::from_millis(10), bytes: 1 << 20 },
+        commit: BatchLimits { after: Duration::from_secs(1), bytes: 4 << 20 },
         ..Self::DURABLE
     };
 }

@@ -1,21 +1,21 @@
 //! A durable segmented log: framed records, group commit, recovery.
 //!
-//! Owns what stands in the files, what is durable when, and what is found again after a crash.
-//! Knows nothing of what a record means. A [`Writer`] knows neither who waits for a record nor when
-//! to commit: whoever owns it appends what came in, commits once, and answers all at once. The
-//! [`lane`]s do so for many threads that must not wait.
+//! Owns what the files contain, what is durable when, and what a start finds after a crash. Knows
+//! nothing of what a record means. A [`LogWriter`] neither waits nor decides when to commit: its
+//! owner appends what arrived, commits once, and answers everyone at once. The [`lane`]s do this
+//! for many threads that must not wait.
 //!
-//! **What holds:** a record whose [`Writer::commit`] returned is found by every later start, with
-//! its sequence and its bytes, until [`Writer::remove_before`] or [`Writer::retain`] takes it away;
-//! sequences have no holes; what is found was appended. Where the medium itself lost something,
-//! the place is told.
+//! **Invariant:** a record whose [`LogWriter::commit`] returned is found by every later start, with
+//! its sequence and bytes, until [`LogWriter::remove_before`] or [`LogWriter::retain`] removes it;
+//! sequences have no holes; nothing is found that was not appended. Loss of durable data is
+//! reported with its place.
 //!
-//! [`Writer::open_at_end`] starts by the newest segment alone, [`Reader::seek`] by an index beside each
-//! sealed one, on which nothing else depends.
+//! [`LogWriter::open_at_end`] reads the newest segment only; [`LogReader::seek`] uses an index
+//! beside each sealed one, on which nothing else depends.
 //!
-//! A record is named by its sequence among a node's durable ones, and by node, epoch and sequence
-//! among all that were ever tried: a new epoch begins at each start, after each failed commit, and
-//! wherever a segment without records is given up.
+//! A durable record is identified by node and sequence, an attempted one by node, epoch and
+//! sequence: a new epoch begins at each start, after each failed commit, and when a segment without
+//! records is abandoned.
 
 mod bug;
 mod chain;
@@ -34,19 +34,19 @@ mod writer;
 
 pub use chain::{ChainHash, ChainHashError, ChainPoint, HASH_BYTES, SegmentHasher};
 pub use end::{END_BYTES, END_NAME, END_VERSION, EndFile, LogEnd};
-pub use index::{Entry, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, Index};
-pub use item::{Corruption, Item, Problem, ReadError, Record, Torn};
-pub use reader::{Reader, begins, newest, segments};
-pub use scan::{Found, Scan, Step, Window};
+pub use index::{INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, IndexEntry, SegmentIndex};
+pub use item::{Corruption, CorruptionKind, LogEntry, LogReadError, LogRecord, TornTail};
+pub use reader::{LogReader, begins, newest, segments};
+pub use scan::{FrameScan, ScanItem, ScanStep, ScanWindow};
 #[cfg(any(test, feature = "testing"))]
 pub use segment::encode_unlinked_header;
 pub use segment::{
-    FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
-    SEGMENT_BYTES_LIMIT, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, SegmentHeader, aligned, encode_frame,
-    encode_header, frames_at,
+    FORMAT_VERSION, FRAME_BYTES, FrameFields, HEADER_BYTES, LogFrame, PAYLOAD_BYTES_MAX,
+    SEGMENT_BYTES_LIMIT, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, SegmentHeader, SegmentId, aligned,
+    encode_frame, encode_header, frames_at,
 };
 pub use source::WINDOW_BYTES;
 pub use writer::{
-    AppendError, CLOCK_STEP_MAX_MS, CommitError, FoundEnd, OpenError, Options, Recovery, Removed,
-    RetainError, Writer,
+    AppendError, CLOCK_STEP_MAX_MS, CommitError, LogOpenError, LogWriter, RecoveredEnd, Recovery,
+    RemovedSegments, RetainError, WriterOptions,
 };

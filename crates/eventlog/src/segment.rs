@@ -37,28 +37,28 @@
 
 use std::ops::Range;
 
-use crate::bug::{Bug, planted};
+use crate::bug::{LogBug, planted};
 use crate::chain::{ChainHash, ChainPoint, HASH_BYTES};
 
 /// Bytes before the first frame.
 pub const HEADER_BYTES: usize = HEADER_BYTES_MIN + LINK_BYTES;
-/// Bytes before the first frame of a segment without a chain, of version 2.
+/// Bytes before the first frame in version 2, which has no chain.
 pub(crate) const HEADER_BYTES_MIN: usize = 44;
-/// What joins a segment to the one before: records, hash, check.
+/// The link to the previous segment: records, hash, check.
 const LINK_BYTES: usize = 8 + HASH_BYTES + 4;
 /// Bytes of a frame before its payload.
 pub const FRAME_BYTES: usize = 36;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// No segment is longer; a longer file is not read.
+/// The longest segment; a longer file is not read.
 pub const SEGMENT_BYTES_LIMIT: u64 = 1 << 30;
-/// A segment holds at most so many records.
+/// The most records of a segment.
 pub const SEGMENT_RECORDS_MAX: u64 = SEGMENT_BYTES_LIMIT / FRAME_BYTES as u64;
-/// Sequences and epochs are at most this; what says more is damaged.
+/// The highest sequence and epoch; a higher number is damage.
 pub const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 /// The version that is written.
 pub const FORMAT_VERSION: u32 = 3;
-/// The oldest version that is read: it has no chain.
+/// The oldest version that is read. It has no chain.
 const UNCHAINED_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"vkrylog\n";
@@ -75,24 +75,25 @@ const _: () = assert!(
 const _: () =
     assert!((PAYLOAD_BYTES_MAX as u64) < SEGMENT_BYTES_LIMIT / 2, "a frame fits a segment");
 
-/// Which segment it is. Its file name says so too, so that a damaged header loses nothing else.
+/// Identifies a segment. Its file name contains it too, so that a damaged header loses nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
-    /// Grows with every start of a writer and every failed commit.
+pub struct SegmentId {
+    /// Increases with every start of a writer and every failed commit.
     pub epoch: u64,
     /// Sequence of its first record.
     pub first: u64,
-    /// Which node of a cluster wrote it. A directory is one node's.
+    /// The node that wrote it. A directory belongs to one node.
     pub node: u32,
 }
 
-impl Identity {
-    /// Name of the file. Names sort as the segments follow each other.
+impl SegmentId {
+    /// Name of the file. Names sort in the order of the segments.
     pub fn file_name(self) -> String {
         self.name(SUFFIX)
     }
 
-    /// Name of the file that holds its index.
+    /// Name of its index file.
     pub fn index_name(self) -> String {
         self.name(INDEX_SUFFIX)
     }
@@ -101,12 +102,12 @@ impl Identity {
         format!("{:010}-{:020}-{:010}{suffix}", self.epoch, self.first, self.node)
     }
 
-    /// From the name of a file; `None` when it is no segment's.
+    /// Parses the name of a file. None if it is not a segment's.
     pub fn from_file_name(name: &str) -> Option<Self> {
         Self::from_name(name, SUFFIX)
     }
 
-    /// From the name of an index; `None` when it is none's.
+    /// Parses the name of an index file. None if it is not one.
     pub(crate) fn from_index_name(name: &str) -> Option<Self> {
         Self::from_name(name, INDEX_SUFFIX)
     }
@@ -126,7 +127,7 @@ impl Identity {
         (is_in_range && identity.name(suffix) == name).then_some(identity)
     }
 
-    /// Beginning of the checks of its frames.
+    /// Start of the checks of its frames.
     fn check_at(self, offset: usize) -> u32 {
         let mut place = [0; 28];
         place[..4].copy_from_slice(&self.node.to_le_bytes());
@@ -137,26 +138,26 @@ impl Identity {
     }
 }
 
-/// What the beginning of a file is.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// That of the segment that its name says.
+    /// Sound, and of the expected segment.
     Good {
-        /// Records below were not wanted any more.
+        /// Records below were not wanted when it was written.
         keep_from: u64,
         /// The chain before its first record. None in a segment of version 2.
         before: Option<ChainPoint>,
     },
-    /// Sound, and of a version that is not known here.
+    /// Sound, of an unknown version.
     Version(u32),
     /// Anything else.
     Damaged,
 }
 
-/// The header of a segment that was begun when records below `keep_from` were not wanted any more,
-/// and the chain had come to `before`.
+/// The header of a segment. Records below `keep_from` are not wanted any more; the chain has come
+/// to `before`.
 pub fn encode_header(
-    identity: Identity,
+    identity: SegmentId,
     keep_from: u64,
     before: &ChainPoint,
 ) -> [u8; HEADER_BYTES] {
@@ -170,15 +171,15 @@ pub fn encode_header(
     header
 }
 
-/// The header of a segment without a chain, as an earlier release wrote it: for tests.
+/// The header of a segment without a chain, as an earlier release wrote it.
 #[cfg(any(test, feature = "testing"))]
-pub fn encode_unlinked_header(identity: Identity, keep_from: u64) -> [u8; HEADER_BYTES_MIN] {
+pub fn encode_unlinked_header(identity: SegmentId, keep_from: u64) -> [u8; HEADER_BYTES_MIN] {
     encode_version(identity, keep_from, UNCHAINED_VERSION)
 }
 
-/// The part of a header that every version has.
+/// The part that all versions have in common.
 pub(crate) fn encode_version(
-    identity: Identity,
+    identity: SegmentId,
     keep_from: u64,
     version: u32,
 ) -> [u8; HEADER_BYTES_MIN] {
@@ -199,7 +200,7 @@ fn header_check(header: &[u8; HEADER_BYTES_MIN]) -> u32 {
 }
 
 /// Reads the header of a segment from its first [`HEADER_BYTES`], or all of a shorter file.
-pub(crate) fn read_header(bytes: &[u8], identity: Identity) -> Header {
+pub(crate) fn read_header(bytes: &[u8], identity: SegmentId) -> Header {
     let Some(first) = bytes.first_chunk::<HEADER_BYTES_MIN>() else { return Header::Damaged };
     let version = u32_at(first, 8);
     let sound = first[..8] == MAGIC && u32_at(first, 12) == header_check(first);
@@ -225,26 +226,26 @@ fn read_link(bytes: &[u8]) -> Option<ChainPoint> {
         .then(|| ChainPoint { records: u64_at(header, 44), hash: ChainHash(hash) })
 }
 
-/// What the sound header of a segment says.
+/// A sound header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Records below were not wanted any more when the segment began.
+    /// Records below were not wanted when the segment began.
     pub keep_from: u64,
     /// The chain before its first record. None in a segment of version 2.
     pub before: Option<ChainPoint>,
 }
 
 impl SegmentHeader {
-    /// From the first [`HEADER_BYTES`] of a segment, or all of a shorter file. None if its header is
-    /// damaged, or of a later version.
-    pub fn read(bytes: &[u8], identity: Identity) -> Option<Self> {
+    /// Reads it from the first [`HEADER_BYTES`] of a segment, or all of a shorter file. None if the
+    /// header is damaged or of a later version.
+    pub fn read(bytes: &[u8], identity: SegmentId) -> Option<Self> {
         match read_header(bytes, identity) {
             Header::Good { keep_from, before } => Some(Self { keep_from, before }),
             Header::Damaged | Header::Version(_) => None,
         }
     }
 
-    /// Where the first frame stands.
+    /// Offset of the first frame.
     pub const fn frames_at(&self) -> usize {
         match self.before {
             Some(_) => HEADER_BYTES,
@@ -253,19 +254,19 @@ impl SegmentHeader {
     }
 }
 
-/// Where the first frame of a segment stands, by its first [`HEADER_BYTES`] or all of a shorter
-/// file. If the header is damaged, a frame at the offset where version 2 puts its first one shows
-/// that the header was of version 2.
-pub fn frames_at(bytes: &[u8], identity: Identity) -> usize {
+/// Offset of the first frame of a segment, from its first [`HEADER_BYTES`] or all of a shorter
+/// file. If the header is damaged, a sound frame at the offset of version 2 shows that it was of
+/// that version.
+pub fn frames_at(bytes: &[u8], identity: SegmentId) -> usize {
     match read_header(bytes, identity) {
         Header::Good { before: None, .. } => HEADER_BYTES_MIN,
         Header::Good { .. } | Header::Version(_) => HEADER_BYTES,
         Header::Damaged => {
             let at = HEADER_BYTES_MIN;
             let frame = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-            // Whether it fits is the scan's to see.
+            // The scan checks whether it fits.
             let longest = at + FRAME_BYTES + PAYLOAD_BYTES_MAX;
-            match frame.and_then(|frame| decode_frame((identity, at), longest, frame)) {
+            match frame.and_then(|frame| decode_frame(identity, at, longest, frame)) {
                 Some(_) => HEADER_BYTES_MIN,
                 None => HEADER_BYTES,
             }
@@ -273,32 +274,41 @@ pub fn frames_at(bytes: &[u8], identity: Identity) -> usize {
     }
 }
 
-/// A record as it stands in a segment.
+/// A record in a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Where it begins in the file.
+pub struct LogFrame {
+    /// Offset in the file.
     pub offset: usize,
-    /// Its number.
+    /// Sequence of the record.
     pub sequence: u64,
     /// Every sequence up to here was durable when it was appended.
     pub durable: u64,
-    /// Unix milliseconds, as the owner gave it.
+    /// Unix milliseconds, given by the caller.
     pub time_ms: u64,
-    /// The owner's.
+    /// Kind, given by the caller.
     pub kind: u8,
-    /// Where its payload stands.
+    /// Where its payload is in the file.
     pub payload: Range<usize>,
 }
 
-/// Appends a frame that will stand at `offset` of its segment. `durable` is the last sequence
-/// that was durable before it.
-pub fn encode_frame(
-    out: &mut Vec<u8>,
-    (identity, offset): (Identity, usize),
-    (sequence, durable): (u64, u64),
-    (kind, time_ms): (u8, u64),
-    payload: &[u8],
-) {
+/// What a frame says besides its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameFields {
+    /// Offset in the file.
+    pub offset: usize,
+    /// Sequence of the record.
+    pub sequence: u64,
+    /// The last durable sequence before it.
+    pub durable: u64,
+    /// Unix milliseconds, given by the caller.
+    pub time_ms: u64,
+    /// Kind, given by the caller.
+    pub kind: u8,
+}
+
+/// Appends a frame, which will be at `frame.offset` of its segment.
+pub fn encode_frame(out: &mut Vec<u8>, identity: SegmentId, frame: &FrameFields, payload: &[u8]) {
+    let FrameFields { offset, sequence, durable, time_ms, kind } = *frame;
     let length = u32::try_from(payload.len()).expect("a payload is at most a MiB");
     let ahead = u32::try_from(sequence - durable).expect("a batch has fewer records than 2^32");
     let mut header = [0; FRAME_BYTES];
@@ -316,15 +326,16 @@ pub fn encode_frame(
     out.resize(out.len().next_multiple_of(ALIGN), 0);
 }
 
-/// The frame whose header stands at `offset` of a segment of `length` bytes, when that header is
-/// sound and the frame fits. Of its payload nothing is known yet.
+/// Decodes the frame header at `offset` of a segment of `length` bytes. None if it is unsound or
+/// the frame does not fit. The payload is not checked.
 pub(crate) fn decode_frame(
-    (identity, offset): (Identity, usize),
+    identity: SegmentId,
+    offset: usize,
     length: usize,
     header: &[u8; FRAME_BYTES],
-) -> Option<Frame> {
+) -> Option<LogFrame> {
     let check = crc32c::crc32c_append(identity.check_at(offset), &header[..32]);
-    if check != u32_at(header, 32) && !planted(Bug::SkipCheck) {
+    if check != u32_at(header, 32) && !planted(LogBug::SkipCheck) {
         return None;
     }
     let sequence = u64_at(header, 0);
@@ -334,15 +345,15 @@ pub(crate) fn decode_frame(
     let fits = bytes <= PAYLOAD_BYTES_MAX && payload.end <= length;
     let clean = header[25..28] == [0; 3] && durable < sequence;
     let (time_ms, kind) = (u64_at(header, 16), header[24]);
-    (fits && clean).then_some(Frame { offset, sequence, durable, time_ms, kind, payload })
+    (fits && clean).then_some(LogFrame { offset, sequence, durable, time_ms, kind, payload })
 }
 
 pub(crate) fn payload_is_sound(header: &[u8; FRAME_BYTES], payload: &[u8]) -> bool {
     let check = crc32c::crc32c_append(crc32c::crc32c(&header[..28]), payload);
-    check == u32_at(header, 28) || planted(Bug::SkipCheck)
+    check == u32_at(header, 28) || planted(LogBug::SkipCheck)
 }
 
-/// Where the frame that follows one that ends here begins, in a segment that goes on.
+/// Offset of the frame that follows one ending here.
 pub const fn aligned(end: usize) -> usize {
     end.next_multiple_of(ALIGN)
 }

@@ -1,42 +1,40 @@
-//! A segment's bytes from its file, a window at a time: memory does not grow with the segment.
-//!
-//! Knows what a header is; of frames only that a scan asks for their bytes.
+//! Reads a segment's file through a window, so that memory does not grow with the segment.
 
 use std::io;
 use std::ops::Range;
 
 use crate::chain::{ChainHash, SegmentHasher};
 use crate::disk::{Disk, DiskFile};
-use crate::item::ReadError;
-use crate::scan::{Found, Scan, Step, Window};
+use crate::item::LogReadError;
+use crate::scan::{FrameScan, ScanItem, ScanStep, ScanWindow};
 use crate::segment::{
-    FORMAT_VERSION, FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX,
-    SEGMENT_BYTES_LIMIT, frames_at, read_header,
+    FORMAT_VERSION, FRAME_BYTES, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT,
+    SegmentId, frames_at, read_header,
 };
 
-/// How much of a segment is held in memory, when its owner does not say.
+/// Default size of the window.
 pub const WINDOW_BYTES: usize = 4 << 20;
 
 const _: () = assert!(FRAME_BYTES + PAYLOAD_BYTES_MAX <= WINDOW_BYTES, "a frame fits the window");
 
-/// A segment that is read. Holds `window_bytes` of it, or one frame where that is more.
-pub(crate) struct Source<F> {
+/// A segment that is read. Holds `window_bytes` of it, or one frame if that is longer.
+pub(crate) struct SegmentSource<F> {
     file: F,
-    identity: Identity,
+    identity: SegmentId,
     length: usize,
     window_bytes: usize,
     base: usize,
-    /// Where what was read stands: its first `held` bytes are those of the file at `base`.
+    /// The first `held` bytes are those of the file at `base`.
     window: Vec<u8>,
     held: usize,
 }
 
-impl<F: DiskFile> Source<F> {
+impl<F: DiskFile> SegmentSource<F> {
     pub fn open<D: Disk<File = F>>(
         disk: &D,
-        identity: Identity,
+        identity: SegmentId,
         window_bytes: usize,
-    ) -> Result<Self, ReadError> {
+    ) -> Result<Self, LogReadError> {
         let opened = disk.open(&identity.file_name()).and_then(|file| Ok((file.len()?, file)));
         let (length, file) = opened.map_err(failed(identity))?;
         let known = usize::try_from(length).ok().filter(|_| length <= SEGMENT_BYTES_LIMIT);
@@ -44,31 +42,30 @@ impl<F: DiskFile> Source<F> {
         Ok(Self { file, identity, length, window_bytes, base: 0, window: Vec::new(), held: 0 })
     }
 
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> SegmentId {
         self.identity
     }
 
-    /// Bytes of the file when it was opened.
+    /// Length of the file when it was opened.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The header alone, without a window.
-    pub fn header(&self) -> Result<Header, ReadError> {
+    pub fn header(&self) -> Result<Header, LogReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let bytes = &mut bytes[..self.length.min(HEADER_BYTES)];
         self.fill(0, bytes)?;
         match read_header(bytes, self.identity) {
             Header::Version(version) => {
                 let (name, known) = (self.identity.file_name(), FORMAT_VERSION);
-                Err(ReadError::Version { name, version, known })
+                Err(LogReadError::Version { name, version, known })
             }
             header => Ok(header),
         }
     }
 
-    /// Where the first frame stands.
-    pub fn frames_at(&self) -> Result<usize, ReadError> {
+    /// Offset of the first frame.
+    pub fn frames_at(&self) -> Result<usize, LogReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let bytes = &mut bytes[..self.length.min(HEADER_BYTES)];
         self.fill(0, bytes)?;
@@ -76,9 +73,9 @@ impl<F: DiskFile> Source<F> {
     }
 
     /// The hash of the segment up to `end`.
-    pub fn hash(&mut self, end: usize) -> Result<ChainHash, ReadError> {
+    pub fn hash(&mut self, end: usize) -> Result<ChainHash, LogReadError> {
         let (mut hasher, mut header) = (SegmentHasher::default(), [0; HEADER_BYTES]);
-        // On its own: the window may hold all that follows.
+        // Read separately: the window may hold everything that follows.
         let mut at = self.frames_at()?.min(end);
         self.fill(0, &mut header[..at])?;
         hasher.update(&header[..at]);
@@ -92,8 +89,8 @@ impl<F: DiskFile> Source<F> {
         Ok(hasher.hash())
     }
 
-    /// Bytes at `offset`, which may be anywhere, without a window; `None` beyond the end.
-    pub fn exactly<const N: usize>(&self, offset: usize) -> Result<Option<[u8; N]>, ReadError> {
+    /// The bytes at any `offset`, without the window. None beyond the end.
+    pub fn exactly<const N: usize>(&self, offset: usize) -> Result<Option<[u8; N]>, LogReadError> {
         if offset.checked_add(N).is_none_or(|end| end > self.length) {
             return Ok(None);
         }
@@ -103,23 +100,23 @@ impl<F: DiskFile> Source<F> {
     }
 
     /// The next thing that `scan` finds.
-    pub fn next(&mut self, scan: &mut Scan) -> Result<Option<Found>, ReadError> {
+    pub fn next(&mut self, scan: &mut FrameScan) -> Result<Option<ScanItem>, LogReadError> {
         loop {
-            match scan.next(Window { base: self.base, bytes: &self.window[..self.held] }) {
-                Step::Found(found) => return Ok(Some(found)),
-                Step::Need(range) => self.hold(range)?,
-                Step::End => return Ok(None),
+            match scan.next(ScanWindow { base: self.base, bytes: &self.window[..self.held] }) {
+                ScanStep::Found(found) => return Ok(Some(found)),
+                ScanStep::Need(range) => self.hold(range)?,
+                ScanStep::End => return Ok(None),
             }
         }
     }
 
-    /// What stands in `range`, which the window holds: that of a record just found, or held.
+    /// The bytes of a range that the window holds, such as a frame just found.
     pub fn held(&self, range: &Range<usize>) -> &[u8] {
         &self.window[..self.held][range.start - self.base..range.end - self.base]
     }
 
-    /// Moves the window so that it holds `range`, which lies within the segment.
-    pub fn hold(&mut self, range: Range<usize>) -> Result<(), ReadError> {
+    /// Moves the window to hold `range`, which lies within the segment.
+    pub fn hold(&mut self, range: Range<usize>) -> Result<(), LogReadError> {
         let end = self.base + self.held;
         if self.base <= range.start && range.end <= end {
             return Ok(());
@@ -132,7 +129,7 @@ impl<F: DiskFile> Source<F> {
         };
         self.base = range.start;
         let wanted = range.len().max(self.window_bytes).min(self.length - self.base);
-        // It is not cleared: what stands there is written over, or is not held.
+        // Not cleared: bytes beyond `held` are never read.
         if self.window.len() < wanted {
             self.window.resize(wanted, 0);
         }
@@ -149,16 +146,16 @@ impl<F: DiskFile> Source<F> {
         filled
     }
 
-    /// A copy of what stands in `range`, from the window where that still holds it.
+    /// A copy of a range, from the window if it still holds it.
     pub fn reread(&mut self, range: Range<usize>) -> io::Result<Vec<u8>> {
         match self.hold(range.clone()) {
             Ok(()) => Ok(self.held(&range).to_vec()),
-            Err(ReadError::Io { source, .. }) => Err(source),
+            Err(LogReadError::Io { source, .. }) => Err(source),
             Err(other) => Err(io::Error::other(other)),
         }
     }
 
-    /// Cuts the file behind `length`.
+    /// Truncates the file to `length`.
     pub fn truncate(&mut self, length: usize) -> io::Result<()> {
         self.file.truncate(length as u64)?;
         self.length = length;
@@ -166,17 +163,17 @@ impl<F: DiskFile> Source<F> {
         Ok(())
     }
 
-    /// For whom writes into it.
+    /// The file, to write to it.
     pub fn file(&mut self) -> &mut F {
         &mut self.file
     }
 
-    fn fill(&self, offset: usize, bytes: &mut [u8]) -> Result<(), ReadError> {
+    fn fill(&self, offset: usize, bytes: &mut [u8]) -> Result<(), LogReadError> {
         let mut done = 0;
         while done < bytes.len() {
             let read = self.file.read_at((offset + done) as u64, &mut bytes[done..]);
             match read.map_err(failed(self.identity))? {
-                // Somebody cut the file since it was opened.
+                // The file was truncated since it was opened.
                 0 => return Err(failed(self.identity)(io::ErrorKind::UnexpectedEof.into())),
                 more => done += more,
             }
@@ -185,6 +182,6 @@ impl<F: DiskFile> Source<F> {
     }
 }
 
-fn failed(identity: Identity) -> impl Fn(io::Error) -> ReadError {
-    move |source| ReadError::Io { name: identity.file_name(), source }
+fn failed(identity: SegmentId) -> impl Fn(io::Error) -> LogReadError {
+    move |source| LogReadError::Io { name: identity.file_name(), source }
 }

@@ -1,27 +1,27 @@
-//! A gap in the log: how many auctions of which shard are missing, and from when. Knows no auction.
+//! A gap in the log: how many auctions of which shard are missing, and since when.
 
 use crate::fields::gap as field;
-use crate::reader::{Malformed, Reader, Varint, check_version};
+use crate::reader::{MalformedRecord, MessageReader, Varint, check_version};
 use crate::schema::VERSION;
-use crate::writer::Writer;
+use crate::writer::MessageWriter;
 
-/// Auctions that were held and not recorded, because the log could not take them.
+/// Auctions that were not recorded because the log could not take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Whose records they were.
+    /// The shard.
     pub shard: u32,
-    /// How many.
+    /// Number of missing records.
     pub records: u64,
-    /// When the first of them was shed, in milliseconds of Unix time.
+    /// When the first of them was shed, in Unix milliseconds.
     pub since_unix_ms: u64,
-    /// When the last of them was.
+    /// When the last of them was shed.
     pub through_unix_ms: u64,
 }
 
 impl Gap {
-    /// Writes it behind what `out` holds.
+    /// Appends it to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut record = Writer::new(out);
+        let mut record = MessageWriter::new(out);
         record.uint(field::VERSION, VERSION.into());
         record.uint(field::SHARD, self.shard.into());
         record.uint(field::RECORDS, self.records);
@@ -30,13 +30,9 @@ impl Gap {
         record.finish();
     }
 
-    /// Reads it again.
-    ///
-    /// # Errors
-    ///
-    /// When it is none, or of a later version.
-    pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::of_record(record)?;
+    /// Decodes it; fails for anything else, or a later version.
+    pub fn decode(record: &[u8]) -> Result<Self, MalformedRecord> {
+        let mut reader = MessageReader::of_record(record)?;
         check_version(reader.take(field::VERSION, Varint::uint)?.unwrap_or(0))?;
         let gap = Self {
             shard: reader.take(field::SHARD, Varint::uint32)?.unwrap_or(0),

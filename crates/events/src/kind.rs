@@ -1,11 +1,11 @@
-//! Which kinds of records there are, by the number that a frame of the log carries.
+//! Kinds of records, by the number in a frame of the log.
 
-/// What a record is: the kind of its frame. Numbers are never used again.
+/// The kind of a record, stored in its frame. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
-    /// A change to the notices owed to DSPs, in the bytes of the exchange's own delivery. The log of
-    /// notices has had it as 1 since before there were others.
+pub enum RecordKind {
+    /// A change to the notices owed to DSPs, in the encoding of the exchange's delivery. It was 1
+    /// before there were other kinds.
     Notice = 1,
     /// [`v1::Generation`](crate::v1::Generation).
     Generation = 2,
@@ -17,7 +17,7 @@ pub enum Kind {
     Watermark = 5,
 }
 
-impl Kind {
+impl RecordKind {
     /// Every kind, by number.
     pub const ALL: [Self; 5] =
         [Self::Notice, Self::Generation, Self::Auction, Self::Gap, Self::Watermark];
@@ -27,12 +27,12 @@ impl Kind {
         self as u8
     }
 
-    /// `None` of a number that a later release has given, or nobody.
+    /// None if the number is unknown, for example of a later release.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// What people call it.
+    /// The name that users see.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Notice => "notice",
@@ -53,16 +53,16 @@ mod tests {
     fn kinds_keep_their_numbers() {
         for (code, kind, label) in [
             (0, None, ""),
-            (1, Some(Kind::Notice), "notice"),
-            (2, Some(Kind::Generation), "generation"),
-            (3, Some(Kind::Auction), "auction"),
-            (4, Some(Kind::Gap), "gap"),
-            (5, Some(Kind::Watermark), "watermark"),
+            (1, Some(RecordKind::Notice), "notice"),
+            (2, Some(RecordKind::Generation), "generation"),
+            (3, Some(RecordKind::Auction), "auction"),
+            (4, Some(RecordKind::Gap), "gap"),
+            (5, Some(RecordKind::Watermark), "watermark"),
             (6, None, ""),
         ] {
-            assert_eq!(Kind::from_code(code), kind, "{code}");
-            assert_eq!(kind.map_or(code, Kind::code), code);
-            assert_eq!(kind.map_or("", Kind::label), label);
+            assert_eq!(RecordKind::from_code(code), kind, "{code}");
+            assert_eq!(kind.map_or(code, RecordKind::code), code);
+            assert_eq!(kind.map_or("", RecordKind::label), label);
         }
     }
 }

@@ -1,11 +1,9 @@
-//! What is recorded, and its bytes: the schema of `proto/`, as types and as numbers of fields, and
-//! how records are written without an allocation and read without a copy.
+//! The schema of records (`proto/`), as types and as field numbers; written without allocation and
+//! read without a copy. No I/O.
 //!
-//! Knows no rule of an auction, and not where records are kept. Nothing here does I/O.
-//!
-//! Records are protobuf, so that anybody can read them; [`v1`] has them as prost does. Who writes or
-//! reads many uses a [`Writer`] or a [`Reader`] with the numbers in [`fields`]: what it writes is,
-//! byte for byte, what prost would.
+//! Records are protobuf, so that any tool can read them; [`v1`] has prost's types. Code that writes
+//! or reads many uses a [`MessageWriter`] or [`MessageReader`] with the numbers in [`fields`],
+//! whose output equals prost's byte for byte.
 
 pub mod fields;
 mod gap;
@@ -18,9 +16,11 @@ mod watermark;
 mod writer;
 
 pub use gap::Gap;
-pub use kind::Kind;
+pub use kind::RecordKind;
 pub use plain::{MessageFields, PlainFields, PlainValue};
-pub use reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint, check_version};
+pub use reader::{
+    Bytes, FieldValue, Fixed64, MalformedRecord, MessageReader, Varint, check_version,
+};
 pub use schema::{LENGTH, RECORD_BYTES_MAX, VERSION};
 pub use watermark::Watermark;
-pub use writer::Writer;
+pub use writer::MessageWriter;

@@ -1,60 +1,46 @@
-//! The fields of a message that is as this release writes it: each in its turn, and none besides.
+//! A fast path for messages exactly as this release writes them.
 //!
-//! A [`Reader`] knows what to make of every message. A record has hundreds of small ones, nearly all of
-//! which are plain, and are read several times as fast by who gives up at whatever is not. Knows the wire
-//! and no schema.
+//! A [`MessageReader`] can read every message. A record has hundreds of small ones, nearly all of
+//! which are plain: reading those is several times as fast if the reader gives up at anything else.
 
-use crate::reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint};
+use crate::reader::{Bytes, FieldValue, Fixed64, MalformedRecord, MessageReader, Varint};
 
-/// Where the fields of a message are taken from, in the order of their numbers.
+/// A source of a message's fields, in the order of their numbers.
 pub trait MessageFields<'b> {
-    /// See [`Reader::take`].
-    ///
-    /// # Errors
-    ///
-    /// Those of `read`, and its own.
+    /// See [`MessageReader::take`].
     fn take<V: PlainValue<'b>, T>(
         &mut self,
         number: u32,
-        read: impl FnOnce(V) -> Result<T, Malformed>,
-    ) -> Result<Option<T>, Malformed>;
+        read: impl FnOnce(V) -> Result<T, MalformedRecord>,
+    ) -> Result<Option<T>, MalformedRecord>;
 
-    /// See [`Reader::finish`].
-    ///
-    /// # Errors
-    ///
-    /// Its own.
-    fn finish(self) -> Result<(), Malformed>;
+    /// See [`MessageReader::finish`].
+    fn finish(self) -> Result<(), MalformedRecord>;
 }
 
-/// Takes fields for as long as the message is plain: keys have one byte, numbers at most four, and no field
-/// stands between those that are asked for. Any error says no more than that it may not be: a [`Reader`]
-/// is to be asked then.
+/// Reads fields as long as the message is plain: keys of one byte, numbers of at most four, no
+/// unexpected fields. An error only means that a [`MessageReader`] must read the message.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainFields<'b> {
     rest: &'b [u8],
 }
 
-/// A value that plain messages have.
-pub trait PlainValue<'b>: Value<'b> {
-    /// The value of field `number` at the start of `bytes`, and what is behind it. None if it is cut off, or
+/// A value that plain messages may have.
+pub trait PlainValue<'b>: FieldValue<'b> {
+    /// The value of field `number` at the start of `bytes`, and the rest. None if it is cut off, or
     /// too long to be plain.
     fn read_plain(bytes: &'b [u8], number: u32) -> Option<(Self, &'b [u8])>;
 }
 
-impl<'b> Reader<'b> {
-    /// What a message says: as `read_plain` has it, or `read_any` if that fails. Both are to take the same
+impl<'b> MessageReader<'b> {
+    /// Reads a message by `read_plain`, or by `read_any` if that fails. Both must read the same
     /// fields.
-    ///
-    /// # Errors
-    ///
-    /// Those of `read_any`.
     #[inline(always)]
     pub fn read_message<T>(
         self,
-        read_plain: impl FnOnce(PlainFields<'b>) -> Result<T, Malformed>,
-        read_any: impl FnOnce(Self) -> Result<T, Malformed>,
-    ) -> Result<T, Malformed> {
+        read_plain: impl FnOnce(PlainFields<'b>) -> Result<T, MalformedRecord>,
+        read_any: impl FnOnce(Self) -> Result<T, MalformedRecord>,
+    ) -> Result<T, MalformedRecord> {
         match read_plain(PlainFields { rest: self.rest() }) {
             Ok(made) => Ok(made),
             Err(_) => read_any(self),
@@ -67,8 +53,8 @@ impl<'b> MessageFields<'b> for PlainFields<'b> {
     fn take<V: PlainValue<'b>, T>(
         &mut self,
         number: u32,
-        read: impl FnOnce(V) -> Result<T, Malformed>,
-    ) -> Result<Option<T>, Malformed> {
+        read: impl FnOnce(V) -> Result<T, MalformedRecord>,
+    ) -> Result<Option<T>, MalformedRecord> {
         let key = number << 3 | V::WIRE;
         if key >= 0x80 {
             return Err(NOT_PLAIN); // It has two bytes.
@@ -85,26 +71,26 @@ impl<'b> MessageFields<'b> for PlainFields<'b> {
     }
 
     #[inline(always)]
-    fn finish(self) -> Result<(), Malformed> {
+    fn finish(self) -> Result<(), MalformedRecord> {
         if self.rest.is_empty() { Ok(()) } else { Err(NOT_PLAIN) }
     }
 }
 
-/// Nobody is told: it has a reader asked.
-const NOT_PLAIN: Malformed = Malformed::Number(0);
+/// Never shown: a [`MessageReader`] reads the message instead.
+const NOT_PLAIN: MalformedRecord = MalformedRecord::Number(0);
 
-impl<'b> MessageFields<'b> for Reader<'b> {
+impl<'b> MessageFields<'b> for MessageReader<'b> {
     #[inline(always)]
     fn take<V: PlainValue<'b>, T>(
         &mut self,
         number: u32,
-        read: impl FnOnce(V) -> Result<T, Malformed>,
-    ) -> Result<Option<T>, Malformed> {
+        read: impl FnOnce(V) -> Result<T, MalformedRecord>,
+    ) -> Result<Option<T>, MalformedRecord> {
         Self::take(self, number, read)
     }
 
     #[inline(always)]
-    fn finish(self) -> Result<(), Malformed> {
+    fn finish(self) -> Result<(), MalformedRecord> {
         Self::finish(self)
     }
 }

@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 /// The longest record.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// The number of the field that ends every record: how many bytes stand before it.
+/// Number of the field that ends every record: the number of bytes before it.
 pub const LENGTH: u32 = 2047;
 
 const _: () = assert!(

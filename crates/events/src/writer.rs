@@ -1,6 +1,5 @@
-//! Protobuf, written straight into a buffer that is used again. Knows the wire and no schema.
-//!
-//! Fields that are written in the order of their numbers come out as prost writes them.
+//! Writes protobuf into a reusable buffer, without knowing the schema. Fields written in the order
+//! of their numbers give the same bytes as prost.
 
 use crate::schema::LENGTH;
 
@@ -10,24 +9,23 @@ pub(crate) const FIXED64: u32 = 1;
 pub(crate) const BYTES: u32 = 2;
 pub(crate) const FIXED32: u32 = 5;
 
-/// Writes one message behind what a buffer already holds, and allocates nothing once that has room.
+/// Writes one message after the content of a buffer, without allocating once that has room.
 ///
-/// As proto3 has it, fields without presence are left out at their default; those with presence are
-/// left out at `None`.
+/// As in proto3, a field without presence is omitted at its default, a field with presence if None.
 #[derive(Debug)]
-pub struct Writer<'v> {
+pub struct MessageWriter<'v> {
     out: &'v mut Vec<u8>,
     start: usize,
 }
 
-impl<'v> Writer<'v> {
-    /// Of a message that begins at the end of `out`.
+impl<'v> MessageWriter<'v> {
+    /// Begins a message at the end of `out`.
     pub const fn new(out: &'v mut Vec<u8>) -> Self {
         let start = out.len();
         Self { out, start }
     }
 
-    /// How many bytes the message has so far.
+    /// Bytes of the message so far.
     pub const fn len(&self) -> usize {
         self.out.len() - self.start
     }
@@ -37,7 +35,7 @@ impl<'v> Writer<'v> {
         self.len() == 0
     }
 
-    /// Takes back all but the first `len` bytes of the message.
+    /// Truncates the message to `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.out.truncate(self.start + len);
     }
@@ -121,13 +119,13 @@ impl<'v> Writer<'v> {
         }
     }
 
-    /// A message within the message; also an empty one. The same for each of a repeated field.
-    pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Writer<'_>)) {
+    /// A nested message, which may be empty; once for each of a repeated field.
+    pub fn message(&mut self, field: u32, write: impl FnOnce(&mut MessageWriter<'_>)) {
         self.key(field, BYTES);
         let at = self.out.len();
-        // Most are short: one byte of length will do. Where not, what was written makes way.
+        // Most messages need one byte for the length. Longer ones are moved.
         self.out.push(0);
-        let mut inner = Writer::new(self.out);
+        let mut inner = MessageWriter::new(self.out);
         write(&mut inner);
         let len = inner.len();
         let (bytes, width) = varint(len as u64);
@@ -139,7 +137,7 @@ impl<'v> Writer<'v> {
         self.out[at..at + width].copy_from_slice(&bytes[..width]);
     }
 
-    /// Ends a record: by its length, so that a part of it is not taken for the whole.
+    /// Ends a record with its length, so that a part of it is not taken for the whole.
     pub fn finish(self) {
         let len = u32::try_from(self.len()).expect("a record is far below 4 GiB");
         let (key, width) = varint(key(LENGTH, FIXED32));
@@ -166,7 +164,7 @@ fn key(field: u32, wire_type: u32) -> u64 {
     u64::from(field << 3 | wire_type)
 }
 
-/// `value` as a varint, and how many of the bytes that takes.
+/// `value` as a varint, and its length.
 fn varint(mut value: u64) -> ([u8; 10], usize) {
     let mut bytes = [0; 10];
     let mut width = 0;

@@ -1,13 +1,13 @@
-//! Why an export ends early, and what its owner can do.
+//! Why an export ends early, and the remedy.
 
 use std::error::Error;
 use std::io;
 
 use crate::name::STATE_VERSION;
-use crate::options::Format;
+use crate::options::FileFormat;
 
-/// Why an export ended early. Whatever it is, what was complete stays so, and the next export goes on
-/// behind it.
+/// Why an export ended early. Completed files stay complete, and the next export continues after
+/// them.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The file system failed.
@@ -15,9 +15,9 @@ pub enum ExportError {
     Io {
         /// The file or folder.
         path: String,
-        /// What was to be done with it, as a participle.
+        /// The attempted action, as a participle.
         action: &'static str,
-        /// What the file system said.
+        /// The cause.
         source: io::Error,
     },
     /// Another export of the same node into the same folder is running.
@@ -25,9 +25,9 @@ pub enum ExportError {
         "{path} is held by another export of node {node}: wait for its end, or name another folder"
     )]
     InUse {
-        /// What is locked.
+        /// The lock.
         path: String,
-        /// Whose export.
+        /// The node.
         node: u32,
     },
     /// The state was written by a later release.
@@ -39,14 +39,14 @@ pub enum ExportError {
         /// Its version.
         version: u32,
     },
-    /// The state is not what an export wrote.
+    /// The state file is damaged.
     #[error(
         "{path} is damaged, {reason}: put back what stood there, or export into an empty folder"
     )]
     StateDamaged {
         /// The state.
         path: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// The folder has files of the other format.
@@ -54,66 +54,66 @@ pub enum ExportError {
         "{path} says that files here are {before}: ask for {before}, or export {now} into another folder"
     )]
     OtherFormat {
-        /// The state that says so.
+        /// The state file.
         path: String,
-        /// What is there.
-        before: Format,
-        /// What was asked for.
-        now: Format,
+        /// The folder's format.
+        before: FileFormat,
+        /// The requested format.
+        now: FileFormat,
     },
     /// The folder was filled by another filter.
     #[error(
         "{path} says that files here are filtered by `{before}`, not by `{now}`: ask for the same, or name another folder"
     )]
     OtherFilter {
-        /// The state that says so.
+        /// The state file.
         path: String,
-        /// What is there.
+        /// The folder's filter.
         before: String,
-        /// What was asked for.
+        /// The requested filter.
         now: String,
     },
-    /// What is exported was not read from this log, whose epochs are older.
+    /// The folder was exported from another log with newer epochs.
     #[error(
         "{out} holds records of epoch {before}, but record {sequence} is of epoch {now}: this is another log; name its own folder"
     )]
     OtherLog {
         /// The folder.
         out: String,
-        /// The number of the record.
+        /// Sequence of the record.
         sequence: u64,
-        /// That of a record with the same number, or a lower one.
+        /// Epoch of an exported record with this sequence or a lower one.
         before: u64,
-        /// Its epoch in the log that is read.
+        /// Epoch of the record in this log.
         now: u64,
     },
-    /// A file of this node that its state does not know: both together would hold rows twice.
+    /// A file of this node that its state does not name: exporting again would duplicate its rows.
     #[error(
         "{file} is not known to {state}: put back the state that was lost, or move the file away"
     )]
     Unknown {
         /// The file.
         file: String,
-        /// The state.
+        /// The state file.
         state: String,
     },
-    /// A file that was complete before the last export was stopped is gone.
+    /// A completed file of an interrupted export is gone.
     #[error("{file} was complete and is gone: put it back, or export into an empty folder")]
     Lost {
-        /// Where it was.
+        /// Its path.
         file: String,
     },
-    /// What was to be exported cannot be read; what came before it is complete.
+    /// The log cannot be read; everything before is complete.
     #[error("everything before is exported; then {0}")]
     Source(#[source] Box<dyn Error + Send + Sync>),
-    /// The type of the rows cannot be columns, or a row is not of that type.
+    /// The row type cannot be mapped to columns, or a row does not match it.
     #[error("{what} cannot be written as {format}: {reason}; this is a bug of ours")]
     Row {
-        /// The row, or the type.
+        /// The row or the type.
         what: String,
         /// The format.
-        format: Format,
-        /// What the encoder said.
+        format: FileFormat,
+        /// The encoder's message.
         reason: String,
     },
 }

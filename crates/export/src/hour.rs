@@ -1,6 +1,4 @@
-//! The hour of UTC by which files are kept apart, and how its folder is called.
-//!
-//! Knows no clock: moments are arguments.
+//! Partitions by hour of UTC, and their folder names.
 
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
@@ -8,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 const HOUR_US: u64 = 3_600_000_000;
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
-/// 9999-12-31T23: names sort as their hours follow each other up to here.
+/// 9999-12-31T23: up to here names sort by time.
 const LAST: u32 = 70_389_527;
 
-/// What the folders' names begin with; readers of partitions make a column of it.
+/// Prefix of the folders' names, which readers of partitions turn into a column.
 pub(crate) const PREFIX: &str = "hour=";
 
-/// Hours since the beginning of 1970.
+/// Hours since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
-pub(crate) struct Hour(u32);
+pub(crate) struct HourPartition(u32);
 
-impl Hour {
-    /// In which a moment lies; what is beyond the year 9999 goes into its last hour, for a clock
-    /// that is so far out must not stop an export.
+impl HourPartition {
+    /// The hour of a time. Times after the year 9999 go to its last hour, so that a wrong clock
+    /// does not stop an export.
     pub(crate) fn of_unix_us(moment_us: u64) -> Self {
         Self(u32::try_from(moment_us / HOUR_US).map_or(LAST, |hour| hour.min(LAST)))
     }
@@ -33,7 +31,7 @@ impl Hour {
     }
 }
 
-impl TryFrom<u32> for Hour {
+impl TryFrom<u32> for HourPartition {
     type Error = String;
 
     fn try_from(hour: u32) -> Result<Self, Self::Error> {
@@ -45,8 +43,8 @@ impl TryFrom<u32> for Hour {
     }
 }
 
-impl From<Hour> for u32 {
-    fn from(hour: Hour) -> Self {
+impl From<HourPartition> for u32 {
+    fn from(hour: HourPartition) -> Self {
         hour.0
     }
 }

@@ -1,40 +1,40 @@
-//! What an export reads: the records of a log that make rows, and those that make none.
+//! What an export reads from a log: records with and without a row.
 
 use serde::{Deserialize, Serialize};
 
-/// The place of a record in a node's log. Epochs never fall along a log, and within one sequences
-/// grow. A new epoch may count from before the end of the last: what was not yet synced when the
-/// machine went down is gone from the log, and its numbers are given to others.
+/// Position of a record in a node's log. Epochs never decrease along a log, and sequences increase
+/// within one. A new epoch may begin before the end of the previous one: records that were not
+/// synced before a crash are lost, and their sequences reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Position {
-    /// Which start of the node wrote it.
+pub struct LogPosition {
+    /// Epoch of the node.
     pub epoch: u64,
-    /// The number of the record.
+    /// Sequence of the record.
     pub sequence: u64,
 }
 
-/// What stands at a place of the log.
+/// An entry of the log.
 #[derive(Clone, Debug)]
-pub enum Item<R> {
-    /// A record that makes a row.
+pub enum ExportItem<R> {
+    /// A record with a row.
     Row {
-        /// Where it stands.
-        place: Position,
-        /// When it was, in microseconds of Unix time: it goes to the files of that hour.
+        /// Its position.
+        place: LogPosition,
+        /// Its time in Unix microseconds, which selects the hour.
         time_us: u64,
-        /// How long the record is.
+        /// Length of the record.
         bytes: usize,
-        /// What is written.
+        /// The row.
         row: R,
     },
-    /// A record that makes none.
-    Passed(Position),
+    /// A record without a row.
+    Passed(LogPosition),
     /// Records that were never written.
     Gap {
-        /// Where the log says so.
-        place: Position,
-        /// How many.
+        /// Position of the gap.
+        place: LogPosition,
+        /// Number of missing records.
         records: u64,
     },
 }

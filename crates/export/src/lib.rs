@@ -1,18 +1,18 @@
-//! Rows into a folder, for analysts: JSON Lines or Parquet, parted by the hour of UTC.
+//! Exports rows into a folder for analysts: JSON Lines or Parquet, partitioned by hour of UTC.
 //!
-//! Owns what a reader of the folder sees, and when: a file is there once it is complete, and never
-//! changes or goes after that. Owns how an export goes on where one before stopped. Knows neither
-//! what a row means nor where it comes from; columns are those of the type that is written.
+//! Owns what a reader of the folder sees: a file appears once it is complete, and never changes or
+//! disappears afterwards. Knows neither what a row means nor where it comes from; the columns are
+//! those of the row type.
 //!
-//! **What holds:** after an export that follows one that was stopped at any moment, by a signal, a
-//! crash, a lost machine or a full disk, every row stands in exactly one file of its hour.
+//! **Invariant:** after an interrupted export (by a signal, a crash, a lost machine or a full disk)
+//! and one more that completes, every row is in exactly one file of its hour.
 //!
-//! How: files are written aside, then synced; then the state, replaced at once, names them and the
-//! record through which all is done; then they get their places. An export that finds named files
-//! without their places gives them these first, and removes what is not named.
+//! Files are written under temporary names and synced; then the state file, replaced atomically,
+//! names them and the last record covered; then they are renamed. An export that finds named files
+//! with temporary names renames them first, and removes files that are not named.
 //!
-//! **Memory:** at most [`Limits::hours_open`] files are under way; each holds a batch of rows and a
-//! row group until they are written. Nothing else grows with what is exported.
+//! **Memory:** at most [`ExportLimits::hours_open`] files are open, each with a batch of rows and a
+//! row group. Nothing else grows with the export.
 
 mod error;
 mod hour;
@@ -33,40 +33,34 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use error::ExportError;
-pub use item::{Item, Position};
+pub use item::{ExportItem, LogPosition};
 pub use name::STATE_VERSION;
-pub use options::{Format, Limits, Options};
-pub use run::Summary;
-pub use sheet::Columns;
+pub use options::{ExportLimits, ExportOptions, FileFormat};
+pub use run::ExportSummary;
+pub use sheet::TableColumns;
 
-/// Writes what `items` tells, behind what exports before have written, until its end or until
-/// `stop`, which is asked before each item. `items` stand in the log's order; those at or before
-/// [`resume_point`] are not written again.
-///
-/// # Errors
-/// See [`ExportError`]. Where `items` fails, what came before is completed first.
+/// Writes the rows of `items` after those of earlier exports, to the end or until `stop`, which is
+/// asked before each item, returns true. `items` are in the log's order; those up to
+/// [`resume_point`] are skipped. If `items` fails, everything before is completed first.
 pub fn export<R, E>(
-    items: impl IntoIterator<Item = Result<Item<R>, E>>,
-    options: &Options,
+    items: impl IntoIterator<Item = Result<ExportItem<R>, E>>,
+    options: &ExportOptions,
     stop: impl FnMut() -> bool,
-) -> Result<Summary, ExportError>
+) -> Result<ExportSummary, ExportError>
 where
     R: Serialize + DeserializeOwned,
     E: Error + Send + Sync + 'static,
 {
-    let folder = store::Folder::new(&options.out);
+    let folder = store::ExportFolder::new(&options.out);
     folder.make().map_err(|source| state::failed(&folder, "", "made", source))?;
     run::run(&folder, items, options, stop)
 }
 
-/// Through which record of a node everything stands in complete files, or will with the next export;
-/// `None` when nothing does. Changes nothing.
+/// The last record of a node whose rows are in complete files, or will be after the next export.
+/// None if there is none. Changes nothing.
 ///
-/// Who reads the log starts at its sequence, or where the first later epoch begins if that is before.
-///
-/// # Errors
-/// The state cannot be read, is damaged, or of a later version.
-pub fn resume_point(out: &Path, node: u32) -> Result<Option<Position>, ExportError> {
-    let state = state::State::read(&store::Folder::new(out), node)?;
+/// Start reading the log at its sequence, or at the first later epoch if that begins before.
+pub fn resume_point(out: &Path, node: u32) -> Result<Option<LogPosition>, ExportError> {
+    let state = state::ExportState::read(&store::ExportFolder::new(out), node)?;
     Ok(state.and_then(|state| state.position))
 }

@@ -1,25 +1,25 @@
-//! What is exported, how it is written, and what that may take.
+//! Options of an export.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How rows are written.
+/// File format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// A JSON object by line; 64-bit integers as they are.
+pub enum FileFormat {
+    /// One JSON object per line; 64-bit integers unquoted.
     Jsonl,
     /// Apache Parquet, compressed with Snappy.
     Parquet,
 }
 
-impl Format {
+impl FileFormat {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Jsonl, Self::Parquet];
 
-    /// What names of files end in, without the dot; also how operators call it.
+    /// Extension of file names, without the dot; also the name of the format on the command line.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Jsonl => "jsonl",
@@ -28,53 +28,51 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for FileFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.extension())
     }
 }
 
-/// What is exported, and where to.
+/// Options of an export.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The folder; made when it is not there. Several nodes may share one.
+pub struct ExportOptions {
+    /// The folder, created if missing. Several nodes may share one.
     pub out: PathBuf,
-    /// Whose log it is.
+    /// Node of the log.
     pub node: u32,
-    /// How rows are written; one folder has one format.
-    pub format: Format,
-    /// Which rows are wanted, in words that are the same whenever the same is meant; an export
-    /// goes on only where it is that of the exports before.
+    /// File format, one per folder.
+    pub format: FileFormat,
+    /// The filter of rows, in canonical form. It must be that of the earlier exports.
     pub filter: String,
-    /// What may be held and when something is complete.
-    pub limits: Limits,
+    /// Limits of memory and of unfinished work.
+    pub limits: ExportLimits,
 }
 
-/// What an export may hold in memory, and how much is done before it is complete. At the defaults
-/// memory stays in the low hundreds of MiB, and a run that is killed has done at most one GiB in vain.
+/// Limits of memory, and of the work that an interruption loses. With the defaults, memory is in
+/// the low hundreds of MiB, and a killed run loses at most one GiB of work.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// So many hours are written to side by side; when another comes up, the one that was written
-    /// to least recently is finished. 1 or more.
+pub struct ExportLimits {
+    /// Most hours written concurrently, at least 1. Another hour closes the least recently written
+    /// file.
     pub hours_open: usize,
-    /// Rows that are encoded together.
+    /// Rows per encoded batch.
     pub batch_rows: usize,
-    /// Records, in bytes, of the rows that are encoded together; their columns take a small
-    /// multiple of it.
+    /// Record bytes per encoded batch; the columns take a small multiple of it.
     pub batch_bytes: usize,
-    /// Rows of a row group, which is held until it is complete.
+    /// Rows per row group, which is held in memory.
     pub group_rows: usize,
-    /// Encoded bytes of a row group.
+    /// Encoded bytes per row group.
     pub group_bytes: usize,
-    /// Files are complete after so many rows, over all of them.
+    /// Rows, over all files, after which files are completed.
     pub commit_rows: u64,
-    /// Files are complete after so many bytes of records, over all of them.
+    /// Record bytes, over all files, after which files are completed.
     pub commit_bytes: u64,
-    /// Files are complete when so many are finished.
+    /// Finished files after which files are completed.
     pub commit_files: usize,
 }
 
-impl Default for Limits {
+impl Default for ExportLimits {
     fn default() -> Self {
         Self {
             hours_open: 4,

@@ -1,6 +1,4 @@
-//! One export: which file a row goes to, when files are complete, and how they get their places.
-//!
-//! Knows neither how rows are encoded nor what the file system is.
+//! One export: assigns rows to files, completes files and publishes them.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -9,105 +7,111 @@ use std::io;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::ExportError;
-use crate::hour::{self, Hour};
-use crate::item::{Item, Position};
+use crate::hour::{self, HourPartition};
+use crate::item::{ExportItem, LogPosition};
 use crate::name::{self, FileId, UNFINISHED};
-use crate::options::Options;
-use crate::sheet::{Columns, Sheet, SheetError};
-use crate::state::{State, failed};
-use crate::store::Store;
+use crate::options::ExportOptions;
+use crate::sheet::{RowFile, RowFileError, TableColumns};
+use crate::state::{ExportState, failed};
+use crate::store::ExportStore;
 
-/// Writes all of `items` that is not exported yet. See [`crate::export`].
-pub(crate) fn run<S: Store, R, E>(
+/// Writes the `items` that are not exported yet. See [`crate::export`].
+pub(crate) fn run<S: ExportStore, R, E>(
     store: &S,
-    items: impl IntoIterator<Item = Result<Item<R>, E>>,
-    options: &Options,
+    items: impl IntoIterator<Item = Result<ExportItem<R>, E>>,
+    options: &ExportOptions,
     stop: impl FnMut() -> bool,
-) -> Result<Summary, ExportError>
+) -> Result<ExportSummary, ExportError>
 where
     R: Serialize + DeserializeOwned,
     E: Error + Send + Sync + 'static,
 {
-    let columns = Columns::of::<R>()?;
-    let mut run = Run::start(store, options, columns)?;
+    let columns = TableColumns::of::<R>()?;
+    let mut run = ExportRun::start(store, options, columns)?;
     let summary = run.through(items, stop);
     if summary.is_err() {
-        // Room for others where it ran out. The next export would do the same.
+        // Frees space, which may have run out. The next export would do the same.
         run.open.clear();
         let _ = run.clear_unfinished();
     }
     summary
 }
 
-/// What an export came to.
+/// Result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Through which record everything is complete; `None` when there was none.
-    pub position: Option<Position>,
-    /// Where it went on; `None` when it began with the log.
-    pub resumed: Option<Position>,
-    /// The first record that was taken. Where its sequence is not the next after `resumed`, records
-    /// between were gone from the log, or not wanted.
-    pub first: Option<Position>,
-    /// Records that were taken, with or without a row.
+pub struct ExportSummary {
+    /// The last record covered by complete files. None if there is none.
+    pub position: Option<LogPosition>,
+    /// Where it continued. None if it began with the log.
+    pub resumed: Option<LogPosition>,
+    /// The first record read. If its sequence does not follow `resumed`, records between were gone
+    /// from the log, or not wanted.
+    pub first: Option<LogPosition>,
+    /// Records read, with or without a row.
     pub records: u64,
-    /// Rows that were written.
+    /// Rows written.
     pub rows: u64,
-    /// Gaps that stood in the log.
+    /// Gaps read.
     pub gaps: u64,
-    /// Records that these gaps stand for: they were never written to the log.
+    /// Records these gaps stand for, which were never logged.
     pub shed: u64,
-    /// Files that are new.
+    /// New files.
     pub files: u64,
-    /// Bytes in them.
+    /// Their total length.
     pub bytes: u64,
-    /// Whether it was told to stop before the end.
+    /// Whether it was stopped before the end.
     pub is_stopped: bool,
 }
 
-/// An export under way.
-struct Run<'s, S: Store> {
+/// A running export.
+struct ExportRun<'s, S: ExportStore> {
     store: &'s S,
-    options: &'s Options,
-    columns: Columns,
-    /// As it stands on disk, or was to.
-    state: State,
-    /// Under way, the one that was written to last at the end.
-    open: Vec<Open<S>>,
-    /// Written and synced, but not named by the state.
+    options: &'s ExportOptions,
+    columns: TableColumns,
+    /// The state on disk, or about to be.
+    state: ExportState,
+    /// Open files, the most recently written last.
+    open: Vec<OpenFile<S>>,
+    /// Synced files that the state does not name yet.
     finished: Vec<FileId>,
-    /// The last record that was taken.
-    reached: Option<Position>,
-    /// Rows since the state was written.
+    /// The last record read.
+    reached: Option<LogPosition>,
+    /// Rows since the last commit.
     rows: u64,
-    /// Bytes of their records.
+    /// Record bytes since the last commit.
     bytes: u64,
-    summary: Summary,
+    summary: ExportSummary,
     _lock: S::Lock,
 }
 
-struct Open<S: Store> {
+struct OpenFile<S: ExportStore> {
     id: FileId,
-    sheet: Sheet<S::File>,
+    sheet: RowFile<S::File>,
 }
 
-impl<'s, S: Store> Run<'s, S> {
-    /// Takes the node's desk, brings what an export before left behind to its end, and finds where
-    /// to go on.
-    fn start(store: &'s S, options: &'s Options, columns: Columns) -> Result<Self, ExportError> {
+impl<'s, S: ExportStore> ExportRun<'s, S> {
+    /// Locks the node's state folder, finishes what an interrupted export left, and finds where to
+    /// continue.
+    fn start(
+        store: &'s S,
+        options: &'s ExportOptions,
+        columns: TableColumns,
+    ) -> Result<Self, ExportError> {
         let node = options.node;
-        let desk = name::desk(node);
-        // Its name is durable before anything gets its place: see `publish`.
+        let desk = name::state_folder(node);
+        // Its name is durable before any file is published: see `publish`.
         let made = store.make_folder(&desk);
         made.map_err(|source| failed(store, &desk, "made", source))?;
         let lock = lock(store, node)?;
         agree_with_others(store, options)?;
-        let before = State::read(store, node)?;
+        let before = ExportState::read(store, node)?;
         let is_new = before.is_none();
-        let state = before.unwrap_or_else(|| State::new(node, options.format, &options.filter));
+        let state =
+            before.unwrap_or_else(|| ExportState::new(node, options.format, &options.filter));
         agree(store, &state, options)?;
         let (open, finished, reached) = (Vec::new(), Vec::new(), state.position);
-        let summary = Summary { position: reached, resumed: reached, ..Summary::default() };
+        let summary =
+            ExportSummary { position: reached, resumed: reached, ..ExportSummary::default() };
         let mut run = Self {
             store,
             options,
@@ -125,7 +129,7 @@ impl<'s, S: Store> Run<'s, S> {
         run.clear_unfinished()?;
         run.refuse_unknown()?;
         if is_new {
-            // From here on files of ours have a state that knows them.
+            // From here on our files have a state that names them.
             run.state.write(store)?;
         }
         Ok(run)
@@ -133,9 +137,9 @@ impl<'s, S: Store> Run<'s, S> {
 
     fn through<R: Serialize, E: Error + Send + Sync + 'static>(
         &mut self,
-        items: impl IntoIterator<Item = Result<Item<R>, E>>,
+        items: impl IntoIterator<Item = Result<ExportItem<R>, E>>,
         mut stop: impl FnMut() -> bool,
-    ) -> Result<Summary, ExportError> {
+    ) -> Result<ExportSummary, ExportError> {
         let mut failure = None;
         let mut items = items.into_iter();
         loop {
@@ -157,15 +161,15 @@ impl<'s, S: Store> Run<'s, S> {
         failure.map_or(Ok(self.summary), Err)
     }
 
-    fn take<R: Serialize>(&mut self, item: &Item<R>) -> Result<(), ExportError> {
+    fn take<R: Serialize>(&mut self, item: &ExportItem<R>) -> Result<(), ExportError> {
         match item {
-            Item::Row { place, time_us, bytes, row } => {
+            ExportItem::Row { place, time_us, bytes, row } => {
                 if !self.reach(*place)? {
                     return Ok(());
                 }
-                let hour = Hour::of_unix_us(*time_us);
+                let hour = HourPartition::of_unix_us(*time_us);
                 self.bring_up(FileId { hour, epoch: place.epoch, first: place.sequence })?;
-                let Open { id, sheet } = self.open.last_mut().expect("it was brought up");
+                let OpenFile { id, sheet } = self.open.last_mut().expect("it was brought up");
                 let id = *id;
                 sheet.push(*bytes, row).map_err(|error| self.sheet_failed(id, error))?;
                 self.summary.rows += 1;
@@ -173,8 +177,8 @@ impl<'s, S: Store> Run<'s, S> {
                 self.bytes += *bytes as u64;
                 self.commit_when_due()
             }
-            Item::Passed(place) => self.reach(*place).map(drop),
-            Item::Gap { place, records } => {
+            ExportItem::Passed(place) => self.reach(*place).map(drop),
+            ExportItem::Gap { place, records } => {
                 if self.reach(*place)? {
                     self.summary.gaps += 1;
                     self.summary.shed += records;
@@ -184,8 +188,8 @@ impl<'s, S: Store> Run<'s, S> {
         }
     }
 
-    /// Moves on to a record, and tells whether it is a new one.
-    fn reach(&mut self, place: Position) -> Result<bool, ExportError> {
+    /// Moves to a record; returns whether it is new.
+    fn reach(&mut self, place: LogPosition) -> Result<bool, ExportError> {
         if let Some(reached) = self.reached {
             if place.epoch < reached.epoch && place.sequence >= reached.sequence {
                 return Err(ExportError::OtherLog {
@@ -205,7 +209,7 @@ impl<'s, S: Store> Run<'s, S> {
         Ok(true)
     }
 
-    /// Puts the file of an hour last in `open`; begins `id` when there is none.
+    /// Makes the file of an hour the last in `open`; begins `id` if there is none.
     fn bring_up(&mut self, id: FileId) -> Result<(), ExportError> {
         if let Some(at) = self.open.iter().position(|open| open.id.hour == id.hour) {
             self.open[at..].rotate_left(1);
@@ -218,15 +222,15 @@ impl<'s, S: Store> Run<'s, S> {
         let path = id.unfinished(self.options.node, self.options.format);
         let file = self.store.create(&path);
         let file = file.map_err(|source| failed(self.store, &path, "made", source))?;
-        let sheet = Sheet::new(file, self.options.format, &self.columns, &self.options.limits);
+        let sheet = RowFile::new(file, self.options.format, &self.columns, &self.options.limits);
         let sheet = sheet.map_err(|error| self.sheet_failed(id, error))?;
-        self.open.push(Open { id, sheet });
+        self.open.push(OpenFile { id, sheet });
         Ok(())
     }
 
-    fn finish(&mut self, Open { id, sheet }: Open<S>) -> Result<(), ExportError> {
+    fn finish(&mut self, OpenFile { id, sheet }: OpenFile<S>) -> Result<(), ExportError> {
         let (file, bytes) = sheet.finish().map_err(|error| self.sheet_failed(id, error))?;
-        let synced = self.store.sync(file).map_err(SheetError::Io);
+        let synced = self.store.sync(file).map_err(RowFileError::Io);
         synced.map_err(|error| self.sheet_failed(id, error))?;
         self.finished.push(id);
         self.summary.files += 1;
@@ -242,7 +246,7 @@ impl<'s, S: Store> Run<'s, S> {
         if is_due { self.commit() } else { Ok(()) }
     }
 
-    /// Makes everything through the last record complete.
+    /// Completes everything up to the last record.
     fn commit(&mut self) -> Result<(), ExportError> {
         for open in std::mem::take(&mut self.open) {
             self.finish(open)?;
@@ -251,8 +255,8 @@ impl<'s, S: Store> Run<'s, S> {
             return Ok(());
         }
         (self.rows, self.bytes) = (0, 0);
-        let desk = name::desk(self.options.node);
-        // What the state names must be there before it says so.
+        let desk = name::state_folder(self.options.node);
+        // Files must exist before the state names them.
         let synced = self.store.sync_folder(&desk);
         synced.map_err(|source| failed(self.store, &desk, "synced", source))?;
         self.state.position = self.reached;
@@ -261,18 +265,19 @@ impl<'s, S: Store> Run<'s, S> {
         self.publish()
     }
 
-    /// Gives the files that the state names their places, unless they have them, and has it forget
-    /// them.
+    /// Renames the files that the state names to their final names, if not done yet, and clears the
+    /// list.
     fn publish(&mut self) -> Result<(), ExportError> {
         if self.state.publishing.is_empty() {
             return Ok(());
         }
         let (node, format) = (self.options.node, self.options.format);
-        let desk = name::desk(node);
+        let desk = name::state_folder(node);
         let aside: BTreeSet<String> = self.list(&desk)?.into_iter().collect();
-        let hours: BTreeSet<Hour> = self.state.publishing.iter().map(|id| id.hour).collect();
+        let hours: BTreeSet<HourPartition> =
+            self.state.publishing.iter().map(|id| id.hour).collect();
         let made = hours.iter().try_for_each(|hour| self.store.make_folder(&hour.folder()));
-        // A file must not go into a folder that may be forgotten.
+        // A folder's own name must be durable before a file is moved into it.
         let made = made.and_then(|()| self.store.sync_folder(""));
         made.map_err(|source| failed(self.store, "", "added to", source))?;
         for hour in hours {
@@ -301,12 +306,12 @@ impl<'s, S: Store> Run<'s, S> {
         self.state.write(self.store)
     }
 
-    /// Removes what is under way at the desk and not named by the state.
+    /// Removes unfinished files that the state does not name.
     fn clear_unfinished(&self) -> Result<(), ExportError> {
         let (node, format) = (self.options.node, self.options.format);
         let named: BTreeSet<String> =
             self.state.publishing.iter().map(|id| id.unfinished(node, format)).collect();
-        let desk = name::desk(node);
+        let desk = name::state_folder(node);
         for name in self.list(&desk)? {
             let path = format!("{desk}/{name}");
             if name.ends_with(UNFINISHED) && !named.contains(&path) {
@@ -317,8 +322,8 @@ impl<'s, S: Store> Run<'s, S> {
         Ok(())
     }
 
-    /// Files of ours that begin behind what is exported come from another state: their rows would
-    /// be written once more.
+    /// Refuses files of ours after the exported position: they belong to another state, and their
+    /// rows would be written twice.
     fn refuse_unknown(&self) -> Result<(), ExportError> {
         for folder in self.list("")?.iter().filter(|name| name.starts_with(hour::PREFIX)) {
             for file in self.list(folder)? {
@@ -342,13 +347,13 @@ impl<'s, S: Store> Run<'s, S> {
         ExportError::Unknown { file: self.store.show(file), state }
     }
 
-    fn sheet_failed(&self, id: FileId, error: SheetError) -> ExportError {
+    fn sheet_failed(&self, id: FileId, error: RowFileError) -> ExportError {
         match error {
-            SheetError::Io(source) => {
+            RowFileError::Io(source) => {
                 let path = id.unfinished(self.options.node, self.options.format);
                 failed(self.store, &path, "written", source)
             }
-            SheetError::Row(reason) => {
+            RowFileError::Row(reason) => {
                 let sequence = self.reached.map_or(0, |reached| reached.sequence);
                 let what = format!("record {sequence}");
                 ExportError::Row { what, format: self.options.format, reason }
@@ -357,12 +362,12 @@ impl<'s, S: Store> Run<'s, S> {
     }
 }
 
-/// A path's last part.
+/// The last part of a path.
 fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
 
-fn lock<S: Store>(store: &S, node: u32) -> Result<S::Lock, ExportError> {
+fn lock<S: ExportStore>(store: &S, node: u32) -> Result<S::Lock, ExportError> {
     let path = name::lock(node);
     store.lock(&path).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => ExportError::InUse { path: store.show(&path), node },
@@ -370,8 +375,12 @@ fn lock<S: Store>(store: &S, node: u32) -> Result<S::Lock, ExportError> {
     })
 }
 
-/// One node's files are of one format and one filter.
-fn agree<S: Store>(store: &S, state: &State, options: &Options) -> Result<(), ExportError> {
+/// A node's files have one format and one filter.
+fn agree<S: ExportStore>(
+    store: &S,
+    state: &ExportState,
+    options: &ExportOptions,
+) -> Result<(), ExportError> {
     let path = store.show(&name::state(state.node));
     if state.format != options.format {
         let (before, now) = (state.format, options.format);
@@ -384,14 +393,17 @@ fn agree<S: Store>(store: &S, state: &State, options: &Options) -> Result<(), Ex
     Ok(())
 }
 
-/// All nodes' files are of one format, so that one query reads them.
-fn agree_with_others<S: Store>(store: &S, options: &Options) -> Result<(), ExportError> {
+/// All nodes' files have one format, so that one query reads them.
+fn agree_with_others<S: ExportStore>(
+    store: &S,
+    options: &ExportOptions,
+) -> Result<(), ExportError> {
     let names = store.list("").map_err(|source| failed(store, "", "listed", source))?;
-    let others = names.iter().filter_map(|name| name::desk_of(name));
+    let others = names.iter().filter_map(|name| name::node_of_state_folder(name));
     for node in others.filter(|node| *node != options.node) {
-        let state = match State::read(store, node) {
+        let state = match ExportState::read(store, node) {
             Err(error @ ExportError::Io { .. }) => return Err(error),
-            // What else is wrong with it is for that node's own export to tell.
+            // Other problems are reported by that node's own export.
             state => state.ok().flatten(),
         };
         if let Some(state) = state.filter(|state| state.format != options.format) {

@@ -1,6 +1,4 @@
-//! One file of rows under way, in either format.
-//!
-//! Knows neither where it stands nor when it is complete.
+//! An open file of rows, in either format.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -15,67 +13,65 @@ use serde_arrow::ArrayBuilder;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 
 use crate::error::ExportError;
-use crate::options::{Format, Limits};
+use crate::options::{ExportLimits, FileFormat};
 
-/// Columns of a type of rows: its fields, in their order. Structs and lists of them are nested.
+/// The columns of a row type: its fields in order, with nested structs and lists.
 #[derive(Clone, Debug)]
-pub struct Columns {
+pub struct TableColumns {
     fields: Vec<FieldRef>,
     schema: SchemaRef,
 }
 
-impl Columns {
-    /// Those of `R`: integers, truth values, text, `Option` for what may be null, structs and lists.
-    ///
-    /// # Errors
-    /// The type has something else.
+impl TableColumns {
+    /// The columns of `R`, which may have integers, booleans, strings, `Option` for nullable
+    /// columns, structs and lists.
     pub fn of<'de, R: Deserialize<'de>>() -> Result<Self, ExportError> {
         let options = TracingOptions::default()
-            // The types that readers know best; a batch is far below 2 GiB.
+            // The most widely supported types; a batch is far below 2 GiB.
             .sequence_as_large_list(false)
             .strings_as_large_utf8(false);
         let fields = Vec::<FieldRef>::from_type::<R>(options).map_err(|error| {
             let what = std::any::type_name::<R>().to_owned();
-            ExportError::Row { what, format: Format::Parquet, reason: error.to_string() }
+            ExportError::Row { what, format: FileFormat::Parquet, reason: error.to_string() }
         })?;
         let schema = Arc::new(Schema::new(fields.clone()));
         Ok(Self { fields, schema })
     }
 
-    /// The schema in Arrow's terms.
+    /// The Arrow schema.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 }
 
-/// Why a row could not be written.
+/// Why a row was not written.
 #[derive(Debug)]
-pub(crate) enum SheetError {
+pub(crate) enum RowFileError {
     /// The file system failed.
     Io(io::Error),
-    /// The row is not what its columns say.
+    /// The row does not match the columns.
     Row(String),
 }
 
-impl From<io::Error> for SheetError {
+impl From<io::Error> for RowFileError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<serde_arrow::Error> for SheetError {
+impl From<serde_arrow::Error> for RowFileError {
     fn from(error: serde_arrow::Error) -> Self {
         Self::Row(error.to_string())
     }
 }
 
-impl From<serde_json::Error> for SheetError {
+impl From<serde_json::Error> for RowFileError {
     fn from(error: serde_json::Error) -> Self {
         if error.is_io() { Self::Io(error.into()) } else { Self::Row(error.to_string()) }
     }
 }
 
-impl From<ParquetError> for SheetError {
+impl From<ParquetError> for RowFileError {
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -87,31 +83,33 @@ impl From<ParquetError> for SheetError {
     }
 }
 
-/// A file of rows under way.
-pub(crate) enum Sheet<F: Write + Send> {
-    /// A line by row.
-    Jsonl(BufWriter<Counted<F>>),
-    /// A batch by so many rows.
-    Parquet(Box<Table<F>>),
+/// An open file of rows.
+pub(crate) enum RowFile<F: Write + Send> {
+    /// One line per row.
+    Jsonl(BufWriter<CountingWriter<F>>),
+    /// Rows encoded in batches.
+    Parquet(Box<ParquetFile<F>>),
 }
 
-impl<F: Write + Send> Sheet<F> {
+impl<F: Write + Send> RowFile<F> {
     /// Begins a file.
     pub(crate) fn new(
         file: F,
-        format: Format,
-        columns: &Columns,
-        limits: &Limits,
-    ) -> Result<Self, SheetError> {
-        let file = Counted { file: Some(file), bytes: 0 };
+        format: FileFormat,
+        columns: &TableColumns,
+        limits: &ExportLimits,
+    ) -> Result<Self, RowFileError> {
+        let file = CountingWriter { file: Some(file), bytes: 0 };
         Ok(match format {
-            Format::Jsonl => Self::Jsonl(BufWriter::new(file)),
-            Format::Parquet => Self::Parquet(Box::new(Table::new(file, columns, limits)?)),
+            FileFormat::Jsonl => Self::Jsonl(BufWriter::new(file)),
+            FileFormat::Parquet => {
+                Self::Parquet(Box::new(ParquetFile::new(file, columns, limits)?))
+            }
         })
     }
 
-    /// Adds a row whose record has so many bytes.
-    pub(crate) fn push<R: Serialize>(&mut self, bytes: usize, row: &R) -> Result<(), SheetError> {
+    /// Adds a row whose record has this many bytes.
+    pub(crate) fn push<R: Serialize>(&mut self, bytes: usize, row: &R) -> Result<(), RowFileError> {
         match self {
             Self::Jsonl(lines) => {
                 serde_json::to_writer(&mut *lines, row)?;
@@ -121,8 +119,8 @@ impl<F: Write + Send> Sheet<F> {
         }
     }
 
-    /// Writes what is held and the file's end, and tells how long it is.
-    pub(crate) fn finish(self) -> Result<(F, u64), SheetError> {
+    /// Writes the rest and the end of the file; returns its length.
+    pub(crate) fn finish(self) -> Result<(F, u64), RowFileError> {
         match self {
             Self::Jsonl(mut lines) => {
                 lines.flush()?;
@@ -133,17 +131,21 @@ impl<F: Write + Send> Sheet<F> {
     }
 }
 
-/// A Parquet file, the rows that are not encoded yet, and how many they are.
-pub(crate) struct Table<F: Write + Send> {
+/// A Parquet file and the rows that are not encoded yet.
+pub(crate) struct ParquetFile<F: Write + Send> {
     rows: ArrayBuilder,
     rows_held: usize,
     bytes_held: usize,
-    limits: Limits,
-    writer: ArrowWriter<Counted<F>>,
+    limits: ExportLimits,
+    writer: ArrowWriter<CountingWriter<F>>,
 }
 
-impl<F: Write + Send> Table<F> {
-    fn new(file: Counted<F>, columns: &Columns, limits: &Limits) -> Result<Self, SheetError> {
+impl<F: Write + Send> ParquetFile<F> {
+    fn new(
+        file: CountingWriter<F>,
+        columns: &TableColumns,
+        limits: &ExportLimits,
+    ) -> Result<Self, RowFileError> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(limits.group_rows))
@@ -158,7 +160,7 @@ impl<F: Write + Send> Table<F> {
         })
     }
 
-    fn push<R: Serialize>(&mut self, bytes: usize, row: &R) -> Result<(), SheetError> {
+    fn push<R: Serialize>(&mut self, bytes: usize, row: &R) -> Result<(), RowFileError> {
         self.rows.push(row)?;
         self.rows_held += 1;
         self.bytes_held += bytes;
@@ -168,27 +170,27 @@ impl<F: Write + Send> Table<F> {
         Ok(())
     }
 
-    fn encode(&mut self) -> Result<(), SheetError> {
+    fn encode(&mut self) -> Result<(), RowFileError> {
         (self.rows_held, self.bytes_held) = (0, 0);
         Ok(self.writer.write(&self.rows.to_record_batch()?)?)
     }
 
-    fn finish(mut self) -> Result<(F, u64), SheetError> {
+    fn finish(mut self) -> Result<(F, u64), RowFileError> {
         self.encode()?;
-        // Its `into_inner` would make text of what the file system says.
+        // `into_inner` would turn the file system's error into text.
         self.writer.finish()?;
         Ok(self.writer.inner_mut().take())
     }
 }
 
-/// A file, and how much was written to it.
-pub(crate) struct Counted<F> {
-    /// `None` once it was taken out.
+/// Counts the bytes written to a file.
+pub(crate) struct CountingWriter<F> {
+    /// None once it is finished.
     file: Option<F>,
     bytes: u64,
 }
 
-impl<F> Counted<F> {
+impl<F> CountingWriter<F> {
     fn take(&mut self) -> (F, u64) {
         (self.file.take().expect("a file is finished once"), self.bytes)
     }
@@ -198,7 +200,7 @@ impl<F> Counted<F> {
     }
 }
 
-impl<F: Write> Write for Counted<F> {
+impl<F: Write> Write for CountingWriter<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file().write(bytes)?;
         self.bytes += written as u64;

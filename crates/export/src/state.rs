@@ -1,49 +1,48 @@
-//! What an export remembers for the next one.
-//!
-//! Replaced at once, synced, and only once everything that it says is. Knows no rows.
+//! The state that an export leaves to the next one. Replaced atomically, after everything it states
+//! is synced.
 
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExportError;
-use crate::item::Position;
+use crate::item::LogPosition;
 use crate::name::{self, FileId, STATE_VERSION, UNFINISHED};
-use crate::options::Format;
-use crate::store::Store;
+use crate::options::FileFormat;
+use crate::store::ExportStore;
 
-/// A longer state is none.
+/// A longer file is damaged.
 const STATE_BYTES_MAX: u64 = 1 << 20;
 
-/// How far a node is exported into a folder, and by which terms.
+/// How far a node is exported into a folder, and with which options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct State {
+pub(crate) struct ExportState {
     version: u32,
     pub(crate) node: u32,
-    pub(crate) format: Format,
+    pub(crate) format: FileFormat,
     pub(crate) filter: String,
-    /// Through this record every row stands in a complete file.
-    pub(crate) position: Option<Position>,
-    /// Of these files, those that are complete and may not have their places yet.
+    /// Every row up to this record is in a complete file.
+    pub(crate) position: Option<LogPosition>,
+    /// Complete files that may not have their final names yet.
     pub(crate) publishing: Vec<FileId>,
 }
 
-/// What every version says first.
+/// The part that all versions have in common.
 #[derive(Deserialize)]
-struct Versioned {
+struct StateVersion {
     version: u32,
 }
 
-impl State {
-    /// Nothing is exported yet.
-    pub(crate) fn new(node: u32, format: Format, filter: &str) -> Self {
+impl ExportState {
+    /// The state before the first export.
+    pub(crate) fn new(node: u32, format: FileFormat, filter: &str) -> Self {
         let (filter, publishing) = (filter.to_owned(), Vec::new());
         Self { version: STATE_VERSION, node, format, filter, position: None, publishing }
     }
 
-    /// That of a node; `None` when it was never exported.
-    pub(crate) fn read<S: Store>(store: &S, node: u32) -> Result<Option<Self>, ExportError> {
+    /// Reads a node's state. None if it was never exported.
+    pub(crate) fn read<S: ExportStore>(store: &S, node: u32) -> Result<Option<Self>, ExportError> {
         let path = name::state(node);
         let bytes = store.read(&path, STATE_BYTES_MAX);
         let Some(bytes) = bytes.map_err(|source| failed(store, &path, "read", source))? else {
@@ -51,7 +50,7 @@ impl State {
         };
         let damaged =
             |reason: String| ExportError::StateDamaged { path: store.show(&path), reason };
-        let versioned: Versioned =
+        let versioned: StateVersion =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if versioned.version != STATE_VERSION {
             let version = versioned.version;
@@ -65,8 +64,8 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Replaces what was remembered.
-    pub(crate) fn write<S: Store>(&self, store: &S) -> Result<(), ExportError> {
+    /// Replaces the state file.
+    pub(crate) fn write<S: ExportStore>(&self, store: &S) -> Result<(), ExportError> {
         let path = name::state(self.node);
         let aside = format!("{path}{UNFINISHED}");
         let text = serde_json::to_vec_pretty(self).expect("text and numbers are JSON");
@@ -75,14 +74,14 @@ impl State {
             file.write_all(&text)?;
             store.sync(file)?;
             store.rename(&aside, &path)?;
-            store.sync_folder(&name::desk(self.node))
+            store.sync_folder(&name::state_folder(self.node))
         };
         written().map_err(|source| failed(store, &path, "written", source))
     }
 }
 
-/// What the file system said about a path.
-pub(crate) fn failed<S: Store>(
+/// The error of an action on a path.
+pub(crate) fn failed<S: ExportStore>(
     store: &S,
     path: &str,
     action: &'static str,

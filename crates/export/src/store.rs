@@ -1,73 +1,68 @@
-//! What an export asks of a file system, so that tests can put a worse one underneath, and how the
-//! machine's answers.
-//!
-//! Knows nothing of rows. Paths are relative to the folder of the export, parts joined by `/`.
+//! What an export needs of a file system, as a trait, so that tests can substitute a faulty one;
+//! and a real folder. Paths are relative to the export's folder, with parts joined by `/`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// One folder and what is below.
-pub(crate) trait Store {
-    /// A file that is being written.
+/// A folder and its contents.
+pub(crate) trait ExportStore {
+    /// A file being written.
     type File: Write + Send;
-    /// Holds what was locked while it lives.
+    /// Holds a lock while it lives.
     type Lock;
 
-    /// A path as an operator knows it.
+    /// A path for messages.
     fn show(&self, path: &str) -> String;
 
-    /// A folder below, made when it is not there; its name is durable once that above is synced.
+    /// Creates a folder if it does not exist; durable once its parent is synced.
     fn make_folder(&self, path: &str) -> io::Result<()>;
 
-    /// Names in a folder, in any order; none of one that is not there. The folder itself is `""`.
+    /// Names in a folder, in any order; empty if it does not exist. The root is `""`.
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// What stands in a file, of which no more than `bytes_max` is read; `None` of one that is not
-    /// there.
+    /// Reads at most `bytes_max` of a file. None if it does not exist.
     fn read(&self, path: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>>;
 
-    /// An empty file; one of that name is lost.
+    /// Creates an empty file, replacing one with that name.
     fn create(&self, path: &str) -> io::Result<Self::File>;
 
-    /// Makes what was written to a file durable; its name is after [`Store::sync_folder`].
+    /// Makes a file's content durable; its name is durable after [`ExportStore::sync_folder`].
     fn sync(&self, file: Self::File) -> io::Result<()>;
 
-    /// Gives a file another name at once: others see the one or the other. Durable once both
-    /// folders are synced; a file of that name is lost.
+    /// Renames a file atomically, replacing one with that name; durable once both folders are
+    /// synced.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &str) -> io::Result<()>;
 
-    /// Makes names in a folder durable.
+    /// Makes the names in a folder durable.
     fn sync_folder(&self, path: &str) -> io::Result<()>;
 
-    /// Takes a file for this process, made when it is not there.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] while another process has it, or those of the file system.
+    /// Locks a file for this process, creating it if needed. The error is
+    /// [`io::ErrorKind::WouldBlock`] while another process holds it.
     fn lock(&self, path: &str) -> io::Result<Self::Lock>;
 }
 
-/// A folder on the machine's disk.
-pub(crate) struct Folder {
+/// A folder of the machine's file system.
+pub(crate) struct ExportFolder {
     root: PathBuf,
 }
 
-impl Folder {
-    /// The folder at `root`, which need not be there as long as it is only read.
+impl ExportFolder {
+    /// The folder at `root`, which need not exist for reading.
     pub(crate) fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// Makes the folder when it is not there.
+    /// Creates the folder if it does not exist.
     pub(crate) fn make(&self) -> io::Result<()> {
         if self.root.is_dir() {
             return Ok(());
         }
         fs::create_dir_all(&self.root)?;
-        // The folder's own name must survive as well.
+        // The folder's own name must be durable too.
         let parent = self.root.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
@@ -77,7 +72,7 @@ impl Folder {
     }
 }
 
-impl Store for Folder {
+impl ExportStore for ExportFolder {
     type File = File;
     type Lock = File;
 
@@ -98,7 +93,7 @@ impl Store for Folder {
             entries => entries?,
         };
         let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
-        // Names that are no text are not ours.
+        // Our file names are UTF-8.
         entries.filter_map(|entry| name(entry).transpose()).collect()
     }
 

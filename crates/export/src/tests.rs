@@ -13,10 +13,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExportError;
-use crate::hour::Hour;
-use crate::item::{Item, Position};
-use crate::options::{Format, Limits, Options};
-use crate::run::Summary;
+use crate::hour::HourPartition;
+use crate::item::{ExportItem, LogPosition};
+use crate::options::{ExportLimits, ExportOptions, FileFormat};
+use crate::run::ExportSummary;
 use crate::run::run;
 use store::Memory;
 
@@ -58,21 +58,21 @@ fn line(sequence: u64, time_us: u64) -> Line {
     }
 }
 
-fn place(sequence: u64) -> Position {
-    Position { epoch: 1 + sequence / 10, sequence }
+fn place(sequence: u64) -> LogPosition {
+    LogPosition { epoch: 1 + sequence / 10, sequence }
 }
 
 /// A record and its row.
-fn row(sequence: u64, time_us: u64) -> Item<Line> {
-    Item::Row { place: place(sequence), time_us, bytes: 100, row: line(sequence, time_us) }
+fn row(sequence: u64, time_us: u64) -> ExportItem<Line> {
+    ExportItem::Row { place: place(sequence), time_us, bytes: 100, row: line(sequence, time_us) }
 }
 
-fn options(format: Format, limits: Limits) -> Options {
-    Options { out: "out".into(), node: 7, format, filter: "all".into(), limits }
+fn options(format: FileFormat, limits: ExportLimits) -> ExportOptions {
+    ExportOptions { out: "out".into(), node: 7, format, filter: "all".into(), limits }
 }
 
-fn small() -> Limits {
-    Limits {
+fn small() -> ExportLimits {
+    ExportLimits {
         hours_open: 2,
         batch_rows: 2,
         batch_bytes: 250,
@@ -85,7 +85,11 @@ fn small() -> Limits {
 }
 
 /// Exports to the end.
-fn whole(disk: &Memory, items: &[Item<Line>], options: &Options) -> Result<Summary, ExportError> {
+fn whole(
+    disk: &Memory,
+    items: &[ExportItem<Line>],
+    options: &ExportOptions,
+) -> Result<ExportSummary, ExportError> {
     let items = items.iter().cloned().map(Ok::<_, Infallible>);
     run(disk, items, options, || false)
 }
@@ -121,11 +125,11 @@ fn read_back(disk: &Memory) -> BTreeMap<String, Vec<Line>> {
 }
 
 /// What must stand there: every row once, in its hour.
-fn expected(items: &[Item<Line>]) -> BTreeMap<String, Vec<Line>> {
+fn expected(items: &[ExportItem<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut wanted: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for item in items {
-        if let Item::Row { time_us, row, .. } = item {
-            let folder = Hour::of_unix_us(*time_us).folder();
+        if let ExportItem::Row { time_us, row, .. } = item {
+            let folder = HourPartition::of_unix_us(*time_us).folder();
             wanted.entry(folder).or_default().push(row.clone());
         }
     }

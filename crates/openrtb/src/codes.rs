@@ -9,7 +9,7 @@ pub enum NoBidReason {
     /// Nobody bid, or no bid was good enough.
     #[strum(serialize = "no_bid")]
     Unknown,
-    /// Our fault.
+    /// The exchange failed.
     TechnicalError,
     /// The request is refused.
     InvalidRequest,
@@ -44,7 +44,7 @@ impl NoBidReason {
     }
 }
 
-/// What kind of markup an impression takes or a bid brings (`bid.mtype`).
+/// Kind of markup: what an impression takes, or what a bid brings (`bid.mtype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum MediaType {
@@ -82,7 +82,7 @@ impl MediaType {
         Self::ALL.into_iter().filter(move |media_type| set & media_type.bit() != 0)
     }
 
-    /// The one member of a set of bits. `None` if it has several, or none.
+    /// The single member of a set. None if it has none or several.
     pub fn only(set: u8) -> Option<Self> {
         let mut members = Self::members(set);
         members.next().filter(|_| members.next().is_none())

@@ -1,63 +1,64 @@
-//! The JSON types of a request's fields (OpenRTB 2.6, section 3.2), checked once over its text.
+//! Checks the JSON types of a request's fields (OpenRTB 2.6, section 3.2) in one pass over its
+//! text.
 //!
-//! Fields that rules read are not in the table: their parser checks them. A field of the table that
-//! has another type is removed from what goes out, or makes the request invalid where privacy or
-//! money depends on it. What the standard does not name is passed on, whatever it is.
+//! The table lacks fields that rules read: their parser checks them. A field of the wrong type is
+//! removed from outbound requests, or makes the request invalid if privacy or money depends on it.
+//! Unknown fields are passed on.
 
 mod table;
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::invalid::{Invalid, Reason};
+use crate::invalid::{InvalidReason, InvalidRequest};
 use crate::json::{DEPTH_MAX, described, too_deep};
 use crate::members::string;
 use crate::members::{nested_len, string_len, value_len};
 
 use table::JsonType::{self, Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use table::Member::{self, Any, Decisive, Optional, Private, Required};
-use table::{EditedObject, Members, bid_request};
+use table::{EditedObject, MemberTable, bid_request};
 
-/// Most fields of a wrong type that one request may have.
+/// Most fields of a wrong type in one request.
 pub const MISTYPED_MAX: usize = 256;
 
-/// What is found on the way through a request.
+/// Result of the scan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct FieldScan {
     /// Spans to remove, commas included; sorted and disjoint.
     pub(crate) removals: Vec<Range<usize>>,
-    /// Where members of a wrong type stand.
+    /// Paths of members with a wrong type.
     pub(crate) mistyped: Vec<String>,
-    /// Where `user` stands, unless it is absent or null.
+    /// Span of `user`, unless it is absent or null.
     pub(crate) user: Option<Range<usize>>,
-    /// Where `source` stands, unless it is absent or null.
+    /// Span of `source`, unless it is absent or null.
     pub(crate) source: Option<Range<usize>>,
 }
 
-/// Goes through `body`, a JSON object.
-pub(crate) fn survey(body: &str) -> Result<Survey, Invalid> {
-    let mut walk = Walk {
+/// Scans `body`, a JSON object.
+pub(crate) fn scan_fields(body: &str) -> Result<FieldScan, InvalidRequest> {
+    let mut walk = FieldWalk {
         text: body,
         bytes: body.as_bytes(),
         at: 0,
         depth: 0,
         deepest: 0,
-        found: Survey::default(),
+        found: FieldScan::default(),
     };
     walk.skip_space();
-    walk.object(bid_request, 0, &Path::Root)?;
+    walk.object(bid_request, 0, &FieldPath::Root)?;
     if walk.deepest > DEPTH_MAX { Err(too_deep()) } else { Ok(walk.found) }
 }
 
-/// Where a value stands in the request.
+/// Path of a value in the request.
 #[derive(Clone, Copy)]
-enum Path<'p> {
+enum FieldPath<'p> {
     Root,
-    Member(&'p Path<'p>, &'p [u8]),
-    Element(&'p Path<'p>, usize),
+    Member(&'p FieldPath<'p>, &'p [u8]),
+    Element(&'p FieldPath<'p>, usize),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -68,22 +69,27 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Goes through text that a parser has found to be JSON, of any depth.
-struct Walk<'t> {
+/// Walks text that a parser has accepted as JSON, of any depth.
+struct FieldWalk<'t> {
     text: &'t str,
-    /// The same.
+    /// The same bytes.
     bytes: &'t [u8],
     at: usize,
-    /// Objects and arrays that are open.
+    /// Number of open objects and arrays.
     depth: usize,
-    /// Greatest depth reached.
+    /// Greatest depth so far.
     deepest: usize,
-    found: Survey,
+    found: FieldScan,
 }
 
-impl<'t> Walk<'t> {
-    /// Goes through an object; an error if it is not an object, or lacks required members.
-    fn object(&mut self, table: Members, required: u8, path: &Path<'_>) -> Result<(), Invalid> {
+impl<'t> FieldWalk<'t> {
+    /// Walks an object. Fails if it is not one, or lacks required members.
+    fn object(
+        &mut self,
+        table: MemberTable,
+        required: u8,
+        path: &FieldPath<'_>,
+    ) -> Result<(), InvalidRequest> {
         self.open(b'{', "an object", path)?;
         let (mut required_left, mut has_kept) = (required, false);
         let mut comma = self.at;
@@ -100,13 +106,13 @@ impl<'t> Walk<'t> {
                 Optional(json) if self.is_scalar(json) => self.skip_value() > 0,
                 Any => self.skip_value() > 0,
                 Private => self.skip_value() == 0,
-                Decisive(json) => self.value(json, &Path::Member(path, key)).map(|()| true)?,
+                Decisive(json) => self.value(json, &FieldPath::Member(path, key)).map(|()| true)?,
                 Optional(json) | Required(_, json) => {
                     let (value, known) = (self.at, self.found.removals.len());
                     let depth = self.depth;
-                    let misfit = self.value(json, &Path::Member(path, key)).err();
+                    let misfit = self.value(json, &FieldPath::Member(path, key)).err();
                     if misfit.is_some() {
-                        // What was removed within it goes with it.
+                        // Removals within it are dropped with it.
                         self.found.removals.truncate(known);
                         (self.at, self.depth) = (value, depth);
                         self.skip_value();
@@ -118,7 +124,7 @@ impl<'t> Walk<'t> {
             };
             if is_kept {
                 has_kept = true;
-                // By bit and not by number: a key may stand twice.
+                // Bits and not a count, because a key may occur twice.
                 required_left &= if let Required(bit, _) = member { !bit } else { !0 };
             } else {
                 self.remove(if has_kept { comma } else { start }, has_kept);
@@ -129,24 +135,24 @@ impl<'t> Walk<'t> {
         self.depth -= 1;
         if required_left != 0 {
             let problem = "lacks a required field";
-            return Err(Invalid::at(Reason::WrongType, path.to_string(), problem));
+            return Err(InvalidRequest::at(InvalidReason::WrongType, path.to_string(), problem));
         }
         Ok(())
     }
 
-    /// Notes a member of a wrong type.
+    /// Records a member of a wrong type.
     #[cold]
-    fn note(&mut self, misfit: Invalid) -> Result<(), Invalid> {
+    fn note(&mut self, misfit: InvalidRequest) -> Result<(), InvalidRequest> {
         self.found.mistyped.push(misfit.path);
         if self.found.mistyped.len() > MISTYPED_MAX {
             let problem = format!("more than {MISTYPED_MAX} fields of a wrong type");
-            return Err(Invalid::at(Reason::TooMany, "", problem));
+            return Err(InvalidRequest::at(InvalidReason::TooMany, "", problem));
         }
         Ok(())
     }
 
-    /// Removes the member from `start` on, which has just been read: with the comma before it, or,
-    /// where nothing that is kept stands before it, with the one behind it.
+    /// Removes the member just read, which began at `start`, with the comma before it, or the one
+    /// after it if no kept member precedes.
     fn remove(&mut self, start: usize, has_kept: bool) {
         let mut end = self.at;
         if !has_kept {
@@ -156,7 +162,7 @@ impl<'t> Walk<'t> {
         self.found.removals.push(start..end);
     }
 
-    /// Whether a value of the simplest types, which most are of, begins here.
+    /// Whether a value of the most common types begins here.
     #[inline]
     fn is_scalar(&self, json: JsonType) -> bool {
         match json {
@@ -166,8 +172,8 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Goes through a value, to behind it; an error if it is of another type.
-    fn value(&mut self, json: JsonType, path: &Path<'_>) -> Result<(), Invalid> {
+    /// Walks a value. Fails if it is of another type.
+    fn value(&mut self, json: JsonType, path: &FieldPath<'_>) -> Result<(), InvalidRequest> {
         let (start, first) = (self.at, self.byte());
         if first == b'n' {
             self.at += "null".len();
@@ -204,13 +210,13 @@ impl<'t> Walk<'t> {
 
     fn list(
         &mut self,
-        path: &Path<'_>,
-        each: impl Fn(&mut Self, &Path<'_>) -> Result<(), Invalid>,
-    ) -> Result<(), Invalid> {
+        path: &FieldPath<'_>,
+        each: impl Fn(&mut Self, &FieldPath<'_>) -> Result<(), InvalidRequest>,
+    ) -> Result<(), InvalidRequest> {
         self.open(b'[', "an array", path)?;
         let mut index = 0;
         while self.byte() != b']' {
-            each(self, &Path::Element(path, index))?;
+            each(self, &FieldPath::Element(path, index))?;
             index += 1;
             self.skip_space();
             if self.byte() == b',' {
@@ -224,7 +230,12 @@ impl<'t> Walk<'t> {
     }
 
     #[inline]
-    fn open(&mut self, bracket: u8, expected: &str, path: &Path<'_>) -> Result<(), Invalid> {
+    fn open(
+        &mut self,
+        bracket: u8,
+        expected: &str,
+        path: &FieldPath<'_>,
+    ) -> Result<(), InvalidRequest> {
         if self.byte() != bracket {
             let start = self.at;
             self.skip_value();
@@ -232,8 +243,7 @@ impl<'t> Walk<'t> {
         }
         self.at += 1;
         self.depth += 1;
-        // The parser skips what it does not read without a limit; the tables describe objects within
-        // their own kind, and each level is a call.
+        // The parser skips unread values without a depth limit, but here each level is a call.
         if self.depth > DEPTH_MAX {
             return Err(too_deep());
         }
@@ -241,9 +251,9 @@ impl<'t> Walk<'t> {
         Ok(())
     }
 
-    /// The next key, with what the table says of it; stops at its value.
+    /// Reads the next key and its entry in the table; stops at the value.
     #[inline]
-    fn key(&mut self, table: Members) -> (&'t [u8], Member) {
+    fn key(&mut self, table: MemberTable) -> (&'t [u8], Member) {
         let (bytes, start) = (self.bytes, self.at);
         self.at += string_len(&bytes[start..]);
         let key = &bytes[start + 1..(self.at - 1).max(start + 1)];
@@ -251,7 +261,7 @@ impl<'t> Walk<'t> {
         self.at += 1; // The colon.
         self.skip_space();
         match table(key) {
-            // Behind an escape it may be one of the table all the same.
+            // With escapes it may still be a key of the table.
             Any if key.len() >= r"\u0061".len() && key.contains(&b'\\') => {
                 let quoted = &self.text[start..start + key.len() + 2];
                 (key, string(quoted).map_or(Any, |key| table(key.as_bytes())))
@@ -260,11 +270,11 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// A value that began at `start` and has been gone through is not what is expected.
+    /// The error for a value that began at `start` and has the wrong type.
     #[cold]
-    fn misfit(&self, start: usize, expected: &str, path: &Path<'_>) -> Invalid {
+    fn misfit(&self, start: usize, expected: &str, path: &FieldPath<'_>) -> InvalidRequest {
         let problem = format!("{}, expected {expected}", described(&self.text[start..self.at]));
-        Invalid::at(Reason::WrongType, path.to_string(), problem)
+        InvalidRequest::at(InvalidReason::WrongType, path.to_string(), problem)
     }
 
     /// Skips the value and returns its length.

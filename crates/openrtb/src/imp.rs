@@ -1,5 +1,5 @@
-//! An impression and its parts, as far as rules depend on them; all else passes through unread.
-//! Sections 3.2.4 to 3.2.12, 3.2.31 and 3.2.35.
+//! An impression and its parts, as far as rules depend on them; everything else passes through
+//! unread. Sections 3.2.4 to 3.2.12, 3.2.31 and 3.2.35.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -50,13 +50,13 @@ pub struct Imp<'a> {
     /// Lowest price for an open bid; absent: 0.
     #[serde(borrow)]
     pub bidfloor: Option<FloorPrice<'a>>,
-    /// Of every floor in the impression, its deals apart; absent: USD.
+    /// Currency of all floors in the impression except those of deals; absent: USD.
     #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub bidfloorcur: Option<Text<'a>>,
     /// 1 = markup must be HTTPS.
     #[serde(default, deserialize_with = "whole")]
     pub secure: Option<u8>,
-    /// How many impressions one display is.
+    /// Number of impressions per display.
     #[serde(borrow)]
     pub qty: Option<Qty<'a>>,
     /// Seconds that may pass between auction and display.
@@ -87,7 +87,7 @@ impl<'a> Imp<'a> {
         set
     }
 
-    /// What is said of video or audio; `None` for other formats, and where it is not offered.
+    /// The attributes of video or audio. None for other formats, or if it is not offered.
     pub const fn timed_media(&self, format: MediaType) -> Option<&TimedMedia<'a>> {
         match format {
             MediaType::Video => self.video.as_ref(),
@@ -110,13 +110,13 @@ impl<'a> Imp<'a> {
 /// Section 3.2.6.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Banner {
-    /// Sizes welcome; what is beyond the limit and one more is not kept.
+    /// Accepted sizes, up to one more than the limit.
     #[serde(default, deserialize_with = "at_most::<_, _, { FORMATS_MAX + 1 }>")]
     pub format: Option<Vec<Format>>,
-    /// Width in DIPS, when no `format` says.
+    /// Width in DIPS, without `format`.
     #[serde(default, deserialize_with = "whole")]
     pub w: Option<u32>,
-    /// Height in DIPS, when no `format` says.
+    /// Height in DIPS, without `format`.
     #[serde(default, deserialize_with = "whole")]
     pub h: Option<u32>,
     /// Blocked banner ad types.
@@ -125,7 +125,7 @@ pub struct Banner {
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
-    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: unknown.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub api: Option<Vec<u32>>,
 }
@@ -160,7 +160,7 @@ pub struct Format {
     pub wmin: Option<u32>,
 }
 
-/// Sections 3.2.7 and 3.2.8: what rules read of a video, and of an audio ad, is the same.
+/// Sections 3.2.7 and 3.2.8: rules read the same fields of video and audio.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TimedMedia<'a> {
     /// MIME types welcome; required.
@@ -181,7 +181,7 @@ pub struct TimedMedia<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration; what is beyond the limit and one more is not kept.
+    /// Floors by duration, up to one more than the limit.
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
@@ -190,10 +190,10 @@ pub struct TimedMedia<'a> {
     /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
     #[serde(default, deserialize_with = "signed_whole")]
     pub maxextended: Option<i64>,
-    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
+    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: unknown.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub protocols: Option<Vec<u32>>,
-    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: unknown.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub api: Option<Vec<u32>>,
 }
@@ -207,7 +207,7 @@ pub struct Native<'a> {
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
-    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: unknown.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub api: Option<Vec<u32>>,
 }
@@ -229,7 +229,7 @@ pub struct Deal<'a> {
     /// Required.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Lowest price, or with `at` 3 the agreed one. Absent and 0 differ (section 7.11).
+    /// Lowest price, or the agreed one if `at` is 3. Absent and 0 differ (section 7.11).
     #[serde(borrow)]
     pub bidfloor: Option<FloorPrice<'a>>,
     /// Never inherited from the impression; absent: USD.
@@ -247,7 +247,7 @@ pub struct Deal<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration; what is beyond the limit and one more is not kept.
+    /// Floors by duration, up to one more than the limit.
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
 }
@@ -269,7 +269,7 @@ pub struct DurFloor<'a> {
 /// Section 3.2.31.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Qty<'a> {
-    /// How many impressions one display is; required.
+    /// Number of impressions per display; required.
     #[serde(borrow)]
     pub multiplier: Option<Spanned<'a, serde::de::IgnoredAny>>,
 }

@@ -1,4 +1,4 @@
-//! Why a bid request is refused: a path, a problem in words, and a bounded reason to count by.
+//! The refusal of a bid request: a path, a problem in words, and a bounded reason to count by.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// The class of a refusal; bounded, so it may be a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum Reason {
+pub enum InvalidReason {
     /// The body is not JSON, or not UTF-8.
     NotJson,
     /// Nested deeper than [`crate::DEPTH_MAX`].
@@ -24,26 +24,26 @@ pub enum Reason {
     SeveralChannels,
     /// More impressions or deals than one auction takes.
     TooMany,
-    /// A value that the exchange does not offer, such as an auction type or a currency.
+    /// A value that the exchange does not support, such as an auction type or a currency.
     Unsupported,
 }
 
-units::labelled!(Reason);
+units::labelled!(InvalidReason);
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidRequest {
     /// The class of the refusal.
-    pub reason: Reason,
-    /// Where, for example `imp[0].banner.w`; empty for the body as a whole.
+    pub reason: InvalidReason,
+    /// Path of the value, for example `imp[0].banner.w`; empty for the whole body.
     pub path: String,
-    /// What is wrong there, and what would be right.
+    /// What is wrong, and what would be right.
     pub problem: String,
 }
 
-impl Invalid {
+impl InvalidRequest {
     /// A refusal at `path`.
-    pub fn at(reason: Reason, path: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn at(reason: InvalidReason, path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { reason, path: path.into(), problem: problem.into() }
     }
 
@@ -53,7 +53,7 @@ impl Invalid {
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => f.write_str(&self.problem),
@@ -62,4 +62,4 @@ impl fmt::Display for Invalid {
     }
 }
 
-impl std::error::Error for Invalid {}
+impl std::error::Error for InvalidRequest {}

@@ -1,5 +1,5 @@
-//! The one module that names a JSON parser: borrowed text, values that know where they stand,
-//! a nesting limit, and errors with a path.
+//! The only module that names a JSON parser: borrowed text, values with their place, a depth limit,
+//! and errors with a path.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +10,17 @@ use serde::de::{
     Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Unexpected, Visitor,
 };
 use serde_json::value::RawValue;
-use units::{Cpm, DecimalError, Round};
+use units::{Cpm, DecimalError, Rounding};
 
-use crate::invalid::{Invalid, Reason};
+use crate::invalid::{InvalidReason, InvalidRequest};
 
 /// Deepest nesting of arrays and objects that is read.
 pub const DEPTH_MAX: usize = 64;
 
-/// Separates path and problem in an error that crosses from an inner parse to the outer one.
+/// Separates path and problem in an error that passes from an inner parser to the outer one.
 const PATH_MARK: char = '\u{1}';
 
-/// A JSON string, borrowed unless it holds escapes.
+/// A JSON string, borrowed unless it has escapes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(Cow<'a, str>);
 
@@ -62,7 +62,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A value and the text it was read from, so that the text can be replaced in place.
+/// A value with the text it was read from, which can be replaced in place.
 #[derive(Clone, Debug)]
 pub struct Spanned<'a, T> {
     raw: &'a str,
@@ -75,7 +75,7 @@ impl<'a, T> Spanned<'a, T> {
         self.raw
     }
 
-    /// Where the value stands in `body`, the text it was parsed from.
+    /// The value's place in `body`, the text it was parsed from.
     pub fn span(&self, body: &str) -> Range<usize> {
         span_of(self.raw, body)
     }
@@ -105,7 +105,7 @@ impl<'a, T: Deserialize<'a>> Spanned<'a, T> {
     }
 }
 
-/// A text; an empty one says nothing.
+/// Reads a string; an empty one counts as absent.
 pub(crate) fn text_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Text<'a>>, D::Error> {
@@ -113,7 +113,8 @@ pub(crate) fn text_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
     Ok(text.filter(|text| !text.is_empty()))
 }
 
-/// Texts, of which empty ones say nothing; an empty text in the place of the list is an empty list.
+/// Reads a list of strings, dropping empty ones. An empty string instead of the list is an empty
+/// list.
 pub(crate) fn texts_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<'a, Vec<Text<'a>>>>, D::Error> {
@@ -131,14 +132,14 @@ pub(crate) fn texts_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
 
 /// A whole number, which JSON may write as `300.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole<T>(T);
+pub(crate) struct WholeNumber<T>(T);
 
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for WholeNumber<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct WholeVisitor<T>(PhantomData<T>);
 
         impl<T: TryFrom<u64>> Visitor<'_> for WholeVisitor<T> {
-            type Value = Whole<T>;
+            type Value = WholeNumber<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let max = u64::MAX >> (64 - 8 * size_of::<T>());
@@ -146,12 +147,12 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
             }
 
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Self::Value, E> {
-                let whole = T::try_from(number).map(Whole);
+                let whole = T::try_from(number).map(WholeNumber);
                 whole.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
             }
 
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
-                // Decimal text has no point exactly where there is no fraction. Minus zero is zero.
+                // Decimal text has no point exactly if there is no fraction. Minus zero is zero.
                 let text = number.to_string();
                 match if text == "-0" { Ok(0) } else { text.parse() } {
                     Ok(whole) => self.visit_u64(whole),
@@ -164,15 +165,15 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
     }
 }
 
-/// A whole number or null.
+/// Reads a whole number or null.
 pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let number = Option::<Whole<T>>::deserialize(deserializer)?;
-    Ok(number.map(|Whole(number)| number))
+    let number = Option::<WholeNumber<T>>::deserialize(deserializer)?;
+    Ok(number.map(|WholeNumber(number)| number))
 }
 
-/// A whole number or null, of which 0 says nothing.
+/// Reads a whole number or null; 0 counts as absent.
 pub(crate) fn whole_unless_zero<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u32>, D::Error> {
@@ -180,7 +181,7 @@ pub(crate) fn whole_unless_zero<'de, D: Deserializer<'de>>(
     Ok(number.filter(|number| *number > 0))
 }
 
-/// A whole number, negative ones included, or null.
+/// Reads a whole number, possibly negative, or null.
 pub(crate) fn signed_whole<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
@@ -192,25 +193,24 @@ pub(crate) fn signed_whole<'de, D: Deserializer<'de>>(
     number.as_i64().or_else(whole).map(Some).ok_or_else(refused)
 }
 
-/// A whole number or null, with its place.
+/// Reads a whole number with its place, or null.
 pub(crate) fn spanned_whole<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<'a, u32>>, D::Error> {
-    let number = Option::<Spanned<'de, Whole<u32>>>::deserialize(deserializer)?;
-    Ok(number.map(|Spanned { raw, value: Whole(value) }| Spanned { raw, value }))
+    let number = Option::<Spanned<'de, WholeNumber<u32>>>::deserialize(deserializer)?;
+    Ok(number.map(|Spanned { raw, value: WholeNumber(value) }| Spanned { raw, value }))
 }
 
-/// Whole numbers or null, of which at most `N` are kept, as [`at_most`] does.
+/// Reads whole numbers, at most `N` as [`at_most`] does, or null.
 pub(crate) fn wholes<'de, D: Deserializer<'de>, const N: usize>(
     deserializer: D,
 ) -> Result<Option<Vec<u32>>, D::Error> {
-    let list = at_most::<D, Whole<u32>, N>(deserializer)?;
-    Ok(list.map(|list| list.into_iter().map(|Whole(number)| number).collect()))
+    let list = at_most::<D, WholeNumber<u32>, N>(deserializer)?;
+    Ok(list.map(|list| list.into_iter().map(|WholeNumber(number)| number).collect()))
 }
 
-/// Reads an array or null, and keeps at most `N` elements: one may take hundreds of times the
-/// memory of its text, `{}`. The rest is skipped. A caller that must refuse longer lists passes its
-/// limit + 1.
+/// Reads an array or null, and keeps at most `N` elements: `{}` may take hundreds of times the
+/// memory of its text. A caller that must refuse longer lists passes its limit + 1.
 pub(crate) fn at_most<'de, D, T, const N: usize>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error>
@@ -251,7 +251,7 @@ where
     deserializer.deserialize_option(Few::<T, N>(PhantomData))
 }
 
-/// A floor, in CPM of a currency that stands elsewhere; rounded up, and its place kept.
+/// A floor in CPM, rounded up, with its place; its currency is a field of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct FloorPrice<'a> {
     raw: &'a str,
@@ -260,7 +260,7 @@ pub struct FloorPrice<'a> {
 }
 
 impl FloorPrice<'_> {
-    /// Where the number stands in `body`, the text it was parsed from.
+    /// The number's place in `body`, the text it was parsed from.
     pub fn span(&self, body: &str) -> Range<usize> {
         span_of(self.raw, body)
     }
@@ -269,7 +269,7 @@ impl FloorPrice<'_> {
 impl<'de: 'a, 'a> Deserialize<'de> for FloorPrice<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
-        let amount = Cpm::parse(raw, Round::Up).map_err(|error| {
+        let amount = Cpm::parse(raw, Rounding::Up).map_err(|error| {
             D::Error::custom(match error {
                 DecimalError::Malformed => {
                     format!("`{}` is not a price, expected a number", shown(raw))
@@ -282,7 +282,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for FloorPrice<'a> {
     }
 }
 
-/// What JSON text is, for a message.
+/// Describes JSON text for a message.
 pub(crate) fn described(raw: &str) -> String {
     let kind = match raw.as_bytes().first() {
         Some(b'{') => return "is an object".to_owned(),
@@ -295,7 +295,7 @@ pub(crate) fn described(raw: &str) -> String {
     format!("`{}` is a {kind}", shown(raw.trim_matches('"')))
 }
 
-/// The start of hostile text, fit for a message.
+/// The start of untrusted text, shortened for a message.
 pub(crate) fn shown(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }
@@ -305,7 +305,7 @@ pub fn is_json(text: &str) -> bool {
     !deeper_than(text.as_bytes(), DEPTH_MAX) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// `text` as it stands between the quotes of a JSON string.
+/// `text` escaped for the inside of a JSON string.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {
@@ -315,57 +315,60 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted[1..quoted.len() - 1].to_owned())
 }
 
-/// Parses `text`, with the path to the first problem.
-pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
+/// Parses `text`; an error has the path of the first problem.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, InvalidRequest> {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
         return Err(too_deep());
     }
     parse_of_any_depth(text)
 }
 
-/// As [`parse`], of text whose depth the caller checks once it is read. The parser is safe at any
-/// depth: it has a limit for what it reads, and skips the rest without recursion.
-pub(crate) fn parse_of_any_depth<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
-    // Paths cost time: they are tracked in a second parse, once something is known to be wrong.
+/// As [`parse`], when the caller checks the depth afterwards. The parser is safe at any depth: it
+/// limits the depth of what it reads, and skips the rest without recursion.
+pub(crate) fn parse_of_any_depth<'a, T: Deserialize<'a>>(
+    text: &'a str,
+) -> Result<T, InvalidRequest> {
+    // Tracking paths costs time, so a second parse does it after an error.
     serde_json::from_str(text).map_err(|_| match deeper_than(text.as_bytes(), DEPTH_MAX) {
         true => too_deep(),
         false => locate::<T>(text),
     })
 }
 
-pub(crate) fn too_deep() -> Invalid {
+pub(crate) fn too_deep() -> InvalidRequest {
     let problem = format!("nested deeper than {DEPTH_MAX} arrays and objects");
-    Invalid::at(Reason::TooDeep, "", problem)
+    InvalidRequest::at(InvalidReason::TooDeep, "", problem)
 }
 
-fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
+fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> InvalidRequest {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) else {
         let problem = deserializer.end().map_or_else(|error| error.to_string(), |()| String::new());
-        return Invalid::at(Reason::NotJson, "", problem);
+        return InvalidRequest::at(InvalidReason::NotJson, "", problem);
     };
     let path = error.path().to_string();
-    // The tracker's words for the root, and for a key that broken text leaves unknown.
+    // The tracker's names for the root, and for a key that broken text leaves unknown.
     let path = path.trim_end_matches(['?', '.']);
-    let reason = if error.inner().is_data() { Reason::WrongType } else { Reason::NotJson };
+    let reason =
+        if error.inner().is_data() { InvalidReason::WrongType } else { InvalidReason::NotJson };
     let message = error.into_inner().to_string();
     let Some(marked) = message.strip_prefix(PATH_MARK) else {
         let message = match reason {
-            Reason::NotJson => &message,
-            // The line and column of an inner parse would mislead; the path says more.
+            InvalidReason::NotJson => &message,
+            // Line and column of an inner parser would mislead; the path is better.
             _ => without_place(&message),
         };
-        return Invalid::at(reason, path, in_json_terms(message));
+        return InvalidRequest::at(reason, path, in_json_terms(message));
     };
     let (inner_path, problem) = marked.split_once(PATH_MARK).unwrap_or(("", marked));
-    Invalid::at(reason, join(path, inner_path), in_json_terms(without_place(problem)))
+    InvalidRequest::at(reason, join(path, inner_path), in_json_terms(without_place(problem)))
 }
 
 fn without_place(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |(text, _)| text)
 }
 
-/// What the parser says of Rust's types, said of JSON's. Anything else stays as it is.
+/// Translates the parser's message from Rust's types to JSON's. Other messages stay as they are.
 fn in_json_terms(message: &str) -> String {
     let quoted =
         |prefix: &str| message.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('`'));
@@ -386,7 +389,7 @@ fn in_json_terms(message: &str) -> String {
         struct_name if struct_name.starts_with("struct ") => "an object",
         other => other,
     };
-    // The kind of value, and its text where that is short by nature or is cut.
+    // The kind of value, with its text if that is short or shortened.
     let (kind, text) = found.split_once(' ').unwrap_or((found, ""));
     let text = shown(text.trim_start_matches("point ").trim_matches(['`', '"']));
     let found = match kind {
@@ -409,9 +412,9 @@ fn join(outer: &str, inner: &str) -> String {
     }
 }
 
-/// Whether arrays and objects nest deeper than `limit`. Brackets within strings do not count.
+/// Whether arrays and objects are nested deeper than `limit`. Brackets in strings do not count.
 pub(crate) fn deeper_than(text: &[u8], limit: usize) -> bool {
-    // Fewer brackets than the limit cannot nest deeper: the usual case, at memory speed.
+    // Usually there are fewer brackets than the limit, which is a fast check.
     if memchr::memchr2_iter(b'{', b'[', text).nth(limit).is_none() {
         return false;
     }
@@ -443,7 +446,7 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// Where `part`, a slice of `body`, stands in it.
+/// The place of `part`, a slice of `body`, in it.
 pub(crate) fn span_of(part: &str, body: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize)
         .checked_sub(body.as_ptr() as usize)

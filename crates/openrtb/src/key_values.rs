@@ -1,8 +1,5 @@
-//! What a request says of the place and its reader beyond the standard's own fields: keywords, and
-//! the first-party data that Prebid sends under `ext.data`. Which of it matters is the caller's to
-//! know.
-//!
-//! Nothing here makes a request invalid: what has another shape says nothing.
+//! Keywords, and the first-party data that Prebid sends under `ext.data`, as keys and values for
+//! targeting. Malformed data is ignored: nothing here makes a request invalid.
 
 #[cfg(test)]
 mod tests;
@@ -15,21 +12,21 @@ use crate::imp::Imp;
 use crate::members::{entries, named, string};
 use crate::request::BidRequest;
 
-/// The key that keywords stand under.
+/// The key of all keywords.
 const KEYWORDS: &str = "keywords";
 
-/// Takes a key and one of its values.
-type Each<'e> = dyn FnMut(&str, &str) + 'e;
+/// Receives a key and one of its values.
+type KeyValueVisitor<'e> = dyn FnMut(&str, &str) + 'e;
 
 impl BidRequest<'_> {
-    /// What the request says of the property and the user, whatever the impression: each key with
-    /// each of its values, in the order of the request.
+    /// Calls `each` with every key and value about the property and the user, in the order of the
+    /// request.
     ///
-    /// `site`, `app` or `dooh` with its `keywords` and `kwarray`, each a value of the key
-    /// `keywords`; its `ext.data`; `user.ext.data`, unless the request is subject to COPPA. Of `ext.data` (Prebid's first-party data) each
-    /// member is a key, its value a text, a number or a boolean, as it is written, or several of
-    /// these in an array.
-    pub fn key_values(&self, each: &mut Each<'_>) {
+    /// These are `keywords` and `kwarray` of `site`, `app` or `dooh` under the key `keywords`; the
+    /// members of its `ext.data`; and those of `user.ext.data`, unless the request is subject to
+    /// COPPA. A value in `ext.data` (Prebid's first-party data) is a string, number or boolean, or
+    /// an array of these.
+    pub fn key_values(&self, each: &mut KeyValueVisitor<'_>) {
         if let Some(media) = self.media() {
             if let Some(text) = media.keywords.and_then(|raw| string(raw.get())) {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -45,7 +42,7 @@ impl BidRequest<'_> {
         members_of(user.and_then(|ext| ext.data).map(RawValue::get), each);
     }
 
-    /// The property's domain, or where it has none, that of the page.
+    /// The domain of the property, or else of the page.
     pub fn domain(&self) -> Option<Cow<'_, str>> {
         let media = self.media()?;
         let own = media.domain.as_deref().filter(|domain| !domain.is_empty());
@@ -67,9 +64,8 @@ impl BidRequest<'_> {
 }
 
 impl Imp<'_> {
-    /// What the request says of this impression alone (`imp.ext.data`), as
-    /// [`BidRequest::key_values`].
-    pub fn key_values(&self, each: &mut Each<'_>) {
+    /// As [`BidRequest::key_values`], for the data of this impression (`imp.ext.data`).
+    pub fn key_values(&self, each: &mut KeyValueVisitor<'_>) {
         first_party_data(self.ext, each);
     }
 }
@@ -83,12 +79,12 @@ fn host_of(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// The members of `data` in an `ext`.
-fn first_party_data(ext: Option<&RawValue>, each: &mut Each<'_>) {
+/// Calls `each` with the members of `data` in an `ext`.
+fn first_party_data(ext: Option<&RawValue>, each: &mut KeyValueVisitor<'_>) {
     named(ext.map(RawValue::get), "data").for_each(|data| members_of(Some(data), each));
 }
 
-fn members_of(data: Option<&str>, each: &mut Each<'_>) {
+fn members_of(data: Option<&str>, each: &mut KeyValueVisitor<'_>) {
     for (key, value) in entries(data, b'{') {
         if let Some(key) = string(key) {
             scalars(Some(value), &mut |value| each(&key, value));
@@ -96,7 +92,7 @@ fn members_of(data: Option<&str>, each: &mut Each<'_>) {
     }
 }
 
-/// A text, a number or a boolean, or each of them in an array.
+/// Calls `each` with a string, number or boolean, or with each of them in an array.
 fn scalars(value: Option<&str>, each: &mut dyn FnMut(&str)) {
     let Some(text) = value else { return };
     if text.starts_with('[') {

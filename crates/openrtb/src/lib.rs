@@ -1,8 +1,8 @@
-//! OpenRTB 2.6 on the wire: parse, validate, patch and write.
+//! OpenRTB 2.6 on the wire: parse, validate, edit and write.
 //!
-//! Owns the JSON of requests and responses, its limits, and what makes a request invalid. Hostile
-//! bytes come in here and must never panic. Knows nothing of auctions: which impressions a DSP may
-//! see and which bid wins is decided elsewhere.
+//! Owns the JSON of requests and responses, its limits, and what makes a request invalid. Any bytes
+//! may come in and must never cause a panic. Knows nothing of auctions: which impressions a DSP
+//! sees and which bid wins is decided elsewhere.
 
 #![deny(clippy::float_arithmetic)]
 
@@ -24,11 +24,11 @@ pub use imp::{
     Banner, DEALS_MAX, DURFLOORS_MAX, Deal, DurFloor, FORMATS_MAX, Format, IMPS_MAX, Imp, LIST_MAX,
     Native, Pmp, Qty, TimedMedia,
 };
-pub use invalid::{Invalid, Reason};
+pub use invalid::{InvalidReason, InvalidRequest};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
 pub use native::{add_tracker, native_strings};
-pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
+pub use outbound::{DealMask, Editor, ImpMask, Outbound, OutboundView};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,

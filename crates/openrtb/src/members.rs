@@ -1,5 +1,4 @@
-//! A JSON object taken apart and a JSON string undone, for text that is put together anew. Which
-//! members matter is the caller's to know.
+//! Members of JSON objects and elements of arrays as text, and unescaped strings.
 
 #[cfg(test)]
 mod tests;
@@ -13,9 +12,8 @@ use serde_json::value::RawValue;
 use crate::json::Text;
 use crate::json::{DEPTH_MAX, deeper_than};
 
-/// The members of the object `text`, in order: each key, and its value as JSON text.
-///
-/// `None` when it is no JSON object, or nested deeper than [`DEPTH_MAX`].
+/// The members of the object `text` in order, as key and JSON text of the value. None if it is not
+/// an object, or nested deeper than [`DEPTH_MAX`].
 pub fn members(text: &str) -> Option<Vec<(Text<'_>, &str)>> {
     struct MembersVisitor;
 
@@ -44,15 +42,15 @@ pub fn members(text: &str) -> Option<Vec<(Text<'_>, &str)>> {
     Some(members)
 }
 
-/// The `id` of the bid request `text`, as JSON text: for an answer to a request that is not read
-/// otherwise. `None` unless it is a string.
+/// The `id` of a bid request as JSON text, for a response to a request that is not parsed. None
+/// unless it is a string.
 pub fn request_id(text: &str) -> Option<&str> {
     let (_, id) = members(text)?.into_iter().find(|(key, _)| &**key == "id")?;
     string(id).map(|_| id)
 }
 
-/// What the JSON string `text`, quotes included, says; `None` when it is none, or half of a
-/// surrogate pair stands in it.
+/// The content of a JSON string, given with its quotes. None if it is not a string, or contains
+/// half of a surrogate pair.
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     if inside.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
@@ -61,32 +59,31 @@ pub fn string(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(text).ok().map(Cow::Owned)
 }
 
-/// The members of the object `text` that have this key, as JSON text.
+/// The values of all members with this key in the object `text`, as JSON text.
 pub(crate) fn named<'t>(text: Option<&'t str>, key: &str) -> impl Iterator<Item = &'t str> {
     entries(text, b'{').filter(move |(name, _)| is(name, key)).map(|(_, value)| value)
 }
 
-/// Whether the JSON string `raw` says `text`.
+/// Whether the JSON string `raw` has the content `text`.
 fn is(raw: &str, text: &str) -> bool {
     string(raw).is_some_and(|said| said == text)
 }
 
-/// The members of an object (`open` is a brace), each with its key, or the elements of an array
-/// (`open` is a bracket), each with an empty one; all as JSON text. Of anything else none.
+/// The members of an object (`open` is a brace) with their keys, or the elements of an array
+/// (`open` is a bracket) with empty keys, all as JSON text. Nothing for any other text.
 ///
-/// A parser of its own, for text that a parser has found to be JSON: that one would set memory aside
-/// for what it skips.
-pub(crate) fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
+/// For text that a parser has accepted. The parser itself would allocate for the values it skips.
+pub(crate) fn entries(text: Option<&str>, open: u8) -> JsonEntries<'_> {
     let text = text.filter(|text| text.as_bytes().first() == Some(&open)).unwrap_or_default();
-    Entries { rest: text.get(1..).unwrap_or_default(), has_keys: open == b'{' }
+    JsonEntries { rest: text.get(1..).unwrap_or_default(), has_keys: open == b'{' }
 }
 
-pub(crate) struct Entries<'t> {
+pub(crate) struct JsonEntries<'t> {
     rest: &'t str,
     has_keys: bool,
 }
 
-impl<'t> Iterator for Entries<'t> {
+impl<'t> Iterator for JsonEntries<'t> {
     type Item = (&'t str, &'t str);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -98,8 +95,8 @@ impl<'t> Iterator for Entries<'t> {
     }
 }
 
-impl<'t> Entries<'t> {
-    /// The next value, without what stands before it; `None` at the end.
+impl<'t> JsonEntries<'t> {
+    /// The next value, without what precedes it. None at the end.
     fn take_value(&mut self) -> Option<&'t str> {
         let is_between = |byte: char| byte.is_ascii_whitespace() || byte == ',' || byte == ':';
         let text = self.rest.trim_start_matches(is_between);
@@ -109,7 +106,7 @@ impl<'t> Entries<'t> {
     }
 }
 
-/// How long the value is that `text` begins with; 0 when it begins with none.
+/// Length of the value at the start of `text`; 0 if there is none.
 #[inline]
 pub(crate) fn value_len(text: &[u8]) -> usize {
     match text.first() {
@@ -119,13 +116,13 @@ pub(crate) fn value_len(text: &[u8]) -> usize {
     }
 }
 
-/// Whether a number, a boolean or a null ends before this byte.
+/// Whether a number, a boolean or null ends before this byte.
 #[inline]
 pub(crate) const fn is_behind_scalar(byte: u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r')
 }
 
-/// The same, of an object or an array, and how many of them nest in it, itself included.
+/// Length of the object or array at the start of `text`, and its depth.
 pub(crate) fn nested_len(text: &[u8]) -> (usize, usize) {
     let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while let Some(byte) = text.get(at) {
@@ -149,11 +146,11 @@ pub(crate) fn nested_len(text: &[u8]) -> (usize, usize) {
     (at, deepest)
 }
 
-/// How long the JSON string is that `text` begins with, quotes included.
+/// Length of the JSON string at the start of `text`, with its quotes.
 #[inline]
 pub(crate) fn string_len(text: &[u8]) -> usize {
     let mut at = 1;
-    // Most strings are short: a few words are looked at before a search is worth its start.
+    // Most strings are short, so a few words are checked before a search.
     while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()).filter(|_| at < 32) {
         let ends = places_of(u64::from_le_bytes(*word), b'"');
         if ends != 0 {
@@ -165,7 +162,7 @@ pub(crate) fn string_len(text: &[u8]) -> usize {
     escaped_string_len(text)
 }
 
-/// The same, of one that is long or has escapes.
+/// As [`string_len`], for a long string or one with escapes.
 fn escaped_string_len(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(step) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
@@ -178,7 +175,7 @@ fn escaped_string_len(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The high bit of each byte of `word` that is `byte`, the lowest of them exact.
+/// Sets the high bit of each byte of `word` that equals `byte`; the lowest set bit is exact.
 const fn places_of(word: u64, byte: u8) -> u64 {
     const LOW: u64 = u64::MAX / 255;
     let differences = word ^ (LOW * byte as u64);

@@ -1,5 +1,4 @@
-//! Native markup (OpenRTB Native Ads 1.0 to 1.2): where it keeps the URLs that are called when the
-//! ad is shown. Which URL that is, and why, is not known here.
+//! Native markup (OpenRTB Native Ads 1.0 to 1.2): adds impression trackers, and yields its strings.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +12,12 @@ use crate::json::Text;
 use crate::json::{DEPTH_MAX, deeper_than, escaped};
 use crate::members::{members, string};
 
-/// The native markup `text`, JSON with or without the outer `native`, with `url` among what is
-/// called when the ad is shown; `None` when it is no such JSON.
+/// Adds `url` to the impression trackers of native markup, JSON with or without the outer `native`.
+/// None if it is not such JSON.
 ///
-/// Version 1.2 calls `eventtrackers` (event 1, impression; method 1, image), those before it
-/// `imptrackers`. Without an older `ver`, markup that has only `imptrackers` gets ours there too: a
-/// renderer may read just one list, and ours must be in the bidder's.
+/// Version 1.2 has `eventtrackers` (event 1, impression; method 1, image), earlier ones
+/// `imptrackers`. Markup without an older `ver` that has only `imptrackers` gets the URL there too:
+/// a renderer may read only one list, and it must be the bidder's.
 pub fn add_tracker(text: &str, url: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + url.len() + 64);
     write_with_tracker(text, url, true, &mut out)?;
@@ -45,9 +44,8 @@ fn write_with_tracker(text: &str, url: &str, is_root: bool, out: &mut String) ->
     write_members(&members, key, out, |out| append(list, &tracker, out))
 }
 
-/// Calls `each` with every string of the native markup `text`: the key of the object that holds
-/// it, its own key, and the string. Elements of an array have the key of the array. Returns whether
-/// `text` is JSON.
+/// Calls `each` with every string of native markup: the key of the object that contains it, its own
+/// key, and the string. Array elements have the key of the array. Returns whether `text` is JSON.
 pub fn native_strings(text: &str, each: &mut dyn FnMut(&str, &str, &str)) -> bool {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
         return false;
@@ -57,8 +55,8 @@ pub fn native_strings(text: &str, each: &mut dyn FnMut(&str, &str, &str)) -> boo
     strings.deserialize(&mut json).is_ok() && json.end().is_ok()
 }
 
-/// Calls `each` with every string of a value, those of keys that stand twice included: of two, parsers
-/// might read either.
+/// Calls `each` with every string, also under duplicate keys, since parsers differ in which of them
+/// they read.
 struct Strings<'s> {
     parent: &'s str,
     key: &'s str,
@@ -119,8 +117,8 @@ impl<'de> Visitor<'de> for Strings<'_> {
     }
 }
 
-/// The value of `key`, null being absent; `None` when it stands twice: of two, parsers might read
-/// either.
+/// The value of `key`, unless it is null. None if the key is duplicate, since parsers differ in
+/// which of them they read.
 fn value_of<'a>(members: &[(Text<'_>, &'a str)], key: &str) -> Option<Option<&'a str>> {
     let mut found = members.iter().filter(|(name, _)| **name == *key).map(|(_, value)| *value);
     match (found.next(), found.next()) {
@@ -136,7 +134,7 @@ fn is_older(ver: Option<&str>) -> Option<bool> {
     Some(matches!(&*version, "1" | "1.0" | "1.1"))
 }
 
-/// Writes the object again with another value of `key`, at its end.
+/// Writes the object with another value of `key`, moved to its end.
 fn write_members(
     members: &[(Text<'_>, &str)],
     key: &str,
@@ -153,7 +151,7 @@ fn write_members(
     Some(())
 }
 
-/// Writes the array `list`, or a new one, with `element` at its end.
+/// Writes the array `list`, or a new one, with `element` added.
 fn append(list: Option<&str>, element: &str, out: &mut String) -> Option<()> {
     let inside = list.unwrap_or("[]").strip_prefix('[')?.strip_suffix(']')?;
     let comma = if inside.trim_ascii().is_empty() { "" } else { "," };

@@ -1,8 +1,8 @@
-//! The request as one DSP sees it: spans of the inbound bytes, and inserts.
+//! Outbound requests: spans of the inbound bytes, and inserts.
 //!
-//! An [`Editor`] collects, once per auction, what changes for everybody and marks what differs by
-//! DSP; the resulting [`Outbound`] is read once per DSP with a [`View`]. Nothing is copied but the
-//! inserts. Which impressions and deals a DSP may see is the caller's decision.
+//! An [`Editor`] collects the edits once per auction, and marks what differs between DSPs; the
+//! resulting [`Outbound`] is read once per DSP with an [`OutboundView`]. Only inserts are copied.
+//! Which impressions and deals a DSP sees is the caller's decision.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -26,7 +26,7 @@ const _: () = assert!(DEALS_MAX <= DealMask::BITS as usize, "a deal has a bit");
 
 /// What one DSP sees.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'v> {
+pub struct OutboundView<'v> {
     /// The impressions on offer to it; at least one.
     pub imps: ImpMask,
     /// The deals on offer to it.
@@ -37,14 +37,13 @@ pub struct View<'v> {
     pub cur: &'v str,
     /// What the DSP calls the user: a JSON string.
     pub buyeruid: Option<&'v str>,
-    /// Its name among the bidders that the request has parameters for, as
-    /// [`Outbound::names_bidder`] finds it.
+    /// The DSP's name among bidders with parameters in the request, see [`Outbound::names_bidder`].
     pub bidder: Option<&'v str>,
     /// Whether it gets the limited values of [`Editor::limit`].
     pub is_limited: bool,
 }
 
-impl View<'_> {
+impl OutboundView<'_> {
     const fn offers_imp(&self, imp: u8) -> bool {
         self.imps >> imp & 1 == 1
     }
@@ -56,20 +55,21 @@ impl View<'_> {
 
 /// Which DSPs receive a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gate {
+enum PieceGate {
     Everyone,
-    /// DSPs that see the request unlimited.
+    /// DSPs with an unlimited view.
     Unlimited,
-    /// The others.
+    /// DSPs with a limited view.
     Limited,
     Imp(u8),
     Deal {
         imp: u8,
         deal: u8,
     },
-    /// Between this impression and an earlier one.
+    /// DSPs that see this impression and an earlier one.
     BeforeImp(u8),
-    /// Between this deal and an earlier one of the same impression, which starts at `first`.
+    /// DSPs that see this deal and an earlier one of the same impression, whose deals start at
+    /// `first`.
     BeforeDeal {
         imp: u8,
         first: u8,
@@ -77,8 +77,8 @@ enum Gate {
     },
 }
 
-impl Gate {
-    fn opens(self, view: &View<'_>) -> bool {
+impl PieceGate {
+    fn opens(self, view: &OutboundView<'_>) -> bool {
         match self {
             Self::Everyone => true,
             Self::Unlimited => !view.is_limited,
@@ -95,46 +95,46 @@ impl Gate {
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum PieceContent {
     Inbound(Range<usize>),
     Insert(Range<usize>),
     Tmax,
     Cur,
-    /// A whole member, with a comma when others follow, or nothing.
+    /// A whole member, with a comma if others follow, or nothing.
     BuyerUid {
         others_follow: bool,
     },
-    /// An object that holds, of these bidders' members, the DSP's own. They are sorted by name.
+    /// An object with only the DSP's own member of these, which are sorted by name.
     Bidder(Range<usize>),
 }
 
 #[derive(Clone, Debug)]
-struct Piece {
-    what: What,
-    gate: Gate,
+struct BodyPiece {
+    what: PieceContent,
+    gate: PieceGate,
 }
 
 #[derive(Clone, Debug)]
-struct Edit {
+struct BodyEdit {
     replaced: Range<usize>,
-    what: What,
+    what: PieceContent,
 }
 
-/// Collects what changes in a request.
+/// Collects the edits of a request.
 #[derive(Debug)]
 pub struct Editor<'a> {
     body: &'a str,
     request: &'a BidRequest<'a>,
     inserts: String,
-    edits: Vec<Edit>,
-    /// Values that some DSPs get in a limited form: their place, and that form among the inserts.
+    edits: Vec<BodyEdit>,
+    /// Places of values that some DSPs get in a limited form, and that form among the inserts.
     limited: Vec<(Range<usize>, Range<usize>)>,
-    bidders: Vec<Bidder<'a>>,
+    bidders: Vec<BidderParams<'a>>,
 }
 
-/// A bidder's name, and where its member stands in the request.
+/// A bidder's name, and the place of its member in the request.
 #[derive(Clone, Debug)]
-struct Bidder<'a> {
+struct BidderParams<'a> {
     name: Cow<'a, str>,
     member: Range<usize>,
 }
@@ -150,8 +150,9 @@ impl<'a> Editor<'a> {
             limited: Vec::new(),
             bidders: Vec::new(),
         };
-        let removed = request.survey.removals.iter();
-        let removed = removed.map(|span| Edit { replaced: span.clone(), what: What::Insert(0..0) });
+        let removed = request.fields.removals.iter();
+        let removed = removed
+            .map(|span| BodyEdit { replaced: span.clone(), what: PieceContent::Insert(0..0) });
         editor.edits.extend(removed);
         editor.mark_tmax();
         editor.mark_cur();
@@ -160,8 +161,8 @@ impl<'a> Editor<'a> {
         editor
     }
 
-    /// Gives DSPs that see the request limited what `limited` makes of the request's member `key`,
-    /// or an empty object if it makes nothing of it.
+    /// Replaces the request's member `key` for DSPs with a limited view, by the result of `limited`
+    /// or an empty object.
     pub fn limit(&mut self, key: &str, limited: impl FnOnce(&str) -> Option<String>) {
         let Some(value) = named(Some(self.body.trim_ascii_start()), key).next() else { return };
         let (span, start) = (self.span_of(value), self.inserts.len());
@@ -173,10 +174,10 @@ impl<'a> Editor<'a> {
     /// Replaces the JSON value at `span`.
     pub fn replace(&mut self, span: Range<usize>, value: &str) {
         let what = self.insert(value);
-        self.edits.push(Edit { replaced: span, what });
+        self.edits.push(BodyEdit { replaced: span, what });
     }
 
-    /// Gives the object at `span`, where `key` is absent, null or empty, that member; `value` is JSON
+    /// Sets a member of the object at `span`, where `key` is absent, null or empty. `value` is JSON
     /// text.
     pub fn add_member(&mut self, span: &Range<usize>, key: &str, value: &str) {
         if let Some(absent) = self.absent_member(span, key) {
@@ -189,55 +190,55 @@ impl<'a> Editor<'a> {
         if !self.is_empty_container(span) {
             self.inserts.push(',');
         }
-        let what = What::Insert(start..self.inserts.len());
-        self.edits.push(Edit { replaced: inside..inside, what });
+        let what = PieceContent::Insert(start..self.inserts.len());
+        self.edits.push(BodyEdit { replaced: inside..inside, what });
     }
 
-    /// Adds an element, as JSON text, to the end of the array at `span`.
+    /// Appends an element, as JSON text, to the array at `span`.
     pub fn append(&mut self, span: &Range<usize>, element: &str) {
         let start = self.inserts.len();
         if !self.is_empty_container(span) {
             self.inserts.push(',');
         }
         self.inserts.push_str(element);
-        let what = What::Insert(start..self.inserts.len());
-        self.edits.push(Edit { replaced: span.end - 1..span.end - 1, what });
+        let what = PieceContent::Insert(start..self.inserts.len());
+        self.edits.push(BodyEdit { replaced: span.end - 1..span.end - 1, what });
     }
 
-    /// The whole request, as a span.
+    /// The span of the whole request.
     pub fn root(&self) -> Range<usize> {
         let start = self.body.find('{').expect("a parsed request is an object");
         start..self.body.trim_end().len()
     }
 
-    /// Where `part`, a slice of the body, stands.
+    /// The place of `part`, a slice of the body.
     pub fn span_of(&self, part: &str) -> Range<usize> {
         span_of(part, self.body)
     }
 
-    /// Where the value of `key` stands in the object at `span` if it says nothing: null, or an empty
-    /// text. To rules it is as absent; beside a second member of the same key, parsers would differ.
+    /// The place of the value of `key` in the object at `span` if it is null or empty, which rules
+    /// treat as absent. A second member with the same key would be read differently by parsers.
     fn absent_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
         let mut values = named(Some(&self.body[span.clone()]), key);
         let value = values.find(|value| matches!(*value, "null" | "\"\""))?;
         Some(self.span_of(value))
     }
 
-    fn insert(&mut self, text: &str) -> What {
+    fn insert(&mut self, text: &str) -> PieceContent {
         let start = self.inserts.len();
         self.inserts.push_str(text);
-        What::Insert(start..self.inserts.len())
+        PieceContent::Insert(start..self.inserts.len())
     }
 
-    /// Whether nothing is left between the brackets at `span`.
+    /// Whether only removals and space are between the brackets at `span`.
     fn is_empty_container(&self, span: &Range<usize>) -> bool {
         self.without_removals(&(span.start + 1..span.end - 1)).trim_ascii().is_empty()
     }
 
-    /// The text at `span` without what is removed within it.
+    /// The text at `span` without removals.
     fn without_removals(&self, span: &Range<usize>) -> Cow<'a, str> {
         let (mut text, mut at) = (String::new(), span.start);
-        for removed in &self.request.survey.removals {
+        for removed in &self.request.fields.removals {
             if span.start <= removed.start && removed.end <= span.end {
                 text.push_str(&self.body[at..removed.start]);
                 at = removed.end;
@@ -251,38 +252,42 @@ impl<'a> Editor<'a> {
         self.mark_value(
             self.request.tmax.as_ref().map(|tmax| tmax.span(self.body)),
             "tmax",
-            What::Tmax,
+            PieceContent::Tmax,
         );
     }
 
     fn mark_cur(&mut self) {
-        self.mark_value(self.request.cur.as_ref().map(|cur| cur.span(self.body)), "cur", What::Cur);
+        self.mark_value(
+            self.request.cur.as_ref().map(|cur| cur.span(self.body)),
+            "cur",
+            PieceContent::Cur,
+        );
     }
 
     /// Replaces the value at `span`, or adds a member to the request.
-    fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: What) {
+    fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: PieceContent) {
         if let Some(replaced) = span.or_else(|| self.absent_member(&self.root(), key)) {
-            self.edits.push(Edit { replaced, what });
+            self.edits.push(BodyEdit { replaced, what });
             return;
         }
         let inside = self.root().start + 1;
         let (key, comma) = (self.insert(&format!("\"{key}\":")), self.insert(","));
         for what in [key, what, comma] {
-            self.edits.push(Edit { replaced: inside..inside, what });
+            self.edits.push(BodyEdit { replaced: inside..inside, what });
         }
     }
 
-    /// One buyer's user id must not reach another: the inbound `buyeruid` and the maps of them are
+    /// A buyer's user id must not reach other buyers: the inbound `buyeruid` and maps of them are
     /// among the removals, and each DSP gets its own.
     fn mark_buyeruid(&mut self) {
-        let Some(span) = self.request.survey.user.clone() else { return };
+        let Some(span) = self.request.fields.user.clone() else { return };
         let at = span.start + 1..span.start + 1;
         let others_follow = !self.is_empty_container(&span);
-        self.edits.push(Edit { replaced: at, what: What::BuyerUid { others_follow } });
+        self.edits.push(BodyEdit { replaced: at, what: PieceContent::BuyerUid { others_follow } });
     }
 
-    /// The parameters of bidders, as Prebid sends them, are each for one bidder: a DSP sees those
-    /// under its own id.
+    /// Bidder parameters, as Prebid sends them, are for one bidder each: a DSP sees those under its
+    /// own id.
     fn mark_bidders(&mut self) {
         let request = self.request;
         let of_imps = request.imps().iter().map(|imp| (imp.ext, "bidder"));
@@ -302,12 +307,12 @@ impl<'a> Editor<'a> {
                 let first = self.bidders.len();
                 for (name, params) in entries(Some(value), b'{') {
                     let member = self.span_of(name).start..self.span_of(params).end;
-                    self.bidders.extend(string(name).map(|name| Bidder { name, member }));
+                    self.bidders.extend(string(name).map(|name| BidderParams { name, member }));
                 }
-                // Each DSP looks itself up.
+                // Sorted for the look-up by each DSP.
                 self.bidders[first..].sort_by(|a, b| a.name.cmp(&b.name));
-                let what = What::Bidder(first..self.bidders.len());
-                self.edits.push(Edit { replaced, what });
+                let what = PieceContent::Bidder(first..self.bidders.len());
+                self.edits.push(BodyEdit { replaced, what });
             }
         }
     }
@@ -317,7 +322,7 @@ impl<'a> Editor<'a> {
         self.edits.sort_by_key(|edit| edit.replaced.start);
         self.limited.sort_by_key(|(span, _)| span.start);
         let body = self.body;
-        let mut pieces = Pieces {
+        let mut pieces = PieceBuilder {
             edits: self.edits.into_iter().peekable(),
             limited: self.limited.into_iter().peekable(),
             out: Vec::new(),
@@ -326,58 +331,59 @@ impl<'a> Editor<'a> {
         let mut deal_index = 0u8;
         for (index, imp) in (0u8..).zip(self.request.imps()) {
             let span = imp.span(body);
-            let before = if index == 0 { Gate::Everyone } else { Gate::BeforeImp(index) };
+            let before = if index == 0 { PieceGate::Everyone } else { PieceGate::BeforeImp(index) };
             pieces.until(span.start, before);
             let first = deal_index;
             for deal in imp.deals() {
                 let deal_span = deal.span(body);
                 let before = if deal_index == first {
-                    Gate::Imp(index)
+                    PieceGate::Imp(index)
                 } else {
-                    Gate::BeforeDeal { imp: index, first, deal: deal_index }
+                    PieceGate::BeforeDeal { imp: index, first, deal: deal_index }
                 };
                 pieces.until(deal_span.start, before);
-                pieces.until(deal_span.end, Gate::Deal { imp: index, deal: deal_index });
+                pieces.until(deal_span.end, PieceGate::Deal { imp: index, deal: deal_index });
                 deal_index += 1;
             }
-            pieces.until(span.end, Gate::Imp(index));
+            pieces.until(span.end, PieceGate::Imp(index));
         }
-        pieces.until(body.len(), Gate::Everyone);
+        pieces.until(body.len(), PieceGate::Everyone);
         Outbound { body, inserts: self.inserts, pieces: pieces.out, bidders: self.bidders }
     }
 }
 
-struct Pieces {
-    edits: std::iter::Peekable<std::vec::IntoIter<Edit>>,
+struct PieceBuilder {
+    edits: std::iter::Peekable<std::vec::IntoIter<BodyEdit>>,
     limited: std::iter::Peekable<std::vec::IntoIter<(Range<usize>, Range<usize>)>>,
-    out: Vec<Piece>,
+    out: Vec<BodyPiece>,
     at: usize,
 }
 
-impl Pieces {
-    /// Everything from where it stands to `end` under one gate, limited values apart.
-    fn until(&mut self, end: usize, gate: Gate) {
+impl PieceBuilder {
+    /// Emits everything up to `end` under one gate, and limited values separately.
+    fn until(&mut self, end: usize, gate: PieceGate) {
         while let Some((span, limited)) = self.limited.next_if(|(span, _)| span.start < end) {
             self.edited(span.start, gate);
-            self.out.push(Piece { what: What::Insert(limited), gate: Gate::Limited });
-            self.edited(span.end, Gate::Unlimited);
+            self.out
+                .push(BodyPiece { what: PieceContent::Insert(limited), gate: PieceGate::Limited });
+            self.edited(span.end, PieceGate::Unlimited);
         }
         self.edited(end, gate);
     }
 
-    /// Everything from where it stands to `end`, edits applied, under one gate.
-    fn edited(&mut self, end: usize, gate: Gate) {
+    /// Emits everything up to `end` under one gate, with edits applied.
+    fn edited(&mut self, end: usize, gate: PieceGate) {
         while let Some(edit) = self.edits.next_if(|edit| edit.replaced.start < end) {
             self.inbound(edit.replaced.start, gate);
-            self.out.push(Piece { what: edit.what, gate });
+            self.out.push(BodyPiece { what: edit.what, gate });
             self.at = self.at.max(edit.replaced.end);
         }
         self.inbound(end, gate);
     }
 
-    fn inbound(&mut self, end: usize, gate: Gate) {
+    fn inbound(&mut self, end: usize, gate: PieceGate) {
         if self.at < end {
-            self.out.push(Piece { what: What::Inbound(self.at..end), gate });
+            self.out.push(BodyPiece { what: PieceContent::Inbound(self.at..end), gate });
             self.at = end;
         }
     }
@@ -388,32 +394,32 @@ impl Pieces {
 pub struct Outbound<'a> {
     body: &'a str,
     inserts: String,
-    pieces: Vec<Piece>,
-    bidders: Vec<Bidder<'a>>,
+    pieces: Vec<BodyPiece>,
+    bidders: Vec<BidderParams<'a>>,
 }
 
 impl Outbound<'_> {
     /// Whether the request has parameters for the bidder of this name.
     pub fn names_bidder(&self, name: &str) -> bool {
         self.pieces.iter().any(|piece| match &piece.what {
-            What::Bidder(range) => self.bidder(range, name).is_some(),
+            PieceContent::Bidder(range) => self.bidder(range, name).is_some(),
             _ => false,
         })
     }
 
     /// The bidder of this name in the sorted map at `range`.
-    fn bidder(&self, range: &Range<usize>, name: &str) -> Option<&Bidder<'_>> {
+    fn bidder(&self, range: &Range<usize>, name: &str) -> Option<&BidderParams<'_>> {
         let bidders = &self.bidders[range.clone()];
         let first = bidders.partition_point(|bidder| &*bidder.name < name);
         bidders.get(first).filter(|bidder| bidder.name == name)
     }
 
-    /// Calls `slice` with each part of what the DSP sees, in order. Neighbouring spans of the
-    /// inbound body come as one.
-    pub fn for_each<'s>(&'s self, view: &View<'s>, mut slice: impl FnMut(&'s str)) {
+    /// Calls `slice` with the parts of what the DSP sees, in order. Adjacent spans of the inbound
+    /// body are joined.
+    pub fn for_each<'s>(&'s self, view: &OutboundView<'s>, mut slice: impl FnMut(&'s str)) {
         let mut pending = 0..0;
         for piece in self.pieces.iter().filter(|piece| piece.gate.opens(view)) {
-            if let What::Inbound(span) = &piece.what {
+            if let PieceContent::Inbound(span) = &piece.what {
                 if pending.end == span.start {
                     pending.end = span.end;
                     continue;
@@ -423,17 +429,17 @@ impl Outbound<'_> {
             }
             emit(&self.body[std::mem::replace(&mut pending, 0..0)], &mut slice);
             match &piece.what {
-                What::Inbound(_) => (),
-                What::Insert(span) => emit(&self.inserts[span.clone()], &mut slice),
-                What::Tmax => emit(view.tmax, &mut slice),
-                What::Cur => emit(view.cur, &mut slice),
-                What::Bidder(range) => {
+                PieceContent::Inbound(_) => (),
+                PieceContent::Insert(span) => emit(&self.inserts[span.clone()], &mut slice),
+                PieceContent::Tmax => emit(view.tmax, &mut slice),
+                PieceContent::Cur => emit(view.cur, &mut slice),
+                PieceContent::Bidder(range) => {
                     let own = view.bidder.and_then(|name| self.bidder(range, name));
                     slice("{");
                     emit(&self.body[own.map_or(0..0, |own| own.member.clone())], &mut slice);
                     slice("}");
                 }
-                What::BuyerUid { others_follow } => {
+                PieceContent::BuyerUid { others_follow } => {
                     if let Some(buyeruid) = view.buyeruid {
                         slice("\"buyeruid\":");
                         slice(buyeruid);
@@ -445,8 +451,8 @@ impl Outbound<'_> {
         emit(&self.body[pending], &mut slice);
     }
 
-    /// What the DSP sees, in one piece.
-    pub fn to_text(&self, view: &View<'_>) -> String {
+    /// What the DSP sees, as one string.
+    pub fn to_text(&self, view: &OutboundView<'_>) -> String {
         let mut text = String::with_capacity(self.body.len() + self.inserts.len());
         self.for_each(view, |slice| text.push_str(slice));
         text

@@ -1,5 +1,5 @@
-//! A bid request, as far as rules depend on it; all else passes through unread.
-//! Sections 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
+//! A bid request, as far as rules depend on it; everything else passes through unread. Sections
+//! 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::fields::Survey;
+use crate::fields::FieldScan;
 use crate::imp::{IMPS_MAX, Imp};
 use crate::json::{Spanned, Text};
 use crate::json::{at_most, spanned_whole, text_unless_empty, texts_unless_empty, whole};
@@ -86,20 +86,20 @@ pub struct BidRequest<'a> {
     /// Kept as text; parsed on demand.
     #[serde(borrow)]
     pub(crate) ext: Option<&'a RawValue>,
-    /// What is not passed on, and where what edits reach into stands.
+    /// What is removed, and the places that edits need.
     #[serde(skip)]
-    pub(crate) survey: Survey,
+    pub(crate) fields: FieldScan,
 }
 
 impl<'a> BidRequest<'a> {
-    /// Where fields stand that are dropped, for they are of another type than the standard's.
+    /// Paths of fields that are removed because their type is not the standard's.
     pub fn mistyped(&self) -> &[String] {
-        &self.survey.mistyped
+        &self.fields.mistyped
     }
 
-    /// Where `source` stands in the body that the request was parsed from.
+    /// The place of `source` in the body.
     pub fn source_span(&self) -> Option<Range<usize>> {
-        self.survey.source.clone()
+        self.fields.source.clone()
     }
 
     /// Whether the request is subject to COPPA (`regs.coppa`): the user is a child.
@@ -132,8 +132,8 @@ impl<'a> BidRequest<'a> {
         self.device.as_ref()?.geo.as_ref()?.country.as_deref()
     }
 
-    /// Region of the device's country: what ISO 3166-2 has after the hyphen, whether the caller
-    /// writes `US-CA` or `CA`.
+    /// Region of the device's country: the part of ISO 3166-2 after the hyphen, whether the request
+    /// has `US-CA` or `CA`.
     pub fn region(&self) -> Option<&str> {
         let region = self.device.as_ref()?.geo.as_ref()?.region.as_deref()?;
         Some(region.rsplit_once('-').map_or(region, |(_, region)| region))
@@ -144,8 +144,8 @@ impl<'a> BidRequest<'a> {
         self.device.as_ref()?.devicetype
     }
 
-    /// Whether `dsp` can tell who the user is: by its own id of it, by `user.id` or `user.eids`, or
-    /// by the device's advertising id. One that is empty or all zeros is none.
+    /// Whether `dsp` can identify the user: by its own id, by `user.id` or `user.eids`, or by the
+    /// device's advertising id. Ids that are empty or all zeros do not count.
     pub fn has_user_id(&self, dsp: &str) -> bool {
         let ifa = self.device.as_ref().and_then(|device| device.ifa.as_ref());
         let by_user = |user: &User<'_>| {
@@ -166,7 +166,7 @@ impl<'a> BidRequest<'a> {
         self.test == Some(1)
     }
 
-    /// Whether the caller of a test asks how it went: `ext.debug` is 1.
+    /// Whether a test request asks for an explanation: `ext.debug` is 1.
     pub fn wants_debug(&self) -> bool {
         let ext = self.ext.filter(|_| self.is_test()).and_then(|ext| members(ext.get()));
         let is_asked = |(key, value): &(Text<'_>, &str)| &**key == "debug" && *value == "1";
@@ -174,7 +174,7 @@ impl<'a> BidRequest<'a> {
     }
 }
 
-/// Whether an id names anybody: one that is empty or all zeros does not.
+/// Whether an id identifies anybody; an empty one or all zeros does not.
 fn is_id(text: &str) -> bool {
     text.bytes().any(|byte| byte != b'0' && byte != b'-')
 }
@@ -187,7 +187,7 @@ fn has_identity(eids: &str) -> bool {
     ids.any(|id| string(id).is_some_and(|id| is_id(&id)))
 }
 
-/// A flag other than 0 and 1 is not defined; it counts as set, which tells nobody more.
+/// A flag other than 0 and 1 is undefined. It counts as set, which reveals nothing more.
 const fn is_set(flag: u32) -> bool {
     flag != 0
 }
@@ -215,10 +215,8 @@ pub struct Media<'a> {
     /// Kept as text; parsed on demand by [`BidRequest::key_values`].
     #[serde(borrow)]
     pub(crate) keywords: Option<&'a RawValue>,
-    /// The same.
     #[serde(borrow)]
     pub(crate) kwarray: Option<&'a RawValue>,
-    /// The same.
     #[serde(borrow)]
     pub(crate) ext: Option<&'a RawValue>,
     /// Who is paid.
@@ -277,16 +275,16 @@ pub struct User<'a> {
     /// The buyer's id of the user.
     #[serde(borrow)]
     pub buyeruid: Option<Spanned<'a, Text<'a>>>,
-    /// Where callers keep one buyer id per DSP.
+    /// The place where callers keep one buyer id per DSP.
     #[serde(borrow)]
     pub ext: Option<UserExt<'a>>,
-    /// Whether there are any, searched for once: each DSP asks.
+    /// Whether there are any ids, computed once because each DSP asks.
     #[serde(skip)]
     has_eids: OnceCell<bool>,
 }
 
 impl<'a> User<'a> {
-    /// The JSON text of what `dsp` calls the user.
+    /// The JSON text of the DSP's user id.
     pub fn buyeruid_of(&self, dsp: &str) -> Option<&'a str> {
         let ext = self.ext.as_ref()?;
         let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
@@ -330,7 +328,7 @@ pub struct PrebidUserExt<'a> {
 pub struct BuyerUids<'a>(Vec<(Text<'a>, Spanned<'a, Text<'a>>)>);
 
 impl<'a> BuyerUids<'a> {
-    /// The JSON text of what `dsp` calls the user.
+    /// The JSON text of the DSP's user id.
     pub fn raw_of(&self, dsp: &str) -> Option<&'a str> {
         let first = self.0.partition_point(|(id, _)| **id < *dsp);
         let (_, uid) = self.0.get(first).filter(|(id, _)| **id == *dsp)?;
@@ -386,7 +384,7 @@ pub struct SourceExt<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The chain, wherever it stands.
+    /// The supply chain, from either place.
     pub fn chain(&self) -> Option<&SupplyChain<'a>> {
         let older = self.ext.as_ref().and_then(|ext| ext.schain.as_ref());
         self.schain.as_ref().or(older)
@@ -396,7 +394,7 @@ impl<'a> Source<'a> {
 /// Section 3.2.25.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SupplyChain<'a> {
-    /// From the owner of the property to whoever sends this request.
+    /// From the owner of the property to the sender of this request.
     #[serde(borrow)]
     pub nodes: Option<Spanned<'a, Vec<IgnoredAny>>>,
 }

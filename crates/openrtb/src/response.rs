@@ -11,16 +11,16 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use strum::{FromRepr, IntoStaticStr, VariantArray};
-use units::{Cpm, DecimalError, Round};
+use units::{Cpm, DecimalError, Rounding};
 
-use crate::invalid::Invalid;
+use crate::invalid::InvalidRequest;
 use crate::json::Text;
 use crate::json::{self, at_most, span_of, text_unless_empty, whole, whole_unless_zero, wholes};
 
 /// Most domains, categories, attributes or API frameworks of one bid.
 pub const BID_LIST_MAX: usize = 32;
 
-/// Section 4.2.1. `B` is [`Bid`], or its text where one bad bid must not spoil the others.
+/// Section 4.2.1. `B` is [`Bid`], or its text, so that one bad bid does not spoil the others.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "B: Deserialize<'de>"))]
 pub struct BidResponse<'a, B> {
@@ -33,10 +33,10 @@ pub struct BidResponse<'a, B> {
     /// The DSP's id of this response.
     #[serde(borrow)]
     pub bidid: Option<Text<'a>>,
-    /// Of every price in the response; absent: USD.
+    /// Currency of every price in the response; absent: USD.
     #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub cur: Option<Text<'a>>,
-    /// Why there is no bid: any JSON, for no rule depends on it.
+    /// No-bid reason: any JSON, since no rule depends on it.
     #[serde(borrow)]
     pub nbr: Option<&'a RawValue>,
 }
@@ -47,7 +47,7 @@ pub struct BidResponse<'a, B> {
 pub struct SeatBid<'a, B> {
     /// At least one bid.
     pub bid: Vec<B>,
-    /// On whose behalf; absent: the DSP's first.
+    /// The seat that bids; absent: the DSP's first.
     #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub seat: Option<Text<'a>>,
     /// 1 = all impressions or none.
@@ -76,7 +76,7 @@ pub struct Bid<'a> {
     burl: Option<&'a RawValue>,
     #[serde(borrow)]
     lurl: Option<&'a RawValue>,
-    /// Any JSON, read by [`Bid::campaign`]: no rule depends on it, so that a bid is not lost by it.
+    /// Any JSON, read by [`Bid::campaign`]: since no rule depends on it, it costs no bid.
     #[serde(borrow)]
     cid: Option<&'a RawValue>,
     /// A preloaded ad.
@@ -133,13 +133,13 @@ pub struct Bid<'a> {
     /// API frameworks that the markup can use.
     #[serde(default, deserialize_with = "wholes::<_, { BID_LIST_MAX + 1 }>")]
     pub apis: Option<Vec<u32>>,
-    /// The same where there is only one, as OpenRTB 2.5 has it.
+    /// The single framework of OpenRTB 2.5.
     #[serde(default, deserialize_with = "whole")]
     pub api: Option<u32>,
 }
 
-/// What a bidder may be told, each at a URL of its own in the bid. The numbers are those of tokens, which
-/// never change.
+/// Kinds of notices; each has its own URL in the bid. Tokens contain the numbers, which never
+/// change.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
 )]
@@ -169,7 +169,7 @@ impl<'a> Bid<'a> {
     /// The price, rounded down to micros; never zero.
     pub fn price(&self) -> Result<Cpm, BidError> {
         let text = self.price.map(RawValue::get).filter(|text| *text != "null");
-        match Cpm::parse(text.ok_or(BidError::NoPrice)?, Round::Down) {
+        match Cpm::parse(text.ok_or(BidError::NoPrice)?, Rounding::Down) {
             Ok(Cpm::ZERO)
             | Err(DecimalError::Malformed | DecimalError::Negative | DecimalError::TooLarge) => {
                 Err(BidError::BadPrice)
@@ -178,9 +178,8 @@ impl<'a> Bid<'a> {
         }
     }
 
-    /// Inline markup as JSON text, quotes and escapes included. `None` if `adm` is not a string, or
-    /// an empty one. Native markup may be a JSON object instead of a string with JSON in it, unless
-    /// `mtype` is that of another format.
+    /// Inline markup as JSON text with quotes and escapes. None if `adm` is empty or not a string.
+    /// Native markup may be a JSON object instead, unless `mtype` says another format.
     pub fn markup(&self) -> Option<&'a str> {
         let native = || {
             let may_be_native = matches!(self.mtype, None | Some(4));
@@ -191,8 +190,8 @@ impl<'a> Bid<'a> {
         present(self.adm).or_else(native)
     }
 
-    /// Inline markup fit for a search: as [`Bid::markup`], or without its escapes where these
-    /// might hide a letter or a bracket (Go writes `<` as `\u003c`).
+    /// Inline markup for a search: as [`Bid::markup`], unescaped if an escape might hide a letter
+    /// or a bracket (Go writes `<` as `\u003c`).
     pub fn markup_text(&self) -> Option<Cow<'a, str>> {
         let raw = self.markup()?;
         if memchr::memmem::find(raw.as_bytes(), br"\u00").is_none() {
@@ -205,8 +204,7 @@ impl<'a> Bid<'a> {
         serde_json::from_str(raw).ok().map(Cow::Owned)
     }
 
-    /// A notice URL as JSON text, quotes and escapes included; `None` when it is no string, or an
-    /// empty one.
+    /// A notice URL as JSON text with quotes and escapes. None if it is empty or not a string.
     pub fn notice_url(&self, which: NoticeKind) -> Option<&'a str> {
         present(match which {
             NoticeKind::Win => self.nurl,
@@ -215,18 +213,17 @@ impl<'a> Bid<'a> {
         })
     }
 
-    /// Where that URL stands in `text`, the text that this bid was parsed from.
+    /// The place of that URL in `text`, the text that the bid was parsed from.
     pub fn notice_span(&self, which: NoticeKind, text: &str) -> Option<std::ops::Range<usize>> {
         self.notice_url(which).map(|url| span_of(url, text))
     }
 
-    /// The campaign that it is of; `None` when `cid` is no string, or an empty one.
+    /// The campaign. None if `cid` is empty or not a string.
     pub fn campaign(&self) -> Option<Text<'a>> {
         present(self.cid).and_then(|raw| json::parse(raw).ok())
     }
 
-    /// Whether a list of domains, categories, attributes or API frameworks is longer than any
-    /// creative's.
+    /// Whether a list of domains, categories, attributes or API frameworks is too long.
     pub fn lists_too_much(&self) -> bool {
         let lengths = [
             self.adomain.as_ref().map_or(0, Vec::len),
@@ -237,7 +234,7 @@ impl<'a> Bid<'a> {
         lengths.into_iter().any(|length| length > BID_LIST_MAX)
     }
 
-    /// Whether there is any way to the ad: inline, on the win notice, or preloaded (section 4.3).
+    /// Whether the ad can be reached: inline, on the win notice, or preloaded (section 4.3).
     pub fn has_markup(&self) -> bool {
         self.markup().is_some() || present(self.nurl).is_some() || self.adid.is_some()
     }
@@ -248,8 +245,8 @@ fn present(raw: Option<&RawValue>) -> Option<&str> {
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Bid<'a> {
-    /// From an object alone: what is derived takes an array for a struct too, and a bid is passed
-    /// on as it came.
+    /// Only from an object: the derived implementation accepts an array too, and bids are passed on
+    /// as they came.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ObjectVisitor;
 
@@ -261,7 +258,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bid<'a> {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
-                // The derived function, for `remote` makes it no implementation of the trait.
+                // The derived function, which `remote` keeps from implementing the trait.
                 Bid::deserialize(MapAccessDeserializer::new(map))
             }
         }
@@ -270,23 +267,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bid<'a> {
     }
 }
 
-/// Parses a response whole.
-pub fn parse_response(body: &str) -> Result<BidResponse<'_, Bid<'_>>, Invalid> {
+/// Parses a whole response.
+pub fn parse_response(body: &str) -> Result<BidResponse<'_, Bid<'_>>, InvalidRequest> {
     json::parse(body)
 }
 
-/// Parses the frame of a response and leaves each bid as text, for [`parse_bid`].
-pub fn bid_texts(body: &str) -> Result<BidResponse<'_, &RawValue>, Invalid> {
+/// Parses a response but leaves each bid as text, for [`parse_bid`].
+pub fn bid_texts(body: &str) -> Result<BidResponse<'_, &RawValue>, InvalidRequest> {
     json::parse(body)
 }
 
 /// Parses one bid.
-pub fn parse_bid(text: &str) -> Result<Bid<'_>, Invalid> {
+pub fn parse_bid(text: &str) -> Result<Bid<'_>, InvalidRequest> {
     json::parse(text)
 }
 
 impl Bid<'_> {
-    /// Where the number `price` stands in `text`, the text that this bid was parsed from.
+    /// The place of the number `price` in `text`, the text that the bid was parsed from.
     pub fn price_span(&self, text: &str) -> Option<std::ops::Range<usize>> {
         self.price.map(|price| span_of(price.get(), text))
     }

@@ -4,7 +4,7 @@ use units::{Currency, Multiplier};
 
 use crate::fields;
 use crate::imp::{DEALS_MAX, DURFLOORS_MAX, Deal, FORMATS_MAX, Format, IMPS_MAX, Imp, LIST_MAX};
-use crate::invalid::{Invalid, Reason};
+use crate::invalid::{InvalidReason, InvalidRequest};
 use crate::json::Text;
 use crate::json::{self, shown};
 use crate::request::BidRequest;
@@ -13,18 +13,18 @@ use crate::request::BidRequest;
 /// required durations.
 pub const CODES_MAX: usize = 64;
 
-/// Most bytes of advertiser domains in one request that are not ASCII: to bring these into their
-/// ASCII form takes far longer than to compare them.
+/// Most bytes of non-ASCII advertiser domains in one request: converting them to ASCII takes far
+/// longer than comparing them.
 pub const IDN_BYTES_MAX: usize = 32_768;
 
-/// Most seats in the `wseat` of all deals of one request: each DSP is looked for in all of them.
+/// Most seats in the `wseat` of all deals of one request: every DSP is looked up in all of them.
 pub const DEAL_SEATS_MAX: usize = 2048;
 
 /// Parses and checks a bid request. What it returns borrows from `body`.
-pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
+pub fn parse_request(body: &str) -> Result<BidRequest<'_>, InvalidRequest> {
     let mut request: BidRequest<'_> = json::parse_of_any_depth(body)?;
-    // Parsers take an array for an object too; edits reach into objects alone.
-    request.survey = fields::survey(body)?;
+    // Parsers accept an array for an object; edits need an object.
+    request.fields = fields::scan_fields(body)?;
     check_request(&request)?;
     let mut deals = 0;
     for (index, imp) in request.imps().iter().enumerate() {
@@ -32,38 +32,48 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
         let id = imp.id.as_deref();
         if request.imps()[..index].iter().any(|earlier| earlier.id.as_deref() == id) {
             let problem = format!("`{}` stands twice", id.map_or("", |id| shown(id)));
-            return Err(Invalid::at(Reason::Duplicate, format!("imp[{index}].id"), problem));
+            return Err(InvalidRequest::at(
+                InvalidReason::Duplicate,
+                format!("imp[{index}].id"),
+                problem,
+            ));
         }
         deals += imp.deals().len();
     }
     check_domains(&request)?;
     if deals > DEALS_MAX {
         let problem = format!("more than {DEALS_MAX} deals in one request");
-        return Err(Invalid::at(Reason::TooMany, "imp", problem));
+        return Err(InvalidRequest::at(InvalidReason::TooMany, "imp", problem));
     }
     let deals = request.imps().iter().flat_map(|imp| imp.deals());
     let seats = deals.map(|deal| deal.wseat.as_ref().map_or(0, Vec::len));
     if seats.sum::<usize>() > DEAL_SEATS_MAX {
         let problem = format!("more than {DEAL_SEATS_MAX} seats in the `wseat` of all deals");
-        return Err(Invalid::at(Reason::TooMany, "imp", problem));
+        return Err(InvalidRequest::at(InvalidReason::TooMany, "imp", problem));
     }
     Ok(request)
 }
 
-fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
+fn check_request(request: &BidRequest<'_>) -> Result<(), InvalidRequest> {
     required(request.id.as_deref(), || "id".to_owned())?;
     match request.imps().len() {
-        0 => return Err(Invalid::at(Reason::Missing, "imp", "required: at least one impression")),
+        0 => {
+            return Err(InvalidRequest::at(
+                InvalidReason::Missing,
+                "imp",
+                "required: at least one impression",
+            ));
+        }
         1..=IMPS_MAX => (),
         _ => {
             let problem = format!("more than {IMPS_MAX} impressions");
-            return Err(Invalid::at(Reason::TooMany, "imp", problem));
+            return Err(InvalidRequest::at(InvalidReason::TooMany, "imp", problem));
         }
     }
     let channels = [request.site.is_some(), request.app.is_some(), request.dooh.is_some()];
     if channels.into_iter().filter(|present| *present).count() > 1 {
         let problem = "only one of `site`, `app` and `dooh` may stand in a request";
-        return Err(Invalid::at(Reason::SeveralChannels, "", problem));
+        return Err(InvalidRequest::at(InvalidReason::SeveralChannels, "", problem));
     }
     let lists = [
         ("wseat", &request.wseat),
@@ -82,7 +92,7 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
     if let Some(at) = request.at.filter(|at| !(1..=2).contains(at)) {
         let problem =
             format!("auction type {at} is not offered; 1 (first price) and 2 (second) are");
-        return Err(Invalid::at(Reason::Unsupported, "at", problem));
+        return Err(InvalidRequest::at(InvalidReason::Unsupported, "at", problem));
     }
     for (index, code) in request.cur.iter().flat_map(|cur| cur.iter()).enumerate() {
         check_currency(Some(code), || format!("cur[{index}]"))?;
@@ -90,8 +100,8 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Every domain is read once for an auction, whatever list it stands in.
-fn check_domains(request: &BidRequest<'_>) -> Result<(), Invalid> {
+/// Every domain is read once per auction, in whichever list.
+fn check_domains(request: &BidRequest<'_>) -> Result<(), InvalidRequest> {
     let deals = request.imps().iter().flat_map(|imp| imp.deals());
     let domains = request.badv.iter().chain(deals.filter_map(|deal| deal.wadomain.as_ref()));
     let beyond = domains.flatten().filter(|domain| !domain.is_ascii());
@@ -99,24 +109,24 @@ fn check_domains(request: &BidRequest<'_>) -> Result<(), Invalid> {
         let problem = format!(
             "more than {IDN_BYTES_MAX} bytes of domains that are not ASCII: write them as `xn--`"
         );
-        return Err(Invalid::at(Reason::TooMany, "badv", problem));
+        return Err(InvalidRequest::at(InvalidReason::TooMany, "badv", problem));
     }
     Ok(())
 }
 
-fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), InvalidRequest> {
     required(imp.id.as_deref(), || path(".id"))?;
     if imp.formats() == 0 {
         let problem = "offers no format: one of `banner`, `video`, `audio`, `native` is required";
-        return Err(Invalid::at(Reason::NoFormat, path(""), problem));
+        return Err(InvalidRequest::at(InvalidReason::NoFormat, path(""), problem));
     }
     let format = imp.banner.as_ref().and_then(|banner| banner.format.as_deref());
     check_length(format, FORMATS_MAX, || path(".banner.format"))?;
     let is_size = |size: &Format| size.w.zip(size.h).or(size.wratio.zip(size.hratio)).is_some();
     if let Some(index) = format.unwrap_or_default().iter().position(|size| !is_size(size)) {
         let problem = "is no size: `w` and `h`, or `wratio` and `hratio`, are required";
-        return Err(Invalid::at(
-            Reason::NoFormat,
+        return Err(InvalidRequest::at(
+            InvalidReason::NoFormat,
             path(&format!(".banner.format[{index}]")),
             problem,
         ));
@@ -129,7 +139,7 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
     for (key, mimes) in mimes {
         if let Some(None | Some([])) = mimes {
             let problem = "required: at least one MIME type";
-            return Err(Invalid::at(Reason::NoFormat, path(key), problem));
+            return Err(InvalidRequest::at(InvalidReason::NoFormat, path(key), problem));
         }
         check_length(mimes.flatten(), LIST_MAX, || path(key))?;
     }
@@ -137,7 +147,11 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
         required(native.request.as_ref(), || path(".native.request"))?;
         if native.request.as_deref().is_some_and(|request| !json::is_json(request)) {
             let problem = "is not JSON: a JSON-encoded Native Ads request is required";
-            return Err(Invalid::at(Reason::NotJson, path(".native.request"), problem));
+            return Err(InvalidRequest::at(
+                InvalidReason::NotJson,
+                path(".native.request"),
+                problem,
+            ));
         }
     }
     check_currency(imp.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
@@ -147,14 +161,14 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
         if imp.deals()[..index].iter().any(|earlier| earlier.id == deal.id) {
             let problem = "a deal with this id stands earlier in the impression";
             let path = path(&format!(".pmp.deals[{index}].id"));
-            return Err(Invalid::at(Reason::Duplicate, path, problem));
+            return Err(InvalidRequest::at(InvalidReason::Duplicate, path, problem));
         }
     }
     Ok(())
 }
 
-/// What each bid is held to.
-fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+/// Every bid is compared with these lists.
+fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), InvalidRequest> {
     let (banner, native) = (imp.banner.as_ref(), imp.native.as_ref());
     for (key, codes) in [
         (".banner.btype", banner.and_then(|banner| banner.btype.as_deref())),
@@ -181,10 +195,14 @@ fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Inval
     Ok(())
 }
 
-fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), InvalidRequest> {
     let Some(qty) = &imp.qty else { return Ok(()) };
     let Some(multiplier) = &qty.multiplier else {
-        return Err(Invalid::at(Reason::Missing, path(".qty.multiplier"), "required"));
+        return Err(InvalidRequest::at(
+            InvalidReason::Missing,
+            path(".qty.multiplier"),
+            "required",
+        ));
     };
     if Multiplier::parse(multiplier.raw()).is_err() {
         let problem = format!(
@@ -192,12 +210,12 @@ fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), In
             shown(multiplier.raw()),
             Multiplier::MAX
         );
-        return Err(Invalid::at(Reason::WrongType, path(".qty.multiplier"), problem));
+        return Err(InvalidRequest::at(InvalidReason::WrongType, path(".qty.multiplier"), problem));
     }
     Ok(())
 }
 
-fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), InvalidRequest> {
     required(deal.id.as_ref(), || path(".id"))?;
     check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
     check_length(deal.wadomain.as_deref(), LIST_MAX, || path(".wadomain"))?;
@@ -207,42 +225,49 @@ fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Inva
         Some(3) if deal.bidfloor.is_some() => Ok(()),
         Some(3) => {
             let problem = "required with `at` 3, where it is the agreed price";
-            Err(Invalid::at(Reason::Missing, path(".bidfloor"), problem))
+            Err(InvalidRequest::at(InvalidReason::Missing, path(".bidfloor"), problem))
         }
         Some(at) => {
             let problem = format!("auction type {at} is not offered to deals; 1, 2 and 3 are");
-            Err(Invalid::at(Reason::Unsupported, path(".at"), problem))
+            Err(InvalidRequest::at(InvalidReason::Unsupported, path(".at"), problem))
         }
     }
 }
 
-/// Every list costs each bid, or each auction: what is longer than any real one is refused.
+/// Every list costs time for each bid or auction, so a list longer than any real one is refused.
 fn check_length<T>(
     list: Option<&[T]>,
     max: usize,
     path: impl Fn() -> String,
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidRequest> {
     match list {
-        Some(list) if list.len() > max => {
-            Err(Invalid::at(Reason::TooMany, path(), format!("more than {max} entries")))
-        }
+        Some(list) if list.len() > max => Err(InvalidRequest::at(
+            InvalidReason::TooMany,
+            path(),
+            format!("more than {max} entries"),
+        )),
         _ => Ok(()),
     }
 }
 
-fn required(text: Option<&Text<'_>>, path: impl Fn() -> String) -> Result<(), Invalid> {
+fn required(text: Option<&Text<'_>>, path: impl Fn() -> String) -> Result<(), InvalidRequest> {
     match text.map(|text| &**text) {
-        None => Err(Invalid::at(Reason::Missing, path(), "required")),
-        Some("") => Err(Invalid::at(Reason::Missing, path(), "required: it is empty")),
+        None => Err(InvalidRequest::at(InvalidReason::Missing, path(), "required")),
+        Some("") => {
+            Err(InvalidRequest::at(InvalidReason::Missing, path(), "required: it is empty"))
+        }
         Some(_) => Ok(()),
     }
 }
 
-fn check_currency(code: Option<&Text<'_>>, path: impl Fn() -> String) -> Result<(), Invalid> {
+fn check_currency(
+    code: Option<&Text<'_>>,
+    path: impl Fn() -> String,
+) -> Result<(), InvalidRequest> {
     match code {
         Some(code) if Currency::parse(code).is_none() => {
             let problem = format!("`{}` is not an ISO 4217 code such as `USD`", shown(code));
-            Err(Invalid::at(Reason::WrongType, path(), problem))
+            Err(InvalidRequest::at(InvalidReason::WrongType, path(), problem))
         }
         _ => Ok(()),
     }

@@ -1,17 +1,16 @@
-//! Amounts and counts as people write them: `12,400.50 USD`. For reading alone: what is shown may have
-//! fewer digits than there are.
+//! Formats amounts and counts for people: `12,400.50 USD`. Digits may be dropped.
 
 use std::fmt;
 
 use crate::currency::Currency;
 use crate::money::{Cpm, Nanos};
 
-/// Digits that are shown at least, from the first that is not zero.
+/// Least number of significant digits.
 const SIGNIFICANT: usize = 4;
-/// Digits of [`Nanos`] behind the point.
+/// Digits of [`Nanos`] after the point.
 const PLACES: usize = 9;
 
-/// Currencies whose smallest unit is not a hundredth, with its digits (ISO 4217).
+/// Currencies whose minor unit is not a hundredth, with its digits (ISO 4217).
 const MINOR_DIGITS: [(&str, usize); 24] = [
     ("BIF", 0),
     ("CLP", 0),
@@ -39,9 +38,8 @@ const MINOR_DIGITS: [(&str, usize); 24] = [
     ("TND", 3),
 ];
 
-/// Money for people: the digits of its currency, thousands apart. Small amounts have as many more digits
-/// as four significant ones need; what is beyond is dropped, so that what is not spent is not shown as
-/// spent.
+/// Money with the digits of its currency and thousands separated. Small amounts have more digits,
+/// up to four significant ones; the rest is dropped, so that a remainder is never shown as spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     /// How much.
@@ -61,7 +59,7 @@ impl Amount {
         Self { nanos: Nanos::new(price.micros().saturating_mul(1000)), currency }
     }
 
-    /// Two amounts to be compared: with all digits where they would be shown alike and are not.
+    /// Formats two amounts for comparison: with all digits if they differ but would look the same.
     pub fn compared(self, other: Self) -> [String; 2] {
         let shown = [self, other].map(|it| it.to_string());
         match shown[0] == shown[1] && self != other {
@@ -70,7 +68,7 @@ impl Amount {
         }
     }
 
-    /// Without the currency, as in a column that names it above.
+    /// Without the currency, for a column that names it.
     pub fn figures(self) -> String {
         let (whole, digits) = self.parts();
         self.figures_to(match whole {
@@ -86,7 +84,7 @@ impl Amount {
         (self.nanos.get() / unit, format!("{fraction:0PLACES$}"))
     }
 
-    /// With so many digits behind the point, or those of its currency; zeros at the end are left out.
+    /// With this many digits after the point, or those of its currency; trailing zeros are dropped.
     fn figures_to(self, places: usize) -> String {
         let known = MINOR_DIGITS.iter().find(|(code, _)| *code == self.currency.code());
         let minor = known.map_or(2, |(_, digits)| *digits);

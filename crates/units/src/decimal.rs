@@ -1,6 +1,6 @@
 //! Decimal text (a JSON number, a configured rate) read exactly, without floating point.
 
-/// Digits that a number may have before and after the point together, leading zeros apart.
+/// Most digits before and after the point together, without leading zeros.
 const DIGITS_MAX: usize = 30;
 
 /// A non-negative decimal number: `digits × 10^-scale`, exact.
@@ -52,7 +52,7 @@ impl Decimal {
         if whole.is_empty() || (whole.len() > 1 && whole.starts_with('0')) {
             return Err(DecimalError::Malformed);
         }
-        // Zeros at the end of the fraction say nothing, and would cost digits.
+        // Trailing zeros of the fraction would only use up digits.
         let fraction = fraction.trim_end_matches('0');
         let digits = parse_digits(whole, fraction)?;
         if negative && digits != 0 {
@@ -62,9 +62,8 @@ impl Decimal {
         Ok(Self { digits, scale: fraction_len - exponent })
     }
 
-    /// `self × 10^places`, with the remainder dropped, and whether anything was dropped.
-    ///
-    /// `None` when the result does not fit 64 bits.
+    /// `self × 10^places` without its fraction, and whether there was one. None if it does not fit
+    /// 64 bits.
     pub fn scaled(self, places: i32) -> Option<(u64, bool)> {
         if self.digits == 0 {
             return Some((0, false));
@@ -75,7 +74,7 @@ impl Decimal {
             let value = self.digits.checked_mul(factor)?;
             return Some((u64::try_from(value).ok()?, false));
         }
-        // Beyond 10^38 every digit falls off.
+        // Beyond 10^38 every digit is dropped.
         let Some(divisor) = pow10(shift.unsigned_abs()) else { return Some((0, true)) };
         let value = u64::try_from(self.digits / divisor).ok()?;
         Some((value, !self.digits.is_multiple_of(divisor)))
@@ -103,7 +102,7 @@ fn parse_exponent(text: &str) -> Result<i32, DecimalError> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DecimalError::Malformed);
     }
-    // Five digits are beyond every price; the sign decides between nothing and too much later.
+    // Five digits exceed every price; the sign decides between zero and too large.
     let value = digits.parse::<i32>().unwrap_or(99_999).min(99_999);
     Ok(if negative { -value } else { value })
 }

@@ -1,16 +1,16 @@
-//! Enumerations whose variants have a list and a label each, both from their names.
+//! Lists and labels of enumerations, both from the names of their variants.
 
-/// Gives an enumeration that derives `strum::VariantArray` and `strum::IntoStaticStr` its `ALL` and its
-/// `label`.
+/// Adds `ALL` and `label` to an enumeration that derives `strum::VariantArray` and
+/// `strum::IntoStaticStr`.
 #[macro_export]
 macro_rules! labelled {
     ($name:ident) => {
         impl $name {
-            /// All there are, in declaration order.
+            /// All variants, in declaration order.
             pub const ALL: [Self; <Self as ::strum::VariantArray>::VARIANTS.len()] =
                 *<Self as ::strum::VariantArray>::VARIANTS.as_array().expect("it has that length");
 
-            /// What metrics, APIs and the rows of records call it.
+            /// Its name in metrics, APIs and the rows of records.
             pub fn label(self) -> &'static str {
                 self.into()
             }

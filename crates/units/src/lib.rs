@@ -1,8 +1,7 @@
-//! Money, currencies, ratios and time as types that cannot be mixed up, and what every crate of rules needs
-//! beside them: labels of enumerations, numbers by a seed.
+//! Money, currencies, ratios and time as distinct types; beside them what every core needs: labels
+//! of enumerations, numbers from a seed.
 //!
-//! Owns how a price is read, written, converted and rounded. Knows nothing of auctions, sockets
-//! or clocks, and never computes with floating point.
+//! Owns how a price is parsed, formatted, converted and rounded. Never uses floating point.
 
 #![deny(clippy::float_arithmetic)]
 
@@ -18,7 +17,7 @@ mod tick;
 pub use amount::{Amount, grouped};
 pub use currency::Currency;
 pub use decimal::{Decimal, DecimalError};
-pub use money::{Cpm, Multiplier, Nanos, Ppm, Price, Round};
+pub use money::{Cpm, Multiplier, Nanos, Ppm, Price, Rounding};
 pub use ratio::Ratio;
 pub use split_mix::SplitMix64;
 pub use tick::Tick;

@@ -5,10 +5,10 @@ use std::fmt;
 use crate::currency::Currency;
 use crate::decimal::{Decimal, DecimalError};
 
-/// Which way a remainder goes. Bids round down and floors up, so that a seat never pays above its
-/// offer nor a publisher sells below its floor.
+/// Direction of rounding. Bids round down and floors up, so that a seat never pays above its offer
+/// nor a publisher sells below its floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
+pub enum Rounding {
     /// Towards zero.
     Down,
     /// Away from zero.
@@ -23,7 +23,7 @@ impl Cpm {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// A thousand million units of currency: above any price, in any currency in use.
+    /// A thousand million units: above any price in any currency in use.
     pub const MAX: Self = Self(1_000_000_000_000_000);
 
     /// `None` above [`Cpm::MAX`].
@@ -36,20 +36,19 @@ impl Cpm {
         self.0
     }
 
-    /// Reads a JSON number; digits beyond micros are rounded as told.
-    pub fn parse(text: &str, round: Round) -> Result<Self, DecimalError> {
+    /// Parses a JSON number, rounded to micros.
+    pub fn parse(text: &str, round: Rounding) -> Result<Self, DecimalError> {
         let (micros, dropped) = Decimal::parse(text)?.scaled(6).ok_or(DecimalError::TooLarge)?;
         let micros = match round {
-            Round::Up if dropped => micros.checked_add(1).ok_or(DecimalError::TooLarge)?,
+            Rounding::Up if dropped => micros.checked_add(1).ok_or(DecimalError::TooLarge)?,
             _ => micros,
         };
         Self::new(micros).ok_or(DecimalError::TooLarge)
     }
 
-    /// What `multiplier` impressions cost, rounded down once; one costs exactly as many nanos as the
-    /// price has micros.
-    ///
-    /// `None` when the cost does not fit (OpenRTB 2.6 section 7.9.4 gives a worked example).
+    /// The cost of `multiplier` impressions, rounded down once. One impression costs exactly as
+    /// many nanos as the price has micros. None if the cost does not fit (OpenRTB 2.6 section 7.9.4
+    /// gives a worked example).
     pub fn cost(self, multiplier: Multiplier) -> Option<Nanos> {
         let nanos = u128::from(self.0) * u128::from(multiplier.0) / u128::from(Multiplier::ONE.0);
         u64::try_from(nanos).ok().map(Nanos)
@@ -57,7 +56,7 @@ impl Cpm {
 
     /// The highest price at which `multiplier` impressions cost no more than `limit`.
     pub fn affordable(limit: Nanos, multiplier: Multiplier) -> Self {
-        // The cost is rounded down: it may be all but one part of the next nano.
+        // The cost is rounded down, so it may be almost one nano higher.
         let parts = (u128::from(limit.0) + 1) * u128::from(Multiplier::ONE.0) - 1;
         let micros = u64::try_from(parts / u128::from(multiplier.0)).unwrap_or(u64::MAX);
         Self(micros.min(Self::MAX.0))
@@ -127,7 +126,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// How many impressions one display is (`imp.qty.multiplier`), in millionths.
+/// Number of impressions per display (`imp.qty.multiplier`), in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Multiplier(u64);
 
@@ -138,7 +137,7 @@ impl Multiplier {
     /// A million viewers of one display.
     pub const MAX: Self = Self(1_000_000_000_000);
 
-    /// Reads a JSON number above zero; digits beyond the sixth are dropped.
+    /// Parses a JSON number above zero, rounded down to millionths.
     pub fn parse(text: &str) -> Result<Self, DecimalError> {
         let (millionths, _) = Decimal::parse(text)?.scaled(6).ok_or(DecimalError::TooLarge)?;
         match millionths {
@@ -155,7 +154,7 @@ impl fmt::Display for Multiplier {
     }
 }
 
-/// A share, in parts per million; at most the whole.
+/// A share in parts per million, at most the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ppm(u32);
 
@@ -176,16 +175,15 @@ impl Ppm {
         self.0
     }
 
-    /// What is left of `price` once this share is taken, rounded down: net from gross.
+    /// What is left of `price` after this share, rounded down: net from gross.
     pub fn taken_from(self, price: Cpm) -> Cpm {
         let left = u128::from(price.0) * u128::from(Self::ONE.0 - self.0);
         let micros = left / u128::from(Self::ONE.0);
         Cpm(u64::try_from(micros).expect("a share of a price is at most the price"))
     }
 
-    /// The least price of which `net` is left once this share is taken: gross from net.
-    ///
-    /// `None` when the share is the whole, or the result exceeds [`Cpm::MAX`].
+    /// The lowest price of which `net` is left after this share: gross from net. None if the share
+    /// is the whole, or the result exceeds [`Cpm::MAX`].
     pub fn added_to(self, net: Cpm) -> Option<Cpm> {
         let left = u128::from(Self::ONE.0 - self.0);
         if left == 0 {
@@ -204,18 +202,18 @@ impl fmt::Display for Ppm {
     }
 }
 
-/// A price and what it is counted in.
+/// A price and its currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     /// Micros per 1000 impressions.
     pub amount: Cpm,
-    /// Of this currency.
+    /// Its currency.
     pub currency: Currency,
 }
 
 impl Price {
-    /// Reads `0.50 USD`.
-    pub fn parse(text: &str, round: Round) -> Option<Self> {
+    /// Parses `0.50 USD`.
+    pub fn parse(text: &str, round: Rounding) -> Option<Self> {
         let (amount, code) = text.trim().split_once(' ')?;
         let currency = Currency::parse(code.trim())?;
         Some(Self { amount: Cpm::parse(amount, round).ok()?, currency })

@@ -4,9 +4,9 @@
 mod tests;
 
 use crate::decimal::Decimal;
-use crate::money::{Cpm, Round};
+use crate::money::{Cpm, Rounding};
 
-/// Largest term of a ratio: a price times it still fits 128 bits.
+/// Largest term of a ratio: multiplied by a price it still fits 128 bits.
 const TERM_MAX: u128 = 1 << 76;
 
 const _: () = assert!(
@@ -25,36 +25,35 @@ impl Ratio {
     /// One to one.
     pub const ONE: Self = Self { numerator: 1, denominator: 1 };
 
-    /// Reads decimal text, for example the rate `0.9143`; `None` when it is zero, malformed or
-    /// outside `10^-15 ..= 10^15`.
+    /// Parses a decimal number such as the rate `0.9143`. None if it is zero, malformed or outside
+    /// `10^-15 ..= 10^15`.
     pub fn parse(text: &str) -> Option<Self> {
         let (numerator, denominator) = Decimal::parse(text).ok()?.fraction()?;
         Self::reduced(numerator, denominator)
     }
 
-    /// `self / other`: from the unit that `self` prices to the unit that `other` prices.
-    ///
-    /// `None` when the terms outgrow 2^76, which 11-digit rates never do.
+    /// `self / other`: from the unit that `self` prices to the unit that `other` prices. None if a
+    /// term exceeds 2^76, which rates of 11 digits never reach.
     pub fn over(self, other: Self) -> Option<Self> {
         let numerator = self.numerator.checked_mul(other.denominator)?;
         let denominator = self.denominator.checked_mul(other.numerator)?;
         Self::reduced(numerator, denominator)
     }
 
-    /// The inverse; always exists, for a ratio is positive.
+    /// The inverse, which always exists because a ratio is positive.
     pub const fn inverse(self) -> Self {
         Self { numerator: self.denominator, denominator: self.numerator }
     }
 
-    /// `price × self`, rounded as told; `None` above [`Cpm::MAX`].
+    /// `price × self`, rounded; None above [`Cpm::MAX`].
     ///
-    /// Rounding down and then back up through [`Ratio::inverse`] never exceeds the start:
-    /// `⌈⌊x·r⌋ / r⌉ ≤ x` for whole `x`.
-    pub fn convert(self, price: Cpm, round: Round) -> Option<Cpm> {
+    /// Rounding down and then back up through [`Ratio::inverse`] never exceeds the start: `⌈⌊x·r⌋ /
+    /// r⌉ ≤ x` for whole `x`.
+    pub fn convert(self, price: Cpm, round: Rounding) -> Option<Cpm> {
         let product = u128::from(price.micros()) * self.numerator;
         let value = match round {
-            Round::Down => product / self.denominator,
-            Round::Up => product.div_ceil(self.denominator),
+            Rounding::Down => product / self.denominator,
+            Rounding::Up => product.div_ceil(self.denominator),
         };
         u64::try_from(value).ok().and_then(Cpm::new)
     }

@@ -1,10 +1,10 @@
-//! Numbers that follow from a seed, the same on every machine.
+//! Pseudorandom numbers from a seed, the same on every machine.
 
-/// How far states are apart: 2⁶⁴ divided by the golden ratio.
+/// Increment of the state: 2⁶⁴ divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A stream of numbers (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
-/// Not for secrets: one number gives away the rest.
+/// A stream of numbers (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+/// 2014). Not for secrets: one number reveals all others.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn numbers_follow_from_the_seed() {
-        // The first numbers of seed 0 as its authors' own program prints them.
+        // The first numbers of seed 0 from the authors' own program.
         let known = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
         let mut stream = SplitMix64::new(0);
         assert_eq!([stream.bits(), stream.bits(), stream.bits()], known);

@@ -30,7 +30,7 @@ impl Tick {
         Self(self.0.saturating_sub(nanos_of(duration)))
     }
 
-    /// From `earlier` to here; nothing when `earlier` is not earlier.
+    /// From `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

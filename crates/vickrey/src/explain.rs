@@ -14,7 +14,7 @@ use clap::Args;
 use exchange_core::explain::Explanation;
 use exchange_serve::explain::rehearse;
 use exchange_serve::{Exchange, ExchangeConfig};
-use openrtb::{BidRequest, Invalid, parse_request};
+use openrtb::{BidRequest, InvalidRequest, parse_request};
 
 use crate::config::read_config;
 use crate::exit::{CommandFailure, Exit};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         )));
     };
     let body = read(&args.file, exchange.inbound.body_max)?;
-    let wrong = |invalid: Invalid| in_file(&args.file, &invalid);
+    let wrong = |invalid: InvalidRequest| in_file(&args.file, &invalid);
     let request = parse_request(&body).map_err(wrong)?;
     let explanation = match &args.dsp_answers {
         Some(file) => {

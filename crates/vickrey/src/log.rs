@@ -15,7 +15,7 @@ mod survey;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use audit::{Directory, Filter};
+use audit::{Filter, RecordDirectory};
 use clap::Subcommand;
 
 use crate::exit::Exit;
@@ -77,7 +77,7 @@ fn concat_examples(examples: &str) -> String {
 }
 
 pub(crate) fn replay_all(path: &Path, is_json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let directory = Directory::open_written(path).map_err(cannot_open)?;
+    let directory = RecordDirectory::open_written(path).map_err(cannot_open)?;
     replay::replay(&directory, &Filter::default(), is_json, out)
 }
 

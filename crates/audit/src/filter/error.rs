@@ -1,4 +1,4 @@
-//! What is wrong with an expression: where, and what would be right.
+//! What is wrong with an expression, where, and the remedy.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,19 +6,19 @@ use std::ops::Range;
 /// Most characters of the expression that are shown.
 const SHOWN_MAX: usize = 72;
 
-/// Where an expression is wrong.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// The expression.
     pub(super) text: String,
-    /// The bytes of it that are wrong: a place, or the end, where they are none.
+    /// The wrong bytes; an empty range is a place in it, or its end.
     pub(super) at: Range<usize>,
     pub(super) problem: String,
     pub(super) remedy: String,
 }
 
 impl FilterError {
-    /// Which bytes of the expression are wrong.
+    /// The wrong bytes of the expression.
     pub const fn at(&self) -> &Range<usize> {
         &self.at
     }
@@ -27,7 +27,7 @@ impl FilterError {
 impl std::error::Error for FilterError {}
 
 impl fmt::Display for FilterError {
-    /// The problem, the expression with a caret under what is wrong, and the remedy.
+    /// The problem, the expression with a caret under the wrong part, and the remedy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, at, problem, remedy } = self;
         writeln!(f, "{problem}")?;
@@ -48,7 +48,7 @@ impl fmt::Display for FilterError {
     }
 }
 
-/// What would take the caret from its place, or turn the line around.
+/// Characters that would shift the caret or reverse the line.
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

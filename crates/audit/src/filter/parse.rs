@@ -1,4 +1,4 @@
-//! Reads an expression, from its left to its right. Knows no record.
+//! Parses filter expressions.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use exchange_core::record::AuctionEnding;
 use openrtb::codes::MediaType;
 
 use crate::filter::error::FilterError;
-use crate::filter::term::{Term, Test};
-use crate::moment::Written;
+use crate::filter::term::{FilterTerm, FilterTest};
+use crate::time::ParsedTime;
 
 /// Longest expression, in bytes.
 pub const FILTER_BYTES_MAX: usize = 4096;
@@ -16,9 +16,9 @@ pub const FILTER_BYTES_MAX: usize = 4096;
 const FIELDS: [&str; 9] =
     ["time", "publisher", "seat", "dsp", "deal", "campaign", "format", "outcome", "id"];
 
-/// What stands between a field and its values.
+/// The operator between a field and its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
+enum FilterOp {
     Is,
     IsNot,
     Before,
@@ -27,25 +27,25 @@ enum Op {
     After,
 }
 
-/// In which the longer come first.
-const OPS: [(&str, Op); 6] = [
-    ("!=", Op::IsNot),
-    ("<=", Op::Through),
-    (">=", Op::From),
-    ("=", Op::Is),
-    ("<", Op::Before),
-    (">", Op::After),
+/// Longer operators first.
+const OPS: [(&str, FilterOp); 6] = [
+    ("!=", FilterOp::IsNot),
+    ("<=", FilterOp::Through),
+    (">=", FilterOp::From),
+    ("=", FilterOp::Is),
+    ("<", FilterOp::Before),
+    (">", FilterOp::After),
 ];
 
-/// A value and where it stands.
-struct Value {
+/// A value and its place in the expression.
+struct FilterValue {
     text: String,
     at: Range<usize>,
 }
 
-/// The terms of an expression.
-pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<Term>, FilterError> {
-    let mut parser = Parser { text, at: 0, now_us };
+/// Parses the terms of an expression.
+pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<FilterTerm>, FilterError> {
+    let mut parser = FilterParser { text, at: 0, now_us };
     if text.len() > FILTER_BYTES_MAX {
         let problem = format!("the filter has {} bytes", text.len());
         let remedy = format!("at most {FILTER_BYTES_MAX} are read");
@@ -58,18 +58,18 @@ pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<Term>, FilterError> {
     Ok(terms)
 }
 
-struct Parser<'t> {
+struct FilterParser<'t> {
     text: &'t str,
     at: usize,
     now_us: u64,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> FilterParser<'t> {
     fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    /// Whether anything comes behind the space.
+    /// Skips space; returns whether anything follows.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -86,7 +86,7 @@ impl<'t> Parser<'t> {
         FilterError { text, at, problem, remedy }
     }
 
-    /// What stands here without quotes, up to what ends it.
+    /// An unquoted word.
     fn word(&mut self) -> Range<usize> {
         let ends =
             |c: char| c.is_whitespace() || matches!(c, ',' | '=' | '!' | '<' | '>' | '"' | '\'');
@@ -96,10 +96,10 @@ impl<'t> Parser<'t> {
         start..self.at
     }
 
-    fn term(&mut self) -> Result<Term, FilterError> {
+    fn term(&mut self) -> Result<FilterTerm, FilterError> {
         let field = self.field()?;
         let (op, op_at) = self.op(field)?;
-        let is_ordered = !matches!(op, Op::Is | Op::IsNot);
+        let is_ordered = !matches!(op, FilterOp::Is | FilterOp::IsNot);
         if is_ordered && field != "time" {
             let problem = format!("`{field}` has no order");
             return Err(self.wrong(op_at, problem, "write `=` or `!=`"));
@@ -112,7 +112,7 @@ impl<'t> Parser<'t> {
             return Err(self.wrong(second.at.clone(), "there is more than one time", remedy));
         }
         let test = self.test(field, op, values)?;
-        Ok(Term { is_not: op == Op::IsNot, test })
+        Ok(FilterTerm { is_not: op == FilterOp::IsNot, test })
     }
 
     fn field(&mut self) -> Result<&'static str, FilterError> {
@@ -132,7 +132,7 @@ impl<'t> Parser<'t> {
         Err(self.wrong(at, problem, remedy))
     }
 
-    fn op(&mut self, field: &str) -> Result<(Op, Range<usize>), FilterError> {
+    fn op(&mut self, field: &str) -> Result<(FilterOp, Range<usize>), FilterError> {
         self.skip_space();
         let rest = self.rest();
         for (sign, op) in OPS {
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
         Err(self.wrong(self.at..end, format!("nothing is asked of `{field}`"), remedy))
     }
 
-    fn values(&mut self, field: &str) -> Result<Vec<Value>, FilterError> {
+    fn values(&mut self, field: &str) -> Result<Vec<FilterValue>, FilterError> {
         let mut values = Vec::new();
         loop {
             self.skip_space();
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
             let behind = self.at;
             self.skip_space();
             if !self.rest().starts_with(',') {
-                // What comes next is apart, or wrong.
+                // The parser decides what may follow.
                 if behind == self.at && !self.rest().is_empty() {
                     let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
                     let remedy = "between terms stands a space, between values a comma; what holds \
@@ -173,7 +173,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn value(&mut self, field: &str) -> Result<Value, FilterError> {
+    fn value(&mut self, field: &str) -> Result<FilterValue, FilterError> {
         let quote = self.rest().chars().next().filter(|c| matches!(c, '"' | '\''));
         if let Some(quote) = quote {
             return self.quoted(quote);
@@ -189,10 +189,10 @@ impl<'t> Parser<'t> {
             };
             return Err(self.wrong(at.start..end, "a value is missing", remedy));
         }
-        Ok(Value { text: self.text[at.clone()].to_owned(), at })
+        Ok(FilterValue { text: self.text[at.clone()].to_owned(), at })
     }
 
-    fn quoted(&mut self, quote: char) -> Result<Value, FilterError> {
+    fn quoted(&mut self, quote: char) -> Result<FilterValue, FilterError> {
         let start = self.at;
         let (mut text, mut is_escaped) = (String::new(), false);
         for (offset, c) in self.rest().char_indices().skip(1) {
@@ -204,7 +204,7 @@ impl<'t> Parser<'t> {
                 '\\' => is_escaped = true,
                 c if c == quote => {
                     self.at += offset + 1;
-                    return Ok(Value { text, at: start..self.at });
+                    return Ok(FilterValue { text, at: start..self.at });
                 }
                 c => text.push(c),
             }
@@ -213,59 +213,64 @@ impl<'t> Parser<'t> {
         Err(self.wrong(start..self.text.len(), "the quote does not end", remedy))
     }
 
-    fn test(&self, field: &str, op: Op, values: Vec<Value>) -> Result<Test, FilterError> {
-        let texts = |values: Vec<Value>| values.into_iter().map(|value| value.text).collect();
+    fn test(
+        &self,
+        field: &str,
+        op: FilterOp,
+        values: Vec<FilterValue>,
+    ) -> Result<FilterTest, FilterError> {
+        let texts = |values: Vec<FilterValue>| values.into_iter().map(|value| value.text).collect();
         Ok(match field {
             "time" => {
                 let times = values.iter().map(|value| self.time(op, value));
-                Test::Time(times.collect::<Result<_, _>>()?)
+                FilterTest::Time(times.collect::<Result<_, _>>()?)
             }
             "format" => {
                 let mut set = 0;
                 for value in &values {
                     set |= self.format(value)?;
                 }
-                Test::Formats(set)
+                FilterTest::Formats(set)
             }
             "outcome" => self.outcome(&values)?,
-            "publisher" => Test::Publisher(texts(values)),
-            "seat" => Test::Seat(texts(values)),
-            "dsp" => Test::Dsp(texts(values)),
-            "deal" => Test::Deal(texts(values)),
-            "campaign" => Test::Campaign(texts(values)),
-            _ => Test::Id(texts(values)),
+            "publisher" => FilterTest::Publisher(texts(values)),
+            "seat" => FilterTest::Seat(texts(values)),
+            "dsp" => FilterTest::Dsp(texts(values)),
+            "deal" => FilterTest::Deal(texts(values)),
+            "campaign" => FilterTest::Campaign(texts(values)),
+            _ => FilterTest::Id(texts(values)),
         })
     }
 
-    /// From when to when, in microseconds.
-    fn time(&self, op: Op, value: &Value) -> Result<Range<u64>, FilterError> {
+    /// The range of times of a term, in microseconds.
+    fn time(&self, op: FilterOp, value: &FilterValue) -> Result<Range<u64>, FilterError> {
         let problem = || format!("`{}` is no time", shown(&value.text));
-        let written = Written::parse(&value.text, self.now_us);
+        let written = ParsedTime::parse(&value.text, self.now_us);
         let written =
             written.ok_or_else(|| self.wrong(value.at.clone(), problem(), TIME_REMEDY))?;
         let range = match (written, op) {
-            (Written::Within(range), _) => range,
-            (Written::Ago(_), Op::Is | Op::IsNot) => {
+            (ParsedTime::Within(range), _) => range,
+            (ParsedTime::Ago(_), FilterOp::Is | FilterOp::IsNot) => {
                 let problem = "nothing happens exactly so long ago";
                 return Err(self.wrong(value.at.clone(), problem, "write `>=` or `<`"));
             }
-            (Written::Ago(us), _) => us..us,
+            (ParsedTime::Ago(us), _) => us..us,
         };
         Ok(match op {
-            Op::Is | Op::IsNot => range,
-            Op::Before => 0..range.start,
-            Op::Through => 0..range.end,
-            Op::From => range.start..u64::MAX,
-            Op::After => range.end..u64::MAX,
+            FilterOp::Is | FilterOp::IsNot => range,
+            FilterOp::Before => 0..range.start,
+            FilterOp::Through => 0..range.end,
+            FilterOp::From => range.start..u64::MAX,
+            FilterOp::After => range.end..u64::MAX,
         })
     }
 
-    fn format(&self, value: &Value) -> Result<u8, FilterError> {
+    fn format(&self, value: &FilterValue) -> Result<u8, FilterError> {
         let known = MediaType::ALL.into_iter().find(|format| format.label() == value.text);
         known.map(MediaType::bit).ok_or_else(|| self.unknown(value, "format", &formats()))
     }
 
-    fn outcome(&self, values: &[Value]) -> Result<Test, FilterError> {
+    fn outcome(&self, values: &[FilterValue]) -> Result<FilterTest, FilterError> {
         let (mut endings, mut fates) = (Vec::new(), Vec::new());
         for value in values {
             let ending = AuctionEnding::ALL.into_iter().find(|ending| ending.label() == value.text);
@@ -281,10 +286,10 @@ impl<'t> Parser<'t> {
                 return Err(self.wrong(value.at.clone(), problem, remedy));
             }
         }
-        Ok(if fates.is_empty() { Test::Ending(endings) } else { Test::Fate(fates) })
+        Ok(if fates.is_empty() { FilterTest::Ending(endings) } else { FilterTest::Fate(fates) })
     }
 
-    fn unknown(&self, value: &Value, what: &str, known: &[&str]) -> FilterError {
+    fn unknown(&self, value: &FilterValue, what: &str, known: &[&str]) -> FilterError {
         let problem = format!("there is no {what} `{}`", shown(&value.text));
         let listed = format!("{what}s are {}", listed(known));
         let near = suggestion(&value.text, known);
@@ -312,14 +317,14 @@ fn listed(words: &[&str]) -> String {
     }
 }
 
-/// A word that may be long, as a message has it.
+/// A word, shortened for a message.
 fn shown(word: &str) -> String {
     let mut rest = word.chars();
     let start: String = rest.by_ref().take(40).filter(|c| !c.is_control()).collect();
     if rest.next().is_some() { format!("{start}…") } else { start }
 }
 
-/// Which of the known words it may have been meant to be.
+/// The known word that was probably meant.
 fn suggestion(word: &str, known: &[&str]) -> Option<String> {
     let word: String = word.chars().take(40).collect::<String>().to_lowercase();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&word, known);

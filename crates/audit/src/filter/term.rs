@@ -1,28 +1,28 @@
-//! The terms of a filter, held against an auction and its bids.
+//! The terms of a filter, compared with an auction and its bids.
 
 use std::ops::Range;
 
 use exchange_core::Fate;
 use exchange_core::record::{AuctionEnding, AuctionRecord, BidRecord};
 
-use crate::names::Names;
+use crate::names::DspNames;
 
-/// One thing that must hold.
+/// A condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Term {
-    /// Whether it is what must not be.
+pub(super) struct FilterTerm {
+    /// Whether the test must fail.
     pub is_not: bool,
-    pub test: Test,
+    pub test: FilterTest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Test {
-    /// The auction's time is within one of these, in microseconds of Unix time.
+pub(super) enum FilterTest {
+    /// The auction's time is within one of these, in Unix microseconds.
     Time(Vec<Range<u64>>),
     Publisher(Vec<String>),
-    /// Ours, or the caller's.
+    /// Our id or the caller's.
     Id(Vec<String>),
-    /// An impression takes one of this set.
+    /// An impression takes one of this set of formats.
     Formats(u8),
     Ending(Vec<AuctionEnding>),
     Dsp(Vec<String>),
@@ -32,23 +32,27 @@ pub(super) enum Test {
     Fate(Vec<Fate>),
 }
 
-impl Term {
+impl FilterTerm {
     pub const fn is_about_bids(&self) -> bool {
         matches!(
             self.test,
-            Test::Dsp(_) | Test::Seat(_) | Test::Deal(_) | Test::Campaign(_) | Test::Fate(_)
+            FilterTest::Dsp(_)
+                | FilterTest::Seat(_)
+                | FilterTest::Deal(_)
+                | FilterTest::Campaign(_)
+                | FilterTest::Fate(_)
         )
     }
 
     pub fn holds_for_auction(&self, record: &AuctionRecord<'_>) -> bool {
         let is = match &self.test {
-            Test::Time(ranges) => {
+            FilterTest::Time(ranges) => {
                 ranges.iter().any(|range| range.contains(&record.arrival_unix_us))
             }
-            Test::Publisher(ids) => is_among(ids, record.publisher.unwrap_or("")),
-            Test::Id(ids) => is_among(ids, record.id) || is_among(ids, record.caller_id),
-            Test::Formats(set) => record.imps.iter().any(|imp| imp.formats & set != 0),
-            Test::Ending(endings) => endings.contains(&record.ending),
+            FilterTest::Publisher(ids) => is_among(ids, record.publisher.unwrap_or("")),
+            FilterTest::Id(ids) => is_among(ids, record.id) || is_among(ids, record.caller_id),
+            FilterTest::Formats(set) => record.imps.iter().any(|imp| imp.formats & set != 0),
+            FilterTest::Ending(endings) => endings.contains(&record.ending),
             _ => !self.is_not,
         };
         is != self.is_not
@@ -56,18 +60,21 @@ impl Term {
 
     pub fn holds_for_bid(
         &self,
-        (record, names): (&AuctionRecord<'_>, Names<'_>),
+        record: &AuctionRecord<'_>,
+        names: DspNames<'_>,
         bid: &BidRecord<'_>,
     ) -> bool {
         let is = match &self.test {
-            Test::Dsp(ids) => is_among(ids, &names.dsp(bid.dsp)),
-            Test::Seat(seats) => {
+            FilterTest::Dsp(ids) => is_among(ids, &names.dsp(bid.dsp)),
+            FilterTest::Seat(seats) => {
                 let name = bid.seat.map(|seat| names.seat(bid.dsp, seat));
                 is_among(seats, name.as_deref().unwrap_or(""))
             }
-            Test::Deal(ids) => is_among(ids, bid.deal.map_or("", |deal| record.deals[deal].id)),
-            Test::Campaign(ids) => is_among(ids, bid.campaign),
-            Test::Fate(fates) => fates.contains(&bid.fate),
+            FilterTest::Deal(ids) => {
+                is_among(ids, bid.deal.map_or("", |deal| record.deals[deal].id))
+            }
+            FilterTest::Campaign(ids) => is_among(ids, bid.campaign),
+            FilterTest::Fate(fates) => fates.contains(&bid.fate),
             _ => !self.is_not,
         };
         is != self.is_not

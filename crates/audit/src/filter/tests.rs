@@ -4,7 +4,7 @@ use exchange_core::record::AuctionRecord;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{START_MS, Sample, SampleBid, generation, samples};
+use crate::testing::{START_MS, SampleAuction, SampleBid, generation, samples};
 
 const NOW_US: u64 = (START_MS + 3_600_000) * 1000;
 
@@ -84,10 +84,10 @@ fn times_are_the_auctions_own() {
 #[test]
 fn the_window_is_a_minute_wider() {
     let window = |text: &str| Filter::parse(text, NOW_US).unwrap().window();
-    assert_eq!(window("publisher=a"), Window::ALL);
-    assert_eq!(window("time!=2026-11-22"), Window::ALL);
+    assert_eq!(window("publisher=a"), TimeWindow::ALL);
+    assert_eq!(window("time!=2026-11-22"), TimeWindow::ALL);
     let of_day = window("time>=2026-11-22T08:00 time<2026-11-22T09:00 time!=2026-11-23");
-    let want = Window { since_ms: START_MS - 60_000, until_ms: START_MS + 3_600_000 + 60_000 };
+    let want = TimeWindow { since_ms: START_MS - 60_000, until_ms: START_MS + 3_600_000 + 60_000 };
     assert_eq!(of_day, want);
     assert!(of_day.holds(want.since_ms) && of_day.holds(want.until_ms));
     assert!(!of_day.holds(want.since_ms - 1) && !of_day.holds(want.until_ms + 1));
@@ -96,7 +96,7 @@ fn the_window_is_a_minute_wider() {
 #[test]
 fn values_may_be_quoted() {
     let odd = SampleBid { campaign: Some("a, b='c'"), ..SampleBid::new(0, "a1", "1") };
-    let bytes = Sample::new(1, &[odd]).record();
+    let bytes = SampleAuction::new(1, &[odd]).record();
     let record = AuctionRecord::decode(&bytes).unwrap();
     for filter in
         [r#"campaign="a, b='c'""#, r"campaign='a, b=\'c\''", r#"campaign = x , "a, b='c'""#]
@@ -109,7 +109,7 @@ fn values_may_be_quoted() {
 /// Of a generation that is not known positions are names.
 #[test]
 fn without_a_generation_names_are_positions() {
-    let bytes = Sample::new(1, &[SampleBid::new(0, "a2", "1")]).record();
+    let bytes = SampleAuction::new(1, &[SampleBid::new(0, "a2", "1")]).record();
     let record = AuctionRecord::decode(&bytes).unwrap();
     let other = GenerationRecord::decode(&generation(2, START_MS)).unwrap();
     for facts in [None, Some(&other)] {

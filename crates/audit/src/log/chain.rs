@@ -1,14 +1,14 @@
-//! Whether the segments of a lane are those that were written: each holds the hash of the one
-//! before, and the end that was sealed holds that of the last.
+//! Verifies the hash chain of a lane: each segment holds the hash of the previous one, and a sealed
+//! end that of the last.
 //!
-//! Knows hashes and headers, and nothing of what records say. Where the chain is broken somebody
-//! changed a file, or the medium did in a way that checks do not show.
+//! A broken chain means that somebody changed a file, or that the medium did and the checks of the
+//! frames do not show it.
 
 use std::collections::BTreeSet;
 
 use eventlog::{ChainHash, ChainPoint, EndFile, LogEnd};
 
-use crate::log::lane::{Lane, Segment, Walked};
+use crate::log::lane::{LaneSegment, RecordedLane, SegmentWalk};
 
 #[cfg(test)]
 mod tests;
@@ -16,30 +16,30 @@ mod tests;
 /// The chain of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The first record in it that is here. None if there is no chain: see [`Self::absence`].
+    /// Its first record. None if there is no chain: see [`Self::absence`].
     pub begins: Option<u64>,
     /// The last record that was found.
     pub last: u64,
-    /// How far it reaches as found. None if the last segment is damaged, or has no chain.
+    /// How far it reaches. None if the last segment is damaged or has no chain.
     pub found: Option<ChainPoint>,
-    /// The chain behind all segments that are complete, and the last record there: a hash to keep. None
-    /// if there is no such segment.
+    /// The chain after the last complete segment, and the last record there: a hash to keep
+    /// elsewhere. None without such a segment.
     pub complete: Option<(ChainPoint, u64)>,
-    /// Whether an unfinished write comes behind the last record.
+    /// Whether an unfinished write follows the last record.
     pub is_torn: bool,
-    /// Segments whose bytes are not those that were written, by the hash that the next one holds.
+    /// Segments that differ from the hash in the next segment.
     pub broken: Vec<String>,
     /// How the lane ended.
     pub end: LaneEnd,
-    /// Every hash that the chain passes through.
+    /// Every hash on the chain.
     hashes: BTreeSet<ChainHash>,
     /// The last segment with records.
     newest: Option<String>,
     /// Whether there was a segment.
     is_begun: bool,
-    /// The segment before, if it is sound and holds no hash.
+    /// The previous segment, if it is sound and has no hash.
     unlinked: Option<String>,
-    /// Whether any segment is sound and holds no hash.
+    /// Whether any sound segment has no hash.
     has_unlinked: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Chain {
 pub enum ChainAbsence {
     /// There are no segments.
     Empty,
-    /// An earlier release wrote them.
+    /// An earlier release wrote the segments.
     EarlierRelease,
     /// No segment has a sound header.
     Damaged,
@@ -57,27 +57,27 @@ pub enum ChainAbsence {
 /// How a lane ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneEnd {
-    /// Nothing says how: it is empty, or an earlier release wrote it.
+    /// Unknown: it is empty, or an earlier release wrote it.
     #[default]
     Unknown,
-    /// The file that says how is missing.
+    /// The file `end` is missing.
     Missing,
-    /// All of it is missing: another lane holds records that this one must have had records before.
+    /// The whole lane is missing: the other lane holds records that imply some in this one.
     LaneMissing,
-    /// The file that says how is damaged.
+    /// The file `end` is damaged.
     Damaged,
-    /// By a clean stop, and what is there is what was sealed.
+    /// By a clean stop, and unchanged since.
     Sealed(LogEnd),
-    /// By a clean stop, and what is there is something else.
+    /// By a clean stop, and changed since.
     Altered(LogEnd),
     /// It is being written, or was not stopped cleanly.
     Open(LogEnd),
-    /// It is being written, or was not stopped cleanly, and the segment that had begun is gone.
+    /// As [`Self::Open`], and the segment that had begun is gone.
     Gone(LogEnd),
 }
 
 impl Chain {
-    /// Whether nothing was changed, as far as the chain tells.
+    /// Whether the chain shows no change.
     pub fn is_whole(&self) -> bool {
         let is_sound = matches!(self.end, LaneEnd::Unknown | LaneEnd::Sealed(_) | LaneEnd::Open(_));
         self.broken.is_empty() && is_sound
@@ -93,14 +93,14 @@ impl Chain {
         }
     }
 
-    /// Whether the chain passes through a hash that was kept elsewhere: then all before it is as it
-    /// was then, where the chain is whole.
+    /// Whether the chain contains a hash that was kept elsewhere. If so, and if the chain is whole,
+    /// everything before it is unchanged.
     pub fn holds(&self, hash: &ChainHash) -> bool {
         self.hashes.contains(hash)
     }
 
     /// Adds the next segment of a lane.
-    pub(crate) fn add(&mut self, segment: &Segment, walked: &Walked) {
+    pub(crate) fn add(&mut self, segment: &LaneSegment, walked: &SegmentWalk) {
         let identity = segment.identity();
         if let Some((records, _)) = walked.hashed {
             self.last = self.last.max(identity.first + records - 1);
@@ -115,7 +115,7 @@ impl Chain {
             (None, hashed) => {
                 let name = identity.file_name();
                 if hashed.is_some() && self.begins.is_some() {
-                    // Segments have held a hash ever since the chain began.
+                    // Since the chain began, every segment has had a hash.
                     self.broken.push(name.clone());
                 }
                 self.has_unlinked |= hashed.is_some();
@@ -126,7 +126,7 @@ impl Chain {
         self.is_begun = true;
         self.is_torn = walked.damage.torn.is_some();
         self.hashes.extend(self.found.filter(|point| !point.is_start()).map(|point| point.hash));
-        // One without records adds nothing, though it vouches for those before.
+        // A segment without records adds nothing, but vouches for the earlier ones.
         if walked.hashed.is_none_or(|(records, _)| records > 0) {
             self.newest = Some(identity.file_name());
         }
@@ -139,7 +139,7 @@ impl Chain {
             }
         } else {
             self.begins.get_or_insert(first);
-            // A segment without a hash has none that this one could hold.
+            // The previous segment has no hash to compare with.
             if let Some(name) = self.unlinked.take()
                 && self.broken.last() != Some(&name)
             {
@@ -154,11 +154,11 @@ impl Chain {
         }
     }
 
-    /// Compares with how the lane ended, after the last segment.
-    pub(crate) fn finish(&mut self, lane: &Lane<'_>) {
-        let newest = lane.segments().last().map(Segment::identity);
+    /// Compares the chain with the lane's end, after the last segment.
+    pub(crate) fn finish(&mut self, lane: &RecordedLane<'_>) {
+        let newest = lane.segments().last().map(LaneSegment::identity);
         self.end = match lane.end() {
-            // The file is written before the first record of a chain.
+            // `end` is written before the first record of a chain.
             EndFile::Absent if self.found.is_some_and(|found| !found.is_start()) => {
                 match lane.end_now() {
                     EndFile::Sound(end) => LaneEnd::Open(end),

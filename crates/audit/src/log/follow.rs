@@ -1,46 +1,42 @@
-//! A lane in order, record by record: as it stands, or as it grows.
+//! Reads a lane in order, record by record, as it is or as it grows.
 
-use eventlog::disk::Folder;
+use eventlog::disk::DiskFolder;
 use eventlog::lane::LaneKind;
-use eventlog::{Corruption, Item, ReadError, Reader};
+use eventlog::{Corruption, LogEntry, LogReadError, LogReader};
 
-use crate::log::directory::Directory;
+use crate::log::directory::RecordDirectory;
 use crate::log::lane::is_gone;
-use crate::log::place::Place;
+use crate::log::position::RecordPosition;
 
-/// What comes.
+/// What a follower comes upon.
 #[derive(Debug)]
-pub enum Coming<'r> {
-    /// A record, its kind and what it says.
-    Record(&'r Place, u8, &'r [u8]),
-    /// Something durable was lost.
+pub enum FollowEvent<'r> {
+    /// A record: position, kind, payload.
+    Record(&'r RecordPosition, u8, &'r [u8]),
+    /// Durable data was lost.
     Corruption(&'r Corruption),
 }
 
-/// Who reads on.
-pub struct Follow<'d> {
-    directory: &'d Directory,
+/// Follows a lane while it is written.
+pub struct LaneFollower<'d> {
+    directory: &'d RecordDirectory,
     kind: LaneKind,
-    /// `None` before the first look, and after something was in the way.
-    reader: Option<Reader<'d, Folder>>,
-    /// What comes next.
+    /// None before the first poll, and after a file was removed under it.
+    reader: Option<LogReader<'d, DiskFolder>>,
+    /// The next sequence.
     next: u64,
-    /// `None` until something has come.
+    /// None before the first record.
     node: Option<u32>,
 }
 
-impl<'d> Follow<'d> {
-    /// Reads a lane from a sequence on.
-    pub const fn new(directory: &'d Directory, kind: LaneKind, next: u64) -> Self {
+impl<'d> LaneFollower<'d> {
+    /// Follows a lane from a sequence on.
+    pub const fn new(directory: &'d RecordDirectory, kind: LaneKind, next: u64) -> Self {
         Self { directory, kind, reader: None, next, node: None }
     }
 
-    /// Tells what has come since the last look.
-    ///
-    /// # Errors
-    ///
-    /// When the lane cannot be read; a file that was removed meanwhile is none.
-    pub fn poll(&mut self, told: &mut dyn FnMut(Coming<'_>)) -> Result<(), ReadError> {
+    /// Yields what has come since the last call. A file that was removed meanwhile is not an error.
+    pub fn poll(&mut self, told: &mut dyn FnMut(FollowEvent<'_>)) -> Result<(), LogReadError> {
         match self.look(told) {
             Err(error) if is_gone(&error) => {
                 self.reader = None;
@@ -50,33 +46,33 @@ impl<'d> Follow<'d> {
         }
     }
 
-    fn look(&mut self, told: &mut dyn FnMut(Coming<'_>)) -> Result<(), ReadError> {
+    fn look(&mut self, told: &mut dyn FnMut(FollowEvent<'_>)) -> Result<(), LogReadError> {
         let mut reader = match self.reader.take() {
             Some(mut reader) => {
                 reader.refresh()?;
                 reader
             }
-            None => Reader::new(self.directory.folder(self.kind))?.seek(self.next)?.follow(),
+            None => LogReader::new(self.directory.folder(self.kind))?.seek(self.next)?.follow(),
         };
         for item in &mut reader {
             match item? {
-                Item::Record(record) => {
+                LogEntry::Record(record) => {
                     let node = match self.node {
                         Some(node) => node,
                         None => self.directory.lane(self.kind)?.node().unwrap_or(0),
                     };
                     self.node = Some(node);
-                    let place = Place {
+                    let place = RecordPosition {
                         node,
                         epoch: record.epoch,
                         sequence: record.sequence,
                         time_ms: record.time_ms,
                     };
                     self.next = record.sequence + 1;
-                    told(Coming::Record(&place, record.kind, &record.payload));
+                    told(FollowEvent::Record(&place, record.kind, &record.payload));
                 }
-                Item::Corruption(corruption) => told(Coming::Corruption(&corruption)),
-                Item::Torn(_) => (),
+                LogEntry::Corruption(corruption) => told(FollowEvent::Corruption(&corruption)),
+                LogEntry::Torn(_) => (),
             }
         }
         self.reader = Some(reader);
@@ -84,46 +80,46 @@ impl<'d> Follow<'d> {
     }
 }
 
-/// What comes next.
+/// What a lane holds next.
 #[derive(Clone, Debug)]
 pub enum LogItem {
-    /// A record, its kind and what it says.
-    Record(Place, u8, Vec<u8>),
-    /// Something durable was lost.
+    /// A record: position, kind, payload.
+    Record(RecordPosition, u8, Vec<u8>),
+    /// Durable data was lost.
     Corruption(Corruption),
 }
 
-/// A lane from a sequence on, as it stands.
+/// Iterates over a lane as it is now.
 pub struct LogRecords<'d> {
-    reader: Reader<'d, Folder>,
+    reader: LogReader<'d, DiskFolder>,
     node: u32,
-    /// Files of other nodes, which the lane tells.
+    /// Files of other nodes, which the lane reports itself.
     foreign: Vec<String>,
 }
 
 impl<'d> LogRecords<'d> {
-    /// Reads from a sequence on.
-    ///
-    /// # Errors
-    ///
-    /// When the lane cannot be read.
-    pub fn open(directory: &'d Directory, kind: LaneKind, from: u64) -> Result<Self, ReadError> {
+    /// Starts at a sequence.
+    pub fn open(
+        directory: &'d RecordDirectory,
+        kind: LaneKind,
+        from: u64,
+    ) -> Result<Self, LogReadError> {
         let lane = directory.lane(kind)?;
-        let reader = Reader::new(directory.folder(kind))?.seek(from)?;
+        let reader = LogReader::new(directory.folder(kind))?.seek(from)?;
         let foreign = lane.foreign().iter().map(|other| other.segment.clone()).collect();
         Ok(Self { reader, node: lane.node().unwrap_or(0), foreign })
     }
 }
 
 impl Iterator for LogRecords<'_> {
-    type Item = Result<LogItem, ReadError>;
+    type Item = Result<LogItem, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             return Some(Ok(match self.reader.next()? {
                 Err(error) => return Some(Err(error)),
-                Ok(Item::Record(record)) => {
-                    let place = Place {
+                Ok(LogEntry::Record(record)) => {
+                    let place = RecordPosition {
                         node: self.node,
                         epoch: record.epoch,
                         sequence: record.sequence,
@@ -131,9 +127,11 @@ impl Iterator for LogRecords<'_> {
                     };
                     LogItem::Record(place, record.kind, record.payload)
                 }
-                Ok(Item::Corruption(other)) if self.foreign.contains(&other.segment) => continue,
-                Ok(Item::Corruption(corruption)) => LogItem::Corruption(corruption),
-                Ok(Item::Torn(_)) => continue,
+                Ok(LogEntry::Corruption(other)) if self.foreign.contains(&other.segment) => {
+                    continue;
+                }
+                Ok(LogEntry::Corruption(corruption)) => LogItem::Corruption(corruption),
+                Ok(LogEntry::Torn(_)) => continue,
             }));
         }
     }

@@ -1,82 +1,73 @@
-//! Auctions, searched one by one for what a buyer bid on.
+//! Searches auctions for the impressions that a buyer bid on.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use eventlog::lane::LaneKind;
-use events::{Gap, Kind};
+use events::{Gap, RecordKind};
 use exchange_core::Fate;
 use exchange_core::record::{AuctionRecord, BidRecord, Contest, GenerationRecord, NoContest};
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
 
-use crate::filter::{Filter, Window};
-use crate::generations::{Generations, Lookup};
-use crate::log::directory::Directory;
-use crate::log::place::Place;
-use crate::names::Names;
-use crate::opportunities::{Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought};
+use crate::filter::{Filter, TimeWindow};
+use crate::generations::{GenerationIndex, GenerationLookup};
+use crate::log::directory::RecordDirectory;
+use crate::log::lane::RecordFold;
+use crate::log::position::RecordPosition;
+use crate::names::DspNames;
+use crate::opportunities::{
+    Buyer, ExclusionCounts, Opportunities, Opportunity, OpportunityError, OpportunityQuery,
+};
 
-/// What has been found so far.
-pub(super) struct Gather<'g, 'd> {
+/// The state of a search.
+pub(super) struct OpportunitySearch<'g, 'd> {
     filter: &'g Filter,
-    sought: &'g Sought,
-    window: Window,
-    lookup: Lookup<'g, 'd>,
-    found: BTreeMap<Currency, Found>,
+    sought: &'g OpportunityQuery,
+    window: TimeWindow,
+    lookup: GenerationLookup<'g, 'd>,
+    found: BTreeMap<Currency, CurrencyFindings>,
     bids: u64,
-    left_out: LeftOut,
+    left_out: ExclusionCounts,
     failed: Option<OpportunityError>,
 }
 
-/// Of one currency.
+/// What was found in one currency.
 #[derive(Default)]
-struct Found {
+struct CurrencyFindings {
     list: Vec<Opportunity>,
     first_price: u64,
     wins: u64,
     paid_nanos: u128,
 }
 
-/// An auction that is wanted.
+/// A selected auction.
 #[derive(Clone, Copy)]
-struct Held<'r, 'b> {
+struct SearchedAuction<'r, 'b> {
     record: &'r AuctionRecord<'b>,
     facts: Option<&'r GenerationRecord>,
     currency: Currency,
-    /// Whether a bid is the buyer's, by position.
+    /// By position of a bid, whether it is the buyer's.
     own: &'r [bool],
-    /// Whether it is one of these that is wanted.
+    /// By position of a bid, whether it is the buyer's and selected.
     wanted: &'r [bool],
 }
 
-impl<'g, 'd> Gather<'g, 'd> {
+impl<'g, 'd> OpportunitySearch<'g, 'd> {
     pub fn new(
-        (filter, sought): (&'g Filter, &'g Sought),
-        generations: &'g Generations<'d>,
+        filter: &'g Filter,
+        sought: &'g OpportunityQuery,
+        generations: &'g GenerationIndex<'d>,
     ) -> Self {
         Self {
             filter,
             sought,
             window: filter.window(),
-            lookup: Lookup::new(generations),
+            lookup: GenerationLookup::new(generations),
             found: BTreeMap::new(),
             bids: 0,
-            left_out: LeftOut::default(),
+            left_out: ExclusionCounts::default(),
             failed: None,
-        }
-    }
-
-    pub fn visit(&mut self, place: &Place, kind: u8, payload: &[u8]) {
-        if self.failed.is_some() || !self.window.holds(place.time_ms) {
-            return;
-        }
-        match Kind::from_code(kind) {
-            Some(Kind::Auction) => self.failed = self.auction(payload).err(),
-            Some(Kind::Gap) => {
-                self.left_out.shed += Gap::decode(payload).map_or(0, |gap| gap.records);
-            }
-            _ => (),
         }
     }
 
@@ -90,21 +81,21 @@ impl<'g, 'd> Gather<'g, 'd> {
             return Ok(());
         }
         let left_out = &mut self.left_out;
-        // Without it seats have no names.
+        // Without a generation, seats have no names.
         let is_nameless = facts.is_none() && matches!(self.sought.buyer, Buyer::Seat { .. });
         if is_nameless && !record.bids.is_empty() {
             left_out.no_generation += 1;
             return Ok(());
         }
-        // Whose were left out is not known.
+        // The missing bids may be the buyer's.
         if record.bids_left_out > 0 {
             left_out.cut += 1;
             return Ok(());
         }
-        let names = Names::of(&record, facts);
+        let names = DspNames::of(&record, facts);
         let is_own = |bid: &BidRecord<'_>| self.sought.buyer.made(bid, names);
         let is_wanted =
-            |bid: &BidRecord<'_>| is_own(bid) && self.filter.matches_bid((&record, facts), bid);
+            |bid: &BidRecord<'_>| is_own(bid) && self.filter.matches_bid(&record, facts, bid);
         let own: Vec<bool> = record.bids.iter().map(is_own).collect();
         let wanted: Vec<bool> = record.bids.iter().map(is_wanted).collect();
         self.bids += wanted.iter().map(|is_wanted| u64::from(*is_wanted)).sum::<u64>();
@@ -114,7 +105,7 @@ impl<'g, 'd> Gather<'g, 'd> {
         } else if self.sought.currency.is_some_and(|currency| currency != terms.currency) {
             left_out.other_currency += 1;
         } else {
-            let held = Held {
+            let held = SearchedAuction {
                 record: &record,
                 facts,
                 currency: terms.currency,
@@ -122,19 +113,56 @@ impl<'g, 'd> Gather<'g, 'd> {
                 wanted: &wanted,
             };
             let found = self.found.entry(terms.currency).or_default();
-            // For impressions that nobody had offered.
+            // Bids for impressions that were not offered.
             let is_nowhere = |(bid, wanted): (&BidRecord<'_>, &bool)| *wanted && bid.imp.is_none();
             let nowhere = record.bids.iter().zip(&wanted).filter(|both| is_nowhere(*both));
             left_out.not_admitted += nowhere.count() as u64;
             for imp in 0..record.imps.len() {
-                found.impression(held, imp, (self.sought.value, left_out));
+                found.impression(held, imp, self.sought.value, left_out);
             }
         }
         Ok(())
     }
 
-    /// Adds what another has found.
-    pub fn add(&mut self, other: Self) -> Result<(), OpportunityError> {
+    pub fn finish(mut self) -> Result<Opportunities, OpportunityError> {
+        self.found.retain(|_, found| !found.list.is_empty());
+        if self.found.len() > 1 {
+            let many =
+                |(currency, found): (_, CurrencyFindings)| (currency, found.list.len() as u64);
+            return Err(OpportunityError::Currencies(self.found.into_iter().map(many).collect()));
+        }
+        let Self { bids, left_out, .. } = self;
+        let Some((currency, mut found)) = self.found.pop_first() else {
+            return Ok(Opportunities { bids, left_out, ..Opportunities::default() });
+        };
+        // Records are in the order in which auctions ended. The sort is stable, so the same log
+        // gives the same result.
+        found.list.sort_by_key(|opportunity| opportunity.time_us);
+        let CurrencyFindings { list, first_price, wins, paid_nanos } = found;
+        let currency = Some(currency);
+        let found =
+            Opportunities { list, currency, first_price, wins, paid_nanos, ..Default::default() };
+        Ok(Opportunities { bids, left_out, ..found })
+    }
+}
+
+impl RecordFold for OpportunitySearch<'_, '_> {
+    type Error = OpportunityError;
+
+    fn visit(&mut self, place: &RecordPosition, kind: u8, payload: &[u8]) {
+        if self.failed.is_some() || !self.window.holds(place.time_ms) {
+            return;
+        }
+        match RecordKind::from_code(kind) {
+            Some(RecordKind::Auction) => self.failed = self.auction(payload).err(),
+            Some(RecordKind::Gap) => {
+                self.left_out.shed += Gap::decode(payload).map_or(0, |gap| gap.records);
+            }
+            _ => (),
+        }
+    }
+
+    fn merge(&mut self, other: Self) -> Result<(), OpportunityError> {
         if let Some(error) = other.failed {
             return Err(error);
         }
@@ -151,30 +179,10 @@ impl<'g, 'd> Gather<'g, 'd> {
         let most = self.sought.most;
         if held > most { Err(OpportunityError::TooMany(most)) } else { Ok(()) }
     }
-
-    pub fn finish(mut self) -> Result<Opportunities, OpportunityError> {
-        self.found.retain(|_, found| !found.list.is_empty());
-        if self.found.len() > 1 {
-            let many = |(currency, found): (_, Found)| (currency, found.list.len() as u64);
-            return Err(OpportunityError::Currencies(self.found.into_iter().map(many).collect()));
-        }
-        let Self { bids, left_out, .. } = self;
-        let Some((currency, mut found)) = self.found.pop_first() else {
-            return Ok(Opportunities { bids, left_out, ..Opportunities::default() });
-        };
-        // Records stand in the order in which auctions ended. The sort is stable, so that the same
-        // log is always told alike.
-        found.list.sort_by_key(|opportunity| opportunity.time_us);
-        let Found { list, first_price, wins, paid_nanos } = found;
-        let currency = Some(currency);
-        let found =
-            Opportunities { list, currency, first_price, wins, paid_nanos, ..Default::default() };
-        Ok(Opportunities { bids, left_out, ..found })
-    }
 }
 
 impl Buyer {
-    fn made(&self, bid: &BidRecord<'_>, names: Names<'_>) -> bool {
+    fn made(&self, bid: &BidRecord<'_>, names: DspNames<'_>) -> bool {
         match self {
             Self::Campaign(campaign) => bid.campaign == campaign,
             Self::Seat { dsp, seat } => {
@@ -185,16 +193,17 @@ impl Buyer {
     }
 }
 
-impl Found {
-    /// The best of a buyer's bids on one impression, if there are any.
+impl CurrencyFindings {
+    /// Adds the buyer's best bid on one impression, if there is any.
     fn impression(
         &mut self,
-        held: Held<'_, '_>,
+        held: SearchedAuction<'_, '_>,
         imp: usize,
-        (value, left_out): (Option<Cpm>, &mut LeftOut),
+        value: Option<Cpm>,
+        left_out: &mut ExclusionCounts,
     ) {
-        let Held { record, own, wanted, .. } = held;
-        let mut best: Option<Best> = None;
+        let SearchedAuction { record, own, wanted, .. } = held;
+        let mut best: Option<BestBid> = None;
         let mut why = None;
         for (at, bid) in record.bids.iter().enumerate() {
             if !wanted[at] || bid.imp != Some(imp) {
@@ -207,16 +216,16 @@ impl Found {
                         return;
                     };
                     let class = bid.deal.map_or(0, |deal| record.deals[deal].class);
-                    let bid = Best { class, worth, contest };
+                    let bid = BestBid { class, worth, contest };
                     if best.is_none_or(|best| best.rank() < bid.rank()) {
                         best = Some(bid);
                     }
                 }
-                // The last that is looked for, of several: it came furthest.
+                // The last check of several, which is the one that came furthest.
                 Err(uncontested) => why = why.max(Some(uncontested)),
             }
         }
-        let Some(Best { worth, contest, .. }) = best else {
+        let Some(BestBid { worth, contest, .. }) = best else {
             return left_out.count(why);
         };
         let multiplier = record.imps[imp].multiplier;
@@ -238,55 +247,55 @@ impl Found {
 
 /// The best of several bids on one impression.
 #[derive(Clone, Copy)]
-struct Best {
+struct BestBid {
     class: u8,
     worth: Cpm,
     contest: Contest,
 }
 
-impl Best {
-    /// Of equal ones that which needs the least, for it comes first.
+impl BestBid {
+    /// Among equal bids, the one that needs the lowest price ranks first.
     const fn rank(&self) -> (u8, Cpm, Reverse<Cpm>) {
         (self.class, self.worth, Reverse(self.contest.least))
     }
 }
 
-impl Held<'_, '_> {
-    /// What a bid counts for, or would if it were as much as the value. `None` when the rate of its
-    /// currency is not known.
+impl SearchedAuction<'_, '_> {
+    /// What a bid counts for, or would at the given value. None if the rate of its currency is
+    /// unknown.
     fn worth(&self, bid: &BidRecord<'_>, value: Option<Cpm>) -> Option<Cpm> {
         let deal = bid.deal.map(|deal| &self.record.deals[deal]);
         let discount = deal.map_or(Ppm::ZERO, |deal| deal.discount);
         match (value, bid.worth) {
             (Some(value), _) => Some(discount.taken_from(value)),
             (None, Some(worth)) => Some(worth),
-            // One below its floor was not told what it counts for.
+            // A bid below its floor was not converted.
             (None, None) => {
                 let offer = discount.taken_from(bid.price?);
                 if bid.currency == self.currency {
                     return Some(offer);
                 }
-                // What is nothing in the auction's currency is nothing.
+                // Zero converts to zero without a rate.
                 let rates = &self.facts?.rates;
-                rates.convert(offer, bid.currency, self.currency, Round::Down)
+                rates.convert(offer, bid.currency, self.currency, Rounding::Down)
             }
         }
     }
 }
 
-/// The price to beat and the value, for all impressions of one display. `None` when one is beyond any
+/// The price to beat and the value of all impressions of one display. None if one exceeds every
 /// price.
 fn prices(contest: Contest, worth: Cpm, multiplier: Multiplier) -> Option<(Cpm, Cpm)> {
     let paid = contest.paid(worth).filter(|_| contest.is_second_price);
     let market_price = contest.least.max(paid.unwrap_or(Cpm::ZERO));
     let of_display = |price: Cpm| price.cost(multiplier).map(Nanos::get);
     let (market, value) = (of_display(market_price)?, of_display(worth)?);
-    // What would have lost does not win by rounding.
+    // A losing bid must not win by rounding.
     let market = if worth < market_price { market.max(value.checked_add(1)?) } else { market };
     Cpm::new(market).zip(Cpm::new(value))
 }
 
-impl LeftOut {
+impl ExclusionCounts {
     fn count(&mut self, why: Option<NoContest>) {
         match why {
             Some(NoContest::NotAdmitted) => self.not_admitted += 1,
@@ -298,24 +307,20 @@ impl LeftOut {
     }
 }
 
-/// All impressions that a buyer bid on, in the auctions that are wanted; what `filter` asks of bids
-/// must hold for the buyer's. Others' bids are taken to have been the same whatever the buyer did. `each`
-/// is told how many segments of how many are done, and ends it by breaking.
-///
-/// # Errors
-///
-/// When the record cannot be read, or holds too much, or more than one currency.
+/// Finds the impressions that a buyer bid on in the selected auctions; the filter's terms about
+/// bids must hold for the buyer's bid. Other bids are assumed independent of the buyer's. `each`
+/// gets the number of segments done and of all, and may stop the search.
 pub fn opportunities(
-    directory: &Directory,
+    directory: &RecordDirectory,
     filter: &Filter,
-    sought: &Sought,
+    sought: &OpportunityQuery,
     each: impl FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Opportunities, OpportunityError> {
-    let generations = Generations::find(directory)?;
+    let generations = GenerationIndex::find(directory)?;
     let lane = directory.lane(LaneKind::Firehose)?;
     let segments = lane.within(filter.window());
-    let begin = || Gather::new((filter, sought), &generations);
-    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
+    let begin = || OpportunitySearch::new(filter, sought, &generations);
+    let (all, damage) = lane.gather(&segments, begin, each)?;
     let mut found = all.finish()?;
     (found.damage, found.generations) = (damage, generations.problems());
     Ok(found)

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use events::{Kind, v1};
+use events::{RecordKind, v1};
 use exchange_core::Fate;
 use exchange_core::record::AuctionRecord;
 use proptest::prelude::*;
@@ -11,26 +11,30 @@ use prost::Message as _;
 
 use super::*;
 use crate::filter::Filter;
-use crate::log::directory::Directory;
-use crate::testing::{START_MS, Sample, SampleBid, SampleLog, gap, samples};
+use crate::log::directory::RecordDirectory;
+use crate::testing::{START_MS, SampleAuction, SampleBid, SampleLog, gap, samples};
 
-fn campaign(id: &str) -> Sought {
+fn campaign(id: &str) -> OpportunityQuery {
     let buyer = Buyer::Campaign(id.to_owned());
-    Sought { buyer, value: None, currency: None, most: 1000 }
+    OpportunityQuery { buyer, value: None, currency: None, most: 1000 }
 }
 
-fn seat(dsp: Option<&str>, seat: &str) -> Sought {
+fn seat(dsp: Option<&str>, seat: &str) -> OpportunityQuery {
     let buyer = Buyer::Seat { dsp: dsp.map(str::to_owned), seat: seat.to_owned() };
-    Sought { buyer, ..campaign("") }
+    OpportunityQuery { buyer, ..campaign("") }
 }
 
-fn search(path: &Path, filter: &str, sought: &Sought) -> Result<Opportunities, OpportunityError> {
-    let directory = Directory::open(path).unwrap();
+fn search(
+    path: &Path,
+    filter: &str,
+    sought: &OpportunityQuery,
+) -> Result<Opportunities, OpportunityError> {
+    let directory = RecordDirectory::open(path).unwrap();
     let filter = Filter::parse(filter, 0).unwrap();
     opportunities(&directory, &filter, sought, |_, _| ControlFlow::Continue(()))
 }
 
-fn found(path: &Path, filter: &str, sought: &Sought) -> Opportunities {
+fn found(path: &Path, filter: &str, sought: &OpportunityQuery) -> Opportunities {
     search(path, filter, sought).unwrap()
 }
 
@@ -44,7 +48,7 @@ fn list(found: &Opportunities) -> Vec<(u64, u64, u64)> {
 }
 
 /// A record that somebody else has written: whole, and ended as it should be.
-fn rewritten(sample: &Sample, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
+fn rewritten(sample: &SampleAuction, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     let mut message = v1::Auction::decode(&*sample.record()).unwrap();
     change(&mut message);
     message.length = 0;
@@ -61,7 +65,7 @@ fn a_buyer_meets_the_best_other_bid_or_the_floor() {
     assert_eq!(list(&summer), [(2, 1_210_000, 1_500_000), (3, 1_510_000, 3_000_000)]);
     assert_eq!((summer.wins, summer.paid_nanos, summer.bids), (2, 2_720_000, 2));
     assert_eq!((summer.currency, summer.first_price), (Some(Currency::USD), 0));
-    assert_eq!(summer.left_out, LeftOut::default());
+    assert_eq!(summer.left_out, ExclusionCounts::default());
     // It lost the second, where no less than the other's bid would have won.
     let a1 = found(folder.path(), "", &seat(Some("alpha"), "a1"));
     let [first, second, third] = list(&a1)[..] else { panic!("{:?}", a1.list) };
@@ -85,8 +89,8 @@ fn a_buyer_meets_the_best_other_bid_or_the_floor() {
 fn a_value_is_what_every_impression_is_worth() {
     let folder = tempfile::tempdir().unwrap();
     SampleLog::of(folder.path(), &samples());
-    let valued = |micros: u64, sought: Sought| {
-        let sought = Sought { value: Cpm::new(micros), ..sought };
+    let valued = |micros: u64, sought: OpportunityQuery| {
+        let sought = OpportunityQuery { value: Cpm::new(micros), ..sought };
         list(&found(folder.path(), "", &sought))
     };
     // A second price is what a bid of the value would have paid: all of it, between the other bid and
@@ -101,8 +105,8 @@ fn a_value_is_what_every_impression_is_worth() {
     let third = &samples()[2];
     let mut log = SampleLog::of(folder.path(), &[]);
     let discounted = rewritten(third, |auction| auction.deals[0].discount_ppm = 100_000);
-    log.firehose(Kind::Auction.code(), third.time_ms(), &discounted);
-    let sought = Sought { value: Cpm::new(2_000_000), ..campaign("summer") };
+    log.firehose(RecordKind::Auction.code(), third.time_ms(), &discounted);
+    let sought = OpportunityQuery { value: Cpm::new(2_000_000), ..campaign("summer") };
     assert_eq!(list(&found(folder.path(), "", &sought)), [(3, 1_510_000, 1_800_000)]);
 }
 
@@ -116,11 +120,11 @@ fn a_bid_below_its_floor_is_converted_as_bids_are() {
         assert_eq!(auction.bids[1].worth_micros, None);
         auction.bids[1].currency = "EUR".into();
     });
-    log.firehose(Kind::Auction.code(), sixth.time_ms(), &in_euro);
+    log.firehose(RecordKind::Auction.code(), sixth.time_ms(), &in_euro);
     // The generation has no rate for it; a value is in the auction's currency already.
     let unknown = found(folder.path(), "", &seat(None, "g1"));
     assert_eq!((unknown.list.len(), unknown.left_out.no_generation), (0, 1));
-    let sought = Sought { value: Cpm::new(2_000_000), ..seat(None, "g1") };
+    let sought = OpportunityQuery { value: Cpm::new(2_000_000), ..seat(None, "g1") };
     assert_eq!(found(folder.path(), "", &sought).list[0].value.micros(), 2_000_000);
 }
 
@@ -138,7 +142,7 @@ fn a_filter_chooses_auctions_and_bids() {
     let folder = tempfile::tempdir().unwrap();
     let bids = [("a1", 0, "2.5"), ("a1", 0, "2"), ("b1", 1, "1.5")];
     let bids = bids.map(|(seat, dsp, price)| SampleBid::new(dsp, seat, price));
-    SampleLog::of(folder.path(), &[Sample::new(1, &bids)]);
+    SampleLog::of(folder.path(), &[SampleAuction::new(1, &bids)]);
     let won = found(folder.path(), "outcome=won", &seat(None, "a1"));
     assert_eq!((list(&won), won.bids), (vec![(1, 1_510_000, 2_500_000)], 1));
 }
@@ -148,7 +152,7 @@ fn what_is_left_out_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let sample = &samples()[0];
     let mut log = SampleLog::of(folder.path(), std::slice::from_ref(sample));
-    let mut put = |record: &[u8]| log.firehose(Kind::Auction.code(), START_MS, record);
+    let mut put = |record: &[u8]| log.firehose(RecordKind::Auction.code(), START_MS, record);
     put(b"no record");
     put(&rewritten(sample, |auction| auction.generation = 2));
     put(&rewritten(sample, |auction| auction.bids_left_out = 3));
@@ -171,10 +175,10 @@ fn what_is_left_out_is_counted() {
         auction.groups.push(v1::Group { imps: vec![0], is_possible: true });
     }));
     put(&of_own(&|auction| (auction.bids[1].deal, auction.deals[0].class) = (Some(0), 1)));
-    log.firehose(Kind::Gap.code(), START_MS, &gap(5));
-    let sought = Sought { currency: Some(Currency::USD), ..seat(None, "a1") };
+    log.firehose(RecordKind::Gap.code(), START_MS, &gap(5));
+    let sought = OpportunityQuery { currency: Some(Currency::USD), ..seat(None, "a1") };
     let told = found(folder.path(), "", &sought);
-    let want = LeftOut {
+    let want = ExclusionCounts {
         shed: 5,
         unreadable: 1,
         no_generation: 1,
@@ -200,11 +204,11 @@ fn one_stream_has_one_currency() {
     let in_euro = rewritten(sample, |auction| {
         auction.terms.as_mut().unwrap().currency = "EUR".into();
     });
-    log.firehose(Kind::Auction.code(), START_MS, &in_euro);
+    log.firehose(RecordKind::Auction.code(), START_MS, &in_euro);
     let error = search(folder.path(), "", &seat(None, "a1")).unwrap_err();
     assert_eq!(error.to_string(), "the bids are in several currencies (EUR: 1, USD: 2)");
     let euro = Currency::parse("EUR");
-    let told = found(folder.path(), "", &Sought { currency: euro, ..seat(None, "a1") });
+    let told = found(folder.path(), "", &OpportunityQuery { currency: euro, ..seat(None, "a1") });
     assert_eq!((told.currency, told.list.len(), told.left_out.other_currency), (euro, 1, 2));
     // One in which nothing can be told of is none.
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +217,7 @@ fn one_stream_has_one_currency() {
         auction.terms.as_mut().unwrap().currency = "EUR".into();
         auction.bids[0].barred = v1::Fate::NoMarkup.into();
     });
-    log.firehose(Kind::Auction.code(), START_MS, &refused);
+    log.firehose(RecordKind::Auction.code(), START_MS, &refused);
     let told = found(folder.path(), "", &seat(None, "a1"));
     assert_eq!((told.currency, told.list.len()), (Some(Currency::USD), 2));
     assert_eq!(told.left_out.not_admitted, 1);
@@ -228,14 +232,14 @@ fn displays_of_several_impressions_cost_as_many() {
         let record = rewritten(sample, |auction| {
             auction.imps[0].multiplier_millionths = millionths;
         });
-        log.firehose(Kind::Auction.code(), START_MS, &record);
+        log.firehose(RecordKind::Auction.code(), START_MS, &record);
     }
     let a1 = found(folder.path(), "", &seat(None, "a1"));
     let prices: Vec<_> = list(&a1).into_iter().map(|(_, market, value)| (market, value)).collect();
     assert_eq!(prices, [(3_775_000, 6_250_000), (503_332, 833_332)]);
     assert_eq!(a1.paid_nanos, 3_775_000 + 503_332);
     // By rounding nothing wins that lost.
-    let sought = Sought { value: Cpm::new(1_499_999), ..seat(None, "a1") };
+    let sought = OpportunityQuery { value: Cpm::new(1_499_999), ..seat(None, "a1") };
     let lost = found(folder.path(), "", &sought);
     let lost = list(&lost);
     assert!(lost.iter().all(|(_, market, value)| market > value), "{lost:?}");
@@ -248,7 +252,7 @@ fn what_was_offered_is_not_won() {
     let sample = &samples()[0];
     let mut log = SampleLog::of(folder.path(), &[]);
     let offered = rewritten(sample, |auction| auction.bids[0].fate = v1::Fate::Offered.into());
-    log.firehose(Kind::Auction.code(), START_MS, &offered);
+    log.firehose(RecordKind::Auction.code(), START_MS, &offered);
     let a1 = found(folder.path(), "", &seat(None, "a1"));
     assert_eq!((a1.list.len(), a1.wins, a1.paid_nanos, a1.left_out.unreadable), (1, 0, 0, 0));
 }
@@ -259,13 +263,14 @@ fn what_is_found_is_in_order_of_time_and_bounded() {
     let mut log = SampleLog::of(folder.path(), &[]);
     let bids = [SampleBid::new(0, "a1", "2.5")];
     for number in [9, 3, 7, 3, 100] {
-        log.auction(&Sample::new(number, &bids));
+        log.auction(&SampleAuction::new(number, &bids));
     }
     let a1 = found(folder.path(), "", &seat(None, "a1"));
     let times: Vec<_> = list(&a1).into_iter().map(|(seconds, ..)| seconds).collect();
     assert_eq!(times, [3, 3, 7, 9, 100]);
-    assert!(search(folder.path(), "", &Sought { most: 5, ..seat(None, "a1") }).is_ok());
-    let error = search(folder.path(), "", &Sought { most: 4, ..seat(None, "a1") }).unwrap_err();
+    assert!(search(folder.path(), "", &OpportunityQuery { most: 5, ..seat(None, "a1") }).is_ok());
+    let error =
+        search(folder.path(), "", &OpportunityQuery { most: 4, ..seat(None, "a1") }).unwrap_err();
     assert_eq!(error.to_string(), "there are more than 4 impressions that were bid on");
 }
 
@@ -305,7 +310,7 @@ proptest! {
                 let (dsp, name) = SEATS[*seat];
                 SampleBid::new(dsp, name, PRICES[usize::try_from(price - 50).unwrap()])
             };
-            Sample::new(number, &bids.iter().map(bid).collect::<Vec<_>>())
+            SampleAuction::new(number, &bids.iter().map(bid).collect::<Vec<_>>())
         }).collect();
         let folder = tempfile::tempdir().unwrap();
         let mut log = SampleLog::of(folder.path(), &[]);

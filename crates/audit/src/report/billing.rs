@@ -1,48 +1,46 @@
-//! What was billed: the beacons in the durable lane, each once, beside the auctions that they are of.
-//!
-//! Knows which auctions are not in the record though somebody billed them: of these the report falls
-//! short.
+//! Billed beacons of the durable lane, matched with the recorded auctions they belong to. Those of
+//! unrecorded auctions are what a report lacks.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use eventlog::ReadError;
+use eventlog::LogReadError;
 use eventlog::lane::LaneKind;
-use events::Kind;
+use events::RecordKind;
 use exchange_core::TokenId;
 use exchange_core::delivery::JournalRecord;
 use units::Currency;
 
-use crate::filter::Window;
-use crate::log::directory::Directory;
-use crate::log::place::Place;
+use crate::filter::TimeWindow;
+use crate::log::directory::RecordDirectory;
+use crate::log::position::RecordPosition;
 use crate::report::{BILLED_MAX, ReportError, UnrecordedBilling};
 use crate::row::SettlementRow;
 
-/// How much later than its auction's a record's time may be.
+/// Most that a record's time may be later than its auction's.
 const SLACK_MS: u64 = 60_000;
 
 /// A beacon that was billed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settlement {
-    /// Where its record stands.
-    pub place: Place,
-    /// The beacon.
+pub struct BilledBeacon {
+    /// Position of its record.
+    pub place: RecordPosition,
+    /// Id of the beacon.
     pub id: TokenId,
-    /// When it was called, in milliseconds of Unix time.
+    /// When it was called, in Unix milliseconds.
     pub accepted_ms: u64,
     /// When it would have expired.
     pub expires_ms: u64,
-    /// Which DSP is told. None if nobody is.
+    /// The DSP that is notified. None if there is none.
     pub dsp: Option<String>,
-    /// What an account is billed, in nanos of its currency. None if no account pays for it.
+    /// Amount billed to an account, in nanos of its currency. None if no account pays.
     pub amount: Option<(u64, Currency)>,
 }
 
-impl Settlement {
-    /// What a record of the durable lane bills. None if it bills nothing.
-    pub fn of(place: &Place, kind: u8, payload: &[u8]) -> Option<Self> {
-        if Kind::from_code(kind) != Some(Kind::Notice) {
+impl BilledBeacon {
+    /// Decodes a record of the durable lane. None if it bills nothing.
+    pub fn of(place: &RecordPosition, kind: u8, payload: &[u8]) -> Option<Self> {
+        if RecordKind::from_code(kind) != Some(RecordKind::Notice) {
             return None;
         }
         let JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation } =
@@ -57,7 +55,7 @@ impl Settlement {
         Some(Self { place: *place, id, accepted_ms, expires_ms, dsp, amount })
     }
 
-    /// As a row. None if no account pays: then it settles nothing.
+    /// As a row. None if no account pays.
     pub fn row(&self) -> Option<SettlementRow> {
         let (nanos, currency) = self.amount?;
         Some(SettlementRow {
@@ -77,9 +75,9 @@ impl Settlement {
     }
 }
 
-/// A billed beacon whose auction is looked for.
+/// A billed beacon whose auction has not been matched yet.
 #[derive(Debug)]
-struct BilledSale {
+struct UnmatchedBeacon {
     bid: u32,
     imp: u8,
     amount: Option<(u64, Currency)>,
@@ -87,31 +85,32 @@ struct BilledSale {
     is_found: AtomicBool,
 }
 
-/// All that was billed of some time.
+/// Billed beacons by auction.
 #[derive(Debug, Default)]
-pub(crate) struct Billing {
-    by_auction: HashMap<u128, Vec<BilledSale>>,
-    /// The longest that a beacon lasts, from its auction on, in milliseconds.
+pub(crate) struct BillingIndex {
+    by_auction: HashMap<u128, Vec<UnmatchedBeacon>>,
+    /// The longest life of a beacon after its auction, in milliseconds.
     lasts_ms: AtomicU64,
 }
 
-impl Billing {
-    /// What was billed from the beginning of a window on.
-    pub fn find(directory: &Directory, window: Window) -> Result<Self, ReportError> {
+impl BillingIndex {
+    /// Finds what was billed since the start of a window.
+    pub fn find(directory: &RecordDirectory, window: TimeWindow) -> Result<Self, ReportError> {
         let lane = directory.lane(LaneKind::Durable)?;
-        let window = Window { since_ms: window.since_ms, until_ms: u64::MAX };
-        let visit = |found: &mut Vec<Settlement>, place: &Place, kind: u8, payload: &[u8]| {
-            found.extend(Settlement::of(place, kind, payload));
-        };
+        let window = TimeWindow { since_ms: window.since_ms, until_ms: u64::MAX };
+        let visit =
+            |found: &mut Vec<BilledBeacon>, place: &RecordPosition, kind: u8, payload: &[u8]| {
+                found.extend(BilledBeacon::of(place, kind, payload));
+            };
         let (mut all, mut count) = (Self::default(), 0);
-        let mut each = |found: Vec<Settlement>| {
+        let mut each = |found: Vec<BilledBeacon>| {
             for settlement in found {
                 count += usize::from(all.add(&settlement));
             }
             if count > BILLED_MAX { Err(ReportError::Billed) } else { Ok(()) }
         };
         let mut failed = Ok(());
-        let swept: Result<(), ReadError> =
+        let swept: Result<(), LogReadError> =
             lane.sweep(&lane.within(window), Vec::new, visit, |part| {
                 failed = each(part.made);
                 if failed.is_err() {
@@ -124,10 +123,9 @@ impl Billing {
         failed.map(|()| all)
     }
 
-    /// Whether it was not there. One that was written anew, so that old segments can go, is without
-    /// its amount.
-    fn add(&mut self, settlement: &Settlement) -> bool {
-        let Settlement { id, expires_ms, amount, .. } = *settlement;
+    /// Returns whether it is new. A record that was rewritten to free old segments has no amount.
+    fn add(&mut self, settlement: &BilledBeacon) -> bool {
+        let BilledBeacon { id, expires_ms, amount, .. } = *settlement;
         let of_auction = self.by_auction.entry(id.auction_id()).or_default();
         let known = of_auction.iter_mut().find(|it| (it.bid, it.imp) == (id.bid(), id.imp()));
         if let Some(known) = known {
@@ -135,12 +133,18 @@ impl Billing {
             return false;
         }
         let is_found = AtomicBool::new(false);
-        of_auction.push(BilledSale { bid: id.bid(), imp: id.imp(), amount, expires_ms, is_found });
+        of_auction.push(UnmatchedBeacon {
+            bid: id.bid(),
+            imp: id.imp(),
+            amount,
+            expires_ms,
+            is_found,
+        });
         true
     }
 
-    /// Notes that an auction is in the record, and tells which of its bids were billed: by position,
-    /// or where its record is cut by their impression.
+    /// Marks an auction as recorded; returns which of its bids were billed, by position, and their
+    /// impressions.
     pub fn of_auction(&self, id: &str, arrival_ms: u64) -> Vec<(u32, u8)> {
         let of_auction = u128::from_str_radix(id, 16).ok().and_then(|id| self.by_auction.get(&id));
         let mut bids = Vec::new();
@@ -153,8 +157,8 @@ impl Billing {
         bids
     }
 
-    /// What is of no auction that was found, and of a time of which auctions were looked at: from
-    /// `since_ms` on, where the record does not reach back to its beginning, up to the window's end.
+    /// Beacons of no recorded auction within the time examined: from `since_ms`, unless the record
+    /// is complete from its beginning, to the end of the window.
     pub fn unrecorded(
         &self,
         since_ms: Option<u64>,

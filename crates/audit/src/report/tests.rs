@@ -4,28 +4,29 @@ use std::ops::ControlFlow;
 
 use super::*;
 use crate::filter::Filter;
-use crate::log::directory::Directory;
-use crate::testing::{START_MS, Sample, SampleBid, SampleLog, gap, samples};
+use crate::log::directory::RecordDirectory;
+use crate::testing::{START_MS, SampleAuction, SampleBid, SampleLog, gap, samples};
 
 const NOW_US: u64 = (START_MS + 7_200_000) * 1000;
 
-fn of(samples: &[Sample], by: &str, filter: &str) -> Result<Report, ReportError> {
+fn of(samples: &[SampleAuction], by: &str, filter: &str) -> Result<AuctionReport, ReportError> {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), samples);
-    log.firehose(events::Kind::Gap.code(), START_MS, &gap(42));
-    let directory = Directory::open(folder.path()).unwrap();
+    log.firehose(events::RecordKind::Gap.code(), START_MS, &gap(42));
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let filter = Filter::parse(filter, NOW_US).unwrap();
     report(&directory, &filter, &by.parse().unwrap(), |_, _| ControlFlow::Continue(()))
 }
 
 /// Keys, auctions, bids, wins, spend and fee in nanos; the last line is the total.
 #[track_caller]
-fn check(by: &str, filter: &str, want: &[(&str, [u64; 5])]) -> Report {
+fn check(by: &str, filter: &str, want: &[(&str, [u64; 5])]) -> AuctionReport {
     let report = of(&samples(), by, filter).unwrap();
     let lines = report.groups.iter().chain(&report.totals);
     let got: Vec<_> = lines
         .map(|group| {
-            let Counts { auctions, bids, wins, spend_nanos, fee_nanos, .. } = group.sums.counts;
+            let ReportCounts { auctions, bids, wins, spend_nanos, fee_nanos, .. } =
+                group.sums.counts;
             assert_eq!(group.currency, "USD");
             (group.key.join(" "), [auctions, bids, wins, spend_nanos, fee_nanos])
         })
@@ -49,7 +50,7 @@ fn groups_add_up() {
             ("", ALL),
         ],
     );
-    let want = Apart { tests: 1, shed: 42, ..Apart::default() };
+    let want = ReportExclusions { tests: 1, shed: 42, ..ReportExclusions::default() };
     assert_eq!(report.apart, want);
     let news = &report.groups[0].sums;
     assert_eq!(news.counts.fill_ppm(), Some(750_000));
@@ -129,7 +130,8 @@ fn a_filter_of_bids_counts_those_bids() {
 
 #[test]
 fn without_a_generation_there_is_no_currency() {
-    let strange = Sample { generation: 9, ..Sample::new(1, &[SampleBid::new(0, "a1", "2")]) };
+    let strange =
+        SampleAuction { generation: 9, ..SampleAuction::new(1, &[SampleBid::new(0, "a1", "2")]) };
     let report = of(&[strange], "seat", "").unwrap();
     assert_eq!(report.apart.no_generation, 1);
     let group = &report.groups[0];
@@ -141,14 +143,15 @@ fn without_a_generation_there_is_no_currency() {
 fn groups_have_a_limit() {
     let names: Vec<&'static str> =
         (0..=GROUPS_MAX).map(|n| &*format!("publisher-{n}").leak()).collect();
-    let samples = (1..)
-        .zip(&names)
-        .map(|(number, name)| Sample { publisher: Some(name), ..Sample::new(number, &[]) });
+    let samples = (1..).zip(&names).map(|(number, name)| SampleAuction {
+        publisher: Some(name),
+        ..SampleAuction::new(number, &[])
+    });
     let samples: Vec<_> = samples.collect();
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::open(folder.path(), 16 << 20);
     log.many(&samples);
-    let directory = Directory::open(folder.path()).unwrap();
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let by = "publisher".parse().unwrap();
     let all = |filter: &str| {
         let filter = Filter::parse(filter, NOW_US).unwrap();
@@ -160,9 +163,9 @@ fn groups_have_a_limit() {
 
 #[test]
 fn columns_are_read_or_refused() {
-    let columns: Columns = " seat, hour".parse().unwrap();
-    assert_eq!(columns.iter().collect::<Vec<_>>(), [Column::Seat, Column::Hour]);
-    let error = |text: &str| text.parse::<Columns>().unwrap_err().to_string();
+    let columns: ReportColumns = " seat, hour".parse().unwrap();
+    assert_eq!(columns.iter().collect::<Vec<_>>(), [ReportColumn::Seat, ReportColumn::Hour]);
+    let error = |text: &str| text.parse::<ReportColumns>().unwrap_err().to_string();
     assert_eq!(error("hour,hour"), "`hour` is there twice");
     let known = "known are hour, day, publisher, format, dsp, seat, deal and campaign";
     assert_eq!(
@@ -179,19 +182,19 @@ fn columns_are_read_or_refused() {
 fn billed_amounts_stand_beside_cleared_ones() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples());
-    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
-    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
-    log.settle(START_MS + 9_000, (3, 0), 1_510_000);
+    log.settle(START_MS + 9_000, 1, 0, 1_510_000);
+    log.settle(START_MS + 9_000, 1, 0, 1_510_000);
+    log.settle(START_MS + 9_000, 3, 0, 1_510_000);
     // The second bid did not win: nothing was returned of it.
-    log.settle(START_MS + 9_000, (2, 7), 1_000);
-    log.settle(START_MS + 9_000, (77, 0), 2_000_000);
-    log.settle(START_MS + 9_000, (78, 0), 500_000);
-    let directory = Directory::open(folder.path()).unwrap();
+    log.settle(START_MS + 9_000, 2, 7, 1_000);
+    log.settle(START_MS + 9_000, 77, 0, 2_000_000);
+    log.settle(START_MS + 9_000, 78, 0, 500_000);
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let reported = |by: &str, filter: &str| {
         let filter = Filter::parse(filter, NOW_US).unwrap();
         report(&directory, &filter, &by.parse().unwrap(), |_, _| ControlFlow::Continue(())).unwrap()
     };
-    let billed = |group: &Group| (group.sums.counts.billed, group.sums.counts.billed_nanos);
+    let billed = |group: &ReportGroup| (group.sums.counts.billed, group.sums.counts.billed_nanos);
     let by_seat = reported("seat", "");
     let of_seat = |seat: &str| by_seat.groups.iter().find(|group| group.key == [seat]).map(billed);
     assert_eq!((of_seat("a1"), of_seat("b1")), (Some((2, 3_020_000)), Some((0, 0))));

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use audit::testing::{NODE, START_MS, Sample, SampleLog, gap, generation, samples};
+use audit::testing::{NODE, START_MS, SampleAuction, SampleLog, gap, generation, samples};
 use audit::{
-    AuctionRecord, Coming, Depth, Directory, Filter, Finding, Follow, GenerationRecord,
-    Generations, Kind, LaneKind, LogItem, LogRecords, Lookup, Place, Progress, Replays, Row, Wrong,
+    AuctionRecord, AuctionRow, Filter, FollowEvent, GenerationIndex, GenerationLookup,
+    GenerationRecord, LaneFollower, LaneKind, LogItem, LogRecords, RecordDirectory, RecordKind,
+    RecordPosition, ReplayFinding, ReplayProblem, ReplayProgress, ReplaySummary, SurveyDepth,
     replay_all, stat, verify,
 };
 use events::v1;
@@ -23,12 +24,12 @@ fn rewritten(record: &[u8], change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     message.encode_to_vec()
 }
 
-fn replayed(path: &Path, filter: &str) -> (Replays, Vec<Finding>) {
-    let directory = Directory::open(path).unwrap();
+fn replayed(path: &Path, filter: &str) -> (ReplaySummary, Vec<ReplayFinding>) {
+    let directory = RecordDirectory::open(path).unwrap();
     let filter = Filter::parse(filter, 0).unwrap();
     let mut findings = Vec::new();
     let replays = replay_all(&directory, &filter, |progress| {
-        if let Progress::Found(finding) = progress {
+        if let ReplayProgress::Found(finding) = progress {
             findings.push(finding);
         }
         ControlFlow::Continue(())
@@ -54,11 +55,13 @@ fn one_changed_price_is_found() {
     let mut log = SampleLog::of(folder.path(), &samples()[..2]);
     let third = &samples()[2];
     let record = rewritten(&third.record(), |auction| auction.sales[0].price_micros += 1);
-    log.firehose(Kind::Auction.code(), third.time_ms(), &record);
+    log.firehose(RecordKind::Auction.code(), third.time_ms(), &record);
     let (replays, findings) = replayed(folder.path(), "");
     assert_eq!((replays.auctions, replays.same, replays.different), (3, 2, 1));
     assert!(!replays.is_exact());
-    let [Finding { place, id, wrong: Wrong::Different(difference) }] = findings.as_slice() else {
+    let [ReplayFinding { place, id, wrong: ReplayProblem::Different(difference) }] =
+        findings.as_slice()
+    else {
         panic!("{findings:?}");
     };
     assert_eq!((place.sequence, place.node, id), (3, NODE, &third.id()));
@@ -73,18 +76,18 @@ fn one_changed_price_is_found() {
 fn what_cannot_be_held_again_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples()[..1]);
-    log.auction(&Sample { generation: 2, ..samples()[1].clone() });
+    log.auction(&SampleAuction { generation: 2, ..samples()[1].clone() });
     let cut = rewritten(&samples()[3].record(), |auction| auction.bids_left_out = 3);
-    log.firehose(Kind::Auction.code(), START_MS, &cut);
+    log.firehose(RecordKind::Auction.code(), START_MS, &cut);
     let abandoned = rewritten(&samples()[3].record(), |auction| {
         auction.ending = v1::Ending::Abandoned.into();
     });
-    log.firehose(Kind::Auction.code(), START_MS, &abandoned);
-    log.firehose(Kind::Auction.code(), START_MS, b"no record");
-    log.firehose(Kind::Gap.code(), START_MS, &gap(5));
+    log.firehose(RecordKind::Auction.code(), START_MS, &abandoned);
+    log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
+    log.firehose(RecordKind::Gap.code(), START_MS, &gap(5));
     log.firehose(77, START_MS, b"of a later release");
     let (replays, findings) = replayed(folder.path(), "");
-    let Replays {
+    let ReplaySummary {
         auctions,
         same,
         not_held,
@@ -100,17 +103,17 @@ fn what_cannot_be_held_again_is_counted() {
     assert_eq!((unreadable, no_generation, shed), (1, 1, 5));
     assert!(!replays.is_exact());
     let wrong: Vec<_> = findings.iter().map(|finding| &finding.wrong).collect();
-    assert!(matches!(wrong[..], [Wrong::Unreadable(_)]), "{wrong:?}");
+    assert!(matches!(wrong[..], [ReplayProblem::Unreadable(_)]), "{wrong:?}");
     assert_eq!(without[&2].auctions, 1);
     // By itself each is enough.
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &[]);
-    log.auction(&Sample { generation: 2, ..samples()[1].clone() });
+    log.auction(&SampleAuction { generation: 2, ..samples()[1].clone() });
     let (replays, _) = replayed(folder.path(), "");
     assert!(!replays.is_exact(), "an auction whose generation is gone was not held again");
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &[]);
-    log.firehose(Kind::Auction.code(), START_MS, b"no record");
+    log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
     assert!(!replayed(folder.path(), "").0.is_exact());
 }
 
@@ -119,12 +122,12 @@ fn generations_are_found_by_number() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &[]);
     for number in 2..=40 {
-        log.durable(Kind::Notice.code(), START_MS, &[0; 3000]);
-        log.durable(Kind::Generation.code(), START_MS + number, &generation(number, number));
+        log.durable(RecordKind::Notice.code(), START_MS, &[0; 3000]);
+        log.durable(RecordKind::Generation.code(), START_MS + number, &generation(number, number));
     }
-    log.durable(Kind::Generation.code(), START_MS, b"no generation");
-    let directory = Directory::open(folder.path()).unwrap();
-    let generations = Generations::find(&directory).unwrap();
+    log.durable(RecordKind::Generation.code(), START_MS, b"no generation");
+    let directory = RecordDirectory::open(folder.path()).unwrap();
+    let generations = GenerationIndex::find(&directory).unwrap();
     for number in (1..=40).chain((1..=40).rev()) {
         assert_eq!(generations.get(number).unwrap().unwrap().number, number);
     }
@@ -133,8 +136,8 @@ fn generations_are_found_by_number() {
     assert_eq!(listed, (1..=40).collect::<Vec<_>>());
     assert_eq!(generations.problems().unreadable.len(), 1);
     // What has come since is found when it is looked for.
-    let mut lookup = Lookup::new(&generations);
-    log.durable(Kind::Generation.code(), START_MS, &generation(41, 0));
+    let mut lookup = GenerationLookup::new(&generations);
+    log.durable(RecordKind::Generation.code(), START_MS, &generation(41, 0));
     assert!(lookup.get(41).unwrap().is_none());
     generations.refresh().unwrap();
     assert!(lookup.get(41).unwrap().is_none(), "it is remembered until it is forgotten");
@@ -150,14 +153,14 @@ fn a_lane_is_counted_as_it_is() {
     for n in 0..30 {
         log.firehose(200, START_MS + n, &[7; 1000]);
     }
-    log.firehose(Kind::Gap.code(), START_MS - 1, &gap(5));
+    log.firehose(RecordKind::Gap.code(), START_MS - 1, &gap(5));
     drop(log);
     let mut log = SampleLog::open(folder.path(), 4096);
-    log.firehose(Kind::Auction.code(), START_MS, b"no record");
-    let directory = Directory::open(folder.path()).unwrap();
+    log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let [durable, firehose] = stat(&directory).unwrap();
     assert_eq!((durable.tally.records, durable.epochs, durable.node), (1, 1, Some(NODE)));
-    assert_eq!(durable.tally.kinds[&Kind::Generation.code()], 1);
+    assert_eq!(durable.tally.kinds[&RecordKind::Generation.code()], 1);
     let tally = &firehose.tally;
     assert_eq!((tally.records, tally.shed, firehose.epochs), (38, 5, 2));
     assert_eq!((tally.kinds[&3], tally.kinds[&4], tally.kinds[&200]), (7, 1, 30));
@@ -166,11 +169,11 @@ fn a_lane_is_counted_as_it_is() {
     assert!(firehose.is_sound());
     // Which is what verification finds by reading it all.
     let all = |depth| verify(&directory, depth, |_, _, _| ControlFlow::Continue(())).unwrap();
-    let [_, verified] = all(Depth::Frames);
+    let [_, verified] = all(SurveyDepth::Frames);
     assert_eq!((&verified.tally.kinds, verified.tally.records), (&tally.kinds, tally.records));
     assert_eq!((verified.bytes, verified.tally.times_ms), (firehose.bytes, tally.times_ms));
     assert!(verified.is_sound());
-    let [durable, verified] = all(Depth::Records);
+    let [durable, verified] = all(SurveyDepth::Records);
     assert!(durable.is_sound() && !verified.is_sound());
     assert_eq!(verified.tally.unreadable_count, 1);
     assert_eq!(verified.tally.unreadable[0].place.sequence, 38);
@@ -182,8 +185,8 @@ fn a_row_says_what_the_record_says() {
     let bytes = sample.record();
     let record = AuctionRecord::decode(&bytes).unwrap();
     let facts = GenerationRecord::decode(&generation(1, START_MS)).unwrap();
-    let place = Place { node: NODE, epoch: 2, sequence: 3, time_ms: START_MS };
-    let row = Row::of(&place, &record, Some(&facts));
+    let place = RecordPosition { node: NODE, epoch: 2, sequence: 3, time_ms: START_MS };
+    let row = AuctionRow::of(&place, &record, Some(&facts));
     assert_eq!((row.node, row.epoch, row.sequence), (7, 2, 3));
     assert_eq!((row.time_us, &row.id), (sample.time_ms() * 1000, &sample.id()));
     assert_eq!((&*row.ending, row.currency.as_deref()), ("filled", Some("USD")));
@@ -204,23 +207,23 @@ fn a_row_says_what_the_record_says() {
     assert_eq!((sale.bid, sale.id.as_str(), sale.dsp.as_str()), (0, "a1-0", "alpha"));
     assert_eq!((sale.price_micros, sale.net_micros), (1_510_000, 1_359_000));
     assert_eq!((sale.revenue_nanos, sale.paid_currency.as_str()), (1_510_000, "USD"));
-    let unknown = Row::of(&place, &record, None);
+    let unknown = AuctionRow::of(&place, &record, None);
     assert_eq!((unknown.bids[1].dsp.as_str(), unknown.base_currency), ("#1", None));
     let text = serde_json::to_string(&row).unwrap();
-    assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
+    assert_eq!(serde_json::from_str::<AuctionRow>(&text).unwrap(), row);
 }
 
 #[test]
 fn a_lane_is_followed_as_it_grows() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("durable")).unwrap();
-    let directory = Directory::open(folder.path()).unwrap();
-    let mut follow = Follow::new(&directory, LaneKind::Firehose, 1);
-    let told = |follow: &mut Follow<'_>| {
+    let directory = RecordDirectory::open(folder.path()).unwrap();
+    let mut follow = LaneFollower::new(&directory, LaneKind::Firehose, 1);
+    let told = |follow: &mut LaneFollower<'_>| {
         let mut sequences = Vec::new();
-        let mut tell = |coming: Coming<'_>| match coming {
-            Coming::Record(place, ..) => sequences.push((place.node, place.sequence)),
-            Coming::Corruption(corruption) => panic!("{corruption}"),
+        let mut tell = |coming: FollowEvent<'_>| match coming {
+            FollowEvent::Record(place, ..) => sequences.push((place.node, place.sequence)),
+            FollowEvent::Corruption(corruption) => panic!("{corruption}"),
         };
         follow.poll(&mut tell).unwrap();
         sequences
@@ -254,8 +257,9 @@ fn a_lane_is_followed_as_it_grows() {
 fn damage_makes_a_replay_inexact() {
     let folder = tempfile::tempdir().unwrap();
     let at = |n: u64| Duration::from_secs(n);
-    let samples: Vec<_> =
-        (1..40).map(|n| Sample { at: at(n), ..Sample::new(n, &samples()[0].bids) }).collect();
+    let samples: Vec<_> = (1..40)
+        .map(|n| SampleAuction { at: at(n), ..SampleAuction::new(n, &samples()[0].bids) })
+        .collect();
     SampleLog::of(folder.path(), &samples);
     let entries = std::fs::read_dir(folder.path().join("firehose")).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -276,12 +280,12 @@ fn damage_makes_a_replay_inexact() {
 fn a_generation_that_comes_meanwhile_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &[]);
-    let directory = Directory::open(folder.path()).unwrap();
-    let generations = Generations::find(&directory).unwrap();
-    let mut lookup = Lookup::new(&generations);
+    let directory = RecordDirectory::open(folder.path()).unwrap();
+    let generations = GenerationIndex::find(&directory).unwrap();
+    let mut lookup = GenerationLookup::new(&generations);
     assert_eq!(lookup.get(1).unwrap().unwrap().number, 1);
-    log.durable(Kind::Generation.code(), START_MS + 5, &generation(2, START_MS + 5));
-    log.durable(Kind::Generation.code(), START_MS + 9, &generation(1, START_MS));
+    log.durable(RecordKind::Generation.code(), START_MS + 5, &generation(2, START_MS + 5));
+    log.durable(RecordKind::Generation.code(), START_MS + 9, &generation(1, START_MS));
     assert_eq!(lookup.get(2).unwrap().unwrap().number, 2);
     assert!(lookup.get(3).unwrap().is_none());
     assert_eq!(lookup.get(1).unwrap().unwrap().number, 1, "by its later record as well");

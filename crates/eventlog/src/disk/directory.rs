@@ -1,31 +1,25 @@
-//! A directory on the machine's disk that one process holds at a time, by an advisory lock.
+//! A directory that one process holds at a time, by an advisory lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-/// Who holds the directory, as text: its process.
+/// Name of the lock file. It contains the holder's process id.
 const LOCK_NAME: &str = "lock";
 
-/// Makes the directory at `path` if it is not there, so that it survives a crash.
-///
-/// # Errors
-/// Those of the file system.
+/// Creates the directory at `path` if it does not exist, durably.
 pub fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     fs::create_dir_all(path)?;
-    // The directory's own name must survive as well.
+    // The directory's own name must be durable too.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Takes the directory at `path` for this process, while the file lives.
-///
-/// # Errors
-/// [`io::ErrorKind::WouldBlock`] with the holder in its text while another holds it, or those of the
-/// file system.
+/// Locks the directory at `path` for this process while the file lives. The error is
+/// [`io::ErrorKind::WouldBlock`], with the holder as its text, while another process holds it.
 pub fn lock(path: &Path) -> io::Result<File> {
     let path = path.join(LOCK_NAME);
     let mut file =
@@ -39,7 +33,7 @@ pub fn lock(path: &Path) -> io::Result<File> {
         }
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // Who it is helps the operator; that it is taken holds without.
+            // The holder's name only helps the operator.
             let read = file.take(64).read_to_string(&mut holder);
             let is_known = read.is_ok() && !holder.is_empty();
             let holder = if is_known { holder.as_str() } else { "another process" };

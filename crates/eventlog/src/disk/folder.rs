@@ -1,4 +1,4 @@
-//! The machine's own file system: one directory, held by an advisory lock.
+//! A directory of the machine's file system, held by an advisory lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,25 +12,22 @@ use super::{Disk, DiskFile, directory};
 
 /// A directory on the machine's disk.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct DiskFolder {
     path: PathBuf,
-    /// Nothing in it is changed, nor held.
+    /// Nothing is changed or locked.
     read_only: bool,
 }
 
-impl Folder {
-    /// The directory at `path`, made when it is not there.
-    ///
-    /// # Errors
-    /// Those of the file system.
+impl DiskFolder {
+    /// The directory at `path`, created if it does not exist.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         directory::make(&path)?;
         Ok(Self { path, read_only: false })
     }
 
-    /// The directory at `path` for whoever reads it, while another process may write: nothing is
-    /// made, changed or locked, and files need no more than the right to be read.
+    /// The directory at `path`, for a reader beside another process that writes. Nothing is
+    /// created, changed or locked; read permission is enough.
     pub fn read_only(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), read_only: true }
     }
@@ -44,7 +41,7 @@ impl Folder {
     }
 }
 
-impl Disk for Folder {
+impl Disk for DiskFolder {
     type File = File;
     type Lock = File;
 
@@ -60,7 +57,7 @@ impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            // No file of ours has a name that is not text.
+            // All file names of the log are UTF-8.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)

@@ -1,4 +1,4 @@
-//! The disk that does what disks do at the worst moment, as the log asks a disk.
+//! The fault-injecting disk, as the log's disk.
 
 use std::io;
 

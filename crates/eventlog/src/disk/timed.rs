@@ -1,6 +1,4 @@
-//! A disk that measures how long its syncs take.
-//!
-//! Knows nothing of who asks for them. The log's rules know no clock; this stands beneath them.
+//! A disk that measures how long its syncs take. The log itself has no clock.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Disk, DiskFile};
 
-/// How many syncs there were, and how long they took. One thread writes it, any may read.
+/// Counts syncs and their time. One thread writes, any may read.
 #[derive(Debug, Default)]
 pub struct SyncMeter {
     syncs: AtomicU64,
@@ -17,12 +15,12 @@ pub struct SyncMeter {
 }
 
 impl SyncMeter {
-    /// Calls so far, those that failed too.
+    /// Number of syncs so far, including failed ones.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// How long they took together.
+    /// Total time of these syncs.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
@@ -35,22 +33,22 @@ impl SyncMeter {
     }
 }
 
-/// Another disk, measured.
+/// Wraps another disk.
 #[derive(Debug)]
-pub struct Timed<D> {
+pub struct TimedDisk<D> {
     disk: D,
     meter: Arc<SyncMeter>,
 }
 
-/// A file on it.
+/// A file of a [`TimedDisk`].
 #[derive(Debug)]
 pub struct TimedFile<F> {
     file: F,
     meter: Arc<SyncMeter>,
 }
 
-impl<D> Timed<D> {
-    /// As `disk`; syncs of its files are added to `meter`.
+impl<D> TimedDisk<D> {
+    /// Wraps `disk`, and adds syncs of its files to `meter`.
     pub fn new(disk: D, meter: Arc<SyncMeter>) -> Self {
         Self { disk, meter }
     }
@@ -60,7 +58,7 @@ impl<D> Timed<D> {
     }
 }
 
-impl<D: Disk> Disk for Timed<D> {
+impl<D: Disk> Disk for TimedDisk<D> {
     type File = TimedFile<D::File>;
     type Lock = D::Lock;
 

@@ -1,46 +1,42 @@
-//! What the firehose says about records that are not there.
-//!
-//! Owns which records a gap is about. Its bytes are its owner's, who knows what records are.
+//! Gaps: the firehose's own records about records that are missing. Their encoding is the caller's.
 
-/// Records of one ring that were offered and are not in the log, at the place where they are
-/// missing: as many as came since the record of that ring before this.
+/// Records of one ring that were offered and are not in the log. It stands where they are missing,
+/// and counts those since the previous record of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// The ring's number, as its owner gave it.
+pub struct LaneGap {
+    /// Number of the ring, given by its owner.
     pub shard: u32,
-    /// How many.
+    /// Number of missing records.
     pub lost: u64,
-    /// The earliest time of any of them, in Unix milliseconds; it may be somewhat earlier where a
-    /// gap before this one told of the same shortage.
+    /// Their earliest time in Unix milliseconds. It may be somewhat too early if a previous gap
+    /// covers the same shortage.
     pub since_ms: u64,
-    /// The latest.
+    /// Their latest time.
     pub through_ms: u64,
 }
 
-/// How a gap stands in the log.
+/// How a gap is encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct GapFormat {
-    /// The kind of its record, which is no other's.
+    /// The record kind reserved for gaps.
     pub kind: u8,
     /// Appends its payload.
-    pub encode: fn(&Gap, &mut Vec<u8>),
+    pub encode: fn(&LaneGap, &mut Vec<u8>),
 }
 
-/// Some records, and their times.
+/// A number of records and their times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct RecordSpan {
     pub records: u64,
     pub since_ms: u64,
     pub through_ms: u64,
 }
 
-impl Span {
-    /// A single record.
+impl RecordSpan {
     pub const fn one(time_ms: u64) -> Self {
         Self { records: 1, since_ms: time_ms, through_ms: time_ms }
     }
 
-    /// These and others.
     pub fn add(&mut self, more: Self) {
         if self.records == 0 {
             *self = more;
@@ -51,8 +47,8 @@ impl Span {
         }
     }
 
-    pub const fn gap(self, shard: u32) -> Gap {
+    pub const fn gap(self, shard: u32) -> LaneGap {
         let Self { records: lost, since_ms, through_ms } = self;
-        Gap { shard, lost, since_ms, through_ms }
+        LaneGap { shard, lost, since_ms, through_ms }
     }
 }

@@ -4,60 +4,60 @@ use std::io;
 use std::time::Duration;
 
 use super::LaneKind;
-use crate::writer::{CommitError, Removed, RetainError};
+use crate::writer::{CommitError, RemovedSegments, RetainError};
 
-/// What an operator should know.
+/// What an operator should know of a lane.
 #[derive(Debug)]
-pub enum Report<'a> {
-    /// The lane is not written any more; it is told once, however often it is tried.
+pub enum LaneReport<'a> {
+    /// The lane cannot be written. Reported once, however often it is retried.
     Failing {
-        /// Which.
+        /// The lane.
         lane: LaneKind,
-        /// Why.
+        /// The cause.
         error: &'a CommitError,
     },
     /// The lane is written again.
     Healed {
-        /// Which.
+        /// The lane.
         lane: LaneKind,
-        /// How long it was not.
+        /// How long it failed.
         after: Duration,
     },
-    /// Old segments are gone.
+    /// Old segments were removed.
     Removed {
-        /// Of which lane.
+        /// The lane.
         lane: LaneKind,
-        /// Which.
-        removed: &'a Removed,
+        /// What was removed.
+        removed: &'a RemovedSegments,
     },
-    /// More than [`CLOCK_STEP_MAX_MS`](crate::CLOCK_STEP_MAX_MS) lie between two records: the clock
-    /// stepped, or nothing came. That time counts towards no age.
+    /// Two records are more than [`CLOCK_STEP_MAX_MS`](crate::CLOCK_STEP_MAX_MS) apart: the clock
+    /// stepped, or no records came. The gap adds to no age.
     ClockStep {
-        /// Of which lane.
+        /// The lane.
         lane: LaneKind,
     },
-    /// Old segments are still there.
+    /// Old segments could not be removed.
     RetainFailed {
-        /// Of which lane.
+        /// The lane.
         lane: LaneKind,
-        /// Why.
+        /// The cause.
         error: &'a RetainError,
     },
-    /// The lane ended without its seal: the next start cannot tell whether all of it is there.
+    /// The lane ended without its seal: the next start cannot tell whether it is complete.
     SealFailed {
-        /// Of which lane.
+        /// The lane.
         lane: LaneKind,
-        /// Why.
+        /// The cause.
         error: &'a io::Error,
     },
-    /// The lane ended without its seal, for something was left to write.
+    /// The lane ended without its seal because something was left to write.
     Unsealed {
-        /// Which.
+        /// The lane.
         lane: LaneKind,
         /// What was left.
         reason: &'static str,
     },
 }
 
-/// Who is told, on the log thread: it must neither wait nor panic.
-pub type Reporter = Box<dyn FnMut(Report<'_>) + Send>;
+/// Receives reports on the log thread: it must neither block nor panic.
+pub type LaneReporter = Box<dyn FnMut(LaneReport<'_>) + Send>;

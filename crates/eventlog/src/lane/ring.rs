@@ -1,7 +1,5 @@
-//! A shard's end of its ring: hands over records, or is told at once that it cannot.
-//!
-//! Owns what is taken, refused and shed, and the words that both ends share. Allocates nothing and
-//! waits for nobody. How the other end empties it is `outlet`'s.
+//! A shard's end of its ring: takes a record, or refuses or sheds it at once. Allocates nothing and
+//! never waits.
 //!
 //! In the ring a record is [`HEADER_BYTES`] of header, then its payload. Integers are
 //! little-endian:
@@ -11,31 +9,30 @@
 //! | 0 | 4 | bytes of payload |
 //! | 4 | 4 | kind, class, and two zeros |
 //! | 8 | 8 | time |
-//! | 16 | 8 | how many records this ring had shed before |
-//! | 24 | 16 | the earliest and the latest time of those shed since the record before |
+//! | 16 | 8 | records that this ring had shed before |
+//! | 24 | 16 | the earliest and the latest time of those shed since the previous record |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::bell::Bell;
-use super::gap::Span;
-use super::status::{CLASSES, Cause, LaneShared, LogSide, RingShared, ShardSide, State};
+use super::gap::RecordSpan;
+use super::status::{CLASSES, LaneFailure, LaneShared, LaneState, LogSide, RingShared, ShardSide};
+use super::waker::ThreadWaker;
 use crate::segment::PAYLOAD_BYTES_MAX;
 
 /// Bytes of a record in a ring before its payload.
 pub(super) const HEADER_BYTES: usize = 40;
-/// No ring is shorter.
+/// The shortest ring.
 const RING_BYTES_MIN: usize = 256;
 
-/// A record's place among those that its ring took, from 1.
+/// Position of a record among those that its ring took, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(pub u64);
+pub struct RingPosition(pub u64);
 
-/// Why the durable lane did not take a record. The order is precedence: the first that holds is
-/// told.
+/// Why the durable lane refused a record. Order is precedence: the first that applies is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// It never fits.
+pub enum PushError {
+    /// It can never fit.
     #[error("a payload of {bytes} bytes, at most {max} fit the ring")]
     TooLong {
         /// Its length.
@@ -43,14 +40,14 @@ pub enum Refused {
         /// The longest that fits.
         max: usize,
     },
-    /// Nothing is taken any more.
+    /// The log is closed.
     #[error("the log is closed")]
     Closed,
-    /// Until a commit succeeds; the log tries by itself.
+    /// Until a commit succeeds; the log retries by itself.
     #[error("the log cannot be written: {}", cause.text())]
     Failing {
-        /// Why.
-        cause: Cause,
+        /// The cause.
+        cause: LaneFailure,
         /// When the first commit failed, in Unix milliseconds.
         since_ms: u64,
     },
@@ -59,58 +56,56 @@ pub enum Refused {
     Full,
 }
 
-/// What a ring's owner is told, on the log thread: it must neither wait nor panic.
+/// What a ring's owner is told on the log thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum LaneEvent {
     /// More of its records are durable.
     Durable {
-        /// Up to here all are.
-        through: Position,
-        /// How many more.
+        /// All records up to here.
+        through: RingPosition,
+        /// How many were added.
         records: u64,
-        /// Sequence of the last of them. They stand in the log one after another.
+        /// Sequence of the last of them. They are consecutive in the log.
         sequence: u64,
     },
-    /// The lane is not written. What was handed over and is not durable yet may be later.
+    /// The lane cannot be written. Accepted records may still become durable later.
     Failing {
-        /// Why.
-        cause: Cause,
+        /// The cause.
+        cause: LaneFailure,
         /// Unix milliseconds.
         since_ms: u64,
     },
-    /// It is again.
+    /// The lane is written again.
     Writing,
 }
 
-/// Who is told: it may wake a task of the shard, or send to it.
-pub type Tell = Box<dyn FnMut(Told) + Send>;
+/// Receives events on the log thread: it must neither block nor panic. It may wake a task of the
+/// shard, or send to it.
+pub type LaneListener = Box<dyn FnMut(LaneEvent) + Send>;
 
-/// What the ends of both lanes have in common.
+/// The part that both lanes' rings share.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub(super) struct RingProducer {
     bytes: rtrb::Producer<u8>,
     shared: Arc<RingShared>,
     lane: Arc<LaneShared>,
-    bell: Arc<Bell>,
-    /// Bytes handed over.
+    waker: Arc<ThreadWaker>,
     written: u64,
-    /// Records handed over.
     accepted: u64,
-    /// Records left out.
     shed: u64,
-    /// Those of them since the last record handed over.
-    gap: Span,
+    /// Shed records since the last accepted one.
+    gap: RecordSpan,
 }
 
-/// There was no room, for so many bytes.
+/// The ring has no room for this many bytes.
 struct NoRoom(usize);
 
-impl Inlet {
+impl RingProducer {
     /// A ring of `bytes`, and its other end.
     pub fn new(
         bytes: usize,
         lane: &Arc<LaneShared>,
-        bell: &Arc<Bell>,
+        waker: &Arc<ThreadWaker>,
     ) -> (Self, rtrb::Consumer<u8>, Arc<RingShared>) {
         let (producer, consumer) = rtrb::RingBuffer::new(bytes.max(RING_BYTES_MIN));
         let shared = Arc::new(RingShared {
@@ -123,11 +118,11 @@ impl Inlet {
             bytes: producer,
             shared: Arc::clone(&shared),
             lane: Arc::clone(lane),
-            bell: Arc::clone(bell),
+            waker: Arc::clone(waker),
             written: 0,
             accepted: 0,
             shed: 0,
-            gap: Span::default(),
+            gap: RecordSpan::default(),
         };
         (inlet, consumer, shared)
     }
@@ -136,7 +131,7 @@ impl Inlet {
         PAYLOAD_BYTES_MAX.min(self.shared.capacity - HEADER_BYTES)
     }
 
-    fn put(&mut self, (kind, class): (u8, u8), time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
+    fn put(&mut self, kind: u8, class: u8, time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
         let length = HEADER_BYTES + payload.len();
         let Ok(mut chunk) = self.bytes.write_chunk(length) else {
             return Err(NoRoom(length));
@@ -154,41 +149,41 @@ impl Inlet {
         let mut rest = [one, two];
         fill(&mut rest, &header);
         fill(&mut rest, payload);
-        // Before the record can be seen, so that whoever sees it finds it counted.
+        // Before the record becomes visible, so that whoever sees it finds it counted.
         self.accepted += 1;
         self.shared.shard.accepted.set(self.accepted);
         chunk.commit_all();
-        self.gap = Span::default();
+        self.gap = RecordSpan::default();
         self.written += length as u64;
-        self.shared.log.wake_at.reached(self.written, || self.bell.ring());
+        self.shared.log.wake_at.reached(self.written, || self.waker.wake());
         Ok(())
     }
 
     fn leave_out(&mut self, time_ms: u64) {
         self.shed += 1;
-        self.gap.add(Span::one(time_ms));
+        self.gap.add(RecordSpan::one(time_ms));
         let shard = &self.shared.shard;
         shard.shed_since_ms.store(self.gap.since_ms, Ordering::Release);
         shard.shed_through_ms.store(self.gap.through_ms, Ordering::Release);
         shard.shed.store(self.shed, Ordering::Release);
-        // A gap is worth as much waking as a ring that is full.
-        self.shared.log.wake_at.reached(u64::MAX - 1, || self.bell.ring());
+        // A gap is worth waking the thread for, like a full ring.
+        self.shared.log.wake_at.reached(u64::MAX - 1, || self.waker.wake());
     }
 
     fn no_room(&self, NoRoom(bytes): &NoRoom) {
         self.shared.shard.full_for.store(*bytes as u64, Ordering::Relaxed);
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> LaneState {
         let wanted = self.shared.shard.full_for.load(Ordering::Relaxed);
         match self.lane.state() {
-            State::Writing if wanted > self.bytes.slots() as u64 => State::Full,
+            LaneState::Writing if wanted > self.bytes.slots() as u64 => LaneState::Full,
             state => state,
         }
     }
 }
 
-/// Writes `bytes` into the beginning of what is left of a chunk.
+/// Copies `bytes` to the start of what is left of a chunk.
 fn fill(rest: &mut [&mut [u8]; 2], bytes: &[u8]) {
     let mut bytes = bytes;
     for part in rest {
@@ -201,53 +196,55 @@ fn fill(rest: &mut [&mut [u8]; 2], bytes: &[u8]) {
 
 /// A shard's end of a ring of the durable lane.
 #[derive(Debug)]
-pub struct DurableRing(pub(super) Inlet);
+pub struct DurableRing(pub(super) RingProducer);
 
 impl DurableRing {
-    /// Hands over a record. It is durable once [`Self::is_durable`] says so of its position, and
-    /// not before.
-    ///
-    /// # Errors
-    /// It was not taken, and nothing of it will be in the log: see [`Refused`].
-    pub fn push(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<Position, Refused> {
+    /// Writes a record to the ring. It is durable once [`Self::is_durable`] confirms its position.
+    /// A refused record never reaches the log.
+    pub fn push(
+        &mut self,
+        kind: u8,
+        time_ms: u64,
+        payload: &[u8],
+    ) -> Result<RingPosition, PushError> {
         let inlet = &mut self.0;
         let (max, counts) = (inlet.payload_bytes_max(), &inlet.shared.shard);
         if payload.len() > max {
             counts.too_long.add(1);
-            return Err(Refused::TooLong { bytes: payload.len(), max });
+            return Err(PushError::TooLong { bytes: payload.len(), max });
         }
         let refused = match inlet.lane.state() {
-            State::Closed => Some(Refused::Closed),
-            State::Failing { cause, since_ms } => Some(Refused::Failing { cause, since_ms }),
-            State::Full | State::Writing => None,
+            LaneState::Closed => Some(PushError::Closed),
+            LaneState::Failing { cause, since_ms } => Some(PushError::Failing { cause, since_ms }),
+            LaneState::Full | LaneState::Writing => None,
         };
         if let Some(refused) = refused {
             counts.refused_state.add(1);
             return Err(refused);
         }
-        match inlet.put((kind, 0), time_ms, payload) {
-            Ok(()) => Ok(Position(inlet.accepted)),
+        match inlet.put(kind, 0, time_ms, payload) {
+            Ok(()) => Ok(RingPosition(inlet.accepted)),
             Err(no_room) => {
                 inlet.shared.shard.refused_full.add(1);
                 inlet.no_room(&no_room);
-                Err(Refused::Full)
+                Err(PushError::Full)
             }
         }
     }
 
-    /// Up to where this ring's records are durable.
-    pub fn durable(&self) -> Position {
-        Position(self.0.shared.log.durable.load(Ordering::Acquire))
+    /// The position up to which records are durable.
+    pub fn durable(&self) -> RingPosition {
+        RingPosition(self.0.shared.log.durable.load(Ordering::Acquire))
     }
 
-    /// Whether the record that got this position is durable.
-    pub fn is_durable(&self, position: Position) -> bool {
+    /// Whether the record at this position is durable.
+    pub fn is_durable(&self, position: RingPosition) -> bool {
         position <= self.durable()
     }
 
-    /// Whether records are taken. Where it is not [`State::Writing`] nothing must be authorised
-    /// that needs a record.
-    pub fn state(&self) -> State {
+    /// Whether records are taken. Unless this is [`LaneState::Writing`], authorise nothing that
+    /// needs a record.
+    pub fn state(&self) -> LaneState {
         self.0.state()
     }
 
@@ -260,29 +257,30 @@ impl DurableRing {
 /// A shard's end of a ring of the firehose.
 #[derive(Debug)]
 pub struct FirehoseRing {
-    pub(super) inlet: Inlet,
+    pub(super) inlet: RingProducer,
     pub(super) gap_kind: u8,
 }
 
 impl FirehoseRing {
-    /// Hands over a record, or leaves it out, counted, and tells which. One that is longer than
-    /// the ring is left out as well. Once the lane is closed nothing tells of what comes.
+    /// Writes a record to the ring, or sheds and counts it; returns whether it was taken. A record
+    /// longer than the ring is shed too. After the lane is closed, shed records are not reported.
     ///
     /// # Panics
-    /// `kind` is that of gaps.
+    /// If `kind` is that of gaps.
     pub fn offer(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> bool {
-        self.offer_as((kind, 0), time_ms, payload)
+        self.offer_as(kind, 0, time_ms, payload)
     }
 
-    /// The same of a class, by which [`Counters::by_class`](super::Counters::by_class) counts it once it is durable.
+    /// As [`Self::offer`], with a class, by which
+    /// [`LaneCounters::by_class`](super::LaneCounters::by_class) counts it once durable.
     ///
     /// # Panics
-    /// `kind` is that of gaps, or `class` is not below [`CLASSES`].
-    pub fn offer_as(&mut self, (kind, class): (u8, u8), time_ms: u64, payload: &[u8]) -> bool {
+    /// If `kind` is that of gaps, or `class` is not below [`CLASSES`].
+    pub fn offer_as(&mut self, kind: u8, class: u8, time_ms: u64, payload: &[u8]) -> bool {
         assert!(usize::from(class) < CLASSES, "there is no class {class}");
         assert!(kind != self.gap_kind, "kind {kind} is that of gaps");
         let inlet = &mut self.inlet;
-        if inlet.lane.state() == State::Closed {
+        if inlet.lane.state() == LaneState::Closed {
             inlet.shared.shard.refused_state.add(1);
             return false;
         }
@@ -290,7 +288,7 @@ impl FirehoseRing {
             self.leave_out(time_ms);
             return false;
         }
-        match inlet.put((kind, class), time_ms, payload) {
+        match inlet.put(kind, class, time_ms, payload) {
             Ok(()) => true,
             Err(no_room) => {
                 inlet.no_room(&no_room);
@@ -300,19 +298,19 @@ impl FirehoseRing {
         }
     }
 
-    /// Leaves out a record that is too long for any ring: counted, and told by a gap.
+    /// Sheds a record that is too long for any ring; a gap reports it.
     pub fn leave_out(&mut self, time_ms: u64) {
         self.inlet.shared.shard.too_long.add(1);
         self.inlet.leave_out(time_ms);
     }
 
-    /// How many records this ring left out.
+    /// Number of records this ring has shed.
     pub fn shed(&self) -> u64 {
         self.inlet.shed
     }
 
-    /// Whether records are taken; they are while the lane fails, as long as the ring has room.
-    pub fn state(&self) -> State {
+    /// Whether records are taken. They are while the lane fails, as long as the ring has room.
+    pub fn state(&self) -> LaneState {
         self.inlet.state()
     }
 

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// A moment.
+/// The time of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Since any moment that stays the same; never goes back.
+pub struct LaneTime {
+    /// Monotonic, from any fixed origin.
     pub tick: Duration,
-    /// Unix milliseconds, which may.
+    /// Unix milliseconds; may go backwards.
     pub unix_ms: u64,
 }
 
-/// When the next step is due. What is sooner is less.
+/// When the next step is due, soonest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Next {
+pub enum NextStep {
     /// At once.
     Now,
     /// At this tick, or when a shard wakes the thread.

@@ -1,7 +1,7 @@
-//! What can be asked of a lane from any thread: whether it is written, and what was counted.
+//! What any thread may ask of a lane: whether it is written, and its counters.
 //!
-//! Owns the words that the log thread and the shards share. Each has one writer, the counters
-//! too; nobody waits to read them.
+//! Owns the words that the log thread and the shards share. Each has one writer, and reading never
+//! waits.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::LaneKind;
-use super::bell::WakeAt;
-use super::gap::Span;
+use super::gap::RecordSpan;
+use super::waker::WakeThreshold;
 use crate::disk::SyncMeter;
 
 /// Why a lane cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The disk, or what this user may have of it, is full.
+pub enum LaneFailure {
+    /// The disk or the user's quota is full.
     DiskFull,
-    /// Anything else that the file system said.
+    /// Any other error of the file system.
     Disk,
 }
 
-impl Cause {
+impl LaneFailure {
     pub(super) fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
@@ -30,7 +30,7 @@ impl Cause {
         }
     }
 
-    /// As it stands in a message.
+    /// Its words in a message.
     pub const fn text(self) -> &'static str {
         match self {
             Self::DiskFull => "its disk is full",
@@ -39,16 +39,16 @@ impl Cause {
     }
 }
 
-/// Whether records are taken. The order is precedence: the first that holds is told.
+/// Whether a lane takes records. Order is precedence: the first that applies is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing is taken any more: the log is being closed, or its thread has ended.
+pub enum LaneState {
+    /// The log is being closed, or its thread has ended.
     Closed,
     /// The last commit failed, and none has succeeded since.
     Failing {
-        /// Why it did.
-        cause: Cause,
-        /// When the first one failed, in Unix milliseconds.
+        /// The cause.
+        cause: LaneFailure,
+        /// When the first commit failed, in Unix milliseconds.
         since_ms: u64,
     },
     /// A ring had no room for a record, and still has none.
@@ -57,8 +57,8 @@ pub enum State {
     Writing,
 }
 
-/// A lane's state in one word: two bits of kind, one of cause, the rest is the time.
-impl State {
+/// Packed into one word: two bits for the state, one for the cause, the rest for the time.
+impl LaneState {
     const CAUSE_SHIFT: u32 = 2;
     const TIME_SHIFT: u32 = 3;
 
@@ -66,7 +66,7 @@ impl State {
         match self {
             Self::Writing | Self::Full => 0,
             Self::Failing { cause, since_ms } => {
-                let cause = matches!(cause, Cause::DiskFull) as u64;
+                let cause = matches!(cause, LaneFailure::DiskFull) as u64;
                 1 | cause << Self::CAUSE_SHIFT | since_ms << Self::TIME_SHIFT
             }
             Self::Closed => 2,
@@ -75,7 +75,7 @@ impl State {
 
     const fn unpack(word: u64) -> Self {
         let full = word >> Self::CAUSE_SHIFT & 1 == 1;
-        let cause = if full { Cause::DiskFull } else { Cause::Disk };
+        let cause = if full { LaneFailure::DiskFull } else { LaneFailure::Disk };
         match word & 3 {
             0 => Self::Writing,
             1 => Self::Failing { cause, since_ms: word >> Self::TIME_SHIFT },
@@ -84,11 +84,11 @@ impl State {
     }
 }
 
-/// A counter that one thread writes.
+/// A counter with a single writer.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(super) struct LaneCounter(AtomicU64);
 
-impl Count {
+impl LaneCounter {
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
@@ -108,68 +108,67 @@ impl Count {
     }
 }
 
-/// What the log thread counts of a lane.
+/// The log thread's counters of a lane.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub records: Count,
-    pub by_class: [Count; CLASSES],
-    pub disk_lost: Count,
-    pub bytes: Count,
-    pub commits: Count,
-    pub commit_failures: Count,
-    pub gaps: Count,
-    pub lost: Count,
-    pub retention_failures: Count,
-    pub removed_bytes: Count,
-    pub segments: Count,
+pub(super) struct LogThreadCounts {
+    pub records: LaneCounter,
+    pub by_class: [LaneCounter; CLASSES],
+    pub disk_lost: LaneCounter,
+    pub bytes: LaneCounter,
+    pub commits: LaneCounter,
+    pub commit_failures: LaneCounter,
+    pub gaps: LaneCounter,
+    pub lost: LaneCounter,
+    pub retention_failures: LaneCounter,
+    pub removed_bytes: LaneCounter,
+    pub segments: LaneCounter,
 }
 
-/// What was counted of a lane since the log was opened.
+/// Counters of a lane since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Records that were committed, gaps apart.
+pub struct LaneCounters {
+    /// Committed records, without gaps.
     pub records: u64,
-    /// The same by the class that each was offered as; those of the durable lane are of class 0.
+    /// The same by the class they were offered with; the durable lane uses class 0.
     pub by_class: [u64; CLASSES],
-    /// Records that were written, and lost by a disk that failed before they were committed.
+    /// Records that were written and lost by a failing disk before their commit.
     pub disk_lost: u64,
-    /// Bytes of their payloads.
+    /// Bytes of committed payloads.
     pub bytes: u64,
-    /// Commits that succeeded.
+    /// Successful commits.
     pub commits: u64,
-    /// Writes and commits that failed.
+    /// Failed writes and commits.
     pub commit_failures: u64,
-    /// Records that were refused because a ring of the durable lane had no room.
+    /// Records refused because a ring of the durable lane was full.
     pub refused_full: u64,
-    /// Records that were refused because the durable lane was failing, or either was closed.
+    /// Records refused because the durable lane was failing, or either lane closed.
     pub refused_state: u64,
-    /// Records that were refused or shed because they are longer than their ring.
+    /// Records refused or shed because they are longer than their ring.
     pub too_long: u64,
-    /// Records of the firehose that were left out by its rings.
+    /// Records shed by the firehose's rings.
     pub shed: u64,
-    /// Gaps that were committed.
+    /// Committed gaps.
     pub gaps: u64,
-    /// Records that they tell of: in the end those that were shed, and those that a failing disk
-    /// lost after they were written.
+    /// Records that these gaps stand for: in the end those shed, and those a failing disk lost.
     pub lost: u64,
     /// Calls of `fdatasync`.
     pub syncs: u64,
-    /// How long they took together.
+    /// Total time of these calls.
     pub sync_time: Duration,
-    /// The most bytes that were ever found in a ring.
+    /// The most bytes ever found in a ring.
     pub ring_bytes_high: u64,
-    /// Times that old segments could not be removed.
+    /// Failed attempts to remove old segments.
     pub retention_failures: u64,
-    /// Bytes of segments that were removed.
+    /// Bytes of removed segments.
     pub removed_bytes: u64,
-    /// Segments there are.
+    /// Number of segments.
     pub segments: u64,
 }
 
-/// Records of the firehose are counted by so many classes.
+/// Number of classes by which the firehose's records are counted.
 pub const CLASSES: usize = 4;
 
-/// What both ends share, each part on lines of its own.
+/// What both ends of a ring share; each side's words have cache lines of their own.
 #[derive(Debug)]
 pub(super) struct RingShared {
     pub capacity: usize,
@@ -182,28 +181,28 @@ impl RingShared {
         self.shard.full_for.load(Ordering::Relaxed) > 0
     }
 
-    /// The log thread found so much room.
+    /// The log thread found this much room.
     pub fn has_room(&self, bytes: usize) {
         let wanted = self.shard.full_for.load(Ordering::Relaxed);
         if wanted > 0 && wanted <= bytes as u64 {
             let full_for = &self.shard.full_for;
-            // Where that fails the shard was there just now.
+            // If this fails, the shard has just written it.
             let _tried = full_for.compare_exchange(wanted, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// How many were shed so far, and when those since the last record that was taken; whatever
-    /// was handed over before the last of them is visible then. The times may be of one more.
-    pub fn shed(&self) -> Span {
+    /// Records shed so far, and the times of those since the last accepted record. Every record
+    /// accepted before the last of them is visible afterwards. The times may cover one record more.
+    pub fn shed(&self) -> RecordSpan {
         let shard = &self.shard;
-        Span {
+        RecordSpan {
             records: shard.shed.load(Ordering::Acquire),
             since_ms: shard.shed_since_ms.load(Ordering::Acquire),
             through_ms: shard.shed_through_ms.load(Ordering::Acquire),
         }
     }
 
-    pub fn count(&self, counters: &mut Counters) {
+    pub fn count(&self, counters: &mut LaneCounters) {
         counters.refused_full += self.shard.refused_full.read();
         counters.refused_state += self.shard.refused_state.read();
         counters.too_long += self.shard.too_long.read();
@@ -212,32 +211,31 @@ impl RingShared {
     }
 }
 
-/// What the shard writes.
+/// Written by the shard.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct ShardSide {
-    /// Records that were taken.
-    pub accepted: Count,
-    pub refused_full: Count,
-    pub refused_state: Count,
-    pub too_long: Count,
-    /// Records that were left out.
+    /// Accepted records.
+    pub accepted: LaneCounter,
+    pub refused_full: LaneCounter,
+    pub refused_state: LaneCounter,
+    pub too_long: LaneCounter,
     pub shed: AtomicU64,
-    /// The earliest and the latest time of those since the last record that was taken.
+    /// Times of the records shed since the last accepted one.
     pub shed_since_ms: AtomicU64,
     pub shed_through_ms: AtomicU64,
-    /// Bytes for which there was no room; the log thread puts it back to 0 when there is.
+    /// Size of a record for which there was no room; the log thread resets it to 0 when there is.
     pub full_for: AtomicU64,
 }
 
-/// What the log thread writes.
+/// Written by the log thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct LogSide {
-    /// Records that are durable.
+    /// Durable records.
     pub durable: AtomicU64,
-    pub wake_at: WakeAt,
-    pub bytes_high: Count,
+    pub wake_at: WakeThreshold,
+    pub bytes_high: LaneCounter,
 }
 
 #[derive(Debug)]
@@ -246,36 +244,37 @@ pub(super) struct LaneShared {
     state: AtomicU64,
     sequence: AtomicU64,
     keep_from: AtomicU64,
-    pub counts: Counts,
+    pub counts: LogThreadCounts,
     meter: Arc<SyncMeter>,
-    /// Taken to add a ring, and by whoever asks; never by a shard, nor by the log thread.
+    /// Locked to add a ring and to read the counters; never by a shard or the log thread.
     rings: Mutex<Vec<Arc<RingShared>>>,
 }
 
 impl LaneShared {
     pub fn new(kind: LaneKind, sequence: u64, meter: Arc<SyncMeter>) -> Self {
-        // Nothing goes that somebody might still need. Of the firehose nobody needs anything.
+        // The durable lane keeps everything until its owner says otherwise; nobody needs the
+        // firehose.
         let keep_from = match kind {
             LaneKind::Durable => 0,
             LaneKind::Firehose => u64::MAX,
         };
         Self {
             kind,
-            state: AtomicU64::new(State::Writing.pack()),
+            state: AtomicU64::new(LaneState::Writing.pack()),
             sequence: AtomicU64::new(sequence),
             keep_from: AtomicU64::new(keep_from),
-            counts: Counts::default(),
+            counts: LogThreadCounts::default(),
             meter,
             rings: Mutex::new(Vec::new()),
         }
     }
 
-    /// The lane's own, which no ring is part of.
-    pub fn state(&self) -> State {
-        State::unpack(self.state.load(Ordering::Acquire))
+    /// The lane's own state, apart from its rings.
+    pub fn state(&self) -> LaneState {
+        LaneState::unpack(self.state.load(Ordering::Acquire))
     }
 
-    pub fn set_state(&self, state: State) {
+    pub fn set_state(&self, state: LaneState) {
         self.state.store(state.pack(), Ordering::Release);
     }
 
@@ -292,42 +291,42 @@ impl LaneShared {
     }
 }
 
-/// A lane, for whoever asks of it. Clones are handles to the same.
+/// A handle to a lane, cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Lane(pub(super) Arc<LaneShared>);
+pub struct LaneHandle(pub(super) Arc<LaneShared>);
 
-impl Lane {
-    /// Which of the two.
+impl LaneHandle {
+    /// Which lane it is.
     pub fn kind(&self) -> LaneKind {
         self.0.kind
     }
 
-    /// Whether it is written. A shard asks its ring, which knows sooner of its own room.
-    pub fn state(&self) -> State {
+    /// Whether the lane is written. A shard asks its ring instead, which knows its own room sooner.
+    pub fn state(&self) -> LaneState {
         let full = |ring: &Arc<RingShared>| ring.is_full();
         match self.0.state() {
-            State::Writing if self.rings(|rings| rings.iter().any(full)) => State::Full,
+            LaneState::Writing if self.rings(|rings| rings.iter().any(full)) => LaneState::Full,
             state => state,
         }
     }
 
-    /// The last durable sequence. A record that is handed over after this was read gets a higher one.
+    /// The last durable sequence. A record handed over after this call gets a higher one.
     pub fn sequence(&self) -> u64 {
         self.0.sequence.load(Ordering::Acquire)
     }
 
-    /// Records from `sequence` on are needed, whatever the retention says; at first all are in the
-    /// durable lane and none in the firehose. One owner sets it.
+    /// Protects records from `sequence` on from retention. At first everything in the durable lane
+    /// is protected, and nothing in the firehose. Only one owner may call this.
     pub fn keep_from(&self, sequence: u64) {
         self.0.keep_from.store(sequence, Ordering::Release);
     }
 
-    /// What was counted. Numbers of the same moment only as nearly as threads go on meanwhile.
-    pub fn counters(&self) -> Counters {
+    /// The counters, not an atomic snapshot.
+    pub fn counters(&self) -> LaneCounters {
         let counts = &self.0.counts;
-        let mut counters = Counters {
+        let mut counters = LaneCounters {
             records: counts.records.read(),
-            by_class: counts.by_class.each_ref().map(Count::read),
+            by_class: counts.by_class.each_ref().map(LaneCounter::read),
             disk_lost: counts.disk_lost.read(),
             bytes: counts.bytes.read(),
             commits: counts.commits.read(),
@@ -339,7 +338,7 @@ impl Lane {
             segments: counts.segments.read(),
             syncs: self.0.meter.syncs(),
             sync_time: self.0.meter.time(),
-            ..Counters::default()
+            ..LaneCounters::default()
         };
         self.rings(|rings| rings.iter().for_each(|ring| ring.count(&mut counters)));
         counters

@@ -1,42 +1,40 @@
-//! What the durable lane says of the firehose: how far it was durable. After a crash that bounds what
-//! may be missing.
-//!
-//! Owns when that is due. Its bytes are its owner's, who knows what records are.
+//! Watermarks: records in the durable lane that state how far the firehose was durable. After a
+//! crash they bound what may be missing. Their encoding is the caller's.
 
 use std::time::Duration;
 
 use super::GapFormat;
-use super::schedule::Next;
+use super::schedule::NextStep;
 
-/// How soon after one the next may follow.
+/// Shortest time between two watermarks.
 pub(super) const WATERMARK_EVERY: Duration = Duration::from_secs(1);
 
-/// Every sequence of the firehose up to here was durable.
+/// A point up to which every sequence of the firehose was durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watermark {
-    /// The epoch in which the firehose is written.
+pub struct LaneWatermark {
+    /// The firehose's epoch.
     pub epoch: u64,
-    /// The last record; 0 before the first.
+    /// The last durable record; 0 before the first.
     pub sequence: u64,
 }
 
-/// How a watermark stands in the log.
+/// How a watermark is encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct WatermarkFormat {
-    /// The kind of its record, which is no other's.
+    /// The record kind reserved for watermarks.
     pub kind: u8,
     /// Appends its payload.
-    pub encode: fn(&Watermark, &mut Vec<u8>),
+    pub encode: fn(&LaneWatermark, &mut Vec<u8>),
     /// Decodes a payload. None if it is not a watermark.
-    pub decode: fn(&[u8]) -> Option<Watermark>,
+    pub decode: fn(&[u8]) -> Option<LaneWatermark>,
 }
 
-/// How the log's own records stand in it.
+/// How the log's own records are encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneFormats {
-    /// Of the firehose.
+    /// Gaps of the firehose.
     pub gaps: GapFormat,
-    /// In the durable lane. None: it says nothing of the firehose.
+    /// Watermarks in the durable lane. None writes no watermarks.
     pub watermarks: Option<WatermarkFormat>,
 }
 
@@ -46,21 +44,19 @@ impl From<GapFormat> for LaneFormats {
     }
 }
 
-/// When the durable lane says how far the firehose is.
-pub(super) struct Watermarks {
+/// Decides when the durable lane writes a watermark.
+pub(super) struct WatermarkSchedule {
     pub format: WatermarkFormat,
-    /// How far the firehose is.
-    reached: Watermark,
-    /// The sequence of the last durable watermark.
+    reached: LaneWatermark,
+    /// Sequence of the last durable watermark.
     durable_mark: u64,
-    /// The sequence of the watermark in the batch; 0 if the batch has no watermark.
+    /// Sequence of the watermark in the batch; 0 if there is none.
     pending_mark: u64,
     due_at: Duration,
 }
 
-impl Watermarks {
-    /// Of a firehose that is so far.
-    pub fn new(format: WatermarkFormat, reached: Watermark) -> Self {
+impl WatermarkSchedule {
+    pub fn new(format: WatermarkFormat, reached: LaneWatermark) -> Self {
         Self {
             format,
             reached,
@@ -70,28 +66,27 @@ impl Watermarks {
         }
     }
 
-    pub fn reach(&mut self, reached: Watermark) {
+    pub fn reach(&mut self, reached: LaneWatermark) {
         self.reached = reached;
     }
 
-    /// Whether the firehose has grown since the last.
+    /// Whether the firehose has grown since the last watermark.
     pub fn has_news(&self) -> bool {
         self.reached.sequence > self.durable_mark
     }
 
-    /// When the next is due.
-    pub fn due(&self) -> Next {
-        if self.has_news() { Next::At(self.due_at) } else { Next::Woken }
+    pub fn due(&self) -> NextStep {
+        if self.has_news() { NextStep::At(self.due_at) } else { NextStep::Woken }
     }
 
-    /// What to write now, in a commit that is due anyway or is due for this.
-    pub fn due_now(&self, now: Duration, is_closing: bool) -> Option<Watermark> {
+    /// The watermark to write now, if one is due.
+    pub fn due_now(&self, now: Duration, is_closing: bool) -> Option<LaneWatermark> {
         let is_due = self.has_news() && (is_closing || now >= self.due_at);
         is_due.then_some(self.reached)
     }
 
     /// The watermark is in the batch.
-    pub fn set_pending(&mut self, watermark: Watermark) {
+    pub fn set_pending(&mut self, watermark: LaneWatermark) {
         self.pending_mark = watermark.sequence;
     }
 

@@ -1,23 +1,24 @@
 //! The chain and the sealed end: what is lost or changed behind a clean stop is told, what a crash
 //! leaves is not taken for it, and segments without a chain are read and written on.
 
-use crate::bug::{Bug, plant, planted};
+use crate::bug::{LogBug, plant, planted};
 use crate::disk::testing::{Chance, FaultDisk};
-use crate::segment::{Header, encode_version, read_header};
+use crate::segment::{FrameFields, Header, LogFrame, encode_version, read_header};
+use crate::writer::ReadScope;
 use crate::*;
 
-const OPTIONS: Options =
-    Options { segment_bytes: 320, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
+const OPTIONS: WriterOptions =
+    WriterOptions { segment_bytes: 320, batch_bytes_max: 1 << 20, ..WriterOptions::DEFAULT };
 const SEALED_MS: u64 = 1_700_000_000_000;
 
 fn payload(sequence: u64) -> Vec<u8> {
     format!("payload of {sequence}").into_bytes()
 }
 
-fn open(disk: &FaultDisk) -> (Writer<FaultDisk>, Recovery, Vec<Problem>) {
+fn open(disk: &FaultDisk) -> (LogWriter<FaultDisk>, Recovery, Vec<CorruptionKind>) {
     let mut problems = Vec::new();
-    let opened = Writer::open_at_end(disk.clone(), OPTIONS, |item| {
-        if let Item::Corruption(corruption) = item {
+    let opened = LogWriter::open_at_end(disk.clone(), OPTIONS, |item| {
+        if let LogEntry::Corruption(corruption) = item {
             problems.push(corruption.problem);
         }
     });
@@ -25,7 +26,7 @@ fn open(disk: &FaultDisk) -> (Writer<FaultDisk>, Recovery, Vec<Problem>) {
     (writer, recovery, problems)
 }
 
-fn write(writer: &mut Writer<FaultDisk>, records: u64) {
+fn write(writer: &mut LogWriter<FaultDisk>, records: u64) {
     for _ in 0..records {
         let next = writer.durable() + 1;
         assert_eq!(writer.append(1, 0, &payload(next)), Ok(next));
@@ -48,13 +49,13 @@ fn newest_name(disk: &FaultDisk) -> String {
     segments(disk).expect("a directory").last().expect("one").file_name()
 }
 
-fn problems(disk: &FaultDisk) -> Vec<Problem> {
-    let items = Reader::new(disk).expect("a directory").map(|item| item.expect("it is read"));
+fn problems(disk: &FaultDisk) -> Vec<CorruptionKind> {
+    let items = LogReader::new(disk).expect("a directory").map(|item| item.expect("it is read"));
     items
         .filter_map(|item| match item {
-            Item::Record(_) => None,
-            Item::Corruption(corruption) => Some(corruption.problem),
-            Item::Torn(torn) => panic!("{torn}"),
+            LogEntry::Record(_) => None,
+            LogEntry::Corruption(corruption) => Some(corruption.problem),
+            LogEntry::Torn(torn) => panic!("{torn}"),
         })
         .collect()
 }
@@ -63,7 +64,7 @@ fn problems(disk: &FaultDisk) -> Vec<Problem> {
 /// hash of the one before.
 pub(super) fn chain_of(disk: &FaultDisk) -> Result<ChainPoint, String> {
     let all = segments(disk).expect("a directory");
-    let header = |identity: &Identity| {
+    let header = |identity: &SegmentId| {
         let bytes = disk.bytes(&identity.file_name()).expect("it was listed");
         (read_header(&bytes, *identity), bytes)
     };
@@ -75,8 +76,8 @@ pub(super) fn chain_of(disk: &FaultDisk) -> Result<ChainPoint, String> {
         let limit = good.get(at + 1).map_or(u64::MAX, |next| next.first);
         let mut end = frames_at(&bytes, **identity);
         let mut records = 0;
-        for found in Scan::whole(**identity, &bytes) {
-            let Found::Record(frame) = found else { break };
+        for found in FrameScan::whole(**identity, &bytes) {
+            let ScanItem::Record(frame) = found else { break };
             if frame.sequence >= limit {
                 break;
             }
@@ -105,7 +106,7 @@ fn a_clean_stop_seals_and_the_log_goes_on() {
     for _ in 0..2 {
         // A start that writes nothing leaves it as it is.
         let (writer, recovery, problems) = open(&disk);
-        let FoundEnd::Sealed(end) = recovery.end else { panic!("{:?}", recovery.end) };
+        let RecoveredEnd::Sealed(end) = recovery.end else { panic!("{:?}", recovery.end) };
         assert_eq!((end.last, end.chain, end.time_ms), (12, chain, SEALED_MS));
         assert_eq!((writer.chain(), problems.len()), (chain, 0));
     }
@@ -113,12 +114,16 @@ fn a_clean_stop_seals_and_the_log_goes_on() {
     write(&mut writer, 1);
     drop(writer);
     let (mut writer, recovery, problems) = open(&disk);
-    assert!(matches!(recovery.end, FoundEnd::Open { is_gone: false, .. }), "{:?}", recovery.end);
+    assert!(
+        matches!(recovery.end, RecoveredEnd::Open { is_gone: false, .. }),
+        "{:?}",
+        recovery.end
+    );
     assert_eq!(problems, []);
     writer.seal_end(SEALED_MS).expect("nothing fails");
     drop(writer);
     let (_, recovery, _) = open(&disk);
-    assert!(matches!(recovery.end, FoundEnd::Sealed(end) if end.last == 13));
+    assert!(matches!(recovery.end, RecoveredEnd::Sealed(end) if end.last == 13));
     assert_eq!(chain_of(&disk).expect("whole").records, 13);
 }
 
@@ -126,26 +131,26 @@ fn a_clean_stop_seals_and_the_log_goes_on() {
 #[test]
 fn what_is_lost_behind_a_seal_is_damage() {
     #[track_caller]
-    fn check(harm: impl FnOnce(&FaultDisk, &str), want: &[Problem], durable: u64) {
+    fn check(harm: impl FnOnce(&FaultDisk, &str), want: &[CorruptionKind], durable: u64) {
         let disk = sealed();
         harm(&disk, &newest_name(&disk));
         assert_eq!(problems(&disk), want);
         let (mut writer, recovery, told) = open(&disk);
         assert_eq!(told, want, "a start tells it as well");
         assert!(!recovery.torn, "it is no unfinished write");
-        assert!(matches!(recovery.end, FoundEnd::Altered { .. }), "{:?}", recovery.end);
+        assert!(matches!(recovery.end, RecoveredEnd::Altered { .. }), "{:?}", recovery.end);
         assert_eq!((recovery.durable, writer.durable()), (durable, durable));
         // The start goes on behind what is lost, and the loss is told ever after.
         write(&mut writer, 3);
         writer.seal_end(SEALED_MS).expect("nothing fails");
         drop(writer);
-        let missing = Problem::Missing { from: 12, through: 12 };
+        let missing = CorruptionKind::Missing { from: 12, through: 12 };
         let later = problems(&disk);
         assert!(later.iter().any(|it| want.contains(it) || *it == missing), "{later:?}");
         let (_, recovery, _) = open(&disk);
-        assert!(matches!(recovery.end, FoundEnd::Sealed(end) if end.last == durable + 3));
+        assert!(matches!(recovery.end, RecoveredEnd::Sealed(end) if end.last == durable + 3));
     }
-    let missing = |from| Problem::Missing { from, through: 12 };
+    let missing = |from| CorruptionKind::Missing { from, through: 12 };
     let edit = |disk: &FaultDisk, name: &str, edit: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = disk.bytes(name).expect("it is there");
         edit(&mut bytes);
@@ -153,7 +158,7 @@ fn what_is_lost_behind_a_seal_is_damage() {
     };
     check(
         |disk, name| edit(disk, name, &|bytes| bytes.truncate(bytes.len() - 9)),
-        &[Problem::Garbage, missing(12)],
+        &[CorruptionKind::Garbage, missing(12)],
         12,
     );
     check(
@@ -163,7 +168,7 @@ fn what_is_lost_behind_a_seal_is_damage() {
                 bytes[at] ^= 1;
             });
         },
-        &[Problem::Payload { sequence: 12 }],
+        &[CorruptionKind::Payload { sequence: 12 }],
         12,
     );
     check(|disk, name| edit(disk, name, &|bytes| bytes.truncate(HEADER_BYTES)), &[missing(11)], 12);
@@ -185,13 +190,13 @@ fn forge(disk: &FaultDisk, at: usize) {
     let identity = segments(disk).expect("a directory")[at];
     let bytes = disk.bytes(&identity.file_name()).expect("it is there");
     let mut forged = bytes[..HEADER_BYTES].to_vec();
-    for found in Scan::whole(identity, &bytes) {
-        let Found::Record(frame) = found else { panic!("{found:?}") };
-        let mut payload = bytes[frame.payload].to_vec();
+    for found in FrameScan::whole(identity, &bytes) {
+        let ScanItem::Record(frame) = found else { panic!("{found:?}") };
+        let mut payload = bytes[frame.payload.clone()].to_vec();
         payload[0] = b'P';
-        let place = (identity, forged.len());
-        let numbers = (frame.sequence, frame.durable);
-        encode_frame(&mut forged, place, numbers, (frame.kind, frame.time_ms), &payload);
+        let LogFrame { sequence, durable, time_ms, kind, .. } = frame;
+        let frame = FrameFields { offset: forged.len(), sequence, durable, time_ms, kind };
+        encode_frame(&mut forged, identity, &frame, &payload);
     }
     disk.put(&identity.file_name(), &forged);
 }
@@ -202,7 +207,7 @@ fn an_edited_record_breaks_the_chain() {
     forge(&disk, 2);
     assert_eq!(problems(&disk), [], "its checks are made to fit");
     let (mut writer, recovery, _) = open(&disk);
-    let FoundEnd::Altered { sealed: end, found } = recovery.end else { panic!("{recovery:?}") };
+    let RecoveredEnd::Altered { sealed: end, found } = recovery.end else { panic!("{recovery:?}") };
     assert_eq!((end.last, end.chain.records, found.records), (12, 12, 12));
     write(&mut writer, 1);
     drop(writer);
@@ -225,10 +230,10 @@ fn the_file_of_the_end_may_be_lost_or_damaged() {
     assert!(LogEnd::decode(&bytes).is_some_and(|end| end.encode() == *bytes));
     bytes[50] ^= 1;
     disk.put(END_NAME, &bytes);
-    assert_eq!(open(&disk).1.end, FoundEnd::Damaged);
+    assert_eq!(open(&disk).1.end, RecoveredEnd::Damaged);
     disk.remove(END_NAME).expect("it is there");
     let (mut writer, recovery, problems) = open(&disk);
-    assert_eq!((recovery.end, problems.len()), (FoundEnd::Missing, 0));
+    assert_eq!((recovery.end, problems.len()), (RecoveredEnd::Missing, 0));
     write(&mut writer, 1);
     assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
     assert_eq!(writer.chain().records, 13);
@@ -243,11 +248,15 @@ fn a_segment_that_has_begun_is_missed() {
     let gone = *segments(&disk).expect("a directory").last().expect("one");
     disk.remove(&gone.file_name()).expect("it is there");
     // How much it held is not known.
-    let missing = Problem::Missing { from: 11, through: 10 + SEGMENT_RECORDS_MAX };
+    let missing = CorruptionKind::Missing { from: 11, through: 10 + SEGMENT_RECORDS_MAX };
     assert_eq!(problems(&disk), [missing]);
     for _ in 0..2 {
         let (mut writer, recovery, told) = open(&disk);
-        assert!(matches!(recovery.end, FoundEnd::Open { is_gone: true, .. }), "{:?}", recovery.end);
+        assert!(
+            matches!(recovery.end, RecoveredEnd::Open { is_gone: true, .. }),
+            "{:?}",
+            recovery.end
+        );
         assert_eq!(
             (recovery.last, writer.durable(), told),
             (10, 10 + SEGMENT_RECORDS_MAX, vec![missing])
@@ -261,12 +270,12 @@ fn a_segment_that_has_begun_is_missed() {
     let next = *segments(&disk).expect("a directory").last().expect("one");
     assert!(next.epoch > gone.epoch && next.first > gone.first, "{next:?} behind {gone:?}");
     assert_eq!(problems(&disk), [missing], "it is told for ever");
-    assert!(matches!(open(&disk).1.end, FoundEnd::Sealed(end) if end.chain.records == 13));
+    assert!(matches!(open(&disk).1.end, RecoveredEnd::Sealed(end) if end.chain.records == 13));
     // The first of all.
     let disk = FaultDisk::new(4);
     write(&mut open(&disk).0, 1);
     disk.remove(&newest_name(&disk)).expect("it is there");
-    let missing = Problem::Missing { from: 1, through: SEGMENT_RECORDS_MAX };
+    let missing = CorruptionKind::Missing { from: 1, through: SEGMENT_RECORDS_MAX };
     assert_eq!((problems(&disk), open(&disk).0.durable()), (vec![missing], SEGMENT_RECORDS_MAX));
 }
 
@@ -280,17 +289,20 @@ fn an_end_of_a_later_release_is_refused_and_stays() {
     let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
     bytes[12..16].copy_from_slice(&check.to_le_bytes());
     disk.put(END_NAME, &bytes);
-    let opened = Writer::open_at_end(disk.clone(), OPTIONS, |_| ());
+    let opened = LogWriter::open_at_end(disk.clone(), OPTIONS, |_| ());
     let refused = opened.err().expect("it is refused");
     assert!(refused.to_string().contains("end has format version 2, known is 1"), "{refused}");
-    assert!(matches!(Reader::new(&disk), Err(ReadError::Version { version: 2, known: 1, .. })));
+    assert!(matches!(
+        LogReader::new(&disk),
+        Err(LogReadError::Version { version: 2, known: 1, .. })
+    ));
     assert_eq!(disk.bytes(END_NAME), Some(bytes));
 }
 
 /// No log counts that far, and one must not wrap.
 #[test]
 fn an_end_beyond_all_sequences_is_damaged() {
-    let newest = Identity { epoch: 1, first: 1, node: 0 };
+    let newest = SegmentId { epoch: 1, first: 1, node: 0 };
     let end = LogEnd {
         newest,
         is_sealed: true,
@@ -329,38 +341,44 @@ fn records_known_from_elsewhere_and_not_found_are_missing() {
     let bytes = disk.bytes(&name).expect("it is there");
     disk.put(&name, &bytes[..bytes.len() - 9]);
     let mut told = Vec::new();
-    let opened = Writer::open_proven(disk.clone(), OPTIONS, (false, 15), |item| told.push(item));
+    let opened = LogWriter::open_proven(disk.clone(), OPTIONS, ReadScope::Newest, 15, |item| {
+        told.push(item);
+    });
     let (writer, recovery) = opened.expect("nothing fails");
     assert_eq!((recovery.last, recovery.durable, writer.durable()), (11, 15, 15));
-    let missing = Problem::Missing { from: 12, through: 15 };
-    assert!(matches!(told.last(), Some(Item::Corruption(it)) if it.problem == missing), "{told:?}");
-    let items = Reader::new(&disk).expect("a directory").proven_through(15);
-    assert!(items.into_iter().any(|item| matches!(item, Ok(Item::Corruption(_)))));
+    let missing = CorruptionKind::Missing { from: 12, through: 15 };
+    assert!(
+        matches!(told.last(), Some(LogEntry::Corruption(it)) if it.problem == missing),
+        "{told:?}"
+    );
+    let items = LogReader::new(&disk).expect("a directory").proven_through(15);
+    assert!(items.into_iter().any(|item| matches!(item, Ok(LogEntry::Corruption(_)))));
 }
 
 /// A log of version 2, whose header had 44 bytes.
 #[test]
 fn a_log_without_a_chain_is_read_and_written_on() {
     let disk = FaultDisk::new(4);
-    let identity = Identity { epoch: 1, first: 1, node: 0 };
+    let identity = SegmentId { epoch: 1, first: 1, node: 0 };
     let mut bytes = encode_version(identity, 0, 2).to_vec();
     for sequence in 1..=4 {
-        let place = (identity, bytes.len());
-        encode_frame(&mut bytes, place, (sequence, sequence - 1), (1, 0), &payload(sequence));
+        let (offset, durable) = (bytes.len(), sequence - 1);
+        let frame = FrameFields { offset, sequence, durable, time_ms: 0, kind: 1 };
+        encode_frame(&mut bytes, identity, &frame, &payload(sequence));
     }
     disk.put(&identity.file_name(), &bytes);
     assert_eq!(problems(&disk), []);
     let (mut writer, recovery, problems) = open(&disk);
-    assert_eq!((recovery.records, recovery.end, problems.len()), (4, FoundEnd::Unknown, 0));
+    assert_eq!((recovery.records, recovery.end, problems.len()), (4, RecoveredEnd::Unknown, 0));
     write(&mut writer, 8);
     writer.seal_end(SEALED_MS).expect("nothing fails");
     assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
     assert_eq!(writer.chain().records, 8, "the chain begins behind it");
     drop(writer);
-    let read = Reader::new(&disk).expect("a directory").map(|item| item.expect("it is read"));
+    let read = LogReader::new(&disk).expect("a directory").map(|item| item.expect("it is read"));
     let sequences: Vec<_> = read
         .map(|item| match item {
-            Item::Record(record) => record.sequence,
+            LogEntry::Record(record) => record.sequence,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -368,7 +386,7 @@ fn a_log_without_a_chain_is_read_and_written_on() {
     // Where its header is damaged its records are found all the same.
     bytes[9] ^= 1;
     disk.put(&identity.file_name(), &bytes);
-    let got: Vec<_> = Reader::new(&disk).expect("a directory").map(Result::unwrap).collect();
+    let got: Vec<_> = LogReader::new(&disk).expect("a directory").map(Result::unwrap).collect();
     assert_eq!(got.len(), 13, "all of them, and the header");
 }
 
@@ -379,15 +397,20 @@ fn run(seed: u64) -> Result<(), String> {
     let mut chance = Chance::new(!seed);
     let (mut was_sealed, mut is_empty) = (false, true);
     for _ in 0..6 {
-        let opened = Writer::open_at_end(disk.clone(), OPTIONS, |_| ());
+        let opened = LogWriter::open_at_end(disk.clone(), OPTIONS, |_| ());
         let (mut writer, recovery) = opened.map_err(|error| error.to_string())?;
-        let is_sealed = matches!(recovery.end, FoundEnd::Sealed(_));
-        let is_unknown =
-            matches!(recovery.end, FoundEnd::Unknown | FoundEnd::Missing | FoundEnd::Damaged);
+        let is_sealed = matches!(recovery.end, RecoveredEnd::Sealed(_));
+        let is_unknown = matches!(
+            recovery.end,
+            RecoveredEnd::Unknown | RecoveredEnd::Missing | RecoveredEnd::Damaged
+        );
         if is_sealed != was_sealed || !is_sealed && !is_empty && is_unknown {
             return Err(format!("sealed: {was_sealed}, found {:?}", recovery.end));
         }
-        if matches!(recovery.end, FoundEnd::Altered { .. } | FoundEnd::Open { is_gone: true, .. }) {
+        if matches!(
+            recovery.end,
+            RecoveredEnd::Altered { .. } | RecoveredEnd::Open { is_gone: true, .. }
+        ) {
             return Err(format!("nothing was lost, found {:?}", recovery.end));
         }
         let chain = chain_of(&disk)?;
@@ -423,7 +446,7 @@ fn run(seed: u64) -> Result<(), String> {
 }
 
 fn seal_before_sync_is_planted() -> bool {
-    planted(Bug::SealBeforeSync)
+    planted(LogBug::SealBeforeSync)
 }
 
 fn search() -> Option<(u64, String)> {
@@ -433,13 +456,13 @@ fn search() -> Option<(u64, String)> {
 #[test]
 fn a_seal_is_found_where_there_was_one() {
     assert_eq!(search(), None);
-    for bug in [Bug::SealBeforeSync, Bug::SkipEndSync, Bug::SkipChain, Bug::KeepSeal] {
+    for bug in [LogBug::SealBeforeSync, LogBug::SkipEndSync, LogBug::SkipChain, LogBug::KeepSeal] {
         plant(Some(bug));
         let found = search();
         plant(None);
         assert!(found.is_some(), "{bug:?} went unnoticed");
     }
-    plant(Some(Bug::IgnoreEnd));
+    plant(Some(LogBug::IgnoreEnd));
     let disk = sealed();
     disk.remove(&newest_name(&disk)).expect("it is there");
     let unnoticed = problems(&disk);

@@ -1,10 +1,11 @@
 //! Bits that rot, files that are cut, lost or not ours: told with their place, and the rest read.
 
 use crate::disk::testing::{Chance, FaultDisk};
+use crate::segment::FrameFields;
 use crate::*;
 
-const OPTIONS: Options =
-    Options { segment_bytes: 340, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
+const OPTIONS: WriterOptions =
+    WriterOptions { segment_bytes: 340, batch_bytes_max: 1 << 20, ..WriterOptions::DEFAULT };
 
 fn payload(sequence: u64) -> Vec<u8> {
     format!("payload of {sequence}").into_bytes()
@@ -13,7 +14,7 @@ fn payload(sequence: u64) -> Vec<u8> {
 /// A log of `records` records in batches of two, closed.
 fn log(records: u64) -> FaultDisk {
     let disk = FaultDisk::new(9);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).expect("an empty disk");
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).expect("an empty disk");
     for sequence in 1..=records {
         assert_eq!(writer.append(1, 0, &payload(sequence)), Ok(sequence));
         if sequence % 2 == 0 {
@@ -24,12 +25,12 @@ fn log(records: u64) -> FaultDisk {
 }
 
 /// Sequences of what a reader finds, and its other words.
-fn read(disk: &FaultDisk) -> (Vec<u64>, Vec<Item>) {
+fn read(disk: &FaultDisk) -> (Vec<u64>, Vec<LogEntry>) {
     let mut sequences = Vec::new();
     let mut others = Vec::new();
-    for item in Reader::new(disk).expect("a directory") {
+    for item in LogReader::new(disk).expect("a directory") {
         match item.expect("nothing fails") {
-            Item::Record(record) => {
+            LogEntry::Record(record) => {
                 assert_eq!(record.payload, payload(record.sequence));
                 sequences.push(record.sequence);
             }
@@ -40,7 +41,7 @@ fn read(disk: &FaultDisk) -> (Vec<u64>, Vec<Item>) {
 }
 
 fn segments_of(disk: &FaultDisk) -> Vec<String> {
-    segments(disk).expect("a directory").into_iter().map(Identity::file_name).collect()
+    segments(disk).expect("a directory").into_iter().map(SegmentId::file_name).collect()
 }
 
 fn change(disk: &FaultDisk, segment: usize, edit: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -51,9 +52,9 @@ fn change(disk: &FaultDisk, segment: usize, edit: impl FnOnce(&mut Vec<u8>)) -> 
     name
 }
 
-fn problem(item: &Item) -> (u64, Problem) {
+fn problem(item: &LogEntry) -> (u64, CorruptionKind) {
     match item {
-        Item::Corruption(corruption) => (corruption.offset, corruption.problem),
+        LogEntry::Corruption(corruption) => (corruption.offset, corruption.problem),
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +66,7 @@ fn a_rotten_payload_is_told_and_stepped_over() {
     change(&disk, 0, |bytes| bytes[place] ^= 1);
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (2..=12).collect::<Vec<_>>());
-    let want = (HEADER_BYTES as u64, Problem::Payload { sequence: 1 });
+    let want = (HEADER_BYTES as u64, CorruptionKind::Payload { sequence: 1 });
     assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), [want]);
 }
 
@@ -76,7 +77,7 @@ fn a_rotten_frame_header_is_told_and_what_it_hid_is_named() {
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (2..=12).collect::<Vec<_>>());
     let told: Vec<_> = others.iter().map(|item| problem(item).1).collect();
-    assert_eq!(told, [Problem::Garbage, Problem::Missing { from: 1, through: 1 }]);
+    assert_eq!(told, [CorruptionKind::Garbage, CorruptionKind::Missing { from: 1, through: 1 }]);
 }
 
 #[test]
@@ -85,15 +86,16 @@ fn a_rotten_segment_header_loses_no_record() {
     change(&disk, 1, |bytes| bytes[..HEADER_BYTES].fill(0));
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
-    assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), [(0, Problem::Header)]);
+    assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), [(0, CorruptionKind::Header)]);
 }
 
 #[test]
 fn a_segment_cut_short_or_lost_is_told() {
     for cut in [true, false] {
         let disk = log(18);
-        let of =
-            |at: usize| Identity::from_file_name(&segments_of(&disk)[at]).expect("a segment").first;
+        let of = |at: usize| {
+            SegmentId::from_file_name(&segments_of(&disk)[at]).expect("a segment").first
+        };
         let (from, end) = (of(1), of(2));
         if cut {
             change(&disk, 1, |bytes| bytes.truncate(HEADER_BYTES));
@@ -104,7 +106,7 @@ fn a_segment_cut_short_or_lost_is_told() {
         let (sequences, others) = read(&disk);
         assert_eq!(sequences, (1..from).chain(end..=18).collect::<Vec<_>>());
         let told: Vec<_> = others.iter().map(|item| problem(item).1).collect();
-        assert_eq!(told, [Problem::Missing { from, through: end - 1 }]);
+        assert_eq!(told, [CorruptionKind::Missing { from, through: end - 1 }]);
     }
 }
 
@@ -113,10 +115,11 @@ fn a_torn_tail_is_told_and_cut_once() {
     let disk = log(10);
     let name = change(&disk, 1, |bytes| bytes.truncate(bytes.len() - 9));
     let mut items = Vec::new();
-    let (writer, recovery) = Writer::open(disk.clone(), OPTIONS, |item| items.push(item)).unwrap();
+    let (writer, recovery) =
+        LogWriter::open(disk.clone(), OPTIONS, |item| items.push(item)).unwrap();
     assert!(recovery.torn && recovery.corruptions == 0 && recovery.records == 9);
     assert!(
-        matches!(items.last(), Some(Item::Torn(torn)) if torn.segment == name && torn.records == 0),
+        matches!(items.last(), Some(LogEntry::Torn(torn)) if torn.segment == name && torn.records == 0),
         "{items:?}"
     );
     assert_eq!(writer.durable(), 9);
@@ -136,19 +139,19 @@ fn rot_in_the_last_batch_is_told_as_torn() {
     });
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (1..=8).collect::<Vec<_>>());
-    assert!(matches!(&others[..], [Item::Torn(torn)] if torn.records == 1), "{others:?}");
+    assert!(matches!(&others[..], [LogEntry::Torn(torn)] if torn.records == 1), "{others:?}");
 }
 
 #[test]
 fn files_of_others_are_told_and_left_alone() {
     let disk = log(6);
-    let foreign = Identity { epoch: 9, first: 2, node: 0 }.file_name();
+    let foreign = SegmentId { epoch: 9, first: 2, node: 0 }.file_name();
     disk.put(&foreign, &[b'?'; 100]);
     disk.put("notes.txt", b"not ours at all");
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (1..=6).collect::<Vec<_>>(), "it overrules nothing");
-    assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), [(0, Problem::Header)]);
-    let (writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), [(0, CorruptionKind::Header)]);
+    let (writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
     assert_eq!((writer.durable(), writer.epoch()), (6, 10));
     assert!(disk.bytes(&foreign).is_some() && disk.bytes("notes.txt").is_some());
 }
@@ -157,11 +160,11 @@ fn files_of_others_are_told_and_left_alone() {
 fn a_file_whose_creation_was_cut_short_is_cleared_away() {
     for left in [&b""[..], &[0; HEADER_BYTES], b"vkrylog\n"] {
         let disk = log(6);
-        let name = Identity { epoch: 2, first: 3, node: 0 }.file_name();
+        let name = SegmentId { epoch: 2, first: 3, node: 0 }.file_name();
         disk.put(&name, left);
         let (sequences, others) = read(&disk);
         assert_eq!((sequences.len(), others.len()), (6, 0));
-        let (writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+        let (writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
         assert_eq!((writer.durable(), disk.bytes(&name)), (6, None));
     }
 }
@@ -177,7 +180,7 @@ fn a_segment_of_a_later_release_starts_nothing() {
     let name = segments_of(&disk)[0].clone();
     let before = disk.calls();
     for at_end in [false, true] {
-        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let open = if at_end { LogWriter::open_at_end } else { LogWriter::open };
         let error = open(disk.clone(), OPTIONS, |_| ()).err().expect("it is refused");
         let want = format!(
             "memory: {name} has format version 4, known is 3: use the release that wrote it"
@@ -185,31 +188,32 @@ fn a_segment_of_a_later_release_starts_nothing() {
         assert_eq!(error.to_string(), want);
     }
     assert_eq!(disk.calls(), before, "nothing of it is changed");
-    let told = Reader::new(&disk).err().expect("nor is it read");
-    assert!(matches!(told, ReadError::Version { version: 4, .. }), "{told}");
+    let told = LogReader::new(&disk).err().expect("nor is it read");
+    assert!(matches!(told, LogReadError::Version { version: 4, .. }), "{told}");
 }
 
 #[test]
 fn segments_of_other_nodes_are_told_or_refused_by_name() {
-    let other = Identity { epoch: 1, first: 2, node: 7 };
+    let other = SegmentId { epoch: 1, first: 2, node: 7 };
     let mut bytes = encode_header(other, 0, &ChainPoint::START).to_vec();
-    encode_frame(&mut bytes, (other, HEADER_BYTES), (2, 1), (1, 0), b"of node 7");
+    let frame = FrameFields { offset: HEADER_BYTES, sequence: 2, durable: 1, time_ms: 0, kind: 1 };
+    encode_frame(&mut bytes, other, &frame, b"of node 7");
 
     let disk = log(12);
     disk.put(&other.file_name(), &bytes);
     // By its name it comes before the newest segment, and overrules nothing.
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
-    let want = [(0, Problem::OtherNode { node: 7 })];
+    let want = [(0, CorruptionKind::OtherNode { node: 7 })];
     assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), want);
-    let (writer, recovery) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    let (writer, recovery) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
     assert_eq!((writer.durable(), recovery.corruptions), (12, 1));
     drop(writer);
 
-    let newest = Identity { epoch: 9, ..other };
+    let newest = SegmentId { epoch: 9, ..other };
     disk.put(&newest.file_name(), &bytes);
     for at_end in [false, true] {
-        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let open = if at_end { LogWriter::open_at_end } else { LogWriter::open };
         let error = open(disk.clone(), OPTIONS, |_| ()).err().expect("it is refused");
         let want = format!(
             "memory: {} was written by node 7, this is node 0: name the directory of this node, \
@@ -233,8 +237,8 @@ fn a_window_of_any_size_finds_the_same() {
                 bytes[place] ^= 1 << chance.below(8);
             });
         }
-        let items = |window: usize| -> Vec<Item> {
-            let reader = Reader::with_window(&disk, window).expect("a directory");
+        let items = |window: usize| -> Vec<LogEntry> {
+            let reader = LogReader::with_window(&disk, window).expect("a directory");
             reader.map(|item| item.expect("nothing fails")).collect()
         };
         let window = chance.index(400);
@@ -251,7 +255,7 @@ fn only_the_last_batch_is_written_once_more() {
     let disk = log(6);
     let of_two = 2 * (FRAME_BYTES + payload(6).len()).next_multiple_of(4);
     for at_end in [false, true] {
-        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let open = if at_end { LogWriter::open_at_end } else { LogWriter::open };
         let (_, recovery) = open(disk.clone(), OPTIONS, |_| ()).unwrap();
         assert_eq!(recovery.rewritten_bytes, of_two as u64);
     }
@@ -266,13 +270,13 @@ fn a_start_at_the_end_reads_one_segment() {
     let before = disk.bytes_read();
     let mut seen = Vec::new();
     let (writer, recovery) =
-        Writer::open_at_end(disk.clone(), OPTIONS, |item| seen.push(item)).unwrap();
+        LogWriter::open_at_end(disk.clone(), OPTIONS, |item| seen.push(item)).unwrap();
     let read = disk.bytes_read() - before;
     let most = newest + END_BYTES + 2 * HEADER_BYTES * names.len();
     assert!(read <= most as u64, "{read} bytes");
     assert_eq!((writer.durable(), writer.epoch(), writer.segments()), (2_000, 2, names.len()));
     assert_eq!(recovery.records, seen.len() as u64);
-    assert!(matches!(seen.last(), Some(Item::Record(record)) if record.sequence == 2_000));
+    assert!(matches!(seen.last(), Some(LogEntry::Record(record)) if record.sequence == 2_000));
 }
 
 #[test]

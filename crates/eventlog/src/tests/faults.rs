@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bug::{Bug, plant};
+use crate::bug::{LogBug, plant};
 use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
-use crate::{END_BYTES, HEADER_BYTES, Item, Options, Reader, Record, Writer};
+use crate::{END_BYTES, HEADER_BYTES, LogEntry, LogReader, LogRecord, LogWriter, WriterOptions};
 
 const SEEDS: u64 = 2_000;
 const LIVES: u64 = 6;
-const OPTIONS: Options = Options {
+const OPTIONS: WriterOptions = WriterOptions {
     segment_bytes: 2_000,
     batch_bytes_max: 4_000,
     index_every_bytes: 500,
-    ..Options::DEFAULT
+    ..WriterOptions::DEFAULT
 };
 
 /// What the owner of the log knows of it, kept outside of the disk.
@@ -34,13 +34,15 @@ type Check = Result<(), String>;
 
 impl Model {
     /// Compares a start's records with what must be there.
-    fn found(&mut self, items: Vec<Item>) -> Check {
-        let mut records: Vec<Record> = Vec::new();
+    fn found(&mut self, items: Vec<LogEntry>) -> Check {
+        let mut records: Vec<LogRecord> = Vec::new();
         for item in items {
             match item {
-                Item::Record(record) => records.push(record),
-                Item::Torn(_) => (),
-                Item::Corruption(corruption) => return Err(format!("no rot, yet {corruption}")),
+                LogEntry::Record(record) => records.push(record),
+                LogEntry::Torn(_) => (),
+                LogEntry::Corruption(corruption) => {
+                    return Err(format!("no rot, yet {corruption}"));
+                }
             }
         }
         for pair in records.windows(2) {
@@ -66,7 +68,7 @@ impl Model {
 
     fn append(
         &mut self,
-        writer: &mut Writer<FaultDisk>,
+        writer: &mut LogWriter<FaultDisk>,
         chance: &mut Chance,
     ) -> Result<(u64, Vec<u8>), String> {
         self.serial += 1;
@@ -82,7 +84,7 @@ impl Model {
     }
 
     /// A batch, or a clean-up.
-    fn act(&mut self, writer: &mut Writer<FaultDisk>, chance: &mut Chance) -> Check {
+    fn act(&mut self, writer: &mut LogWriter<FaultDisk>, chance: &mut Chance) -> Check {
         self.refused = false;
         if chance.once_in(8) {
             let before = writer.durable().saturating_sub(chance.below(20));
@@ -133,14 +135,14 @@ fn run(seed: u64) -> Check {
         if chance.once_in(4) {
             // A start that is cut short leaves what is there as it is.
             disk.stop_after(Some(1 + chance.below(6)));
-            drop(Writer::open(disk.clone(), OPTIONS, |_| ()));
+            drop(LogWriter::open(disk.clone(), OPTIONS, |_| ()));
             end(&disk, &mut chance);
         }
         let (window_bytes, preallocate) = (chance.index(5_000), chance.once_in(2));
-        let options = Options { window_bytes, preallocate, ..OPTIONS };
+        let options = WriterOptions { window_bytes, preallocate, ..OPTIONS };
         let copy = disk.copy();
         let mut items = Vec::new();
-        let opened = Writer::open(disk.clone(), options, |item| items.push(item));
+        let opened = LogWriter::open(disk.clone(), options, |item| items.push(item));
         let (mut writer, _) = opened.map_err(|error| error.to_string())?;
         model.found(items)?;
         same_from(&disk, &mut chance)?;
@@ -180,17 +182,17 @@ fn run(seed: u64) -> Check {
 
 /// A reader that starts somewhere finds what one that starts at the beginning does from there on.
 fn same_from(disk: &FaultDisk, chance: &mut Chance) -> Check {
-    let records = |reader: Reader<'_, FaultDisk>| {
+    let records = |reader: LogReader<'_, FaultDisk>| {
         let items = reader.filter_map(Result::ok);
-        items.filter(|item| matches!(item, Item::Record(_))).collect::<Vec<_>>()
+        items.filter(|item| matches!(item, LogEntry::Record(_))).collect::<Vec<_>>()
     };
-    let reader = || Reader::new(disk).map_err(|error| error.to_string());
+    let reader = || LogReader::new(disk).map_err(|error| error.to_string());
     let all = records(reader()?);
     let sequence = chance.below(100);
     let got = records(reader()?.seek(sequence).map_err(|error| error.to_string())?);
     let wanted = all.into_iter().filter(|item| match item {
-        Item::Record(record) => record.sequence >= sequence,
-        Item::Corruption(_) | Item::Torn(_) => false,
+        LogEntry::Record(record) => record.sequence >= sequence,
+        LogEntry::Corruption(_) | LogEntry::Torn(_) => false,
     });
     let want: Vec<_> = wanted.collect();
     if got != want {
@@ -203,13 +205,13 @@ fn same_from(disk: &FaultDisk, chance: &mut Chance) -> Check {
 /// the same to the files, and reads no more.
 fn same_end(
     disk: &FaultDisk,
-    full: &Writer<FaultDisk>,
+    full: &LogWriter<FaultDisk>,
     copy: &FaultDisk,
-    options: Options,
-) -> Result<Writer<FaultDisk>, String> {
-    let whole = Options { window_bytes: Options::DEFAULT.window_bytes, ..options };
+    options: WriterOptions,
+) -> Result<LogWriter<FaultDisk>, String> {
+    let whole = WriterOptions { window_bytes: WriterOptions::DEFAULT.window_bytes, ..options };
     let (counted, before) = (copy.copy(), copy.bytes_read());
-    let opened = Writer::open_at_end(counted.clone(), whole, |_| ());
+    let opened = LogWriter::open_at_end(counted.clone(), whole, |_| ());
     drop(opened.map_err(|error| error.to_string())?);
     let lengths = copy.names().into_iter().filter(|name| name.ends_with(".segment"));
     let lengths: Vec<_> =
@@ -220,7 +222,7 @@ fn same_end(
     if read > most as u64 {
         return Err(format!("a start at the end read {read} bytes, of {lengths:?}"));
     }
-    let opened = Writer::open_at_end(copy.clone(), options, |_| ());
+    let opened = LogWriter::open_at_end(copy.clone(), options, |_| ());
     let (quick, _) = opened.map_err(|error| error.to_string())?;
     let ends = [&quick, full].map(|writer| (writer.durable(), writer.epoch(), writer.segments()));
     if ends[0] != ends[1] {
@@ -254,17 +256,17 @@ fn what_was_acknowledged_is_found_and_nothing_else() {
 #[test]
 fn planted_bugs_are_found() {
     let bugs = [
-        Bug::DropSync,
-        Bug::AcknowledgeEarly,
-        Bug::RetrySync,
-        Bug::SkipDirectorySync,
-        Bug::SkipCheck,
-        Bug::ReuseSequence,
-        Bug::TrustPageCache,
-        Bug::KeepOverruled,
-        Bug::TrustNewestName,
-        Bug::RemoveWanted,
-        Bug::RemoveUndeclared,
+        LogBug::DropSync,
+        LogBug::AcknowledgeEarly,
+        LogBug::RetrySync,
+        LogBug::SkipDirectorySync,
+        LogBug::SkipCheck,
+        LogBug::ReuseSequence,
+        LogBug::TrustPageCache,
+        LogBug::KeepOverruled,
+        LogBug::TrustNewestName,
+        LogBug::RemoveWanted,
+        LogBug::RemoveUndeclared,
     ];
     for bug in bugs {
         plant(Some(bug));
@@ -277,9 +279,10 @@ fn planted_bugs_are_found() {
 /// Room is set aside for a segment only once the file of the end is written.
 #[test]
 fn what_is_set_aside_leaves_room_for_the_end() {
-    let options = Options { segment_bytes: 2_000, preallocate: true, ..Options::DEFAULT };
+    let options =
+        WriterOptions { segment_bytes: 2_000, preallocate: true, ..WriterOptions::DEFAULT };
     let disk = FaultDisk::new(1);
-    let (mut writer, _) = Writer::open(disk.clone(), options, |_| ()).unwrap();
+    let (mut writer, _) = LogWriter::open(disk.clone(), options, |_| ()).unwrap();
     disk.set_space(Some(disk.used() + 2_000 + END_BYTES - 1));
     writer.append(1, 0, b"first").unwrap();
     assert_eq!(writer.commit().unwrap(), 1);
@@ -289,7 +292,7 @@ fn what_is_set_aside_leaves_room_for_the_end() {
 #[test]
 fn retention_frees_a_nearly_full_disk() {
     let disk = FaultDisk::new(1);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
     for sequence in 1..=2 {
         writer.append(1, 0, &[7; 2_000]).unwrap();
         assert_eq!(writer.commit().unwrap(), sequence);
@@ -304,7 +307,7 @@ fn retention_frees_a_nearly_full_disk() {
 #[test]
 fn a_full_disk_refuses_and_heals_without_a_restart() {
     let disk = FaultDisk::new(1);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
     writer.append(1, 0, b"before").unwrap();
     assert_eq!(writer.commit().unwrap(), 1);
     for round in 0..30 {
@@ -323,8 +326,8 @@ fn a_full_disk_refuses_and_heals_without_a_restart() {
     drop(writer);
     disk.lose_power();
     let mut payloads = Vec::new();
-    let (_, recovery) = Writer::open(disk, OPTIONS, |item| match item {
-        Item::Record(record) => payloads.push(record.payload),
+    let (_, recovery) = LogWriter::open(disk, OPTIONS, |item| match item {
+        LogEntry::Record(record) => payloads.push(record.payload),
         other => panic!("{other:?}"),
     })
     .unwrap();

@@ -2,22 +2,22 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::disk::{Disk, Folder};
+use crate::disk::{Disk, DiskFolder};
 use crate::*;
 
-const OPTIONS: Options =
-    Options { segment_bytes: 500, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
+const OPTIONS: WriterOptions =
+    WriterOptions { segment_bytes: 500, batch_bytes_max: 1 << 20, ..WriterOptions::DEFAULT };
 
-fn open(folder: &Folder) -> (Writer<Folder>, Vec<Record>) {
+fn open(folder: &DiskFolder) -> (LogWriter<DiskFolder>, Vec<LogRecord>) {
     let mut records = Vec::new();
-    let opened = Writer::open(folder.clone(), OPTIONS, |item| match item {
-        Item::Record(record) => records.push(record),
+    let opened = LogWriter::open(folder.clone(), OPTIONS, |item| match item {
+        LogEntry::Record(record) => records.push(record),
         other => panic!("{other:?}"),
     });
     (opened.expect("the folder is ours").0, records)
 }
 
-fn segments(folder: &Folder) -> usize {
+fn segments(folder: &DiskFolder) -> usize {
     let names = folder.list().expect("the folder is there");
     names.iter().filter(|name| name.ends_with(".segment")).count()
 }
@@ -25,7 +25,7 @@ fn segments(folder: &Folder) -> usize {
 #[test]
 fn records_survive_and_epochs_begin() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path().join("deep/log")).unwrap();
+    let folder = DiskFolder::new(temporary.path().join("deep/log")).unwrap();
     for life in 1..=3_u64 {
         let (mut writer, records) = open(&folder);
         assert_eq!(writer.epoch(), life);
@@ -45,7 +45,7 @@ fn records_survive_and_epochs_begin() {
 #[test]
 fn old_segments_go_and_sequences_go_on() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
     let (mut writer, _) = open(&folder);
     for _ in 0..50 {
         writer.append(1, 0, &[b'p'; 40]).unwrap();
@@ -54,7 +54,7 @@ fn old_segments_go_and_sequences_go_on() {
     let before = segments(&folder);
     writer.remove_before(30);
     assert_eq!(segments(&folder), before, "not before a durable header says so");
-    let rotated = |writer: &mut Writer<Folder>| {
+    let rotated = |writer: &mut LogWriter<DiskFolder>| {
         for _ in 0..10 {
             writer.append(1, 0, &[b'p'; 40]).unwrap();
             writer.commit().unwrap();
@@ -79,15 +79,15 @@ fn old_segments_go_and_sequences_go_on() {
 #[test]
 fn a_folder_in_use_is_refused_by_name() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
     let (writer, _) = open(&folder);
-    let error = Writer::open(folder.clone(), OPTIONS, |_| ()).err().expect("it is held");
+    let error = LogWriter::open(folder.clone(), OPTIONS, |_| ()).err().expect("it is held");
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().display(),
         std::process::id(),
     );
-    assert!(matches!(error, OpenError::InUse { .. }));
+    assert!(matches!(error, LogOpenError::InUse { .. }));
     assert_eq!(error.to_string(), want);
     drop(writer);
     open(&folder);
@@ -96,9 +96,9 @@ fn a_folder_in_use_is_refused_by_name() {
 #[test]
 fn what_cannot_be_appended_is_said() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
-    let options = Options { batch_bytes_max: 200, ..OPTIONS };
-    let (mut writer, _) = Writer::open(folder, options, |_| ()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
+    let options = WriterOptions { batch_bytes_max: 200, ..OPTIONS };
+    let (mut writer, _) = LogWriter::open(folder, options, |_| ()).unwrap();
     let long = vec![0; PAYLOAD_BYTES_MAX + 1];
     let error = writer.append(1, 0, &long).unwrap_err();
     assert_eq!(error.to_string(), "a payload of 1048577 bytes, at most 1048576 are written");
@@ -116,12 +116,12 @@ fn what_cannot_be_appended_is_said() {
 #[test]
 fn a_file_that_is_too_long_is_refused_by_name() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
-    let name = Identity { epoch: 3, first: 9, node: 0 }.file_name();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
+    let name = SegmentId { epoch: 3, first: 9, node: 0 }.file_name();
     let file = std::fs::File::create(temporary.path().join(&name)).unwrap();
     for (bytes, is_read) in [(SEGMENT_BYTES_LIMIT + 1, false), (100, true)] {
         file.set_len(bytes).unwrap();
-        let error = Writer::open_at_end(folder.clone(), OPTIONS, |_| ()).err();
+        let error = LogWriter::open_at_end(folder.clone(), OPTIONS, |_| ()).err();
         assert_eq!(error.is_none(), is_read, "{bytes} bytes");
         if let Some(error) = error {
             let want = format!("{}: {name} cannot be read", temporary.path().display());
@@ -134,7 +134,7 @@ fn a_file_that_is_too_long_is_refused_by_name() {
 #[test]
 fn a_clock_that_goes_backwards_orders_nothing() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
     let times: Vec<u64> = (0..60).map(|number| (60 - number) * 1_000 + number % 7).collect();
     for life in times.chunks(20) {
         // Each start is earlier than the one before, too.
@@ -151,7 +151,7 @@ fn a_clock_that_goes_backwards_orders_nothing() {
     assert!(records.iter().map(|record| record.time_ms).eq(times.iter().copied()));
 }
 
-fn segments_of(folder: &Folder) -> Vec<Identity> {
+fn segments_of(folder: &DiskFolder) -> Vec<SegmentId> {
     crate::segments(folder).expect("the folder is there")
 }
 
@@ -159,13 +159,13 @@ fn segments_of(folder: &Folder) -> Vec<Identity> {
 #[test]
 fn room_is_set_aside_and_given_back() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
     let room: u64 = 1 << 20;
-    let options = Options { segment_bytes: room, preallocate: true, ..OPTIONS };
+    let options = WriterOptions { segment_bytes: room, preallocate: true, ..OPTIONS };
     let probe = std::fs::File::create(temporary.path().join("probe")).unwrap();
     let keep_size = rustix::fs::FallocateFlags::KEEP_SIZE;
     let can = rustix::fs::fallocate(&probe, keep_size, 0, room).is_ok();
-    let (mut writer, _) = Writer::open(folder.clone(), options, |_| ()).unwrap();
+    let (mut writer, _) = LogWriter::open(folder.clone(), options, |_| ()).unwrap();
     writer.append(1, 0, b"first").unwrap();
     writer.commit().unwrap();
     let name = segments_of(&folder)[0].file_name();
@@ -174,7 +174,7 @@ fn room_is_set_aside_and_given_back() {
     assert!(file().len() < 150, "it is as long as what was written");
     assert!(!can || taken() >= room, "{} bytes", taken());
     drop(writer);
-    let (mut writer, recovery) = Writer::open(folder.clone(), options, |_| ()).unwrap();
+    let (mut writer, recovery) = LogWriter::open(folder.clone(), options, |_| ()).unwrap();
     assert_eq!((writer.durable(), recovery.torn), (1, false));
     assert!(taken() < room, "what is sealed takes no room that it does not need");
     writer.append(1, 0, b"second").unwrap();
@@ -188,7 +188,7 @@ fn room_is_set_aside_and_given_back() {
 #[test]
 fn a_file_of_the_end_that_cannot_be_read_is_written_anew() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = Folder::new(temporary.path()).unwrap();
+    let folder = DiskFolder::new(temporary.path()).unwrap();
     let (mut writer, _) = open(&folder);
     writer.append(1, 0, b"one").unwrap();
     writer.commit().unwrap();
@@ -196,9 +196,9 @@ fn a_file_of_the_end_that_cannot_be_read_is_written_anew() {
     let path = temporary.path().join(END_NAME);
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(END_NAME, &path).unwrap();
-    assert_eq!(Reader::new(&folder).unwrap().count(), 1, "a reader reads all the same");
-    let (mut writer, recovery) = Writer::open(folder.clone(), OPTIONS, |_| ()).unwrap();
-    assert!(matches!(recovery.end, FoundEnd::Unreadable(_)), "{:?}", recovery.end);
+    assert_eq!(LogReader::new(&folder).unwrap().count(), 1, "a reader reads all the same");
+    let (mut writer, recovery) = LogWriter::open(folder.clone(), OPTIONS, |_| ()).unwrap();
+    assert!(matches!(recovery.end, RecoveredEnd::Unreadable(_)), "{:?}", recovery.end);
     writer.append(1, 0, b"two").unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
     assert!(matches!(EndFile::read(&folder), Ok(EndFile::Sound(end)) if end.last == 1));

@@ -4,31 +4,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
-use crate::disk::{Disk, Folder};
+use crate::disk::{Disk, DiskFolder};
+use crate::segment::FrameFields;
 use crate::*;
 
-const OPTIONS: Options =
-    Options { segment_bytes: 600, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
+const OPTIONS: WriterOptions =
+    WriterOptions { segment_bytes: 600, batch_bytes_max: 1 << 20, ..WriterOptions::DEFAULT };
 const SEEDS: u64 = 2_000;
 
-fn drain(reader: &mut Reader<'_, FaultDisk>) -> Vec<Record> {
+fn drain(reader: &mut LogReader<'_, FaultDisk>) -> Vec<LogRecord> {
     let record = |item| match item {
-        Ok(Item::Record(record)) => record,
+        Ok(LogEntry::Record(record)) => record,
         other => panic!("{other:?}"),
     };
     reader.by_ref().map(record).collect()
 }
 
-fn more(reader: &mut Reader<'_, FaultDisk>) -> Vec<u64> {
+fn more(reader: &mut LogReader<'_, FaultDisk>) -> Vec<u64> {
     reader.refresh().expect("a directory");
     drain(reader).into_iter().map(|record| record.sequence).collect()
 }
 
-fn open(disk: &FaultDisk) -> Writer<FaultDisk> {
-    Writer::open(disk.clone(), OPTIONS, |_| ()).expect("it is opened").0
+fn open(disk: &FaultDisk) -> LogWriter<FaultDisk> {
+    LogWriter::open(disk.clone(), OPTIONS, |_| ()).expect("it is opened").0
 }
 
-fn commit(writer: &mut Writer<FaultDisk>, records: u64) {
+fn commit(writer: &mut LogWriter<FaultDisk>, records: u64) {
     for _ in 0..records {
         writer.append(1, 0, &[b'p'; 60]).expect("it fits");
         writer.commit().expect("nothing fails");
@@ -38,7 +39,7 @@ fn commit(writer: &mut Writer<FaultDisk>, records: u64) {
 #[test]
 fn a_reader_goes_on_across_segments_and_restarts() {
     let disk = FaultDisk::new(0);
-    let mut reader = Reader::new(&disk).unwrap().follow();
+    let mut reader = LogReader::new(&disk).unwrap().follow();
     assert_eq!(more(&mut reader), [0; 0], "there is nothing yet");
     let mut writer = open(&disk);
     assert_eq!(more(&mut reader), [0; 0]);
@@ -61,7 +62,7 @@ fn a_reader_goes_on_across_segments_and_restarts() {
     commit(&mut writer, 2);
     assert_eq!(more(&mut reader), [25, 26]);
     // Others start where they like, and follow from there.
-    let mut from = Reader::new(&disk).unwrap().seek(20).unwrap().follow();
+    let mut from = LogReader::new(&disk).unwrap().seek(20).unwrap().follow();
     assert_eq!(drain(&mut from)[0].sequence, 20);
     commit(&mut writer, 1);
     assert_eq!(more(&mut from), [27]);
@@ -72,9 +73,9 @@ fn a_reader_goes_on_across_segments_and_restarts() {
 #[test]
 fn what_another_node_leaves_in_the_directory_is_not_followed() {
     let other = FaultDisk::new(1);
-    let options = Options { node: 7, ..OPTIONS };
+    let options = WriterOptions { node: 7, ..OPTIONS };
     for _ in 0..3 {
-        let (mut writer, _) = Writer::open(other.clone(), options, |_| ()).unwrap();
+        let (mut writer, _) = LogWriter::open(other.clone(), options, |_| ()).unwrap();
         commit(&mut writer, 1);
         drop(writer);
         other.restart_process();
@@ -82,7 +83,7 @@ fn what_another_node_leaves_in_the_directory_is_not_followed() {
     let disk = FaultDisk::new(0);
     let mut writer = open(&disk);
     commit(&mut writer, 1);
-    let mut reader = Reader::new(&disk).unwrap().follow();
+    let mut reader = LogReader::new(&disk).unwrap().follow();
     assert_eq!(drain(&mut reader).len(), 1);
     let newest = *segments(&other).unwrap().last().unwrap();
     let file = other.open(&newest.file_name()).unwrap();
@@ -100,7 +101,7 @@ fn who_does_not_follow_ends() {
     let disk = FaultDisk::new(0);
     let mut writer = open(&disk);
     commit(&mut writer, 1);
-    let mut reader = Reader::new(&disk).unwrap();
+    let mut reader = LogReader::new(&disk).unwrap();
     assert_eq!(drain(&mut reader).len(), 1);
     commit(&mut writer, 1);
     assert_eq!(more(&mut reader), [0; 0]);
@@ -116,14 +117,14 @@ fn a_log_that_appears_byte_by_byte() {
         writer.append(1, 0, b"").unwrap();
         writer.commit().unwrap();
     }
-    let mut reader = Reader::with_window(&grown, 64).unwrap().follow();
+    let mut reader = LogReader::with_window(&grown, 64).unwrap().follow();
     let mut told = 0;
     for identity in segments(&whole).unwrap() {
         let name = identity.file_name();
         let bytes = whole.bytes(&name).unwrap();
-        let ends: BTreeSet<_> = Scan::whole(identity, &bytes)
+        let ends: BTreeSet<_> = FrameScan::whole(identity, &bytes)
             .map(|found| match found {
-                Found::Record(frame) => frame.payload.end,
+                ScanItem::Record(frame) => frame.payload.end,
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -146,13 +147,13 @@ fn damage_is_told_once_when_something_proves_it() {
     let mut bytes = disk.bytes(&name).unwrap();
     bytes[HEADER_BYTES + 2 * (FRAME_BYTES + 60) + FRAME_BYTES] ^= 1;
     disk.put(&name, &bytes);
-    let mut reader = Reader::new(&disk).unwrap().follow();
-    let items = |reader: &mut Reader<'_, FaultDisk>| {
+    let mut reader = LogReader::new(&disk).unwrap().follow();
+    let items = |reader: &mut LogReader<'_, FaultDisk>| {
         reader.refresh().unwrap();
-        let word = |item: Result<Item, ReadError>| match item.unwrap() {
-            Item::Record(record) => record.sequence.to_string(),
-            Item::Corruption(corruption) => corruption.problem.to_string(),
-            Item::Torn(torn) => panic!("{torn}"),
+        let word = |item: Result<LogEntry, LogReadError>| match item.unwrap() {
+            LogEntry::Record(record) => record.sequence.to_string(),
+            LogEntry::Corruption(corruption) => corruption.problem.to_string(),
+            LogEntry::Torn(torn) => panic!("{torn}"),
         };
         reader.by_ref().map(word).collect::<Vec<_>>()
     };
@@ -162,10 +163,11 @@ fn damage_is_told_once_when_something_proves_it() {
     // The writer has another file open by that name; a later one goes on behind.
     drop(writer);
     disk.restart_process();
-    let next = Identity { epoch: 9, first: 4, node: 0 };
+    let next = SegmentId { epoch: 9, first: 4, node: 0 };
     let mut segment = encode_header(next, 0, &ChainPoint::START).to_vec();
-    let place = (next, segment.len());
-    encode_frame(&mut segment, place, (4, 3), (1, 0), b"proof");
+    let offset = segment.len();
+    let frame = FrameFields { offset, sequence: 4, durable: 3, time_ms: 0, kind: 1 };
+    encode_frame(&mut segment, next, &frame, b"proof");
     disk.put(&next.file_name(), &segment);
     assert_eq!(items(&mut reader), ["the payload of record 3 is damaged", "4"]);
     assert_eq!(items(&mut reader), [""; 0]);
@@ -176,12 +178,15 @@ fn a_file_that_is_no_segment_is_told_once() {
     let disk = FaultDisk::new(0);
     let mut writer = open(&disk);
     commit(&mut writer, 1);
-    let mut reader = Reader::new(&disk).unwrap().follow();
+    let mut reader = LogReader::new(&disk).unwrap().follow();
     assert_eq!(drain(&mut reader).len(), 1);
-    disk.put(&Identity { epoch: 5, first: 2, node: 0 }.file_name(), &[7; 100]);
+    disk.put(&SegmentId { epoch: 5, first: 2, node: 0 }.file_name(), &[7; 100]);
     reader.refresh().unwrap();
     let items: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
-    assert!(matches!(&items[..], [Item::Corruption(Corruption { bytes: 100, .. })]), "{items:?}");
+    assert!(
+        matches!(&items[..], [LogEntry::Corruption(Corruption { bytes: 100, .. })]),
+        "{items:?}"
+    );
     commit(&mut writer, 1);
     assert_eq!(more(&mut reader), [2]);
 }
@@ -196,9 +201,9 @@ fn a_file_that_is_cut_is_read_on() {
         writer.append(1, 0, &[b'l'; 60]).unwrap();
     }
     writer.flush().unwrap();
-    let mut reader = Reader::with_window(&disk, 64).unwrap().follow();
+    let mut reader = LogReader::with_window(&disk, 64).unwrap().follow();
     let mut next = |want: u64| match reader.next() {
-        Some(Ok(Item::Record(record))) => assert_eq!(record.sequence, want),
+        Some(Ok(LogEntry::Record(record))) => assert_eq!(record.sequence, want),
         other => panic!("{other:?}"),
     };
     next(1);
@@ -219,8 +224,8 @@ fn what_goes_under_a_reader_is_not_missing() {
     commit(&mut writer, 30);
     let names = segments(&disk).unwrap();
     let third = names[2].first;
-    let mut reader = Reader::new(&disk).unwrap().follow();
-    let Some(Ok(Item::Record(first))) = reader.next() else { panic!("the first record") };
+    let mut reader = LogReader::new(&disk).unwrap().follow();
+    let Some(Ok(LogEntry::Record(first))) = reader.next() else { panic!("the first record") };
     assert_eq!(first.sequence, 1);
     writer.retain(Some(0), None, third).unwrap();
     assert_eq!(segments(&disk).unwrap()[0].first, third);
@@ -239,17 +244,17 @@ fn run(seed: u64) -> Result<(), String> {
     let disk = FaultDisk::new(seed);
     let mut chance = Chance::new(!seed);
     let mut writer = open(&disk);
-    let reader = Reader::with_window(&disk, chance.index(3_000));
+    let reader = LogReader::with_window(&disk, chance.index(3_000));
     let mut reader = reader.map_err(|error| error.to_string())?.follow();
     let mut told = BTreeMap::new();
     let mut appended = BTreeSet::new();
     let mut serial = 0_u64;
-    let mut hear = |reader: &mut Reader<'_, FaultDisk>, appended: &BTreeSet<(u64, Vec<u8>)>| {
+    let mut hear = |reader: &mut LogReader<'_, FaultDisk>, appended: &BTreeSet<(u64, Vec<u8>)>| {
         reader.refresh().map_err(|error| error.to_string())?;
         let mut last = None;
         for item in reader.by_ref() {
             let record = match item.map_err(|error| error.to_string())? {
-                Item::Record(record) => record,
+                LogEntry::Record(record) => record,
                 other => return Err(format!("there is no damage, yet {other:?}")),
             };
             if !appended.contains(&(record.sequence, record.payload.clone())) {
@@ -257,7 +262,7 @@ fn run(seed: u64) -> Result<(), String> {
             }
             let again = told
                 .get(&record.sequence)
-                .is_some_and(|before: &Record| before.epoch >= record.epoch);
+                .is_some_and(|before: &LogRecord| before.epoch >= record.epoch);
             if again
                 || last.is_some_and(|(epoch, sequence)| {
                     (epoch, sequence) >= (record.epoch, record.sequence)
@@ -301,9 +306,11 @@ fn run(seed: u64) -> Result<(), String> {
         }
     }
     let told = hear(&mut reader, &appended)?;
-    let reader = Reader::new(&disk).map_err(|error| error.to_string())?;
+    let reader = LogReader::new(&disk).map_err(|error| error.to_string())?;
     for item in reader {
-        let Ok(Item::Record(record)) = item else { return Err("there is no damage".to_owned()) };
+        let Ok(LogEntry::Record(record)) = item else {
+            return Err("there is no damage".to_owned());
+        };
         if told.get(&record.sequence) != Some(&record) {
             return Err(format!("record {} was not told", record.sequence));
         }
@@ -319,15 +326,15 @@ fn who_follows_is_told_what_is_there() {
 #[test]
 fn a_folder_that_is_read_stays_as_it_is() {
     let temporary = tempfile::tempdir().unwrap();
-    let missing = Folder::read_only(temporary.path().join("missing"));
-    assert!(Reader::new(&missing).is_err_and(|error| error.to_string().contains("missing")));
+    let missing = DiskFolder::read_only(temporary.path().join("missing"));
+    assert!(LogReader::new(&missing).is_err_and(|error| error.to_string().contains("missing")));
     assert!(!temporary.path().join("missing").exists(), "it is not made");
     let (mut writer, _) =
-        Writer::open(Folder::new(temporary.path()).unwrap(), OPTIONS, |_| ()).unwrap();
+        LogWriter::open(DiskFolder::new(temporary.path()).unwrap(), OPTIONS, |_| ()).unwrap();
     writer.append(1, 0, b"a").unwrap();
     writer.commit().unwrap();
     // The writer's process has it; who reads asks nobody.
-    let folder = Folder::read_only(temporary.path());
+    let folder = DiskFolder::read_only(temporary.path());
     let names = folder.list().unwrap();
     for name in &names {
         let path = temporary.path().join(name);
@@ -335,8 +342,8 @@ fn a_folder_that_is_read_stays_as_it_is() {
         permissions.set_readonly(true);
         std::fs::set_permissions(path, permissions).unwrap();
     }
-    let items: Vec<_> = Reader::new(&folder).unwrap().map(Result::unwrap).collect();
-    assert!(matches!(&items[..], [Item::Record(record)] if record.payload == b"a"));
+    let items: Vec<_> = LogReader::new(&folder).unwrap().map(Result::unwrap).collect();
+    assert!(matches!(&items[..], [LogEntry::Record(record)] if record.payload == b"a"));
     let denied = |result: std::io::Result<()>| {
         let error = result.expect_err("nothing is changed");
         assert_eq!(error.to_string(), "this directory was opened for reading");

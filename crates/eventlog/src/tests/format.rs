@@ -2,23 +2,19 @@
 
 use std::ops::Range;
 
-use crate::segment::{Header, read_header};
+use crate::segment::{FrameFields, Header, read_header};
 use crate::*;
 
-const IDENTITY: Identity = Identity { epoch: 3, first: 7, node: 2 };
+const IDENTITY: SegmentId = SegmentId { epoch: 3, first: 7, node: 2 };
 const TIME_MS: u64 = 1_700_000_000_123;
 
 fn segment(records: &[(u64, u64, u8, &[u8])]) -> Vec<u8> {
     let mut bytes = encode_header(IDENTITY, 5, &ChainPoint::START).to_vec();
     for (sequence, durable, kind, payload) in records {
         let offset = bytes.len();
-        encode_frame(
-            &mut bytes,
-            (IDENTITY, offset),
-            (*sequence, *durable),
-            (*kind, TIME_MS),
-            payload,
-        );
+        let (sequence, durable, kind) = (*sequence, *durable, *kind);
+        let frame = FrameFields { offset, sequence, durable, time_ms: TIME_MS, kind };
+        encode_frame(&mut bytes, IDENTITY, &frame, payload);
     }
     bytes
 }
@@ -65,8 +61,8 @@ fn golden_bytes() {
 fn names_say_which_segment_it_is() {
     #[track_caller]
     fn check(name: &str, want: Option<(u64, u64, u32)>) {
-        let got = Identity::from_file_name(name);
-        let want = want.map(|(epoch, first, node)| Identity { epoch, first, node });
+        let got = SegmentId::from_file_name(name);
+        let want = want.map(|(epoch, first, node)| SegmentId { epoch, first, node });
         assert_eq!(got, want, "{name}");
     }
     check("0000000003-00000000000000000007-0000000002.segment", Some((3, 7, 2)));
@@ -80,12 +76,13 @@ fn names_say_which_segment_it_is() {
     check("+000000003-00000000000000000007-0000000002.segment", None);
     check("0000000003-00000000000000000007-0000000002-1.segment", None);
     check("lock", None);
-    let far = Identity { epoch: SEQUENCE_MAX, first: SEQUENCE_MAX, node: u32::MAX };
-    assert_eq!(Identity::from_file_name(&far.file_name()), Some(far));
+    let far = SegmentId { epoch: SEQUENCE_MAX, first: SEQUENCE_MAX, node: u32::MAX };
+    assert_eq!(SegmentId::from_file_name(&far.file_name()), Some(far));
     // The next one would wrap.
-    for beyond in [Identity { epoch: u64::MAX, ..far }, Identity { first: SEQUENCE_MAX + 1, ..far }]
+    for beyond in
+        [SegmentId { epoch: u64::MAX, ..far }, SegmentId { first: SEQUENCE_MAX + 1, ..far }]
     {
-        assert_eq!(Identity::from_file_name(&beyond.file_name()), None);
+        assert_eq!(SegmentId::from_file_name(&beyond.file_name()), None);
     }
 }
 
@@ -98,8 +95,8 @@ fn headers_of_others_are_told_apart() {
     let check = crc32c::crc32c_append(crc32c::crc32c(&later[..12]), &later[16..44]);
     later[12..16].copy_from_slice(&check.to_le_bytes());
     assert_eq!(read_header(&later, IDENTITY), Header::Version(4));
-    assert_eq!(read_header(&good, Identity { epoch: 4, ..IDENTITY }), Header::Damaged);
-    assert_eq!(read_header(&good, Identity { node: 3, ..IDENTITY }), Header::Damaged);
+    assert_eq!(read_header(&good, SegmentId { epoch: 4, ..IDENTITY }), Header::Damaged);
+    assert_eq!(read_header(&good, SegmentId { node: 3, ..IDENTITY }), Header::Damaged);
     assert_eq!(read_header(&good[..HEADER_BYTES - 1], IDENTITY), Header::Damaged);
     for at in 0..HEADER_BYTES {
         let mut bytes = good;
@@ -108,8 +105,8 @@ fn headers_of_others_are_told_apart() {
     }
 }
 
-fn scan(bytes: &[u8]) -> Vec<Found> {
-    Scan::whole(IDENTITY, bytes).collect()
+fn scan(bytes: &[u8]) -> Vec<ScanItem> {
+    FrameScan::whole(IDENTITY, bytes).collect()
 }
 
 /// Which records are found when the byte at each place in turn is another one.
@@ -123,7 +120,7 @@ fn any_changed_byte_costs_one_record_at_most() {
         let mut bytes = bytes.clone();
         bytes[at] ^= 0x40;
         let sound: Vec<_> =
-            scan(&bytes).into_iter().filter(|found| matches!(found, Found::Record(_))).collect();
+            scan(&bytes).into_iter().filter(|found| matches!(found, ScanItem::Record(_))).collect();
         assert!(sound.len() >= 2, "byte {at}");
         assert!(sound.iter().all(|found| whole.contains(found)), "byte {at}");
     }
@@ -134,7 +131,7 @@ fn any_changed_byte_costs_one_record_at_most() {
 fn a_frame_out_of_turn_is_no_record() {
     for sequence in [6, 7, 9, 1_000] {
         let found = scan(&segment(&[(7, 6, 1, b"one"), (sequence, 5, 1, b"other")]));
-        assert!(matches!(found[..], [Found::Record(_), Found::Garbage { .. }]), "{found:?}");
+        assert!(matches!(found[..], [ScanItem::Record(_), ScanItem::Garbage { .. }]), "{found:?}");
     }
 }
 
@@ -148,7 +145,7 @@ fn a_copy_within_a_payload_is_no_record() {
     let records: Vec<_> = found
         .iter()
         .filter_map(|found| match found {
-            Found::Record(frame) => Some((frame.sequence, &bytes[frame.payload.clone()])),
+            ScanItem::Record(frame) => Some((frame.sequence, &bytes[frame.payload.clone()])),
             _ => None,
         })
         .collect();
@@ -170,7 +167,7 @@ fn a_frame_with_bytes_that_are_not_known_is_no_record() {
         frame[28..32].copy_from_slice(&check.to_le_bytes());
         place.extend(&frame[..32]);
         frame[32..36].copy_from_slice(&crc32c::crc32c(&place).to_le_bytes());
-        let known = matches!(scan(&bytes)[..], [Found::Record(_)]);
+        let known = matches!(scan(&bytes)[..], [ScanItem::Record(_)]);
         assert_eq!(known, at == 24, "byte {at}: only the first is the kind");
     }
 }
@@ -179,25 +176,25 @@ fn a_frame_with_bytes_that_are_not_known_is_no_record() {
 #[test]
 fn frames_of_another_node_are_no_records() {
     let bytes = segment(&[(7, 6, 1, b"one"), (8, 7, 1, b"two")]);
-    let other = Identity { node: 3, ..IDENTITY };
-    let found: Vec<_> = Scan::whole(other, &bytes).collect();
-    assert_eq!(found, [Found::Garbage { bytes: HEADER_BYTES..bytes.len() }]);
+    let other = SegmentId { node: 3, ..IDENTITY };
+    let found: Vec<_> = FrameScan::whole(other, &bytes).collect();
+    assert_eq!(found, [ScanItem::Garbage { bytes: HEADER_BYTES..bytes.len() }]);
 }
 
 /// As a file would be read: each time no more is shown than was asked for, and `more`.
-fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<Found> {
-    let mut scan = Scan::new(IDENTITY, bytes.len(), frames_at(bytes, IDENTITY));
+fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<ScanItem> {
+    let mut scan = FrameScan::new(IDENTITY, bytes.len(), frames_at(bytes, IDENTITY));
     let (mut window, mut all) = (0..0, Vec::new());
     loop {
         let Range { start, end } = window;
-        match scan.next(Window { base: start, bytes: &bytes[start..end] }) {
-            Step::Found(found) => all.push(found),
-            Step::Need(range) => {
+        match scan.next(ScanWindow { base: start, bytes: &bytes[start..end] }) {
+            ScanStep::Found(found) => all.push(found),
+            ScanStep::Need(range) => {
                 assert!(range.end <= bytes.len() && range.len() <= FRAME_BYTES + PAYLOAD_BYTES_MAX);
                 assert!(range.start < start || range.end > end, "it was shown {range:?}");
                 window = range.start..(range.end + more).min(bytes.len());
             }
-            Step::End => return all,
+            ScanStep::End => return all,
         }
     }
 }
@@ -222,11 +219,11 @@ proptest::proptest! {
         let mut last = 6;
         for found in scan(&bytes) {
             let (place, sequence) = match found {
-                Found::Record(frame) => {
+                ScanItem::Record(frame) => {
                     (frame.offset..frame.payload.end.next_multiple_of(4).min(bytes.len()), Some(frame.sequence))
                 }
-                Found::BadPayload { bytes, sequence } => (bytes, Some(sequence)),
-                Found::Garbage { bytes } => (bytes, None),
+                ScanItem::BadPayload { bytes, sequence } => (bytes, Some(sequence)),
+                ScanItem::Garbage { bytes } => (bytes, None),
             };
             assert_eq!(place.start, position);
             assert!(place.end > place.start);

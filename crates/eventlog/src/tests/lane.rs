@@ -1,11 +1,11 @@
 //! The lanes: by hand, on disks that fail by the thousand, and on threads.
 
-mod bell;
 mod faults;
 mod gaps;
 mod groups;
 mod states;
 mod threads;
+mod waker;
 mod watermarks;
 
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,10 @@ use std::time::Duration;
 use crate::disk::SyncMeter;
 use crate::disk::testing::FaultDisk;
 use crate::lane::{
-    Gap, GapFormat, Keeper, Lane, LaneKind, LaneOptions, Next, Now, Pace, Reporter, Setup,
+    BatchLimits, GapFormat, LaneGap, LaneHandle, LaneKind, LaneOptions, LaneReporter, LaneSetup,
+    LaneTime, LogDriver, NextStep,
 };
-use crate::{Item, Options, Reader, Record, Writer};
+use crate::{LogEntry, LogReader, LogRecord, LogWriter, WriterOptions};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -29,26 +30,26 @@ const GAPS: GapFormat = GapFormat {
     },
 };
 
-fn gap(payload: &[u8]) -> Gap {
+fn gap(payload: &[u8]) -> LaneGap {
     let numbers: Vec<_> = payload
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")))
         .collect();
     let [shard, lost, since_ms, through_ms] = numbers[..] else { panic!("no gap: {payload:?}") };
-    Gap { shard: u32::try_from(shard).expect("a number of ours"), lost, since_ms, through_ms }
+    LaneGap { shard: u32::try_from(shard).expect("a number of ours"), lost, since_ms, through_ms }
 }
 
 /// Short segments, and nothing waits for more of its like for long.
 const OPTIONS: LaneOptions = LaneOptions {
-    writer: Options {
+    writer: WriterOptions {
         segment_bytes: 2_000,
         batch_bytes_max: 4_000,
         index_every_bytes: 500,
         preallocate: false,
-        ..Options::DEFAULT
+        ..WriterOptions::DEFAULT
     },
-    gather: Pace { after: MS, bytes: 1_000 },
-    commit: Pace { after: Duration::from_millis(50), bytes: 3_000 },
+    gather: BatchLimits { after: MS, bytes: 1_000 },
+    commit: BatchLimits { after: Duration::from_millis(50), bytes: 3_000 },
     ..LaneOptions::DURABLE
 };
 
@@ -57,7 +58,7 @@ const OPTIONS: LaneOptions = LaneOptions {
 struct Heard(Arc<Mutex<Vec<String>>>);
 
 impl Heard {
-    fn reporter(&self) -> Reporter {
+    fn reporter(&self) -> LaneReporter {
         let heard = self.clone();
         Box::new(move |report| {
             let text = format!("{report:?}");
@@ -71,18 +72,22 @@ impl Heard {
     }
 }
 
-/// A keeper over two disks in memory, and a clock that is moved by hand.
+/// A driver over two disks in memory, and a clock that is moved by hand.
 struct Rig {
     durable: FaultDisk,
     firehose: FaultDisk,
-    keeper: Keeper<FaultDisk>,
+    driver: LogDriver<FaultDisk>,
     heard: Heard,
-    now: Now,
+    now: LaneTime,
 }
 
-fn setup(disk: &FaultDisk, options: LaneOptions) -> Setup<FaultDisk> {
-    let opened = Writer::open(disk.clone(), options.writer, |_| ());
-    Setup { writer: opened.expect("nothing fails").0, options, meter: SyncMeter::default().into() }
+fn setup(disk: &FaultDisk, options: LaneOptions) -> LaneSetup<FaultDisk> {
+    let opened = LogWriter::open(disk.clone(), options.writer, |_| ());
+    LaneSetup {
+        writer: opened.expect("nothing fails").0,
+        options,
+        meter: SyncMeter::default().into(),
+    }
 }
 
 impl Rig {
@@ -91,41 +96,41 @@ impl Rig {
         let heard = Heard::default();
         let [durable, firehose] = [(&disks[0], durable), (&disks[1], firehose)]
             .map(|(disk, options)| setup(disk, options));
-        let keeper = Keeper::new(durable, firehose, GAPS, heard.reporter());
+        let driver = LogDriver::new(durable, firehose, GAPS, heard.reporter());
         let [durable, firehose] = disks;
-        let now = Now { tick: Duration::from_secs(100), unix_ms: 5_000 };
-        Self { durable, firehose, keeper, heard, now }
+        let now = LaneTime { tick: Duration::from_secs(100), unix_ms: 5_000 };
+        Self { durable, firehose, driver, heard, now }
     }
 
-    fn lane(&self, kind: LaneKind) -> Lane {
-        self.keeper.lane(kind)
+    fn lane(&self, kind: LaneKind) -> LaneHandle {
+        self.driver.lane(kind)
     }
 
-    fn step(&mut self) -> Next {
-        self.keeper.step(self.now)
+    fn step(&mut self) -> NextStep {
+        self.driver.step(self.now)
     }
 
     /// Steps once so much later.
-    fn step_after(&mut self, passed: Duration) -> Next {
+    fn step_after(&mut self, passed: Duration) -> NextStep {
         self.now.tick += passed;
         self.now.unix_ms += u64::try_from(passed.as_millis()).expect("not that long");
         self.step()
     }
 
     /// When it wants to be stepped again, from now.
-    fn wait(&self, next: Next) -> Option<Duration> {
+    fn wait(&self, next: NextStep) -> Option<Duration> {
         match next {
-            Next::Now => Some(Duration::ZERO),
-            Next::At(at) => Some(at.saturating_sub(self.now.tick)),
-            Next::Woken => None,
+            NextStep::Now => Some(Duration::ZERO),
+            NextStep::At(at) => Some(at.saturating_sub(self.now.tick)),
+            NextStep::Woken => None,
         }
     }
 }
 
-fn records(disk: &FaultDisk) -> Vec<Record> {
-    let items = Reader::new(disk).expect("a directory").map(|item| item.expect("it is read"));
+fn records(disk: &FaultDisk) -> Vec<LogRecord> {
+    let items = LogReader::new(disk).expect("a directory").map(|item| item.expect("it is read"));
     let record = |item| match item {
-        Item::Record(record) => record,
+        LogEntry::Record(record) => record,
         other => panic!("{other:?}"),
     };
     items.map(record).collect()
@@ -133,7 +138,7 @@ fn records(disk: &FaultDisk) -> Vec<Record> {
 
 /// Payloads as text, gaps as how many they tell of.
 fn texts(disk: &FaultDisk) -> Vec<String> {
-    let text = |record: Record| {
+    let text = |record: LogRecord| {
         if record.kind == GAPS.kind {
             let gap = gap(&record.payload);
             return format!("{} lost of {}", gap.lost, gap.shard);

@@ -7,12 +7,12 @@ use crate::*;
 const SEEDS: u64 = 1_000;
 
 /// A log of some starts and failed commits, and its records.
-fn log(seed: u64) -> (FaultDisk, Vec<Record>) {
+fn log(seed: u64) -> (FaultDisk, Vec<LogRecord>) {
     let mut chance = Chance::new(seed);
     let disk = FaultDisk::new(!seed);
     let rare = 2 + chance.below(200);
     for _ in 0..1 + chance.below(3) {
-        let (mut writer, _) = Writer::open_at_end(disk.clone(), OPTIONS, |_| ()).expect("a log");
+        let (mut writer, _) = LogWriter::open_at_end(disk.clone(), OPTIONS, |_| ()).expect("a log");
         for _ in 0..chance.below(40) {
             for _ in 0..1 + chance.below(4) {
                 let kind = u8::from(!chance.once_in(rare));
@@ -28,9 +28,9 @@ fn log(seed: u64) -> (FaultDisk, Vec<Record>) {
             index.iter().for_each(|name| disk.remove(name).expect("it is there"));
         }
     }
-    let items = Reader::new(&disk).expect("a log").map(|item| item.expect("it is read"));
+    let items = LogReader::new(&disk).expect("a log").map(|item| item.expect("it is read"));
     let record = |item| match item {
-        Item::Record(record) => Some(record),
+        LogEntry::Record(record) => Some(record),
         _ => None,
     };
     let records = items.filter_map(record).collect();
@@ -42,7 +42,7 @@ fn it_is_what_a_reader_of_everything_finds_last() {
     let (mut without, mut older) = (0, 0);
     for seed in 0..SEEDS {
         let (disk, records) = log(seed);
-        let picked = |record: &&Record| record.kind == 0 && record.payload.len() > 20;
+        let picked = |record: &&LogRecord| record.kind == 0 && record.payload.len() > 20;
         let want = records.iter().rfind(picked);
         let found = newest(&disk, 0, |record| picked(&&record).then_some(record));
         assert_eq!(found.expect("it is read").as_ref(), want, "seed {seed}");
@@ -59,7 +59,7 @@ fn it_is_what_a_reader_of_everything_finds_last() {
 #[test]
 fn no_more_is_read_than_has_to_be() {
     let disk = FaultDisk::new(1);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).expect("a log");
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).expect("a log");
     for number in 0..5_000_u32 {
         let kind = u8::from(!matches!(number, 100 | 4_900));
         writer.append(kind, 1, &number.to_le_bytes()).expect("there is room");

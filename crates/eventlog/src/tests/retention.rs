@@ -5,10 +5,10 @@ use crate::disk::testing::{Chance, FaultDisk};
 use crate::*;
 
 /// A writer of segments of five records each; that of sequence n is of time 10 n.
-fn writer(segments: u64) -> (FaultDisk, Writer<FaultDisk>) {
+fn writer(segments: u64) -> (FaultDisk, LogWriter<FaultDisk>) {
     let disk = FaultDisk::new(0);
-    let options = Options { segment_bytes: 500, ..OPTIONS };
-    let (mut writer, _) = Writer::open(disk.clone(), options, |_| ()).expect("an empty disk");
+    let options = WriterOptions { segment_bytes: 500, ..OPTIONS };
+    let (mut writer, _) = LogWriter::open(disk.clone(), options, |_| ()).expect("an empty disk");
     for sequence in 1..=5 * segments {
         writer.append(1, 10 * sequence, &[b'p'; 60]).expect("it fits");
         writer.commit().expect("nothing fails");
@@ -33,7 +33,7 @@ fn whole_segments_go_oldest_first() {
         assert_eq!(left[..6 - want], names[want..]);
         let indexes = disk.names().into_iter().filter(|name| name.ends_with(".index"));
         assert!(indexes.eq(names[want..].iter().map(|name| name.index_name())));
-        let reader = Reader::new(&disk).expect("a directory");
+        let reader = LogReader::new(&disk).expect("a directory");
         let sequences = records(reader).into_iter().map(|record| record.sequence);
         assert!(sequences.eq(5 * want as u64 + 1..=30));
         // And it goes on.
@@ -67,8 +67,8 @@ fn nothing_goes_while_a_batch_is_begun() {
     let (disk, mut writer) = writer(3);
     writer.append(1, 0, b"begun").unwrap();
     // It computes no ages either, so it knows of no clock step.
-    assert_eq!(writer.retain(Some(0), Some(0), u64::MAX).unwrap(), Removed::default());
-    assert_eq!(Removed::default().clock_steps, None);
+    assert_eq!(writer.retain(Some(0), Some(0), u64::MAX).unwrap(), RemovedSegments::default());
+    assert_eq!(RemovedSegments::default().clock_steps, None);
     assert_eq!(segments(&disk).unwrap().len(), 3);
     assert_eq!(writer.commit().unwrap(), 16);
 }
@@ -85,9 +85,13 @@ fn retention_again_and_again() {
     assert_eq!(segments(&disk).unwrap().len(), 1, "and that holds nothing");
     drop(writer);
     disk.lose_power();
-    let (mut writer, recovery) = Writer::open(disk, OPTIONS, |_| ()).unwrap();
+    let (mut writer, recovery) = LogWriter::open(disk, OPTIONS, |_| ()).unwrap();
     assert_eq!((writer.durable(), recovery.records, recovery.corruptions), (30, 0, 0));
-    assert!(matches!(recovery.end, FoundEnd::Open { is_gone: false, .. }), "{:?}", recovery.end);
+    assert!(
+        matches!(recovery.end, RecoveredEnd::Open { is_gone: false, .. }),
+        "{:?}",
+        recovery.end
+    );
     assert_eq!(writer.append(1, 0, b"goes on"), Ok(31));
 }
 
@@ -118,22 +122,23 @@ fn what_goes_is_what_the_records_say() {
     for seed in 0..1_000 {
         let mut chance = Chance::new(seed);
         let disk = log(&mut chance);
-        let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+        let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
         let names = segments(&disk).unwrap();
         if chance.once_in(2) {
             for identity in &names {
                 spoil(&disk, *identity, &names, &mut chance);
             }
         }
-        let all = records(Reader::new(&disk).unwrap());
+        let all = records(LogReader::new(&disk).unwrap());
         let bytes_max = chance.once_in(2).then(|| chance.below(4_000));
         let age_max_ms = chance.once_in(2).then(|| chance.below(13_000));
         let keep_from = chance.below(writer.durable() + 10);
-        let length = |name: &Identity| disk.bytes(&name.file_name()).map_or(0, |bytes| bytes.len());
+        let length =
+            |name: &SegmentId| disk.bytes(&name.file_name()).map_or(0, |bytes| bytes.len());
         let mut total: usize = names.iter().map(length).sum();
         let latest = |at: usize| {
             let end = names.get(at + 1).map_or(u64::MAX, |next| next.first);
-            let own = |record: &&Record| (names[at].first..end).contains(&record.sequence);
+            let own = |record: &&LogRecord| (names[at].first..end).contains(&record.sequence);
             all.iter().filter(own).map(|record| record.time_ms).max()
         };
         // Times are less than a day apart: each step forward counts.
@@ -164,8 +169,8 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 #[test]
 fn a_clock_that_is_ahead_removes_nothing() {
     let disk = FaultDisk::new(0);
-    let options = Options { segment_bytes: 500, ..OPTIONS };
-    let open = || Writer::open(disk.clone(), options, |_| ()).unwrap().0;
+    let options = WriterOptions { segment_bytes: 500, ..OPTIONS };
+    let open = || LogWriter::open(disk.clone(), options, |_| ()).unwrap().0;
     let month = Some(30 * DAY_MS);
     // Ten days of records, a start 400 days ahead, and a day at the right time.
     let mut hour = 0;
@@ -181,7 +186,7 @@ fn a_clock_that_is_ahead_removes_nothing() {
             assert_eq!(kept.clock_steps, Some(steps), "hour {after} from {start}");
         }
     }
-    assert_eq!(records(Reader::new(&disk).unwrap()).len(), 269);
+    assert_eq!(records(LogReader::new(&disk).unwrap()).len(), 269);
     // Time that did pass counts: what is older by a month then goes.
     let mut writer = open();
     let mut removed = Vec::new();
@@ -191,7 +196,7 @@ fn a_clock_that_is_ahead_removes_nothing() {
         removed.extend(writer.retain(None, month, u64::MAX).unwrap().segments);
     }
     assert!(removed.len() >= 269 / 5, "{removed:?}");
-    let first = records(Reader::new(&disk).unwrap())[0].time_ms;
+    let first = records(LogReader::new(&disk).unwrap())[0].time_ms;
     assert!((240 * 60 * 60 * 1000..264 * 60 * 60 * 1000).contains(&first), "{first}");
 }
 
@@ -199,7 +204,7 @@ fn a_clock_that_is_ahead_removes_nothing() {
 #[test]
 fn a_clock_that_steps_ends_a_segment() {
     let disk = FaultDisk::new(0);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).unwrap();
     writer.append(1, 0, b"a").unwrap();
     writer.append(1, DAY_MS, b"b").unwrap();
     let ahead = 2 * DAY_MS + 1;

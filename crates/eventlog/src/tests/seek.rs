@@ -1,23 +1,23 @@
 //! Indexes: their bytes, and that with them, without them and with wrong ones the same is found.
 
 use super::format::hex;
-use crate::bug::{Bug, plant};
+use crate::bug::{LogBug, plant};
 use crate::disk::testing::{Chance, FaultDisk};
-use crate::index::Builder;
+use crate::index::IndexBuilder;
 use crate::segment::HEADER_BYTES_MIN;
 use crate::*;
 
-pub(super) const OPTIONS: Options = Options {
+pub(super) const OPTIONS: WriterOptions = WriterOptions {
     segment_bytes: 600,
     batch_bytes_max: 1 << 20,
     index_every_bytes: 100,
-    ..Options::DEFAULT
+    ..WriterOptions::DEFAULT
 };
 const SEEDS: u64 = 2_000;
 
-fn index() -> Index {
-    Index {
-        identity: Identity { epoch: 3, first: 7, node: 2 },
+fn index() -> SegmentIndex {
+    SegmentIndex {
+        identity: SegmentId { epoch: 3, first: 7, node: 2 },
         last: 9,
         last_offset: 140,
         first_time_ms: 50,
@@ -25,7 +25,7 @@ fn index() -> Index {
         min_time_ms: 30,
         max_time_ms: 60,
         kinds: [(1, 2), (200, 1)].into(),
-        entries: vec![Entry { sequence: 8, offset: 84, before_ms: 50 }],
+        entries: vec![IndexEntry { sequence: 8, offset: 84, before_ms: 50 }],
     }
 }
 
@@ -52,14 +52,14 @@ fn golden_bytes_of_an_index() {
         "3200000000000000",
     ];
     assert_eq!(hex(&bytes), want);
-    assert_eq!(Index::decode(&bytes, index().identity), Some(index()));
-    let other = Identity { node: 3, ..index().identity };
-    assert_eq!(Index::decode(&bytes, other), None);
+    assert_eq!(SegmentIndex::decode(&bytes, index().identity), Some(index()));
+    let other = SegmentId { node: 3, ..index().identity };
+    assert_eq!(SegmentIndex::decode(&bytes, other), None);
     for at in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
-        assert_eq!(Index::decode(&changed, index().identity), None, "byte {at}");
-        assert_eq!(Index::decode(&bytes[..at], index().identity), None, "{at} bytes");
+        assert_eq!(SegmentIndex::decode(&changed, index().identity), None, "byte {at}");
+        assert_eq!(SegmentIndex::decode(&bytes[..at], index().identity), None, "{at} bytes");
     }
 }
 
@@ -67,10 +67,10 @@ fn golden_bytes_of_an_index() {
 #[test]
 fn an_index_that_cannot_be_true_is_none() {
     #[track_caller]
-    fn check(edit: impl FnOnce(&mut Index)) {
+    fn check(edit: impl FnOnce(&mut SegmentIndex)) {
         let mut index = index();
         edit(&mut index);
-        assert_eq!(Index::decode(&index.encode(), index.identity), None);
+        assert_eq!(SegmentIndex::decode(&index.encode(), index.identity), None);
     }
     check(|index| index.last = 6);
     check(|index| index.last = 10);
@@ -107,7 +107,7 @@ proptest::proptest! {
             let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
             bytes[12..16].copy_from_slice(&check.to_le_bytes());
         }
-        if let Some(read) = Index::decode(&bytes, index().identity) {
+        if let Some(read) = SegmentIndex::decode(&bytes, index().identity) {
             proptest::prop_assert_eq!(read.encode(), bytes);
         }
     }
@@ -118,7 +118,8 @@ pub(super) fn log(chance: &mut Chance) -> FaultDisk {
     let disk = FaultDisk::new(0);
     let mut time_ms = 10_000;
     for _ in 0..=chance.below(3) {
-        let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).expect("nothing fails");
+        let (mut writer, _) =
+            LogWriter::open(disk.clone(), OPTIONS, |_| ()).expect("nothing fails");
         for record in 0..=chance.below(60) {
             time_ms = (time_ms + chance.below(100)).saturating_sub(chance.below(60));
             if chance.once_in(20) {
@@ -138,8 +139,8 @@ pub(super) fn log(chance: &mut Chance) -> FaultDisk {
 /// Something happens to the index of one segment.
 pub(super) fn spoil(
     disk: &FaultDisk,
-    identity: Identity,
-    others: &[Identity],
+    identity: SegmentId,
+    others: &[SegmentId],
     chance: &mut Chance,
 ) {
     let name = identity.index_name();
@@ -156,11 +157,11 @@ pub(super) fn spoil(
             let other = others[chance.index(others.len())].index_name();
             disk.put(&name, &disk.bytes(&other).unwrap_or_default());
         }
-        4 => disk.put(&name, &stale(Index::read(disk, identity), chance)),
+        4 => disk.put(&name, &stale(SegmentIndex::read(disk, identity), chance)),
         5 => disk.put(&name, &earlier(disk, identity, chance)),
         _ => {
             // Its entry leads to a record, and not to the one that it names.
-            let Some(mut index) = Index::read(disk, identity) else { return };
+            let Some(mut index) = SegmentIndex::read(disk, identity) else { return };
             if let Some(entry) = index.entries.first_mut() {
                 entry.sequence -= 1;
             }
@@ -170,20 +171,20 @@ pub(super) fn spoil(
 }
 
 /// The index that the segment had, had it been sealed earlier.
-fn earlier(disk: &FaultDisk, identity: Identity, chance: &mut Chance) -> Vec<u8> {
+fn earlier(disk: &FaultDisk, identity: SegmentId, chance: &mut Chance) -> Vec<u8> {
     let bytes = disk.bytes(&identity.file_name()).unwrap_or_default();
-    let mut builder = Builder::new(identity, OPTIONS.index_every_bytes);
+    let mut builder = IndexBuilder::new(identity, OPTIONS.index_every_bytes);
     let records = 1 + chance.index(8);
-    for found in Scan::whole(identity, &bytes).take(records) {
-        if let Found::Record(frame) = found {
-            builder.add(frame.offset, frame.sequence, (frame.kind, frame.time_ms));
+    for found in FrameScan::whole(identity, &bytes).take(records) {
+        if let ScanItem::Record(frame) = found {
+            builder.add(frame.offset, frame.sequence, frame.kind, frame.time_ms);
         }
     }
     builder.finish().map_or_else(Vec::new, |index| index.encode())
 }
 
 /// An index of the segment as it might have been once: sound, and wrong now.
-fn stale(index: Option<Index>, chance: &mut Chance) -> Vec<u8> {
+fn stale(index: Option<SegmentIndex>, chance: &mut Chance) -> Vec<u8> {
     let Some(mut index) = index else { return Vec::new() };
     let cut = chance.below(index.last - index.identity.first + 1);
     index.last -= cut;
@@ -201,12 +202,12 @@ fn stale(index: Option<Index>, chance: &mut Chance) -> Vec<u8> {
     index.encode()
 }
 
-pub(super) fn records(reader: Reader<'_, FaultDisk>) -> Vec<Record> {
+pub(super) fn records(reader: LogReader<'_, FaultDisk>) -> Vec<LogRecord> {
     let items = reader.map(|item| item.expect("nothing fails"));
     items
         .filter_map(|item| match item {
-            Item::Record(record) => Some(record),
-            Item::Corruption(_) | Item::Torn(_) => None,
+            LogEntry::Record(record) => Some(record),
+            LogEntry::Corruption(_) | LogEntry::Torn(_) => None,
         })
         .collect()
 }
@@ -231,18 +232,18 @@ fn run(seed: u64) -> Result<(), String> {
     if chance.once_in(4) {
         // A file that is none of the log's, and is named as one within a segment.
         let before = names[chance.index(names.len())];
-        let foreign = Identity { first: before.first + 1, ..before };
+        let foreign = SegmentId { first: before.first + 1, ..before };
         if !names.contains(&foreign) {
             disk.put(&foreign.file_name(), &[b'?'; 100]);
         }
     }
     let window = chance.index(1_000);
-    let reader = || Reader::with_window(&disk, window).expect("a directory");
+    let reader = || LogReader::with_window(&disk, window).expect("a directory");
     let all = records(reader());
     let last = all.last().map_or(0, |record| record.sequence);
     for _ in 0..8 {
         let sequence = chance.below(last + 3);
-        let wanted = |record: &&Record| record.sequence >= sequence;
+        let wanted = |record: &&LogRecord| record.sequence >= sequence;
         let want: Vec<_> = all.iter().filter(wanted).cloned().collect();
         let got = records(reader().seek(sequence).expect("nothing fails"));
         if got != want {
@@ -263,7 +264,7 @@ fn whatever_the_indexes_say_all_that_is_wanted_is_found() {
 
 #[test]
 fn believing_indexes_is_found() {
-    plant(Some(Bug::TrustIndex));
+    plant(Some(LogBug::TrustIndex));
     let found = search();
     plant(None);
     assert!(found.is_some(), "it went unnoticed in {SEEDS} runs");
@@ -273,8 +274,8 @@ fn believing_indexes_is_found() {
 fn every_sealed_segment_has_an_index_that_is_right() {
     for seed in 0..200 {
         let disk = log(&mut Chance::new(seed));
-        drop(Writer::open_at_end(disk.clone(), OPTIONS, |_| ()).unwrap());
-        let all = records(Reader::new(&disk).unwrap());
+        drop(LogWriter::open_at_end(disk.clone(), OPTIONS, |_| ()).unwrap());
+        let all = records(LogReader::new(&disk).unwrap());
         let names = segments(&disk).unwrap();
         for (at, identity) in names.iter().enumerate() {
             let end = names.get(at + 1).map_or(u64::MAX, |next| next.first);
@@ -282,7 +283,7 @@ fn every_sealed_segment_has_an_index_that_is_right() {
                 .iter()
                 .filter(|record| (identity.first..end).contains(&record.sequence))
                 .collect();
-            let index = Index::read(&disk, *identity).unwrap();
+            let index = SegmentIndex::read(&disk, *identity).unwrap();
             let times = || own.iter().map(|record| record.time_ms);
             let got = (index.last, index.min_time_ms, index.max_time_ms);
             let want =
@@ -307,8 +308,8 @@ fn every_sealed_segment_has_an_index_that_is_right() {
 #[test]
 fn no_more_is_read_than_what_leads_there() {
     let disk = FaultDisk::new(0);
-    let options = Options { segment_bytes: 100_000, index_every_bytes: 4_000, ..OPTIONS };
-    let (mut writer, _) = Writer::open(disk.clone(), options, |_| ()).unwrap();
+    let options = WriterOptions { segment_bytes: 100_000, index_every_bytes: 4_000, ..OPTIONS };
+    let (mut writer, _) = LogWriter::open(disk.clone(), options, |_| ()).unwrap();
     for sequence in 1..=10_000 {
         writer.append(1, sequence, &[b'p'; 60]).unwrap();
         if sequence % 10 == 0 {
@@ -322,10 +323,10 @@ fn no_more_is_read_than_what_leads_there() {
         disk.bytes(&identity.file_name()).map_or(0, |bytes| bytes.len() - HEADER_BYTES)
     });
     let (total, before): (usize, _) = (lengths.sum(), disk.bytes_read());
-    assert_eq!(records(Reader::with_window(&disk, window).unwrap()).len(), 10_000);
+    assert_eq!(records(LogReader::with_window(&disk, window).unwrap()).len(), 10_000);
     let headers = END_BYTES + HEADER_BYTES * (names + 1);
     assert_eq!(disk.bytes_read() - before, (total + headers) as u64, "each byte once");
-    let read = |reader: Reader<'_, FaultDisk>| {
+    let read = |reader: LogReader<'_, FaultDisk>| {
         let before = disk.bytes_read();
         let mut reader = reader.map(|item| item.unwrap());
         let first = reader.next();
@@ -335,9 +336,9 @@ fn no_more_is_read_than_what_leads_there() {
     let index = 96 + 8 + 25 * 24 + 2 * FRAME_BYTES as u64;
     let within = 4_100 + 2 * window as u64;
     for wanted in [1, 500, 1_040, 5_432, 8_900] {
-        let reader = || Reader::with_window(&disk, window).unwrap();
+        let reader = || LogReader::with_window(&disk, window).unwrap();
         let (bytes, first) = read(reader().seek(wanted).unwrap());
-        assert!(matches!(first, Some(Item::Record(record)) if record.sequence == wanted));
+        assert!(matches!(first, Some(LogEntry::Record(record)) if record.sequence == wanted));
         assert!(bytes < index + within + 200, "{bytes} bytes to {wanted}");
     }
 }
@@ -345,26 +346,26 @@ fn no_more_is_read_than_what_leads_there() {
 #[test]
 fn entries_are_fewer_where_they_would_be_too_many() {
     let identity = index().identity;
-    let mut builder = Builder::new(identity, 1);
+    let mut builder = IndexBuilder::new(identity, 1);
     for record in 0..40_000 {
         let offset = HEADER_BYTES + 36 * record;
-        builder.add(offset, identity.first + record as u64, (1, record as u64));
+        builder.add(offset, identity.first + record as u64, 1, record as u64);
     }
     let index = builder.finish().unwrap();
     assert!((INDEX_ENTRIES_MAX / 4..=INDEX_ENTRIES_MAX).contains(&index.entries.len()));
     let bytes = index.encode();
     assert!(bytes.len() <= INDEX_BYTES_MAX);
-    assert_eq!(Index::decode(&bytes, identity), Some(index));
+    assert_eq!(SegmentIndex::decode(&bytes, identity), Some(index));
 }
 
 #[test]
 fn a_gap_or_nothing_makes_no_index() {
     let identity = index().identity;
-    assert_eq!(Builder::new(identity, 1).finish(), None);
+    assert_eq!(IndexBuilder::new(identity, 1).finish(), None);
     for sequences in [[8, 9], [7, 9], [7, 7]] {
-        let mut builder = Builder::new(identity, 1);
+        let mut builder = IndexBuilder::new(identity, 1);
         for (at, sequence) in sequences.into_iter().enumerate() {
-            builder.add(HEADER_BYTES + at * FRAME_BYTES, sequence, (1, 0));
+            builder.add(HEADER_BYTES + at * FRAME_BYTES, sequence, 1, 0);
         }
         assert_eq!(builder.finish(), None, "{sequences:?}");
     }
@@ -376,17 +377,17 @@ fn an_index_that_is_too_long_is_not_read() {
     let mut bytes = index().encode();
     bytes.resize(INDEX_BYTES_MAX + 1, 0);
     disk.put(&index().identity.index_name(), &bytes);
-    assert_eq!(Index::read(&disk, index().identity), None);
+    assert_eq!(SegmentIndex::read(&disk, index().identity), None);
     assert_eq!(disk.bytes_read(), 0);
 }
 
 #[test]
 fn an_index_without_its_segment_is_cleared_away() {
     let disk = log(&mut Chance::new(3));
-    let orphan = Identity { epoch: 1, first: 999, node: 0 };
+    let orphan = SegmentId { epoch: 1, first: 999, node: 0 };
     for at_end in [false, true] {
         disk.put(&orphan.index_name(), b"left");
-        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let open = if at_end { LogWriter::open_at_end } else { LogWriter::open };
         drop(open(disk.clone(), OPTIONS, |_| ()).unwrap());
         assert_eq!(disk.bytes(&orphan.index_name()), None);
         let names = disk.names();

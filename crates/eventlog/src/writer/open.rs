@@ -1,93 +1,91 @@
-//! How a writer starts: it reads what is there, settles what nothing proves durable, and goes on
-//! behind it in a new epoch.
-//!
-//! Owns what of a log is believed at a start. What is written from then on is the writer's.
+//! Opening a log for writing: reads it, secures what nothing proves durable, and continues in a new
+//! epoch.
 
 use std::cell::RefCell;
 use std::io;
 
-use super::{Options, Writer, write_index};
-use crate::bug::{Bug, planted};
+use super::{LogWriter, WriterOptions, write_index};
+use crate::bug::{LogBug, planted};
 use crate::chain::ChainPoint;
 use crate::disk::{Disk, DiskFile};
 use crate::end::{EndFile, LogEnd};
-use crate::item::{Item, ReadError};
-use crate::reader::{Reader, Tail};
-use crate::segment::{Header, Identity, SEGMENT_BYTES_LIMIT};
+use crate::item::{LogEntry, LogReadError};
+use crate::reader::{LogReader, SegmentTail};
+use crate::segment::{Header, SEGMENT_BYTES_LIMIT, SegmentId};
 
-/// How much is written at once when a tail is written once more.
+/// Bytes per write when a tail is rewritten.
 const REWRITE_BYTES: usize = 1 << 20;
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Somebody else writes it.
+pub enum LogOpenError {
+    /// Another process writes it.
     #[error("{place} is in use by {holder}: end it, or name another directory")]
     InUse {
         /// The directory.
         place: String,
-        /// Who holds it.
+        /// The holder.
         holder: String,
     },
     /// The file system failed.
     #[error("{place}: {source}")]
     Io {
-        /// The file, or the directory.
+        /// The file or the directory.
         place: String,
-        /// What the file system said.
+        /// The cause.
         source: io::Error,
     },
-    /// A segment could not be read, or is not this node's.
+    /// A segment could not be read, or is of another node.
     #[error("{place}: {source}")]
     Read {
         /// The directory.
         place: String,
-        /// Which, and why.
-        source: ReadError,
+        /// The cause.
+        source: LogReadError,
     },
 }
 
-/// What a start found, beside what it handed to its visitor.
+/// What was found when the log was opened, besides what `visit` got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Sound records.
+    /// Number of sound records.
     pub records: u64,
-    /// Places where something durable was lost.
+    /// Number of places where durable data was lost.
     pub corruptions: u64,
     /// Whether an unfinished write was cut off.
     pub torn: bool,
-    /// Bytes that were written and synced once more, because nothing proved them durable.
+    /// Bytes that were rewritten and synced because nothing proved them durable.
     pub rewritten_bytes: u64,
     /// The last sequence that was found.
     pub last: u64,
-    /// The last sequence that was durable, by all that is known: what lies between is lost.
+    /// The last sequence known to have been durable. Records between `last` and this are lost.
     pub durable: u64,
-    /// How the log ended, by the file of its end.
-    pub end: FoundEnd,
+    /// How the log ended, by the file `end`.
+    pub end: RecoveredEnd,
 }
 
-/// How a log ended, as a start finds it.
+/// How a log had ended, as found when it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FoundEnd {
-    /// Not known: the log is empty, or of an earlier release.
+pub enum RecoveredEnd {
+    /// Unknown: the log is empty, or an earlier release wrote it.
     #[default]
     Unknown,
-    /// The file of the end is missing.
+    /// The file `end` is missing.
     Missing,
-    /// The file of the end cannot be read.
+    /// The file `end` cannot be read.
     Unreadable(io::ErrorKind),
-    /// The file of the end is damaged.
+    /// The file `end` is damaged.
     Damaged,
-    /// By a clean stop, and the newest segment is what it was then.
+    /// By a clean stop, and the newest segment is unchanged.
     Sealed(LogEnd),
-    /// By a clean stop; since then something was lost from the newest segment, or changed in it.
+    /// By a clean stop; since then records of the newest segment were lost or changed.
     Altered {
         /// How it was sealed.
         sealed: LogEnd,
-        /// What is there now.
+        /// What was found.
         found: ChainPoint,
     },
-    /// Without notice, by a crash or a kill: what was not durable then is lost.
+    /// By a crash or a kill; records that were not durable are lost.
     Open {
         /// What was known when the newest segment began.
         end: LogEnd,
@@ -96,89 +94,69 @@ pub enum FoundEnd {
     },
 }
 
-/// How much of a log a start reads.
+/// How much of a log is read when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+pub enum ReadScope {
+    /// All of it.
     Everything,
-    /// Headers, and the newest segment.
+    /// Headers, and the records of the newest segment: fast for a log of any length.
     Newest,
 }
 
-impl<D: Disk> Writer<D> {
-    /// Opens the log in `disk`'s directory. `visit` is shown everything in it, in order; it must
-    /// not act on it before this returns, for then only all of it is durable.
-    ///
-    /// # Errors
-    /// The directory is held by another process, or cannot be read or written, or holds a segment
-    /// of a later release, or its newest segment is another node's. No record is lost by it.
+impl<D: Disk> LogWriter<D> {
+    /// Opens the log in `disk`'s directory. `visit` gets everything in it, in order; it must not
+    /// act on it before this returns, because only then is all of it durable. An error loses no
+    /// record.
     pub fn open(
         disk: D,
-        options: Options,
-        visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, (Reading::Everything, 0), visit)
+        options: WriterOptions,
+        visit: impl FnMut(LogEntry),
+    ) -> Result<(Self, Recovery), LogOpenError> {
+        Self::open_proven(disk, options, ReadScope::Everything, 0, visit)
     }
 
-    /// As [`Self::open`], and finds the same end, but reads only the headers of all segments and
-    /// the newest one, which alone `visit` is shown: however long the log, it starts at once. What
-    /// is sealed is verified by whom reads it. The newest segment is read once more for its hash, and
-    /// again if it is damaged, where it is longer than the window.
+    /// As [`Self::open`], and finds the same end, but reads only all headers and the newest
+    /// segment: fast for a log of any length. `visit` gets the newest segment only; readers verify
+    /// sealed segments.
     ///
-    /// A segment with a damaged header is not looked at. It stays until a full open has seen it
-    /// and then is not wanted.
-    ///
-    /// # Errors
-    /// Those of [`Self::open`].
+    /// A segment with a damaged header is ignored. It stays until a full open finds it unwanted.
     pub fn open_at_end(
         disk: D,
-        options: Options,
-        visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, (Reading::Newest, 0), visit)
+        options: WriterOptions,
+        visit: impl FnMut(LogEntry),
+    ) -> Result<(Self, Recovery), LogOpenError> {
+        Self::open_proven(disk, options, ReadScope::Newest, 0, visit)
     }
 
-    /// As [`Self::open_at_end`], or as [`Self::open`] where `everything` is read, of a log of which it
-    /// is known from elsewhere that every sequence up to `proven` was durable: what of them is not
-    /// there is told as missing, and its sequences are not given again.
-    ///
-    /// # Errors
-    /// Those of [`Self::open`].
+    /// As [`Self::open`] or [`Self::open_at_end`] by `scope`, when every sequence up to `proven` is
+    /// known to have been durable. Missing ones are reported as lost, and are not used again.
     pub fn open_proven(
         disk: D,
-        options: Options,
-        (everything, proven): (bool, u64),
-        visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        let reading = if everything { Reading::Everything } else { Reading::Newest };
-        Self::start(disk, options, (reading, proven), visit)
-    }
-
-    fn start(
-        disk: D,
-        options: Options,
-        (reading, proven): (Reading, u64),
-        mut visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
+        options: WriterOptions,
+        scope: ReadScope,
+        proven: u64,
+        mut visit: impl FnMut(LogEntry),
+    ) -> Result<(Self, Recovery), LogOpenError> {
         let place = disk.place();
         let lock = disk.lock().map_err(|source| in_use(&place, source))?;
         let failed = |name: String| {
             let place = format!("{place}/{name}");
-            move |source| OpenError::Io { place, source }
+            move |source| LogOpenError::Io { place, source }
         };
         let mut recovery = Recovery::default();
-        let read_failed = |source| OpenError::Read { place: place.clone(), source };
-        let bounds = (options.window_bytes, options.index_every_bytes);
-        let reader = Reader::of_node(&disk, options.node, bounds);
+        let read_failed = |source| LogOpenError::Read { place: place.clone(), source };
+        let WriterOptions { node, window_bytes, index_every_bytes, .. } = options;
+        let reader = LogReader::of_node(&disk, node, window_bytes, index_every_bytes);
         let mut reader = reader.map_err(read_failed)?.proven_through(proven);
-        if reading == Reading::Newest {
+        if scope == ReadScope::Newest {
             reader.skip_to_newest().map_err(read_failed)?;
         }
         for item in reader.by_ref() {
             let item = item.map_err(read_failed)?;
             match item {
-                Item::Record(_) => recovery.records += 1,
-                Item::Corruption(_) => recovery.corruptions += 1,
-                Item::Torn(_) => recovery.torn = true,
+                LogEntry::Record(_) => recovery.records += 1,
+                LogEntry::Corruption(_) => recovery.corruptions += 1,
+                LogEntry::Torn(_) => recovery.torn = true,
             }
             visit(item);
         }
@@ -188,7 +166,7 @@ impl<D: Disk> Writer<D> {
         let start = ChainStart::of(&mut files.tail, end).map_err(read_failed)?;
         recovery.end = start.found_end(files.end);
         (recovery.last, recovery.durable) = (start.last.min(durable), durable);
-        // The chain goes on from what was sealed, so that what changed since is told for ever.
+        // The chain continues from what was sealed, so that a later change stays visible for ever.
         let newest = end.map(|end| (end.newest, end.is_sealed)).max(start.tail);
         if let Some(mut tail) = files.tail {
             let name = tail.source.identity().file_name();
@@ -197,25 +175,25 @@ impl<D: Disk> Writer<D> {
             if !is_sealed && durable == tail.good.last {
                 recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
             }
-            // It will not be written any more, so it is sealed.
+            // It is not written any more, so it gets its index.
             let known = files.indexes.contains(&tail.source.identity());
             if let Some(index) = tail.good.index.finish().filter(|_| !known) {
                 write_index(&disk, &index);
             }
         }
         for orphan in files.orphans {
-            // It is in nobody's way, and tried again at every start.
+            // Harmless, and retried at every start.
             let _left = disk.remove(&orphan.index_name());
         }
         for name in files.unborn {
             disk.remove(&name).map_err(failed(name))?;
         }
         disk.sync_directory().map_err(failed(String::new()))?;
-        let next = if planted(Bug::ReuseSequence) { durable.max(1) } else { durable + 1 };
+        let next = if planted(LogBug::ReuseSequence) { durable.max(1) } else { durable + 1 };
         let writer = Self {
             disk,
             _lock: lock,
-            options: Options {
+            options: WriterOptions {
                 segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
                 batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
                 ..options
@@ -238,22 +216,25 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-/// Where the chain stands at a start.
+/// The state of the chain at a start.
 struct ChainStart {
     end: Option<LogEnd>,
-    /// The last segment with something in it. It counts as not sealed: what says so is the end.
-    tail: Option<(Identity, bool)>,
+    /// The last segment with content, marked unsealed: only `end` can say that it is sealed.
+    tail: Option<(SegmentId, bool)>,
     /// The last sequence that was found.
     last: u64,
-    /// The chain behind what was found.
+    /// The chain after what was found.
     found: ChainPoint,
-    /// The chain that the next segment goes on from.
+    /// The chain that the next segment continues.
     chain: ChainPoint,
 }
 
 impl ChainStart {
-    fn of<F: DiskFile>(tail: &mut Option<Tail<F>>, end: Option<LogEnd>) -> Result<Self, ReadError> {
-        let Some(Tail { source, good }) = tail else {
+    fn of<F: DiskFile>(
+        tail: &mut Option<SegmentTail<F>>,
+        end: Option<LogEnd>,
+    ) -> Result<Self, LogReadError> {
+        let Some(SegmentTail { source, good }) = tail else {
             let (last, found) = (0, ChainPoint::START);
             let chain = end.map_or(found, |end| end.chain);
             return Ok(Self { end, tail: None, last, found, chain });
@@ -261,7 +242,7 @@ impl ChainStart {
         let identity = source.identity();
         let before = match source.header()? {
             Header::Good { before, .. } => before,
-            // What it said was noted when it began.
+            // The file `end` noted it when the segment began.
             Header::Damaged | Header::Version(_) => {
                 end.filter(|end| end.newest == identity && !end.is_sealed).map(|end| end.chain)
             }
@@ -271,33 +252,33 @@ impl ChainStart {
             Some(before) if good.records == 0 => before,
             Some(before) => before.then(good.records, source.hash(good.end)?),
         };
-        // Of an older file of the end, put back beside newer segments, nothing is believed.
+        // An older `end`, put back beside newer segments, is not trusted.
         let end_is_newer =
             |end: &LogEnd| end.newest > identity || end.is_sealed && end.newest == identity;
         let chain = end.filter(end_is_newer).map_or(found, |end| end.chain);
         Ok(Self { end, tail: Some((identity, false)), last: good.last, found, chain })
     }
 
-    fn found_end(&self, file: EndFile) -> FoundEnd {
+    fn found_end(&self, file: EndFile) -> RecoveredEnd {
         match self.end {
             None => match file {
-                EndFile::Damaged => FoundEnd::Damaged,
-                EndFile::Unreadable(kind) => FoundEnd::Unreadable(kind),
-                // It is written before the first record of a chain.
-                EndFile::Absent if !self.found.is_start() => FoundEnd::Missing,
-                _ => FoundEnd::Unknown,
+                EndFile::Damaged => RecoveredEnd::Damaged,
+                EndFile::Unreadable(kind) => RecoveredEnd::Unreadable(kind),
+                // `end` is written before the first record of a chain.
+                EndFile::Absent if !self.found.is_start() => RecoveredEnd::Missing,
+                _ => RecoveredEnd::Unknown,
             },
             Some(sealed) if sealed.is_sealed => {
                 let found = self.found;
                 if (sealed.last, sealed.chain) == (self.last, found) {
-                    FoundEnd::Sealed(sealed)
+                    RecoveredEnd::Sealed(sealed)
                 } else {
-                    FoundEnd::Altered { sealed, found }
+                    RecoveredEnd::Altered { sealed, found }
                 }
             }
             Some(end) => {
                 let newest = self.tail.map(|(identity, _)| identity);
-                FoundEnd::Open { end, is_gone: newest < Some(end.newest) }
+                RecoveredEnd::Open { end, is_gone: newest < Some(end.newest) }
             }
         }
     }
@@ -307,24 +288,24 @@ fn batch_limit() -> usize {
     usize::try_from(SEGMENT_BYTES_LIMIT / 2).unwrap_or(usize::MAX)
 }
 
-fn in_use(place: &str, source: io::Error) -> OpenError {
+fn in_use(place: &str, source: io::Error) -> LogOpenError {
     let place = place.to_owned();
     match source.kind() {
-        io::ErrorKind::WouldBlock => OpenError::InUse { place, holder: source.to_string() },
-        _ => OpenError::Io { place, source },
+        io::ErrorKind::WouldBlock => LogOpenError::InUse { place, holder: source.to_string() },
+        _ => LogOpenError::Io { place, source },
     }
 }
 
-/// Cuts the newest segment behind its last good record, and makes that durable, however much of
-/// it was before. What no later record proves durable is written once more: after a failed sync
-/// the page cache shows bytes that the medium does not have, and would never write them again.
-fn settle<F: DiskFile>(tail: &mut Tail<F>, trims: bool) -> io::Result<u64> {
-    let Tail { source, good } = tail;
-    // To cut a file at its end gives back what was set aside behind that.
+/// Truncates the newest segment after its last good record and makes the rest durable. Records that
+/// no later one proves durable are rewritten: after a failed sync the page cache shows bytes that
+/// are not on the medium, and would never write them.
+fn settle<F: DiskFile>(tail: &mut SegmentTail<F>, trims: bool) -> io::Result<u64> {
+    let SegmentTail { source, good } = tail;
+    // Truncating at the end frees what was preallocated beyond.
     if good.end < source.length() || trims {
         source.truncate(good.end)?;
     }
-    if planted(Bug::TrustPageCache) {
+    if planted(LogBug::TrustPageCache) {
         return Ok(0);
     }
     let mut at = good.unproven;

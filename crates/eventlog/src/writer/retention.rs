@@ -1,72 +1,65 @@
-//! Which segments go, by size and by age.
-//!
-//! Owns the choice. Removal is the writer's, which first makes durable that the records are not
-//! wanted.
+//! Chooses which segments to remove, by size and by age. The writer removes them after it has
+//! durably declared their records unwanted.
 
 use std::io;
 
-use super::{SegmentTimes, Writer};
-use crate::bug::{Bug, planted};
+use super::{LogWriter, SegmentTimes};
+use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, DiskFile as _};
-use crate::index::{Builder, Index};
-use crate::item::ReadError;
+use crate::index::{IndexBuilder, SegmentIndex};
+use crate::item::LogReadError;
 use crate::reader::{times_ms, trusted_index};
-use crate::segment::Identity;
-use crate::source::Source;
+use crate::segment::SegmentId;
+use crate::source::SegmentSource;
 
-/// What was removed.
+/// What retention removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedSegments {
     /// Segments, oldest first.
-    pub segments: Vec<Identity>,
-    /// Bytes in them.
+    pub segments: Vec<SegmentId>,
+    /// Their total length.
     pub bytes: u64,
-    /// Clock steps between the segments, each longer than [`CLOCK_STEP_MAX_MS`]: they add no age.
+    /// Clock steps between the segments, each longer than [`CLOCK_STEP_MAX_MS`], which add no age.
     /// None if ages were not computed.
     pub clock_steps: Option<usize>,
 }
 
-/// The longest gap between two records, in milliseconds, that adds to the age of older records: one
-/// day. A longer gap, from a wrong clock or no traffic, adds no age; the next record begins a new
-/// segment.
+/// The longest gap between two records that adds to the age of older records: one day. A longer
+/// one, from a wrong clock or no traffic, adds nothing, and the next record begins a new segment.
 pub const CLOCK_STEP_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How old segments are.
-struct Ages {
-    /// Between each segment's latest record and the newest one, in milliseconds, oldest first.
+/// Ages of all segments.
+struct SegmentAges {
+    /// Milliseconds between each segment's latest record and the newest one, oldest segment first.
     of: Vec<u64>,
     clock_steps: usize,
 }
 
-/// Segments could not be removed, or not all of them. Nothing that is wanted is lost, and it is
-/// tried again when the next segment begins.
+/// Some segments could not be removed. No wanted record is lost, and the removal is retried when
+/// the next segment begins.
 #[derive(Debug, thiserror::Error)]
 #[error("old segments were not removed: {source}")]
 pub struct RetainError {
-    /// What the file system said.
+    /// The cause.
     #[from]
     pub source: io::Error,
 }
 
-impl<D: Disk> Writer<D> {
-    /// Removes whole segments, oldest first, while all of them together are longer than
-    /// `bytes_max`, or while every record of the oldest is more than `age_max_ms` older than the
-    /// newest record: see [`CLOCK_STEP_MAX_MS`]. One that holds a record from `keep_from_sequence` on
-    /// stays, and so do the one that is written and the newest.
+impl<D: Disk> LogWriter<D> {
+    /// Removes whole segments, oldest first, while the total is longer than `bytes_max`, or while
+    /// every record of the oldest is more than `age_max_ms` older than the newest record: see
+    /// [`CLOCK_STEP_MAX_MS`]. Segments with a record from `keep_from_sequence` on, the active
+    /// segment and the newest one stay.
     ///
-    /// Before they go, a header that declares them unwanted is durable: where something is to be
-    /// removed a new segment begins. To be called between commits; with a batch begun it removes
-    /// nothing.
-    ///
-    /// # Errors
-    /// A file cannot be read, removed or begun: see [`RetainError`].
+    /// If there is anything to remove, a new segment begins first, whose durable header declares
+    /// the records unwanted. Call this between commits: with a batch begun it removes nothing.
     pub fn retain(
         &mut self,
         bytes_max: Option<u64>,
         age_max_ms: Option<u64>,
         keep_from_sequence: u64,
-    ) -> Result<Removed, RetainError> {
-        let mut removed = Removed::default();
+    ) -> Result<RemovedSegments, RetainError> {
+        let mut removed = RemovedSegments::default();
         if !self.is_committed() {
             return Ok(removed);
         }
@@ -83,7 +76,7 @@ impl<D: Disk> Writer<D> {
         }
         let before = self.segments.clone();
         self.keep_from = self.keep_from.max(before[count].first);
-        if planted(Bug::RemoveUndeclared) {
+        if planted(LogBug::RemoveUndeclared) {
             self.sweep(self.keep_from);
         } else {
             self.begin_anew()?;
@@ -99,15 +92,15 @@ impl<D: Disk> Writer<D> {
     }
 
     fn lengths(&self) -> io::Result<Vec<u64>> {
-        let length = |identity: &Identity| match self.disk.open(&identity.file_name()) {
-            // Somebody removed it; so will the sweep.
+        let length = |identity: &SegmentId| match self.disk.open(&identity.file_name()) {
+            // It is gone already; the sweep will find that too.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             opened => opened?.len(),
         };
         self.segments.iter().map(length).collect()
     }
 
-    /// How many of the oldest segments may go and should.
+    /// How many of the oldest segments may and should be removed.
     fn unwanted(
         &self,
         lengths: &[u64],
@@ -117,7 +110,7 @@ impl<D: Disk> Writer<D> {
     ) -> usize {
         let mut total: u64 = lengths.iter().sum();
         for (at, second) in self.segments.iter().skip(1).enumerate() {
-            let wanted = second.first > keep_from_sequence && !planted(Bug::RemoveWanted);
+            let wanted = second.first > keep_from_sequence && !planted(LogBug::RemoveWanted);
             let too_long = bytes_max.is_some_and(|bytes_max| total > bytes_max);
             if wanted || !too_long && !is_old(at) {
                 return at;
@@ -127,8 +120,8 @@ impl<D: Disk> Writer<D> {
         self.segments.len().saturating_sub(1)
     }
 
-    /// How old all segments are, by their indexes or else by themselves.
-    fn ages(&self) -> io::Result<Ages> {
+    /// The age of all segments, from their indexes or, without one, their records.
+    fn ages(&self) -> io::Result<SegmentAges> {
         self.times.borrow_mut().retain(|identity, _| self.segments.contains(identity));
         let (mut clock, mut clock_steps, mut before) = (0_u64, 0, None::<u64>);
         let mut of = Vec::with_capacity(self.segments.len());
@@ -144,22 +137,22 @@ impl<D: Disk> Writer<D> {
             of.push(clock);
         }
         of.iter_mut().for_each(|at| *at = clock - *at);
-        Ok(Ages { of, clock_steps })
+        Ok(SegmentAges { of, clock_steps })
     }
 
-    /// Times of a segment's records before `end`. None if it has none.
-    fn times_of(&self, identity: Identity, end: u64) -> io::Result<Option<SegmentTimes>> {
+    /// Times of a segment's records before `end`. None without such records.
+    fn times_of(&self, identity: SegmentId, end: u64) -> io::Result<Option<SegmentTimes>> {
         if self.active.as_ref().is_some_and(|active| active.identity == identity) {
-            let times = self.index.as_ref().and_then(Builder::times);
+            let times = self.index.as_ref().and_then(IndexBuilder::times);
             return Ok(times.map(|(first_ms, max_ms)| SegmentTimes { first_ms, max_ms }));
         }
         if let Some(known) = self.times.borrow().get(&identity) {
             return Ok(*known);
         }
-        let read = || -> Result<Option<(u64, u64)>, ReadError> {
-            let mut source = Source::open(&self.disk, identity, self.options.window_bytes)?;
+        let read = || -> Result<Option<(u64, u64)>, LogReadError> {
+            let mut source = SegmentSource::open(&self.disk, identity, self.options.window_bytes)?;
             match trusted_index(&self.disk, &source, end) {
-                Some(Index { first_time_ms, max_time_ms, .. }) => {
+                Some(SegmentIndex { first_time_ms, max_time_ms, .. }) => {
                     Ok(Some((first_time_ms, max_time_ms)))
                 }
                 None => times_ms(&mut source, end),
@@ -167,24 +160,26 @@ impl<D: Disk> Writer<D> {
         };
         let times = match read() {
             Ok(times) => times.map(|(first_ms, max_ms)| SegmentTimes { first_ms, max_ms }),
-            // Somebody removed it.
-            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-            Err(ReadError::Io { source, .. }) => return Err(source),
+            // It is gone.
+            Err(LogReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                None
+            }
+            Err(LogReadError::Io { source, .. }) => return Err(source),
             Err(other) => return Err(io::Error::other(other)),
         };
         self.times.borrow_mut().insert(identity, times);
         Ok(times)
     }
 
-    /// Begins a segment whose header says what is wanted now, and removes what is not.
+    /// Begins a segment whose header states what is wanted now, and removes the rest.
     fn begin_anew(&mut self) -> io::Result<()> {
         if self.active.as_ref().is_some_and(|active| active.identity.first > self.durable) {
-            // It holds nothing yet, and its name is taken.
+            // It is empty, and its name is taken.
             self.epoch += 1;
         }
         let declared = self.spare.as_ref().and_then(|spare| spare.durable_header);
         if declared.is_some_and(|header| header.keep_from < self.keep_from) {
-            // It does not say what is wanted now. It stays, with no record in it.
+            // It does not state what is wanted now. It stays, without records.
             self.spare = None;
             self.epoch += 1;
         }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
 use eventlog::lane::{
-    Cause, DurableRing, FirehoseRing, Lane, LaneKind, Left, Position, Refused, Report, Start,
-    State, Told,
+    DurableRing, FirehoseRing, LaneEvent, LaneFailure, LaneHandle, LaneKind, LaneReport, LaneState,
+    PushError, ReadScope, RingPosition, UnfinishedRecords,
 };
 
 use crate::log::{EVER, Name, found, open, payload, shard};
@@ -57,7 +57,7 @@ fn a_small_disk_that_fills_heals_without_a_restart() {
 /// Both rings, what was handed over, and what is heard of it.
 struct Shard {
     durable: DurableRing,
-    told: mpsc::Receiver<Told>,
+    told: mpsc::Receiver<LaneEvent>,
     taken: u64,
     firehose: FirehoseRing,
     offered: u64,
@@ -65,13 +65,13 @@ struct Shard {
 
 impl Shard {
     /// Hands a record to each lane, and tells why the durable one refused, if it did.
-    fn hand_over(&mut self) -> Option<Refused> {
+    fn hand_over(&mut self) -> Option<PushError> {
         self.offered += 1;
         self.firehose.offer(1, self.offered, &payload(FIREHOSE, self.offered));
         let serial = self.taken + 1;
         match self.durable.push(1, serial, &payload(DURABLE, serial)) {
             Ok(position) => {
-                assert_eq!(position, Position(serial));
+                assert_eq!(position, RingPosition(serial));
                 self.taken = serial;
                 None
             }
@@ -82,7 +82,7 @@ impl Shard {
     /// Up to where the log has said that records are durable.
     fn listen(&mut self, acknowledged: &mut u64) {
         for told in self.told.try_iter() {
-            if let Told::Durable { through, .. } = told {
+            if let LaneEvent::Durable { through, .. } = told {
                 *acknowledged = through.0;
             }
         }
@@ -97,14 +97,14 @@ fn child() {
     fs::write(&ballast, vec![0; BALLAST_BYTES]).unwrap();
     let reports = Arc::<Mutex<Vec<String>>>::default();
     let heard = Arc::clone(&reports);
-    let report = move |report: Report<'_>| {
-        let (Report::Failing { lane, .. } | Report::Healed { lane, .. }) = report else {
+    let report = move |report: LaneReport<'_>| {
+        let (LaneReport::Failing { lane, .. } | LaneReport::Healed { lane, .. }) = report else {
             panic!("{report:?}");
         };
-        let what = if matches!(report, Report::Failing { .. }) { "fails" } else { "healed" };
+        let what = if matches!(report, LaneReport::Failing { .. }) { "fails" } else { "healed" };
         heard.lock().expect("nobody panicked").push(format!("{} {what}", lane.name()));
     };
-    let (mut log, _) = open(&root, Start::Newest, Box::new(report)).unwrap();
+    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(report)).unwrap();
     let lanes = [LaneKind::Durable, LaneKind::Firehose].map(|kind| log.lane(kind));
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("somebody listens");
@@ -124,19 +124,23 @@ fn child() {
 
     fs::remove_file(&ballast).unwrap();
     let begun = Instant::now();
-    while lanes.iter().any(|lane| lane.state() != State::Writing) {
-        assert!(begun.elapsed() < EVER, "there is room: {:?}", lanes.each_ref().map(Lane::state));
+    while lanes.iter().any(|lane| lane.state() != LaneState::Writing) {
+        assert!(
+            begun.elapsed() < EVER,
+            "there is room: {:?}",
+            lanes.each_ref().map(LaneHandle::state)
+        );
         std::thread::yield_now();
     }
     while shard.taken < before.0 + 50 {
         if let Some(refused) = shard.hand_over() {
-            assert_eq!(refused, Refused::Full, "there is room on the disk");
+            assert_eq!(refused, PushError::Full, "there is room on the disk");
             std::thread::yield_now();
         }
     }
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
 
-    let [of_durable, of_firehose] = lanes.each_ref().map(Lane::counters);
+    let [of_durable, of_firehose] = lanes.each_ref().map(LaneHandle::counters);
     assert!(of_durable.commit_failures > 0 && of_durable.refused_state > 0, "{of_durable:?}");
     assert_eq!(of_durable.records, shard.taken);
     assert!(of_firehose.gaps > 0 && of_firehose.lost >= of_firehose.shed, "{of_firehose:?}");
@@ -152,18 +156,19 @@ fn child() {
 
 /// Hands over until both lanes say that their disk is full and neither takes a record. Up to where
 /// records were acknowledged then.
-fn fill(shard: &mut Shard, lanes: &[Lane; 2]) -> u64 {
-    let full = |lane: &Lane| {
+fn fill(shard: &mut Shard, lanes: &[LaneHandle; 2]) -> u64 {
+    let full = |lane: &LaneHandle| {
         let state = lane.state();
-        assert!(!matches!(state, State::Failing { cause: Cause::Disk, .. }), "{state:?}");
-        matches!(state, State::Failing { cause: Cause::DiskFull, .. })
+        assert!(!matches!(state, LaneState::Failing { cause: LaneFailure::Disk, .. }), "{state:?}");
+        matches!(state, LaneState::Failing { cause: LaneFailure::DiskFull, .. })
     };
     let (begun, mut acknowledged) = (Instant::now(), 0);
     loop {
         assert!(begun.elapsed() < EVER, "a disk of two MiB becomes full");
         let (refused, shed) = (shard.hand_over(), shard.firehose.shed());
         shard.listen(&mut acknowledged);
-        let is_refused = matches!(refused, Some(Refused::Failing { cause: Cause::DiskFull, .. }));
+        let is_refused =
+            matches!(refused, Some(PushError::Failing { cause: LaneFailure::DiskFull, .. }));
         // One lane that fails gives back what was set aside for it, and the other may go on a while.
         if is_refused && lanes.iter().all(full) && shed > 0 {
             return acknowledged;

@@ -9,7 +9,7 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use eventlog::lane::{LaneKind, Log, Refused, Start, Tell, Told};
+use eventlog::lane::{LaneEvent, LaneKind, LaneListener, LogBuilder, PushError, ReadScope};
 use faults::Chance;
 use faults::process::{Once, kills};
 
@@ -69,7 +69,7 @@ fn what_a_killed_process_acknowledged_is_there() {
     }
     assert!(said > 5 * u64::from(lives), "{said} acknowledgements prove nothing");
     assert!(before.len() > usize::try_from(lives / 2).unwrap(), "most lives wrote something");
-    let (_, recoveries) = open(root, Start::Everything, Box::new(|_| ())).unwrap();
+    let (_, recoveries) = open(root, ReadScope::Everything, Box::new(|_| ())).unwrap();
     assert_eq!(recoveries.durable.records, before.values().map(|all| all.len() as u64).sum());
     assert_eq!((recoveries.durable.corruptions, recoveries.firehose.corruptions), (0, 0));
 }
@@ -96,7 +96,7 @@ fn start(root: &Path, life: u32) -> Once {
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).expect("where"));
     let life = env::var(LIFE).expect("which").parse().expect("a number");
-    let (mut log, _) = open(&root, Start::Newest, Box::new(|_| ())).unwrap();
+    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(|_| ())).unwrap();
     let rings: Vec<_> =
         (0..RINGS).map(|ring| (life, ring)).map(|ring| add(&mut log, ring)).collect();
     let _thread = log.start().unwrap();
@@ -108,7 +108,7 @@ fn child() {
                     let payload = payload(name, serial);
                     firehose.offer(1, serial, &payload);
                     while let Err(refused) = durable.push(1, serial, &payload) {
-                        assert_eq!(refused, Refused::Full);
+                        assert_eq!(refused, PushError::Full);
                         told.recv_timeout(EVER).expect("commits go on");
                     }
                 }
@@ -120,10 +120,10 @@ fn child() {
 type Ring = (Name, eventlog::lane::DurableRing, eventlog::lane::FirehoseRing, mpsc::Receiver<()>);
 
 /// A ring of each lane, whose acknowledgements are said aloud.
-fn add(log: &mut Log, name: Name) -> Ring {
+fn add(log: &mut LogBuilder, name: Name) -> Ring {
     let (sender, told) = mpsc::channel();
-    let tell: Tell = Box::new(move |what| {
-        let Told::Durable { through, records, sequence } = what else { return };
+    let tell: LaneListener = Box::new(move |what| {
+        let LaneEvent::Durable { through, records, sequence } = what else { return };
         let (life, ring) = name;
         // Whoever listened may be gone; then so is everything.
         writeln!(stdout(), "acknowledged {life} {ring} {} {records} {sequence}", through.0)
@@ -138,7 +138,7 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = start(temporary.path(), 1);
     child.await_line("open");
-    let refused = open(temporary.path(), Start::Newest, Box::new(|_| ())).err();
+    let refused = open(temporary.path(), ReadScope::Newest, Box::new(|_| ())).err();
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().join("durable").display(),
@@ -146,5 +146,5 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     );
     drop(child);
     assert_eq!(refused.expect("it is in use").to_string(), want);
-    open(temporary.path(), Start::Newest, Box::new(|_| ())).expect("nobody holds it any more");
+    open(temporary.path(), ReadScope::Newest, Box::new(|_| ())).expect("nobody holds it any more");
 }

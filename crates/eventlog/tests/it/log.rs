@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use eventlog::disk::Folder;
+use eventlog::disk::DiskFolder;
 use eventlog::lane::{
-    GapFormat, LaneKind, LaneOptions, Log, LogError, LogOptions, Recoveries, Reporter, Start,
+    GapFormat, LaneKind, LaneOptions, LaneReporter, LogBuilder, LogError, LogOptions, ReadScope,
+    Recoveries,
 };
-use eventlog::{Item, Options, Reader};
+use eventlog::{LogEntry, LogReader, WriterOptions};
 
 /// Longer than anything takes: a test fails instead of hanging.
 pub(crate) const EVER: Duration = Duration::from_secs(60);
@@ -34,9 +35,9 @@ pub(crate) const fn shard((life, ring): Name) -> u32 {
 }
 
 /// Short segments, and a disk that heals is soon tried.
-pub(crate) fn options(start: Start) -> LogOptions {
+pub(crate) fn options(start: ReadScope) -> LogOptions {
     let lane = |lane: LaneOptions, segment_bytes| LaneOptions {
-        writer: Options { segment_bytes, batch_bytes_max: 32 << 10, ..lane.writer },
+        writer: WriterOptions { segment_bytes, batch_bytes_max: 32 << 10, ..lane.writer },
         start,
         retry_max: Duration::from_millis(50),
         ..lane
@@ -50,10 +51,10 @@ pub(crate) fn options(start: Start) -> LogOptions {
 
 pub(crate) fn open(
     root: &Path,
-    start: Start,
-    report: Reporter,
-) -> Result<(Log, Recoveries), LogError> {
-    Log::open(root, &options(start), GAPS, report, |_, _| ())
+    start: ReadScope,
+    report: LaneReporter,
+) -> Result<(LogBuilder, Recoveries), LogError> {
+    LogBuilder::open(root, &options(start), GAPS, report, |_, _| ())
 }
 
 /// The record of a ring that has this number there, from 1.
@@ -81,13 +82,13 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 pub(crate) fn found(root: &Path, kind: LaneKind) -> BTreeMap<Name, Vec<u64>> {
     let mut found = BTreeMap::<Name, Vec<u64>>::new();
     let mut last = 0;
-    let folder = Folder::read_only(root.join(kind.name()));
-    for item in Reader::new(&folder).expect("there is a log") {
+    let folder = DiskFolder::read_only(root.join(kind.name()));
+    for item in LogReader::new(&folder).expect("there is a log") {
         let record = match item.expect("it can be read") {
-            Item::Record(record) => record,
+            LogEntry::Record(record) => record,
             // What the end of a process cut short.
-            Item::Torn(_) => continue,
-            Item::Corruption(corruption) => panic!("{corruption}"),
+            LogEntry::Torn(_) => continue,
+            LogEntry::Corruption(corruption) => panic!("{corruption}"),
         };
         last += 1;
         assert_eq!(record.sequence, last, "sequences run on");

@@ -59,7 +59,7 @@ fn a_damaged_gap_is_never_the_same() {
 fn what_is_not_known_is_refused_or_skipped() {
     let written = |version: u64, more: bool| {
         let mut out = Vec::new();
-        let mut record = Writer::new(&mut out);
+        let mut record = MessageWriter::new(&mut out);
         record.uint(field::VERSION, version);
         record.uint(field::RECORDS, 7);
         if more {
@@ -71,6 +71,6 @@ fn what_is_not_known_is_refused_or_skipped() {
     let seven = Gap { records: 7, ..Gap::default() };
     assert_eq!(Gap::decode(&written(1, false)), Ok(seven));
     assert_eq!(Gap::decode(&written(1, true)), Ok(seven));
-    assert_eq!(Gap::decode(&written(2, false)), Err(Malformed::Version(2)));
-    assert_eq!(Gap::decode(&written(0, false)), Err(Malformed::Version(0)));
+    assert_eq!(Gap::decode(&written(2, false)), Err(MalformedRecord::Version(2)));
+    assert_eq!(Gap::decode(&written(0, false)), Err(MalformedRecord::Version(0)));
 }

@@ -7,7 +7,7 @@ use super::*;
 /// Fields 1, 2 and 6, then 3, then 4 and 7.
 type Known = (Vec<Option<u64>>, Option<u64>, Vec<Option<Vec<u8>>>);
 
-fn known<'b>(mut fields: impl MessageFields<'b>) -> Result<Known, Malformed> {
+fn known<'b>(mut fields: impl MessageFields<'b>) -> Result<Known, MalformedRecord> {
     let bytes = |field: Bytes<'b>| Ok(field.bytes()?.to_vec());
     let one = fields.take(1, Varint::uint)?;
     let two = fields.take(2, |field: Varint| field.uint32().map(u64::from))?;
@@ -23,9 +23,9 @@ fn known<'b>(mut fields: impl MessageFields<'b>) -> Result<Known, Malformed> {
 fn check(bytes: &[u8], is_plain: bool) {
     let plain = known(PlainFields { rest: bytes });
     assert_eq!(plain.is_ok(), is_plain, "{bytes:x?}");
-    let want = known(Reader::new(bytes));
+    let want = known(MessageReader::new(bytes));
     assert!(!is_plain || plain == want, "{bytes:x?}");
-    assert_eq!(Reader::new(bytes).read_message(known, known), want, "{bytes:x?}");
+    assert_eq!(MessageReader::new(bytes).read_message(known, known), want, "{bytes:x?}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn numbers_whose_keys_have_two_bytes_are_left_to_the_reader() {
     let message = [0x82, 0x01, 1, b'x'];
     let mut plain = PlainFields { rest: &message };
     assert!(plain.take(16, Bytes::text).is_err());
-    let text = Reader::new(&message)
+    let text = MessageReader::new(&message)
         .read_message(|mut plain| plain.take(16, Bytes::text), |mut any| any.take(16, Bytes::text));
     assert_eq!(text, Ok(Some("x")));
 }
@@ -100,10 +100,10 @@ proptest! {
             fields.dedup_by_key(|field| field.first().map(|key| key >> 3));
         }
         let bytes = fields.concat();
-        let want = known(Reader::new(&bytes));
+        let want = known(MessageReader::new(&bytes));
         if let Ok(plain) = known(PlainFields { rest: &bytes }) {
             prop_assert_eq!(Ok(plain), want.clone());
         }
-        prop_assert_eq!(Reader::new(&bytes).read_message(known, known), want);
+        prop_assert_eq!(MessageReader::new(&bytes).read_message(known, known), want);
     }
 }

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use prost::Message as _;
 
 use super::*;
-use crate::reader::{Bytes, Fixed64, Reader, Varint};
+use crate::reader::{Bytes, Fixed64, MessageReader, Varint};
 use crate::{fields, v1};
 
 fn ids() -> impl Strategy<Value = String> {
@@ -99,7 +99,7 @@ prop_compose! {
     }
 }
 
-fn write_moments(out: &mut Writer<'_>, moments: &v1::Moments) {
+fn write_moments(out: &mut MessageWriter<'_>, moments: &v1::Moments) {
     use fields::moments as field;
     out.present_uint(field::PARSED_US, moments.parsed_us.map(u64::from));
     out.present_uint(field::ASKED_US, moments.asked_us.map(u64::from));
@@ -109,7 +109,7 @@ fn write_moments(out: &mut Writer<'_>, moments: &v1::Moments) {
     out.sint(field::LEFT_US, moments.left_us);
 }
 
-fn write_imp(out: &mut Writer<'_>, imp: &v1::Imp) {
+fn write_imp(out: &mut MessageWriter<'_>, imp: &v1::Imp) {
     use fields::imp as field;
     out.text(field::ID, &imp.id);
     out.uint(field::FORMATS, imp.formats.into());
@@ -128,7 +128,7 @@ fn code(value: i32) -> u64 {
     u64::try_from(value).expect("codes are positive")
 }
 
-fn write_call(out: &mut Writer<'_>, call: &v1::Call) {
+fn write_call(out: &mut MessageWriter<'_>, call: &v1::Call) {
     use fields::call as field;
     out.uint(field::DSP, call.dsp.into());
     out.uint(field::IMPS, call.imps);
@@ -140,7 +140,7 @@ fn write_call(out: &mut Writer<'_>, call: &v1::Call) {
     out.uint(field::RESPONSE, code(call.response));
 }
 
-fn write_bid(out: &mut Writer<'_>, bid: &v1::Bid) {
+fn write_bid(out: &mut MessageWriter<'_>, bid: &v1::Bid) {
     use fields::bid as field;
     out.position(field::DSP, bid.dsp as usize);
     out.present_position(field::SEAT, bid.seat.map(|seat| seat as usize));
@@ -161,7 +161,7 @@ fn write_bid(out: &mut Writer<'_>, bid: &v1::Bid) {
 
 fn write_auction(auction: &v1::Auction, out: &mut Vec<u8>) {
     use fields::auction as field;
-    let mut record = Writer::new(out);
+    let mut record = MessageWriter::new(out);
     record.uint(field::VERSION, auction.version.into());
     record.text(field::ID, &auction.id);
     record.text(field::CALLER_ID, &auction.caller_id);
@@ -210,7 +210,7 @@ proptest! {
     ) {
         let sint = sint.cast_signed();
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out);
+        let mut writer = MessageWriter::new(&mut out);
         writer.present_uint(1, Some(uint));
         writer.sint(2, sint);
         writer.flag(3, flag);
@@ -218,7 +218,7 @@ proptest! {
         writer.present_text(5, Some(&text));
         writer.packed(6, packed.iter().map(|value| u64::from(*value)));
         let mut read = (0, 0, false, 0, String::new(), Vec::new());
-        let mut reader = Reader::new(&out);
+        let mut reader = MessageReader::new(&out);
         read.0 = reader.take(1, Varint::uint).expect("a number").unwrap_or_default();
         read.1 = reader.take(2, Varint::sint).expect("a number").unwrap_or_default();
         read.2 = reader.take(3, Varint::flag).expect("a flag").unwrap_or_default();
@@ -237,10 +237,10 @@ fn a_message_of_any_length_is_whole() {
     for len in [0, 1, 124, 125, 126, 127, 128, 16_379, 16_380, 16_381, 16_382, 16_384, 100_000] {
         let text = "x".repeat(len);
         let mut out = Vec::new();
-        let mut record = Writer::new(&mut out);
+        let mut record = MessageWriter::new(&mut out);
         record.message(1, |outer| outer.message(2, |inner| inner.present_text(3, Some(&text))));
         record.uint(4, 5);
-        let mut reader = Reader::new(&out);
+        let mut reader = MessageReader::new(&out);
         let mut outer = reader.take(1, Bytes::message).unwrap().unwrap();
         let mut inner = outer.take(2, Bytes::message).unwrap().unwrap();
         assert_eq!(inner.take(3, Bytes::text), Ok(Some(&*text)), "{len}");
@@ -251,7 +251,7 @@ fn a_message_of_any_length_is_whole() {
 #[test]
 fn what_is_taken_back_is_gone() {
     let mut out = b"before".to_vec();
-    let mut record = Writer::new(&mut out);
+    let mut record = MessageWriter::new(&mut out);
     assert!(record.is_empty());
     record.uint(1, 7);
     let mark = record.len();

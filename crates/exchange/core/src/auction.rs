@@ -11,8 +11,8 @@ pub(crate) mod steps;
 pub(crate) mod terms;
 
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Deal, Imp, Invalid, Reason};
-use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
+use openrtb::{BidRequest, Deal, Imp, InvalidReason, InvalidRequest};
+use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Rounding};
 
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross};
 use crate::market::rates::Currencies;
@@ -24,7 +24,7 @@ use terms::or_beyond;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuctionRefusal {
     /// The request is wrong.
-    Invalid(Invalid),
+    Invalid(InvalidRequest),
     /// The request is right, and there is nothing to sell.
     NoBid(NoBidReason),
 }
@@ -64,7 +64,7 @@ impl<'a> Auction<'a> {
         let increment = market.increment;
         let increment = market
             .rates
-            .convert(increment.amount, increment.currency, currency, Round::Up)
+            .convert(increment.amount, increment.currency, currency, Rounding::Up)
             .ok_or(AuctionRefusal::NoBid(NoBidReason::NoCurrency))?;
         let auction_type = match request.at {
             Some(1) => AuctionType::FirstPrice,
@@ -134,7 +134,7 @@ impl<'a> Auction<'a> {
         index: usize,
         imp: &'a Imp<'a>,
         publisher: &PublisherTerms,
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), InvalidRequest> {
         let floor_currency = currency_of(imp.bidfloorcur.as_deref());
         let rate = self.rate_from(floor_currency);
         let (has_rate, rate) = (rate.is_some(), rate.unwrap_or(Ratio::ONE));
@@ -228,8 +228,12 @@ fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currenc
         .ok_or(AuctionRefusal::NoBid(NoBidReason::NoCurrency))
 }
 
-fn too_high(path: String) -> Invalid {
-    Invalid::at(Reason::Unsupported, path, "above any price once converted and our fee added")
+fn too_high(path: String) -> InvalidRequest {
+    InvalidRequest::at(
+        InvalidReason::Unsupported,
+        path,
+        "above any price once converted and our fee added",
+    )
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod fates;
 mod notices;
 mod terms;
 
-use openrtb::Invalid;
+use openrtb::InvalidRequest;
 
 use crate::answering::other_bids::offer_others;
 use crate::answering::sale::sales;
@@ -32,7 +32,7 @@ use auction::ReplayedAuction;
 /// # Errors
 ///
 /// When the request cannot be auctioned: what is wrong with it, and where.
-pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, Invalid> {
+pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequest> {
     let mut request = hearing.request.clone();
     request.test = None;
     let mut explanation = Explanation {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openrtb::parse_request;
 use serde_json::{Value, json};
-use units::{Cpm, Currency, Ppm, Price, Ratio, Round};
+use units::{Cpm, Currency, Ppm, Price, Ratio, Rounding};
 
 use crate::asking::eligibility::eligible;
 use crate::auction::Auction;
@@ -25,11 +25,11 @@ use crate::market::{Dsp, Market, Publishers};
 pub(crate) const AUCTION_ID: &str = "auction-1";
 
 pub(crate) fn cpm(text: &str) -> Cpm {
-    Cpm::parse(text, Round::Down).unwrap()
+    Cpm::parse(text, Rounding::Down).unwrap()
 }
 
 pub(crate) fn price(text: &str) -> Price {
-    Price::parse(text, Round::Up).unwrap()
+    Price::parse(text, Rounding::Up).unwrap()
 }
 
 pub(crate) fn ppm(parts: u32) -> Ppm {

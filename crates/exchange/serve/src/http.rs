@@ -257,7 +257,11 @@ fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
-    let problem = openrtb::Invalid::at(openrtb::Reason::NotJson, "", turned_away.problem.as_str());
+    let problem = openrtb::InvalidRequest::at(
+        openrtb::InvalidReason::NotJson,
+        "",
+        turned_away.problem.as_str(),
+    );
     let mut response = json(turned_away.status, problem.to_json());
     if let Some(allow) = turned_away.allow {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));

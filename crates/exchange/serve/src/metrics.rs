@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use exchange_core::guard::{BreakerState, GuardStatus};
 use exchange_core::record::CallOutcome;
 use exchange_core::{BeaconTokenError, Fate, NotAsked, NotSent, ResponseFate, Unmarked};
-use openrtb::Reason;
+use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, PerShard};
 
@@ -47,7 +47,7 @@ pub struct ExchangeMetrics {
     /// Answers without a sale, by reason.
     pub no_bids: [Counter; NoBidReason::ALL.len()],
     /// Refused bodies, by reason.
-    pub invalid: [Counter; Reason::ALL.len()],
+    pub invalid: [Counter; InvalidReason::ALL.len()],
     /// Answers without an auction: 404, 405, 413, 415, and bodies that never came, broke off or are
     /// no gzip.
     pub turned_away: Counter,
@@ -338,7 +338,7 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_
     auctions.sum(&[("outcome", "abandoned")], shards.iter().map(|shard| &shard.abandoned))?;
     auctions.sum(&[("outcome", "turned_away")], shards.iter().map(|shard| &shard.turned_away))?;
     let mut invalid = page.counters("exchange_invalid_requests", "Refused bodies by reason.")?;
-    for (index, reason) in Reason::ALL.iter().enumerate() {
+    for (index, reason) in InvalidReason::ALL.iter().enumerate() {
         let counters = shards.iter().map(|shard| &shard.invalid[index]);
         invalid.sum(&[("reason", reason.label())], counters)?;
     }

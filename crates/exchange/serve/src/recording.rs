@@ -14,11 +14,11 @@ use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
 use eventlog::lane::{
-    CloseError, Gap, GapFormat, Lane, LaneFormats, LaneKind, Log, LogError, LogThread, Recoveries,
-    Report, Watermark, WatermarkFormat,
+    CloseError, GapFormat, LaneFormats, LaneGap, LaneHandle, LaneKind, LaneReport, LaneWatermark,
+    LogBuilder, LogError, LogThread, Recoveries, WatermarkFormat,
 };
-use eventlog::{FoundEnd, Item, ReadError, Recovery};
-use events::Kind;
+use eventlog::{LogEntry, LogReadError, RecoveredEnd, Recovery};
+use events::RecordKind;
 use runtime::admin::rfc3339;
 use tracing::{error, info, warn};
 
@@ -40,7 +40,7 @@ pub enum RecordError {
     Log(#[from] LogError),
     /// What is in it cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -61,9 +61,9 @@ pub struct OpenRecord {
 #[derive(Clone, Debug)]
 pub struct RecordLanes {
     /// What must not be lost.
-    pub durable: Lane,
+    pub durable: LaneHandle,
     /// Auctions.
-    pub firehose: Lane,
+    pub firehose: LaneHandle,
 }
 
 /// The record as it was opened, and what leads into it.
@@ -78,7 +78,7 @@ pub(crate) struct RecordParts {
 
 /// A log that was opened and is not written yet: who else has a ring asks for it now.
 pub(crate) struct OpenLog<'c> {
-    pub log: Log,
+    pub log: LogBuilder,
     config: &'c RecordConfig,
 }
 
@@ -86,21 +86,22 @@ impl<'c> OpenLog<'c> {
     /// Opens it, or begins it, by the newest segment of each lane alone.
     pub fn open(config: &'c RecordConfig) -> Result<Self, RecordError> {
         let formats = LaneFormats {
-            gaps: GapFormat { kind: Kind::Gap.code(), encode: encode_gap },
+            gaps: GapFormat { kind: RecordKind::Gap.code(), encode: encode_gap },
             watermarks: Some(WatermarkFormat {
-                kind: Kind::Watermark.code(),
+                kind: RecordKind::Watermark.code(),
                 encode: encode_watermark,
                 decode: decode_watermark,
             }),
         };
-        let report = Box::new(|report: Report<'_>| tell(&report));
+        let report = Box::new(|report: LaneReport<'_>| tell(&report));
         let visit = |lane: LaneKind, item| {
-            if let Item::Corruption(corruption) = item {
+            if let LogEntry::Corruption(corruption) = item {
                 error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
             }
         };
         let options = config.options();
-        let (log, recoveries) = Log::open(&config.directory, &options, formats, report, visit)?;
+        let (log, recoveries) =
+            LogBuilder::open(&config.directory, &options, formats, report, visit)?;
         report_start(&config.directory, &recoveries);
         Ok(Self { log, config })
     }
@@ -156,20 +157,20 @@ impl OpenRecord {
     }
 }
 
-fn encode_gap(gap: &Gap, out: &mut Vec<u8>) {
-    let Gap { shard, lost, since_ms, through_ms } = *gap;
+fn encode_gap(gap: &LaneGap, out: &mut Vec<u8>) {
+    let LaneGap { shard, lost, since_ms, through_ms } = *gap;
     events::Gap { shard, records: lost, since_unix_ms: since_ms, through_unix_ms: through_ms }
         .encode(out);
 }
 
-fn encode_watermark(watermark: &Watermark, out: &mut Vec<u8>) {
-    let Watermark { epoch, sequence } = *watermark;
+fn encode_watermark(watermark: &LaneWatermark, out: &mut Vec<u8>) {
+    let LaneWatermark { epoch, sequence } = *watermark;
     events::Watermark { epoch, sequence }.encode(out);
 }
 
-fn decode_watermark(payload: &[u8]) -> Option<Watermark> {
+fn decode_watermark(payload: &[u8]) -> Option<LaneWatermark> {
     let events::Watermark { epoch, sequence } = events::Watermark::decode(payload).ok()?;
-    Some(Watermark { epoch, sequence })
+    Some(LaneWatermark { epoch, sequence })
 }
 
 fn report_start(directory: &Path, recoveries: &Recoveries) {
@@ -182,7 +183,9 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
     }
-    if let (Some(known), FoundEnd::Open { .. }) = (recoveries.watermark, recoveries.firehose.end) {
+    if let (Some(known), RecoveredEnd::Open { .. }) =
+        (recoveries.watermark, recoveries.firehose.end)
+    {
         warn!(
             known_at = %rfc3339(UNIX_EPOCH + Duration::from_millis(known.time_ms)),
             "the record was not stopped cleanly: auctions recorded after known_at may be missing without a report"
@@ -201,39 +204,39 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
 /// A generation is durable before any auction is recorded.
 fn is_durable_lane_lost(recoveries: &Recoveries) -> bool {
     let Recoveries { durable, firehose, .. } = recoveries;
-    durable.durable == 0 && durable.end == FoundEnd::Unknown && firehose.last > 0
+    durable.durable == 0 && durable.end == RecoveredEnd::Unknown && firehose.last > 0
 }
 
 /// Says how a lane ended, and what of it is gone. The start goes on in any case.
 fn report_end(lane: LaneKind, recovery: &Recovery) {
     let (lane, last, durable) = (lane.name(), recovery.last, recovery.durable);
     match recovery.end {
-        FoundEnd::Unknown if durable == 0 => (),
-        FoundEnd::Unknown => info!(
+        RecoveredEnd::Unknown if durable == 0 => (),
+        RecoveredEnd::Unknown => info!(
             lane,
             last, "nothing says how far the record reached: an earlier release wrote it"
         ),
-        FoundEnd::Missing => error!(
+        RecoveredEnd::Missing => error!(
             lane,
             last,
             "the file `end` of the record is missing: it is not known how far the record reached"
         ),
-        FoundEnd::Unreadable(reason) => error!(
+        RecoveredEnd::Unreadable(reason) => error!(
             lane,
             last,
             %reason,
             "the file `end` of the record cannot be read and is written anew: it is not known how far the \
              record reached"
         ),
-        FoundEnd::Damaged => error!(
+        RecoveredEnd::Damaged => error!(
             lane,
             last,
             "the file `end` of the record is damaged: it is not known how far the record reached"
         ),
-        FoundEnd::Sealed(end) => info!(
+        RecoveredEnd::Sealed(end) => info!(
             lane, last, records = end.chain.records, hash = %end.chain.hash, "the end of the record is unchanged since its clean stop"
         ),
-        FoundEnd::Altered { sealed, found } => error!(
+        RecoveredEnd::Altered { sealed, found } => error!(
             lane,
             last,
             sealed_last = sealed.last,
@@ -243,13 +246,13 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
             found_hash = %found.hash,
             "the end of the record was lost or changed since its clean stop; see `vickrey log verify`"
         ),
-        FoundEnd::Open { end, is_gone: true } => error!(
+        RecoveredEnd::Open { end, is_gone: true } => error!(
             lane,
             last,
             segment = end.newest.file_name(),
             "the record was not stopped cleanly, and the segment that had begun is gone with all that it held; new records are numbered behind all that it may have held"
         ),
-        FoundEnd::Open { is_gone: false, .. } => warn!(
+        RecoveredEnd::Open { is_gone: false, .. } => warn!(
             lane,
             last,
             "the record was not stopped cleanly: what was written in its last moments may be missing"
@@ -266,36 +269,36 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
 }
 
 /// On the log's thread.
-fn tell(report: &Report<'_>) {
+fn tell(report: &LaneReport<'_>) {
     match report {
-        Report::Failing { lane: LaneKind::Durable, error } => error!(
+        LaneReport::Failing { lane: LaneKind::Durable, error } => error!(
             %error,
             "the durable lane cannot be written: what needs a record is refused until it can"
         ),
-        Report::Failing { lane: LaneKind::Firehose, error } => error!(
+        LaneReport::Failing { lane: LaneKind::Firehose, error } => error!(
             %error,
             "auctions go on and are not recorded until the disk takes them"
         ),
-        Report::Healed { lane, after } => {
+        LaneReport::Healed { lane, after } => {
             warn!(lane = lane.name(), ?after, "the record is written again");
         }
-        Report::Removed { lane, removed } => {
+        LaneReport::Removed { lane, removed } => {
             info!(lane = lane.name(), ?removed, "old segments are gone");
         }
-        Report::ClockStep { lane } => warn!(
+        LaneReport::ClockStep { lane } => warn!(
             lane = lane.name(),
             "more than a day lies between two records: this time does not count towards the age of \
              older ones, which are kept for longer; look at the clock"
         ),
-        Report::RetainFailed { lane, error } => {
+        LaneReport::RetainFailed { lane, error } => {
             error!(lane = lane.name(), %error, "old segments cannot be removed");
         }
-        Report::Unsealed { lane, reason } => warn!(
+        LaneReport::Unsealed { lane, reason } => warn!(
             lane = lane.name(),
             reason,
             "the end of the record is not sealed: the next start cannot tell whether all of it is there"
         ),
-        Report::SealFailed { lane, error } => error!(
+        LaneReport::SealFailed { lane, error } => error!(
             lane = lane.name(),
             %error,
             "the end of the record is not sealed: the next start cannot tell whether all of it is there"

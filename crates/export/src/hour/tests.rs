@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn folders_are_named_by_their_hour() {
     let check = |moment_us: u64, want: &str| {
-        assert_eq!(Hour::of_unix_us(moment_us).folder(), want, "{moment_us}");
+        assert_eq!(HourPartition::of_unix_us(moment_us).folder(), want, "{moment_us}");
     };
     // By `date -u -d @…`.
     check(0, "hour=1970-01-01T00");
@@ -24,6 +24,6 @@ fn folders_are_named_by_their_hour() {
 
 #[test]
 fn hours_beyond_the_last_are_not_read() {
-    assert_eq!(serde_json::from_str::<Hour>("70389527").unwrap(), Hour(LAST));
-    assert!(serde_json::from_str::<Hour>("70389528").is_err());
+    assert_eq!(serde_json::from_str::<HourPartition>("70389527").unwrap(), HourPartition(LAST));
+    assert!(serde_json::from_str::<HourPartition>("70389528").is_err());
 }

@@ -25,19 +25,19 @@ proptest! {
         is_parquet: bool,
         parts in prop::collection::vec(0_usize..60, 0..3),
     ) {
-        let items: Vec<Item<Line>> = (1..)
+        let items: Vec<ExportItem<Line>> = (1..)
             .zip(&hours)
             .map(|(sequence, (hour, within, kind))| match kind {
-                0 => Item::Passed(place(sequence)),
-                1 => Item::Gap { place: place(sequence), records: 3 },
+                0 => ExportItem::Passed(place(sequence)),
+                1 => ExportItem::Gap { place: place(sequence), records: 3 },
                 _ => row(sequence, EIGHT_US + hour * HOUR_US + within),
             })
             .collect();
-        let format = if is_parquet { Format::Parquet } else { Format::Jsonl };
-        let limits = Limits { hours_open, commit_rows, commit_bytes, commit_files, ..small() };
+        let format = if is_parquet { FileFormat::Parquet } else { FileFormat::Jsonl };
+        let limits = ExportLimits { hours_open, commit_rows, commit_bytes, commit_files, ..small() };
         let options = options(format, limits);
         let disk = Memory::new();
-        let mut sum = Summary::default();
+        let mut sum = ExportSummary::default();
         let mut parts = parts;
         parts.sort_unstable();
         parts.push(items.len());
@@ -51,9 +51,9 @@ proptest! {
             sum.bytes += summary.bytes;
         }
         prop_assert_eq!(read_back(&disk), expected(&items));
-        let count = |kind: fn(&&Item<Line>) -> bool| items.iter().filter(kind).count() as u64;
-        prop_assert_eq!(sum.rows, count(|item| matches!(item, Item::Row { .. })));
-        prop_assert_eq!(sum.gaps, count(|item| matches!(item, Item::Gap { .. })));
+        let count = |kind: fn(&&ExportItem<Line>) -> bool| items.iter().filter(kind).count() as u64;
+        prop_assert_eq!(sum.rows, count(|item| matches!(item, ExportItem::Row { .. })));
+        prop_assert_eq!(sum.gaps, count(|item| matches!(item, ExportItem::Gap { .. })));
         prop_assert_eq!(sum.shed, sum.gaps * 3);
         prop_assert_eq!(sum.records, items.len() as u64);
         let visible = disk.visible();
@@ -65,7 +65,7 @@ proptest! {
 #[test]
 fn an_hour_has_one_file_by_export_and_node() {
     let disk = Memory::new();
-    let mut options = options(Format::Jsonl, Limits::default());
+    let mut options = options(FileFormat::Jsonl, ExportLimits::default());
     let at = |sequence: u64, minutes: u64| row(sequence, EIGHT_US + minutes * 60_000_000);
     // Around the full hour rows of both come and go.
     let mut items = vec![at(1, 30), at(2, 59), at(3, 60), at(4, 59), at(5, 61), at(6, 60)];
@@ -94,8 +94,8 @@ fn an_hour_has_one_file_by_export_and_node() {
     let before = disk.visible();
     options.node = 7;
     let summary = whole(&disk, &items, &options).unwrap();
-    let untouched = Summary { position: summary.position, ..Summary::default() };
-    assert_eq!(summary, Summary { resumed: summary.position, ..untouched });
+    let untouched = ExportSummary { position: summary.position, ..ExportSummary::default() };
+    assert_eq!(summary, ExportSummary { resumed: summary.position, ..untouched });
     assert_eq!(disk.visible(), before);
 }
 
@@ -103,17 +103,20 @@ fn an_hour_has_one_file_by_export_and_node() {
 /// ones are completed.
 #[test]
 fn only_so_many_hours_are_under_way() {
-    let visits = |hours: &[u64], limits: Limits| {
+    let visits = |hours: &[u64], limits: ExportLimits| {
         let items: Vec<_> =
             (1..).zip(hours).map(|(n, hour)| row(n, EIGHT_US + hour * HOUR_US)).collect();
         let disk = Memory::new();
-        whole(&disk, &items, &options(Format::Jsonl, limits)).unwrap();
+        whole(&disk, &items, &options(FileFormat::Jsonl, limits)).unwrap();
         assert_eq!(read_back(&disk), expected(&items));
         assert_eq!(disk.open_most(), limits.hours_open, "files side by side");
         files(&disk).len()
     };
-    let limits =
-        |hours_open, commit_files| Limits { hours_open, commit_files, ..Limits::default() };
+    let limits = |hours_open, commit_files| ExportLimits {
+        hours_open,
+        commit_files,
+        ..ExportLimits::default()
+    };
     let hours = [0, 1, 0, 2, 0, 1, 0, 2];
     assert_eq!(visits(&hours, limits(3, 64)), 3);
     assert_eq!(visits(&hours, limits(2, 64)), 5, "hour 0 stays open");
@@ -125,28 +128,28 @@ fn only_so_many_hours_are_under_way() {
 /// Row groups end where the limits say, so that what is held is bounded.
 #[test]
 fn row_groups_are_bounded_by_rows_and_bytes() {
-    let groups = |limits: Limits| -> Vec<i64> {
+    let groups = |limits: ExportLimits| -> Vec<i64> {
         let items: Vec<_> = (1..=100).map(|sequence| row(sequence, EIGHT_US)).collect();
         let disk = Memory::new();
-        whole(&disk, &items, &options(Format::Parquet, limits)).unwrap();
+        whole(&disk, &items, &options(FileFormat::Parquet, limits)).unwrap();
         let (_, bytes) = disk.visible().into_iter().next().unwrap();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
         reader.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect()
     };
-    assert_eq!(groups(Limits::default()), [100]);
-    assert_eq!(groups(Limits { group_rows: 40, ..Limits::default() }), [40, 40, 20]);
-    let batch = Limits { batch_rows: 10, ..Limits::default() };
-    let by_bytes = groups(Limits { group_bytes: 1000, ..batch });
+    assert_eq!(groups(ExportLimits::default()), [100]);
+    assert_eq!(groups(ExportLimits { group_rows: 40, ..ExportLimits::default() }), [40, 40, 20]);
+    let batch = ExportLimits { batch_rows: 10, ..ExportLimits::default() };
+    let by_bytes = groups(ExportLimits { group_bytes: 1000, ..batch });
     assert!(by_bytes.len() > 3, "{by_bytes:?}");
     // A batch ends by the bytes of its records too, each 100 here.
-    let batch = Limits { batch_bytes: 500, group_bytes: 1, ..Limits::default() };
+    let batch = ExportLimits { batch_bytes: 500, group_bytes: 1, ..ExportLimits::default() };
     assert_eq!(groups(batch)[..2], [5, 5]);
 }
 
 /// However long a log is, what is done in vain when a run is killed is bounded.
 #[test]
 fn what_is_taken_is_complete_before_long() {
-    let check = |limits: Limits, rows_max: u64| {
+    let check = |limits: ExportLimits, rows_max: u64| {
         let disk = Memory::new();
         let items = (1..=100).map(|sequence| {
             let complete = read_back(&disk).values().map(Vec::len).sum::<usize>() as u64;
@@ -154,10 +157,10 @@ fn what_is_taken_is_complete_before_long() {
             assert_eq!(complete, taken / rows_max * rows_max, "{limits:?}");
             Ok::<_, Infallible>(row(sequence, EIGHT_US))
         });
-        run(&disk, items, &options(Format::Jsonl, limits), || false).unwrap();
+        run(&disk, items, &options(FileFormat::Jsonl, limits), || false).unwrap();
     };
-    check(Limits { commit_rows: 30, ..Limits::default() }, 30);
+    check(ExportLimits { commit_rows: 30, ..ExportLimits::default() }, 30);
     // Each record has 100 bytes here.
-    check(Limits { commit_bytes: 1500, ..Limits::default() }, 15);
-    check(Limits::default(), 1000);
+    check(ExportLimits { commit_bytes: 1500, ..ExportLimits::default() }, 15);
+    check(ExportLimits::default(), 1000);
 }

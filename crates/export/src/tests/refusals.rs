@@ -2,25 +2,25 @@
 
 use super::store::Fault;
 use super::*;
-use crate::store::Store;
+use crate::store::ExportStore;
 
 const STATE: &str = "_export-node-007/state.json";
 const FILE: &str = "hour=2026-11-22T08/node-007-epoch-000001-from-000000000001.jsonl";
 
-fn items() -> Vec<Item<Line>> {
+fn items() -> Vec<ExportItem<Line>> {
     (1..=5).map(|sequence| row(sequence, EIGHT_US)).collect()
 }
 
 /// A folder into which five rows were exported.
 fn exported() -> Memory {
     let disk = Memory::new();
-    whole(&disk, &items(), &options(Format::Jsonl, Limits::default())).expect("it works");
+    whole(&disk, &items(), &options(FileFormat::Jsonl, ExportLimits::default())).expect("it works");
     assert!(disk.paths().iter().any(|path| path == FILE));
     disk
 }
 
 /// What is said, and that nothing changed.
-fn refused(disk: &Memory, items: &[Item<Line>], options: &Options) -> String {
+fn refused(disk: &Memory, items: &[ExportItem<Line>], options: &ExportOptions) -> String {
     let (before, state) = (disk.visible(), disk.paths());
     let error = whole(disk, items, options).expect_err("it is refused").to_string();
     assert_eq!((disk.visible(), disk.paths()), (before, state), "{error}");
@@ -29,15 +29,15 @@ fn refused(disk: &Memory, items: &[Item<Line>], options: &Options) -> String {
 
 #[test]
 fn what_the_state_does_not_fit_is_refused() {
-    let check = |disk: &Memory, change: fn(&mut Options), want: &str| {
-        let mut options = options(Format::Jsonl, Limits::default());
+    let check = |disk: &Memory, change: fn(&mut ExportOptions), want: &str| {
+        let mut options = options(FileFormat::Jsonl, ExportLimits::default());
         change(&mut options);
         assert_eq!(refused(disk, &items(), &options), want);
     };
     let disk = exported();
     check(
         &disk,
-        |options| options.format = Format::Parquet,
+        |options| options.format = FileFormat::Parquet,
         "out/_export-node-007/state.json says that files here are jsonl: ask for jsonl, or export parquet into another folder",
     );
     check(
@@ -46,14 +46,14 @@ fn what_the_state_does_not_fit_is_refused() {
         "out/_export-node-007/state.json says that files here are filtered by `all`, not by `seat=acme`: ask for the same, or name another folder",
     );
     // Another node's files stand in the same folder, in the same format alone.
-    let other = |options: &mut Options| {
+    let other = |options: &mut ExportOptions| {
         (options.node, options.filter) = (8, "seat=acme".into());
     };
-    let mut foreign = options(Format::Parquet, Limits::default());
+    let mut foreign = options(FileFormat::Parquet, ExportLimits::default());
     other(&mut foreign);
     let error = whole(&disk, &items(), &foreign).unwrap_err().to_string();
     assert!(error.contains("node-007/state.json says that files here are jsonl"), "{error}");
-    foreign.format = Format::Jsonl;
+    foreign.format = FileFormat::Jsonl;
     assert_eq!(whole(&disk, &items(), &foreign).unwrap().rows, 5);
 
     let lock = disk.lock("_export-node-007/lock").unwrap();
@@ -63,7 +63,8 @@ fn what_the_state_does_not_fit_is_refused() {
         "out/_export-node-007/lock is held by another export of node 7: wait for its end, or name another folder",
     );
     drop(lock);
-    let summary = whole(&disk, &items(), &options(Format::Jsonl, Limits::default())).unwrap();
+    let summary =
+        whole(&disk, &items(), &options(FileFormat::Jsonl, ExportLimits::default())).unwrap();
     assert_eq!((summary.rows, summary.resumed), (0, Some(place(5))));
 }
 
@@ -73,7 +74,7 @@ fn a_state_that_is_none_is_refused() {
     let check = |text: &str, want: &str| {
         let disk = exported();
         disk.put(STATE, text.as_bytes());
-        let error = refused(&disk, &items(), &options(Format::Jsonl, Limits::default()));
+        let error = refused(&disk, &items(), &options(FileFormat::Jsonl, ExportLimits::default()));
         assert!(error.starts_with("out/_export-node-007/state.json "), "{error}");
         assert!(error.contains(want), "{error}");
     };
@@ -100,9 +101,10 @@ fn a_state_that_is_none_is_refused() {
 
 #[test]
 fn another_log_is_refused() {
-    let check = |place: Position| {
-        let stray = Item::Row { place, time_us: EIGHT_US, bytes: 1, row: line(9, EIGHT_US) };
-        let error = refused(&exported(), &[stray], &options(Format::Jsonl, Limits::default()));
+    let check = |place: LogPosition| {
+        let stray = ExportItem::Row { place, time_us: EIGHT_US, bytes: 1, row: line(9, EIGHT_US) };
+        let error =
+            refused(&exported(), &[stray], &options(FileFormat::Jsonl, ExportLimits::default()));
         let sequence = place.sequence;
         assert_eq!(
             error,
@@ -111,11 +113,11 @@ fn another_log_is_refused() {
             )
         );
     };
-    check(Position { epoch: 0, sequence: 5 });
-    check(Position { epoch: 0, sequence: 6 });
+    check(LogPosition { epoch: 0, sequence: 5 });
+    check(LogPosition { epoch: 0, sequence: 6 });
     // What is before the position is as it may be.
-    let old = Item::Passed(Position { epoch: 0, sequence: 4 });
-    let options = options(Format::Jsonl, Limits::default());
+    let old = ExportItem::Passed(LogPosition { epoch: 0, sequence: 4 });
+    let options = options(FileFormat::Jsonl, ExportLimits::default());
     assert_eq!(whole(&exported(), &[old], &options).unwrap().records, 0);
 }
 
@@ -123,17 +125,17 @@ fn another_log_is_refused() {
 #[test]
 fn numbers_that_are_given_again_are_other_records() {
     let disk = exported();
-    let options = options(Format::Jsonl, Limits::default());
+    let options = options(FileFormat::Jsonl, ExportLimits::default());
     let again = |sequence: u64, line: Line| {
-        let place = Position { epoch: 2, sequence };
-        Item::Row { place, time_us: line.time_us, bytes: 100, row: line }
+        let place = LogPosition { epoch: 2, sequence };
+        ExportItem::Row { place, time_us: line.time_us, bytes: 100, row: line }
     };
     let more: Vec<_> = (1..=7).map(|sequence| row(sequence, EIGHT_US)).collect();
     whole(&disk, &more, &options).unwrap();
     let later: Vec<_> = (13..=14).map(|sequence| line(sequence, EIGHT_US)).collect();
     let items = [items()[2].clone(), again(4, later[0].clone())];
     let summary = whole(&disk, &items, &options).unwrap();
-    assert_eq!((summary.rows, summary.position), (1, Some(Position { epoch: 2, sequence: 4 })));
+    assert_eq!((summary.rows, summary.position), (1, Some(LogPosition { epoch: 2, sequence: 4 })));
     // The file that begins with number 6 of the epoch before is known.
     let items = [items[1].clone(), again(5, later[1].clone())];
     assert_eq!(whole(&disk, &items, &options).unwrap().rows, 1);
@@ -143,7 +145,9 @@ fn numbers_that_are_given_again_are_other_records() {
 
 #[test]
 fn files_that_the_state_does_not_know_are_refused() {
-    let say = |disk: &Memory| refused(disk, &items(), &options(Format::Jsonl, Limits::default()));
+    let say = |disk: &Memory| {
+        refused(disk, &items(), &options(FileFormat::Jsonl, ExportLimits::default()))
+    };
     // The state was lost.
     let disk = exported();
     disk.take_away(STATE);
@@ -157,7 +161,7 @@ fn files_that_the_state_does_not_know_are_refused() {
     let disk = exported();
     let old = disk.text(STATE);
     let more: Vec<_> = (1..=9).map(|sequence| row(sequence, EIGHT_US)).collect();
-    whole(&disk, &more, &options(Format::Jsonl, Limits::default())).unwrap();
+    whole(&disk, &more, &options(FileFormat::Jsonl, ExportLimits::default())).unwrap();
     disk.put(STATE, old.as_bytes());
     assert!(say(&disk).contains("from-000000000006.jsonl is not known to"));
     // Those of other nodes and of other tools are no matter of ours.
@@ -165,13 +169,13 @@ fn files_that_the_state_does_not_know_are_refused() {
     disk.put("hour=2026-11-22T08/node-008-epoch-000001-from-000000000099.jsonl", b"{}\n");
     disk.put("hour=2026-11-22T08/notes.txt", b"hello");
     disk.put("elsewhere/node-007-epoch-000001-from-000000000099.jsonl", b"{}\n");
-    whole(&disk, &more, &options(Format::Jsonl, Limits::default())).unwrap();
+    whole(&disk, &more, &options(FileFormat::Jsonl, ExportLimits::default())).unwrap();
 }
 
 /// Between the state and the places of its files a run was stopped, and somebody tidied up.
 #[test]
 fn complete_files_that_are_gone_are_missed() {
-    let options = options(Format::Jsonl, Limits::default());
+    let options = options(FileFormat::Jsonl, ExportLimits::default());
     let aside = "_export-node-007/node-007-epoch-000001-from-000000000001.jsonl.tmp";
     let sound = Memory::new();
     whole(&sound, &items(), &options).unwrap();
@@ -207,8 +211,8 @@ fn complete_files_that_are_gone_are_missed() {
 /// A row that its columns have no room for is our bug, and said so.
 #[test]
 fn a_type_that_is_no_columns_is_refused() {
-    let nothing = std::iter::empty::<Result<Item<serde_json::Value>, Infallible>>();
-    let options = options(Format::Parquet, Limits::default());
+    let nothing = std::iter::empty::<Result<ExportItem<serde_json::Value>, Infallible>>();
+    let options = options(FileFormat::Parquet, ExportLimits::default());
     let error = run(&Memory::new(), nothing, &options, || false).unwrap_err().to_string();
     assert!(
         error.starts_with("serde_json::value::Value cannot be written as parquet: "),

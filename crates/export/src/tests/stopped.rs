@@ -9,11 +9,11 @@ use super::store::Fault;
 use super::*;
 
 /// Rows of several hours that do not follow each other neatly, with gaps and records without rows.
-fn mixed() -> Vec<Item<Line>> {
+fn mixed() -> Vec<ExportItem<Line>> {
     (1..=34)
         .map(|sequence| match sequence % 11 {
-            5 => Item::Passed(place(sequence)),
-            8 => Item::Gap { place: place(sequence), records: sequence },
+            5 => ExportItem::Passed(place(sequence)),
+            8 => ExportItem::Gap { place: place(sequence), records: sequence },
             _ => row(sequence, EIGHT_US + HOUR_US * (sequence / 8 + sequence % 5 / 3)),
         })
         .collect()
@@ -29,7 +29,7 @@ fn check_visible(disk: &Memory, before: &BTreeMap<String, Vec<u8>>, case: &str) 
 }
 
 /// Nothing is left over, and nothing is there twice or missing.
-fn check_end(disk: &Memory, items: &[Item<Line>], case: &str) {
+fn check_end(disk: &Memory, items: &[ExportItem<Line>], case: &str) {
     assert_eq!(read_back(disk), expected(items), "{case}");
     let left: Vec<_> = disk.paths().into_iter().filter(|path| path.ends_with(".tmp")).collect();
     assert!(left.is_empty(), "{case}: {left:?}");
@@ -43,7 +43,7 @@ fn coins(seed: u64) -> impl FnMut() -> bool {
 }
 
 /// Runs that end at every call, one by one; the run after each ends well.
-fn at_every_call(format: Format, fault: impl Fn(u64) -> Fault, seeds: u64) {
+fn at_every_call(format: FileFormat, fault: impl Fn(u64) -> Fault, seeds: u64) {
     let (items, options) = (mixed(), options(format, small()));
     let sound = Memory::new();
     whole(&sound, &items, &options).expect("nothing fails");
@@ -71,14 +71,14 @@ fn at_every_call(format: Format, fault: impl Fn(u64) -> Fault, seeds: u64) {
 
 #[test]
 fn a_killed_run_leaves_no_row_twice_and_none_out() {
-    for format in Format::ALL {
+    for format in FileFormat::ALL {
         at_every_call(format, Fault::Killed, 0);
     }
 }
 
 #[test]
 fn a_lost_machine_leaves_no_row_twice_and_none_out() {
-    for format in Format::ALL {
+    for format in FileFormat::ALL {
         at_every_call(format, Fault::Killed, 3);
     }
 }
@@ -86,7 +86,7 @@ fn a_lost_machine_leaves_no_row_twice_and_none_out() {
 /// The run itself sees the failure, and cleans up as far as it may.
 #[test]
 fn a_full_disk_leaves_no_row_twice_and_none_out() {
-    for format in Format::ALL {
+    for format in FileFormat::ALL {
         at_every_call(format, Fault::Full, 0);
     }
 }
@@ -94,7 +94,7 @@ fn a_full_disk_leaves_no_row_twice_and_none_out() {
 /// Whatever is under way is removed when there is no more room, for others have none either.
 #[test]
 fn a_full_disk_is_told_and_its_room_given_back() {
-    let (items, options) = (mixed(), options(Format::Jsonl, Limits::default()));
+    let (items, options) = (mixed(), options(FileFormat::Jsonl, ExportLimits::default()));
     let sound = Memory::new();
     whole(&sound, &items, &options).unwrap();
     let mut seen = 0;
@@ -124,7 +124,7 @@ fn runs_that_fail_one_after_another_come_through() {
     for seed in 0..SEEDS {
         let mut coin = coins(seed);
         let mut below = |limit: u64| (0..6).fold(0, |sum, _| sum * 2 + u64::from(coin())) % limit;
-        let format = Format::ALL[usize::from(below(2) == 1)];
+        let format = FileFormat::ALL[usize::from(below(2) == 1)];
         let options = options(format, small());
         let disk = Memory::new();
         let mut known = 0;
@@ -154,7 +154,7 @@ fn runs_that_fail_one_after_another_come_through() {
 /// Files under way that no later run begins again do not stay for ever.
 #[test]
 fn what_was_under_way_is_removed() {
-    let (items, options) = (mixed(), options(Format::Jsonl, small()));
+    let (items, options) = (mixed(), options(FileFormat::Jsonl, small()));
     let disk = Memory::new();
     whole(&disk, &items[..9], &options).unwrap();
     disk.put("_export-node-007/node-007-epoch-000009-from-000000000099.jsonl.tmp", b"{\"tim");
@@ -167,7 +167,7 @@ fn what_was_under_way_is_removed() {
 #[test]
 fn a_stopped_run_completes_what_it_took() {
     let items = mixed();
-    for format in Format::ALL {
+    for format in FileFormat::ALL {
         for after in 0..items.len() {
             let disk = Memory::new();
             let options = options(format, small());
@@ -194,7 +194,7 @@ fn a_stopped_run_completes_what_it_took() {
 fn a_failing_source_loses_nothing() {
     let items = mixed();
     let disk = Memory::new();
-    let options = options(Format::Parquet, small());
+    let options = options(FileFormat::Parquet, small());
     let good = items[..20].iter().cloned().map(Ok);
     let stream = good.chain([Err(std::io::Error::other("the log is unreadable"))]);
     let error = run(&disk, stream, &options, || false).unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::store::Store;
+use crate::store::ExportStore;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +217,7 @@ impl Memory {
     }
 }
 
-impl Store for Memory {
+impl ExportStore for Memory {
     type File = Handle;
     type Lock = Held;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use audit::Row;
-use export::Format;
+use audit::AuctionRow;
+use export::FileFormat;
 use serde_json::{Value, json};
 
 use crate::fixtures::{auctions, export};
@@ -23,7 +23,7 @@ fn python() -> Option<PathBuf> {
 }
 
 /// The totals of each hour, by our own counting.
-fn totals(rows: &[Row]) -> Value {
+fn totals(rows: &[AuctionRow]) -> Value {
     let mut hours: BTreeMap<String, [u64; 6]> = BTreeMap::new();
     for row in rows {
         let hour = format!("2026-11-22T{:02}", row.time_us / 3_600_000_000 % 24);
@@ -46,8 +46,8 @@ fn clients_read_what_was_exported() {
     let Some(python) = python() else { return };
     let rows = auctions();
     let (parquet, jsonl) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    export(&rows, parquet.path(), Format::Parquet);
-    export(&rows, jsonl.path(), Format::Jsonl);
+    export(&rows, parquet.path(), FileFormat::Parquet);
+    export(&rows, jsonl.path(), FileFormat::Jsonl);
     for folder in [parquet.path(), jsonl.path()] {
         // As an export that is under way, or was killed, leaves it.
         let aside = "_export-node-007/node-007-epoch-000003-from-000000000101.parquet.tmp";

@@ -3,22 +3,22 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
-use audit::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, NotAskedRow, Row, SaleRow};
-use export::{Format, Item, Limits, Options, Position, Summary};
+use audit::{AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, NotAskedRow, SaleRow};
+use export::{ExportItem, ExportLimits, ExportOptions, ExportSummary, FileFormat, LogPosition};
 
 /// 2026-11-22T08:00 UTC.
 const EIGHT_US: u64 = 1_795_334_400_000_000;
 
 /// An auction with `n` bids and what comes of them: lists that are empty, values that are not
 /// there, text of all kinds, and the largest numbers.
-pub(crate) fn auction(sequence: u64) -> Row {
+pub(crate) fn auction(sequence: u64) -> AuctionRow {
     let some = |n: u64| !sequence.is_multiple_of(n);
     let imps: Vec<_> = (0..sequence % 3).map(imp).collect();
     let bids: Vec<_> = (0..sequence % 5).map(|n| bid(sequence, n)).collect();
     let won = |(_, bid): &(u64, &BidRow)| bid.fate == "won";
     let sales: Vec<_> =
         (0..).zip(&bids).filter(won).map(|(at, bid)| sale(sequence, at, bid)).collect();
-    Row {
+    AuctionRow {
         time_us: EIGHT_US + sequence * 97_000_000,
         node: 7,
         epoch: epoch(sequence),
@@ -148,22 +148,28 @@ fn epoch(sequence: u64) -> u64 {
 }
 
 /// A hundred auctions in three hours.
-pub(crate) fn auctions() -> Vec<Row> {
+pub(crate) fn auctions() -> Vec<AuctionRow> {
     (1..=100).map(auction).collect()
 }
 
 /// Exports rows by way of two runs, the second of which goes on within an hour.
-pub(crate) fn export(rows: &[Row], out: &Path, format: Format) -> Summary {
-    let limits = Limits { batch_rows: 7, group_rows: 20, ..Limits::default() };
-    let options = Options { out: out.to_owned(), node: 7, format, filter: String::new(), limits };
-    let item = |row: &Row| {
-        let place = Position { epoch: row.epoch, sequence: row.sequence };
-        Ok::<_, Infallible>(Item::Row { place, time_us: row.time_us, bytes: 900, row: row.clone() })
+pub(crate) fn export(rows: &[AuctionRow], out: &Path, format: FileFormat) -> ExportSummary {
+    let limits = ExportLimits { batch_rows: 7, group_rows: 20, ..ExportLimits::default() };
+    let options =
+        ExportOptions { out: out.to_owned(), node: 7, format, filter: String::new(), limits };
+    let item = |row: &AuctionRow| {
+        let place = LogPosition { epoch: row.epoch, sequence: row.sequence };
+        Ok::<_, Infallible>(ExportItem::Row {
+            place,
+            time_us: row.time_us,
+            bytes: 900,
+            row: row.clone(),
+        })
     };
     let first = rows.iter().take(20).map(item);
     export::export(first, &options, || false).expect("it is exported");
     let resumed = export::resume_point(out, 7).expect("a state");
-    assert_eq!(resumed, Some(Position { epoch: 1, sequence: 20 }));
+    assert_eq!(resumed, Some(LogPosition { epoch: 1, sequence: 20 }));
     export::export(rows.iter().map(item), &options, || false).expect("it goes on")
 }
 

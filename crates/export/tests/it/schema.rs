@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use arrow_schema::{DataType, Field};
-use audit::Row;
-use export::Columns;
+use audit::AuctionRow;
+use export::TableColumns;
 
 fn list(field: &Field, path: &str, text: &mut String) {
     let null = if field.is_nullable() { ", may be null" } else { "" };
@@ -32,7 +32,7 @@ fn list(field: &Field, path: &str, text: &mut String) {
 #[test]
 fn columns_are_those_that_are_promised() {
     let mut text = String::new();
-    for field in Columns::of::<Row>().unwrap().schema().fields() {
+    for field in TableColumns::of::<AuctionRow>().unwrap().schema().fields() {
         list(field, field.name(), &mut text);
     }
     let promised = include_str!("schema.txt");
@@ -42,5 +42,5 @@ fn columns_are_those_that_are_promised() {
 /// The folder's own column must not meet one of the row's.
 #[test]
 fn no_column_is_called_as_the_partition_is() {
-    assert!(Columns::of::<Row>().unwrap().schema().column_with_name("hour").is_none());
+    assert!(TableColumns::of::<AuctionRow>().unwrap().schema().column_with_name("hour").is_none());
 }

@@ -1,23 +1,23 @@
-//! Which JSON type each field of a request has (OpenRTB 2.6, section 3.2), and what becomes of it
-//! where it has another. Fields that rules read are `Any`: their parser checks them.
+//! The table of JSON types of a request's fields (OpenRTB 2.6, section 3.2), and what to do with a
+//! wrong type. Fields that rules read are `Any`: their parser checks them.
 
-/// A type of the standard's, as JSON has it.
+/// A JSON type as the standard names it.
 #[derive(Clone, Copy)]
 pub(super) enum JsonType {
     Text,
     /// A number without a fraction, which JSON may write as `300.0`.
     Whole,
     Number,
-    /// An object whose members are not looked at.
+    /// An object whose members are not checked.
     Ext,
     /// An object with these members.
-    Object(Members),
+    Object(MemberTable),
     /// As `Object`; its span in the body is recorded.
-    Edited(Members, EditedObject),
+    Edited(MemberTable, EditedObject),
     Texts,
     Wholes,
     /// An array of objects with these members, and the bits of those that are required.
-    Objects(Members, u8),
+    Objects(MemberTable, u8),
 }
 
 /// Objects of the request that edits reach into.
@@ -32,17 +32,18 @@ pub(super) enum EditedObject {
 pub(super) enum Member {
     /// Removed if it has another type.
     Optional(JsonType),
-    /// As `Optional`; without it the whole object is removed. A bit of its own among those required.
+    /// As `Optional`; without it the whole object is removed. Has a bit of its own among the
+    /// required members.
     Required(u8, JsonType),
     /// The request is invalid if it has another type.
     Decisive(JsonType),
-    /// Meant for one buyer: always removed.
+    /// Meant for a single buyer: always removed.
     Private,
-    /// Passed on whatever it is, or checked where it is parsed.
+    /// Passed on unchecked, or checked where it is parsed.
     Any,
 }
 
-pub(super) type Members = fn(&[u8]) -> Member;
+pub(super) type MemberTable = fn(&[u8]) -> Member;
 
 use JsonType::{Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use Member::{Any, Decisive, Optional, Private, Required};
@@ -104,7 +105,7 @@ fn regs(key: &[u8]) -> Member {
     }
 }
 
-/// Where OpenRTB 2.5 had all but `coppa`.
+/// The place of all but `coppa` in OpenRTB 2.5.
 fn regs_ext(key: &[u8]) -> Member {
     if matches!(key, b"coppa" | b"ext") { Any } else { regs(key) }
 }
@@ -153,7 +154,7 @@ fn format(key: &[u8]) -> Member {
     if key == b"ext" { Optional(Ext) } else { Any }
 }
 
-/// `video` and `audio`, whose own members do not contradict each other.
+/// The members of `video` and `audio`, which do not contradict each other.
 fn video(key: &[u8]) -> Member {
     match key {
         b"durfloors" => Decisive(Objects(dur_floors, 0)),
@@ -169,7 +170,7 @@ fn video(key: &[u8]) -> Member {
     }
 }
 
-/// A banner that no rule reads.
+/// A companion banner, which no rule reads.
 fn companion(key: &[u8]) -> Member {
     match key {
         b"format" => Optional(Objects(companion, 0)),
@@ -226,7 +227,7 @@ fn refresh(key: &[u8]) -> Member {
     }
 }
 
-/// `site`, `app` and `dooh`, whose own members do not contradict each other.
+/// The members of `site`, `app` and `dooh`, which do not contradict each other.
 fn media(key: &[u8]) -> Member {
     match key {
         b"publisher" => Decisive(Object(company)),

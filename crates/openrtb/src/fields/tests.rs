@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::MISTYPED_MAX;
-use crate::invalid::Reason;
-use crate::outbound::{Editor, View};
+use crate::invalid::InvalidReason;
+use crate::outbound::{Editor, OutboundView};
 use crate::validate::parse_request;
 
-const VIEW: View<'_> = View {
+const VIEW: OutboundView<'_> = OutboundView {
     imps: !0,
     deals: !0,
     tmax: "1",
@@ -48,7 +48,7 @@ fn with(path: &str, value: Value) -> Value {
     request
 }
 
-fn sent(request: &Value) -> Result<(Value, Vec<String>), (Reason, String)> {
+fn sent(request: &Value) -> Result<(Value, Vec<String>), (InvalidReason, String)> {
     let body = request.to_string();
     let parsed = parse_request(&body).map_err(|invalid| (invalid.reason, invalid.to_string()))?;
     let text = Editor::new(&body, &parsed).finish().to_text(&VIEW);
@@ -217,7 +217,7 @@ fn fields_that_decide_make_the_request_invalid() {
     for (path, kind) in fields(&DECISIVE) {
         for value in wrong(kind) {
             let (reason, text) = sent(&with(&path, value.clone())).expect_err(&path);
-            assert_eq!(reason, Reason::WrongType, "{path} {value}: {text}");
+            assert_eq!(reason, InvalidReason::WrongType, "{path} {value}: {text}");
             assert!(text.starts_with(&shown(&path)) && text.contains(", expected "), "{text}");
         }
     }
@@ -245,7 +245,7 @@ fn lists_of_objects_go_whole() {
         [json!([{}]), json!([{ "w": 1 }]), json!([{ "w": 1, "h": 1 }, { "wratio": 1, "h": 1 }])]
     {
         let (reason, text) = sized(none).expect_err("no size");
-        assert_eq!(reason, Reason::NoFormat);
+        assert_eq!(reason, InvalidReason::NoFormat);
         assert!(text.contains("is no size: `w` and `h`, or `wratio` and `hratio`"), "{text}");
     }
 }
@@ -274,7 +274,7 @@ fn what_is_unknown_is_passed_on() {
     let any =
         r#"{"id":"r","imp":[{"id":"1","banner":{"new":[{"x":"}"}]}}],"new":7,"ext":{"id":[1,{}]}}"#;
     let parsed = parse_request(any).unwrap();
-    assert!(parsed.survey.removals.is_empty() && parsed.mistyped().is_empty());
+    assert!(parsed.fields.removals.is_empty() && parsed.mistyped().is_empty());
     // `regs.ext` has its own members: neither `coppa` nor another `ext`.
     for odd in [json!({ "ext": "x" }), json!({ "ext": { "gdpr": "x" } }), json!({ "coppa": "x" })] {
         let (sent, mistyped) = sent(&with("regs.ext", odd.clone())).expect("it is valid");
@@ -299,7 +299,7 @@ fn very_many_are_refused() {
     let (_, mistyped) = sent(&many(MISTYPED_MAX)).expect("as many as may be");
     assert_eq!(mistyped.len(), MISTYPED_MAX);
     let (reason, text) = sent(&many(MISTYPED_MAX + 1)).expect_err("too many");
-    assert_eq!((reason, &*text), (Reason::TooMany, "more than 256 fields of a wrong type"));
+    assert_eq!((reason, &*text), (InvalidReason::TooMany, "more than 256 fields of a wrong type"));
 }
 
 /// Any members in any order, of any type.
@@ -348,7 +348,7 @@ proptest! {
             r#"{{"id":"r","imp":[{{"id":"1","banner":{{}}}}],"user":{{{space}{}}}}}"#, written.join(",")
         );
         let parsed = parse_request(&body).map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
-        let text = Editor::new(&body, &parsed).finish().to_text(&View { buyeruid, ..VIEW });
+        let text = Editor::new(&body, &parsed).finish().to_text(&OutboundView { buyeruid, ..VIEW });
         let sent: Value = serde_json::from_str(&text)
             .map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;
         let fits = |key: &str, value: &Value| value.is_null() || match key {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::validate::parse_request;
 
-const VIEW: View<'_> = View {
+const VIEW: OutboundView<'_> = OutboundView {
     imps: !0,
     deals: !0,
     tmax: "80",
@@ -16,7 +16,12 @@ const VIEW: View<'_> = View {
 };
 
 #[track_caller]
-fn check(body: &str, edit: impl Fn(&mut Editor<'_>, &BidRequest<'_>), view: &View<'_>, want: &str) {
+fn check(
+    body: &str,
+    edit: impl Fn(&mut Editor<'_>, &BidRequest<'_>),
+    view: &OutboundView<'_>,
+    want: &str,
+) {
     let request = parse_request(body).unwrap();
     let mut editor = Editor::new(body, &request);
     edit(&mut editor, &request);
@@ -49,7 +54,7 @@ fn null_is_replaced_and_never_stands_beside_a_value() {
         r#"{"id":"r","tmax": null ,"cur":null,"user":{"buyeruid":null,"id":"u"},"#,
         r#""imp":[{"id":"1","banner":{"w":null},"bid\u0066loor":null}],"ext":null}"#
     );
-    let view = View { buyeruid: Some(r#""b""#), ..VIEW };
+    let view = OutboundView { buyeruid: Some(r#""b""#), ..VIEW };
     let edit = |editor: &mut Editor<'_>, request: &BidRequest<'_>| {
         let span = request.imps()[0].span(body);
         editor.add_member(&span, "bidfloor", "2");
@@ -68,7 +73,7 @@ fn impressions_and_deals_are_left_out_with_their_commas() {
         r#"{"tmax":1,"cur":[],"id":"r","imp":[{"id":"1","banner":{},"pmp":{"deals":[{"id":"a"}, {"id":"b"}]}}"#,
         r#" , {"id":"2","banner":{},"pmp":{"deals":[{"id":"c"},{"id":"d"},{"id":"e"}]}},{"id":"3","banner":{}}]}"#
     );
-    let view = |imps, deals| View { imps, deals, ..VIEW };
+    let view = |imps, deals| OutboundView { imps, deals, ..VIEW };
     let head = r#"{"tmax":80,"cur":["USD"],"id":"r","imp":["#;
     let cases = [
         (0b100, 0, r#"{"id":"3","banner":{}}"#),
@@ -97,7 +102,7 @@ fn a_buyer_sees_its_own_user_id_only() {
             r#"{{"tmax":1,"cur":[],"id":"r","imp":[{{"id":"1","banner":{{}}}}],"user":{user}}}"#
         )
     };
-    let with = View { buyeruid: Some(r#""u-7""#), ..VIEW };
+    let with = OutboundView { buyeruid: Some(r#""u-7""#), ..VIEW };
     let cases = [
         (r#"{"buyeruid":"x","id":"u"}"#, r#"{"id":"u"}"#, r#"{"buyeruid":"u-7","id":"u"}"#),
         (
@@ -148,14 +153,14 @@ fn a_bidder_sees_its_own_parameters_only() {
         (Some("b"), r#""b" : {"p":2}"#, r#""b":{"q":3}"#),
         (Some("c"), "", ""),
     ] {
-        check(body, NO_EDIT, &View { bidder, ..VIEW }, &want(of_imp, of_request));
+        check(body, NO_EDIT, &OutboundView { bidder, ..VIEW }, &want(of_imp, of_request));
     }
     // In any order, and of a name given twice the first.
     let more: String = (0..99).rev().map(|n| format!(r#","n{n}":{n},"n{n}":"x""#)).collect();
     let long = body.replace(r#""b" : {"p":2}"#, &format!(r#""b" : {{"p":2}}{more}"#));
     for n in [0, 7, 70, 98] {
         let (name, own) = (format!("n{n}"), format!(r#""n{n}":{n}"#));
-        check(&long, NO_EDIT, &View { bidder: Some(&name), ..VIEW }, &want(&own, ""));
+        check(&long, NO_EDIT, &OutboundView { bidder: Some(&name), ..VIEW }, &want(&own, ""));
     }
     let request = parse_request(body).unwrap();
     let outbound = Editor::new(body, &request).finish();
@@ -178,12 +183,12 @@ fn a_limited_view_has_limited_values_in_their_place() {
         r#"{"tmax":80,"user":{"buyeruid":"b","id":"u"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
         r#""cur":["USD"],"device":{"ifa":"i"}}"#
     );
-    check(body, edit, &View { buyeruid: mine, ..VIEW }, open);
+    check(body, edit, &OutboundView { buyeruid: mine, ..VIEW }, open);
     let limited = concat!(
         r#"{"tmax":80,"user":{"id":"v"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
         r#""cur":["USD"],"device":{}}"#
     );
-    check(body, edit, &View { buyeruid: mine, is_limited: true, ..VIEW }, limited);
+    check(body, edit, &OutboundView { buyeruid: mine, is_limited: true, ..VIEW }, limited);
 }
 
 #[test]
@@ -248,7 +253,7 @@ proptest! {
     ) {
         let request = parse_request(&body).unwrap();
         let outbound = Editor::new(&body, &request).finish();
-        let view = View { imps, deals, buyeruid: Some(r#""me""#), ..VIEW };
+        let view = OutboundView { imps, deals, buyeruid: Some(r#""me""#), ..VIEW };
         let text = outbound.to_text(&view);
         let seen = serde_json::from_str::<serde_json::Value>(&text)
             .map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;

@@ -1,7 +1,7 @@
 //! Tests of `response`.
 
 use super::*;
-use crate::invalid::Reason;
+use crate::invalid::InvalidReason;
 use crate::json::DEPTH_MAX;
 
 #[test]
@@ -130,8 +130,8 @@ fn responses_and_bids_nest_only_so_deep() {
     };
     let response = |depth| format!(r#"{{"seatbid":[{{"bid":[{}]}}]}}"#, bid(depth - 4));
     for depth in [DEPTH_MAX, DEPTH_MAX + 1, 100_000] {
-        let want = if depth <= DEPTH_MAX { None } else { Some(Reason::TooDeep) };
-        let reason = |invalid: Invalid| invalid.reason;
+        let want = if depth <= DEPTH_MAX { None } else { Some(InvalidReason::TooDeep) };
+        let reason = |invalid: InvalidRequest| invalid.reason;
         assert_eq!(parse_bid(&bid(depth)).err().map(reason), want, "{depth}");
         assert_eq!(parse_response(&response(depth)).err().map(reason), want, "{depth}");
         assert_eq!(bid_texts(&response(depth)).err().map(reason), want, "{depth}");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[track_caller]
-fn check(body: &str, want: Result<(), (Reason, &str)>) {
+fn check(body: &str, want: Result<(), (InvalidReason, &str)>) {
     let got = parse_request(body);
     match (got, want) {
         (Ok(_), Ok(())) => (),
@@ -23,7 +23,7 @@ const BANNER: &str = r#","banner":{"w":300,"h":250}"#;
 
 #[test]
 fn whole_bodies() {
-    use Reason::{NotJson, TooDeep, WrongType};
+    use InvalidReason::{NotJson, TooDeep, WrongType};
     check("", Err((NotJson, "EOF while parsing a value at line 1 column 0")));
     check("{\"id\":", Err((NotJson, "id: EOF while parsing a value at line 1 column 6")));
     check("{\"id\":\"c\"", Err((NotJson, "EOF while parsing an object at line 1 column 9")));
@@ -66,7 +66,7 @@ fn whole_bodies() {
 
 #[test]
 fn request_level() {
-    use Reason::{Missing, SeveralChannels, Unsupported, WrongType};
+    use InvalidReason::{Missing, SeveralChannels, Unsupported, WrongType};
     check("{}", Err((Missing, "id: required")));
     check(r#"{"id":""}"#, Err((Missing, "id: required: it is empty")));
     check(r#"{"id":7}"#, Err((WrongType, "id: `7` is a number, expected a string")));
@@ -124,7 +124,7 @@ fn messages_speak_of_json() {
         ),
         (of_imp(r#""secure":1,"secure":1"#), "imp[0]: `secure` stands twice"),
     ] {
-        check(&body, Err((Reason::WrongType, want)));
+        check(&body, Err((InvalidReason::WrongType, want)));
     }
     for (answer, want) in [
         (r#"{"seatbid":{}}"#, "seatbid: is an object, expected an array"),
@@ -175,16 +175,16 @@ fn counts_at_their_edges() {
     };
     check(&imps(IMPS_MAX), Ok(()));
     let text = "imp: more than 64 impressions";
-    check(&imps(IMPS_MAX + 1), Err((Reason::TooMany, text)));
-    check(&imps(9 * IMPS_MAX), Err((Reason::TooMany, text)));
+    check(&imps(IMPS_MAX + 1), Err((InvalidReason::TooMany, text)));
+    check(&imps(9 * IMPS_MAX), Err((InvalidReason::TooMany, text)));
     let deals = |n: usize| {
         let deals: Vec<_> = (0..n).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
         request(&format!(r#"{BANNER},"pmp":{{"deals":[{}]}}"#, deals.join(",")), "")
     };
     check(&deals(DEALS_MAX), Ok(()));
     let text = "imp: more than 128 deals in one request";
-    check(&deals(DEALS_MAX + 1), Err((Reason::TooMany, text)));
-    check(&deals(9 * DEALS_MAX), Err((Reason::TooMany, text)));
+    check(&deals(DEALS_MAX + 1), Err((InvalidReason::TooMany, text)));
+    check(&deals(9 * DEALS_MAX), Err((InvalidReason::TooMany, text)));
     let seats = |n: usize, deals: usize| {
         let list = vec!["\"s\""; n].join(",");
         let deals: Vec<_> =
@@ -194,8 +194,8 @@ fn counts_at_their_edges() {
     check(&seats(DEAL_SEATS_MAX, 1), Ok(()));
     check(&seats(DEAL_SEATS_MAX / DEALS_MAX, DEALS_MAX), Ok(()));
     let text = "imp: more than 2048 seats in the `wseat` of all deals";
-    check(&seats(DEAL_SEATS_MAX + 1, 1), Err((Reason::TooMany, text)));
-    check(&seats(DEAL_SEATS_MAX / DEALS_MAX + 1, DEALS_MAX), Err((Reason::TooMany, text)));
+    check(&seats(DEAL_SEATS_MAX + 1, 1), Err((InvalidReason::TooMany, text)));
+    check(&seats(DEAL_SEATS_MAX / DEALS_MAX + 1, DEALS_MAX), Err((InvalidReason::TooMany, text)));
 }
 
 #[test]
@@ -205,17 +205,17 @@ fn lists_at_their_edges() {
         check(&request(BANNER, &format!(r#","{key}":[{}]"#, list(LIST_MAX))), Ok(()));
         let text = format!("{key}: more than 10000 entries");
         let more = format!(r#","{key}":[{}]"#, list(LIST_MAX + 1));
-        check(&request(BANNER, &more), Err((Reason::TooMany, &text)));
+        check(&request(BANNER, &more), Err((InvalidReason::TooMany, &text)));
     }
     let cur = |n: usize| format!(r#","cur":[{}]"#, vec!["\"USD\""; n].join(","));
     check(&request(BANNER, &cur(LIST_MAX)), Ok(()));
     let text = "cur: more than 10000 entries";
-    check(&request(BANNER, &cur(LIST_MAX + 1)), Err((Reason::TooMany, text)));
+    check(&request(BANNER, &cur(LIST_MAX + 1)), Err((InvalidReason::TooMany, text)));
     for format in ["video", "audio"] {
         let mimes = |n: usize| format!(r#","{format}":{{"mimes":[{}]}}"#, list(n));
         check(&request(&mimes(LIST_MAX), ""), Ok(()));
         let text = format!("imp[0].{format}.mimes: more than 10000 entries");
-        check(&request(&mimes(LIST_MAX + 1), ""), Err((Reason::TooMany, &text)));
+        check(&request(&mimes(LIST_MAX + 1), ""), Err((InvalidReason::TooMany, &text)));
     }
     let formats = |n: usize| {
         request(
@@ -225,7 +225,7 @@ fn lists_at_their_edges() {
     };
     check(&formats(FORMATS_MAX), Ok(()));
     let text = "imp[0].banner.format: more than 64 entries";
-    check(&formats(FORMATS_MAX + 1), Err((Reason::TooMany, text)));
+    check(&formats(FORMATS_MAX + 1), Err((InvalidReason::TooMany, text)));
 }
 
 #[test]
@@ -246,8 +246,8 @@ fn lists_of_an_impression_at_their_edges() {
             };
             check(&own(max), Ok(()));
             let text = format!("imp[0].{format}.{key}: more than 64 entries");
-            check(&own(max + 1), Err((Reason::TooMany, &text)));
-            check(&own(9 * max), Err((Reason::TooMany, &text)));
+            check(&own(max + 1), Err((InvalidReason::TooMany, &text)));
+            check(&own(9 * max), Err((InvalidReason::TooMany, &text)));
         }
     }
     let deal = |n: usize| {
@@ -257,7 +257,7 @@ fn lists_of_an_impression_at_their_edges() {
     };
     check(&deal(DURFLOORS_MAX), Ok(()));
     let text = "imp[0].pmp.deals[0].durfloors: more than 64 entries";
-    check(&deal(DURFLOORS_MAX + 1), Err((Reason::TooMany, text)));
+    check(&deal(DURFLOORS_MAX + 1), Err((InvalidReason::TooMany, text)));
 }
 
 /// All lists of domains together: each costs the same work.
@@ -270,13 +270,13 @@ fn domains_beyond_ascii_at_their_edge() {
     };
     check(&of(&half, &half), Ok(()));
     let text = "badv: more than 32768 bytes of domains that are not ASCII: write them as `xn--`";
-    check(&of(&half, &format!("{half}\u{e9}")), Err((Reason::TooMany, text)));
+    check(&of(&half, &format!("{half}\u{e9}")), Err((InvalidReason::TooMany, text)));
     check(&of(&"x".repeat(9 * IDN_BYTES_MAX), &half), Ok(()));
 }
 
 #[test]
 fn impressions() {
-    use Reason::{Duplicate, Missing, NoFormat, NotJson, WrongType};
+    use InvalidReason::{Duplicate, Missing, NoFormat, NotJson, WrongType};
     check(r#"{"id":"r","imp":[{"banner":{}}]}"#, Err((Missing, "imp[0].id: required")));
     let twice = r#"{"id":"r","imp":[{"id":"a","banner":{}},{"id":"a","banner":{}}]}"#;
     check(twice, Err((Duplicate, "imp[1].id: `a` stands twice")));
@@ -315,7 +315,7 @@ fn impressions() {
 
 #[test]
 fn deals() {
-    use Reason::{Duplicate, Missing, Unsupported, WrongType};
+    use InvalidReason::{Duplicate, Missing, Unsupported, WrongType};
     let check = |deals: &str, want| {
         check(&request(&format!(r#"{BANNER},"pmp":{{"deals":[{deals}]}}"#), ""), want);
     };
@@ -351,7 +351,7 @@ fn the_specifications_responses_parse() {
     for (name, body) in examples::RESPONSES {
         let response = match (crate::parse_response(body), *name) {
             (Err(invalid), "response-dooh-video") => {
-                assert_eq!(invalid.reason, Reason::NotJson, "{name}");
+                assert_eq!(invalid.reason, InvalidReason::NotJson, "{name}");
                 continue;
             }
             (Err(invalid), _) => panic!("{name}: {invalid}"),

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
-use units::{Cpm, Currency, Decimal, Price, Round};
+use units::{Cpm, Currency, Decimal, Price, Rounding};
 
 use super::secret::MASK;
 use super::source::excerpt;
@@ -157,7 +157,7 @@ pub(super) fn price(text: &str) -> Result<Price, String> {
     if amount.scaled(6).is_some_and(|(_, dropped)| dropped) {
         return Err("is finer than a millionth of the currency".to_owned());
     }
-    let amount = Cpm::parse(number, Round::Up)
+    let amount = Cpm::parse(number, Rounding::Up)
         .map_err(|_| format!("is more than {} {currency}, the largest price", Cpm::MAX))?;
     Ok(Price { amount, currency })
 }

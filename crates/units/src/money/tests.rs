@@ -13,12 +13,12 @@ fn bids_round_down_and_floors_up() {
     for (text, down, up) in
         [("0.0000001", 0, 1), ("1.2345678", 1_234_567, 1_234_568), ("2.5", 2_500_000, 2_500_000)]
     {
-        assert_eq!(Cpm::parse(text, Round::Down), Ok(cpm(down)), "{text}");
-        assert_eq!(Cpm::parse(text, Round::Up), Ok(cpm(up)), "{text}");
+        assert_eq!(Cpm::parse(text, Rounding::Down), Ok(cpm(down)), "{text}");
+        assert_eq!(Cpm::parse(text, Rounding::Up), Ok(cpm(up)), "{text}");
     }
-    assert_eq!(Cpm::parse("1000000000", Round::Up), Ok(Cpm::MAX));
-    assert_eq!(Cpm::parse("1000000000.0000001", Round::Up), Err(DecimalError::TooLarge));
-    assert_eq!(Cpm::parse("1000000001", Round::Down), Err(DecimalError::TooLarge));
+    assert_eq!(Cpm::parse("1000000000", Rounding::Up), Ok(Cpm::MAX));
+    assert_eq!(Cpm::parse("1000000000.0000001", Rounding::Up), Err(DecimalError::TooLarge));
+    assert_eq!(Cpm::parse("1000000001", Rounding::Down), Err(DecimalError::TooLarge));
 }
 
 #[test]
@@ -28,9 +28,9 @@ fn prices_print_shortest_and_exact() {
     {
         assert_eq!(cpm(micros).to_string(), text);
     }
-    assert_eq!(Price::parse("0.50 USD", Round::Up).unwrap().to_string(), "0.5 USD");
+    assert_eq!(Price::parse("0.50 USD", Rounding::Up).unwrap().to_string(), "0.5 USD");
     for bad in ["0.50", "USD 0.50", "0.5 usd", "x USD", "-1 USD"] {
-        assert_eq!(Price::parse(bad, Round::Up), None, "{bad}");
+        assert_eq!(Price::parse(bad, Rounding::Up), None, "{bad}");
     }
     assert_eq!(Ppm::new(25_000).unwrap().to_string(), "2.5%");
 }
@@ -38,7 +38,7 @@ fn prices_print_shortest_and_exact() {
 /// OpenRTB 2.6, section 7.9.4: 2.50 CPM for 30.3 impressions is $0.07575.
 #[test]
 fn cost_of_the_specifications_dooh_example() {
-    let price = Cpm::parse("2.50", Round::Down).unwrap();
+    let price = Cpm::parse("2.50", Rounding::Down).unwrap();
     let multiplier = Multiplier::parse("30.3").unwrap();
     assert_eq!(price.cost(multiplier).unwrap().to_string(), "0.07575");
     assert_eq!(multiplier.to_string(), "30.3");
@@ -78,8 +78,8 @@ proptest! {
     #[test]
     fn a_price_parses_back(micros in 0..=Cpm::MAX.micros()) {
         let text = cpm(micros).to_string();
-        prop_assert_eq!(Cpm::parse(&text, Round::Down), Ok(cpm(micros)));
-        prop_assert_eq!(Cpm::parse(&text, Round::Up), Ok(cpm(micros)));
+        prop_assert_eq!(Cpm::parse(&text, Rounding::Down), Ok(cpm(micros)));
+        prop_assert_eq!(Cpm::parse(&text, Rounding::Up), Ok(cpm(micros)));
     }
 
     #[test]
@@ -96,7 +96,7 @@ proptest! {
 
     #[test]
     fn any_text_parses_or_is_refused(text in "\\PC*") {
-        let _ = Cpm::parse(&text, Round::Up);
+        let _ = Cpm::parse(&text, Rounding::Up);
         let _ = Multiplier::parse(&text);
     }
 }

@@ -25,10 +25,10 @@ fn converts_across_rates() {
     let jpy = Ratio::parse("0.0064").unwrap();
     let eur_to_jpy = eur.over(jpy).unwrap();
     let two_euros = Cpm::new(2_000_000).unwrap();
-    assert_eq!(eur_to_jpy.convert(two_euros, Round::Down), Cpm::new(337_500_000));
+    assert_eq!(eur_to_jpy.convert(two_euros, Rounding::Down), Cpm::new(337_500_000));
     let one_micro = Cpm::new(1).unwrap();
-    assert_eq!(jpy.convert(one_micro, Round::Down), Some(Cpm::ZERO));
-    assert_eq!(jpy.convert(one_micro, Round::Up), Some(one_micro));
+    assert_eq!(jpy.convert(one_micro, Rounding::Down), Some(Cpm::ZERO));
+    assert_eq!(jpy.convert(one_micro, Rounding::Up), Some(one_micro));
 }
 
 proptest! {
@@ -38,8 +38,8 @@ proptest! {
     ) {
         let ratio = Ratio::reduced(n.into(), d.into()).unwrap();
         let start = Cpm::new(micros).unwrap();
-        if let Some(there) = ratio.convert(start, Round::Down) {
-            let back = ratio.inverse().convert(there, Round::Up).unwrap();
+        if let Some(there) = ratio.convert(start, Rounding::Down) {
+            let back = ratio.inverse().convert(there, Rounding::Up).unwrap();
             prop_assert!(back <= start);
         }
     }

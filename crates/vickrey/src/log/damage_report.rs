@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use audit::{Corruption, Damage, Place, Problems};
+use audit::{Corruption, GenerationProblems, LaneDamage, RecordPosition};
 use indicatif::ProgressBar;
 
 use crate::exit::Exit;
@@ -16,7 +16,7 @@ pub(crate) struct DamageReport {
 }
 
 impl DamageReport {
-    pub(crate) fn of(damage: &Damage, generations: &Problems) -> Self {
+    pub(crate) fn of(damage: &LaneDamage, generations: &GenerationProblems) -> Self {
         let mut report = Self::default();
         damage.corruptions.iter().for_each(|corruption| report.corrupt(corruption));
         report.generations(generations);
@@ -27,11 +27,11 @@ impl DamageReport {
         self.say(&format!("damaged: {corruption}"));
     }
 
-    pub(super) fn unreadable(&mut self, place: &Place, why: &dyn std::fmt::Display) {
+    pub(super) fn unreadable(&mut self, place: &RecordPosition, why: &dyn std::fmt::Display) {
         self.say(&format!("unreadable: {place}: {why}"));
     }
 
-    pub(crate) fn generations(&mut self, problems: &Problems) {
+    pub(crate) fn generations(&mut self, problems: &GenerationProblems) {
         problems.corruptions.iter().for_each(|corruption| self.corrupt(corruption));
         for (place, why) in &problems.unreadable {
             self.unreadable(place, why);

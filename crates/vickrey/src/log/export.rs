@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use audit::{
-    AuctionRecord, Filter, Gap, Generations, Kind, Lane, LaneKind, LogItem, LogRecords, Lookup,
-    Place, ReadError, Row, Segment, SettlementRow,
+    AuctionRecord, AuctionRow, Filter, Gap, GenerationIndex, GenerationLookup, LaneKind,
+    LaneSegment, LogItem, LogReadError, LogRecords, RecordKind, RecordPosition, RecordedLane,
+    SettlementRow,
 };
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
+use export::{
+    ExportError, ExportItem, ExportLimits, ExportOptions, ExportSummary, FileFormat, LogPosition,
+};
 
 use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
@@ -63,27 +66,27 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let node = lane.node().unwrap_or(0);
     let resumed = export::resume_point(&args.out, node).map_err(cannot_export)?;
     let from = resumed.map_or(0, |resumed| start(&lane, resumed));
-    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let generations = GenerationIndex::find(&directory).map_err(cannot_read)?;
     let (damage, last) = (RefCell::new(DamageReport::default()), Cell::new(None));
     damage.borrow_mut().generations(&generations.problems());
     lane.foreign().iter().for_each(|corruption| damage.borrow_mut().corrupt(corruption));
     let rows = RowExport {
         records: LogRecords::open(&directory, kind, from).map_err(cannot_read)?,
         filter: &filter,
-        lookup: Lookup::new(&generations),
+        lookup: GenerationLookup::new(&generations),
         damage: &damage,
         last: &last,
     };
     let format = match args.format {
-        As::Jsonl => Format::Jsonl,
-        As::Parquet => Format::Parquet,
+        As::Jsonl => FileFormat::Jsonl,
+        As::Parquet => FileFormat::Parquet,
     };
     let text = match args.settlements {
         true => format!("settlements {}", filter.text()).trim_end().to_owned(),
         false => filter.text().to_owned(),
     };
-    let (out_dir, limits) = (args.out.clone(), Limits::default());
-    let options = Options { out: out_dir, node, format, filter: text, limits };
+    let (out_dir, limits) = (args.out.clone(), ExportLimits::default());
+    let options = ExportOptions { out: out_dir, node, format, filter: text, limits };
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
@@ -92,10 +95,11 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         false => export::export(rows, &options, is_stopped),
     };
     let summary = summary.map_err(cannot_export)?;
-    let is_later = |segment: &Segment| Some(segment.identity().epoch) > resumed.map(|it| it.epoch);
+    let is_later =
+        |segment: &LaneSegment| Some(segment.identity().epoch) > resumed.map(|it| it.epoch);
     let may_come = summary.is_stopped || lane.segments().iter().any(is_later);
     if let Some(resumed) = resumed.filter(|resumed| !may_come && last.get() < Some(*resumed)) {
-        let (Position { epoch, sequence }, out) = (resumed, args.out.display());
+        let (LogPosition { epoch, sequence }, out) = (resumed, args.out.display());
         return Err(CommandFailure::usage(format!(
             "{} ends before record {sequence} of epoch {epoch}, through which {out} has been exported: \
              it is not the log that it was; export it to another folder",
@@ -118,7 +122,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
 }
 
 /// Records that no export has seen: after the exported ones and before the first of this run.
-fn gone(summary: &Summary) -> Option<RangeInclusive<u64>> {
+fn gone(summary: &ExportSummary) -> Option<RangeInclusive<u64>> {
     let (resumed, first) = summary.resumed.zip(summary.first)?;
     let gone = resumed.sequence + 1..=first.sequence.checked_sub(1)?;
     (!gone.is_empty()).then_some(gone)
@@ -126,8 +130,8 @@ fn gone(summary: &Summary) -> Option<RangeInclusive<u64>> {
 
 /// The sequence to read on from: what was not durable when the log failed or was lost may have had
 /// numbers that a later epoch gave again.
-fn start(lane: &Lane<'_>, resumed: Position) -> u64 {
-    let mut segments = lane.segments().iter().map(Segment::identity);
+fn start(lane: &RecordedLane<'_>, resumed: LogPosition) -> u64 {
+    let mut segments = lane.segments().iter().map(LaneSegment::identity);
     let later = segments.find(|identity| identity.epoch > resumed.epoch);
     later.map_or(resumed.sequence, |identity| identity.first.min(resumed.sequence))
 }
@@ -142,13 +146,17 @@ fn cannot_export(error: ExportError) -> anyhow::Error {
     }
 }
 
-fn write_summary(summary: &Summary, args: &ExportArgs, out: &mut dyn Write) -> std::io::Result<()> {
-    let Summary { rows, files, bytes, records, shed, .. } = *summary;
+fn write_summary(
+    summary: &ExportSummary,
+    args: &ExportArgs,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let ExportSummary { rows, files, bytes, records, shed, .. } = *summary;
     let (rows, files) = (line::count(rows, "row", "rows"), line::count(files, "file", "files"));
     let folder = args.out.display();
     let records = line::count(records, "record", "records");
     writeln!(out, "{rows} of {records} in {files}, {}, to {folder}", line::bytes(bytes))?;
-    if let Some(Position { epoch, sequence }) = summary.resumed {
+    if let Some(LogPosition { epoch, sequence }) = summary.resumed {
         writeln!(out, "continued after record {sequence} of epoch {epoch}")?;
     }
     if shed > 0 {
@@ -160,9 +168,10 @@ fn write_summary(summary: &Summary, args: &ExportArgs, out: &mut dyn Write) -> s
     Ok(())
 }
 
-fn as_json(summary: &Summary, gone: Option<&RangeInclusive<u64>>) -> Value {
-    let Summary { rows, files, bytes, records, shed, is_stopped, resumed, position, .. } = *summary;
-    let place = |at: Position| json!({ "epoch": at.epoch, "sequence": at.sequence });
+fn as_json(summary: &ExportSummary, gone: Option<&RangeInclusive<u64>>) -> Value {
+    let ExportSummary { rows, files, bytes, records, shed, is_stopped, resumed, position, .. } =
+        *summary;
+    let place = |at: LogPosition| json!({ "epoch": at.epoch, "sequence": at.sequence });
     json!({
         "rows": rows,
         "records": records,
@@ -178,18 +187,18 @@ fn as_json(summary: &Summary, gone: Option<&RangeInclusive<u64>>) -> Value {
 }
 
 /// A record: its place, kind and payload.
-type KindRecord = (Place, u8, Vec<u8>);
+type KindRecord = (RecordPosition, u8, Vec<u8>);
 
 struct RowExport<'r, 'd> {
     records: LogRecords<'d>,
     filter: &'r Filter,
-    lookup: Lookup<'r, 'd>,
+    lookup: GenerationLookup<'r, 'd>,
     damage: &'r RefCell<DamageReport>,
-    last: &'r Cell<Option<Position>>,
+    last: &'r Cell<Option<LogPosition>>,
 }
 
 impl Iterator for RowExport<'_, '_> {
-    type Item = Result<Item<Row>, ReadError>;
+    type Item = Result<ExportItem<AuctionRow>, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.record()? {
@@ -202,26 +211,28 @@ impl Iterator for RowExport<'_, '_> {
 struct SettlementExport<'r, 'd>(RowExport<'r, 'd>);
 
 impl Iterator for SettlementExport<'_, '_> {
-    type Item = Result<Item<SettlementRow>, ReadError>;
+    type Item = Result<ExportItem<SettlementRow>, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (place, kind, payload) = match self.0.record()? {
             Err(error) => return Some(Err(error)),
             Ok(record) => record,
         };
-        let at = Position { epoch: place.epoch, sequence: place.sequence };
+        let at = LogPosition { epoch: place.epoch, sequence: place.sequence };
         self.0.last.set(Some(at));
         let row = settlements::row(self.0.filter, &place, kind, &payload);
         Some(Ok(match row {
-            None => Item::Passed(at),
-            Some(row) => Item::Row { place: at, time_us: row.time_us, bytes: payload.len(), row },
+            None => ExportItem::Passed(at),
+            Some(row) => {
+                ExportItem::Row { place: at, time_us: row.time_us, bytes: payload.len(), row }
+            }
         }))
     }
 }
 
 impl RowExport<'_, '_> {
     /// The next record; reports damage before it.
-    fn record(&mut self) -> Option<Result<KindRecord, ReadError>> {
+    fn record(&mut self) -> Option<Result<KindRecord, LogReadError>> {
         loop {
             match self.records.next()? {
                 Err(error) => return Some(Err(error)),
@@ -235,27 +246,32 @@ impl RowExport<'_, '_> {
         }
     }
 
-    fn item(&mut self, place: &Place, kind: u8, payload: &[u8]) -> Result<Item<Row>, ReadError> {
-        let at = Position { epoch: place.epoch, sequence: place.sequence };
+    fn item(
+        &mut self,
+        place: &RecordPosition,
+        kind: u8,
+        payload: &[u8],
+    ) -> Result<ExportItem<AuctionRow>, LogReadError> {
+        let at = LogPosition { epoch: place.epoch, sequence: place.sequence };
         self.last.set(Some(at));
-        match Kind::from_code(kind) {
-            Some(Kind::Auction) => match AuctionRecord::decode(payload) {
+        match RecordKind::from_code(kind) {
+            Some(RecordKind::Auction) => match AuctionRecord::decode(payload) {
                 Ok(record) => {
                     let facts = self.lookup.get(record.generation)?;
                     if self.filter.matches(&record, facts) {
-                        let row = Row::of(place, &record, facts);
+                        let row = AuctionRow::of(place, &record, facts);
                         let (time_us, bytes) = (row.time_us, payload.len());
-                        return Ok(Item::Row { place: at, time_us, bytes, row });
+                        return Ok(ExportItem::Row { place: at, time_us, bytes, row });
                     }
                 }
                 Err(error) => self.damage.borrow_mut().unreadable(place, &error),
             },
-            Some(Kind::Gap) => match Gap::decode(payload) {
-                Ok(gap) => return Ok(Item::Gap { place: at, records: gap.records }),
+            Some(RecordKind::Gap) => match Gap::decode(payload) {
+                Ok(gap) => return Ok(ExportItem::Gap { place: at, records: gap.records }),
                 Err(error) => self.damage.borrow_mut().unreadable(place, &error),
             },
             _ => (),
         }
-        Ok(Item::Passed(at))
+        Ok(ExportItem::Passed(at))
     }
 }

@@ -4,14 +4,14 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use audit::{Moment, Place, Put, Row};
+use audit::{AuctionRow, GenerationStart, RecordPosition, UtcTime};
 use units::Cpm;
 
-pub(super) fn auction(row: &Row) -> String {
+pub(super) fn auction(row: &AuctionRow) -> String {
     let publisher = row.publisher.as_deref().unwrap_or("-");
     let mut line = format!(
         "{}  {}  {}  {:<9}  asked {:>2}  bids {:>2}  {:>9}",
-        Moment(row.time_us),
+        UtcTime(row.time_us),
         visible(&row.id),
         visible(publisher),
         row.ending,
@@ -35,23 +35,23 @@ pub(super) fn auction(row: &Row) -> String {
     line
 }
 
-pub(super) fn gap(place: &Place, records: u64) -> String {
+pub(super) fn gap(place: &RecordPosition, records: u64) -> String {
     let auctions = if records == 1 { "auction was" } else { "auctions were" };
     format!("{}  gap: {records} {auctions} not recorded", time(place.time_ms))
 }
 
-pub(super) fn generation(put: &Put) -> String {
-    let Put { number, since_ms, dsps, .. } = *put;
+pub(super) fn generation(put: &GenerationStart) -> String {
+    let GenerationStart { number, since_ms, dsps, .. } = *put;
     format!("{}  generation {number} of the configuration, {dsps} DSPs", time(since_ms))
 }
 
-pub(super) fn unknown(place: &Place, kind: u8) -> String {
+pub(super) fn unknown(place: &RecordPosition, kind: u8) -> String {
     format!("{}  a record of kind {kind}, of a later release", time(place.time_ms))
 }
 
 /// A moment in milliseconds of Unix time.
-pub(super) fn time(unix_ms: u64) -> Moment {
-    Moment(unix_ms.saturating_mul(1000))
+pub(super) fn time(unix_ms: u64) -> UtcTime {
+    UtcTime(unix_ms.saturating_mul(1000))
 }
 
 pub(super) fn ms(us: u64) -> String {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use audit::{
-    AuctionRecord, Coming, Directory, Filter, Follow, Gap, Generations, Kind, LaneKind, Lookup,
-    Place, Put, Room, Row, Window,
+    AuctionRecord, AuctionRow, Filter, FollowEvent, Gap, GenerationIndex, GenerationLookup,
+    GenerationStart, LaneFollower, LaneKind, ReadBuffer, RecordDirectory, RecordKind,
+    RecordPosition, TimeWindow,
 };
 use clap::Args;
 
@@ -62,15 +63,15 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     }
     let filter = args.selection.filter()?;
     let directory = args.source.open()?;
-    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let generations = GenerationIndex::find(&directory).map_err(cannot_read)?;
     let mut printer = Printer::new(&generations, &filter, args.json);
     printer.damage.generations(&generations.problems());
     printer.take_puts();
     let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
     lane.foreign().iter().for_each(|corruption| printer.damage.corrupt(corruption));
-    let mut room = Room::default();
+    let mut room = ReadBuffer::default();
     for segment in lane.within(filter.window()) {
-        let mut show = |place: &Place, kind: u8, payload: &[u8]| {
+        let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| {
             let line = printer.line(place, kind, payload)?;
             Ok(printer.write(out, place.time_ms, line)?)
         };
@@ -87,13 +88,13 @@ pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let signals = args.follow.then(|| crate::peers::hammer::stop_on_signal(Arc::clone(&stop)));
     let _signals = signals.transpose()?;
     let directory = if args.follow { args.source.open_growing()? } else { args.source.open()? };
-    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let generations = GenerationIndex::find(&directory).map_err(cannot_read)?;
     let mut printer = Printer::new(&generations, &filter, args.json);
     printer.damage.generations(&generations.problems());
     let next = last(args, &directory, &mut printer, out)?;
     out.flush()?;
     if args.follow {
-        let follow = Follow::new(&directory, LaneKind::Firehose, next);
+        let follow = LaneFollower::new(&directory, LaneKind::Firehose, next);
         follow_on(follow, &mut printer, out, &stop)?;
     }
     Ok(printer.damage.exit())
@@ -102,14 +103,14 @@ pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
 /// Shows the last lines, and returns the next sequence.
 fn last(
     args: &TailArgs,
-    directory: &Directory,
+    directory: &RecordDirectory,
     printer: &mut Printer<'_, '_>,
     out: &mut dyn Write,
 ) -> anyhow::Result<u64> {
     let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
     let wanted = args.lines as usize;
     let mut lines: VecDeque<(u64, String)> = VecDeque::new();
-    let mut room = Room::default();
+    let mut room = ReadBuffer::default();
     let (mut next, mut is_first) = (1, true);
     let within = lane.within(printer.filter.window());
     for segment in lane.segments().iter().rev() {
@@ -121,7 +122,7 @@ fn last(
         let mut here = VecDeque::new();
         let missing = wanted.saturating_sub(lines.len());
         next = next.max(segment.identity().first);
-        let mut show = |place: &Place, kind: u8, payload: &[u8]| {
+        let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| {
             next = next.max(place.sequence + 1);
             let line = printer.line(place, kind, payload)?;
             here.extend(line.map(|line| (place.time_ms, line)));
@@ -147,7 +148,7 @@ fn last(
 }
 
 fn follow_on(
-    mut follow: Follow<'_>,
+    mut follow: LaneFollower<'_>,
     printer: &mut Printer<'_, '_>,
     out: &mut dyn Write,
     stop: &AtomicBool,
@@ -167,8 +168,8 @@ fn follow_on(
                 return;
             }
             match coming {
-                Coming::Corruption(corruption) => printer.damage.corrupt(corruption),
-                Coming::Record(place, kind, payload) => {
+                FollowEvent::Corruption(corruption) => printer.damage.corrupt(corruption),
+                FollowEvent::Record(place, kind, payload) => {
                     let line = printer.line(place, kind, payload);
                     let written = line.and_then(|line| Ok(printer.write(out, u64::MAX, line)?));
                     failed = written.err();
@@ -189,11 +190,11 @@ fn follow_on(
 /// Writes records as lines, with the generations between them.
 struct Printer<'g, 'd> {
     filter: &'g Filter,
-    window: Window,
-    generations: &'g Generations<'d>,
-    lookup: Lookup<'g, 'd>,
+    window: TimeWindow,
+    generations: &'g GenerationIndex<'d>,
+    lookup: GenerationLookup<'g, 'd>,
     is_json: bool,
-    puts: VecDeque<Put>,
+    puts: VecDeque<GenerationStart>,
     /// Sequence of the last generation that was taken into `puts`.
     taken: u64,
     /// Whether an unknown generation may still be recorded.
@@ -204,12 +205,12 @@ struct Printer<'g, 'd> {
 }
 
 impl<'g, 'd> Printer<'g, 'd> {
-    fn new(generations: &'g Generations<'d>, filter: &'g Filter, is_json: bool) -> Self {
+    fn new(generations: &'g GenerationIndex<'d>, filter: &'g Filter, is_json: bool) -> Self {
         Self {
             filter,
             window: filter.window(),
             generations,
-            lookup: Lookup::new(generations),
+            lookup: GenerationLookup::new(generations),
             is_json,
             puts: VecDeque::new(),
             taken: 0,
@@ -235,12 +236,17 @@ impl<'g, 'd> Printer<'g, 'd> {
     }
 
     /// The line of a record that the filter selects.
-    fn line(&mut self, place: &Place, kind: u8, payload: &[u8]) -> anyhow::Result<Option<String>> {
+    fn line(
+        &mut self,
+        place: &RecordPosition,
+        kind: u8,
+        payload: &[u8],
+    ) -> anyhow::Result<Option<String>> {
         if !self.window.holds(place.time_ms) {
             return Ok(None);
         }
-        Ok(match Kind::from_code(kind) {
-            Some(Kind::Auction) => match AuctionRecord::decode(payload) {
+        Ok(match RecordKind::from_code(kind) {
+            Some(RecordKind::Auction) => match AuctionRecord::decode(payload) {
                 Err(error) => {
                     self.damage.unreadable(place, &error);
                     None
@@ -252,23 +258,23 @@ impl<'g, 'd> Printer<'g, 'd> {
                     }
                     let facts = self.lookup.get(record.generation).map_err(cannot_read)?;
                     let row = self.filter.matches(&record, facts);
-                    let row = row.then(|| Row::of(place, &record, facts));
+                    let row = row.then(|| AuctionRow::of(place, &record, facts));
                     row.map(|row| self.render(&row)).transpose()?
                 }
             },
-            Some(Kind::Gap) => match Gap::decode(payload) {
+            Some(RecordKind::Gap) => match Gap::decode(payload) {
                 Err(error) => {
                     self.damage.unreadable(place, &error);
                     None
                 }
                 Ok(gap) => self.other_line(line::gap(place, gap.records)),
             },
-            Some(Kind::Notice | Kind::Generation | Kind::Watermark) => None,
+            Some(RecordKind::Notice | RecordKind::Generation | RecordKind::Watermark) => None,
             None => self.other_line(line::unknown(place, kind)),
         })
     }
 
-    fn render(&self, row: &Row) -> anyhow::Result<String> {
+    fn render(&self, row: &AuctionRow) -> anyhow::Result<String> {
         Ok(if self.is_json { serde_json::to_string(row)? } else { line::auction(row) })
     }
 

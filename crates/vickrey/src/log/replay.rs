@@ -4,7 +4,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use audit::{Directory, Filter, Finding, Progress as Step, Replays, Wrong};
+use audit::{
+    Filter, RecordDirectory, ReplayFinding, ReplayProblem, ReplayProgress as Step, ReplaySummary,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit
 
 /// Replays the selected auctions, and reports differences.
 pub(crate) fn replay(
-    directory: &Directory,
+    directory: &RecordDirectory,
     filter: &Filter,
     is_json: bool,
     out: &mut dyn Write,
@@ -72,26 +74,26 @@ pub(crate) fn replay(
     Ok(if replays.is_exact() { Exit::Done } else { Exit::Missed })
 }
 
-fn write_finding(finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> {
-    let Finding { place, id, wrong } = finding;
+fn write_finding(finding: &ReplayFinding, out: &mut dyn Write) -> std::io::Result<()> {
+    let ReplayFinding { place, id, wrong } = finding;
     let when = line::time(place.time_ms);
     match wrong {
-        Wrong::Different(difference) => {
+        ReplayProblem::Different(difference) => {
             writeln!(out, "DIFFERENT {} ({place}, {when})", line::visible(id))?;
             for change in difference.to_string().lines() {
                 writeln!(out, "  {}", line::visible(change))?;
             }
             Ok(())
         }
-        Wrong::Unreadable(why) => writeln!(out, "UNREADABLE {place}, {when}: {why}"),
+        ReplayProblem::Unreadable(why) => writeln!(out, "UNREADABLE {place}, {when}: {why}"),
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
-    let Finding { place, id, wrong } = finding;
+fn finding_json(finding: &ReplayFinding) -> Value {
+    let ReplayFinding { place, id, wrong } = finding;
     let (what, why) = match wrong {
-        Wrong::Different(difference) => ("different", difference.to_string()),
-        Wrong::Unreadable(why) => ("unreadable", why.to_string()),
+        ReplayProblem::Different(difference) => ("different", difference.to_string()),
+        ReplayProblem::Unreadable(why) => ("unreadable", why.to_string()),
     };
     json!({
         "finding": what,
@@ -104,7 +106,7 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-fn as_json(replays: &Replays, took: Duration) -> Value {
+fn as_json(replays: &ReplaySummary, took: Duration) -> Value {
     let without = replays.without.iter().map(|(number, without)| {
         json!({ "generation": number, "auctions": without.auctions, "first_id": without.first_id })
     });
@@ -123,7 +125,7 @@ fn as_json(replays: &Replays, took: Duration) -> Value {
     })
 }
 
-fn write_summary(replays: &Replays, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_summary(replays: &ReplaySummary, out: &mut dyn Write) -> std::io::Result<()> {
     for (number, without) in &replays.without {
         let audit::WithoutGeneration { auctions, first, first_id } = without;
         let (id, when) = (line::visible(first_id), line::time(first.time_ms));

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use audit::{Apart, Column, Columns, Group, Report, ReportError};
+use audit::{
+    AuctionReport, ReportColumn, ReportColumns, ReportError, ReportExclusions, ReportGroup,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -18,7 +20,7 @@ pub(crate) struct ReportArgs {
     source: RecordSource,
     /// Columns to group by: hour, day, publisher, format, dsp, seat, deal, campaign
     #[arg(long, value_name = "COLUMNS", value_parser = columns)]
-    by: Option<Columns>,
+    by: Option<ReportColumns>,
     /// As JSON; money in nanos of the currency, latency in microseconds
     #[arg(long)]
     json: bool,
@@ -26,7 +28,7 @@ pub(crate) struct ReportArgs {
     selection: FilterArgs,
 }
 
-fn columns(text: &str) -> Result<Columns, String> {
+fn columns(text: &str) -> Result<ReportColumns, String> {
     text.parse().map_err(|error: audit::ColumnError| error.to_string())
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
 
 /// Usage text for a report without `--by`.
 fn without_columns() -> String {
-    let columns: Vec<_> = Column::ALL.iter().map(|column| column.label()).collect();
+    let columns: Vec<_> = ReportColumn::ALL.iter().map(|column| column.label()).collect();
     format!(
         "by what should auctions be grouped? Name one column or several: {}\n\n  \
          vickrey log report --by day --dir record                       # each day\n  \
@@ -64,7 +66,7 @@ fn without_columns() -> String {
     )
 }
 
-fn as_text(report: &Report) -> String {
+fn as_text(report: &AuctionReport) -> String {
     let currencies = currencies(report);
     let is_mixed = currencies.len() > 1;
     let mut head: Vec<_> = report.columns.iter().map(|column| column.label().to_owned()).collect();
@@ -105,7 +107,7 @@ fn as_text(report: &Report) -> String {
     text
 }
 
-fn currencies(report: &Report) -> Vec<&str> {
+fn currencies(report: &AuctionReport) -> Vec<&str> {
     report.totals.iter().map(|total| total.currency.as_str()).collect()
 }
 
@@ -116,12 +118,12 @@ struct ReportForm {
 }
 
 /// Cents, unless the amounts are below one unit.
-fn places(report: &Report) -> usize {
+fn places(report: &AuctionReport) -> usize {
     let spend = report.totals.iter().map(|total| total.sums.counts.spend_nanos).max();
     if spend < Some(1_000_000_000) { 6 } else { 2 }
 }
 
-fn row(group: &Group, key: &[String], form: &ReportForm) -> Vec<String> {
+fn row(group: &ReportGroup, key: &[String], form: &ReportForm) -> Vec<String> {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { line::visible(text) };
     // What stands in the first column of a total is all there is to it.
     let mut cells: Vec<_> = match group.key.is_empty() {
@@ -151,7 +153,7 @@ fn row(group: &Group, key: &[String], form: &ReportForm) -> Vec<String> {
 }
 
 /// Notes on billed auctions that are not in the record, and on auctions that may be missing.
-fn billing_notes(report: &Report) -> Vec<String> {
+fn billing_notes(report: &AuctionReport) -> Vec<String> {
     let mut notes = Vec::new();
     let unrecorded = &report.unrecorded;
     if unrecorded.beacons > 0 {
@@ -177,8 +179,8 @@ fn billing_notes(report: &Report) -> Vec<String> {
     notes
 }
 
-fn notes(apart: &Apart) -> Vec<String> {
-    let Apart { tests, shed, unreadable, no_generation, bids_left_out } = *apart;
+fn notes(apart: &ReportExclusions) -> Vec<String> {
+    let ReportExclusions { tests, shed, unreadable, no_generation, bids_left_out } = *apart;
     line::counts(&[
         (tests, "test auction, which is not counted", "test auctions, which are not counted"),
         (shed, "auction was not recorded (gap)", "auctions were not recorded (gaps)"),
@@ -196,8 +198,8 @@ fn notes(apart: &Apart) -> Vec<String> {
     ])
 }
 
-fn as_json(report: &Report) -> Value {
-    let group = |group: &Group| {
+fn as_json(report: &AuctionReport) -> Value {
+    let group = |group: &ReportGroup| {
         let names = report.columns.iter().map(|column| column.label().to_owned());
         let values = group.key.iter().map(|value| Value::from(value.as_str()));
         let mut object: serde_json::Map<String, Value> = names.zip(values).collect();
@@ -221,7 +223,7 @@ fn as_json(report: &Report) -> Value {
         object.insert("latency_us_p99".into(), group.sums.latency_us(0.99).into());
         Value::Object(object)
     };
-    let Apart { tests, shed, unreadable, no_generation, bids_left_out } = report.apart;
+    let ReportExclusions { tests, shed, unreadable, no_generation, bids_left_out } = report.apart;
     json!({
         "groups": report.groups.iter().map(group).collect::<Vec<_>>(),
         "totals": report.totals.iter().map(group).collect::<Vec<_>>(),

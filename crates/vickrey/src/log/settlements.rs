@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
+use audit::{BilledBeacon, Filter, LaneKind, ReadBuffer, RecordPosition, SettlementRow, UtcTime};
 
 use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
@@ -21,11 +21,11 @@ pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
 /// The row of a settlement that the filter selects.
 pub(super) fn row(
     filter: &Filter,
-    place: &Place,
+    place: &RecordPosition,
     kind: u8,
     payload: &[u8],
 ) -> Option<SettlementRow> {
-    let row = Settlement::of(place, kind, payload)?.row()?;
+    let row = BilledBeacon::of(place, kind, payload)?.row()?;
     filter.holds_at(row.time_us).then_some(row)
 }
 
@@ -40,13 +40,14 @@ pub(super) fn cat(
     let lane = directory.lane(LaneKind::Durable).map_err(cannot_read)?;
     let mut damage = DamageReport::default();
     lane.foreign().iter().for_each(|corruption| damage.corrupt(corruption));
-    let mut room = Room::default();
+    let mut room = ReadBuffer::default();
     for segment in lane.within(filter.window()) {
-        let mut show =
-            |place: &Place, kind: u8, payload: &[u8]| match row(&filter, place, kind, payload) {
-                Some(row) => write(&row, is_json, out),
-                None => Ok(()),
-            };
+        let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| match row(
+            &filter, place, kind, payload,
+        ) {
+            Some(row) => write(&row, is_json, out),
+            None => Ok(()),
+        };
         let walked = walk(&lane, &segment, &mut room, &mut show)?;
         walked.damage.corruptions.iter().for_each(|corruption| damage.corrupt(corruption));
     }
@@ -65,6 +66,6 @@ fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Res
         .as_ref()
         .map(|dsp| format!("  notifies {}", line::visible(dsp)))
         .unwrap_or_default();
-    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{notified}", Moment(*time_us))?;
+    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{notified}", UtcTime(*time_us))?;
     Ok(())
 }

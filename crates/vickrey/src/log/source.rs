@@ -4,7 +4,10 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use audit::{Directory, Lane, OpenError, Place, ReadError, Room, Segment, Walked};
+use audit::{
+    DirectoryError, LaneSegment, LogReadError, ReadBuffer, RecordDirectory, RecordPosition,
+    RecordedLane, SegmentWalk,
+};
 use clap::Args;
 use exchange_serve::Exchange;
 use runtime::config::load_tracked;
@@ -34,13 +37,13 @@ impl RecordSource {
     }
 
     /// Opens the record, which must not be empty.
-    pub(super) fn open(&self) -> anyhow::Result<Directory> {
-        Directory::open_written(&self.path()?).map_err(cannot_open)
+    pub(super) fn open(&self) -> anyhow::Result<RecordDirectory> {
+        RecordDirectory::open_written(&self.path()?).map_err(cannot_open)
     }
 
     /// Opens the record, which may be empty.
-    pub(super) fn open_growing(&self) -> anyhow::Result<Directory> {
-        Directory::open(&self.path()?).map_err(cannot_open)
+    pub(super) fn open_growing(&self) -> anyhow::Result<RecordDirectory> {
+        RecordDirectory::open(&self.path()?).map_err(cannot_open)
     }
 }
 
@@ -53,9 +56,9 @@ fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
+pub(crate) fn cannot_open(error: DirectoryError) -> anyhow::Error {
     match error {
-        OpenError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
+        DirectoryError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
             CommandFailure::with_exit(Exit::NotFound, error)
         }
         error if error.is_wrong_directory() => CommandFailure::usage(error),
@@ -63,24 +66,24 @@ pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
     }
 }
 
-pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {
+pub(crate) fn cannot_read(error: LogReadError) -> anyhow::Error {
     CommandFailure::unavailable(error)
 }
 
-pub(super) type Show<'s> = dyn FnMut(&Place, u8, &[u8]) -> anyhow::Result<()> + 's;
+pub(super) type Show<'s> = dyn FnMut(&RecordPosition, u8, &[u8]) -> anyhow::Result<()> + 's;
 
 /// Shows every record of a segment, until `show` fails.
 pub(super) fn walk(
-    lane: &Lane<'_>,
-    segment: &Segment,
-    room: &mut Room,
+    lane: &RecordedLane<'_>,
+    segment: &LaneSegment,
+    room: &mut ReadBuffer,
     show: &mut Show<'_>,
-) -> anyhow::Result<Walked> {
+) -> anyhow::Result<SegmentWalk> {
     let mut failed = None;
-    let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+    let mut visit = |place: &RecordPosition, kind: u8, payload: &[u8]| {
         failed = show(place, kind, payload).err();
         if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let walked = lane.walk(segment, (0, room), &mut visit).map_err(cannot_read)?;
+    let walked = lane.walk(segment, 0, room, &mut visit).map_err(cannot_read)?;
     failed.map_or(Ok(walked), Err)
 }

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::time::Instant;
 
 use audit::{
-    Chain, ChainAbsence, ChainHash, ChainPoint, Depth, Kind, LaneEnd, LogEnd, Survey, Tally,
+    Chain, ChainAbsence, ChainHash, ChainPoint, LaneEnd, LaneSurvey, LogEnd, RecordKind,
+    RecordTally, SurveyDepth,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -51,14 +52,14 @@ pub(crate) fn stat(args: &StatArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
 
 pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = args.source.open()?;
-    let depth = if args.deep { Depth::Records } else { Depth::Frames };
+    let depth = if args.deep { SurveyDepth::Records } else { SurveyDepth::Frames };
     let progress = SegmentProgress::new();
     let begun = Instant::now();
     let surveys = audit::verify(&directory, depth, |_, done, of| progress.show(done, of));
     let (surveys, took) = (surveys.map_err(cannot_read)?, begun.elapsed());
     drop(progress);
     let bytes = surveys.iter().map(|survey| survey.bytes).sum();
-    let is_sound = surveys.iter().all(Survey::is_sound);
+    let is_sound = surveys.iter().all(LaneSurvey::is_sound);
     let lost: Vec<_> = args.expect.iter().filter(|hash| !is_held(&surveys, hash)).collect();
     if args.json {
         let lanes: Vec<_> = surveys.iter().map(as_json).collect();
@@ -80,15 +81,15 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<E
     Ok(if lost.is_empty() { exit(&surveys) } else { Exit::Missed })
 }
 
-fn is_held(surveys: &[Survey], hash: &ChainHash) -> bool {
+fn is_held(surveys: &[LaneSurvey], hash: &ChainHash) -> bool {
     surveys.iter().filter_map(|survey| survey.chain.as_ref()).any(|chain| chain.holds(hash))
 }
 
-fn exit(surveys: &[Survey]) -> Exit {
-    if surveys.iter().all(Survey::is_sound) { Exit::Done } else { Exit::Missed }
+fn exit(surveys: &[LaneSurvey]) -> Exit {
+    if surveys.iter().all(LaneSurvey::is_sound) { Exit::Done } else { Exit::Missed }
 }
 
-fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_survey(survey: &LaneSurvey, out: &mut dyn Write) -> std::io::Result<()> {
     let tally = &survey.tally;
     let whose = survey.node.map_or_else(String::new, |node| format!(", node {node}"));
     writeln!(out, "{} ({}{whose})", survey.kind.name(), survey.place)?;
@@ -126,7 +127,7 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
         }
     }
     for unreadable in &tally.unreadable {
-        let audit::Unreadable { place, kind, why } = unreadable;
+        let audit::UnreadableRecord { place, kind, why } = unreadable;
         writeln!(out, "  UNREADABLE {place}, {}: {why}", name(*kind))?;
     }
     let more = tally.unreadable_count - tally.unreadable.len() as u64;
@@ -213,8 +214,8 @@ fn counted(point: ChainPoint, last: u64) -> String {
     format!("{} through {last}", line::count(point.records, "record", "records"))
 }
 
-fn as_json(survey: &Survey) -> Value {
-    let Survey { tally, damage, reach, .. } = survey;
+fn as_json(survey: &LaneSurvey) -> Value {
+    let LaneSurvey { tally, damage, reach, .. } = survey;
     let kinds = tally.kinds.iter().map(|(kind, records)| (name(*kind), json!(records)));
     let unreadable = tally.unreadable.iter().map(|it| {
         json!({ "sequence": it.place.sequence, "epoch": it.place.epoch, "kind": name(it.kind), "why": it.why })
@@ -270,7 +271,7 @@ fn chain_json(chain: &Chain) -> Value {
     })
 }
 
-fn write_tally(tally: &Tally, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_tally(tally: &RecordTally, out: &mut dyn Write) -> std::io::Result<()> {
     let kinds = tally.kinds.iter().map(|(kind, records)| format!("{} {records}", name(*kind)));
     let kinds: Vec<_> = kinds.collect();
     match kinds.as_slice() {
@@ -282,5 +283,6 @@ fn write_tally(tally: &Tally, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn name(kind: u8) -> String {
-    Kind::from_code(kind).map_or_else(|| format!("kind {kind}"), |kind| kind.label().to_owned())
+    RecordKind::from_code(kind)
+        .map_or_else(|| format!("kind {kind}"), |kind| kind.label().to_owned())
 }

@@ -109,7 +109,8 @@ pub(crate) struct DspArgs {
 }
 
 fn parse_cpm(text: &str) -> Result<u64, String> {
-    let price = units::Cpm::parse(text, units::Round::Down).map_err(|error| error.to_string())?;
+    let price =
+        units::Cpm::parse(text, units::Rounding::Down).map_err(|error| error.to_string())?;
     Ok(price.micros())
 }
 

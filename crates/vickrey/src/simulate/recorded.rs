@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use audit::{
-    Buyer, Columns, Directory, Filter, LeftOut, Opportunities, OpportunityError, Sought,
-    opportunities,
+    Buyer, ExclusionCounts, Filter, Opportunities, OpportunityError, OpportunityQuery,
+    RecordDirectory, ReportColumns, opportunities,
 };
 use clap::Args;
 use exchange_serve::campaigns::HOUSE;
 use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
-use units::{Cpm, Currency, Nanos, Round};
+use units::{Cpm, Currency, Nanos, Rounding};
 use whatif::stream::{self, StreamAuction};
 
 use crate::exit::{CommandFailure, Exit};
@@ -62,7 +62,7 @@ pub(super) struct RecordedArgs {
 }
 
 fn value(text: &str) -> Result<Cpm, String> {
-    Cpm::parse(text, Round::Down)
+    Cpm::parse(text, Rounding::Down)
         .map_err(|_| "not a price of 1000 impressions: write it like 2.50".to_owned())
 }
 
@@ -94,9 +94,9 @@ impl RecordedArgs {
     pub(super) fn read(&self, path: &Path) -> anyhow::Result<Recorded> {
         let filter = self.selection.filter()?;
         let buyer = self.whose.buyer()?;
-        let directory = Directory::open_written(path).map_err(cannot_open)?;
+        let directory = RecordDirectory::open_written(path).map_err(cannot_open)?;
         let most = stream::StreamOptions::default().rows_max;
-        let sought = Sought { buyer, value: self.value, currency: self.currency, most };
+        let sought = OpportunityQuery { buyer, value: self.value, currency: self.currency, most };
         let progress = SegmentProgress::new();
         let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
         drop(progress);
@@ -124,7 +124,7 @@ impl RecordedArgs {
     /// The error for an empty stream, with suggestions.
     fn nothing(
         &self,
-        directory: &Directory,
+        directory: &RecordDirectory,
         buyer: &Buyer,
         filter: &Filter,
         found: &Opportunities,
@@ -205,9 +205,9 @@ fn named(buyer: &Buyer) -> String {
 }
 
 /// Names that have bid, most bids first. Empty if the record cannot be read.
-fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
+fn names(directory: &RecordDirectory, buyer: &Buyer) -> Vec<String> {
     let column = if matches!(buyer, Buyer::Campaign(_)) { "campaign" } else { "seat" };
-    let Ok(columns) = column.parse::<Columns>() else { return Vec::new() };
+    let Ok(columns) = column.parse::<ReportColumns>() else { return Vec::new() };
     let progress = SegmentProgress::new();
     let filter = Filter::default();
     let report = audit::report(directory, &filter, &columns, |done, of| progress.show(done, of));
@@ -218,8 +218,8 @@ fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
 }
 
 /// Notes on what the stream leaves out.
-fn notes(left_out: &LeftOut) -> Vec<String> {
-    let LeftOut {
+fn notes(left_out: &ExclusionCounts) -> Vec<String> {
+    let ExclusionCounts {
         shed,
         unreadable,
         no_generation,

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use audit::Kind;
-use audit::testing::{START_MS, Sample, SampleBid, SampleLog, gap, generation, samples};
+use audit::RecordKind;
+use audit::testing::{START_MS, SampleAuction, SampleBid, SampleLog, gap, generation, samples};
 
 use crate::program::{self, Running, vickrey};
 
@@ -32,7 +32,7 @@ fn check(args: &[&str], dir: &Path, exit: i32, stdout: &[&str], stderr: &[&str])
 pub fn record() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples());
-    log.firehose(Kind::Gap.code(), START_MS + 3_700_000, &gap(5));
+    log.firehose(RecordKind::Gap.code(), START_MS + 3_700_000, &gap(5));
     folder
 }
 
@@ -104,7 +104,7 @@ fn json_is_rows_and_nothing_else() {
     let folder = record();
     let (code, out, err) = run(&["cat", "--json", "publisher=films"], folder.path());
     assert_eq!((code, out.lines().count()), (0, 1), "{out}");
-    let row: audit::Row = serde_json::from_str(&out).unwrap();
+    let row: audit::AuctionRow = serde_json::from_str(&out).unwrap();
     assert_eq!((row.publisher.as_deref(), row.sequence), (Some("films"), 6));
     // That something is missing is told beside it.
     assert_eq!(err, "2026-11-22T09:01:40.000Z  gap: 5 auctions were not recorded\n");
@@ -163,7 +163,7 @@ fn one_changed_price_is_found() {
     let price: Vec<u8> = varint(1_510_000);
     let at = bytes.windows(price.len()).position(|window| window == price).unwrap();
     bytes[at] ^= 1;
-    log.firehose(Kind::Auction.code(), third.time_ms(), &bytes);
+    log.firehose(RecordKind::Auction.code(), third.time_ms(), &bytes);
     let want = [
         "DIFFERENT 00000000000000000000000000000003 (node 7, epoch 1, record 3, 2026-11-22T08:00:03.000Z)\n  sales[0] (alpha, seat a1, id \"a1-0\") ",
         ": recorded 1.510001, recomputed 1.51\n",
@@ -217,8 +217,8 @@ fn what_is_billed_is_reported_listed_and_exported() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let mut log = SampleLog::of(dir, &samples());
-    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
-    log.settle(START_MS + 3_700_000, (77, 3), 2_000_000);
+    log.settle(START_MS + 9_000, 1, 0, 1_510_000);
+    log.settle(START_MS + 3_700_000, 77, 3, 2_000_000);
     drop(log);
     let short = "1 beacon was billed for auctions that are not in the record, and not included here \
                  (0.002000 USD to accounts)";
@@ -270,7 +270,8 @@ fn a_report_by_nothing_says_what_to_ask() {
 fn auctions_without_their_generation_are_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let bids = [SampleBid::new(0, "a1", "2")];
-    let samples = (1..=60).map(|number| Sample { generation: 9, ..Sample::new(number, &bids) });
+    let samples =
+        (1..=60).map(|number| SampleAuction { generation: 9, ..SampleAuction::new(number, &bids) });
     SampleLog::of(folder.path(), &samples.collect::<Vec<_>>());
     let out = check(&["replay"], folder.path(), 1, &[], &[]);
     let want = "NO GENERATION 9: 60 auctions not replayed, the first is 00000000000000000000000000000001 (node 7, \
@@ -306,7 +307,7 @@ fn a_sealed_end_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let bids = [SampleBid::new(0, "a1", "2")];
-    let samples: Vec<_> = (1..30).map(|number| Sample::new(number, &bids)).collect();
+    let samples: Vec<_> = (1..30).map(|number| SampleAuction::new(number, &bids)).collect();
     SampleLog::of(dir, &samples).seal(START_MS);
     let sealed =
         ["chain      29 records through 29, hash ", "end        sealed 2026-11-22T08:00:00.000Z"];
@@ -324,7 +325,7 @@ fn a_sealed_end_is_verified() {
     check(&["verify", "--expect", &other], dir, 1, &["NOT IN THE CHAIN 0000"], &[]);
     check(&["verify", "--expect", "12"], dir, 64, &[], &["a hash has 64 hexadecimal digits"]);
     // It goes on, and the hash stays in the chain.
-    drop(SampleLog::of(dir, &[Sample::new(31, &bids)]));
+    drop(SampleLog::of(dir, &[SampleAuction::new(31, &bids)]));
     check(&["verify", "--expect", &hash], dir, 0, &["end        open: it is being written"], &[]);
     let newest = segments(dir).pop().unwrap();
     fs::remove_file(newest).unwrap();
@@ -350,7 +351,7 @@ fn records_lost_in_a_crash_are_reported() {
 #[test]
 fn a_record_cut_to_nothing_is_damage() {
     let folder = tempfile::tempdir().unwrap();
-    SampleLog::of(folder.path(), &[Sample::new(1, &[])]).seal(START_MS);
+    SampleLog::of(folder.path(), &[SampleAuction::new(1, &[])]).seal(START_MS);
     fs::remove_file(&segments(folder.path())[0]).unwrap();
     check(&["verify"], folder.path(), 1, &["records 1 to 1 are missing", "DAMAGED: "], &[]);
 }
@@ -360,7 +361,7 @@ fn a_record_cut_to_nothing_is_damage() {
 fn damage_is_told_by_all() {
     let folder = tempfile::tempdir().unwrap();
     let bids = [SampleBid::new(0, "a1", "2")];
-    let samples: Vec<_> = (1..30).map(|number| Sample::new(number, &bids)).collect();
+    let samples: Vec<_> = (1..30).map(|number| SampleAuction::new(number, &bids)).collect();
     SampleLog::of(folder.path(), &samples);
     let dir = folder.path();
     let files = segments(dir);
@@ -383,7 +384,7 @@ fn damage_is_told_by_all() {
     check(&export, dir, 1, &["28 rows"], &[&damaged]);
     // Sound bytes that say nothing.
     let mut log = SampleLog::open(dir, 4096);
-    log.firehose(Kind::Auction.code(), START_MS, b"no record");
+    log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
     check(
         &["verify", "--deep"],
         dir,
@@ -453,7 +454,7 @@ fn where_the_record_is_must_be_said() {
 fn a_reader_that_goes_away_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let bids = [SampleBid::new(0, "a1", "2")];
-    let samples: Vec<_> = (1..2000).map(|number| Sample::new(number, &bids)).collect();
+    let samples: Vec<_> = (1..2000).map(|number| SampleAuction::new(number, &bids)).collect();
     let mut log = SampleLog::of(folder.path(), &[]);
     log.many(&samples);
     let mut child = vickrey_log(&["cat", "--json", "--dir", folder.path().to_str().unwrap()])
@@ -490,9 +491,9 @@ fn tail_follows_until_it_is_told_to_stop() {
         log.auction(sample);
     }
     assert!(next().contains("00000002  news") && next().contains("00000003  news"));
-    log.durable(Kind::Generation.code(), START_MS + 4000, &generation(2, START_MS + 4000));
+    log.durable(RecordKind::Generation.code(), START_MS + 4000, &generation(2, START_MS + 4000));
     assert!(next().contains("generation 2 of the configuration, 3 DSPs"));
-    log.auction(&Sample { generation: 2, ..samples()[3].clone() });
+    log.auction(&SampleAuction { generation: 2, ..samples()[3].clone() });
     assert!(next().contains("00000004  news"));
     // Ctrl-C ends it, and that is no failure.
     child.signal("-INT");

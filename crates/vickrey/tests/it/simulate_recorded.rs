@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use audit::Kind;
-use audit::testing::{START_MS, Sample, SampleBid, SampleLog, samples};
+use audit::RecordKind;
+use audit::testing::{START_MS, SampleAuction, SampleBid, SampleLog, samples};
 use events::v1;
 use prost::Message as _;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn extract<'a>(dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// A record that somebody else has written: whole, and ended as it should be.
-fn rewritten(sample: &Sample, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
+fn rewritten(sample: &SampleAuction, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     let mut message = v1::Auction::decode(&*sample.record()).unwrap();
     change(&mut message);
     message.length = 0;
@@ -168,11 +168,15 @@ fn a_directory_that_is_no_log_is_told() {
 #[test]
 fn a_log_that_was_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     let bids = [SampleBid::new(0, "a1", "2.5"), SampleBid::new(1, "b1", "1.5")];
-    let many: Vec<_> = (1..=6).map(|number| Sample::new(number, &bids)).collect();
+    let many: Vec<_> = (1..=6).map(|number| SampleAuction::new(number, &bids)).collect();
     let written = || {
         let folder = tempfile::tempdir().unwrap();
         let mut log = SampleLog::open(folder.path(), 1 << 20);
-        log.durable(Kind::Generation.code(), START_MS, &audit::testing::generation(1, START_MS));
+        log.durable(
+            RecordKind::Generation.code(),
+            START_MS,
+            &audit::testing::generation(1, START_MS),
+        );
         log.many(&many);
         folder
     };
@@ -183,7 +187,7 @@ fn a_log_that_was_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     check(&pacing(torn.path(), &seat), 0, &["won 5 for", "auctions  5 in"], &[]);
     // A record before others is.
     let damaged = tempfile::tempdir().unwrap();
-    let many: Vec<_> = (1..=40).map(|number| Sample::new(number, &bids)).collect();
+    let many: Vec<_> = (1..=40).map(|number| SampleAuction::new(number, &bids)).collect();
     SampleLog::of(damaged.path(), &many);
     edit(&segments(damaged.path())[0], |bytes| {
         let middle = bytes.len() / 3;
@@ -194,7 +198,7 @@ fn a_log_that_was_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     // One that says nothing is counted, and missed.
     let foreign = written();
     let mut log = SampleLog::open(foreign.path(), 1 << 20);
-    log.firehose(Kind::Auction.code(), START_MS, b"no record");
+    log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
     drop(log);
     let said = ["won 6 for", "left out  1 record that cannot be read"];
     check(&pacing(foreign.path(), &seat), 1, &said, &[]);
@@ -209,7 +213,7 @@ fn one_currency_and_one_way_to_pay_are_chosen() {
         rewritten(sample, |auction| change(auction.terms.as_mut().unwrap()))
     };
     let put = |log: &mut SampleLog, record: &[u8]| {
-        log.firehose(Kind::Auction.code(), START_MS, record);
+        log.firehose(RecordKind::Auction.code(), START_MS, record);
     };
     put(&mut log, &terms(&|terms| terms.currency = "EUR".into()));
     let seat = ["--seat", "a1"];

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use units::{Cpm, DecimalError, Round};
+use units::{Cpm, DecimalError, Rounding};
 
 use super::{COLUMNS, StreamAuction, TIME_MS_MAX};
 
@@ -254,8 +254,8 @@ impl StreamColumns {
         };
         Ok(StreamAuction {
             time_ms: time(fields[0]).map_err(|problem| wrong(0, problem))?,
-            market_price: price(fields[1], Round::Up).map_err(|problem| wrong(1, problem))?,
-            value: price(fields[2], Round::Down).map_err(|problem| wrong(2, problem))?,
+            market_price: price(fields[1], Rounding::Up).map_err(|problem| wrong(1, problem))?,
+            value: price(fields[2], Rounding::Down).map_err(|problem| wrong(2, problem))?,
         })
     }
 }
@@ -266,7 +266,7 @@ fn time(text: &str) -> Result<u64, ValueProblem> {
     time.ok_or(ValueProblem::Time)
 }
 
-fn price(text: &str, round: Round) -> Result<Cpm, ValueProblem> {
+fn price(text: &str, round: Rounding) -> Result<Cpm, ValueProblem> {
     Cpm::parse(text, round).map_err(|error| match error {
         DecimalError::Malformed => ValueProblem::Price,
         DecimalError::Negative => ValueProblem::Negative,

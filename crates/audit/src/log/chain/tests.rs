@@ -4,11 +4,14 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use eventlog::{END_NAME, Found, HEADER_BYTES, Identity, Problem, Scan, encode_frame};
+use eventlog::{
+    CorruptionKind, END_NAME, FrameFields, FrameScan, HEADER_BYTES, LogFrame, ScanItem, SegmentId,
+    encode_frame,
+};
 
 use super::*;
-use crate::log::directory::Directory;
-use crate::survey::{Depth, Survey, verify};
+use crate::log::directory::RecordDirectory;
+use crate::survey::{LaneSurvey, SurveyDepth, verify};
 use crate::testing::{START_MS, SampleLog};
 
 fn write(path: &Path) -> SampleLog {
@@ -37,24 +40,25 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 /// Changes every record of a segment, and makes its checks fit.
 fn forge(file: &Path) {
     let name = file.file_name().unwrap().to_str().unwrap();
-    let identity = Identity::from_file_name(name).unwrap();
+    let identity = SegmentId::from_file_name(name).unwrap();
     edit(file, |bytes| {
         let mut forged = bytes[..HEADER_BYTES].to_vec();
-        for found in Scan::whole(identity, bytes) {
-            let Found::Record(frame) = found else { panic!("{found:?}") };
-            let (place, numbers) = ((identity, forged.len()), (frame.sequence, frame.durable));
-            encode_frame(&mut forged, place, numbers, (frame.kind, frame.time_ms), &[b'z'; 100]);
+        for found in FrameScan::whole(identity, bytes) {
+            let ScanItem::Record(frame) = found else { panic!("{found:?}") };
+            let LogFrame { sequence, durable, time_ms, kind, .. } = frame;
+            let frame = FrameFields { offset: forged.len(), sequence, durable, time_ms, kind };
+            encode_frame(&mut forged, identity, &frame, &[b'z'; 100]);
         }
         *bytes = forged;
     });
 }
 
-fn verified(path: &Path) -> [Survey; 2] {
-    let directory = Directory::open_written(path).unwrap();
-    verify(&directory, Depth::Frames, |_, _, _| ControlFlow::Continue(())).unwrap()
+fn verified(path: &Path) -> [LaneSurvey; 2] {
+    let directory = RecordDirectory::open_written(path).unwrap();
+    verify(&directory, SurveyDepth::Frames, |_, _, _| ControlFlow::Continue(())).unwrap()
 }
 
-fn problems(survey: &Survey) -> Vec<Problem> {
+fn problems(survey: &LaneSurvey) -> Vec<CorruptionKind> {
     survey.damage.corruptions.iter().map(|corruption| corruption.problem).collect()
 }
 
@@ -85,7 +89,7 @@ fn a_sealed_record_is_whole_and_its_hash_stays_in_the_chain() {
 #[test]
 fn what_is_lost_or_changed_behind_a_seal_is_damage() {
     #[track_caller]
-    fn check(harm: impl FnOnce(&[PathBuf]), want: &[Problem]) {
+    fn check(harm: impl FnOnce(&[PathBuf]), want: &[CorruptionKind]) {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).seal(START_MS);
         let files = files(folder.path());
@@ -97,12 +101,12 @@ fn what_is_lost_or_changed_behind_a_seal_is_damage() {
         assert!(!firehose.chain.unwrap().is_whole());
         assert!(firehose.damage.torn.is_none(), "it is no unfinished write");
     }
-    let missing = |from, through| Problem::Missing { from, through };
+    let missing = |from, through| CorruptionKind::Missing { from, through };
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 9);
-    check(|files| edit(&files[2], cut), &[Problem::Garbage, missing(20, 20)]);
+    check(|files| edit(&files[2], cut), &[CorruptionKind::Garbage, missing(20, 20)]);
     check(
         |files| edit(&files[2], |bytes| bytes[HEADER_BYTES + 50] ^= 1),
-        &[Problem::Payload { sequence: 15 }],
+        &[CorruptionKind::Payload { sequence: 15 }],
     );
     check(|files| edit(&files[2], |bytes| bytes.truncate(HEADER_BYTES)), &[missing(15, 20)]);
     check(|files| edit(&files[2], Vec::clear), &[missing(15, 20)]);
@@ -119,7 +123,7 @@ fn the_oldest_segment_is_missed_unless_it_was_given_away() {
     write(folder.path()).seal(START_MS);
     fs::remove_file(&files(folder.path())[0]).unwrap();
     let [_, firehose] = verified(folder.path());
-    assert_eq!(problems(&firehose), [Problem::Missing { from: 1, through: 7 }]);
+    assert_eq!(problems(&firehose), [CorruptionKind::Missing { from: 1, through: 7 }]);
     let chain = firehose.chain.unwrap();
     assert_eq!(chain.begins, Some(8), "the rest of the chain is whole");
     assert!(chain.is_whole());
@@ -142,13 +146,14 @@ fn a_crash_is_no_damage_and_a_segment_that_had_begun_is_missed() {
 /// A segment as an earlier release would have written it: without the hash of the one before.
 fn unlink(file: &Path) {
     let name = file.file_name().unwrap().to_str().unwrap();
-    let identity = Identity::from_file_name(name).unwrap();
+    let identity = SegmentId::from_file_name(name).unwrap();
     edit(file, |bytes| {
         let mut header = eventlog::encode_unlinked_header(identity, 0).to_vec();
-        for found in Scan::whole(identity, bytes) {
-            let Found::Record(frame) = found else { panic!("{found:?}") };
-            let (place, numbers) = ((identity, header.len()), (frame.sequence, frame.durable));
-            encode_frame(&mut header, place, numbers, (frame.kind, frame.time_ms), &[b'z'; 100]);
+        for found in FrameScan::whole(identity, bytes) {
+            let ScanItem::Record(frame) = found else { panic!("{found:?}") };
+            let LogFrame { sequence, durable, time_ms, kind, .. } = frame;
+            let frame = FrameFields { offset: header.len(), sequence, durable, time_ms, kind };
+            encode_frame(&mut header, identity, &frame, &[b'z'; 100]);
         }
         *bytes = header;
     });

@@ -1,67 +1,67 @@
-//! One segment's frames, from a window that moves over its file: nothing is copied or allocated for
-//! a record. Goes as far as all is well, and says where it is not.
+//! Reads the frames of one segment through a moving window, without copying or allocating. Stops at
+//! the first damage.
 
 use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
-use eventlog::disk::{Disk as _, DiskFile as _, Folder};
+use eventlog::disk::{Disk as _, DiskFile as _, DiskFolder};
 use eventlog::{
-    ChainHash, FRAME_BYTES, Found, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, ReadError, Scan,
-    SegmentHasher, SegmentHeader, Step, Window, aligned,
+    ChainHash, FRAME_BYTES, FrameScan, HEADER_BYTES, LogReadError, PAYLOAD_BYTES_MAX, ScanItem,
+    ScanStep, ScanWindow, SegmentHasher, SegmentHeader, SegmentId, aligned,
 };
 
-use crate::log::place::{Place, Visit};
+use crate::log::position::{RecordPosition, RecordVisitor};
 
-/// How much is read at once: as much as stays near the processor while it is checked.
+/// Bytes per read: few enough to stay in the cache while they are checked.
 const READ_BYTES: usize = 256 << 10;
 const ROOM_BYTES: usize = FRAME_BYTES + PAYLOAD_BYTES_MAX + READ_BYTES;
 
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// All of the segment is told.
+pub(super) enum WalkEnd {
+    /// All records were yielded.
     End,
-    /// Who was told wants no more.
+    /// The visitor stopped it.
     Told,
-    /// Something stands there that is no record of its turn.
+    /// Something other than the next record was found.
     Damage,
 }
 
-pub(super) struct Frames<'r> {
+pub(super) struct FrameReader<'r> {
     file: File,
-    identity: Identity,
+    identity: SegmentId,
     length: usize,
-    /// Where the window begins in the file, and what stands there.
+    /// Offset of the window in the file; it holds `held` bytes.
     base: usize,
     held: usize,
     room: &'r mut Vec<u8>,
-    /// None until it was looked at, and if it is damaged.
+    /// None before it is read, or if it is damaged.
     header: Option<SegmentHeader>,
-    /// Where the last record that was told ends.
+    /// End of the last yielded record.
     told: usize,
-    /// None if nobody asked for the hash.
+    /// None if hashing is off.
     hashed: Option<PrefixHash>,
 }
 
-/// The hash of what was told, as far as the window has moved on.
+/// The hash of yielded records that the window has passed.
 #[derive(Default)]
 struct PrefixHash {
     hasher: SegmentHasher,
     end: usize,
 }
 
-impl<'r> Frames<'r> {
+impl<'r> FrameReader<'r> {
     pub fn open(
-        folder: &Folder,
-        identity: Identity,
+        folder: &DiskFolder,
+        identity: SegmentId,
         room: &'r mut Vec<u8>,
         hashes: bool,
-    ) -> Result<Self, ReadError> {
+    ) -> Result<Self, LogReadError> {
         let opened = folder.open(&identity.file_name());
         let opened = opened.and_then(|file| Ok((file.len()?, file)));
         let (length, file) = opened.map_err(|source| failed(identity, source))?;
-        // A file that is longer than any segment is refused by the reader of damage.
+        // The reader of damage refuses a file that is longer than any segment.
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         room.resize(ROOM_BYTES, 0);
         Ok(Self {
@@ -81,7 +81,7 @@ impl<'r> Frames<'r> {
         self.length as u64
     }
 
-    pub fn has_sound_header(&mut self) -> Result<bool, ReadError> {
+    pub fn has_sound_header(&mut self) -> Result<bool, LogReadError> {
         if self.length as u64 > eventlog::SEGMENT_BYTES_LIMIT {
             return Ok(false);
         }
@@ -93,59 +93,65 @@ impl<'r> Frames<'r> {
         Ok(self.header.is_some())
     }
 
-    /// Tells records from sequence `from` on, up to `limit`, where the next segment begins; `next` is
-    /// what comes after all that was passed.
+    /// Yields records from sequence `from` up to `limit`, the first of the next segment. `next` is
+    /// the sequence after all that were passed.
     pub fn walk(
         &mut self,
-        (limit, from): (Option<u64>, u64),
+        limit: Option<u64>,
+        from: u64,
         next: &mut u64,
-        visit: &mut Visit<'_>,
-    ) -> Result<Stop, ReadError> {
+        visit: &mut RecordVisitor<'_>,
+    ) -> Result<WalkEnd, LogReadError> {
         let begin = self.header.map_or(HEADER_BYTES, |header| header.frames_at());
-        let mut scan = Scan::new(self.identity, self.length, begin);
-        let Identity { epoch, node, .. } = self.identity;
+        let mut scan = FrameScan::new(self.identity, self.length, begin);
+        let SegmentId { epoch, node, .. } = self.identity;
         self.told = begin.min(self.length);
         loop {
-            let window = Window { base: self.base, bytes: &self.room[..self.held] };
+            let window = ScanWindow { base: self.base, bytes: &self.room[..self.held] };
             match scan.next(window) {
-                Step::Need(range) if self.hold(&range)? => (),
-                // It was cut since.
-                Step::Need(_) => return Ok(Stop::Damage),
-                Step::Found(Found::Record(frame)) => {
+                ScanStep::Need(range) if self.hold(&range)? => (),
+                // The file was truncated meanwhile.
+                ScanStep::Need(_) => return Ok(WalkEnd::Damage),
+                ScanStep::Found(ScanItem::Record(frame)) => {
                     if limit == Some(*next) {
-                        return Ok(Stop::End); // Written over by the next segment.
+                        return Ok(WalkEnd::End); // Written over by the next segment.
                     }
                     if frame.sequence != *next {
-                        return Ok(Stop::Damage);
+                        return Ok(WalkEnd::Damage);
                     }
                     *next += 1;
                     self.told = aligned(frame.payload.end).min(self.length);
                     if frame.sequence < from {
                         continue;
                     }
-                    let place =
-                        Place { node, epoch, sequence: frame.sequence, time_ms: frame.time_ms };
+                    let place = RecordPosition {
+                        node,
+                        epoch,
+                        sequence: frame.sequence,
+                        time_ms: frame.time_ms,
+                    };
                     let payload = frame.payload.start - self.base..frame.payload.end - self.base;
                     if let ControlFlow::Break(()) = visit(&place, frame.kind, &self.room[payload]) {
-                        return Ok(Stop::Told);
+                        return Ok(WalkEnd::Told);
                     }
                 }
-                // Behind the last record that counts there may be anything.
-                Step::Found(_) | Step::End if limit == Some(*next) => return Ok(Stop::End),
-                Step::End if limit.is_none() => return Ok(Stop::End),
-                Step::Found(_) | Step::End => return Ok(Stop::Damage),
+                // After the last record that counts there may be anything.
+                ScanStep::Found(_) | ScanStep::End if limit == Some(*next) => {
+                    return Ok(WalkEnd::End);
+                }
+                ScanStep::End if limit.is_none() => return Ok(WalkEnd::End),
+                ScanStep::Found(_) | ScanStep::End => return Ok(WalkEnd::Damage),
             }
         }
     }
 
-    /// The hash of the segment up to the end of the last record that was told. None if nobody asked
-    /// for it.
+    /// The hash of the segment up to the last yielded record. None if hashing is off.
     pub fn hash(&mut self) -> Option<ChainHash> {
         self.hash_up_to(self.told);
         self.hashed.as_ref().map(|hashed| hashed.hasher.hash())
     }
 
-    /// Hashes what the window holds up to a place, of what was told.
+    /// Hashes yielded records in the window up to `end`.
     fn hash_up_to(&mut self, end: usize) {
         let end = end.min(self.told);
         let Some(hashed) = self.hashed.as_mut().filter(|hashed| hashed.end < end) else { return };
@@ -153,8 +159,8 @@ impl<'r> Frames<'r> {
         hashed.end = end;
     }
 
-    /// Moves the window so that it begins with `range`; `false` when the file is shorter.
-    fn hold(&mut self, range: &Range<usize>) -> Result<bool, ReadError> {
+    /// Moves the window to begin with `range`. Returns false if the file is shorter.
+    fn hold(&mut self, range: &Range<usize>) -> Result<bool, LogReadError> {
         self.hash_up_to(range.start);
         let kept = self.base.max(range.start)..self.base + self.held;
         if kept.start == range.start && range.start < kept.end {
@@ -177,6 +183,6 @@ impl<'r> Frames<'r> {
     }
 }
 
-fn failed(identity: Identity, source: io::Error) -> ReadError {
-    ReadError::Io { name: identity.file_name(), source }
+fn failed(identity: SegmentId, source: io::Error) -> LogReadError {
+    LogReadError::Io { name: identity.file_name(), source }
 }

@@ -1,6 +1,5 @@
-//! All segments of a lane, several at once: each by a worker of its own, and told in order.
-//!
-//! Owns the threads, and that no more than a few segments are ahead of who is told.
+//! Walks the segments of a lane in parallel, one worker each, and yields the results in order. No
+//! more than a few segments are done ahead of their turn.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,27 +7,39 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use eventlog::ReadError;
+use eventlog::LogReadError;
 
-use crate::log::lane::{Damage, Lane, Room, Segment, Walked};
-use crate::log::place::Place;
+use crate::log::lane::{LaneDamage, LaneSegment, ReadBuffer, RecordedLane, SegmentWalk};
+use crate::log::position::RecordPosition;
 
-/// Segments that may be done before the next in turn.
+/// Segments that may be done ahead of their turn.
 const AHEAD_MAX: usize = 8;
 
-/// One segment, walked.
-#[derive(Debug)]
-pub struct Part<T> {
-    /// What its worker made of its records.
-    pub made: T,
-    /// What else was come upon.
-    pub walked: Walked,
+/// What is made of the records of a segment, and merged with that of later ones.
+pub trait RecordFold: Send {
+    /// Why a merge fails.
+    type Error: From<LogReadError>;
+
+    /// Adds a record.
+    fn visit(&mut self, position: &RecordPosition, kind: u8, payload: &[u8]);
+
+    /// Adds what was made of a later segment.
+    fn merge(&mut self, later: Self) -> Result<(), Self::Error>;
 }
 
-/// Should a worker panic nobody waits for what it does not tell: the scope passes the panic on.
-struct Alarm<'t>(&'t AtomicUsize);
+/// A walked segment.
+#[derive(Debug)]
+pub struct SweptSegment<T> {
+    /// What the worker made of its records.
+    pub made: T,
+    /// Damage and hash.
+    pub walked: SegmentWalk,
+}
 
-impl Drop for Alarm<'_> {
+/// If a worker panics, releases those that wait for its result; the scope propagates the panic.
+struct PanicGuard<'t>(&'t AtomicUsize);
+
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.store(usize::MAX, Ordering::Release);
@@ -36,56 +47,44 @@ impl Drop for Alarm<'_> {
     }
 }
 
-impl Lane<'_> {
-    /// Walks segments as [`sweep`](Self::sweep) does, and adds up what was gathered of them, in order; with
-    /// what is damaged. `add` ends it by failing. `each` is told how many segments of how many are done,
-    /// and ends it by breaking.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::walk`], and of `add`.
-    pub fn gather<T: Send, E: From<ReadError>>(
+impl RecordedLane<'_> {
+    /// Walks segments as [`sweep`](Self::sweep) does, and merges the folds in order; also returns
+    /// the damage. A failed merge ends it. `each` gets the number of segments done and of all, and
+    /// may stop it.
+    pub fn gather<F: RecordFold>(
         &self,
-        segments: &[Segment],
-        begin: impl Fn() -> T + Sync,
-        (visit, add): (
-            impl Fn(&mut T, &Place, u8, &[u8]) + Sync,
-            impl Fn(&mut T, T) -> Result<(), E>,
-        ),
+        segments: &[LaneSegment],
+        begin: impl Fn() -> F + Sync,
         mut each: impl FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<(T, Damage), E> {
+    ) -> Result<(F, LaneDamage), F::Error> {
         let mut all = begin();
-        let mut damage = Damage { corruptions: self.foreign().to_vec(), torn: None };
+        let mut damage = LaneDamage { corruptions: self.foreign().to_vec(), torn: None };
         let (mut done, mut failed) = (0, None);
-        self.sweep(segments, begin, visit, |part| {
+        self.sweep(segments, begin, F::visit, |part| {
             damage.add(part.walked.damage);
-            failed = add(&mut all, part.made).err();
+            failed = all.merge(part.made).err();
             done += 1;
             if failed.is_some() { ControlFlow::Break(()) } else { each(done, segments.len()) }
         })?;
         failed.map_or(Ok((all, damage)), Err)
     }
 
-    /// Walks segments in as many threads as there are processors: `begin` makes what gathers the
-    /// records of one, `visit` adds one, and `each` is given what was gathered, in order, until it
-    /// breaks.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::walk`], of the first segment that has any; `each` has been given all before.
+    /// Walks segments on all processors: `begin` makes a value for a segment, `visit` adds a record
+    /// to it, and `each` gets the values in order and may stop it. On an error `each` has got all
+    /// earlier segments.
     pub fn sweep<T: Send>(
         &self,
-        segments: &[Segment],
+        segments: &[LaneSegment],
         begin: impl Fn() -> T + Sync,
-        visit: impl Fn(&mut T, &Place, u8, &[u8]) + Sync,
-        mut each: impl FnMut(Part<T>) -> ControlFlow<()>,
-    ) -> Result<(), ReadError> {
+        visit: impl Fn(&mut T, &RecordPosition, u8, &[u8]) + Sync,
+        mut each: impl FnMut(SweptSegment<T>) -> ControlFlow<()>,
+    ) -> Result<(), LogReadError> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let threads = threads.min(segments.len()).max(1);
         let (next, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let work = |sender: &mpsc::Sender<(usize, Result<Part<T>, ReadError>)>| {
-            let mut room = Room::default();
-            let _alarm = Alarm(&told);
+        let work = |sender: &mpsc::Sender<(usize, Result<SweptSegment<T>, LogReadError>)>| {
+            let mut room = ReadBuffer::default();
+            let _alarm = PanicGuard(&told);
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(segment) = segments.get(at) else { return };
@@ -93,12 +92,12 @@ impl Lane<'_> {
                     thread::park_timeout(std::time::Duration::from_millis(1));
                 }
                 let mut made = begin();
-                let mut add = |place: &Place, kind: u8, payload: &[u8]| {
+                let mut add = |place: &RecordPosition, kind: u8, payload: &[u8]| {
                     visit(&mut made, place, kind, payload);
                     ControlFlow::Continue(())
                 };
-                let walked = self.walk(segment, (0, &mut room), &mut add);
-                let part = walked.map(|walked| Part { made, walked });
+                let walked = self.walk(segment, 0, &mut room, &mut add);
+                let part = walked.map(|walked| SweptSegment { made, walked });
                 if sender.send((at, part)).is_err() {
                     return; // Nobody wants more.
                 }
@@ -115,7 +114,7 @@ impl Lane<'_> {
             let mut done = BTreeMap::new();
             let mut at = 0;
             while at < segments.len() {
-                // A worker that panicked has told why; the scope passes it on.
+                // A panicked worker has printed why; the scope propagates it.
                 let Ok((of, part)) = receiver.recv() else { break };
                 done.insert(of, part);
                 while let Some(part) = done.remove(&at) {
@@ -123,7 +122,7 @@ impl Lane<'_> {
                     told.store(at, Ordering::Release);
                     let is_over = part.map(&mut each).map(|flow| flow.is_break());
                     if !matches!(is_over, Ok(false)) {
-                        // Whoever waits for its turn goes on, and finds nobody.
+                        // Releases workers that wait for their turn.
                         told.store(usize::MAX, Ordering::Release);
                         next.store(segments.len(), Ordering::Relaxed);
                         return is_over.map(|_| ());

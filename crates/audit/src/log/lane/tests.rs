@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::log::directory::{Directory, OpenError};
+use crate::log::directory::{DirectoryError, RecordDirectory};
 use crate::testing::{NODE, START_MS, SampleLog};
 
 const RECORDS: u64 = 60;
@@ -36,30 +36,34 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(file, bytes).unwrap();
 }
 
-type Told = (Vec<(Place, Vec<u8>)>, Vec<Corruption>, Option<Torn>);
+type Told = (Vec<(RecordPosition, Vec<u8>)>, Vec<Corruption>, Option<TornTail>);
 
-fn walked(directory: &Directory) -> Told {
+fn walked(directory: &RecordDirectory) -> Told {
     let lane = directory.lane(LaneKind::Firehose).unwrap();
-    let (mut records, mut damage, mut room) = (Vec::new(), Damage::default(), Room::default());
+    let (mut records, mut damage, mut room) =
+        (Vec::new(), LaneDamage::default(), ReadBuffer::default());
     damage.corruptions.extend_from_slice(lane.foreign());
     for segment in lane.segments() {
-        let mut visit = |place: &Place, _: u8, payload: &[u8]| {
+        let mut visit = |place: &RecordPosition, _: u8, payload: &[u8]| {
             records.push((*place, payload.to_vec()));
             ControlFlow::Continue(())
         };
-        damage.add(lane.walk(segment, (0, &mut room), &mut visit).unwrap().damage);
+        damage.add(lane.walk(segment, 0, &mut room, &mut visit).unwrap().damage);
     }
     (records, damage.corruptions, damage.torn)
 }
 
-fn swept(directory: &Directory) -> Told {
+fn swept(directory: &RecordDirectory) -> Told {
     let lane = directory.lane(LaneKind::Firehose).unwrap();
     let mut records = Vec::new();
-    let mut damage = Damage { corruptions: lane.foreign().to_vec(), torn: None };
-    let visit = |records: &mut Vec<(Place, Vec<u8>)>, place: &Place, _: u8, payload: &[u8]| {
+    let mut damage = LaneDamage { corruptions: lane.foreign().to_vec(), torn: None };
+    let visit = |records: &mut Vec<(RecordPosition, Vec<u8>)>,
+                 place: &RecordPosition,
+                 _: u8,
+                 payload: &[u8]| {
         records.push((*place, payload.to_vec()));
     };
-    let each = |part: Part<Vec<(Place, Vec<u8>)>>| {
+    let each = |part: SweptSegment<Vec<(RecordPosition, Vec<u8>)>>| {
         records.extend(part.made);
         damage.add(part.walked.damage);
         ControlFlow::Continue(())
@@ -68,16 +72,16 @@ fn swept(directory: &Directory) -> Told {
     (records, damage.corruptions, damage.torn)
 }
 
-fn read(directory: &Directory) -> Told {
+fn read(directory: &RecordDirectory) -> Told {
     let (mut records, mut corruptions, mut torn) = (Vec::new(), Vec::new(), None);
-    for item in Reader::new(directory.folder(LaneKind::Firehose)).unwrap() {
+    for item in LogReader::new(directory.folder(LaneKind::Firehose)).unwrap() {
         match item.unwrap() {
-            Item::Record(record) => {
-                let eventlog::Record { epoch, sequence, time_ms, payload, .. } = record;
-                records.push((Place { node: NODE, epoch, sequence, time_ms }, payload));
+            LogEntry::Record(record) => {
+                let eventlog::LogRecord { epoch, sequence, time_ms, payload, .. } = record;
+                records.push((RecordPosition { node: NODE, epoch, sequence, time_ms }, payload));
             }
-            Item::Corruption(corruption) => corruptions.push(corruption),
-            Item::Torn(at) => torn = Some(at),
+            LogEntry::Corruption(corruption) => corruptions.push(corruption),
+            LogEntry::Torn(at) => torn = Some(at),
         }
     }
     (records, corruptions, torn)
@@ -86,13 +90,13 @@ fn read(directory: &Directory) -> Told {
 /// After a change to a log of many segments all three ways of reading it tell the same; how many
 /// records, and what is wrong.
 #[track_caller]
-fn check(change: impl FnOnce(&Path, &[PathBuf])) -> (usize, Vec<Problem>, bool) {
+fn check(change: impl FnOnce(&Path, &[PathBuf])) -> (usize, Vec<CorruptionKind>, bool) {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     let segments = files(folder.path(), ".segment");
     assert!(segments.len() > 4, "{segments:?}");
     change(folder.path(), &segments);
-    let directory = Directory::open_written(folder.path()).unwrap();
+    let directory = RecordDirectory::open_written(folder.path()).unwrap();
     let want = read(&directory);
     for got in [walked(&directory), swept(&directory)] {
         assert_eq!(got.0, want.0);
@@ -113,7 +117,7 @@ fn an_index_counts_where_nothing_is_missing_behind_it() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     let indexed = || {
-        let directory = Directory::open_written(folder.path()).unwrap();
+        let directory = RecordDirectory::open_written(folder.path()).unwrap();
         let lane = directory.lane(LaneKind::Firehose).unwrap();
         lane.segments().iter().map(|segment| lane.index(segment).is_some()).collect::<Vec<_>>()
     };
@@ -129,34 +133,37 @@ fn an_index_counts_where_nothing_is_missing_behind_it() {
 fn damage_is_told_where_it_is() {
     let first = HEADER_BYTES + eventlog::FRAME_BYTES;
     let (records, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes[first] ^= 1));
-    assert!(matches!(problems[..], [Problem::Payload { .. }]), "{problems:?}");
+    assert!(matches!(problems[..], [CorruptionKind::Payload { .. }]), "{problems:?}");
     assert_eq!(records, 59);
     let (records, problems, _) =
         check(|_, files| edit(&files[2], |bytes| bytes[HEADER_BYTES + 56] ^= 1));
     assert_eq!((records, problems.len()), (59, 1));
     let header = |_: &Path, files: &[PathBuf]| edit(&files[1], |bytes| bytes[3] ^= 1);
-    assert_eq!(check(header), (60, vec![Problem::Header], false));
+    assert_eq!(check(header), (60, vec![CorruptionKind::Header], false));
     let frame = |_: &Path, files: &[PathBuf]| edit(&files[1], |bytes| bytes[HEADER_BYTES + 9] ^= 1);
     let (records, problems, _) = check(frame);
-    assert!(matches!(problems[..], [Problem::Garbage, Problem::Missing { .. }]), "{problems:?}");
+    assert!(
+        matches!(problems[..], [CorruptionKind::Garbage, CorruptionKind::Missing { .. }]),
+        "{problems:?}"
+    );
     assert_eq!(records, 59);
 }
 
 #[test]
 fn files_that_are_cut_lost_or_not_ours_are_told() {
     let (_, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes.truncate(1000)));
-    assert!(matches!(problems[..], [.., Problem::Missing { .. }]), "{problems:?}");
+    assert!(matches!(problems[..], [.., CorruptionKind::Missing { .. }]), "{problems:?}");
     let (_, problems, _) = check(|_, files| fs::remove_file(&files[1]).unwrap());
-    assert!(matches!(problems[..], [Problem::Missing { .. }]), "{problems:?}");
+    assert!(matches!(problems[..], [CorruptionKind::Missing { .. }]), "{problems:?}");
     let (_, problems, _) = check(|_, files| edit(&files[1], Vec::clear));
-    assert!(matches!(problems[..], [Problem::Missing { .. }]), "{problems:?}");
+    assert!(matches!(problems[..], [CorruptionKind::Missing { .. }]), "{problems:?}");
     let (_, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes.fill(0xaa)));
-    assert!(problems.contains(&Problem::Header), "{problems:?}");
+    assert!(problems.contains(&CorruptionKind::Header), "{problems:?}");
     let foreign = |_: &Path, files: &[PathBuf]| {
         let name = files[1].to_str().unwrap().replace("0000000007.segment", "0000000003.segment");
         fs::copy(&files[1], name).unwrap();
     };
-    assert_eq!(check(foreign), (60, vec![Problem::OtherNode { node: 3 }], false));
+    assert_eq!(check(foreign), (60, vec![CorruptionKind::OtherNode { node: 3 }], false));
 }
 
 /// Of the newest segment: a write that was not finished is no damage.
@@ -191,10 +198,16 @@ fn what_was_overruled_is_not_told() {
         log.firehose(200, 0, b"of the second");
         let old = files.last().unwrap();
         let name = old.file_name().unwrap().to_str().unwrap();
-        let identity = Identity::from_file_name(name).unwrap();
+        let identity = SegmentId::from_file_name(name).unwrap();
         edit(old, |bytes| {
-            let (place, numbers) = ((identity, bytes.len()), (RECORDS + 1, RECORDS));
-            eventlog::encode_frame(bytes, place, numbers, (200, 0), b"of the first");
+            let frame = eventlog::FrameFields {
+                offset: bytes.len(),
+                sequence: RECORDS + 1,
+                durable: RECORDS,
+                time_ms: 0,
+                kind: 200,
+            };
+            eventlog::encode_frame(bytes, identity, &frame, b"of the first");
         });
     });
     assert_eq!((records, problems), (61, vec![]));
@@ -211,7 +224,7 @@ fn any_byte_may_rot() {
         let mut bytes = sound.clone();
         bytes[at] ^= 0x40;
         fs::write(&file, bytes).unwrap();
-        let directory = Directory::open(folder.path()).unwrap();
+        let directory = RecordDirectory::open(folder.path()).unwrap();
         assert_eq!(walked(&directory), read(&directory), "byte {at}");
     }
 }
@@ -220,15 +233,15 @@ fn any_byte_may_rot() {
 fn segments_of_other_times_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
-    let directory = Directory::open(folder.path()).unwrap();
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let lane = directory.lane(LaneKind::Firehose).unwrap();
     let all = lane.segments_len();
     let within = |since: u64, until: u64| {
         let window =
-            Window { since_ms: START_MS + since * 1000, until_ms: START_MS + until * 1000 };
+            TimeWindow { since_ms: START_MS + since * 1000, until_ms: START_MS + until * 1000 };
         lane.within(window).len()
     };
-    assert_eq!(lane.within(Window::ALL).len(), all);
+    assert_eq!(lane.within(TimeWindow::ALL).len(), all);
     assert_eq!(within(0, 1000), all);
     // The newest has no index, and is always looked at.
     assert_eq!((within(1000, 2000), within(0, 0)), (1, 1));
@@ -244,18 +257,18 @@ fn segments_of_other_times_are_passed_over() {
 fn who_wants_no_more_is_told_no_more() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
-    let directory = Directory::open(folder.path()).unwrap();
+    let directory = RecordDirectory::open(folder.path()).unwrap();
     let lane = directory.lane(LaneKind::Firehose).unwrap();
     let mut told = 0;
-    let mut visit = |_: &Place, _: u8, _: &[u8]| {
+    let mut visit = |_: &RecordPosition, _: u8, _: &[u8]| {
         told += 1;
         ControlFlow::Break(())
     };
-    let walked = lane.walk(&lane.segments()[0], (3, &mut Room::default()), &mut visit).unwrap();
+    let walked = lane.walk(&lane.segments()[0], 3, &mut ReadBuffer::default(), &mut visit).unwrap();
     assert!(walked.is_over);
     assert_eq!(told, 1);
     let mut parts = 0;
-    let each = |_: Part<()>| {
+    let each = |_: SweptSegment<()>| {
         parts += 1;
         if parts == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -267,14 +280,14 @@ fn who_wants_no_more_is_told_no_more() {
 fn directories_that_are_no_record_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let error = |path: &Path| Directory::open_written(path).unwrap_err();
-    assert!(matches!(error(&path.join("nowhere")), OpenError::Io { .. }));
-    assert!(matches!(error(path), OpenError::Foreign(_)));
+    let error = |path: &Path| RecordDirectory::open_written(path).unwrap_err();
+    assert!(matches!(error(&path.join("nowhere")), DirectoryError::Io { .. }));
+    assert!(matches!(error(path), DirectoryError::Foreign(_)));
     fs::create_dir(path.join("firehose")).unwrap();
-    assert!(matches!(error(path), OpenError::Empty(_)));
-    assert!(Directory::open(path).is_ok());
+    assert!(matches!(error(path), DirectoryError::Empty(_)));
+    assert!(RecordDirectory::open(path).is_ok());
     write(path);
-    assert!(matches!(error(&path.join("firehose")), OpenError::OneLane(..)));
+    assert!(matches!(error(&path.join("firehose")), DirectoryError::OneLane(..)));
     // Of a later release: its header says so, and is sound.
     let file = files(path, ".segment")[0].clone();
     edit(&file, |bytes| {
@@ -283,10 +296,11 @@ fn directories_that_are_no_record_are_refused() {
         let check = crc32c_of(&bytes[..12], &bytes[16..44]);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
     });
-    let directory = Directory::open(path).unwrap();
+    let directory = RecordDirectory::open(path).unwrap();
     let lane = directory.lane(LaneKind::Firehose).unwrap();
-    let mut none = |_: &Place, _: u8, _: &[u8]| ControlFlow::Continue(());
-    let error = lane.walk(&lane.segments()[0], (0, &mut Room::default()), &mut none).unwrap_err();
+    let mut none = |_: &RecordPosition, _: u8, _: &[u8]| ControlFlow::Continue(());
+    let error =
+        lane.walk(&lane.segments()[0], 0, &mut ReadBuffer::default(), &mut none).unwrap_err();
     assert!(error.to_string().contains("use the release that wrote it"), "{error}");
 }
 

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{GAPS, OPTIONS, gap};
-use crate::bug::{Bug, plant};
+use crate::bug::{LogBug, plant};
 use crate::disk::SyncMeter;
 use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::lane::{
-    DurableRing, FirehoseRing, Keeper, LaneKind, LaneOptions, Now, Pace, Refused, Retention, Setup,
-    State, Tell, Told,
+    BatchLimits, DurableRing, FirehoseRing, LaneEvent, LaneKind, LaneListener, LaneOptions,
+    LaneSetup, LaneState, LaneTime, LogDriver, PushError, Retention,
 };
-use crate::{Item, Record, Writer};
+use crate::{LogEntry, LogRecord, LogWriter};
 
 const SEEDS: u64 = 1_000;
 const LIVES: u64 = 4;
@@ -79,7 +79,7 @@ fn parse(payload: &[u8]) -> Result<(Name, u64), String> {
 }
 
 impl Model {
-    fn durable_found(&self, records: &[Record]) -> Check {
+    fn durable_found(&self, records: &[LogRecord]) -> Check {
         let found: BTreeMap<_, _> =
             records.iter().map(|record| (record.sequence, &record.payload)).collect();
         for (name, taken) in &self.taken {
@@ -114,7 +114,7 @@ impl Model {
         Ok(())
     }
 
-    fn firehose_found(&self, records: &[Record]) -> Check {
+    fn firehose_found(&self, records: &[LogRecord]) -> Check {
         // Of each ring, which record comes next; of those whose beginning is gone it is not known.
         let mut next = BTreeMap::<Name, u64>::new();
         for record in records {
@@ -168,28 +168,28 @@ impl Model {
 /// One life of the log: its rings, and what they hear.
 struct Life {
     number: u64,
-    keeper: Keeper<FaultDisk>,
+    driver: LogDriver<FaultDisk>,
     durable: Vec<DurableRing>,
     firehose: Vec<FirehoseRing>,
-    told: Arc<Mutex<Vec<(u32, Told)>>>,
-    now: Now,
+    told: Arc<Mutex<Vec<(u32, LaneEvent)>>>,
+    now: LaneTime,
 }
 
 impl Life {
-    fn begin(number: u64, setups: [Setup<FaultDisk>; 2], chance: &mut Chance) -> Self {
+    fn begin(number: u64, setups: [LaneSetup<FaultDisk>; 2], chance: &mut Chance) -> Self {
         let [durable, firehose] = setups;
-        let mut keeper = Keeper::new(durable, firehose, GAPS, Box::new(|_| ()));
-        let told = Arc::<Mutex<Vec<(u32, Told)>>>::default();
-        let hear = |ring: u32| -> Tell {
+        let mut driver = LogDriver::new(durable, firehose, GAPS, Box::new(|_| ()));
+        let told = Arc::<Mutex<Vec<(u32, LaneEvent)>>>::default();
+        let hear = |ring: u32| -> LaneListener {
             let told = Arc::clone(&told);
             Box::new(move |what| told.lock().expect("nobody panicked").push((ring, what)))
         };
         let mut bytes = || 256 + chance.index(1_500);
         let durable =
-            (0..RINGS).map(|ring| keeper.durable_ring(bytes(), Some(hear(ring)))).collect();
-        let firehose = (0..RINGS).map(|ring| keeper.firehose_ring(ring, bytes())).collect();
-        let now = Now { tick: Duration::from_secs(1), unix_ms: number };
-        Self { number, keeper, durable, firehose, told, now }
+            (0..RINGS).map(|ring| driver.durable_ring(bytes(), Some(hear(ring)))).collect();
+        let firehose = (0..RINGS).map(|ring| driver.firehose_ring(ring, bytes())).collect();
+        let now = LaneTime { tick: Duration::from_secs(1), unix_ms: number };
+        Self { number, driver, durable, firehose, told, now }
     }
 
     /// Shards hand over what comes.
@@ -209,13 +209,14 @@ impl Life {
                         if position.0 != taken.payloads.len() as u64 || end.is_durable(position) {
                             return Err(format!("{name:?}: {position:?} is not durable"));
                         }
-                        if matches!(state, State::Failing { .. }) {
+                        if matches!(state, LaneState::Failing { .. }) {
                             return Err(format!("{name:?}: taken while {state:?}"));
                         }
                     }
-                    Err(Refused::Full) if end.state() == State::Full => (),
-                    Err(Refused::Failing { .. }) if matches!(state, State::Failing { .. }) => (),
-                    Err(Refused::TooLong { max, .. }) if payload.len() > max => (),
+                    Err(PushError::Full) if end.state() == LaneState::Full => (),
+                    Err(PushError::Failing { .. })
+                        if matches!(state, LaneState::Failing { .. }) => {}
+                    Err(PushError::TooLong { max, .. }) if payload.len() > max => (),
                     Err(refused) => return Err(format!("{name:?}: {refused} while {state:?}")),
                 }
             } else {
@@ -231,9 +232,9 @@ impl Life {
     /// A step, and what rings heard of it.
     fn step(&mut self, model: &mut Model, passed: Duration) -> Check {
         self.now.tick += passed;
-        self.keeper.step(self.now);
+        self.driver.step(self.now);
         for (ring, told) in std::mem::take(&mut *self.told.lock().expect("nobody panicked")) {
-            let Told::Durable { through, records, sequence } = told else { continue };
+            let LaneEvent::Durable { through, records, sequence } = told else { continue };
             let taken = model.taken.entry((self.number, ring)).or_default();
             taken.sequences.extend(sequence + 1 - records..=sequence);
             if taken.sequences.len() as u64 != through.0 {
@@ -256,12 +257,12 @@ impl Life {
         for _ in 0..60 {
             self.step(model, Duration::from_millis(500))?;
         }
-        if !self.keeper.is_settled() {
-            return Err(format!("nothing fails, and {:?} is left", self.keeper.left()));
+        if !self.driver.is_settled() {
+            return Err(format!("nothing fails, and {:?} is left", self.driver.left()));
         }
         for kind in [LaneKind::Durable, LaneKind::Firehose] {
-            let state = self.keeper.lane(kind).state();
-            if state != State::Writing {
+            let state = self.driver.lane(kind).state();
+            if state != LaneState::Writing {
                 return Err(format!("nothing fails, and {} is {state:?}", kind.name()));
             }
         }
@@ -281,11 +282,11 @@ impl Life {
             let own = model.taken.range((self.number, 0)..=(self.number, u32::MAX));
             own.map(|(_, taken)| count(taken) as u64).sum::<u64>()
         };
-        let durable = self.keeper.lane(LaneKind::Durable).counters();
+        let durable = self.driver.lane(LaneKind::Durable).counters();
         if durable.records != sum(|taken| taken.payloads.len()) || durable.gaps > 0 {
             return Err(format!("{durable:?}"));
         }
-        let firehose = self.keeper.lane(LaneKind::Firehose).counters();
+        let firehose = self.driver.lane(LaneKind::Firehose).counters();
         let offered: u64 = model
             .offered
             .range((self.number, 0)..=(self.number, u32::MAX))
@@ -303,7 +304,7 @@ impl Life {
 }
 
 fn options(chance: &mut Chance, forgets: bool) -> LaneOptions {
-    let mut pace = |after: u64| Pace {
+    let mut pace = |after: u64| BatchLimits {
         after: Duration::from_millis(chance.below(after)),
         bytes: 1 + chance.index(3_000),
     };
@@ -316,18 +317,21 @@ fn options(chance: &mut Chance, forgets: bool) -> LaneOptions {
     LaneOptions { gather, commit, retention, ..OPTIONS }
 }
 
-fn open(disk: &FaultDisk, options: LaneOptions) -> Result<(Setup<FaultDisk>, Vec<Record>), String> {
+fn open(
+    disk: &FaultDisk,
+    options: LaneOptions,
+) -> Result<(LaneSetup<FaultDisk>, Vec<LogRecord>), String> {
     let mut records = Vec::new();
     let mut problem = None;
-    let opened = Writer::open(disk.clone(), options.writer, |item| match item {
-        Item::Record(record) => records.push(record),
-        Item::Torn(_) => (),
-        Item::Corruption(corruption) => problem = Some(format!("no rot, yet {corruption}")),
+    let opened = LogWriter::open(disk.clone(), options.writer, |item| match item {
+        LogEntry::Record(record) => records.push(record),
+        LogEntry::Torn(_) => (),
+        LogEntry::Corruption(corruption) => problem = Some(format!("no rot, yet {corruption}")),
     });
     let (writer, _) = opened.map_err(|error| error.to_string())?;
     match problem {
         Some(problem) => Err(problem),
-        None => Ok((Setup { writer, options, meter: SyncMeter::default().into() }, records)),
+        None => Ok((LaneSetup { writer, options, meter: SyncMeter::default().into() }, records)),
     }
 }
 
@@ -367,7 +371,7 @@ fn run(seed: u64) -> Check {
                 disks.iter().for_each(make_well);
             }
             if chance.once_in(20) {
-                let lane = life.keeper.lane(LaneKind::Durable);
+                let lane = life.driver.lane(LaneKind::Durable);
                 model.keep_from = model.keep_from.max(lane.sequence().saturating_sub(5));
                 lane.keep_from(model.keep_from);
             }
@@ -407,14 +411,14 @@ fn what_rings_were_told_is_found_and_gaps_are_exact() {
 #[test]
 fn planted_bugs_are_found() {
     let bugs = [
-        (Bug::DropSync, "missing"),
-        (Bug::AcknowledgeEarly, "is lost"),
-        (Bug::SkipCheck, "is another"),
-        (Bug::ReuseSequence, "no rot, yet"),
-        (Bug::AcknowledgeBeforeCommit, "is lost"),
-        (Bug::LoseRetained, "is lost"),
-        (Bug::ForgetGap, "should be"),
-        (Bug::RepeatGap, "should be"),
+        (LogBug::DropSync, "missing"),
+        (LogBug::AcknowledgeEarly, "is lost"),
+        (LogBug::SkipCheck, "is another"),
+        (LogBug::ReuseSequence, "no rot, yet"),
+        (LogBug::AcknowledgeBeforeCommit, "is lost"),
+        (LogBug::LoseRetained, "is lost"),
+        (LogBug::ForgetGap, "should be"),
+        (LogBug::RepeatGap, "should be"),
     ];
     for (bug, want) in bugs {
         plant(Some(bug));

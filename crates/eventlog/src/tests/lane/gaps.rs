@@ -6,14 +6,14 @@ use std::rc::Rc;
 use super::{GAPS, OPTIONS, Rig, gap, records, texts};
 use crate::bug::happen;
 use crate::disk::testing::DiskFaults;
-use crate::lane::{FirehoseRing, Gap, LaneKind, LaneOptions};
+use crate::lane::{FirehoseRing, LaneGap, LaneKind, LaneOptions};
 
 const SHARD: u32 = 7;
 
 /// A firehose that commits what it writes, and a ring that takes two records of 100 bytes.
 fn rig(options: LaneOptions) -> (Rig, FirehoseRing) {
     let mut rig = Rig::new(OPTIONS, options);
-    let ring = rig.keeper.firehose_ring(SHARD, 330);
+    let ring = rig.driver.firehose_ring(SHARD, 330);
     (rig, ring)
 }
 
@@ -56,7 +56,7 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7"]);
     rig.step_after(OPTIONS.gather.after);
     assert!(!ring.offer(1, 0, &[0; 1_000]), "it never fits");
-    assert_eq!(rig.keeper.wakes(), 1);
+    assert_eq!(rig.driver.wakes(), 1);
     rig.step_after(OPTIONS.gather.after);
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "1 lost of 7"]);
@@ -66,7 +66,7 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig)[4..], ["1 lost of 7"]);
     assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 2);
-    assert!(rig.keeper.is_settled());
+    assert!(rig.driver.is_settled());
 }
 
 /// What was written and not yet committed goes with the segment when the disk fails.
@@ -121,7 +121,7 @@ fn a_gap_is_not_told_before_what_came_before_it() {
 #[test]
 fn each_ring_has_its_own_gaps() {
     let (mut rig, mut ring) = rig(AT_ONCE);
-    let mut other = rig.keeper.firehose_ring(8, 300);
+    let mut other = rig.driver.firehose_ring(8, 300);
     for text in ["a", "b", "c"] {
         ring.offer(1, 0, &long(text));
     }
@@ -149,7 +149,7 @@ fn a_gap_tells_when() {
         let gaps = records.filter(|record| record.kind == GAPS.kind);
         gaps.map(|record| gap(&record.payload)).collect::<Vec<_>>()
     };
-    let want = |lost, since_ms, through_ms| Gap { shard: SHARD, lost, since_ms, through_ms };
+    let want = |lost, since_ms, through_ms| LaneGap { shard: SHARD, lost, since_ms, through_ms };
     // The second is of the same shortage as the first, which it may not know.
     assert_eq!(gaps(&rig), [want(3, 30, 40), want(1, 30, 50)]);
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
@@ -168,26 +168,26 @@ fn a_gap_tells_when() {
 fn a_gap_that_is_not_durable_is_not_settled() {
     let too_long = [0; 1_000];
     let (mut rig, mut ring) = rig(OPTIONS);
-    assert!(rig.keeper.is_settled());
+    assert!(rig.driver.is_settled());
     assert!(!ring.offer(1, 0, &too_long));
     rig.step();
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig), ["1 lost of 7"]);
-    assert_eq!(rig.keeper.left().firehose, 0, "no record is left");
-    assert!(!rig.keeper.is_settled(), "it is written alone");
+    assert_eq!(rig.driver.left().firehose, 0, "no record is left");
+    assert!(!rig.driver.is_settled(), "it is written alone");
     rig.step_after(OPTIONS.commit.after);
-    assert!(rig.keeper.is_settled());
+    assert!(rig.driver.is_settled());
 
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     assert!(!ring.offer(1, 0, &too_long));
-    rig.keeper.close();
+    rig.driver.close();
     for _ in 0..3 {
         rig.step_after(OPTIONS.retry_max);
-        assert_eq!(rig.keeper.left().firehose, 0);
-        assert!(!rig.keeper.is_settled(), "it is not even written");
+        assert_eq!(rig.driver.left().firehose, 0);
+        assert!(!rig.driver.is_settled(), "it is not even written");
     }
     rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
-    assert!(rig.keeper.is_settled());
+    assert!(rig.driver.is_settled());
     assert_eq!(said(&rig), ["1 lost of 7", "1 lost of 7"]);
 }

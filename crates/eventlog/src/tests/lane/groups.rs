@@ -7,8 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{GAPS, MS, OPTIONS, Rig, records, texts};
-use crate::Options;
-use crate::lane::{DurableRing, LaneKind, LaneOptions, Next, Pace, Position, Refused, State, Told};
+use crate::WriterOptions;
+use crate::lane::{
+    BatchLimits, DurableRing, LaneEvent, LaneKind, LaneOptions, LaneState, NextStep, PushError,
+    RingPosition,
+};
 
 fn commits(rig: &Rig, kind: LaneKind) -> u64 {
     rig.lane(kind).counters().commits
@@ -18,10 +21,10 @@ fn commits(rig: &Rig, kind: LaneKind) -> u64 {
 fn a_group_ends_by_time_by_bytes_or_when_a_ring_is_half_full() {
     /// Whether a record of so many bytes is committed at once, in a ring of `ring_bytes`.
     #[track_caller]
-    fn check(gather: Pace, ring_bytes: usize, payload: usize, at_once: bool) {
+    fn check(gather: BatchLimits, ring_bytes: usize, payload: usize, at_once: bool) {
         let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, OPTIONS);
-        let mut ring = rig.keeper.durable_ring(ring_bytes, None);
-        assert_eq!(rig.step(), Next::Woken);
+        let mut ring = rig.driver.durable_ring(ring_bytes, None);
+        assert_eq!(rig.step(), NextStep::Woken);
         let position = ring.push(1, 0, &vec![b'x'; payload]).expect("it fits");
         let next = rig.step();
         assert_eq!(ring.is_durable(position), at_once);
@@ -34,7 +37,7 @@ fn a_group_ends_by_time_by_bytes_or_when_a_ring_is_half_full() {
             assert!(ring.is_durable(position));
         }
     }
-    let pace = |ms: u32, bytes: usize| Pace { after: MS * ms, bytes };
+    let pace = |ms: u32, bytes: usize| BatchLimits { after: MS * ms, bytes };
     //    gather           ring   payload  at once
     check(pace(5, 1_000), 10_000, 0, false);
     check(pace(5, 1_000), 10_000, 959, false);
@@ -53,25 +56,25 @@ fn rings_are_told_where_their_records_stand() {
     let mut ring = |name: &'static str| {
         let tell = tell.clone();
         let tell = move |what| tell.send((name, what)).expect("somebody listens");
-        rig.keeper.durable_ring(1_000, Some(Box::new(tell)))
+        rig.driver.durable_ring(1_000, Some(Box::new(tell)))
     };
     let (mut a, mut b) = (ring("a"), ring("b"));
-    assert_eq!(a.push(1, 0, b"a1"), Ok(Position(1)));
-    assert_eq!(b.push(1, 0, b"b1"), Ok(Position(1)));
-    assert_eq!(a.push(1, 0, b"a2"), Ok(Position(2)));
+    assert_eq!(a.push(1, 0, b"a1"), Ok(RingPosition(1)));
+    assert_eq!(b.push(1, 0, b"b1"), Ok(RingPosition(1)));
+    assert_eq!(a.push(1, 0, b"a2"), Ok(RingPosition(2)));
     rig.step();
     assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty), "not before it is committed");
-    assert_eq!((a.durable(), b.durable()), (Position(0), Position(0)));
+    assert_eq!((a.durable(), b.durable()), (RingPosition(0), RingPosition(0)));
     rig.step_after(MS);
-    let durable = |through, records, sequence| Told::Durable {
-        through: Position(through),
+    let durable = |through, records, sequence| LaneEvent::Durable {
+        through: RingPosition(through),
         records,
         sequence,
     };
     let all: Vec<_> = told.try_iter().collect();
     assert_eq!(all, [("a", durable(2, 2, 2)), ("b", durable(1, 1, 3))]);
-    assert_eq!((a.durable(), b.durable()), (Position(2), Position(1)));
-    assert!(a.is_durable(Position(2)) && !a.is_durable(Position(3)));
+    assert_eq!((a.durable(), b.durable()), (RingPosition(2), RingPosition(1)));
+    assert!(a.is_durable(RingPosition(2)) && !a.is_durable(RingPosition(3)));
     a.push(1, 0, b"a3").unwrap();
     b.push(1, 0, b"b2").unwrap();
     rig.step_after(MS);
@@ -85,8 +88,8 @@ fn rings_are_told_where_their_records_stand() {
 #[test]
 fn kind_and_time_come_through() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
-    let mut durable = rig.keeper.durable_ring(1_000, None);
-    let mut firehose = rig.keeper.firehose_ring(0, 1_000);
+    let mut durable = rig.driver.durable_ring(1_000, None);
+    let mut firehose = rig.driver.firehose_ring(0, 1_000);
     durable.push(254, u64::MAX, b"").unwrap();
     assert!(firehose.offer(3, 77, b"xyz"));
     rig.step_after(MS);
@@ -101,14 +104,14 @@ fn kind_and_time_come_through() {
 #[should_panic(expected = "kind 9 is that of gaps")]
 fn nobody_else_writes_gaps() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
-    let _taken = rig.keeper.firehose_ring(0, 1_000).offer(GAPS.kind, 0, b"");
+    let _taken = rig.driver.firehose_ring(0, 1_000).offer(GAPS.kind, 0, b"");
 }
 
 /// The firehose is written soon, for readers, and committed more rarely.
 #[test]
 fn the_firehose_is_committed_by_time_or_by_bytes() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
-    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    let mut ring = rig.driver.firehose_ring(0, 10_000);
     assert!(ring.offer(1, 0, b"a"));
     let next = rig.step();
     assert_eq!(rig.wait(next), Some(OPTIONS.gather.after));
@@ -130,14 +133,14 @@ fn the_firehose_is_committed_by_time_or_by_bytes() {
 /// However little may be gathered, a record at a time is written.
 #[test]
 fn a_firehose_that_gathers_nothing_is_written() {
-    let gather = Pace { after: Duration::ZERO, bytes: 0 };
+    let gather = BatchLimits { after: Duration::ZERO, bytes: 0 };
     let mut rig = Rig::new(OPTIONS, LaneOptions { gather, ..OPTIONS });
-    let mut rings = [0, 1].map(|shard| rig.keeper.firehose_ring(shard, 1_000));
+    let mut rings = [0, 1].map(|shard| rig.driver.firehose_ring(shard, 1_000));
     for text in [b"a", b"b"] {
         assert!(rings.iter_mut().all(|ring| ring.offer(1, 0, text)));
     }
     for _ in 0..3 {
-        assert_eq!(rig.step(), Next::Now);
+        assert_eq!(rig.step(), NextStep::Now);
     }
     rig.step();
     assert_eq!(texts(&rig.firehose), ["a", "a", "b", "b"]);
@@ -146,16 +149,16 @@ fn a_firehose_that_gathers_nothing_is_written() {
 /// A flood of the firehose is written in pieces; the durable lane has its turn between any two.
 #[test]
 fn the_durable_lane_comes_between_pieces_of_the_firehose() {
-    let gather = Pace { after: Duration::ZERO, bytes: 500 };
+    let gather = BatchLimits { after: Duration::ZERO, bytes: 500 };
     let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, LaneOptions { gather, ..OPTIONS });
-    let mut durable = rig.keeper.durable_ring(1_000, None);
-    let mut flood = rig.keeper.firehose_ring(0, 20_000);
+    let mut durable = rig.driver.durable_ring(1_000, None);
+    let mut flood = rig.driver.firehose_ring(0, 20_000);
     for _ in 0..100 {
         assert!(flood.offer(1, 0, &[b'x'; 100]));
     }
     for count in 1..25 {
         let position = durable.push(1, 0, b"wanted").unwrap();
-        assert_eq!(rig.step(), Next::Now);
+        assert_eq!(rig.step(), NextStep::Now);
         assert!(durable.is_durable(position));
         let written = records(&rig.firehose).len();
         assert!(written <= count * 4, "{written} in {count} steps");
@@ -167,14 +170,14 @@ fn the_durable_lane_comes_between_pieces_of_the_firehose() {
 /// What did not fit the last batch has waited long enough.
 #[test]
 fn what_is_left_behind_is_written_at_once() {
-    let gather = Pace { after: Duration::from_secs(1), bytes: 1 << 20 };
+    let gather = BatchLimits { after: Duration::from_secs(1), bytes: 1 << 20 };
     let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, OPTIONS);
-    let mut ring = rig.keeper.durable_ring(100_000, None);
+    let mut ring = rig.driver.durable_ring(100_000, None);
     let push = |number: u64| (ring.push(1, number, &[0; 976]), number).1;
     let count = (0..10).map(push).count() as u64;
     rig.step();
-    assert_eq!(rig.step_after(gather.after), Next::Now);
-    assert_eq!((rig.step(), rig.step()), (Next::Now, Next::Now));
+    assert_eq!(rig.step_after(gather.after), NextStep::Now);
+    assert_eq!((rig.step(), rig.step()), (NextStep::Now, NextStep::Now));
     let next = rig.step();
     assert_eq!(rig.wait(next), Some(gather.after), "nothing is left");
     assert_eq!(rig.lane(LaneKind::Durable).counters().records, count);
@@ -183,9 +186,9 @@ fn what_is_left_behind_is_written_at_once() {
 /// A firehose that may wait long to be committed is committed when its batch is full.
 #[test]
 fn a_full_batch_is_committed() {
-    let commit = Pace { after: Duration::from_secs(3_600), bytes: 1 << 20 };
+    let commit = BatchLimits { after: Duration::from_secs(3_600), bytes: 1 << 20 };
     let mut rig = Rig::new(OPTIONS, LaneOptions { commit, ..OPTIONS });
-    let mut ring = rig.keeper.firehose_ring(0, 100_000);
+    let mut ring = rig.driver.firehose_ring(0, 100_000);
     for _ in 0..20 {
         assert!(ring.offer(1, 0, &[0; 976]));
     }
@@ -201,15 +204,15 @@ fn a_full_batch_is_committed() {
 #[test]
 fn a_flooded_ring_holds_up_no_other() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
-    let mut flooded = rig.keeper.durable_ring(50_000, None);
-    let mut other = rig.keeper.durable_ring(1_000, None);
+    let mut flooded = rig.driver.durable_ring(50_000, None);
+    let mut other = rig.driver.durable_ring(1_000, None);
     let payload = |number: u32| format!("{number:_>100}").into_bytes();
-    let mut last = Position(0);
+    let mut last = RingPosition(0);
     for number in 0..300 {
         last = flooded.push(1, 0, &payload(number)).unwrap();
     }
     let position = other.push(1, 0, &[b'o'; 100]).unwrap();
-    assert_eq!(rig.step(), Next::Now, "there is more than fits a batch");
+    assert_eq!(rig.step(), NextStep::Now, "there is more than fits a batch");
     assert!(!other.is_durable(position));
     rig.step();
     assert!(other.is_durable(position) && !flooded.is_durable(last));
@@ -224,75 +227,75 @@ fn a_flooded_ring_holds_up_no_other() {
 /// there is much.
 #[test]
 fn the_thread_is_woken_rarely() {
-    let gather = Pace { after: MS, bytes: 14_000 };
-    let writer = Options { batch_bytes_max: 1 << 20, ..OPTIONS.writer };
+    let gather = BatchLimits { after: MS, bytes: 14_000 };
+    let writer = WriterOptions { batch_bytes_max: 1 << 20, ..OPTIONS.writer };
     let mut rig = Rig::new(LaneOptions { gather, writer, ..OPTIONS }, OPTIONS);
-    let mut ring = rig.keeper.durable_ring(40_000, None);
+    let mut ring = rig.driver.durable_ring(40_000, None);
     let push = |ring: &mut DurableRing, times: u32| {
         for _ in 0..times {
             ring.push(1, 0, &[b'x'; 6]).expect("there is room");
         }
     };
     push(&mut ring, 10);
-    assert_eq!(rig.keeper.wakes(), 0, "before its first step nobody sleeps");
+    assert_eq!(rig.driver.wakes(), 0, "before its first step nobody sleeps");
     rig.step_after(MS);
     rig.step_after(MS);
-    assert_eq!(rig.step_after(MS), Next::Woken);
+    assert_eq!(rig.step_after(MS), NextStep::Woken);
     push(&mut ring, 200);
-    assert_eq!(rig.keeper.wakes(), 1, "by the first");
+    assert_eq!(rig.driver.wakes(), 1, "by the first");
     let next = rig.step();
     assert_eq!(rig.wait(next), Some(MS));
     push(&mut ring, 100);
-    assert_eq!(rig.keeper.wakes(), 1, "it wakes by itself");
+    assert_eq!(rig.driver.wakes(), 1, "it wakes by itself");
     push(&mut ring, 100);
-    assert_eq!(rig.keeper.wakes(), 2, "14,000 bytes wait no longer");
+    assert_eq!(rig.driver.wakes(), 2, "14,000 bytes wait no longer");
     let next = rig.step();
-    assert_eq!((rig.wait(next), ring.durable()), (Some(MS), Position(410)));
+    assert_eq!((rig.wait(next), ring.durable()), (Some(MS), RingPosition(410)));
     push(&mut ring, 100);
-    assert_eq!(rig.keeper.wakes(), 2, "while it is busy it looks by itself");
+    assert_eq!(rig.driver.wakes(), 2, "while it is busy it looks by itself");
     rig.step_after(MS);
-    assert_eq!(ring.durable(), Position(510));
-    assert_eq!(rig.step_after(MS), Next::Woken);
+    assert_eq!(ring.durable(), RingPosition(510));
+    assert_eq!(rig.step_after(MS), NextStep::Woken);
     push(&mut ring, 1);
-    assert_eq!(rig.keeper.wakes(), 3);
+    assert_eq!(rig.driver.wakes(), 3);
 }
 
 /// A ring that is half full does not wait until it is full.
 #[test]
 fn a_ring_that_is_half_full_wakes_the_thread() {
-    let gather = Pace { after: Duration::from_secs(1), bytes: 1 << 20 };
+    let gather = BatchLimits { after: Duration::from_secs(1), bytes: 1 << 20 };
     let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, OPTIONS);
-    let mut ring = rig.keeper.durable_ring(1_000, None);
+    let mut ring = rig.driver.durable_ring(1_000, None);
     rig.step();
     for (payload, wakes) in [(60, 1), (300, 1), (20, 2)] {
         ring.push(1, 0, &vec![b'x'; payload]).unwrap();
-        assert_eq!(rig.keeper.wakes(), wakes, "{payload}");
+        assert_eq!(rig.driver.wakes(), wakes, "{payload}");
         rig.step();
     }
-    assert_eq!(ring.durable(), Position(3));
+    assert_eq!(ring.durable(), RingPosition(3));
 }
 
 /// Nobody is woken for what cannot be written.
 #[test]
 fn a_failing_lane_is_not_woken() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
-    let mut ring = rig.keeper.durable_ring(1_000, None);
-    let mut firehose = rig.keeper.firehose_ring(0, 1_000);
+    let mut ring = rig.driver.durable_ring(1_000, None);
+    let mut firehose = rig.driver.firehose_ring(0, 1_000);
     rig.step();
     rig.durable.set_space(Some(0));
     rig.firehose.set_space(Some(0));
     ring.push(1, 0, b"a").unwrap();
     firehose.offer(1, 0, b"a");
-    let wakes = rig.keeper.wakes();
+    let wakes = rig.driver.wakes();
     let next = rig.step_after(MS);
     rig.step_after(MS);
-    assert!(matches!(ring.state(), State::Failing { .. }), "{next:?}");
+    assert!(matches!(ring.state(), LaneState::Failing { .. }), "{next:?}");
     for _ in 0..100 {
-        assert!(matches!(ring.push(1, 0, b"b"), Err(Refused::Failing { .. })));
+        assert!(matches!(ring.push(1, 0, b"b"), Err(PushError::Failing { .. })));
         firehose.offer(1, 0, b"b");
     }
     assert!(firehose.shed() > 0);
-    assert_eq!(rig.keeper.wakes(), wakes);
+    assert_eq!(rig.driver.wakes(), wakes);
 }
 
 proptest! {
@@ -305,7 +308,7 @@ proptest! {
         pushes in prop::collection::vec((0_usize..2, 0_usize..400, any::<bool>()), 1..80),
     ) {
         let mut rig = Rig::new(OPTIONS, OPTIONS);
-        let mut rings = [0, 1].map(|_| rig.keeper.durable_ring(ring_bytes, None));
+        let mut rings = [0, 1].map(|_| rig.driver.durable_ring(ring_bytes, None));
         let mut taken = [Vec::new(), Vec::new()];
         for (serial, (ring, length, step)) in pushes.into_iter().enumerate() {
             let text = format!("{ring}:{serial:0length$}");
@@ -319,7 +322,7 @@ proptest! {
         for _ in 0..10 {
             rig.step_after(MS);
         }
-        prop_assert!(rig.keeper.is_settled());
+        prop_assert!(rig.driver.is_settled());
         let found = texts(&rig.durable);
         for (ring, taken) in (0..).zip(taken) {
             let prefix = format!("{ring}:");

@@ -8,12 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use super::{GAPS, OPTIONS, gap};
-use crate::disk::{Disk, DiskFile, Folder, SyncMeter};
+use crate::disk::{Disk, DiskFile, DiskFolder, SyncMeter};
 use crate::lane::{
-    Cause, CloseError, Keeper, LaneKind, LaneOptions, Left, Log, LogOptions, LogThread, Pace,
-    Position, Refused, Setup, Start, State, Told,
+    BatchLimits, CloseError, LaneEvent, LaneFailure, LaneKind, LaneOptions, LaneSetup, LaneState,
+    LogBuilder, LogDriver, LogOptions, LogThread, PushError, ReadScope, RingPosition,
+    UnfinishedRecords,
 };
-use crate::{Item, Options, Reader, Writer};
+use crate::{LogEntry, LogReader, LogWriter, WriterOptions};
 
 /// Long enough for anything that ends at all.
 const EVER: Duration = Duration::from_secs(60);
@@ -133,30 +134,32 @@ impl DiskFile for GatedFile {
 
 /// Everything at once, and long segments.
 const AT_ONCE: LaneOptions = LaneOptions {
-    writer: Options { batch_bytes_max: 1 << 20, segment_bytes: 1 << 20, ..OPTIONS.writer },
-    gather: Pace { after: Duration::ZERO, bytes: 1 << 16 },
+    writer: WriterOptions { batch_bytes_max: 1 << 20, segment_bytes: 1 << 20, ..OPTIONS.writer },
+    gather: BatchLimits { after: Duration::ZERO, bytes: 1 << 16 },
     commit: LaneOptions::DURABLE.commit,
     ..OPTIONS
 };
 
-fn keeper(durable: &Gated, firehose: &Gated) -> Keeper<Gated> {
+fn driver(durable: &Gated, firehose: &Gated) -> LogDriver<Gated> {
     keeper_of([durable, firehose], AT_ONCE)
 }
 
-fn keeper_of(disks: [&Gated; 2], options: LaneOptions) -> Keeper<Gated> {
+fn keeper_of(disks: [&Gated; 2], options: LaneOptions) -> LogDriver<Gated> {
     let [durable, firehose] = disks.map(|disk| {
-        let opened = Writer::open(disk.clone(), options.writer, |_| ());
+        let opened = LogWriter::open(disk.clone(), options.writer, |_| ());
         let writer = opened.expect("it is empty").0;
-        Setup { writer, options, meter: Arc::<SyncMeter>::default() }
+        LaneSetup { writer, options, meter: Arc::<SyncMeter>::default() }
     });
-    Keeper::new(durable, firehose, GAPS, Box::new(|_| ()))
+    LogDriver::new(durable, firehose, GAPS, Box::new(|_| ()))
 }
 
 /// Of each shard its records and gaps, as which record each begins with.
 fn whole(disk: &impl Disk, shards: usize) -> Vec<u64> {
     let mut next = vec![1; shards];
-    for item in Reader::new(disk).expect("a directory") {
-        let Item::Record(record) = item.expect("it is read") else { panic!("nothing is damaged") };
+    for item in LogReader::new(disk).expect("a directory") {
+        let LogEntry::Record(record) = item.expect("it is read") else {
+            panic!("nothing is damaged")
+        };
         if record.kind == GAPS.kind {
             let gap = gap(&record.payload);
             next[usize::try_from(gap.shard).expect("few")] += gap.lost;
@@ -177,7 +180,7 @@ fn payload(shard: u8, serial: u64) -> Vec<u8> {
     payload
 }
 
-fn options(start: Start) -> LogOptions {
+fn options(start: ReadScope) -> LogOptions {
     let durable = LaneOptions { start, ..LaneOptions::DURABLE };
     LogOptions {
         durable,
@@ -186,10 +189,10 @@ fn options(start: Start) -> LogOptions {
     }
 }
 
-fn open(root: &Path) -> Log {
-    let opened = Log::open(
+fn open(root: &Path) -> LogBuilder {
+    let opened = LogBuilder::open(
         root,
-        &options(Start::Newest),
+        &options(ReadScope::Newest),
         GAPS,
         Box::new(|report| panic!("{report:?}")),
         |_, _| (),
@@ -217,11 +220,11 @@ fn shards_write_a_log_on_a_real_disk() {
         let run = |(shard, mut durable, mut firehose, told): (u8, _, _, mpsc::Receiver<_>)| {
             let durable: &mut crate::lane::DurableRing = &mut durable;
             let firehose: &mut crate::lane::FirehoseRing = &mut firehose;
-            let mut last = Position(0);
+            let mut last = RingPosition(0);
             for serial in life * RECORDS + 1..=(life + 1) * RECORDS {
                 firehose.offer(1, serial, &payload(shard, serial));
                 while let Err(refused) = durable.push(1, serial, &payload(shard, serial)) {
-                    assert_eq!(refused, Refused::Full);
+                    assert_eq!(refused, PushError::Full);
                     // A shard would refuse its caller; a test waits for room.
                     told.recv_timeout(EVER).expect("commits go on");
                 }
@@ -234,7 +237,7 @@ fn shards_write_a_log_on_a_real_disk() {
         std::thread::scope(|scope| {
             shards.into_iter().for_each(|shard| drop(scope.spawn(|| run(shard))));
         });
-        assert_eq!(thread.close(EVER), Ok(Left::default()));
+        assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
         let [durable, firehose] = lanes.map(|lane| lane.counters());
         assert_eq!(durable.records, u64::from(SHARDS) * RECORDS);
         assert!(durable.syncs >= durable.commits && durable.sync_time > Duration::ZERO);
@@ -242,19 +245,25 @@ fn shards_write_a_log_on_a_real_disk() {
         assert_eq!(firehose.lost, firehose.shed);
     }
     for kind in [LaneKind::Durable, LaneKind::Firehose] {
-        let folder = Folder::read_only(temporary.path().join(kind.name()));
+        let folder = DiskFolder::read_only(temporary.path().join(kind.name()));
         assert_eq!(whole(&folder, SHARDS.into()), [2 * RECORDS + 1; 3], "{}", kind.name());
     }
     let mut seen = [0_u64; 2];
     let visit = |kind, _| seen[usize::from(kind == LaneKind::Firehose)] += 1;
-    let report = Box::new(|report: crate::lane::Report<'_>| panic!("{report:?}"));
+    let report = Box::new(|report: crate::lane::LaneReport<'_>| panic!("{report:?}"));
     let (log, found) =
-        Log::open(temporary.path(), &options(Start::Everything), GAPS, report, visit).unwrap();
+        LogBuilder::open(temporary.path(), &options(ReadScope::Everything), GAPS, report, visit)
+            .unwrap();
     assert_eq!(seen, [found.durable.records, found.firehose.records]);
     assert_eq!(found.durable.records, 2 * u64::from(SHARDS) * RECORDS);
     assert_eq!(log.lane(LaneKind::Durable).sequence(), found.durable.records);
-    let again =
-        Log::open(temporary.path(), &options(Start::Newest), GAPS, Box::new(|_| ()), |_, _| ());
+    let again = LogBuilder::open(
+        temporary.path(),
+        &options(ReadScope::Newest),
+        GAPS,
+        Box::new(|_| ()),
+        |_, _| (),
+    );
     let error = again.err().expect("it is in use").to_string();
     assert!(error.contains("durable is in use by process"), "{error}");
 }
@@ -267,17 +276,17 @@ fn a_log_is_followed_while_it_is_written() {
     let mut log = open(temporary.path());
     let mut ring = log.firehose_ring(0, 1 << 20);
     let thread = log.start().unwrap();
-    let folder = Folder::read_only(temporary.path().join(LaneKind::Firehose.name()));
+    let folder = DiskFolder::read_only(temporary.path().join(LaneKind::Firehose.name()));
     let shard = std::thread::spawn(move || {
         for serial in 1..=RECORDS {
             assert!(ring.offer(1, 0, &payload(0, serial)), "its ring is large");
         }
     });
-    let mut reader = Reader::new(&folder).unwrap().follow();
+    let mut reader = LogReader::new(&folder).unwrap().follow();
     let mut next = 1;
     while next <= RECORDS {
         for item in reader.by_ref() {
-            let Ok(Item::Record(record)) = item else { panic!("{item:?}") };
+            let Ok(LogEntry::Record(record)) = item else { panic!("{item:?}") };
             assert_eq!(record.payload, payload(0, next));
             next += 1;
         }
@@ -285,19 +294,19 @@ fn a_log_is_followed_while_it_is_written() {
         reader.refresh().unwrap();
     }
     shard.join().unwrap();
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
 }
 
 /// The thread sleeps until it is woken, and each record is handed over just when it may fall
 /// asleep: were a wake lost, this would not end.
 #[test]
 fn no_wake_is_lost() {
-    let mut keeper = keeper(&Gated::default(), &Gated::default());
+    let mut driver = driver(&Gated::default(), &Gated::default());
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("somebody listens");
-    let mut ring = keeper.durable_ring(1_000, Some(Box::new(tell)));
-    let mut firehose = keeper.firehose_ring(0, 300);
-    let thread = LogThread::start(keeper, Duration::from_secs(3_600)).unwrap();
+    let mut ring = driver.durable_ring(1_000, Some(Box::new(tell)));
+    let mut firehose = driver.firehose_ring(0, 300);
+    let thread = LogThread::start(driver, Duration::from_secs(3_600)).unwrap();
     for round in 0..20_000_u64 {
         // Now sooner, now later.
         for _ in 0..round % 64 {
@@ -307,12 +316,12 @@ fn no_wake_is_lost() {
             firehose.offer(1, 0, &[0; 200]);
         }
         let position = ring.push(1, 0, b"x").unwrap();
-        let Ok(Told::Durable { through, .. }) = told.recv_timeout(EVER) else {
+        let Ok(LaneEvent::Durable { through, .. }) = told.recv_timeout(EVER) else {
             panic!("record {round} wakes nobody")
         };
         assert!(through == position && ring.is_durable(position));
     }
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
 }
 
 /// A shard that hands over faster than the log is written: what is missing is told exactly, while
@@ -321,10 +330,10 @@ fn no_wake_is_lost() {
 fn gaps_are_exact_while_both_ends_run() {
     const RECORDS: u64 = 100_000;
     let disk = Gated::default();
-    let mut keeper = keeper(&Gated::default(), &disk);
-    let lane = keeper.lane(LaneKind::Firehose);
-    let mut rings = [0, 1].map(|shard| keeper.firehose_ring(shard, 700));
-    let thread = LogThread::start(keeper, EVER).unwrap();
+    let mut driver = driver(&Gated::default(), &disk);
+    let lane = driver.lane(LaneKind::Firehose);
+    let mut rings = [0, 1].map(|shard| driver.firehose_ring(shard, 700));
+    let thread = LogThread::start(driver, EVER).unwrap();
     std::thread::scope(|scope| {
         for (shard, ring) in (0..).zip(&mut rings) {
             scope.spawn(move || {
@@ -334,7 +343,7 @@ fn gaps_are_exact_while_both_ends_run() {
             });
         }
     });
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
     assert_eq!(whole(&disk, 2), [RECORDS + 1; 2]);
     let counters = lane.counters();
     assert_eq!(counters.records + counters.lost, 2 * RECORDS);
@@ -345,21 +354,21 @@ fn gaps_are_exact_while_both_ends_run() {
 #[test]
 fn nobody_waits_for_a_slow_disk() {
     let disk = Gated::default();
-    let mut keeper = keeper(&disk, &disk);
-    let lane = keeper.lane(LaneKind::Durable);
+    let mut driver = driver(&disk, &disk);
+    let lane = driver.lane(LaneKind::Durable);
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("somebody listens");
-    let mut ring = keeper.durable_ring(1_000, Some(Box::new(tell)));
-    let mut firehose = keeper.firehose_ring(0, 1_000);
-    let thread = LogThread::start(keeper, EVER).unwrap();
+    let mut ring = driver.durable_ring(1_000, Some(Box::new(tell)));
+    let mut firehose = driver.firehose_ring(0, 1_000);
+    let thread = LogThread::start(driver, EVER).unwrap();
     disk.stop();
     // This thread gets to its end, though nothing is written meanwhile.
-    let mut last = Position(0);
+    let mut last = RingPosition(0);
     while let Ok(position) = ring.push(1, 0, &[0; 100]) {
         last = position;
     }
-    assert_eq!((ring.state(), lane.state()), (State::Full, State::Full));
-    assert_eq!(ring.durable(), Position(0));
+    assert_eq!((ring.state(), lane.state()), (LaneState::Full, LaneState::Full));
+    assert_eq!(ring.durable(), RingPosition(0));
     let shed = (0..100).filter(|_| !firehose.offer(1, 0, &[0; 100])).count();
     assert!(shed >= 90, "{shed}");
     assert!(told.try_recv().is_err());
@@ -367,18 +376,18 @@ fn nobody_waits_for_a_slow_disk() {
     while !ring.is_durable(last) {
         told.recv_timeout(EVER).expect("it goes on");
     }
-    assert_eq!(ring.state(), State::Writing);
+    assert_eq!(ring.state(), LaneState::Writing);
     assert!(ring.push(1, 0, b"after").is_ok());
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
-    assert_eq!(ring.state(), State::Closed);
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
+    assert_eq!(ring.state(), LaneState::Closed);
 }
 
 #[test]
 fn the_end_does_not_wait_for_a_disk_that_hangs() {
     let disk = Gated::default();
-    let mut keeper = keeper(&disk, &Gated::default());
-    let mut ring = keeper.durable_ring(1_000, None);
-    let thread = LogThread::start(keeper, EVER).unwrap();
+    let mut driver = driver(&disk, &Gated::default());
+    let mut ring = driver.durable_ring(1_000, None);
+    let thread = LogThread::start(driver, EVER).unwrap();
     disk.stop();
     let position = ring.push(1, 0, b"stuck").unwrap();
     assert_eq!(thread.close(Duration::ZERO), Err(CloseError::Hung));
@@ -390,14 +399,14 @@ fn the_end_does_not_wait_for_a_disk_that_hangs() {
 #[test]
 fn the_end_waits_for_nothing_more() {
     let (durable, firehose) = (Gated::default(), Gated::default());
-    let pace = Pace { after: EVER * 60, bytes: 1 << 20 };
+    let pace = BatchLimits { after: EVER * 60, bytes: 1 << 20 };
     let options = LaneOptions { gather: pace, commit: pace, ..AT_ONCE };
-    let mut keeper = keeper_of([&durable, &firehose], options);
-    let mut rings = (keeper.durable_ring(1_000, None), keeper.firehose_ring(0, 1_000));
-    let thread = LogThread::start(keeper, EVER * 60).unwrap();
+    let mut driver = keeper_of([&durable, &firehose], options);
+    let mut rings = (driver.durable_ring(1_000, None), driver.firehose_ring(0, 1_000));
+    let thread = LogThread::start(driver, EVER * 60).unwrap();
     let position = rings.0.push(1, 0, &payload(0, 1)).unwrap();
     assert!(rings.1.offer(1, 0, &payload(0, 1)));
-    assert_eq!(thread.close(EVER), Ok(Left::default()));
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
     assert!(rings.0.is_durable(position));
     assert_eq!((whole(&durable, 1), whole(&firehose, 1)), (vec![2], vec![2]));
 }
@@ -409,33 +418,37 @@ fn the_end_comes_while_the_disk_fails() {
     let root = temporary.path().join("log");
     let lane = LaneOptions { retry_min: EVER * 2, retry_max: EVER * 2, ..LaneOptions::DURABLE };
     let options = LogOptions { durable: lane, park_max: EVER * 2, ..LogOptions::DEFAULT };
-    let (mut log, _) = Log::open(&root, &options, GAPS, Box::new(|_| ()), |_, _| ()).unwrap();
+    let (mut log, _) =
+        LogBuilder::open(&root, &options, GAPS, Box::new(|_| ()), |_, _| ()).unwrap();
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("the shard listens");
     let mut ring = log.durable_ring(1_000, Some(Box::new(tell)));
     let thread = log.start().unwrap();
     std::fs::remove_dir_all(&root).unwrap();
     ring.push(1, 0, b"stuck").unwrap();
-    assert!(matches!(told.recv_timeout(EVER), Ok(Told::Failing { cause: Cause::Disk, .. })));
-    let left = Left { durable: 1, firehose: 0 };
+    assert!(matches!(
+        told.recv_timeout(EVER),
+        Ok(LaneEvent::Failing { cause: LaneFailure::Disk, .. })
+    ));
+    let left = UnfinishedRecords { durable: 1, firehose: 0 };
     assert_eq!(thread.close(Duration::from_millis(20)), Ok(left), "within what it was given");
 }
 
 /// Should a callback panic against all rules nothing is authorised any more.
 #[test]
 fn a_thread_that_panics_closes_its_lanes() {
-    let mut keeper = keeper(&Gated::default(), &Gated::default());
+    let mut driver = driver(&Gated::default(), &Gated::default());
     let (heard, hear) = mpsc::channel::<()>();
     let tell = move |_| {
         let _kept = &heard;
         panic!("a rule is broken");
     };
-    let mut ring = keeper.durable_ring(1_000, Some(Box::new(tell)));
-    let lane = keeper.lane(LaneKind::Firehose);
-    let thread = LogThread::start(keeper, EVER).unwrap();
+    let mut ring = driver.durable_ring(1_000, Some(Box::new(tell)));
+    let lane = driver.lane(LaneKind::Firehose);
+    let thread = LogThread::start(driver, EVER).unwrap();
     ring.push(1, 0, b"a").unwrap();
     assert_eq!(hear.recv_timeout(EVER), Err(mpsc::RecvTimeoutError::Disconnected));
     assert_eq!(thread.close(EVER), Err(CloseError::Panicked));
-    assert_eq!((ring.state(), lane.state()), (State::Closed, State::Closed));
-    assert_eq!(ring.push(1, 0, b"b"), Err(Refused::Closed));
+    assert_eq!((ring.state(), lane.state()), (LaneState::Closed, LaneState::Closed));
+    assert_eq!(ring.push(1, 0, b"b"), Err(PushError::Closed));
 }

@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use super::{GAPS, Heard, MS, OPTIONS, Rig, records, setup};
-use crate::bug::{Bug, plant};
-use crate::disk::Folder;
+use crate::bug::{LogBug, plant};
+use crate::disk::DiskFolder;
 use crate::disk::testing::{DiskFaults, FaultDisk};
 use crate::lane::{
-    Keeper, KnownReach, LaneFormats, LaneOptions, Log, LogOptions, Next, Now, Pace, Watermark,
-    WatermarkFormat,
+    BatchLimits, KnownReach, LaneFormats, LaneOptions, LaneTime, LaneWatermark, LogBuilder,
+    LogDriver, LogOptions, NextStep, WatermarkFormat,
 };
-use crate::{FoundEnd, Item, Problem};
+use crate::{CorruptionKind, LogEntry, RecoveredEnd};
 
 const KIND: u8 = 8;
 
-fn decode(payload: &[u8]) -> Option<Watermark> {
+fn decode(payload: &[u8]) -> Option<LaneWatermark> {
     let sequence = u64::from_le_bytes(payload.try_into().ok()?);
-    Some(Watermark { epoch: 0, sequence })
+    Some(LaneWatermark { epoch: 0, sequence })
 }
 
 const FORMATS: LaneFormats = LaneFormats {
@@ -29,16 +29,16 @@ const FORMATS: LaneFormats = LaneFormats {
     }),
 };
 
-const PACE: Pace = Pace { after: Duration::from_millis(100), bytes: 1 << 20 };
+const PACE: BatchLimits = BatchLimits { after: Duration::from_millis(100), bytes: 1 << 20 };
 
 fn rig() -> Rig {
     let [durable, firehose] = [FaultDisk::new(1), FaultDisk::new(2)];
     let heard = Heard::default();
     let setups =
         (setup(&durable, OPTIONS), setup(&firehose, LaneOptions { commit: PACE, ..OPTIONS }));
-    let keeper = Keeper::new(setups.0, setups.1, FORMATS, heard.reporter());
-    let now = Now { tick: Duration::from_secs(100), unix_ms: 5_000 };
-    Rig { durable, firehose, keeper, heard, now }
+    let driver = LogDriver::new(setups.0, setups.1, FORMATS, heard.reporter());
+    let now = LaneTime { tick: Duration::from_secs(100), unix_ms: 5_000 };
+    Rig { durable, firehose, driver, heard, now }
 }
 
 fn told(rig: &Rig) -> Vec<u64> {
@@ -49,8 +49,8 @@ fn told(rig: &Rig) -> Vec<u64> {
 #[test]
 fn a_watermark_is_written_once_a_second_while_the_firehose_grows() {
     let mut rig = rig();
-    let mut ring = rig.keeper.firehose_ring(0, 10_000);
-    assert_eq!(rig.step(), Next::Woken);
+    let mut ring = rig.driver.firehose_ring(0, 10_000);
+    assert_eq!(rig.step(), NextStep::Woken);
     assert!(ring.offer(1, 0, b"a"));
     rig.step();
     rig.step_after(MS);
@@ -72,7 +72,7 @@ fn a_watermark_is_written_once_a_second_while_the_firehose_grows() {
 #[test]
 fn a_lost_watermark_is_written_again() {
     let mut rig = rig();
-    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    let mut ring = rig.driver.firehose_ring(0, 10_000);
     rig.step();
     rig.durable.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     assert!(ring.offer(1, 0, b"a"));
@@ -90,16 +90,16 @@ fn a_lost_watermark_is_written_again() {
 #[test]
 fn the_last_watermark_is_written_at_the_close() {
     let mut rig = rig();
-    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    let mut ring = rig.driver.firehose_ring(0, 10_000);
     rig.step();
     for _ in 0..3 {
         assert!(ring.offer(1, 0, b"a"));
     }
-    rig.keeper.close();
+    rig.driver.close();
     for _ in 0..10 {
         rig.step();
     }
-    assert!(rig.keeper.is_settled());
+    assert!(rig.driver.is_settled());
     assert_eq!(told(&rig), [3]);
 }
 
@@ -107,7 +107,7 @@ fn the_last_watermark_is_written_at_the_close() {
 fn a_watermark_never_passes_what_is_durable() {
     let ahead = || {
         let mut rig = rig();
-        let mut ring = rig.keeper.firehose_ring(0, 10_000);
+        let mut ring = rig.driver.firehose_ring(0, 10_000);
         rig.step();
         assert!(ring.offer(1, 0, b"a"));
         for _ in 0..5 {
@@ -116,7 +116,7 @@ fn a_watermark_never_passes_what_is_durable() {
         told(&rig)
     };
     assert_eq!(ahead(), [0; 0]);
-    plant(Some(Bug::WatermarkAhead));
+    plant(Some(LogBug::WatermarkAhead));
     let found = ahead();
     plant(None);
     assert_ne!(found, [0; 0], "a watermark ahead of the disk went unnoticed");
@@ -135,11 +135,11 @@ fn what_is_gone_after_a_crash_is_missing() {
     let open = || {
         let mut problems = Vec::new();
         let visit = |_, item| {
-            if let Item::Corruption(corruption) = item {
+            if let LogEntry::Corruption(corruption) = item {
                 problems.push(corruption.problem);
             }
         };
-        let opened = Log::open(root, &options, FORMATS, Box::new(|_| ()), visit);
+        let opened = LogBuilder::open(root, &options, FORMATS, Box::new(|_| ()), visit);
         let (log, recoveries) = opened.expect("the folder is ours");
         (log, recoveries, problems)
     };
@@ -161,20 +161,23 @@ fn what_is_gone_after_a_crash_is_missing() {
     assert!(files.len() > 2, "{files:?}");
     files[1..].iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
     std::fs::remove_file(folder.join("end")).expect("it is there");
-    let durable = Folder::read_only(root.join("durable"));
+    let durable = DiskFolder::read_only(root.join("durable"));
     let known = KnownReach::read(&durable, KIND, decode).expect("it is read").expect("it is told");
     assert_eq!(known.watermark.sequence, 20);
     let (log, recoveries, problems) = open();
     let (last, durable) = (recoveries.firehose.last, recoveries.firehose.durable);
     assert!(last < 20 && durable == 20, "{recoveries:?}");
-    assert_eq!(problems, [Problem::Missing { from: last + 1, through: 20 }]);
-    assert_eq!((recoveries.watermark, recoveries.firehose.end), (Some(known), FoundEnd::Missing));
+    assert_eq!(problems, [CorruptionKind::Missing { from: last + 1, through: 20 }]);
+    assert_eq!(
+        (recoveries.watermark, recoveries.firehose.end),
+        (Some(known), RecoveredEnd::Missing)
+    );
     drop(log);
     // Where the durable lane ends cannot be read: all else of it can.
     let end = root.join("durable/end");
     std::fs::remove_file(&end).expect("it is there");
     std::os::unix::fs::symlink("end", &end).expect("a link to itself");
     let (_log, recoveries, _) = open();
-    assert!(matches!(recoveries.durable.end, FoundEnd::Unreadable(_)), "{recoveries:?}");
+    assert!(matches!(recoveries.durable.end, RecoveredEnd::Unreadable(_)), "{recoveries:?}");
     assert_eq!(recoveries.watermark, Some(known));
 }

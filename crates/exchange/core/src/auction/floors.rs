@@ -6,7 +6,7 @@
 
 use openrtb::codes::MediaType;
 use openrtb::{DurFloor, FloorPrice};
-use units::{Cpm, Ppm, Round};
+use units::{Cpm, Ppm, Rounding};
 
 use super::duration::untold_seconds;
 use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
@@ -167,7 +167,7 @@ impl AuctionDeal<'_> {
     /// bid of just that price reaches it.
     pub(crate) fn agreed_price(&self) -> Cpm {
         let agreed = self.deal.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
-        or_beyond(self.rate.convert(agreed, Round::Down))
+        or_beyond(self.rate.convert(agreed, Rounding::Down))
     }
 
     /// The deal's own guidance, net and in its own currency; an explicit 0 is 0. Durations matter

@@ -2,7 +2,7 @@
 
 use openrtb::{Deal, Imp, Text};
 use strum::{FromRepr, IntoStaticStr, VariantArray};
-use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
+use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Rounding};
 
 use super::lists::{DomainList, SortedList};
 use super::steps::Steps;
@@ -89,7 +89,7 @@ impl AuctionDeal<'_> {
 
 /// What DSPs must pay for `net` to be left, in the auction's currency.
 pub(crate) fn gross(net: Cpm, rate: Ratio, fee: Ppm) -> Option<Cpm> {
-    fee.added_to(rate.convert(net, Round::Up)?)
+    fee.added_to(rate.convert(net, Rounding::Up)?)
 }
 
 /// A floor that cannot be expressed, for which no bid is enough.
@@ -107,5 +107,5 @@ pub(crate) fn reaches(worth: Cpm, floor: Cpm) -> bool {
 /// `amount` of the auction's currency in the currency that `rate` converts from: the least that,
 /// converted as bids are, makes `amount` again.
 pub(crate) fn back(amount: Cpm, rate: Ratio) -> Cpm {
-    or_beyond(rate.inverse().convert(amount, Round::Up))
+    or_beyond(rate.inverse().convert(amount, Rounding::Up))
 }

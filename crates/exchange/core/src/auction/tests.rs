@@ -6,7 +6,7 @@ use super::*;
 use crate::fixtures::{currency, imp, market, ppm, price, request, with_auction};
 use crate::market::rates::Rates;
 
-const VIEW: openrtb::View<'_> = openrtb::View {
+const VIEW: openrtb::OutboundView<'_> = openrtb::OutboundView {
     imps: !0,
     deals: !0,
     tmax: "80",
@@ -92,7 +92,7 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         assert_eq!((house.imps, house.deals), (0b1010, 0b01));
         // What it gets is without them, and with its floors as they came.
         let sent = crate::asking::outbound::outbound(auction, &body);
-        let view = openrtb::View { imps: ask.imps, deals: ask.deals, ..VIEW };
+        let view = openrtb::OutboundView { imps: ask.imps, deals: ask.deals, ..VIEW };
         let sent: Value = serde_json::from_str(&sent.to_text(&view)).unwrap();
         let ids = |of: &Value| -> Vec<String> {
             of.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().into()).collect()

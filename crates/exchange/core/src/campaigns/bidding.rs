@@ -11,7 +11,7 @@ use openrtb::codes::MediaType;
 use openrtb::{Imp, escaped};
 use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
-use units::{Cpm, Currency, Ratio, Round, SplitMix64};
+use units::{Cpm, Currency, Ratio, Rounding, SplitMix64};
 
 use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid};
 use super::catalogue::{Catalogue, CatalogueAd, CatalogueEntry};
@@ -304,7 +304,7 @@ impl ImpBidding<'_, '_> {
         // Bids round down, so that none exceeds the decided price. A bid of zero is below every floor.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
-            false => ratio.convert(decided, Round::Down),
+            false => ratio.convert(decided, Rounding::Down),
         };
         let Some(price) = price else { return };
         let mut missed = None;
@@ -325,7 +325,7 @@ impl ImpBidding<'_, '_> {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
         // Without a floor, the smallest amount takes its place.
         let floor = floor.max(Cpm::new(1).expect("it is small"));
-        let floor = rates.convert(floor, currency, own, Round::Up).unwrap_or(Cpm::MAX);
+        let floor = rates.convert(floor, currency, own, Rounding::Up).unwrap_or(Cpm::MAX);
         Shortfall { bid, floor }
     }
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
 
 use super::clear::{ClearingEntry, Win};
 use crate::auction::fate::Fate;
@@ -58,7 +58,7 @@ impl BidTerms {
         };
         let Currencies { rates, auction, base } = currencies;
         let revenue = rates
-            .convert(win.price, auction, base, Round::Down)
+            .convert(win.price, auction, base, Rounding::Down)
             .and_then(|price| price.cost(self.multiplier));
         Some(SalePrices {
             net: self.fee.taken_from(win.price),
@@ -79,7 +79,7 @@ impl BidTerms {
         if price == entry.price && entry.auction_type != AuctionType::Agreed {
             return Some(self.offer);
         }
-        currencies.rates.convert(price, currencies.auction, self.currency, Round::Up)
+        currencies.rates.convert(price, currencies.auction, self.currency, Rounding::Up)
     }
 
     /// The least bid that would have tied with the winner, in the loser's currency, before its
@@ -109,7 +109,7 @@ impl BidTerms {
     /// own currency, before its deal's discount.
     pub(crate) fn in_bid(&self, currencies: Currencies<'_>, worth: Cpm) -> Option<Cpm> {
         let Currencies { rates, auction, .. } = currencies;
-        let offer = rates.convert(worth, auction, self.currency, Round::Up)?;
+        let offer = rates.convert(worth, auction, self.currency, Rounding::Up)?;
         self.discount.added_to(offer)
     }
 }

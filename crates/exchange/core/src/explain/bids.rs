@@ -1,7 +1,7 @@
 //! Every bid: what it says, what it is worth, what it had to reach, and its fate.
 
 use openrtb::bid_texts;
-use units::{Cpm, Round};
+use units::{Cpm, Rounding};
 
 use super::auction::{BIDS_MAX, ReplayedAuction, shown};
 use super::document::ExplainedBid;
@@ -52,7 +52,7 @@ impl ReplayedAuction<'_> {
     pub(super) fn worth(&self, judged: &JudgedBid<'_>) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
         let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO)?;
-        let worth = rates.convert(offer, judged.currency, self.auction.currency, Round::Down)?;
+        let worth = rates.convert(offer, judged.currency, self.auction.currency, Rounding::Down)?;
         if let Ok(entry) = judged.verdict {
             let entry = &self.judgement.entries[entry];
             let counts = entry.auction_type == AuctionType::Agreed || entry.price == worth;

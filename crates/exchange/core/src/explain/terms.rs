@@ -2,7 +2,7 @@
 
 use openrtb::codes::{MediaType, NoBidReason};
 use openrtb::{BidRequest, FloorPrice};
-use units::{Cpm, Currency, Ppm, Round};
+use units::{Cpm, Currency, Ppm, Rounding};
 
 use super::auction::{FinishedAuction, ReplayedAuction, shown};
 use super::document::{
@@ -63,7 +63,7 @@ pub(super) fn imps(auction: &Auction<'_>) -> Vec<ExplainedImp> {
 fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
     let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
     let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
-        let converted = or_beyond(terms.rate.convert(floor.amount, Round::Up));
+        let converted = or_beyond(terms.rate.convert(floor.amount, Rounding::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
         // What counts is what the auction itself has made of it.
         told(net, currency, converted, terms.fee, terms.floor)
@@ -71,7 +71,7 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
     let rule = |(rule, gross): &(&FloorRule, Cpm)| {
         let (net, currency) = (rule.floor.amount, rule.floor.currency);
         let rates = &auction.market.rates;
-        let converted = or_beyond(rates.convert(net, currency, auction.currency, Round::Up));
+        let converted = or_beyond(rates.convert(net, currency, auction.currency, Rounding::Up));
         ExplainedRule { on: on(rule), floor: told(net, currency, converted, terms.fee, *gross) }
     };
     ExplainedImp {
@@ -126,7 +126,7 @@ fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
     let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
     let currency = currency.unwrap_or(Currency::USD);
     let floor = |floor: FloorPrice<'_>| {
-        let converted = or_beyond(deal.rate.convert(floor.amount, Round::Up));
+        let converted = or_beyond(deal.rate.convert(floor.amount, Rounding::Up));
         let gross = or_beyond(gross(floor.amount, deal.rate, deal.fee));
         told(floor.amount, currency, converted, deal.fee, gross)
     };
@@ -163,8 +163,8 @@ impl ReplayedAuction<'_> {
                 continue;
             }
             seen.push(from);
-            let unit = Cpm::parse("1", Round::Down).expect("1 is a price");
-            let one = auction.market.rates.convert(unit, from, auction.currency, Round::Down);
+            let unit = Cpm::parse("1", Rounding::Down).expect("1 is a price");
+            let one = auction.market.rates.convert(unit, from, auction.currency, Rounding::Down);
             rates.extend(one.map(|one| ExplainedRate {
                 from: from.to_string(),
                 to: auction.currency.to_string(),

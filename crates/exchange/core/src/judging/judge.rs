@@ -6,7 +6,7 @@ use openrtb::{
     string,
 };
 use strum::{FromRepr, IntoStaticStr, VariantArray};
-use units::{Cpm, Currency, Ppm, Round};
+use units::{Cpm, Currency, Ppm, Rounding};
 
 use crate::asking::eligibility::{BidderCall, seat_is_welcome};
 use crate::auction::Auction;
@@ -499,7 +499,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
     fn worth(&self, offer: Cpm, currency: Currency) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
         rates
-            .convert(offer, currency, self.auction.currency, Round::Down)
+            .convert(offer, currency, self.auction.currency, Rounding::Down)
             .filter(|worth| *worth > Cpm::ZERO)
     }
 

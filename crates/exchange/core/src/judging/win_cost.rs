@@ -1,6 +1,6 @@
 //! What a winner's account must hold before it may win.
 
-use units::{Currency, Nanos, Round};
+use units::{Currency, Nanos, Rounding};
 
 use super::judge::Judgement;
 use crate::auction::Auction;
@@ -36,7 +36,7 @@ pub fn win_cost(
     let price = if terms.currency == currency {
         terms.paid(currencies, entry, win.price)
     } else {
-        currencies.rates.convert(win.price, auction.currency, currency, Round::Up)
+        currencies.rates.convert(win.price, auction.currency, currency, Rounding::Up)
     };
     let imp = auction.imps[entry.imp].imp;
     Some(WinCost {

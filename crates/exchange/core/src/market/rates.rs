@@ -1,6 +1,6 @@
 //! Exchange rates: exact, and only those that are configured.
 
-use units::{Cpm, Currency, Ratio, Round};
+use units::{Cpm, Currency, Ratio, Rounding};
 
 /// The worth of one unit of each currency, all in one common currency.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,13 @@ impl Rates {
     }
 
     /// `amount` in another currency; `None` without a rate, or above [`Cpm::MAX`].
-    pub fn convert(&self, amount: Cpm, from: Currency, to: Currency, round: Round) -> Option<Cpm> {
+    pub fn convert(
+        &self,
+        amount: Cpm,
+        from: Currency,
+        to: Currency,
+        round: Rounding,
+    ) -> Option<Cpm> {
         self.ratio(from, to)?.convert(amount, round)
     }
 

@@ -1,6 +1,6 @@
 //! Which number stands for what in a record: of each enumeration its own, which is that of `proto/`.
 
-use events::{Malformed, Varint};
+use events::{MalformedRecord, Varint};
 
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::asking::not_asked::NotAsked;
@@ -17,7 +17,7 @@ pub(super) trait SchemaCode: Copy {
     /// None if no variant has this number.
     fn of_number(number: u64) -> Option<Self>;
 
-    fn read(field: Varint) -> Result<Self, Malformed> {
+    fn read(field: Varint) -> Result<Self, MalformedRecord> {
         field.known(Self::of_number)
     }
 }

@@ -1,7 +1,7 @@
 //! From bytes to the record of an auction. The bytes may be anything: what they point to is there,
 //! what they count has a limit, and what they say of how it ended does not contradict itself.
 
-use events::{Bytes, Malformed, Reader, Varint, check_version, fields};
+use events::{Bytes, MalformedRecord, MessageReader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
 
 use super::auction::{AuctionRecord, CallRecord};
@@ -29,7 +29,7 @@ const NEAR: usize = 8;
 pub enum RecordDecodeError {
     /// Not a record, or of a version that is not known.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedRecord),
     /// Within one of a list.
     #[error("{list}[{at}]: {why}")]
     Element {
@@ -38,7 +38,7 @@ pub enum RecordDecodeError {
         /// Which of its elements.
         at: usize,
         /// What is wrong with it.
-        why: Malformed,
+        why: MalformedRecord,
     },
     /// An element of a list names what is not there.
     #[error("{list}[{at}] names {what}[{position}], and there are {len}")]
@@ -88,7 +88,7 @@ impl<'b> AuctionRecord<'b> {
     /// When it is none, or of a version that is not known.
     pub fn decode(record: &'b [u8]) -> Result<Self, RecordDecodeError> {
         use fields::auction as number;
-        let mut reader = Reader::of_record(record)?;
+        let mut reader = MessageReader::of_record(record)?;
         check_version(reader.take(number::VERSION, Varint::uint)?.unwrap_or(0))?;
         let record = AuctionRecord {
             id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
@@ -132,7 +132,10 @@ struct AuctionDecoder<'b> {
 }
 
 impl<'b> AuctionDecoder<'b> {
-    fn lists(mut self, reader: &mut Reader<'b>) -> Result<AuctionRecord<'b>, RecordDecodeError> {
+    fn lists(
+        mut self,
+        reader: &mut MessageReader<'b>,
+    ) -> Result<AuctionRecord<'b>, RecordDecodeError> {
         use fields::auction as number;
         let record = &mut self.record;
         reader.each(number::IMPS, |field| push(&mut record.imps, "imps", IMPS_MAX, field, imp))?;
@@ -340,7 +343,7 @@ fn push<'b, T>(
     list: &'static str,
     max: usize,
     field: Bytes<'b>,
-    read: impl FnOnce(Reader<'b>) -> Result<T, Malformed>,
+    read: impl FnOnce(MessageReader<'b>) -> Result<T, MalformedRecord>,
 ) -> Result<(), RecordDecodeError> {
     let at = elements.len();
     if at == max {

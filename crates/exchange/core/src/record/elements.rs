@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use events::{Bytes, Fixed64, Malformed, MessageFields, Reader, Varint, fields};
+use events::{Bytes, Fixed64, MalformedRecord, MessageFields, MessageReader, Varint, fields};
 use openrtb::{DealMask, IMPS_MAX};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
@@ -18,7 +18,7 @@ use crate::asking::not_asked::NotAsked;
 use crate::auction::fate::Fate;
 use crate::judging::judge::ResponseFate;
 
-pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings, Malformed> {
+pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings, MalformedRecord> {
     use fields::moments as number;
     let moments = Timings {
         parsed: message.take(number::PARSED_US, duration)?,
@@ -32,11 +32,13 @@ pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings
     Ok(moments)
 }
 
-pub(super) fn terms<'b>(mut message: impl MessageFields<'b>) -> Result<TermsRecord, Malformed> {
+pub(super) fn terms<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<TermsRecord, MalformedRecord> {
     use fields::terms as number;
     let currency = message.take(number::CURRENCY, currency)?;
     let terms = TermsRecord {
-        currency: currency.ok_or(Malformed::Value(number::CURRENCY))?,
+        currency: currency.ok_or(MalformedRecord::Value(number::CURRENCY))?,
         auction_type: code(&mut message, number::AUCTION_TYPE)?,
         increment: message.take(number::INCREMENT_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
         notices: code(&mut message, number::NOTICES)?,
@@ -46,7 +48,9 @@ pub(super) fn terms<'b>(mut message: impl MessageFields<'b>) -> Result<TermsReco
     Ok(terms)
 }
 
-pub(super) fn imp<'b>(mut message: impl MessageFields<'b>) -> Result<ImpRecord<'b>, Malformed> {
+pub(super) fn imp<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<ImpRecord<'b>, MalformedRecord> {
     use fields::imp as number;
     let formats = |field: Varint| field.known(|set| u8::try_from(set).ok());
     let id = message.take(number::ID, Bytes::text)?.unwrap_or("");
@@ -76,7 +80,9 @@ pub(super) fn imp<'b>(mut message: impl MessageFields<'b>) -> Result<ImpRecord<'
     })
 }
 
-pub(super) fn deal<'b>(mut message: impl MessageFields<'b>) -> Result<DealRecord<'b>, Malformed> {
+pub(super) fn deal<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<DealRecord<'b>, MalformedRecord> {
     use fields::deal as number;
     let class = |field: Varint| field.known(|class| u8::try_from(class).ok());
     let deal = DealRecord {
@@ -95,7 +101,7 @@ pub(super) fn deal<'b>(mut message: impl MessageFields<'b>) -> Result<DealRecord
 
 pub(super) fn not_asked<'b>(
     mut message: impl MessageFields<'b>,
-) -> Result<(usize, NotAsked), Malformed> {
+) -> Result<(usize, NotAsked), MalformedRecord> {
     use fields::not_asked as number;
     let dsp = message.take(number::DSP, Varint::position)?.unwrap_or(0);
     let reason = code(&mut message, number::REASON)?;
@@ -104,11 +110,14 @@ pub(super) fn not_asked<'b>(
 }
 
 /// `imps` are all there are.
-pub(super) fn call(message: Reader<'_>, imps: u64) -> Result<CallRecord, Malformed> {
+pub(super) fn call(message: MessageReader<'_>, imps: u64) -> Result<CallRecord, MalformedRecord> {
     message.read_message(|plain| call_of(plain, imps), |any| call_of(any, imps))
 }
 
-fn call_of<'b>(mut message: impl MessageFields<'b>, imps: u64) -> Result<CallRecord, Malformed> {
+fn call_of<'b>(
+    mut message: impl MessageFields<'b>,
+    imps: u64,
+) -> Result<CallRecord, MalformedRecord> {
     use fields::call as number;
     let ask = BidderCall {
         dsp: message.take(number::DSP, Varint::position)?.unwrap_or(0),
@@ -128,14 +137,17 @@ fn call_of<'b>(mut message: impl MessageFields<'b>, imps: u64) -> Result<CallRec
 }
 
 /// `auction` is the currency of one that does not say.
-pub(super) fn bid(message: Reader<'_>, auction: Currency) -> Result<BidRecord<'_>, Malformed> {
+pub(super) fn bid(
+    message: MessageReader<'_>,
+    auction: Currency,
+) -> Result<BidRecord<'_>, MalformedRecord> {
     message.read_message(|plain| bid_of(plain, auction), |any| bid_of(any, auction))
 }
 
 fn bid_of<'b>(
     mut message: impl MessageFields<'b>,
     auction: Currency,
-) -> Result<BidRecord<'b>, Malformed> {
+) -> Result<BidRecord<'b>, MalformedRecord> {
     use fields::bid as number;
     let bid = BidRecord {
         dsp: message.take(number::DSP, Varint::position)?.unwrap_or(0),
@@ -158,7 +170,9 @@ fn bid_of<'b>(
     Ok(bid)
 }
 
-pub(super) fn group<'b>(mut message: impl MessageFields<'b>) -> Result<GroupRecord, Malformed> {
+pub(super) fn group<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<GroupRecord, MalformedRecord> {
     use fields::group as number;
     let imps = |field: Bytes<'_>| {
         let mut imps = Vec::new();
@@ -177,7 +191,9 @@ pub(super) fn group<'b>(mut message: impl MessageFields<'b>) -> Result<GroupReco
     Ok(GroupRecord { imps, is_possible })
 }
 
-pub(super) fn refusal<'b>(mut message: impl MessageFields<'b>) -> Result<RefusalRecord, Malformed> {
+pub(super) fn refusal<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<RefusalRecord, MalformedRecord> {
     use fields::refusal as number;
     let refusal = RefusalRecord {
         question: message.take(number::QUESTION, Varint::position)?.unwrap_or(0),
@@ -189,7 +205,7 @@ pub(super) fn refusal<'b>(mut message: impl MessageFields<'b>) -> Result<Refusal
     Ok(refusal)
 }
 
-pub(super) fn sale<'b>(mut message: impl MessageFields<'b>) -> Result<SaleRecord, Malformed> {
+pub(super) fn sale<'b>(mut message: impl MessageFields<'b>) -> Result<SaleRecord, MalformedRecord> {
     use fields::sale as number;
     let sale = SaleRecord {
         bid: message.take(number::BID, Varint::position)?.unwrap_or(0),
@@ -205,7 +221,7 @@ pub(super) fn sale<'b>(mut message: impl MessageFields<'b>) -> Result<SaleRecord
 
 pub(super) fn answer<'b>(
     mut message: impl MessageFields<'b>,
-) -> Result<(usize, &'b [u8]), Malformed> {
+) -> Result<(usize, &'b [u8]), MalformedRecord> {
     use fields::answer as number;
     let dsp = message.take(number::DSP, Varint::position)?.unwrap_or(0);
     let body = message.take(number::BODY, Bytes::bytes)?.unwrap_or(&[]);
@@ -218,16 +234,16 @@ pub(super) fn answer<'b>(
 pub(super) fn code<'b, T: SchemaCode>(
     message: &mut impl MessageFields<'b>,
     number: u32,
-) -> Result<T, Malformed> {
-    message.take(number, T::read)?.ok_or(Malformed::Range { number, value: 0 })
+) -> Result<T, MalformedRecord> {
+    message.take(number, T::read)?.ok_or(MalformedRecord::Range { number, value: 0 })
 }
 
-pub(super) fn currency(field: Bytes<'_>) -> Result<Currency, Malformed> {
+pub(super) fn currency(field: Bytes<'_>) -> Result<Currency, MalformedRecord> {
     field.parsed(Currency::parse)
 }
 
 /// A set of deals, by position.
-fn deals(field: Bytes<'_>) -> Result<DealMask, Malformed> {
+fn deals(field: Bytes<'_>) -> Result<DealMask, MalformedRecord> {
     let mut deals = 0;
     field.packed(|deal| {
         let bit = DealMask::from(1_u8).checked_shl(deal);
@@ -237,15 +253,15 @@ fn deals(field: Bytes<'_>) -> Result<DealMask, Malformed> {
     Ok(deals)
 }
 
-pub(super) fn cpm(field: Varint) -> Result<Cpm, Malformed> {
+pub(super) fn cpm(field: Varint) -> Result<Cpm, MalformedRecord> {
     field.known(Cpm::new)
 }
 
-pub(super) fn ppm(field: Varint) -> Result<Ppm, Malformed> {
+pub(super) fn ppm(field: Varint) -> Result<Ppm, MalformedRecord> {
     field.known(|parts| u32::try_from(parts).ok().and_then(Ppm::new))
 }
 
-fn duration(field: Varint) -> Result<Duration, Malformed> {
+fn duration(field: Varint) -> Result<Duration, MalformedRecord> {
     Ok(Duration::from_micros(field.uint32()?.into()))
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use events::{RECORD_BYTES_MAX, VERSION, Writer, fields};
+use events::{MessageWriter, RECORD_BYTES_MAX, VERSION, fields};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use strum::{IntoStaticStr, VariantArray};
@@ -124,7 +124,7 @@ pub fn encode(
     calls: impl IntoIterator<Item = RecordedCall>,
     out: &mut Vec<u8>,
 ) -> Option<RecordedExtent> {
-    let mut record = Writer::new(out);
+    let mut record = MessageWriter::new(out);
     write_head(&mut record, proceedings);
     if let Some(auction) = proceedings.auction {
         write_auction(&mut record, auction);
@@ -153,7 +153,7 @@ pub fn encode(
     Some(kept)
 }
 
-fn write_head(record: &mut Writer<'_>, proceedings: &AuctionContext<'_>) {
+fn write_head(record: &mut MessageWriter<'_>, proceedings: &AuctionContext<'_>) {
     use fields::auction as field;
     let request = proceedings.request;
     record.uint(field::VERSION, VERSION.into());
@@ -169,7 +169,7 @@ fn write_head(record: &mut Writer<'_>, proceedings: &AuctionContext<'_>) {
     record.present_uint(field::NBR, proceedings.no_bid.map(|reason| reason.code().into()));
 }
 
-fn write_moments(out: &mut Writer<'_>, moments: &Timings) {
+fn write_moments(out: &mut MessageWriter<'_>, moments: &Timings) {
     use fields::moments as field;
     out.present_uint(field::PARSED_US, moments.parsed.map(micros));
     out.present_uint(field::ASKED_US, moments.asked.map(micros));
@@ -179,7 +179,7 @@ fn write_moments(out: &mut Writer<'_>, moments: &Timings) {
     out.sint(field::LEFT_US, moments.left_us);
 }
 
-fn write_auction(record: &mut Writer<'_>, auction: &Auction<'_>) {
+fn write_auction(record: &mut MessageWriter<'_>, auction: &Auction<'_>) {
     record.message(fields::auction::TERMS, |out| {
         use fields::terms as field;
         let terms = auction.publisher_terms();
@@ -200,7 +200,7 @@ fn write_auction(record: &mut Writer<'_>, auction: &Auction<'_>) {
     }
 }
 
-fn write_imp(out: &mut Writer<'_>, imp: &ImpTerms<'_>) {
+fn write_imp(out: &mut MessageWriter<'_>, imp: &ImpTerms<'_>) {
     use fields::imp as field;
     let shown = Some(imp.shown_floor()).filter(|shown| *shown != imp.floor);
     out.text(field::ID, cut(imp.id));
@@ -219,7 +219,7 @@ fn write_imp(out: &mut Writer<'_>, imp: &ImpTerms<'_>) {
     out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_floor());
 }
 
-fn write_deal(out: &mut Writer<'_>, at: usize, imp: &ImpTerms<'_>, deal: &AuctionDeal<'_>) {
+fn write_deal(out: &mut MessageWriter<'_>, at: usize, imp: &ImpTerms<'_>, deal: &AuctionDeal<'_>) {
     use fields::deal as field;
     let plain =
         |floor: openrtb::FloorPrice<'_>| or_beyond(gross(floor.amount, deal.rate, deal.fee));
@@ -238,7 +238,7 @@ fn write_deal(out: &mut Writer<'_>, at: usize, imp: &ImpTerms<'_>, deal: &Auctio
 }
 
 fn write_call(
-    out: &mut Writer<'_>,
+    out: &mut MessageWriter<'_>,
     call: &RecordedCall,
     imps: usize,
     judged: &mut RecordedAnswers<'_>,
@@ -307,7 +307,7 @@ struct RecordedBids<'p> {
 
 impl RecordedBids<'_> {
     /// All of them, or those alone that were sold.
-    fn write(self, record: &mut Writer<'_>) -> RecordedExtent {
+    fn write(self, record: &mut MessageWriter<'_>) -> RecordedExtent {
         let before = record.len();
         if self.write_all(record).is_some() {
             return RecordedExtent::Whole;
@@ -318,11 +318,11 @@ impl RecordedBids<'_> {
     }
 
     /// `None` when it has become too much.
-    fn write_all(self, record: &mut Writer<'_>) -> Option<()> {
+    fn write_all(self, record: &mut MessageWriter<'_>) -> Option<()> {
         use fields::auction as field;
         let JudgedAuction { cleared, refusals } = *self.judged;
         let bids = cleared.judgement.bids.len();
-        let fits = |record: &Writer<'_>| record.len() + MARGIN <= RECORD_BYTES_MAX;
+        let fits = |record: &MessageWriter<'_>| record.len() + MARGIN <= RECORD_BYTES_MAX;
         for bid in 0..bids {
             record.message(field::BIDS, |out| self.write_bid(out, bid, true));
             if !fits(record) {
@@ -344,7 +344,7 @@ impl RecordedBids<'_> {
         (fits(record) && bids <= BIDS_MAX).then_some(())
     }
 
-    fn write_sold(self, record: &mut Writer<'_>) {
+    fn write_sold(self, record: &mut MessageWriter<'_>) {
         use fields::auction as field;
         let ClearedAuction { judgement, sales, .. } = self.judged.cleared;
         for sale in sales {
@@ -356,7 +356,7 @@ impl RecordedBids<'_> {
         record.position(field::BIDS_LEFT_OUT, judgement.bids.len() - sales.len());
     }
 
-    fn write_bid(self, out: &mut Writer<'_>, index: usize, with_group: bool) {
+    fn write_bid(self, out: &mut MessageWriter<'_>, index: usize, with_group: bool) {
         use fields::bid as field;
         let ClearedAuction { answers, judgement, clearing, .. } = self.judged.cleared;
         let judged = &judgement.bids[index];
@@ -386,7 +386,7 @@ impl RecordedBids<'_> {
         out.text(field::CAMPAIGN, campaign.as_deref().map_or("", cut));
     }
 
-    fn write_refusal(self, out: &mut Writer<'_>, refused: &BudgetRefusal) {
+    fn write_refusal(self, out: &mut MessageWriter<'_>, refused: &BudgetRefusal) {
         use fields::refusal as field;
         out.position(field::QUESTION, refused.question);
         out.position(field::BID, self.judged.cleared.judgement.bid_of(refused.entry));
@@ -394,7 +394,7 @@ impl RecordedBids<'_> {
         out.uint(field::FATE, refused.fate.number());
     }
 
-    fn write_sale(self, out: &mut Writer<'_>, sale: &Sale, bid: usize) {
+    fn write_sale(self, out: &mut MessageWriter<'_>, sale: &Sale, bid: usize) {
         use fields::sale as field;
         out.position(field::BID, bid);
         out.uint(field::PRICE_MICROS, self.clearing_price(sale).micros());
@@ -414,7 +414,10 @@ impl RecordedBids<'_> {
 }
 
 /// Bodies, as far as they are wanted and there is room.
-fn write_bodies(record: &mut Writer<'_>, proceedings: &AuctionContext<'_>) -> RecordedExtent {
+fn write_bodies(
+    record: &mut MessageWriter<'_>,
+    proceedings: &AuctionContext<'_>,
+) -> RecordedExtent {
     let RecordedBodies { request, answers } = proceedings.full;
     let answers = proceedings.judged.as_ref().filter(|_| answers);
     let answers = answers.map_or(&[][..], |judged| judged.cleared.answers);

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use events::{
-    Bytes, Malformed, RECORD_BYTES_MAX, Reader, VERSION, Varint, Writer, check_version, fields,
+    Bytes, MalformedRecord, MessageReader, MessageWriter, RECORD_BYTES_MAX, VERSION, Varint,
+    check_version, fields,
 };
 use units::{Cpm, Currency, Ppm, Price, Ratio};
 
@@ -104,7 +105,7 @@ pub fn encode_generation(
     check_rates(generation)?;
     let GenerationInForce { number, since_unix_ms, market, rates, toml, campaigns } = *generation;
     use fields::generation as field;
-    let mut record = Writer::new(out);
+    let mut record = MessageWriter::new(out);
     record.uint(field::VERSION, VERSION.into());
     record.uint(field::NUMBER, number);
     record.uint(field::SINCE_UNIX_MS, since_unix_ms);
@@ -166,7 +167,7 @@ fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGen
     Ok(())
 }
 
-fn write_dsp(out: &mut Writer<'_>, dsp: &Dsp) {
+fn write_dsp(out: &mut MessageWriter<'_>, dsp: &Dsp) {
     use fields::dsp as field;
     out.text(field::ID, &dsp.id);
     for seat in dsp.seats.iter() {
@@ -179,7 +180,7 @@ fn write_dsp(out: &mut Writer<'_>, dsp: &Dsp) {
     out.uint(field::TIMEOUT_MS, timeout.into());
 }
 
-fn write_publisher(out: &mut Writer<'_>, id: &str, terms: &PublisherTerms) {
+fn write_publisher(out: &mut MessageWriter<'_>, id: &str, terms: &PublisherTerms) {
     use fields::publisher as field;
     out.text(field::ID, id);
     out.flag(field::IS_BLOCKED, terms.blocked);
@@ -188,7 +189,7 @@ fn write_publisher(out: &mut Writer<'_>, id: &str, terms: &PublisherTerms) {
     out.uint(field::BIDS_RETURNED, terms.bids.number());
 }
 
-fn write_deal(out: &mut Writer<'_>, id: &str, terms: &DealTerms) {
+fn write_deal(out: &mut MessageWriter<'_>, id: &str, terms: &DealTerms) {
     use fields::deal_terms as field;
     out.text(field::ID, id);
     out.packed(field::DSPS, terms.dsps.iter().map(|dsp| *dsp as u64));
@@ -203,14 +204,14 @@ impl GenerationRecord {
     /// # Errors
     ///
     /// When it is none, or of a version that is not known.
-    pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(record: &[u8]) -> Result<Self, MalformedRecord> {
         use fields::generation as number;
-        let mut reader = Reader::of_record(record)?;
+        let mut reader = MessageReader::of_record(record)?;
         check_version(reader.take(number::VERSION, Varint::uint)?.unwrap_or(0))?;
         let number = reader.take(number::NUMBER, Varint::uint)?.unwrap_or(0);
         let since_unix_ms = reader.take(number::SINCE_UNIX_MS, Varint::uint)?.unwrap_or(0);
         let base = reader.take(number::BASE_CURRENCY, currency)?;
-        let base = base.ok_or(Malformed::Value(number::BASE_CURRENCY))?;
+        let base = base.ok_or(MalformedRecord::Value(number::BASE_CURRENCY))?;
         let worth = list(&mut reader, number::RATES, RATES_MAX, read_rate)?;
         let increment = reader.take(number::INCREMENT, read_price)?;
         let mut facts = Self {
@@ -218,7 +219,7 @@ impl GenerationRecord {
             since_unix_ms,
             base,
             rates: Rates::new(worth.into_iter().chain([(base, Ratio::ONE)])),
-            increment: increment.ok_or(Malformed::Value(number::INCREMENT))?,
+            increment: increment.ok_or(MalformedRecord::Value(number::INCREMENT))?,
             deals_first: reader.take(number::DEALS_FIRST, Varint::flag)?.unwrap_or(false),
             creative_id_required: reader
                 .take(number::CREATIVE_ID_REQUIRED, Varint::flag)?
@@ -232,7 +233,7 @@ impl GenerationRecord {
         reader.each(number::PUBLISHERS, |field| {
             let (id, terms) = read_publisher(field)?;
             facts.publishers.named.insert(id.into(), terms);
-            Ok::<_, Malformed>(())
+            Ok::<_, MalformedRecord>(())
         })?;
         if let Some((_, terms)) = reader.take(number::OTHERS, read_publisher)? {
             facts.publishers.others = terms;
@@ -240,7 +241,7 @@ impl GenerationRecord {
         reader.each(number::DEALS, |field| {
             let (id, terms) = read_deal(field)?;
             facts.deals.insert(id.into(), terms);
-            Ok::<_, Malformed>(())
+            Ok::<_, MalformedRecord>(())
         })?;
         facts.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
         facts.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
@@ -251,15 +252,15 @@ impl GenerationRecord {
 
 /// All elements of a list, of which there are at most so many.
 fn list<'b, T>(
-    reader: &mut Reader<'b>,
+    reader: &mut MessageReader<'b>,
     number: u32,
     max: usize,
-    read: impl Fn(Bytes<'b>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
+    read: impl Fn(Bytes<'b>) -> Result<T, MalformedRecord>,
+) -> Result<Vec<T>, MalformedRecord> {
     let mut elements = Vec::new();
     reader.each(number, |field| {
         if elements.len() == max {
-            return Err(Malformed::TooMany(number));
+            return Err(MalformedRecord::TooMany(number));
         }
         elements.push(read(field)?);
         Ok(())
@@ -267,43 +268,43 @@ fn list<'b, T>(
     Ok(elements)
 }
 
-fn read_rate(field: Bytes<'_>) -> Result<(Currency, Ratio), Malformed> {
+fn read_rate(field: Bytes<'_>) -> Result<(Currency, Ratio), MalformedRecord> {
     use fields::rate as number;
     let mut reader = field.message()?;
     let currency = reader.take(number::CURRENCY, currency)?;
     let worth = reader.take(number::WORTH, |field: Bytes<'_>| field.parsed(Ratio::parse))?;
     reader.finish()?;
-    currency.zip(worth).ok_or(Malformed::Value(number::CURRENCY))
+    currency.zip(worth).ok_or(MalformedRecord::Value(number::CURRENCY))
 }
 
-fn read_price(field: Bytes<'_>) -> Result<Price, Malformed> {
+fn read_price(field: Bytes<'_>) -> Result<Price, MalformedRecord> {
     use fields::price as number;
     let mut reader = field.message()?;
     let amount = reader.take(number::MICROS, cpm)?.unwrap_or(Cpm::ZERO);
     let currency = reader.take(number::CURRENCY, currency)?;
     reader.finish()?;
-    Ok(Price { amount, currency: currency.ok_or(Malformed::Value(number::CURRENCY))? })
+    Ok(Price { amount, currency: currency.ok_or(MalformedRecord::Value(number::CURRENCY))? })
 }
 
-fn read_dsp(field: Bytes<'_>) -> Result<DspRecord, Malformed> {
+fn read_dsp(field: Bytes<'_>) -> Result<DspRecord, MalformedRecord> {
     use fields::dsp as number;
     let mut reader = field.message()?;
     let id = reader.take(number::ID, Bytes::text)?.unwrap_or("").into();
     let (mut seats, mut currencies) = (Vec::new(), Vec::new());
     reader.each(number::SEATS, |field: Bytes<'_>| {
         seats.push(field.text()?.into());
-        Ok::<_, Malformed>(())
+        Ok::<_, MalformedRecord>(())
     })?;
     reader.each(number::CURRENCIES, |field| {
         currencies.push(currency(field)?);
-        Ok::<_, Malformed>(())
+        Ok::<_, MalformedRecord>(())
     })?;
     let timeout_ms = reader.take(number::TIMEOUT_MS, Varint::uint32)?.unwrap_or(0);
     reader.finish()?;
     Ok(DspRecord { id, seats, currencies, timeout: Duration::from_millis(timeout_ms.into()) })
 }
 
-fn read_publisher(field: Bytes<'_>) -> Result<(&str, PublisherTerms), Malformed> {
+fn read_publisher(field: Bytes<'_>) -> Result<(&str, PublisherTerms), MalformedRecord> {
     use fields::publisher as number;
     let mut reader = field.message()?;
     let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");
@@ -318,7 +319,7 @@ fn read_publisher(field: Bytes<'_>) -> Result<(&str, PublisherTerms), Malformed>
     Ok((id, terms))
 }
 
-fn read_deal(field: Bytes<'_>) -> Result<(&str, DealTerms), Malformed> {
+fn read_deal(field: Bytes<'_>) -> Result<(&str, DealTerms), MalformedRecord> {
     use fields::deal_terms as number;
     let mut reader = field.message()?;
     let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");

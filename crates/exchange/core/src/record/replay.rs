@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use units::{Cpm, Ppm, Price, Round};
+use units::{Cpm, Ppm, Price, Rounding};
 
 use super::auction::{AuctionRecord, BidRecord, DealRecord, ImpRecord, SaleRecord, TermsRecord};
 use super::difference::{ChangedValue, ReplayDifference, ValueChange};
@@ -109,7 +109,7 @@ impl ReplayComparison<'_, '_> {
             increment.amount,
             increment.currency,
             self.terms.currency,
-            Round::Up,
+            Rounding::Up,
         );
         let recorded = OptionalPrice(Some(self.terms.increment));
         self.expect(ChangedValue::Auction, "increment", recorded, OptionalPrice(increment));
@@ -206,7 +206,7 @@ impl ReplayComparison<'_, '_> {
             let discount = deal.map_or(Ppm::ZERO, |deal| deal.discount);
             offer = bid.price.map_or(Cpm::ZERO, |price| discount.taken_from(price));
             let worth =
-                generation.rates.convert(offer, bid.currency, self.terms.currency, Round::Down);
+                generation.rates.convert(offer, bid.currency, self.terms.currency, Rounding::Down);
             let counts = counts_for(bid, deal, worth.filter(|worth| *worth > Cpm::ZERO));
             self.expect(
                 ChangedValue::Bid(at),

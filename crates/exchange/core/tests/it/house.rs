@@ -20,7 +20,7 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::refusal::SpendRefusal;
 use serde_json::json;
 use stats_alloc::Region;
-use units::{Cpm, Currency, Multiplier, Ratio, Round};
+use units::{Cpm, Currency, Multiplier, Ratio, Rounding};
 
 use crate::ALLOCATOR;
 
@@ -99,7 +99,7 @@ fn market(catalogue: &Catalogue) -> Market {
         floors: Vec::new(),
         rates: Rates::new(worth),
         currency: Currency::USD,
-        increment: units::Price::parse("0.01 USD", Round::Up).expect("it is a price"),
+        increment: units::Price::parse("0.01 USD", Rounding::Up).expect("it is a price"),
         deals_first: false,
         creative_id_required: true,
         bid_macros_max: 1000,

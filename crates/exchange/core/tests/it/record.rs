@@ -17,7 +17,7 @@ use exchange_core::{
 use faults::process::isolated;
 use serde_json::{Value, json};
 use stats_alloc::Region;
-use units::{Currency, Ppm, Price, Ratio, Round};
+use units::{Currency, Ppm, Price, Ratio, Rounding};
 
 use crate::ALLOCATOR;
 
@@ -63,7 +63,7 @@ fn market() -> Market {
         floors: Vec::new(),
         rates: Rates::new(worth),
         currency: Currency::USD,
-        increment: Price::parse("0.01 USD", Round::Up).expect("it is a price"),
+        increment: Price::parse("0.01 USD", Rounding::Up).expect("it is a price"),
         deals_first: false,
         creative_id_required: true,
         bid_macros_max: 1000,

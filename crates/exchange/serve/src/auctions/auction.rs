@@ -15,7 +15,7 @@ use exchange_core::{
 };
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Invalid, Outbound, parse_request};
+use openrtb::{BidRequest, InvalidRequest, Outbound, parse_request};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
@@ -49,7 +49,7 @@ pub enum AuctionReply {
         explanation: Option<Box<Explanation>>,
     },
     /// 400 with a body that says what is wrong.
-    Invalid(Invalid),
+    Invalid(InvalidRequest),
     /// Not from whom it may come, or too often.
     TurnedAway {
         /// 401, 403 or 429.
@@ -147,7 +147,11 @@ impl AuctionHolder<'_> {
             Ok(text) => text,
             Err(error) => {
                 let problem = format!("not UTF-8 at byte {}", error.valid_up_to());
-                return AuctionReply::Invalid(Invalid::at(openrtb::Reason::NotJson, "", problem));
+                return AuctionReply::Invalid(InvalidRequest::at(
+                    openrtb::InvalidReason::NotJson,
+                    "",
+                    problem,
+                ));
             }
         };
         let request = match parse_request(text) {

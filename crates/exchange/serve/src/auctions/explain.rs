@@ -10,7 +10,7 @@ use exchange_core::explain::{DspOutcome, Explanation, FinishedAuction, explain};
 use exchange_core::record::{CallOutcome, RecordedCall};
 use exchange_core::{Auction, AuctionRefusal, AuctionSchedule, DspAnswer, NotAsked, eligible};
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Invalid, parse_request};
+use openrtb::{BidRequest, InvalidRequest, parse_request};
 use units::Tick;
 
 use crate::auctions::auction::why_nothing;
@@ -68,7 +68,7 @@ impl ExplainRecord {
         (id, request): (&str, &BidRequest<'_>),
         config: &ExchangeConfig,
         no_bid: NoBidReason,
-    ) -> Result<Explanation, Invalid> {
+    ) -> Result<Explanation, InvalidRequest> {
         let heard = self.0.borrow();
         let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.came())).collect();
         let notices = config.notices.as_ref();
@@ -129,7 +129,7 @@ pub fn rehearse<'d>(
     body: &str,
     id: &str,
     answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
-) -> Result<Explanation, Invalid> {
+) -> Result<Explanation, InvalidRequest> {
     let request = parse_request(body)?;
     let record = ExplainRecord::default();
     let no_bid = match ask(config, (id, &request), &record, answer) {

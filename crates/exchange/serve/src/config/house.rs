@@ -11,7 +11,7 @@ use exchange_core::campaigns::{
 };
 use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
-use units::{Cpm, Currency, Decimal, Round};
+use units::{Cpm, Currency, Decimal, Rounding};
 
 use super::dsp::targeting::{device_type, region};
 use super::dsp::{country, format, not_empty, size};
@@ -127,7 +127,7 @@ fn amount(text: &str, currency: Currency) -> Result<Cpm, String> {
     if decimal.scaled(6).is_some_and(|(_, dropped)| dropped) {
         return Err("is finer than a millionth of the currency".to_owned());
     }
-    match Cpm::parse(text, Round::Down) {
+    match Cpm::parse(text, Rounding::Down) {
         Ok(Cpm::ZERO) => Err("is nothing, must be above 0".to_owned()),
         Ok(amount) => Ok(amount),
         Err(_) => Err(format!("is more than {} {currency}, the largest price", Cpm::MAX)),

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use eventlog::lane::{LaneOptions, LogOptions, Pace, Retention};
+use eventlog::lane::{BatchLimits, LaneOptions, LogOptions, Retention};
 use events::RECORD_BYTES_MAX;
 use exchange_core::{GeoMask, Masks};
 use runtime::config::{Section, ms, secs};
@@ -68,7 +68,7 @@ pub struct LaneConfig {
     /// What records wait in: of the firehose by shard, of the durable lane those of the dispatcher.
     pub ring_bytes: usize,
     /// When a group is committed.
-    pub commit: Pace,
+    pub commit: BatchLimits,
     /// Bytes after which the oldest segments go.
     pub keep_bytes: Option<u64>,
     /// Age after which they go.
@@ -115,7 +115,7 @@ impl RecordConfig {
     /// As the log has it.
     pub(crate) fn options(&self) -> LogOptions {
         let lane = |usual: LaneOptions, config: &LaneConfig| LaneOptions {
-            writer: eventlog::Options { node: self.node, ..usual.writer },
+            writer: eventlog::WriterOptions { node: self.node, ..usual.writer },
             retention: Retention {
                 bytes_max: config.keep_bytes,
                 age_max: config.keep_for,
@@ -146,7 +146,7 @@ fn check_age(s: &mut Section<'_>, durable: &LaneConfig, firehose: &LaneConfig) {
 fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
     let ring_bytes = s.bytes("ring", usual.ring.0, RING_MIN..=1 << 30, usual.ring.1);
     let (after, about) = usual.commit_after;
-    let commit = Pace {
+    let commit = BatchLimits {
         after: s.duration("commit_after", after, ms(0)..=secs(10), about),
         bytes: usual.commit_bytes,
     };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use eventlog::lane::{Log, State};
+use eventlog::lane::{LaneState, LogBuilder};
 use exchange_core::campaigns::ProbeCounts;
 use exchange_core::guard::GuardStatus;
 use http_kit::dns::SystemNames;
@@ -491,12 +491,12 @@ impl Exchange {
     /// Why nothing can be won from accounts, for what is billed does not become durable. `None` if it does.
     pub fn unrecorded(&self) -> Option<String> {
         match self.lanes.as_ref()?.durable.state() {
-            State::Writing => None,
-            State::Full => Some("the durable lane of the record is full".to_owned()),
-            State::Failing { cause, .. } => {
+            LaneState::Writing => None,
+            LaneState::Full => Some("the durable lane of the record is full".to_owned()),
+            LaneState::Failing { cause, .. } => {
                 Some(format!("the durable lane of the record fails: {}", cause.text()))
             }
-            State::Closed => Some("the record is closed".to_owned()),
+            LaneState::Closed => Some("the record is closed".to_owned()),
         }
     }
 
@@ -572,7 +572,7 @@ impl BudgetParts {
         let Self { budget_context, lines, peers, commands } = self;
         let open = |((line, commands), handovers): (_, &HandoverSlot)| {
             let durable = recording.lanes().durable.clone();
-            let is_durable = Box::new(move || durable.state() == State::Writing);
+            let is_durable = Box::new(move || durable.state() == LaneState::Writing);
             let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), is_durable)?;
             Ok(Some((budget.counting_to(handovers.clone()), commands)))
         };
@@ -585,7 +585,7 @@ impl BudgetParts {
 /// not booked for good, before this returns.
 fn open_notices(
     config: &ExchangeConfig,
-    log: Option<&mut Log>,
+    log: Option<&mut LogBuilder>,
     mut settlements: Box<dyn Settlements>,
 ) -> Result<Option<OpenNotices>, ExchangeError> {
     let (Some(notices), Some(record), Some(log)) = (&config.notices, &config.record, log) else {

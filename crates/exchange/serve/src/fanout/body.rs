@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 
-use openrtb::{Outbound, View};
+use openrtb::{Outbound, OutboundView};
 
 use super::round::Question;
 use crate::http::gzip::gzip;
@@ -147,8 +147,8 @@ impl<'q> Bodies<'q> {
     }
 }
 
-fn view<'v>(question: &'v Question<'_>, tmax: &'v str) -> View<'v> {
-    View {
+fn view<'v>(question: &'v Question<'_>, tmax: &'v str) -> OutboundView<'v> {
+    OutboundView {
         imps: question.imps,
         deals: question.deals,
         tmax,

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use eventlog::lane::{Counters, State};
+use eventlog::lane::{LaneCounters, LaneState};
 use exchange_core::record::RecordedExtent;
 use runtime::metrics::MetricsPage;
 
 use crate::recording::RecordLanes;
 
 /// A counter of both lanes: its name, what it counts, and where that is.
-type LaneCount = (&'static str, &'static str, fn(&Counters) -> u64);
+type LaneCount = (&'static str, &'static str, fn(&LaneCounters) -> u64);
 
 const COUNTS: [LaneCount; 9] = [
     ("record_written", "Records that were made durable.", |counted| counted.records),
@@ -49,10 +49,10 @@ pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Re
     let mut states = page.gauges("record_state", help)?;
     for lane in lanes {
         let state = match lane.state() {
-            State::Writing => 0,
-            State::Full => 1,
-            State::Failing { .. } => 2,
-            State::Closed => 3,
+            LaneState::Writing => 0,
+            LaneState::Full => 1,
+            LaneState::Failing { .. } => 2,
+            LaneState::Closed => 3,
         };
         states.value(&[("lane", lane.kind().name())], state)?;
     }

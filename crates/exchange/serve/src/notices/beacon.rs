@@ -22,7 +22,7 @@ use hyper::{Response, StatusCode, Uri};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::debug;
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
 
 use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::answer::NODE_HEADER;
@@ -394,13 +394,13 @@ impl<'q> Upstream<'q> {
     /// be read, or names more than [`BELIEVED_MAX`] times what it was offered at, `net`. That
     /// currency is meant where it names none.
     fn paid(&self, net: (Cpm, Currency), rates: &Rates, base: Currency) -> Option<Nanos> {
-        let price = Cpm::parse(self.price, Round::Down).ok()?;
+        let price = Cpm::parse(self.price, Rounding::Down).ok()?;
         let currency = match self.currency {
             "" => net.1,
             code => Currency::parse(code)?,
         };
-        let paid = rates.convert(price, currency, base, Round::Down)?;
-        let offered = rates.convert(net.0, net.1, base, Round::Up)?;
+        let paid = rates.convert(price, currency, base, Rounding::Down)?;
+        let offered = rates.convert(net.0, net.1, base, Rounding::Up)?;
         let is_believed = paid <= offered.saturating_times(BELIEVED_MAX);
         paid.cost(Multiplier::ONE).filter(|_| is_believed)
     }
@@ -520,7 +520,7 @@ mod tests {
             (code("EUR"), Ratio::parse("1.25").unwrap()),
         ]);
         let check = |query: &str, want: Option<u64>| {
-            let net = (Cpm::parse("3", Round::Down).unwrap(), code("EUR"));
+            let net = (Cpm::parse("3", Rounding::Down).unwrap(), code("EUR"));
             let paid = Upstream::of(query).paid(net, &rates, code("USD"));
             assert_eq!(paid.map(Nanos::get), want, "{query}");
         };

@@ -9,10 +9,12 @@
 
 use std::path::Path;
 
-use eventlog::disk::{Disk, Folder};
-use eventlog::lane::{DurableRing, Lane, LaneKind, Log, Refused, Tell, Told};
-use eventlog::{Item, ReadError, Reader};
-use events::Kind;
+use eventlog::disk::{Disk, DiskFolder};
+use eventlog::lane::{
+    DurableRing, LaneEvent, LaneHandle, LaneKind, LaneListener, LogBuilder, PushError,
+};
+use eventlog::{LogEntry, LogReadError, LogReader};
+use events::RecordKind;
 use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket, TicketQueue};
 use tokio::sync::mpsc;
 use tracing::{error, info};
@@ -23,8 +25,8 @@ use super::dispatcher::unix_ms;
 #[derive(Debug)]
 pub struct NoticeJournal {
     ring: DurableRing,
-    lane: Lane,
-    told: mpsc::UnboundedReceiver<Told>,
+    lane: LaneHandle,
+    told: mpsc::UnboundedReceiver<LaneEvent>,
     /// Whether the log thread is there to tell anything.
     is_told: bool,
     handed: TicketQueue,
@@ -39,12 +41,12 @@ impl NoticeJournal {
     /// # Errors
     /// It cannot be read.
     pub fn open(
-        (log, ring_bytes): (&mut Log, usize),
+        (log, ring_bytes): (&mut LogBuilder, usize),
         directory: &Path,
         applied_seq: u64,
         visit: impl FnMut(u64, &[u8]),
-    ) -> Result<Self, ReadError> {
-        let folder = Folder::read_only(directory.join(LaneKind::Durable.name()));
+    ) -> Result<Self, LogReadError> {
+        let folder = DiskFolder::read_only(directory.join(LaneKind::Durable.name()));
         let read = read(&folder, applied_seq, visit)?;
         info!(
             place = folder.place(),
@@ -58,7 +60,10 @@ impl NoticeJournal {
     }
 
     /// Connects to `lane` by a ring that `make` creates.
-    pub(super) fn connect(lane: Lane, make: impl FnOnce(Tell) -> DurableRing) -> Self {
+    pub(super) fn connect(
+        lane: LaneHandle,
+        make: impl FnOnce(LaneListener) -> DurableRing,
+    ) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let ring = make(Box::new(move |told| {
             // Who has ended need not know.
@@ -69,13 +74,13 @@ impl NoticeJournal {
 
     /// Hands over a record; what it tells is that this was refused.
     pub fn hand_over(&mut self, ticket: JournalTicket, record: &[u8]) -> Option<Event> {
-        match self.ring.push(Kind::Notice.code(), unix_ms(), record) {
+        match self.ring.push(RecordKind::Notice.code(), unix_ms(), record) {
             Ok(position) => {
                 self.handed.push(position.0, ticket);
                 None
             }
             Err(refused) => {
-                if let Refused::TooLong { .. } = refused {
+                if let PushError::TooLong { .. } = refused {
                     error!(%refused, "a notice cannot be journalled");
                 }
                 Some(Event::JournalRefused(vec![ticket]))
@@ -106,13 +111,13 @@ impl NoticeJournal {
         Some(self.event(told))
     }
 
-    fn event(&mut self, told: Told) -> Event {
+    fn event(&mut self, told: LaneEvent) -> Event {
         match told {
-            Told::Durable { through, sequence, .. } => {
+            LaneEvent::Durable { through, sequence, .. } => {
                 Event::JournalCommitted(self.handed.durable(through.0, sequence))
             }
-            Told::Failing { .. } => Event::JournalFailing,
-            Told::Writing => Event::JournalWriting,
+            LaneEvent::Failing { .. } => Event::JournalFailing,
+            LaneEvent::Writing => Event::JournalWriting,
         }
     }
 
@@ -143,8 +148,8 @@ fn read<D: Disk>(
     disk: &D,
     applied_seq: u64,
     mut visit: impl FnMut(u64, &[u8]),
-) -> Result<JournalRead, ReadError> {
-    let kind = Kind::Notice.code();
+) -> Result<JournalRead, LogReadError> {
+    let kind = RecordKind::Notice.code();
     let newest =
         eventlog::newest(disk, kind, |record| match JournalRecord::decode(&record.payload) {
             Ok(JournalRecord::Checkpoint { needed_from }) => Some(needed_from),
@@ -158,16 +163,16 @@ fn read<D: Disk>(
         None => eventlog::begins(disk, kind)?,
     };
     let mut read = JournalRead { from, records: 0, notices: 0 };
-    for item in Reader::new(disk)?.seek(read.from)? {
+    for item in LogReader::new(disk)?.seek(read.from)? {
         match item? {
-            Item::Record(record) => {
+            LogEntry::Record(record) => {
                 read.records += 1;
                 if record.kind == kind {
                     read.notices += 1;
                     visit(record.sequence, &record.payload);
                 }
             }
-            Item::Corruption(corruption) => {
+            LogEntry::Corruption(corruption) => {
                 error!(
                     %corruption,
                     "the log is damaged: notices may be lost or sent twice, and what was billed there is not booked, \
@@ -175,7 +180,7 @@ fn read<D: Disk>(
                 );
             }
             // It was never promised.
-            Item::Torn(_) => (),
+            LogEntry::Torn(_) => (),
         }
     }
     Ok(read)

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use eventlog::ReadError;
-use eventlog::lane::{LaneKind, Log};
+use eventlog::LogReadError;
+use eventlog::lane::{LaneKind, LogBuilder};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
 use tracing::error;
 
@@ -17,7 +17,7 @@ use super::settlements::Settlements;
 pub enum ReplayError {
     /// The log cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     /// What comes would be taken for what is booked already.
     #[error(
         "the log ends at record {end}, and budgets have booked settlements up to record {applied_seq}: it \
@@ -37,7 +37,7 @@ pub enum ReplayError {
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay(
-    (log, ring_bytes): (&mut Log, usize),
+    (log, ring_bytes): (&mut LogBuilder, usize),
     directory: &Path,
     policy: DeliveryPolicy,
     settlements: &mut dyn Settlements,

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use eventlog::lane::FirehoseRing;
-use events::Kind;
+use events::RecordKind;
 use exchange_core::record::{
     self, AuctionContext, AuctionEnding, CallOutcome, JudgedAuction, RecordedBodies, RecordedCall,
     encode,
@@ -55,7 +55,8 @@ impl Recorder {
             return firehose.leave_out(arrival_ms);
         };
         // The lane counts what becomes of it.
-        let _is_taken = firehose.offer_as((Kind::Auction.code(), kept as u8), arrival_ms, record);
+        let _is_taken =
+            firehose.offer_as(RecordKind::Auction.code(), kept as u8, arrival_ms, record);
         if record.capacity() > KEPT_BYTES_MAX {
             *record = Vec::new();
         }

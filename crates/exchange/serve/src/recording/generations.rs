@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use eventlog::disk::Folder;
-use eventlog::lane::{DurableRing, Log, Refused, Told};
-use eventlog::{ReadError, Record, newest};
-use events::Kind;
+use eventlog::disk::DiskFolder;
+use eventlog::lane::{DurableRing, LaneEvent, LogBuilder, PushError};
+use eventlog::{LogReadError, LogRecord, newest};
+use events::RecordKind;
 use exchange_core::record::{
     GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
 };
@@ -36,7 +36,7 @@ pub enum Unrecorded {
     Unrecordable(#[from] UnrecordableGeneration),
     /// The durable lane does not take it.
     #[error("the configuration cannot be recorded: {0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] PushError),
     /// The disk is too slow, or fails. It may yet come to stand in the log, and is not in force.
     #[error("the configuration was not durable within {} s: look at the disk of record.directory", PATIENCE.as_secs())]
     Late,
@@ -47,8 +47,8 @@ pub enum Unrecorded {
 
 /// The number of the last generation in the lane at `directory`; 0 when there is none. None is
 /// recorded behind one of a higher number, so that is the highest.
-pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
-    let number = |record: Record| match GenerationRecord::decode(&record.payload) {
+pub(super) fn newest_number(directory: &Path) -> Result<u64, LogReadError> {
+    let number = |record: LogRecord| match GenerationRecord::decode(&record.payload) {
         Ok(facts) => Some(facts.number),
         Err(error) => {
             let sequence = record.sequence;
@@ -56,7 +56,7 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
             None
         }
     };
-    let found = newest(&Folder::read_only(directory), Kind::Generation.code(), number)?;
+    let found = newest(&DiskFolder::read_only(directory), RecordKind::Generation.code(), number)?;
     Ok(found.unwrap_or(0))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
 #[derive(Debug)]
 pub(crate) struct GenerationLog {
     ring: DurableRing,
-    told: mpsc::Receiver<Told>,
+    told: mpsc::Receiver<LaneEvent>,
     /// The last number that was used.
     number: u64,
     /// What is recorded once more, and when it was recorded last.
@@ -73,7 +73,7 @@ pub(crate) struct GenerationLog {
 
 impl GenerationLog {
     /// Before the log's thread runs; `number` is the last one that was used.
-    pub fn new(log: &mut Log, number: u64) -> Self {
+    pub fn new(log: &mut LogBuilder, number: u64) -> Self {
         let (tell, told) = mpsc::channel();
         let tell = move |news| {
             // Nobody hears it any more at the end.
@@ -112,15 +112,15 @@ impl GenerationLog {
         // What was told before concerns others.
         self.told.try_iter().for_each(drop);
         let deadline = Instant::now() + PATIENCE;
-        let position = self.ring.push(Kind::Generation.code(), unix_ms(), record)?;
+        let position = self.ring.push(RecordKind::Generation.code(), unix_ms(), record)?;
         while !self.ring.is_durable(position) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.told.recv_timeout(left) {
                 // It may yet become durable; it does not come in force.
-                Ok(Told::Failing { cause, since_ms }) => {
-                    return Err(Refused::Failing { cause, since_ms }.into());
+                Ok(LaneEvent::Failing { cause, since_ms }) => {
+                    return Err(PushError::Failing { cause, since_ms }.into());
                 }
-                Ok(Told::Durable { .. } | Told::Writing) => (),
+                Ok(LaneEvent::Durable { .. } | LaneEvent::Writing) => (),
                 Err(_) if self.ring.is_durable(position) => (),
                 Err(_) => return Err(Unrecorded::Late),
             }
@@ -135,7 +135,7 @@ impl GenerationLog {
         if !left.is_zero() {
             return left;
         }
-        if let Err(error) = self.ring.push(Kind::Generation.code(), unix_ms(), record) {
+        if let Err(error) = self.ring.push(RecordKind::Generation.code(), unix_ms(), record) {
             warn!(%error, "the configuration in force was not recorded once more");
         }
         *recorded_at = Instant::now();

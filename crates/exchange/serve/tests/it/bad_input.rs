@@ -1,6 +1,6 @@
 //! Requests that are refused: a row for each, and the exchange goes on.
 
-use openrtb::Reason;
+use openrtb::InvalidReason;
 
 use crate::fixtures::{Caller, Dsp, Reply, Running, banner};
 
@@ -10,12 +10,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn invalid(&self, reason: Reason) -> u64 {
+    fn invalid(&self, reason: InvalidReason) -> u64 {
         self.exchange.count(|metrics| metrics.invalid[reason as usize].value())
     }
 
     #[track_caller]
-    fn check(&mut self, body: &str, reason: Reason, path: &str, problem: &str) {
+    fn check(&mut self, body: &str, reason: InvalidReason, path: &str, problem: &str) {
         let before = self.invalid(reason);
         let reply = self.caller.post(body);
         assert_refused(&reply, path, problem);
@@ -42,7 +42,7 @@ fn invalid_requests_are_told_where_and_why() {
     let exchange = Running::with(&[&dsp]);
     let caller = exchange.caller();
     let mut bench = Bench { exchange, caller };
-    use Reason::{
+    use InvalidReason::{
         Duplicate, Missing, NoFormat, NotJson, SeveralChannels, TooDeep, Unsupported, WrongType,
     };
     let banner_imp = r#"{"id":"1","banner":{}}"#;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use eventlog::disk::Folder;
-use eventlog::{Item, Reader, Record};
-use events::Kind;
+use eventlog::disk::DiskFolder;
+use eventlog::{LogEntry, LogReader, LogRecord};
+use events::RecordKind;
 use exchange_core::record::CallOutcome;
 use exchange_core::record::{
     AuctionEnding, AuctionRecord, GenerationRecord, ReplayOutcome, replay,
@@ -35,34 +35,34 @@ impl Place {
         Setup { dsps, rest: &self.keys, ..Setup::default() }
     }
 
-    fn lane(&self, lane: &str) -> Vec<Record> {
+    fn lane(&self, lane: &str) -> Vec<LogRecord> {
         read(&self.directory.path().join(lane))
     }
 
-    fn auctions(&self) -> Vec<Record> {
+    fn auctions(&self) -> Vec<LogRecord> {
         self.lane("firehose")
     }
 
     fn generations(&self) -> Vec<GenerationRecord> {
         let records = self.lane("durable");
-        let kind = Kind::Generation.code();
+        let kind = RecordKind::Generation.code();
         let of_kind = records.iter().filter(|record| record.kind == kind);
         of_kind.map(|record| GenerationRecord::decode(&record.payload).expect("one")).collect()
     }
 }
 
-pub fn read(directory: &Path) -> Vec<Record> {
-    let disk = Folder::read_only(directory);
-    let items = Reader::new(&disk).expect("a log");
+pub fn read(directory: &Path) -> Vec<LogRecord> {
+    let disk = DiskFolder::read_only(directory);
+    let items = LogReader::new(&disk).expect("a log");
     let record = |item| match item {
-        Ok(Item::Record(record)) => record,
+        Ok(LogEntry::Record(record)) => record,
         other => panic!("{other:?}"),
     };
     items.map(record).collect()
 }
 
-pub fn decoded(record: &Record) -> AuctionRecord<'_> {
-    assert_eq!(Kind::from_code(record.kind), Some(Kind::Auction));
+pub fn decoded(record: &LogRecord) -> AuctionRecord<'_> {
+    assert_eq!(RecordKind::from_code(record.kind), Some(RecordKind::Auction));
     AuctionRecord::decode(&record.payload).expect("the record of an auction")
 }
 

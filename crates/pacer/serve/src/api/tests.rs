@@ -26,7 +26,7 @@ use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use serde_json::json;
 use tempfile::TempDir;
-use units::{Amount, Cpm, Currency, Nanos, Round};
+use units::{Amount, Cpm, Currency, Nanos, Rounding};
 
 use serde_json::Value;
 
@@ -516,7 +516,8 @@ fn how_it_bids() {
         assert!(near("multiplier", multiplier), "{found}");
         assert!(near("share", share) && near("bid", bid), "{found}");
         assert_eq!(found["strategy"], strategy);
-        let bid = Cpm::parse(found["bid"].as_str().expect("a bid"), Round::Down).expect("a price");
+        let bid =
+            Cpm::parse(found["bid"].as_str().expect("a bid"), Rounding::Down).expect("a price");
         let words = words.replace("BID", &Amount::of_thousand(bid, Currency::USD).to_string());
         assert_eq!(found["words"], words);
     }

@@ -17,7 +17,7 @@ use pacer_core::store::{
     StoreQuery, StoreWriter,
 };
 use runtime::config::{Optional, Section};
-use units::{Cpm, Round};
+use units::{Cpm, Rounding};
 
 use super::{AccountFacts, CampaignRules};
 use crate::ledger::digest::Digest;
@@ -318,6 +318,6 @@ impl CampaignRules for PriceRules {
 
     fn amount(&self) -> Cpm {
         let text = self.value.as_ref().or(self.price.as_ref());
-        text.and_then(|text| Cpm::parse(text, Round::Down).ok()).unwrap_or(Cpm::ZERO)
+        text.and_then(|text| Cpm::parse(text, Rounding::Down).ok()).unwrap_or(Cpm::ZERO)
     }
 }

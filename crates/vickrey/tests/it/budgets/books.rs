@@ -6,8 +6,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use eventlog::disk::Folder;
-use eventlog::{Item, Reader};
+use eventlog::disk::DiskFolder;
+use eventlog::{LogEntry, LogReader};
 use exchange_core::TokenId;
 use exchange_core::delivery::JournalRecord;
 use jiff::{Timestamp, tz::TimeZone};
@@ -60,16 +60,16 @@ fn beacon_id(beacon: &str) -> [u8; TokenId::BYTES] {
 /// The settlements in the durable lane, each once.
 fn settlements(folder: &Path) -> BTreeMap<[u8; TokenId::BYTES], Settlement> {
     let keys = Keyring::open(&folder.join("budgets"), None, None).unwrap();
-    let lane = Folder::read_only(folder.join("record/durable"));
+    let lane = DiskFolder::read_only(folder.join("record/durable"));
     let mut found = BTreeMap::new();
-    for item in Reader::new(&lane).unwrap() {
+    for item in LogReader::new(&lane).unwrap() {
         let record = match item.unwrap() {
-            Item::Record(record) => record,
+            LogEntry::Record(record) => record,
             // What the end of a process cut short.
-            Item::Torn(_) => continue,
-            Item::Corruption(corruption) => panic!("{corruption}"),
+            LogEntry::Torn(_) => continue,
+            LogEntry::Corruption(corruption) => panic!("{corruption}"),
         };
-        if record.kind != events::Kind::Notice.code() {
+        if record.kind != events::RecordKind::Notice.code() {
             continue;
         }
         let JournalRecord::Accepted { id, accepted_ms, reservation: Some(reservation), .. } =

@@ -224,7 +224,7 @@ impl Caller {
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let bid = &answer["seatbid"][0]["bid"][0];
         let winner = bid["cid"].as_str().unwrap_or(SEAT).to_owned();
-        let cpm = units::Cpm::parse(&bid["price"].to_string(), units::Round::Up).unwrap();
+        let cpm = units::Cpm::parse(&bid["price"].to_string(), units::Rounding::Up).unwrap();
         let nanos = cpm.micros();
         let (_, beacon) = bid["adm"].as_str().unwrap().split_once("/n/").unwrap();
         let beacon = beacon.split(['"', '\\']).next().unwrap().to_owned();

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use eventlog::disk::Folder;
-use eventlog::{Item, Reader, Record};
-use events::{Gap, Kind};
+use eventlog::disk::DiskFolder;
+use eventlog::{LogEntry, LogReader, LogRecord};
+use events::{Gap, RecordKind};
 use exchange_core::record::{AuctionRecord, GenerationRecord, replay};
 
 use super::fixtures::{Server, dsp, table};
@@ -25,14 +25,14 @@ fn tables(directory: &Path, rest: &str) -> String {
 }
 
 /// What is in a lane; nothing of it may be damaged.
-fn read(directory: &Path, lane: &str) -> Vec<Record> {
-    let disk = Folder::read_only(directory.join(lane));
+fn read(directory: &Path, lane: &str) -> Vec<LogRecord> {
+    let disk = DiskFolder::read_only(directory.join(lane));
     let mut records = Vec::new();
-    for item in Reader::new(&disk).unwrap() {
+    for item in LogReader::new(&disk).unwrap() {
         match item.unwrap() {
-            Item::Record(record) => records.push(record),
-            Item::Torn(_) => (), // The end of what nobody was promised.
-            Item::Corruption(corruption) => panic!("{corruption}"),
+            LogEntry::Record(record) => records.push(record),
+            LogEntry::Torn(_) => (), // The end of what nobody was promised.
+            LogEntry::Corruption(corruption) => panic!("{corruption}"),
         }
     }
     for pair in records.windows(2) {
@@ -44,7 +44,7 @@ fn read(directory: &Path, lane: &str) -> Vec<Record> {
 /// How many auctions there are, each of which comes out the same once more.
 fn replayed(directory: &Path) -> usize {
     let durable = read(directory, "durable");
-    let kind = Kind::Generation.code();
+    let kind = RecordKind::Generation.code();
     let generations: BTreeMap<u64, _> = durable
         .iter()
         .filter(|record| record.kind == kind)
@@ -52,7 +52,7 @@ fn replayed(directory: &Path) -> usize {
         .map(|facts| (facts.number, facts))
         .collect();
     let firehose = read(directory, "firehose");
-    let auctions = firehose.iter().filter(|record| record.kind == Kind::Auction.code());
+    let auctions = firehose.iter().filter(|record| record.kind == RecordKind::Auction.code());
     auctions
         .map(|record| {
             let auction = AuctionRecord::decode(&record.payload).unwrap();
@@ -186,7 +186,7 @@ fn a_disk_that_is_full_heals() {
         (lost(), server.scraped("exchange_auctions_recorded_total{kept=\"whole\"}"));
     drop(server);
     let gaps = read(&directory, "firehose").into_iter();
-    let gaps = gaps.filter(|record| record.kind == Kind::Gap.code());
+    let gaps = gaps.filter(|record| record.kind == RecordKind::Gap.code());
     let told = gaps.map(|record| Gap::decode(&record.payload).unwrap().records);
     assert_eq!(told.sum::<u64>(), lost);
     assert_eq!(replayed(&directory) as u64 + lost, held);

@@ -1,12 +1,12 @@
 //! What DSPs see, byte for byte.
 
-use openrtb::View;
+use openrtb::OutboundView;
 use openrtb::codes::MediaType;
 
 use crate::fixtures::{market, ppm, price, with_auction};
 use crate::market::{DealTerms, FloorRule, Market, PublisherTerms, SupplyChainNode};
 
-const VIEW: View<'_> = View {
+const VIEW: OutboundView<'_> = OutboundView {
     imps: !0,
     deals: !0,
     tmax: "80",

@@ -1,6 +1,6 @@
 //! What DSPs see of users whom the law or they themselves protect, and who is not asked for them.
 
-use openrtb::View;
+use openrtb::OutboundView;
 use serde_json::{Value, json};
 
 use crate::asking::eligibility::eligible;
@@ -9,7 +9,7 @@ use crate::fixtures::{market, request, with_auction};
 use crate::market::signals::TrackingSignals;
 use crate::market::targeting::UserIdNeed;
 
-const VIEW: View<'_> = View {
+const VIEW: OutboundView<'_> = OutboundView {
     imps: !0,
     deals: !0,
     tmax: "80",
@@ -51,7 +51,7 @@ fn seen(body: &str, signals: TrackingSignals) -> (Value, String, bool) {
     let (text, is_limited) = with_auction(&market, body, |auction| {
         let is_limited = auction.is_limited(0);
         let buyeruid = Some("\"b\"").filter(|_| !is_limited);
-        let view = View { is_limited, buyeruid, ..VIEW };
+        let view = OutboundView { is_limited, buyeruid, ..VIEW };
         (crate::asking::outbound::outbound(auction, body).to_text(&view), is_limited)
     });
     let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

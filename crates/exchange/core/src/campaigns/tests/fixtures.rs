@@ -134,8 +134,12 @@ pub(super) fn bid_and(
             assert_eq!(*market.dsps[seat.dsp].seats[seat.seat], *campaign.account, "{place}");
             // What is bid costs its account no more than was decided.
             let price = parsed.price().unwrap();
-            let back =
-                market.rates.convert(price, auction.currency, campaign.currency, units::Round::Up);
+            let back = market.rates.convert(
+                price,
+                auction.currency,
+                campaign.currency,
+                units::Rounding::Up,
+            );
             assert!(back.unwrap() <= bid.price, "{place}");
         }
         if !outcome.answer.body.is_empty() {

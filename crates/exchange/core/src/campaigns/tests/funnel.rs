@@ -77,7 +77,7 @@ fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
     check(&imp(9.0, 3.0), vec![under()], &[(0, "2", "3")]);
     let catalogue = Catalogue::new(vec![yen()]);
     let market: Market = market_of(&catalogue);
-    let own = market.rates.convert(cpm("9"), currency("USD"), currency("EUR"), units::Round::Up);
+    let own = market.rates.convert(cpm("9"), currency("USD"), currency("EUR"), units::Rounding::Up);
     check(&floor("9"), vec![yen()], &[(0, "2", &own.unwrap().to_string())]);
     // A bid that comes to nothing in the auction's currency, which has no floor.
     let rules = rules(CampaignTargeting::default(), vec![banner()]);

@@ -51,7 +51,7 @@ pub(super) fn chances(
                 continue; // Without a rate it cannot bid.
             };
             // Beyond any price is none.
-            let price = ratio.convert(campaign.rules.price.amount(), units::Round::Down);
+            let price = ratio.convert(campaign.rules.price.amount(), units::Rounding::Down);
             let price = price.unwrap_or(units::Cpm::ZERO);
             // One micro: that its worth is nothing shows only with what is decided.
             let shown = if price == units::Cpm::ZERO { units::Cpm::new(1).unwrap() } else { price };

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use events::{Reader, Writer, v1};
+use events::{MessageReader, MessageWriter, v1};
 use strum::VariantArray;
 
 use super::*;
@@ -17,16 +17,16 @@ where
     assert_eq!(T::VARIANTS.len(), of_schema, "as many as in the schema");
     for coded in T::VARIANTS {
         let mut out = Vec::new();
-        Writer::new(&mut out).uint(1, coded.number());
-        assert_eq!(Reader::new(&out).take(1, T::read), Ok(Some(*coded)));
+        MessageWriter::new(&mut out).uint(1, coded.number());
+        assert_eq!(MessageReader::new(&out).take(1, T::read), Ok(Some(*coded)));
         let known = i32::try_from(coded.number()).ok().and_then(|code| W::try_from(code).ok());
         let label: &str = (*coded).into();
         assert_eq!(known.map(&name), Some(&*format!("{prefix}_{}", label.to_uppercase())));
     }
     for unknown in [0, 255, 256 + T::VARIANTS[0].number(), 999] {
         let mut out = Vec::new();
-        Writer::new(&mut out).uint(1, unknown);
-        assert!(!matches!(Reader::new(&out).take(1, T::read), Ok(Some(_))), "{unknown}");
+        MessageWriter::new(&mut out).uint(1, unknown);
+        assert!(!matches!(MessageReader::new(&out).take(1, T::read), Ok(Some(_))), "{unknown}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the record of a generation says, and when there is none.
 
-use events::{Malformed, RECORD_BYTES_MAX};
+use events::{MalformedRecord, RECORD_BYTES_MAX};
 
 use super::limits::BODY;
 use super::*;
@@ -67,7 +67,7 @@ fn a_generation_has_so_many_rates_and_dsps() {
     let mut record = Vec::new();
     encode_generation(&in_force(&market, &rates_in(&market)), &mut record).unwrap();
     let whole = v1::Generation::decode(&*record).unwrap();
-    let check = |rates: usize, dsps: usize, want: Option<Malformed>| {
+    let check = |rates: usize, dsps: usize, want: Option<MalformedRecord>| {
         let rates = vec![whole.rates[0].clone(); rates];
         let dsps = vec![v1::Dsp::default(); dsps];
         let open = v1::Generation { rates, dsps, length: 0, ..whole.clone() };
@@ -76,8 +76,8 @@ fn a_generation_has_so_many_rates_and_dsps() {
         assert_eq!(GenerationRecord::decode(&record).err(), want);
     };
     check(1024, 1 << 16, None);
-    check(1025, 0, Some(Malformed::TooMany(5)));
-    check(0, (1 << 16) + 1, Some(Malformed::TooMany(9)));
+    check(1025, 0, Some(MalformedRecord::TooMany(5)));
+    check(0, (1 << 16) + 1, Some(MalformedRecord::TooMany(9)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Records that would be too long, and records that contradict themselves.
 
-use events::{Malformed, RECORD_BYTES_MAX, Writer, fields, v1};
+use events::{MalformedRecord, MessageWriter, RECORD_BYTES_MAX, fields, v1};
 
 use super::*;
 use crate::fixtures::cpm;
@@ -321,13 +321,13 @@ fn nothing_counts_more_than_an_auction_has() {
 #[test]
 fn fields_stand_in_order() {
     let mut out = Vec::new();
-    let mut record = Writer::new(&mut out);
+    let mut record = MessageWriter::new(&mut out);
     record.uint(fields::auction::VERSION, 1);
     record.uint(fields::auction::ENDING, 3);
     record.text(fields::auction::ID, "late");
     record.finish();
     let error = AuctionRecord::decode(&out).unwrap_err();
-    assert_eq!(error, RecordDecodeError::Malformed(Malformed::Order(2)));
+    assert_eq!(error, RecordDecodeError::Malformed(MalformedRecord::Order(2)));
 }
 
 /// A release that does not know of a field has nothing to do with it.
@@ -336,7 +336,7 @@ fn fields_of_later_releases_are_skipped() {
     let held = held(&Case::of_one_bid());
     let mut out = held.record[..held.record.len() - 6].to_vec();
     let mut later = Vec::new();
-    Writer::new(&mut later).text(1000, "of a later release");
+    MessageWriter::new(&mut later).text(1000, "of a later release");
     out.extend(&later);
     let length = u32::try_from(out.len()).unwrap();
     out.extend([&[0xfd, 0x7f][..], &length.to_le_bytes()].concat());

@@ -12,7 +12,7 @@ use exchange_core::{
 use openrtb::parse_request;
 use pacer_core::messages::{CampaignIndex, ToShard};
 use serde_json::{Value, json};
-use units::{Nanos, Price, Round};
+use units::{Nanos, Price, Rounding};
 
 use super::*;
 use crate::budgets::campaigns::{Campaigns, SeatAccount};
@@ -52,7 +52,7 @@ fn market() -> Market {
         floors: Vec::new(),
         rates: Rates::default(),
         currency: Currency::USD,
-        increment: Price::parse("0.01 USD", Round::Up).expect("a price"),
+        increment: Price::parse("0.01 USD", Rounding::Up).expect("a price"),
         deals_first: false,
         creative_id_required: false,
         bid_macros_max: 1000,

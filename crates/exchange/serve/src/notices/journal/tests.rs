@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use eventlog::disk::SyncMeter;
 use eventlog::disk::testing::{DiskFaults, FaultDisk};
-use eventlog::lane::{GapFormat, Keeper, LaneOptions, Now as LogNow, Pace, Retention, Setup};
-use eventlog::{Options, Writer};
+use eventlog::lane::{
+    BatchLimits, GapFormat, LaneOptions, LaneSetup, LaneTime as LogNow, LogDriver, Retention,
+};
+use eventlog::{LogWriter, WriterOptions};
 use exchange_core::TokenId;
 use exchange_core::delivery::{
     Beacon, DeliveryPolicy, Effect, ForwardedDevice, JournalReplay, Notice,
@@ -20,8 +22,12 @@ const OTHER: u8 = 9;
 
 /// Short segments; the oldest go where nothing in them is needed.
 const OPTIONS: LaneOptions = LaneOptions {
-    writer: Options { segment_bytes: 4_000, index_every_bytes: 1_000, ..Options::DEFAULT },
-    gather: Pace { after: Duration::ZERO, bytes: 0 },
+    writer: WriterOptions {
+        segment_bytes: 4_000,
+        index_every_bytes: 1_000,
+        ..WriterOptions::DEFAULT
+    },
+    gather: BatchLimits { after: Duration::ZERO, bytes: 0 },
     retention: Retention { bytes_max: Some(1), age_max: None, every: Duration::ZERO },
     ..LaneOptions::DURABLE
 };
@@ -29,7 +35,7 @@ const OPTIONS: LaneOptions = LaneOptions {
 /// A log whose thread is the test's.
 pub(in crate::notices) struct LogByHand {
     pub disk: FaultDisk,
-    keeper: Keeper<FaultDisk>,
+    driver: LogDriver<FaultDisk>,
     others: DurableRing,
     elapsed: Duration,
 }
@@ -38,19 +44,19 @@ impl LogByHand {
     /// Opens what is on the disk.
     pub fn open(disk: &FaultDisk) -> (Self, NoticeJournal) {
         let setup = |disk: &FaultDisk| {
-            let opened = Writer::open_at_end(disk.clone(), OPTIONS.writer, |_| ());
+            let opened = LogWriter::open_at_end(disk.clone(), OPTIONS.writer, |_| ());
             let (writer, _) = opened.expect("nothing fails");
-            Setup { writer, options: OPTIONS, meter: Arc::<SyncMeter>::default() }
+            LaneSetup { writer, options: OPTIONS, meter: Arc::<SyncMeter>::default() }
         };
-        let gaps = GapFormat { kind: Kind::Gap.code(), encode: |_, _| () };
+        let gaps = GapFormat { kind: RecordKind::Gap.code(), encode: |_, _| () };
         let lanes = [setup(disk), setup(&FaultDisk::new(0))];
         let [durable, firehose] = lanes;
-        let mut keeper = Keeper::new(durable, firehose, gaps, Box::new(|_| ()));
-        let lane = keeper.lane(LaneKind::Durable);
-        let journal = NoticeJournal::connect(lane, |tell| keeper.durable_ring(4 << 20, Some(tell)));
-        let others = keeper.durable_ring(1 << 20, None);
+        let mut driver = LogDriver::new(durable, firehose, gaps, Box::new(|_| ()));
+        let lane = driver.lane(LaneKind::Durable);
+        let journal = NoticeJournal::connect(lane, |tell| driver.durable_ring(4 << 20, Some(tell)));
+        let others = driver.durable_ring(1 << 20, None);
         let (disk, elapsed) = (disk.clone(), Duration::ZERO);
-        (Self { disk, keeper, others, elapsed }, journal)
+        (Self { disk, driver, others, elapsed }, journal)
     }
 
     /// Shows what a start would read that has booked what was settled up to `applied_seq`.
@@ -68,7 +74,7 @@ impl LogByHand {
     /// The log thread's turn, at a time at which it tries again if it has failed.
     pub fn write(&mut self) {
         self.elapsed += Duration::from_secs(2);
-        self.keeper.step(LogNow { tick: self.elapsed, unix_ms: 5 });
+        self.driver.step(LogNow { tick: self.elapsed, unix_ms: 5 });
     }
 
     /// Every write fails from now on, or none.
@@ -114,7 +120,7 @@ fn checkpoint(needed_from: u64) -> Vec<u8> {
 /// A disk with these records, two to a commit and so of many segments.
 fn written(records: &[(u8, Vec<u8>)]) -> FaultDisk {
     let disk = FaultDisk::new(7);
-    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS.writer, |_| ()).expect("it opens");
+    let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS.writer, |_| ()).expect("it opens");
     for pair in records.chunks(2) {
         for (kind, payload) in pair {
             writer.append(*kind, 1, payload).expect("there is room");
@@ -140,7 +146,7 @@ fn seen_above(disk: &FaultDisk, applied_seq: u64) -> (JournalRead, Vec<u64>, u64
 fn log(count: u64, ours: &[(u64, Vec<u8>)]) -> FaultDisk {
     let ours: BTreeMap<_, _> = ours.iter().cloned().collect();
     let record = |sequence| match ours.get(&sequence) {
-        Some(payload) => (Kind::Notice.code(), payload.clone()),
+        Some(payload) => (RecordKind::Notice.code(), payload.clone()),
         None => (OTHER, vec![3; 100]),
     };
     written(&(1..=count).map(record).collect::<Vec<_>>())
@@ -208,7 +214,7 @@ fn segments_of_others_are_passed_over() {
     let disk = log(10_000, &[(3, first), (90, notice)]);
     let total: usize = disk.names().iter().filter_map(|name| Some(disk.bytes(name)?.len())).sum();
     let before = disk.bytes_read();
-    let found = eventlog::newest(&disk, Kind::Notice.code(), |record| {
+    let found = eventlog::newest(&disk, RecordKind::Notice.code(), |record| {
         JournalRecord::decode(&record.payload)
             .ok()
             .filter(|record| matches!(record, JournalRecord::Checkpoint { .. }))
@@ -297,8 +303,8 @@ fn a_ring_without_room_and_a_log_that_is_closed_refuse() {
     let (log, mut journal) = LogByHand::open(&FaultDisk::new(3));
     let [one, other] = <[_; 2]>::try_from(records(2)).unwrap();
     let filler = vec![0; 1 << 20];
-    while journal.ring.push(Kind::Notice.code(), 1, &filler).is_ok() {}
-    while journal.ring.push(Kind::Notice.code(), 1, &[]).is_ok() {}
+    while journal.ring.push(RecordKind::Notice.code(), 1, &filler).is_ok() {}
+    while journal.ring.push(RecordKind::Notice.code(), 1, &[]).is_ok() {}
     let refused = |ticket| Some(Event::JournalRefused(vec![ticket]));
     assert_eq!(journal.hand_over(one.0, &one.1), refused(one.0));
     drop(log);

@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use eventlog::disk::Folder;
+use eventlog::disk::DiskFolder;
 use eventlog::lane::LaneKind;
-use eventlog::{Item, Reader};
+use eventlog::{LogEntry, LogReader};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::{Claims, KeyRing, NoticeKind, Reservation};
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
@@ -55,11 +55,11 @@ fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservati
 
 /// The numbers that the log settles, in its order.
 fn settled(desk: &Desk) -> Vec<u8> {
-    let folder = Folder::read_only(desk.0.path().join(LaneKind::Durable.name()));
+    let folder = DiskFolder::read_only(desk.0.path().join(LaneKind::Durable.name()));
     let mut settled = Vec::new();
-    for item in Reader::new(&folder).expect("a log").seek(0).expect("a log") {
-        let Item::Record(record) = item.expect("it is sound") else { panic!("it is sound") };
-        if record.kind != events::Kind::Notice.code() {
+    for item in LogReader::new(&folder).expect("a log").seek(0).expect("a log") {
+        let LogEntry::Record(record) = item.expect("it is sound") else { panic!("it is sound") };
+        if record.kind != events::RecordKind::Notice.code() {
             continue;
         }
         let record = JournalRecord::decode(&record.payload).expect("a record of ours");

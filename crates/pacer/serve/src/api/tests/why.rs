@@ -47,7 +47,7 @@ fn the_first_cause_is_told() {
     counts.count(FunnelStep::Bid, 80);
     counts.count(FunnelStep::Won, 80);
     (0..80).for_each(|_| counts.bill(Nanos::new(400_000)));
-    let price = |text: &str| Cpm::parse(text, Round::Down).expect("a price");
+    let price = |text: &str| Cpm::parse(text, Rounding::Down).expect("a price");
     let shortfall = Some(Shortfall { bid: price("0.4"), floor: price("1.2") });
     set(window(12_000, counts, shortfall));
     let floor = "its bids for 92 % of the 1,000 impressions that it matched in the last hour were \

@@ -151,7 +151,7 @@ fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
     let body = drawn.request();
     let parsed = openrtb::parse_request(&body).unwrap();
     let Ok(auction) = Auction::new("auction-1", &parsed, &market) else { return Ok(()) };
-    let view = openrtb::View {
+    let view = openrtb::OutboundView {
         imps: !0,
         deals: !0,
         tmax: "1",

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use eventlog::Options;
+use eventlog::WriterOptions;
 use eventlog::lane::{
-    DurableRing, GapFormat, LaneKind, LaneOptions, Log, LogOptions, LogThread, Pace, Retention,
+    BatchLimits, DurableRing, GapFormat, LaneKind, LaneOptions, LogBuilder, LogOptions, LogThread,
+    Retention,
 };
-use events::Kind as RecordKind;
+use events::RecordKind;
 use exchange_core::Reservation;
 use http_kit::dns::{Resolve, Resolved};
 use http_kit::tls::client_config;
@@ -267,16 +268,16 @@ struct Life {
 
 impl Life {
     /// Short segments, which go as soon as nobody needs them.
-    fn open(directory: &Path) -> Log {
+    fn open(directory: &Path) -> LogBuilder {
         let durable = LaneOptions {
-            writer: Options { segment_bytes: 2_000, ..Options::DEFAULT },
-            gather: Pace { after: Duration::ZERO, bytes: 0 },
+            writer: WriterOptions { segment_bytes: 2_000, ..WriterOptions::DEFAULT },
+            gather: BatchLimits { after: Duration::ZERO, bytes: 0 },
             retention: Retention { bytes_max: Some(1), age_max: None, every: Duration::ZERO },
             ..LaneOptions::DURABLE
         };
         let options = LogOptions { durable, ..LogOptions::DEFAULT };
         let gaps = GapFormat { kind: RecordKind::Gap.code(), encode: |_, _| () };
-        let opened = Log::open(directory, &options, gaps, Box::new(|_| ()), |_, _| ());
+        let opened = LogBuilder::open(directory, &options, gaps, Box::new(|_| ()), |_, _| ());
         opened.expect("it opens").0
     }
 
@@ -356,7 +357,8 @@ fn over_restarts_none_is_lost_and_none_settled_twice() {
     assert_eq!(books.numbers(), Vec::from_iter(0..120));
     assert!(books.shelf().repeated > 100, "{}", books.shelf().repeated);
     // What is booked has gone, and no more.
-    let folder = eventlog::disk::Folder::read_only(directory.path().join(LaneKind::Durable.name()));
+    let folder =
+        eventlog::disk::DiskFolder::read_only(directory.path().join(LaneKind::Durable.name()));
     let first = eventlog::segments(&folder).expect("a directory")[0].first;
     assert!(1 < first && first <= saved + 1, "{first} of {saved}");
     // All of it was on disk: another book, which was at that place, is told the same.
@@ -406,7 +408,8 @@ fn a_log_whose_end_is_lost_is_not_another_log() {
         life_of.end();
         books.begin(0);
     }
-    let folder = eventlog::disk::Folder::read_only(directory.path().join(LaneKind::Durable.name()));
+    let folder =
+        eventlog::disk::DiskFolder::read_only(directory.path().join(LaneKind::Durable.name()));
     let newest = *eventlog::segments(&folder).expect("a directory").last().expect("one");
     let path = directory.path().join(LaneKind::Durable.name()).join(newest.file_name());
     std::fs::remove_file(path).expect("it is there");

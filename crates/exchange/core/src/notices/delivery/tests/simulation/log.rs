@@ -8,10 +8,10 @@ use std::time::Duration;
 use eventlog::disk::SyncMeter;
 use eventlog::disk::testing::FaultDisk;
 use eventlog::lane::{
-    DurableRing, GapFormat, Keeper, Lane, LaneKind, LaneOptions, Next, Now as LogNow, Refused,
-    Retention, Setup, State, Told,
+    DurableRing, GapFormat, LaneEvent, LaneHandle, LaneKind, LaneOptions, LaneSetup, LaneState,
+    LaneTime as LogNow, LogDriver, NextStep, PushError, Retention,
 };
-use eventlog::{Item, Options, ReadError, Reader, Writer};
+use eventlog::{LogEntry, LogReadError, LogReader, LogWriter, WriterOptions};
 
 use crate::notices::delivery::event::DeliveryTime;
 use crate::notices::delivery::journal::JournalRecord;
@@ -23,7 +23,11 @@ const GAP: u8 = 4;
 const RING_BYTES: usize = 8_000;
 
 const OPTIONS: LaneOptions = LaneOptions {
-    writer: Options { segment_bytes: 1_500, batch_bytes_max: 4_000, ..Options::DEFAULT },
+    writer: WriterOptions {
+        segment_bytes: 1_500,
+        batch_bytes_max: 4_000,
+        ..WriterOptions::DEFAULT
+    },
     // As short as can be: whatever is not needed goes.
     retention: Retention {
         bytes_max: Some(2_000),
@@ -35,22 +39,22 @@ const OPTIONS: LaneOptions = LaneOptions {
 
 /// The log.
 pub struct SharedLog {
-    keeper: Keeper<FaultDisk>,
-    lane: Lane,
+    keeper: LogDriver<FaultDisk>,
+    lane: LaneHandle,
     ring: DurableRing,
     others: DurableRing,
-    told: Receiver<Told>,
+    told: Receiver<LaneEvent>,
     /// Told, and not heard by delivery.
-    unheard: VecDeque<Told>,
+    unheard: VecDeque<LaneEvent>,
     /// What was handed over and is not told to be durable.
     handed: VecDeque<JournalRecord>,
     /// When it is to be stepped again.
-    pub next: Next,
+    pub next: NextStep,
 }
 
-fn setup(disk: &FaultDisk) -> Option<Setup<FaultDisk>> {
-    let (writer, _) = Writer::open_at_end(disk.clone(), OPTIONS.writer, |_| ()).ok()?;
-    Some(Setup { writer, options: OPTIONS, meter: SyncMeter::default().into() })
+fn setup(disk: &FaultDisk) -> Option<LaneSetup<FaultDisk>> {
+    let (writer, _) = LogWriter::open_at_end(disk.clone(), OPTIONS.writer, |_| ()).ok()?;
+    Some(LaneSetup { writer, options: OPTIONS, meter: SyncMeter::default().into() })
 }
 
 impl SharedLog {
@@ -58,7 +62,7 @@ impl SharedLog {
     pub fn open(disk: &FaultDisk) -> Option<Self> {
         let firehose = setup(&FaultDisk::new(0)).expect("nothing fails");
         let gaps = GapFormat { kind: GAP, encode: |_, _| () };
-        let mut keeper = Keeper::new(setup(disk)?, firehose, gaps, Box::new(|_| ()));
+        let mut keeper = LogDriver::new(setup(disk)?, firehose, gaps, Box::new(|_| ()));
         let (tell, told) = channel();
         let tell = Box::new(move |told| {
             let _gone = tell.send(told);
@@ -73,12 +77,12 @@ impl SharedLog {
             told,
             unheard: VecDeque::new(),
             handed: VecDeque::new(),
-            next: Next::Now,
+            next: NextStep::Now,
         })
     }
 
     /// From where a start has to read.
-    pub fn needed_from(disk: &FaultDisk) -> Result<u64, ReadError> {
+    pub fn needed_from(disk: &FaultDisk) -> Result<u64, LogReadError> {
         let newest =
             eventlog::newest(disk, NOTICE, |record| match JournalRecord::decode(&record.payload) {
                 Ok(JournalRecord::Checkpoint { needed_from }) => Some(needed_from),
@@ -93,23 +97,23 @@ impl SharedLog {
         sequence: u64,
         mut visit: impl FnMut(u64, &[u8]) -> Result<(), String>,
     ) -> Result<(), String> {
-        let reader = Reader::new(disk).and_then(|reader| reader.seek(sequence));
+        let reader = LogReader::new(disk).and_then(|reader| reader.seek(sequence));
         for item in reader.map_err(|error| error.to_string())? {
             match item.map_err(|error| error.to_string())? {
-                Item::Record(record) if record.kind == NOTICE => {
+                LogEntry::Record(record) if record.kind == NOTICE => {
                     visit(record.sequence, &record.payload)?;
                 }
-                Item::Record(_) => (),
+                LogEntry::Record(_) => (),
                 // What is read was settled when it was opened.
-                Item::Torn(torn) => return Err(torn.to_string()),
-                Item::Corruption(corruption) => return Err(corruption.to_string()),
+                LogEntry::Torn(torn) => return Err(torn.to_string()),
+                LogEntry::Corruption(corruption) => return Err(corruption.to_string()),
             }
         }
         Ok(())
     }
 
     /// Hands over a record, and tells its position.
-    pub fn push(&mut self, now: DeliveryTime, record: &[u8]) -> Result<u64, Refused> {
+    pub fn push(&mut self, now: DeliveryTime, record: &[u8]) -> Result<u64, PushError> {
         let position = self.ring.push(NOTICE, now.unix_ms, record)?;
         self.handed.push_back(JournalRecord::decode(record).expect("a record of ours"));
         Ok(position.0)
@@ -126,7 +130,7 @@ impl SharedLog {
         self.next = self.keeper.step(LogNow { tick: elapsed, unix_ms: now.unix_ms });
         let mut durable = Vec::new();
         for told in self.told.try_iter() {
-            if let Told::Durable { records, .. } = told {
+            if let LaneEvent::Durable { records, .. } = told {
                 let records = usize::try_from(records).expect("few");
                 durable.extend(self.handed.drain(..records));
             }
@@ -136,7 +140,7 @@ impl SharedLog {
     }
 
     /// What delivery hears now: all that it was told and did not hear.
-    pub fn hear(&mut self) -> impl Iterator<Item = Told> {
+    pub fn hear(&mut self) -> impl Iterator<Item = LaneEvent> {
         self.unheard.drain(..)
     }
 
@@ -146,7 +150,7 @@ impl SharedLog {
     }
 
     pub fn is_failing(&self) -> bool {
-        matches!(self.lane.state(), State::Failing { .. })
+        matches!(self.lane.state(), LaneState::Failing { .. })
     }
 
     pub fn sequence(&self) -> u64 {

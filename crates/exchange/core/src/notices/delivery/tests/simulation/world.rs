@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use eventlog::disk::testing::{Chance, DiskFaults, FaultDisk};
-use eventlog::lane::{Next, Told};
+use eventlog::lane::{LaneEvent, NextStep};
 use units::Tick;
 
 use super::books::Books;
@@ -312,11 +312,11 @@ impl World {
         if self.recovering || !self.chance.once_in(3) {
             for told in life.log.hear() {
                 life.inbox.push(match told {
-                    Told::Durable { through, sequence, .. } => {
+                    LaneEvent::Durable { through, sequence, .. } => {
                         Event::JournalCommitted(life.handed.durable(through.0, sequence))
                     }
-                    Told::Failing { .. } => Event::JournalFailing,
-                    Told::Writing => Event::JournalWriting,
+                    LaneEvent::Failing { .. } => Event::JournalFailing,
+                    LaneEvent::Writing => Event::JournalWriting,
                 });
             }
         }
@@ -495,10 +495,10 @@ impl World {
             let asked = delivery.wake_at(self.now()).map(|at| at.since(Tick::ZERO));
             let answer = life.answers.iter().map(|answer| answer.0).min();
             let log = match life.log.next {
-                Next::Now => Some(self.elapsed),
-                Next::At(at) => Some(at),
+                NextStep::Now => Some(self.elapsed),
+                NextStep::At(at) => Some(at),
                 // What was handed over since has woken it.
-                Next::Woken => (!delivery.journalling.is_empty()).then_some(self.elapsed),
+                NextStep::Woken => (!delivery.journalling.is_empty()).then_some(self.elapsed),
             };
             let next = [asked, answer, log].into_iter().flatten().min();
             let soonest = self.elapsed + Duration::from_millis(1);

@@ -1,78 +1,77 @@
-//! Writes one lane: takes from its rings, commits, tells, tries again, and lets old segments go.
+//! Writes one lane: takes records from its rings, commits, acknowledges, retries, and removes old
+//! segments.
 //!
-//! Owns when each of these is due. Knows no clock and no thread; what a ring's records become is
-//! `outlet`'s, what stands in the files is the writer's.
+//! Owns when each of these is due. Knows no clock and no thread.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bell::WakeAt;
-use super::outlet::{Desk, Outlet};
-use super::report::{Report, Reporter};
-use super::ring::Told;
-use super::schedule::{Next, Now};
+use super::consumer::{AppendContext, RingConsumer};
+use super::report::{LaneReport, LaneReporter};
+use super::ring::LaneEvent;
+use super::schedule::{LaneTime, NextStep};
 use super::status::LaneShared;
-use super::watermark::{Watermark, Watermarks};
-use super::{Cause, LaneFormats, LaneKind, LaneOptions, State};
-use crate::bug::{Bug, planted};
+use super::waker::WakeThreshold;
+use super::watermark::{LaneWatermark, WatermarkSchedule};
+use super::{LaneFailure, LaneFormats, LaneKind, LaneOptions, LaneState};
+use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, SyncMeter};
-use crate::writer::{CommitError, Writer};
+use crate::writer::{CommitError, LogWriter};
 
-/// What stands in the file and is not durable.
+/// Bytes in the file that are not durable.
 #[derive(Clone, Copy)]
-struct Unsynced {
+struct UnsyncedBytes {
     since: Duration,
     bytes: usize,
 }
 
-/// The last commit failed.
+/// The state of retries after a failed commit.
 #[derive(Clone, Copy)]
-struct Failing {
+struct RetryState {
     since: Duration,
     retry_at: Duration,
     backoff: Duration,
 }
 
-/// What a lane is made of.
-pub struct Setup<D: Disk> {
-    /// Opened; all that it found is behind it.
-    pub writer: Writer<D>,
-    /// How it is kept.
+/// The parts of a lane.
+pub struct LaneSetup<D: Disk> {
+    /// The opened log, recovered.
+    pub writer: LogWriter<D>,
+    /// Options of the lane.
     pub options: LaneOptions,
     /// Of its disk, for the counters.
     pub meter: Arc<SyncMeter>,
 }
 
-/// Writes one lane.
-pub(super) struct Scribe<D: Disk> {
+pub(super) struct LaneWriter<D: Disk> {
     kind: LaneKind,
-    writer: Writer<D>,
+    writer: LogWriter<D>,
     options: LaneOptions,
     shared: Arc<LaneShared>,
-    rings: Vec<Outlet>,
-    /// The ring that is written first: each in its turn.
+    rings: Vec<RingConsumer>,
+    /// The ring to write first: they take turns.
     first: usize,
-    /// Since when something may wait in the rings; `None` when nothing came for a while.
+    /// Since when records may wait in the rings. None after a quiet period.
     gathering: Option<Duration>,
-    /// The last write had no room for all that waited.
+    /// The last batch had no room for everything.
     behind: bool,
-    unsynced: Option<Unsynced>,
-    failing: Option<Failing>,
+    unsynced: Option<UnsyncedBytes>,
+    failing: Option<RetryState>,
     retain_at: Duration,
-    /// Old segments could not be removed, and that was told.
+    /// A failure to remove old segments has been reported.
     cannot_remove: bool,
-    /// Clock steps found at the last look; more of them are reported.
+    /// Clock steps found so far; an increase is reported.
     clock_steps: usize,
     closing: bool,
     formats: LaneFormats,
-    /// None if the lane says nothing of another.
-    watermarks: Option<Watermarks>,
+    /// None if the lane keeps no watermark of the other.
+    watermarks: Option<WatermarkSchedule>,
     scratch: Vec<u8>,
 }
 
-impl<D: Disk> Scribe<D> {
-    pub fn new(kind: LaneKind, setup: Setup<D>, formats: LaneFormats) -> Self {
-        let Setup { writer, options, meter } = setup;
+impl<D: Disk> LaneWriter<D> {
+    pub fn new(kind: LaneKind, setup: LaneSetup<D>, formats: LaneFormats) -> Self {
+        let LaneSetup { writer, options, meter } = setup;
         let shared = Arc::new(LaneShared::new(kind, writer.durable(), meter));
         shared.counts.segments.set(writer.segments() as u64);
         Self {
@@ -100,80 +99,80 @@ impl<D: Disk> Scribe<D> {
         &self.shared
     }
 
-    pub fn add(&mut self, ring: Outlet) {
+    pub fn add(&mut self, ring: RingConsumer) {
         self.rings.push(ring);
     }
 
-    /// Nothing is taken any more, and nothing waits for more of its like.
+    /// Accepts no more records, and makes everything due at once.
     pub fn close(&mut self) {
         self.closing = true;
-        self.shared.set_state(State::Closed);
+        self.shared.set_state(LaneState::Closed);
         if let Some(failing) = &mut self.failing {
             failing.retry_at = Duration::ZERO;
         }
     }
 
-    /// Records that were handed over and are not durable.
+    /// Accepted records that are not durable.
     pub fn left(&self) -> u64 {
-        self.rings.iter().map(Outlet::left).sum()
+        self.rings.iter().map(RingConsumer::left).sum()
     }
 
-    /// Whether nothing was left to do, as last seen.
     pub fn is_settled(&self) -> bool {
         self.unsettled().is_none()
     }
 
-    /// What is left to do, as last seen.
+    /// What is left to do, at the last look.
     fn unsettled(&self) -> Option<&'static str> {
         if self.left() > 0 {
             Some("records that were handed over are not durable")
         } else if self.unsynced.is_some() || self.waits() {
             Some("records or gaps are not committed")
-        } else if self.watermarks.as_ref().is_some_and(Watermarks::has_news) {
+        } else if self.watermarks.as_ref().is_some_and(WatermarkSchedule::has_news) {
             Some("its last watermark is not written")
         } else {
             None
         }
     }
 
-    /// Seals the lane behind its last record, where nothing is left to do.
-    pub fn seal(&mut self, now: Now, report: &mut Reporter) {
+    /// Seals the lane after its last record, if nothing is left to do.
+    pub fn seal(&mut self, now: LaneTime, report: &mut LaneReporter) {
         if let Some(reason) = self.unsettled() {
-            report(Report::Unsealed { lane: self.kind, reason });
+            report(LaneReport::Unsealed { lane: self.kind, reason });
         } else if let Err(error) = self.writer.seal_end(now.unix_ms) {
-            report(Report::SealFailed { lane: self.kind, error: &error });
+            report(LaneReport::SealFailed { lane: self.kind, error: &error });
         }
     }
 
-    /// How far it is durable.
-    pub fn reached(&self) -> Watermark {
+    /// How far the lane is durable.
+    pub fn reached(&self) -> LaneWatermark {
         let writer = &self.writer;
-        let sequence = match planted(Bug::WatermarkAhead) {
+        let sequence = match planted(LogBug::WatermarkAhead) {
             true => writer.appended(),
             false => writer.durable(),
         };
-        Watermark { epoch: writer.epoch(), sequence }
+        LaneWatermark { epoch: writer.epoch(), sequence }
     }
 
-    /// From now on says how far the other lane is, which is so far now.
-    pub fn watermark(&mut self, reached: Watermark) {
-        self.watermarks = self.formats.watermarks.map(|format| Watermarks::new(format, reached));
+    /// Keeps watermarks of the other lane from now on, which is durable up to `reached`.
+    pub fn watermark(&mut self, reached: LaneWatermark) {
+        self.watermarks =
+            self.formats.watermarks.map(|format| WatermarkSchedule::new(format, reached));
     }
 
-    /// How far the other lane is durable; tells when that is due to be written here.
-    pub fn reach(&mut self, reached: Watermark) -> Next {
-        let Some(watermarks) = &mut self.watermarks else { return Next::Woken };
+    /// Notes how far the other lane is durable; returns when the next watermark is due.
+    pub fn reach(&mut self, reached: LaneWatermark) -> NextStep {
+        let Some(watermarks) = &mut self.watermarks else { return NextStep::Woken };
         watermarks.reach(reached);
         match self.failing {
-            // It is tried again with all else.
-            Some(failing) => Next::At(failing.retry_at),
-            None if self.closing && watermarks.has_news() => Next::Now,
+            // It is retried with everything else.
+            Some(failing) => NextStep::At(failing.retry_at),
+            None if self.closing && watermarks.has_news() => NextStep::Now,
             None => watermarks.due(),
         }
     }
 
-    /// Does what is due, and tells when something will be.
-    pub fn step(&mut self, now: Now, report: &mut Reporter) -> Next {
+    /// Does what is due; returns when the next step is.
+    pub fn step(&mut self, now: LaneTime, report: &mut LaneReporter) -> NextStep {
         self.look(now);
         if self.is_due(now) {
             self.write(now, report);
@@ -182,42 +181,44 @@ impl<D: Disk> Scribe<D> {
         self.rest(now)
     }
 
-    fn look(&mut self, now: Now) {
-        let waiting: usize = self.rings.iter_mut().map(Outlet::look).sum();
+    fn look(&mut self, now: LaneTime) {
+        let waiting: usize = self.rings.iter_mut().map(RingConsumer::look).sum();
         if waiting > 0 || self.waits() {
             self.gathering.get_or_insert(now.tick);
         }
     }
 
-    /// Whether there is something to write, as last seen.
+    /// Whether there was anything to write at the last look.
     fn waits(&self) -> bool {
-        self.rings.iter().any(Outlet::waits)
+        self.rings.iter().any(RingConsumer::waits)
     }
 
-    fn is_due(&self, now: Now) -> bool {
+    fn is_due(&self, now: LaneTime) -> bool {
         if let Some(failing) = self.failing {
             return now.tick >= failing.retry_at;
         }
         self.is_write_due(now) || self.is_commit_due(now) || self.is_watermark_due(now)
     }
 
-    fn is_watermark_due(&self, now: Now) -> bool {
-        let due = self.watermarks.as_ref().map(Watermarks::due);
-        due.is_some_and(|due| due != Next::Woken && (self.closing || due <= Next::At(now.tick)))
+    fn is_watermark_due(&self, now: LaneTime) -> bool {
+        let due = self.watermarks.as_ref().map(WatermarkSchedule::due);
+        due.is_some_and(|due| {
+            due != NextStep::Woken && (self.closing || due <= NextStep::At(now.tick))
+        })
     }
 
-    fn is_write_due(&self, now: Now) -> bool {
+    fn is_write_due(&self, now: LaneTime) -> bool {
         let gather = self.options.gather;
-        let waiting: usize = self.rings.iter().map(Outlet::waiting).sum();
+        let waiting: usize = self.rings.iter().map(RingConsumer::waiting).sum();
         self.waits()
             && (self.closing
                 || self.behind
                 || waiting >= gather.bytes
-                || self.rings.iter().any(Outlet::is_half_full)
+                || self.rings.iter().any(RingConsumer::is_half_full)
                 || self.gathering.is_none_or(|since| now.tick >= since + gather.after))
     }
 
-    fn is_commit_due(&self, now: Now) -> bool {
+    fn is_commit_due(&self, now: LaneTime) -> bool {
         let commit = self.options.commit;
         self.unsynced.is_some_and(|unsynced| {
             self.closing
@@ -227,34 +228,34 @@ impl<D: Disk> Scribe<D> {
         })
     }
 
-    /// Writes what was seen in the rings, and commits where that is due.
-    fn write(&mut self, now: Now, report: &mut Reporter) {
+    /// Writes what the rings held at the last look, and commits if that is due.
+    fn write(&mut self, now: LaneTime, report: &mut LaneReporter) {
         let bytes_max = match self.kind {
             LaneKind::Durable => usize::MAX,
-            // The other lane shall not wait for all of it.
+            // So that the other lane does not wait for all of it.
             LaneKind::Firehose => self.options.gather.bytes.max(1),
         };
         let (mut fits, mut left) = (true, bytes_max);
         let (before, behind) = self.rings.split_at_mut(self.first);
         for ring in behind.iter_mut().chain(before) {
-            let desk = Desk {
+            let context = AppendContext {
                 writer: &mut self.writer,
                 gaps: self.formats.gaps,
                 unix_ms: now.unix_ms,
                 scratch: &mut self.scratch,
             };
-            fits &= ring.take(desk, left);
+            fits &= ring.take(context, left);
             left = left.saturating_sub(ring.taken());
-            if planted(Bug::AcknowledgeBeforeCommit) {
+            if planted(LogBug::AcknowledgeBeforeCommit) {
                 ring.acknowledge_taken();
             }
         }
         self.first = (self.first + 1) % self.rings.len().max(1);
         self.write_watermark(now);
-        let bytes = self.rings.iter().map(Outlet::taken).sum();
+        let bytes = self.rings.iter().map(RingConsumer::taken).sum();
         let commits = match self.kind {
             LaneKind::Durable => true,
-            // A disk that failed is trusted again once it keeps something.
+            // A successful commit shows that the disk works again.
             LaneKind::Firehose => {
                 !fits
                     || self.closing
@@ -276,33 +277,39 @@ impl<D: Disk> Scribe<D> {
         self.shared.counts.segments.set(self.writer.segments() as u64);
     }
 
-    /// Puts into the batch how far the other lane is, where that is due and there is room.
-    fn write_watermark(&mut self, now: Now) {
+    /// Appends a watermark of the other lane, if one is due and there is room.
+    fn write_watermark(&mut self, now: LaneTime) {
         let Some(watermarks) = &mut self.watermarks else { return };
         let Some(watermark) = watermarks.due_now(now.tick, self.closing) else { return };
         self.scratch.clear();
         (watermarks.format.encode)(&watermark, &mut self.scratch);
         let kind = watermarks.format.kind;
-        // Where there is no room the next commit has it.
+        // If there is no room, the next commit has it.
         if self.writer.append(kind, now.unix_ms, &self.scratch).is_ok() {
             watermarks.set_pending(watermark);
         }
     }
 
     /// Whether a commit is due when `bytes` more are written.
-    fn will_commit(&self, now: Now, bytes: usize) -> bool {
+    fn will_commit(&self, now: LaneTime, bytes: usize) -> bool {
         let begun = self.unsynced.map_or(0, |unsynced| unsynced.bytes);
         begun + bytes >= self.options.commit.bytes || self.is_commit_due(now)
     }
 
-    fn written(&mut self, now: Now, bytes: usize, durable: Option<u64>, report: &mut Reporter) {
-        self.rings.iter_mut().for_each(Outlet::release);
+    fn written(
+        &mut self,
+        now: LaneTime,
+        bytes: usize,
+        durable: Option<u64>,
+        report: &mut LaneReporter,
+    ) {
+        self.rings.iter_mut().for_each(RingConsumer::release);
         self.behind = self.waits();
-        // More may come soon: look again before shards are asked to wake the thread.
+        // More may come soon: look again before asking shards to wake the thread.
         self.gathering = Some(now.tick);
         let Some(durable) = durable else {
             let since = now.tick;
-            let unsynced = self.unsynced.get_or_insert(Unsynced { since, bytes: 0 });
+            let unsynced = self.unsynced.get_or_insert(UnsyncedBytes { since, bytes: 0 });
             unsynced.bytes += bytes;
             return;
         };
@@ -315,14 +322,14 @@ impl<D: Disk> Scribe<D> {
         self.shared.set_sequence(durable);
         self.rings.iter_mut().for_each(|ring| ring.acknowledge(counts));
         if let Some(failing) = self.failing.take() {
-            self.set_state(State::Writing);
+            self.set_state(LaneState::Writing);
             let after = now.tick.saturating_sub(failing.since);
-            self.rings.iter_mut().for_each(|ring| ring.tell(Told::Writing));
-            report(Report::Healed { lane: self.kind, after });
+            self.rings.iter_mut().for_each(|ring| ring.tell(LaneEvent::Writing));
+            report(LaneReport::Healed { lane: self.kind, after });
         }
     }
 
-    fn failed(&mut self, now: Now, error: &CommitError, report: &mut Reporter) {
+    fn failed(&mut self, now: LaneTime, error: &CommitError, report: &mut LaneReporter) {
         self.shared.counts.commit_failures.add(1);
         self.unsynced = None;
         if let Some(watermarks) = &mut self.watermarks {
@@ -335,27 +342,27 @@ impl<D: Disk> Scribe<D> {
             None => (now.tick, self.options.retry_min),
         };
         let retry_at = now.tick + backoff;
-        if self.failing.replace(Failing { since, retry_at, backoff }).is_some() {
+        if self.failing.replace(RetryState { since, retry_at, backoff }).is_some() {
             return;
         }
-        let (cause, since_ms) = (Cause::of(&error.source), now.unix_ms);
-        self.set_state(State::Failing { cause, since_ms });
-        self.rings.iter_mut().for_each(|ring| ring.tell(Told::Failing { cause, since_ms }));
-        report(Report::Failing { lane: self.kind, error });
+        let (cause, since_ms) = (LaneFailure::of(&error.source), now.unix_ms);
+        self.set_state(LaneState::Failing { cause, since_ms });
+        self.rings.iter_mut().for_each(|ring| ring.tell(LaneEvent::Failing { cause, since_ms }));
+        report(LaneReport::Failing { lane: self.kind, error });
     }
 
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: LaneState) {
         if !self.closing {
             self.shared.set_state(state);
         }
     }
 
-    fn is_retention_due(&self, now: Now) -> bool {
+    fn is_retention_due(&self, now: LaneTime) -> bool {
         self.options.retention.is_bounded() && now.tick >= self.retain_at && !self.closing
     }
 
-    /// Lets old segments go, between commits. While the disk is full this may be what helps.
-    fn retain(&mut self, now: Now, report: &mut Reporter) {
+    /// Removes old segments, between commits. On a full disk this may cure the failure.
+    fn retain(&mut self, now: LaneTime, report: &mut LaneReporter) {
         if !self.is_retention_due(now) {
             return;
         }
@@ -369,32 +376,32 @@ impl<D: Disk> Scribe<D> {
         if let Some(clock_steps) = retained.as_ref().ok().and_then(|of| of.clock_steps)
             && std::mem::replace(&mut self.clock_steps, clock_steps) < clock_steps
         {
-            report(Report::ClockStep { lane: self.kind });
+            report(LaneReport::ClockStep { lane: self.kind });
         }
         let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());
         match retained {
             Ok(removed) if removed.segments.is_empty() => (),
             Ok(removed) => {
                 counts.removed_bytes.add(removed.bytes);
-                report(Report::Removed { lane: self.kind, removed: &removed });
+                report(LaneReport::Removed { lane: self.kind, removed: &removed });
             }
             Err(error) => {
                 counts.retention_failures.add(1);
                 if !was_told {
-                    report(Report::RetainFailed { lane: self.kind, error: &error });
+                    report(LaneReport::RetainFailed { lane: self.kind, error: &error });
                 }
             }
         }
         counts.segments.set(self.writer.segments() as u64);
     }
 
-    /// When to be called again, and from which bytes on shards wake the thread before.
-    fn rest(&mut self, now: Now) -> Next {
+    /// Sets the rings' wake thresholds; returns when the next step is due.
+    fn rest(&mut self, now: LaneTime) -> NextStep {
         let retention = self.options.retention.is_bounded() && !self.closing;
-        let retain_at = if retention { Next::At(self.retain_at) } else { Next::Woken };
+        let retain_at = if retention { NextStep::At(self.retain_at) } else { NextStep::Woken };
         if let Some(failing) = self.failing {
-            self.rings.iter().for_each(Outlet::let_sleep);
-            return retain_at.min(Next::At(failing.retry_at));
+            self.rings.iter().for_each(RingConsumer::let_sleep);
+            return retain_at.min(NextStep::At(failing.retry_at));
         }
         let gather = self.options.gather;
         if !self.waits() && self.gathering.is_some_and(|since| now.tick >= since + gather.after) {
@@ -402,22 +409,23 @@ impl<D: Disk> Scribe<D> {
         }
         let bytes = if self.gathering.is_none() { 1 } else { gather.bytes };
         self.rings.iter().for_each(|ring| ring.wake_at(bytes));
-        <WakeAt>::asked();
+        <WakeThreshold>::asked();
         self.look(now);
         if self.is_due(now) {
-            return Next::Now;
+            return NextStep::Now;
         }
-        let gathered = self.gathering.map_or(Next::Woken, |since| Next::At(since + gather.after));
-        let committed = self
-            .unsynced
-            .map_or(Next::Woken, |unsynced| Next::At(unsynced.since + self.options.commit.after));
+        let gathered =
+            self.gathering.map_or(NextStep::Woken, |since| NextStep::At(since + gather.after));
+        let committed = self.unsynced.map_or(NextStep::Woken, |unsynced| {
+            NextStep::At(unsynced.since + self.options.commit.after)
+        });
         gathered.min(committed).min(retain_at)
     }
 }
 
-impl<D: Disk> Drop for Scribe<D> {
-    /// However it ends, nobody shall hand over what nobody writes.
+impl<D: Disk> Drop for LaneWriter<D> {
+    /// However the writer ends, shards stop handing over records.
     fn drop(&mut self) {
-        self.shared.set_state(State::Closed);
+        self.shared.set_state(LaneState::Closed);
     }
 }

@@ -1,5 +1,5 @@
-//! Moments as people write and read them: RFC 3339 in UTC, or parts of it, or how long ago. The
-//! clock is an argument.
+//! Times as users write and read them: RFC 3339 in UTC, parts of it, or relative to now. The clock
+//! is an argument.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,18 +12,19 @@ const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 const HOUR_US: u64 = 3_600 * SECOND_US;
 
-/// A time that was written down: all of a day where only that was said.
+/// A time in an expression; a date alone means the whole day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// Any time within, in microseconds of Unix time.
+pub(crate) enum ParsedTime {
+    /// A range, in Unix microseconds.
     Within(Range<u64>),
-    /// So long ago, counted from now: a point, at which nothing happened exactly.
+    /// A point relative to now, which no event hits exactly.
     Ago(u64),
 }
 
-impl Written {
-    /// Reads `2026-11-22`, `2026-11-22T08:30`, `…:15`, `…:15.250`, each of the latter with `Z` or an
-    /// offset such as `+02:00`, by default in UTC; or `-15m`, with s, m, h or d, before `now_us`.
+impl ParsedTime {
+    /// Parses `2026-11-22`, `2026-11-22T08:30`, `…:15`, `…:15.250`, the latter three with an
+    /// optional `Z` or offset such as `+02:00` (default UTC); or `-15m`, with s, m, h or d, before
+    /// `now_us`.
     pub fn parse(text: &str, now_us: u64) -> Option<Self> {
         if let Some(ago) = text.strip_prefix('-') {
             let unit_us = match ago.as_bytes().last()? {
@@ -44,7 +45,7 @@ impl Written {
         let clock = rest.strip_prefix(['T', 't', ' '])?;
         let (clock, offset) = split_offset(clock)?;
         let (after_us, length_us) = clock_us(clock)?;
-        // Before 1970 there are no records.
+        // There are no records before 1970.
         let from_us = (from_us + after_us).checked_add_signed(-offset)?;
         Some(Self::Within(from_us..from_us + length_us))
     }
@@ -59,7 +60,7 @@ fn fixed(text: &str, at: Range<usize>) -> Option<u64> {
     number(text.get(at)?)
 }
 
-/// From `2026-11-22`, of the years from 1970 to 9999.
+/// Parses `2026-11-22`; years 1970 to 9999.
 fn date_us(date: &str) -> Option<u64> {
     let bytes = date.as_bytes();
     let dashed = bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'-');
@@ -70,7 +71,7 @@ fn date_us(date: &str) -> Option<u64> {
     u64::try_from(since_us).ok().filter(|_| dashed)
 }
 
-/// From `08:30`, `08:30:15` or `08:30:15.250`: how long after midnight it begins, and how long it is.
+/// Parses `08:30`, `08:30:15` or `08:30:15.250`: its offset from midnight and its length.
 fn clock_us(clock: &str) -> Option<(u64, u64)> {
     let bytes = clock.as_bytes();
     let (hour, minute) = (fixed(clock, 0..2)?, fixed(clock, 3..5)?);
@@ -96,7 +97,7 @@ fn clock_us(clock: &str) -> Option<(u64, u64)> {
     Some((seconds_us + number(fraction)? * unit_us, unit_us))
 }
 
-/// The time of day, and how far it is ahead of UTC.
+/// Splits the time of day from its offset to UTC.
 fn split_offset(clock: &str) -> Option<(&str, i64)> {
     if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
         return Some((clock, 0));
@@ -110,29 +111,29 @@ fn split_offset(clock: &str) -> Option<(&str, i64)> {
     is_one.then_some((clock, if sign == "-" { -us } else { us }))
 }
 
-/// A moment of Unix time, in microseconds, for people: RFC 3339 in UTC, to the millisecond.
+/// Unix microseconds, displayed as RFC 3339 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub u64);
+pub struct UtcTime(pub u64);
 
-impl Moment {
-    /// The hour that it is in, as `2026-11-22T08`.
+impl UtcTime {
+    /// The hour, as `2026-11-22T08`.
     pub fn hour(self) -> String {
         self.civil().strftime("%Y-%m-%dT%H").to_string()
     }
 
-    /// The day that it is in, as `2026-11-22`.
+    /// The day, as `2026-11-22`.
     pub fn day(self) -> String {
         self.civil().date().to_string()
     }
 
-    /// On the calendar. One after 9999 is the last of that year: no clock of ours shows it.
+    /// A time after 9999 becomes the last of that year.
     fn civil(self) -> DateTime {
         let since = i64::try_from(self.0).unwrap_or(i64::MAX);
         EPOCH.saturating_add(SignedDuration::from_micros(since))
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}Z", self.civil())
     }

@@ -1,4 +1,4 @@
-//! From a record to its row.
+//! Builds the row of a record.
 
 use std::time::Duration;
 
@@ -9,19 +9,21 @@ use exchange_core::{Fate, NotAsked};
 use openrtb::codes::MediaType;
 use units::{Cpm, Multiplier};
 
-use crate::log::place::Place;
-use crate::names::Names;
-use crate::row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
+use crate::log::position::RecordPosition;
+use crate::names::DspNames;
+use crate::row::{
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow,
+};
 
-impl Row {
-    /// The row of a record, with the names of the generation that it was held by.
+impl AuctionRow {
+    /// The row of a record, with names from the generation it ran under.
     pub fn of(
-        place: &Place,
+        place: &RecordPosition,
         record: &AuctionRecord<'_>,
         generation: Option<&GenerationRecord>,
     ) -> Self {
-        let names = Names::of(record, generation);
-        let (maker, terms) = (Maker { record, names }, record.terms.as_ref());
+        let names = DspNames::of(record, generation);
+        let (maker, terms) = (RowBuilder { record, names }, record.terms.as_ref());
         let moments = &record.moments;
         let won = |sale: &&SaleRecord| record.bids[sale.bid].fate == Fate::Won;
         Self {
@@ -55,12 +57,16 @@ impl Row {
             bids_left_out: record.bids_left_out as u64,
             imps: record.imps.iter().map(imp).collect(),
             deals: record.deals.iter().map(|deal| maker.deal(deal)).collect(),
-            not_asked: record.not_asked.iter().map(|entry| maker.not_asked(*entry)).collect(),
+            not_asked: record
+                .not_asked
+                .iter()
+                .map(|&(dsp, reason)| maker.not_asked(dsp, reason))
+                .collect(),
             calls: record.calls.iter().map(|call| maker.call(call)).collect(),
             bids: record.bids.iter().map(|bid| maker.bid(bid)).collect(),
             sales: record.sales.iter().map(|sale| maker.sale(sale)).collect(),
             request: record.request.map(text),
-            answers: record.answers.iter().map(|answer| maker.answer(answer)).collect(),
+            answers: record.answers.iter().map(|&(dsp, body)| maker.answer(dsp, body)).collect(),
         }
     }
 }
@@ -77,18 +83,18 @@ fn imp(imp: &ImpRecord<'_>) -> ImpRow {
     }
 }
 
-/// What people call the formats of a set.
+/// Labels of a set of formats.
 pub(crate) fn formats(set: u8) -> impl Iterator<Item = &'static str> {
     MediaType::members(set).map(MediaType::label)
 }
 
-/// The row of one record, in the making.
-struct Maker<'r, 'b> {
+/// Resolves positions of a record into names.
+struct RowBuilder<'r, 'b> {
     record: &'r AuctionRecord<'b>,
-    names: Names<'r>,
+    names: DspNames<'r>,
 }
 
-impl Maker<'_, '_> {
+impl RowBuilder<'_, '_> {
     fn imp(&self, at: usize) -> String {
         self.record.imps[at].id.to_owned()
     }
@@ -109,7 +115,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn not_asked(&self, (dsp, reason): (usize, NotAsked)) -> NotAskedRow {
+    fn not_asked(&self, dsp: usize, reason: NotAsked) -> NotAskedRow {
         NotAskedRow { dsp: self.names.dsp(dsp).into_owned(), reason: reason.label().into() }
     }
 
@@ -172,8 +178,8 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn answer(&self, (dsp, body): &(usize, &[u8])) -> AnswerRow {
-        AnswerRow { dsp: self.names.dsp(*dsp).into_owned(), body: text(body) }
+    fn answer(&self, dsp: usize, body: &[u8]) -> AnswerRow {
+        AnswerRow { dsp: self.names.dsp(dsp).into_owned(), body: text(body) }
     }
 }
 
@@ -181,7 +187,7 @@ fn campaign(bid: &BidRecord<'_>) -> Option<String> {
     Some(bid.campaign).filter(|campaign| !campaign.is_empty()).map(str::to_owned)
 }
 
-/// Bodies are JSON, or what somebody sent in its stead.
+/// Bodies are JSON, or whatever was sent instead.
 fn text(body: &[u8]) -> String {
     String::from_utf8_lossy(body).into_owned()
 }

@@ -1,87 +1,87 @@
-//! By what a report is grouped.
+//! The columns by which a report is grouped.
 
 use std::str::FromStr;
 
 use strum::{IntoStaticStr, VariantArray};
 
-/// What auctions, impressions or bids are grouped by.
+/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum Column {
+pub enum ReportColumn {
     /// The hour of the auction, in UTC.
     Hour,
     /// The day of the auction, in UTC.
     Day,
-    /// Who is paid.
+    /// The publisher.
     Publisher,
-    /// What impressions take.
+    /// Formats of the impression.
     Format,
-    /// Who was asked, or has bid.
+    /// The DSP that was called or bid.
     Dsp,
-    /// On whose behalf was bid.
+    /// The seat that bid.
     Seat,
-    /// Under which deal was bid.
+    /// The deal that the bid is under.
     Deal,
-    /// For which campaign was bid.
+    /// The campaign that the bid is for.
     Campaign,
 }
 
-units::labelled!(Column);
+units::labelled!(ReportColumn);
 
-impl Column {
-    /// Whether each of an auction's bids has one of its own.
+impl ReportColumn {
+    /// Whether each bid has its own value.
     pub(super) const fn is_of_bids(self) -> bool {
         matches!(self, Self::Dsp | Self::Seat | Self::Deal | Self::Campaign)
     }
 }
 
-/// Columns of a report, each once.
+/// The columns of a report, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns(Vec<Column>);
+pub struct ReportColumns(Vec<ReportColumn>);
 
-/// What is wrong with a list of columns.
+/// An error in a list of columns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
-    /// There is no such column.
+    /// An unknown column.
     #[error(
         "there is no column `{0}`: known are hour, day, publisher, format, dsp, seat, deal and campaign{1}"
     )]
     Unknown(String, String),
-    /// It is there twice.
+    /// A duplicate.
     #[error("`{0}` is there twice")]
     Twice(&'static str),
 }
 
-impl Columns {
-    /// In order.
-    pub fn iter(&self) -> impl Iterator<Item = Column> {
+impl ReportColumns {
+    /// The columns, in order.
+    pub fn iter(&self) -> impl Iterator<Item = ReportColumn> {
         self.0.iter().copied()
     }
 
-    /// Whether groups are of bids.
+    /// Whether groups are by bids.
     pub fn are_of_bids(&self) -> bool {
-        self.iter().any(Column::is_of_bids)
+        self.iter().any(ReportColumn::is_of_bids)
     }
 
-    pub(super) fn has(&self, column: Column) -> bool {
+    pub(super) fn has(&self, column: ReportColumn) -> bool {
         self.0.contains(&column)
     }
 
-    /// Whether who was asked is in a group without a bid.
+    /// Whether a called DSP without a bid is in a group.
     pub(super) fn count_calls(&self) -> bool {
-        self.has(Column::Dsp)
-            && self.iter().all(|column| column == Column::Dsp || !column.is_of_bids())
-            && !self.has(Column::Format)
+        self.has(ReportColumn::Dsp)
+            && self.iter().all(|column| column == ReportColumn::Dsp || !column.is_of_bids())
+            && !self.has(ReportColumn::Format)
     }
 }
 
-impl FromStr for Columns {
+impl FromStr for ReportColumns {
     type Err = ColumnError;
 
     fn from_str(text: &str) -> Result<Self, ColumnError> {
         let mut columns = Vec::new();
         for name in text.split(',').map(str::trim) {
-            let known = Column::ALL.into_iter().find(|column| column.label() == name);
+            let known = ReportColumn::ALL.into_iter().find(|column| column.label() == name);
             let column = known.ok_or_else(|| unknown(name))?;
             if columns.contains(&column) {
                 return Err(ColumnError::Twice(column.label()));
@@ -94,8 +94,8 @@ impl FromStr for Columns {
 
 fn unknown(name: &str) -> ColumnError {
     let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    let distance = |column: &Column| strsim::damerau_levenshtein(&name, column.label());
-    let near = Column::ALL.into_iter().min_by_key(distance);
+    let distance = |column: &ReportColumn| strsim::damerau_levenshtein(&name, column.label());
+    let near = ReportColumn::ALL.into_iter().min_by_key(distance);
     let near = near.filter(|near| distance(near) <= 2 && distance(near) < name.chars().count());
     let near = near.map_or_else(String::new, |near| format!(". Did you mean `{}`?", near.label()));
     ColumnError::Unknown(name, near)

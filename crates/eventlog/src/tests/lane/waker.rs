@@ -3,9 +3,9 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use crate::lane::{WakeAt, Word};
+use crate::lane::{AtomicWord, WakeThreshold};
 
-impl Word for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     fn new(value: u64) -> Self {
         Self::new(value)
     }
@@ -32,7 +32,7 @@ impl Word for AtomicU64 {
 #[test]
 fn the_thread_sees_or_is_woken() {
     loom::model(|| {
-        let wake_at = Arc::new(WakeAt::<AtomicU64>::default());
+        let wake_at = Arc::new(WakeThreshold::<AtomicU64>::default());
         let handed_over = Arc::new(AtomicU64::new(0));
         let woken = Arc::new(AtomicBool::new(false));
         let shard = {
@@ -49,7 +49,7 @@ fn the_thread_sees_or_is_woken() {
             })
         };
         wake_at.set(2);
-        WakeAt::<AtomicU64>::asked();
+        WakeThreshold::<AtomicU64>::asked();
         let seen = handed_over.load(Ordering::Acquire);
         shard.join().expect("it does not panic");
         assert!(seen == 2 || woken.load(Ordering::Relaxed), "{seen} seen, and nobody wakes");

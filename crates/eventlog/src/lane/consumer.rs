@@ -1,40 +1,40 @@
-//! The log thread's end of a ring: hands its records to the writer, and keeps them until they are
+//! The log thread's end of a ring: passes its records to the writer and keeps them until they are
 //! written.
 //!
-//! Owns what a ring's records become in the log, gaps among them, and what its owner is told. When
-//! that happens is `scribe`'s to say.
+//! Owns what a ring's records become in the log, gaps included, and what its owner is told. The
+//! lane's writer decides when.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::GapFormat;
-use super::gap::Span;
-use super::ring::{HEADER_BYTES, Position, Tell, Told};
-use super::status::{CLASSES, Counts, RingShared};
-use crate::bug::{Bug, meanwhile, planted};
+use super::gap::RecordSpan;
+use super::ring::{HEADER_BYTES, LaneEvent, LaneListener, RingPosition};
+use super::status::{CLASSES, LogThreadCounts, RingShared};
+use crate::bug::{LogBug, meanwhile, planted};
 use crate::disk::Disk;
 use crate::segment::{u32_at, u64_at};
-use crate::writer::{AppendError, Writer};
+use crate::writer::{AppendError, LogWriter};
 
-/// What of a ring is in the writer's batch, or stands in the file and is not durable.
+/// Records of a ring that are in the writer's batch, or written and not yet durable.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct RingBatch {
     /// Bytes of the ring.
     bytes: usize,
     records: u64,
     by_class: [u64; CLASSES],
     payload_bytes: u64,
     gaps: u64,
-    /// Records that these gaps tell of.
+    /// Records that these gaps stand for.
     lost: u64,
-    /// Those, and its own: what is missing if this is lost.
-    all: Span,
+    /// The records and those of the gaps: what is missing if this is lost.
+    all: RecordSpan,
     /// Of the last record.
     sequence: u64,
 }
 
-impl Part {
+impl RingBatch {
     fn add(&mut self, more: &Self) {
         self.bytes += more.bytes;
         self.records += more.records;
@@ -51,38 +51,37 @@ impl Part {
     }
 }
 
-/// The log thread's end of a ring.
-pub(super) struct Outlet {
+pub(super) struct RingConsumer {
     shard: u32,
     bytes: rtrb::Consumer<u8>,
     shared: Arc<RingShared>,
-    tell: Option<Tell>,
-    /// Bytes that were taken out.
+    tell: Option<LaneListener>,
+    /// Bytes removed from the ring.
     released: u64,
-    /// Records that were taken out.
+    /// Records removed from the ring.
     position: u64,
-    /// Bytes in the ring, as last seen.
+    /// Bytes in the ring at the last look.
     waiting: usize,
-    /// Records shed, as last seen: after those that wait.
-    shed: Span,
-    /// Records shed of which gaps tell that were written.
-    shed_told: Span,
-    /// Written records that the disk lost, of which no gap tells yet.
-    owed: Span,
-    /// In the writer's batch; the ring holds it still.
-    taken: Part,
-    /// `shed_told`, once what was taken is written.
-    shed_taken: Span,
+    /// Records shed at the last look, after those in `waiting`.
+    shed: RecordSpan,
+    /// Shed records whose gaps are written.
+    shed_told: RecordSpan,
+    /// Written records that the disk lost and no gap reports yet.
+    owed: RecordSpan,
+    /// In the writer's batch, and still in the ring.
+    taken: RingBatch,
+    /// The next `shed_told`, once `taken` is written.
+    shed_taken: RecordSpan,
     /// Written, and not durable.
-    unsynced: Part,
+    unsynced: RingBatch,
 }
 
-impl Outlet {
+impl RingConsumer {
     pub fn new(
         shard: u32,
         bytes: rtrb::Consumer<u8>,
         shared: Arc<RingShared>,
-        tell: Option<Tell>,
+        tell: Option<LaneListener>,
     ) -> Self {
         Self {
             shard,
@@ -92,18 +91,18 @@ impl Outlet {
             released: 0,
             position: 0,
             waiting: 0,
-            shed: Span::default(),
-            shed_told: Span::default(),
-            owed: Span::default(),
-            taken: Part::default(),
-            shed_taken: Span::default(),
-            unsynced: Part::default(),
+            shed: RecordSpan::default(),
+            shed_told: RecordSpan::default(),
+            owed: RecordSpan::default(),
+            taken: RingBatch::default(),
+            shed_taken: RecordSpan::default(),
+            unsynced: RingBatch::default(),
         }
     }
 
-    /// Looks at what is there now, and tells how many bytes wait.
+    /// Updates `shed` and `waiting`; returns the latter.
     pub fn look(&mut self) -> usize {
-        // In this order: what waits then holds all that came before the last that was shed.
+        // In this order: `waiting` then covers everything before the last shed record.
         self.shed = self.shared.shed();
         meanwhile();
         self.waiting = self.bytes.slots();
@@ -112,17 +111,15 @@ impl Outlet {
         self.waiting
     }
 
-    /// Bytes that wait, as last seen.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Bytes of it that are in the writer's batch.
     pub fn taken(&self) -> usize {
         self.taken.bytes
     }
 
-    /// Whether there is something to write, as last seen.
+    /// Whether there was anything to write at the last look.
     pub fn waits(&self) -> bool {
         self.waiting > 0 || self.owes_gap()
     }
@@ -131,35 +128,34 @@ impl Outlet {
         self.owed.records > 0 || self.shed.records > self.shed_told.records
     }
 
-    /// Whether it is half full, as last seen.
     pub fn is_half_full(&self) -> bool {
         self.waiting >= self.shared.capacity / 2
     }
 
-    /// The shard is to wake the log thread when so many bytes wait, or when half of the ring does.
+    /// The shard wakes the log thread at this many bytes, or when half of the ring is filled.
     pub fn wake_at(&self, bytes: usize) {
         let bytes = bytes.min(self.shared.capacity / 2) as u64;
         self.shared.log.wake_at.set(self.released + bytes);
     }
 
-    /// The shard is to wake nobody.
+    /// The shard wakes nobody.
     pub fn let_sleep(&self) {
         self.shared.log.wake_at.set(u64::MAX);
     }
 
-    /// Appends what was last seen, or about `bytes_max` of it, and tells whether the writer's
+    /// Appends what the last look found, up to about `bytes_max`. Returns whether the writer's
     /// batch had room.
-    pub fn take<D: Disk>(&mut self, desk: Desk<'_, D>, bytes_max: usize) -> bool {
-        let mut taking = Taking {
-            desk,
+    pub fn take<D: Disk>(&mut self, context: AppendContext<'_, D>, bytes_max: usize) -> bool {
+        let mut taking = RingDrain {
+            context,
             shard: self.shard,
             owed: self.owed,
             shed: self.shed_told,
-            part: Part::default(),
+            part: RingBatch::default(),
         };
         let chunk = self.bytes.read_chunk(self.waiting).expect("what was seen is still there");
         let (one, two) = chunk.as_slices();
-        let content = Content { one, two };
+        let content = RingSlices { one, two };
         let mut fits = true;
         while fits && taking.part.bytes < self.waiting.min(bytes_max) {
             fits = taking.record(content).is_ok();
@@ -171,12 +167,12 @@ impl Outlet {
         fits
     }
 
-    /// A planted bug: what was taken is not durable, nor even written.
+    /// Planted bug: acknowledges what is not even written.
     pub fn acknowledge_taken(&self) {
         self.shared.log.durable.store(self.position + self.taken.records, Ordering::Release);
     }
 
-    /// What was taken is written: it leaves the ring.
+    /// Removes from the ring what is written.
     pub fn release(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         self.shared.log.bytes_high.raise(self.bytes.slots() as u64);
@@ -185,14 +181,14 @@ impl Outlet {
         self.waiting -= taken.bytes;
         self.position += taken.records;
         if taken.gaps > 0 {
-            self.owed = Span::default();
+            self.owed = RecordSpan::default();
         }
         self.shed_told = self.shed_taken;
         self.unsynced.add(&taken);
     }
 
-    /// What was written is durable.
-    pub fn acknowledge(&mut self, counts: &Counts) {
+    /// Acknowledges what is durable.
+    pub fn acknowledge(&mut self, counts: &LogThreadCounts) {
         let synced = std::mem::take(&mut self.unsynced);
         counts.records.add(synced.records);
         for (count, records) in counts.by_class.iter().zip(synced.by_class) {
@@ -205,105 +201,105 @@ impl Outlet {
             return;
         }
         self.shared.log.durable.store(self.position, Ordering::Release);
-        self.tell(Told::Durable {
-            through: Position(self.position),
+        self.tell(LaneEvent::Durable {
+            through: RingPosition(self.position),
             records: synced.records,
             sequence: synced.sequence,
         });
     }
 
-    /// What was written is lost, and what was taken was not written: that stays in the ring.
-    pub fn lose(&mut self, counts: &Counts) {
-        if planted(Bug::LoseRetained) {
+    /// Forgets what was written and lost. What was only taken stays in the ring.
+    pub fn lose(&mut self, counts: &LogThreadCounts) {
+        if planted(LogBug::LoseRetained) {
             return self.release();
         }
-        self.taken = Part::default();
+        self.taken = RingBatch::default();
         let lost = std::mem::take(&mut self.unsynced);
         counts.disk_lost.add(lost.records);
-        if !planted(Bug::ForgetGap) {
+        if !planted(LogBug::ForgetGap) {
             self.owed.add(lost.all);
         }
-        if planted(Bug::RepeatGap) {
+        if planted(LogBug::RepeatGap) {
             self.owed.records += lost.lost;
         }
     }
 
-    pub fn tell(&mut self, told: Told) {
+    pub fn tell(&mut self, told: LaneEvent) {
         if let Some(tell) = &mut self.tell {
             tell(told);
         }
     }
 
-    /// Records that were handed over and are not durable, nor told to be lost.
+    /// Accepted records that are neither durable nor reported as lost.
     pub fn left(&self) -> u64 {
         let accepted = self.shared.shard.accepted.read();
         (accepted + self.unsynced.records).saturating_sub(self.position)
     }
 }
 
-/// Where records are put.
-pub(super) struct Desk<'a, D: Disk> {
-    pub writer: &'a mut Writer<D>,
+/// Where a ring's records are appended.
+pub(super) struct AppendContext<'a, D: Disk> {
+    pub writer: &'a mut LogWriter<D>,
     pub gaps: GapFormat,
-    /// When gaps are told.
+    /// Time of gaps.
     pub unix_ms: u64,
     pub scratch: &'a mut Vec<u8>,
 }
 
-/// What is appended of one ring.
-struct Taking<'a, D: Disk> {
-    desk: Desk<'a, D>,
+/// One ring's records on their way into the batch.
+struct RingDrain<'a, D: Disk> {
+    context: AppendContext<'a, D>,
     shard: u32,
-    /// Lost by the disk, until a gap tells of it.
-    owed: Span,
-    /// Shed, as far as gaps tell of it.
-    shed: Span,
-    part: Part,
+    /// Lost by the disk, until a gap reports it.
+    owed: RecordSpan,
+    /// Shed records that gaps report.
+    shed: RecordSpan,
+    part: RingBatch,
 }
 
-impl<D: Disk> Taking<'_, D> {
-    /// The next record of the ring, behind a gap when there is one before it.
-    fn record(&mut self, content: Content<'_>) -> Result<(), BatchFull> {
+impl<D: Disk> RingDrain<'_, D> {
+    /// Appends the next record of the ring, after a gap if one is due before it.
+    fn record(&mut self, content: RingSlices<'_>) -> Result<(), BatchFull> {
         let at = self.part.bytes;
         let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(content.get(at..at + HEADER_BYTES, self.desk.scratch));
+        header.copy_from_slice(content.get(at..at + HEADER_BYTES, self.context.scratch));
         let bytes = usize::try_from(u32_at(&header, 0)).expect("a ring's record fits memory");
         let [time_ms, records, since_ms, through_ms] =
             [8, 16, 24, 32].map(|at| u64_at(&header, at));
-        self.gap(Span { records, since_ms, through_ms })?;
+        self.gap(RecordSpan { records, since_ms, through_ms })?;
         let start = at + HEADER_BYTES;
-        let payload = content.get(start..start + bytes, self.desk.scratch);
-        let sequence = append(self.desk.writer, (header[4], time_ms), payload)?;
+        let payload = content.get(start..start + bytes, self.context.scratch);
+        let sequence = append(self.context.writer, header[4], time_ms, payload)?;
         let mut by_class = [0; CLASSES];
         by_class[usize::from(header[5])] = 1;
-        self.part.add(&Part {
+        self.part.add(&RingBatch {
             bytes: HEADER_BYTES + bytes,
             records: 1,
             by_class,
             payload_bytes: bytes as u64,
-            all: Span::one(time_ms),
+            all: RecordSpan::one(time_ms),
             sequence,
-            ..Part::default()
+            ..RingBatch::default()
         });
         Ok(())
     }
 
-    /// A gap that tells of all that had been shed then, and of what the disk lost.
-    fn gap(&mut self, shed: Span) -> Result<(), BatchFull> {
-        // What was shed while the ring was looked at may be told already.
+    /// Appends a gap for records shed up to `shed` and records the disk lost, if there are any.
+    fn gap(&mut self, shed: RecordSpan) -> Result<(), BatchFull> {
+        // What was shed during the look may be reported already.
         let records = shed.records.saturating_sub(self.shed.records);
         let mut lost = self.owed;
-        lost.add(Span { records, ..shed });
+        lost.add(RecordSpan { records, ..shed });
         if lost.records == 0 {
             return Ok(());
         }
-        let Desk { writer, gaps, unix_ms, scratch } = &mut self.desk;
+        let AppendContext { writer, gaps, unix_ms, scratch } = &mut self.context;
         scratch.clear();
         (gaps.encode)(&lost.gap(self.shard), scratch);
-        append(writer, (gaps.kind, *unix_ms), scratch)?;
+        append(writer, gaps.kind, *unix_ms, scratch)?;
         let records = lost.records;
-        self.part.add(&Part { gaps: 1, lost: records, all: lost, ..Part::default() });
-        self.owed = Span::default();
+        self.part.add(&RingBatch { gaps: 1, lost: records, all: lost, ..RingBatch::default() });
+        self.owed = RecordSpan::default();
         if shed.records > self.shed.records {
             self.shed = shed;
         }
@@ -312,8 +308,9 @@ impl<D: Disk> Taking<'_, D> {
 }
 
 fn append<D: Disk>(
-    writer: &mut Writer<D>,
-    (kind, time_ms): (u8, u64),
+    writer: &mut LogWriter<D>,
+    kind: u8,
+    time_ms: u64,
     payload: &[u8],
 ) -> Result<u64, BatchFull> {
     writer.append(kind, time_ms, payload).map_err(|error| match error {
@@ -327,15 +324,15 @@ fn append<D: Disk>(
 /// The writer's batch has no room.
 struct BatchFull;
 
-/// What is in a ring, which may go round its end.
+/// The contents of a ring, which may wrap around.
 #[derive(Clone, Copy)]
-struct Content<'a> {
+struct RingSlices<'a> {
     one: &'a [u8],
     two: &'a [u8],
 }
 
-impl<'a> Content<'a> {
-    /// A part of it, put together in `scratch` where it goes round the end.
+impl<'a> RingSlices<'a> {
+    /// A range of it, assembled in `scratch` if it wraps around.
     fn get<'b>(self, range: Range<usize>, scratch: &'b mut Vec<u8>) -> &'b [u8]
     where
         'a: 'b,

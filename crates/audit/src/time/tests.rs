@@ -6,10 +6,10 @@ const NOW_US: u64 = 1_700_000_000_000_000;
 
 #[track_caller]
 fn within(text: &str, from: &str, length_us: u64) {
-    let Some(Written::Within(range)) = Written::parse(text, NOW_US) else {
+    let Some(ParsedTime::Within(range)) = ParsedTime::parse(text, NOW_US) else {
         panic!("`{text}` is no moment");
     };
-    assert_eq!(Moment(range.start).to_string(), from, "{text}");
+    assert_eq!(UtcTime(range.start).to_string(), from, "{text}");
     assert_eq!(range.end - range.start, length_us, "{text}");
 }
 
@@ -33,11 +33,11 @@ fn moments_are_as_long_as_they_are_written() {
 #[test]
 fn how_long_ago() {
     for (text, seconds) in [("-0s", 0), ("-90s", 90), ("-15m", 900), ("-2h", 7200)] {
-        let want = Written::Ago(NOW_US - seconds * SECOND_US);
-        assert_eq!(Written::parse(text, NOW_US), Some(want), "{text}");
+        let want = ParsedTime::Ago(NOW_US - seconds * SECOND_US);
+        assert_eq!(ParsedTime::parse(text, NOW_US), Some(want), "{text}");
     }
-    assert_eq!(Written::parse("-7d", NOW_US), Some(Written::Ago(NOW_US - 7 * DAY_US)));
-    assert_eq!(Written::parse("-40000d", NOW_US), Some(Written::Ago(0)));
+    assert_eq!(ParsedTime::parse("-7d", NOW_US), Some(ParsedTime::Ago(NOW_US - 7 * DAY_US)));
+    assert_eq!(ParsedTime::parse("-40000d", NOW_US), Some(ParsedTime::Ago(0)));
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn what_is_no_moment() {
         "1970-01-01T00:00+02:00",
         "+026-11-22",
     ] {
-        assert_eq!(Written::parse(text, NOW_US), None, "{text}");
+        assert_eq!(ParsedTime::parse(text, NOW_US), None, "{text}");
     }
 }
 
 #[test]
 fn hours_and_days() {
-    let moment = Moment(1_709_208_000_007_000);
+    let moment = UtcTime(1_709_208_000_007_000);
     assert_eq!(moment.to_string(), "2024-02-29T12:00:00.007Z");
     assert_eq!((moment.hour(), moment.day()), ("2024-02-29T12".into(), "2024-02-29".into()));
-    assert_eq!(Moment(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+    assert_eq!(UtcTime(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
 }

@@ -1,53 +1,53 @@
 //! How shards wake the log thread: rarely, and without waiting for it.
 //!
-//! Owns the protocol. Before it parks the thread says, for each ring, how many bytes of it are
-//! worth waking for, and looks at the rings once more; the shard that gets there wakes it, once.
-//! Either the shard sees what the thread said or the thread sees what the shard handed over, for
-//! both put a fence between what they write and what they read.
+//! Before the thread parks it sets a threshold for each ring, and then checks the rings once more.
+//! The shard that reaches its threshold wakes the thread, once. Both sides put a fence between
+//! their write and their read, so either the shard sees the threshold or the thread sees the
+//! shard's records.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread::Thread;
 
-/// Wakes the thread, when there is one.
+/// Wakes the thread, if one is attached.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct ThreadWaker {
     thread: OnceLock<Thread>,
     rung: AtomicU64,
 }
 
-impl Bell {
-    /// From now on it wakes this thread.
-    pub fn hang_here(&self) {
-        // It is the thread's own, and hung once.
+impl ThreadWaker {
+    /// Wakes the current thread from now on.
+    pub fn attach_current_thread(&self) {
+        // Only the thread itself calls this, once.
         let _other = self.thread.set(std::thread::current());
     }
 
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.rung.fetch_add(1, Ordering::Relaxed);
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// How often it was rung.
-    pub fn rung(&self) -> u64 {
+    /// How often the thread was woken.
+    pub fn wakes(&self) -> u64 {
         self.rung.load(Ordering::Relaxed)
     }
 }
 
-/// A word that both ends write, without any order of its own: that comes from fences. A model of
-/// threads brings another than the machine's.
-pub(crate) trait Word {
+/// A word that both ends write without ordering; the ordering comes from fences. Loom tests replace
+/// it.
+pub(crate) trait AtomicWord {
     fn new(value: u64) -> Self;
     fn load(&self) -> u64;
     fn store(&self, value: u64);
     fn swap(&self, value: u64) -> u64;
-    /// All that was written before is seen by whoever reads behind a fence that comes later.
+    /// Makes earlier writes visible to a thread that reads after a later fence.
     fn fence();
 }
 
-impl Word for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     fn new(value: u64) -> Self {
         Self::new(value)
     }
@@ -69,29 +69,29 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Up to where a ring may be filled without waking anybody, in bytes since it was made.
+/// How far a ring may be filled without waking the thread, in bytes since it was made.
 #[derive(Debug)]
-pub(crate) struct WakeAt<W = AtomicU64>(W);
+pub(crate) struct WakeThreshold<W = AtomicU64>(W);
 
-impl<W: Word> Default for WakeAt<W> {
+impl<W: AtomicWord> Default for WakeThreshold<W> {
     fn default() -> Self {
         Self(W::new(u64::MAX))
     }
 }
 
-impl<W: Word> WakeAt<W> {
-    /// The thread asks to be woken at `bytes`; to be followed by [`Self::asked`].
+impl<W: AtomicWord> WakeThreshold<W> {
+    /// Asks to be woken at `bytes`. Call [`Self::asked`] after the last ring.
     pub fn set(&self, bytes: u64) {
         self.0.store(bytes);
     }
 
-    /// The thread has asked all rings, and looks at them once more: what came before a shard could
-    /// see that is seen now.
+    /// Separates the thresholds from the last check of the rings: records that came before a shard
+    /// could see its threshold are seen now.
     pub fn asked() {
         W::fence();
     }
 
-    /// The shard has handed over `bytes`, which can be seen.
+    /// A shard has written up to `bytes`.
     pub fn reached(&self, bytes: u64, ring: impl FnOnce()) {
         W::fence();
         if bytes >= self.0.load() && self.0.swap(u64::MAX) != u64::MAX {

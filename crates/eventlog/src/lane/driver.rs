@@ -1,0 +1,123 @@
+//! The log thread's loop without the thread: both lanes, one step at a time.
+//!
+//! The durable lane is written first, and between any two batches of the firehose. Time is an
+//! argument.
+
+use std::sync::Arc;
+
+use super::consumer::RingConsumer;
+use super::report::LaneReporter;
+use super::ring::{DurableRing, FirehoseRing, LaneListener, RingProducer};
+use super::schedule::{LaneTime, NextStep};
+use super::status::LaneHandle;
+use super::waker::ThreadWaker;
+use super::writer::{LaneSetup, LaneWriter};
+use super::{LaneFormats, LaneKind};
+use crate::disk::Disk;
+
+/// Records that were accepted and are not durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnfinishedRecords {
+    /// In the durable lane.
+    pub durable: u64,
+    /// In the firehose.
+    pub firehose: u64,
+}
+
+/// Drives both lanes. Dropping it closes them.
+pub struct LogDriver<D: Disk> {
+    durable: LaneWriter<D>,
+    firehose: LaneWriter<D>,
+    formats: LaneFormats,
+    waker: Arc<ThreadWaker>,
+    report: LaneReporter,
+}
+
+impl<D: Disk> LogDriver<D> {
+    /// For two logs, each in its own directory. Add the rings before the first step.
+    pub fn new(
+        durable: LaneSetup<D>,
+        firehose: LaneSetup<D>,
+        formats: impl Into<LaneFormats>,
+        report: LaneReporter,
+    ) -> Self {
+        let formats = formats.into();
+        let firehose = LaneWriter::new(LaneKind::Firehose, firehose, formats);
+        let mut durable = LaneWriter::new(LaneKind::Durable, durable, formats);
+        durable.watermark(firehose.reached());
+        Self { durable, firehose, formats, waker: Arc::default(), report }
+    }
+
+    /// A handle to a lane.
+    pub fn lane(&self, kind: LaneKind) -> LaneHandle {
+        let lane_writer = match kind {
+            LaneKind::Durable => &self.durable,
+            LaneKind::Firehose => &self.firehose,
+        };
+        LaneHandle(Arc::clone(lane_writer.shared()))
+    }
+
+    /// A ring of this many bytes into the durable lane. Records stay in it until they are durable,
+    /// so it should hold what arrives during a commit. `tell` is called at commits and failures.
+    pub fn durable_ring(&mut self, bytes: usize, tell: Option<LaneListener>) -> DurableRing {
+        DurableRing(ring(&mut self.durable, &self.waker, 0, bytes, tell))
+    }
+
+    /// A ring of this many bytes into the firehose. Its gaps name `shard`.
+    pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
+        let inlet = ring(&mut self.firehose, &self.waker, shard, bytes, None);
+        FirehoseRing { inlet, gap_kind: self.formats.gaps.kind }
+    }
+
+    /// Does what is due. It waits for nothing but the disk.
+    pub fn step(&mut self, now: LaneTime) -> NextStep {
+        let durable = self.durable.step(now, &mut self.report);
+        let firehose = self.firehose.step(now, &mut self.report);
+        let watermark = self.durable.reach(self.firehose.reached());
+        durable.min(firehose).min(watermark)
+    }
+
+    /// Accepts no more records. Later steps write and commit the rest at once.
+    pub fn close(&mut self) {
+        self.durable.close();
+        self.firehose.close();
+    }
+
+    /// Accepted records that are not durable.
+    pub fn left(&self) -> UnfinishedRecords {
+        UnfinishedRecords { durable: self.durable.left(), firehose: self.firehose.left() }
+    }
+
+    /// Whether all accepted records are durable and all gaps are written.
+    pub fn is_settled(&self) -> bool {
+        self.durable.is_settled() && self.firehose.is_settled()
+    }
+
+    /// Seals both lanes if nothing is left to write, so that a later start detects losses.
+    pub fn seal(&mut self, now: LaneTime) {
+        for lane_writer in [&mut self.firehose, &mut self.durable] {
+            lane_writer.seal(now, &mut self.report);
+        }
+    }
+
+    /// How often shards woke the thread.
+    pub fn wakes(&self) -> u64 {
+        self.waker.wakes()
+    }
+
+    pub(super) fn waker(&self) -> &Arc<ThreadWaker> {
+        &self.waker
+    }
+}
+
+fn ring<D: Disk>(
+    lane_writer: &mut LaneWriter<D>,
+    waker: &Arc<ThreadWaker>,
+    shard: u32,
+    bytes: usize,
+    tell: Option<LaneListener>,
+) -> RingProducer {
+    let (inlet, consumer, shared) = RingProducer::new(bytes, lane_writer.shared(), waker);
+    lane_writer.add(RingConsumer::new(shard, consumer, shared, tell));
+    inlet
+}
