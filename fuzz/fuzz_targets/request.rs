@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use exchange_core::{Auction, Market, eligible, outbound};
 use libfuzzer_sys::fuzz_target;
-use openrtb::View;
+use openrtb::OutboundView;
 
 static MARKET: LazyLock<Market> = LazyLock::new(fuzz::market);
 
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     for dsp in 0..MARKET.dsps.len() {
         let Ok(ask) = eligible(&auction, dsp) else { continue };
         let is_limited = auction.is_limited(dsp);
-        let view = View {
+        let view = OutboundView {
             imps: ask.imps,
             deals: ask.deals,
             tmax: "100",

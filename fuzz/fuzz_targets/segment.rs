@@ -4,25 +4,25 @@
 
 use eventlog::disk::testing::FaultDisk;
 use eventlog::{
-    ChainPoint, Entry, Found, Identity, Index, Item, LogEnd, OpenError, Options, Reader, Scan,
-    Writer, encode_header, frames_at,
+    ChainPoint, FrameScan, IndexEntry, LogEnd, LogEntry, LogOpenError, LogReader, LogWriter,
+    ScanItem, SegmentId, SegmentIndex, WriterOptions, encode_header, frames_at,
 };
 use libfuzzer_sys::fuzz_target;
 
-const IDENTITY: Identity = Identity { epoch: 1, first: 1, node: 0 };
+const IDENTITY: SegmentId = SegmentId { epoch: 1, first: 1, node: 0 };
 
 fn tiles(bytes: &[u8]) -> u64 {
     let begin = frames_at(bytes, IDENTITY);
     let (mut position, mut last, mut records) = (begin, 0, 0);
-    for found in Scan::whole(IDENTITY, bytes) {
+    for found in FrameScan::whole(IDENTITY, bytes) {
         let (place, sequence) = match found {
-            Found::Record(frame) => {
+            ScanItem::Record(frame) => {
                 records += 1;
                 let end = frame.payload.end.next_multiple_of(4).min(bytes.len());
                 (frame.offset..end, Some(frame.sequence))
             }
-            Found::BadPayload { bytes, sequence } => (bytes, Some(sequence)),
-            Found::Garbage { bytes } => (bytes, None),
+            ScanItem::BadPayload { bytes, sequence } => (bytes, Some(sequence)),
+            ScanItem::Garbage { bytes } => (bytes, None),
         };
         assert!(place.start == position && place.end > position);
         position = place.end;
@@ -33,22 +33,22 @@ fn tiles(bytes: &[u8]) -> u64 {
     records
 }
 
-fn open(disk: &FaultDisk) -> Option<(Writer<FaultDisk>, Vec<u64>)> {
+fn open(disk: &FaultDisk) -> Option<(LogWriter<FaultDisk>, Vec<u64>)> {
     let mut sequences = Vec::new();
-    let opened = Writer::open(disk.clone(), Options::default(), |item| {
-        if let Item::Record(record) = item {
+    let opened = LogWriter::open(disk.clone(), WriterOptions::default(), |item| {
+        if let LogEntry::Record(record) = item {
             sequences.push(record.sequence);
         }
     });
     match opened {
         Ok((writer, _)) => Some((writer, sequences)),
-        Err(OpenError::Read { .. }) => None,
+        Err(LogOpenError::Read { .. }) => None,
         Err(error) => panic!("memory does not fail: {error}"),
     }
 }
 
 /// Numbers of `data`, small ones often, as an index of the segment.
-fn index(data: &[u8]) -> Index {
+fn index(data: &[u8]) -> SegmentIndex {
     let mut numbers = data.chunks(2).map(|bytes| match *bytes {
         [low, high] if high > 0xf0 => u64::from(low) << (high % 64),
         [low, high] => u64::from(low) | u64::from(high) << 8,
@@ -63,9 +63,9 @@ fn index(data: &[u8]) -> Index {
     for _ in 0..number() % 4 {
         let [sequence, offset, before_ms] = std::array::from_fn(|_| number());
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        entries.push(Entry { sequence, offset, before_ms });
+        entries.push(IndexEntry { sequence, offset, before_ms });
     }
-    Index {
+    SegmentIndex {
         identity: IDENTITY,
         last,
         last_offset,
@@ -80,12 +80,12 @@ fn index(data: &[u8]) -> Index {
 
 /// Sequences from `first` on, by a reader that seeks it.
 fn seek(disk: &FaultDisk, first: u64) -> Vec<u64> {
-    let reader = Reader::with_window(disk, 64).expect("memory does not fail");
+    let reader = LogReader::with_window(disk, 64).expect("memory does not fail");
     let items = reader.seek(first).expect("memory does not fail");
     items
         .filter_map(|item| match item.expect("memory does not fail") {
-            Item::Record(record) => Some(record.sequence),
-            Item::Corruption(_) | Item::Torn(_) => None,
+            LogEntry::Record(record) => Some(record.sequence),
+            LogEntry::Corruption(_) | LogEntry::Torn(_) => None,
         })
         .collect()
 }
@@ -111,7 +111,7 @@ fuzz_target!(|data: &[u8]| {
     // The segment is sealed now, and this is what it finds beside it: any bytes, or any index.
     let index = index(rest);
     let encoded = index.encode();
-    if let Some(read) = Index::decode(&encoded, IDENTITY) {
+    if let Some(read) = SegmentIndex::decode(&encoded, IDENTITY) {
         assert_eq!(read, index);
     }
     let beside = if with_header % 4 < 2 { encoded } else { rest.to_vec() };
