@@ -11,16 +11,15 @@ use serde_json::{Map, Value};
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match check_text::<PriceRules>("fuzz.toml", text) {
-        Ok(kept) => {
-            same(Kind::Account, &kept["account"]).and(same(Kind::Campaign, &kept["campaign"]))
-        }
+        Ok(kept) => same(StoredKind::Account, &kept["account"])
+            .and(same(StoredKind::Campaign, &kept["campaign"])),
         Err(problems) => {
             assert!(problems.count() > 0);
             None
         }
     };
     let Ok(Value::Object(body)) = serde_json::from_str(text) else { return };
-    for kind in Kind::ALL {
+    for kind in StoredKind::ALL {
         if let Ok(kept) = check_body::<PriceRules>(kind, &body) {
             let kept: Map<String, Value> = serde_json::from_str(&kept).expect("it is kept as JSON");
             assert_kept(kind, &kept);
@@ -29,17 +28,17 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// All of a kind, as a file had them.
-fn same(kind: Kind, kept: &Value) -> Option<()> {
+fn same(kind: StoredKind, kept: &Value) -> Option<()> {
     for definition in kept.as_array()? {
         // A campaign's account may be one of another currency or clock.
-        if kind == Kind::Account {
+        if kind == StoredKind::Account {
             assert_kept(kind, definition.as_object()?);
         }
     }
     Some(())
 }
 
-fn assert_kept(kind: Kind, kept: &Map<String, Value>) {
+fn assert_kept(kind: StoredKind, kept: &Map<String, Value>) {
     let again = check_body::<PriceRules>(kind, kept).expect("what is kept reads");
     let again: Map<String, Value> = serde_json::from_str(&again).expect("it is kept as JSON");
     assert_eq!(again, *kept);

@@ -22,18 +22,18 @@ const START_MS: u64 = 20_780 * 24 * HOUR_MS;
 const DIGESTS: std::ops::Range<usize> = 5..21;
 
 /// A campaign with limits of its life and of its day.
-struct Bank;
+struct Unspent;
 
-impl Books for Bank {
+impl FundsSource for Unspent {
     fn funds(&self, _: CampaignIndex) -> Option<Funds> {
-        let purse = |nanos| Purse { own: Some(Nanos::new(nanos)), ..Purse::default() };
-        Some(Funds { life: purse(1_000_000_000), day: purse(1_000_000), ..Funds::default() })
+        let funds = |nanos| SpanFunds { own: Some(Nanos::new(nanos)), ..SpanFunds::default() };
+        Some(Funds { life: funds(1_000_000_000), day: funds(1_000_000), ..Funds::default() })
     }
 }
 
-fn hour(number: u64) -> Hour {
+fn hour(number: u64) -> CalendarHour {
     let start_unix_ms = START_MS + number * HOUR_MS;
-    Hour {
+    CalendarHour {
         start_unix_ms,
         end_unix_ms: start_unix_ms + HOUR_MS,
         period: Period(
@@ -45,10 +45,10 @@ fn hour(number: u64) -> Hour {
 }
 
 /// A pacer that knows one campaign, or is to go on with what was kept of it.
-fn pacer(kept: Option<Kept>) -> Pacer {
-    let mut pacer = Pacer::new(PacerOptions::new(1));
+fn pacer(kept: Option<PacingSnapshot>) -> CampaignPacer {
+    let mut pacer = CampaignPacer::new(PacerOptions::new(1));
     let calendar = Calendar::new((0..72).map(hour).collect()).expect("three days");
-    pacer.take_zone(ZoneId(0), "UTC", calendar, Zone::utc());
+    pacer.take_zone(ZoneId(0), "UTC", calendar, ZoneOffsets::utc());
     pacer.take_account(AccountId(0), ZoneId(0), 1);
     kept.into_iter().for_each(|kept| pacer.restore(kept));
     let definition = CampaignDefinition {
@@ -56,7 +56,7 @@ fn pacer(kept: Option<Kept>) -> Pacer {
         version: 1,
         account: AccountId(0),
         budget: CampaignBudget {
-            limits: Limits::default(),
+            limits: BudgetLimits::default(),
             start_unix_ms: START_MS,
             end_unix_ms: START_MS + 72 * HOUR_MS,
             daypart: Daypart::ALWAYS,
@@ -64,41 +64,41 @@ fn pacer(kept: Option<Kept>) -> Pacer {
             is_paused: false,
         },
     };
-    let pacing = Pacing {
-        settings: Settings::default(),
+    let pacing = PacingPolicy {
+        settings: StrategySettings::default(),
         ahead: 0.5,
-        forecast: Expected::Learned,
+        forecast: TrafficForecast::Learned,
         is_fixed_price: false,
     };
     pacer.define(&definition, Some(&pacing.into()), START_MS).expect("it can be paced");
     pacer
 }
 
-fn encoded(kept: &Kept) -> Vec<u8> {
+fn encoded(kept: &PacingSnapshot) -> Vec<u8> {
     let mut bytes = Vec::new();
     kept.encode(&mut bytes);
     bytes
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(kept) = Kept::decode(data) else { return };
+    let Ok(kept) = PacingSnapshot::decode(data) else { return };
     let again = encoded(&kept);
     if data[0] == 1 {
-        assert_eq!(Kept::decode(&again).as_ref(), Ok(&kept));
+        assert_eq!(PacingSnapshot::decode(&again).as_ref(), Ok(&kept));
     } else {
         assert_eq!(again, data);
     }
-    assert!(again.len() <= KEPT_BYTES_MAX);
+    assert!(again.len() <= SNAPSHOT_BYTES_MAX);
     // As if it were this campaign's.
     let mut bytes = data.to_vec();
     bytes[1..5].fill(0);
     pacer(None)
         .keep(CampaignIndex(0), 1, |own| bytes[DIGESTS].copy_from_slice(&encoded(own)[DIGESTS]));
-    let mut pacer = pacer(Some(Kept::decode(&bytes).expect("any digest may be")));
+    let mut pacer = pacer(Some(PacingSnapshot::decode(&bytes).expect("any digest may be")));
     let mut told = Vec::new();
     for minute in [0, 1, 2, 59, 61, 24 * 60, 24 * 60 + 1, 71 * 60, 80 * 60] {
-        pacer.seen(0, CampaignIndex(0), Seen { requests: minute, bids: minute });
-        pacer.turn(START_MS + minute * 60_000, &Bank, 10, &mut told);
+        pacer.seen(0, CampaignIndex(0), RequestCounts { requests: minute, bids: minute });
+        pacer.turn(START_MS + minute * 60_000, &Unspent, 10, &mut told);
         assert!(pacer.pace(CampaignIndex(0)).is_some());
         pacer.curve(CampaignIndex(0), START_MS + minute * 60_000);
     }
