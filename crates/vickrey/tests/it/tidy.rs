@@ -1,5 +1,8 @@
 //! The rules of the house that a machine can see. A rule that nothing executes is deleted.
 
+mod layout;
+mod parameters;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -252,4 +255,74 @@ fn every_dependency_is_explained() {
         }
     }
     none(&problems);
+}
+
+/// Sources of our crates, by crate and path below its `src/`.
+fn crates() -> BTreeMap<String, Vec<(String, String)>> {
+    let mut crates: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for (path, text) in sources(&[".rs"]) {
+        if let Some((folder, below)) = path.split_once("/src/")
+            && folder.starts_with("crates/")
+        {
+            crates.entry(folder.to_owned()).or_default().push((below.to_owned(), text));
+        }
+    }
+    crates
+}
+
+/// Problems of layout that are known, by crate. Where there are fewer, lower the number.
+const LAYOUT_KNOWN: &[(&str, usize)] = &[("crates/exchange/serve", 67), ("crates/runtime", 30)];
+
+/// Functions with too many parameters, or with tuples, that are known, by crate. Likewise.
+const PARAMETERS_KNOWN: &[(&str, usize)] = &[
+    ("crates/exchange/core", 11),
+    ("crates/exchange/serve", 31),
+    ("crates/http", 1),
+    ("crates/pacer/core", 22),
+    ("crates/pacer/serve", 22),
+    ("crates/runtime", 26),
+    ("crates/sim", 3),
+    ("crates/vickrey", 1),
+    ("crates/whatif", 3),
+];
+
+/// Asserts that a crate has no more problems than are known, and no fewer: what is mended stays so.
+fn no_more_than(known: &[(&str, usize)], problems: &BTreeMap<String, Vec<String>>) {
+    let allowed =
+        |folder: &str| known.iter().find(|(of, _)| *of == folder).map_or(0, |(_, count)| *count);
+    let other = problems.iter().filter(|(folder, found)| found.len() != allowed(folder));
+    let say = |(folder, found): (&String, &Vec<String>)| {
+        format!(
+            "{folder}: {} known, {} found:\n    {}",
+            allowed(folder),
+            found.len(),
+            found.join("\n    ")
+        )
+    };
+    none(&other.map(say).collect::<Vec<_>>());
+}
+
+#[test]
+fn imports_go_down_and_folders_hold_a_dozen() {
+    let problems = crates().into_iter().map(|(folder, sources)| {
+        let problems = layout::problems(&folder, &sources);
+        (folder, problems)
+    });
+    no_more_than(LAYOUT_KNOWN, &problems.collect());
+}
+
+#[test]
+fn functions_take_few_parameters() {
+    let of = |folder: &str, sources: &[(String, String)]| {
+        let product = sources.iter().filter(|(path, _)| !layout::is_test(path));
+        let of = |(path, text): &(String, String)| {
+            parameters::problems(&format!("{folder}/src/{path}"), text)
+        };
+        product.flat_map(of).collect()
+    };
+    let problems = crates().into_iter().map(|(folder, sources)| {
+        let problems = of(&folder, &sources);
+        (folder, problems)
+    });
+    no_more_than(PARAMETERS_KNOWN, &problems.collect());
 }
