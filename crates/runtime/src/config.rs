@@ -19,7 +19,7 @@
 //!
 //! let exchange = parse("vickrey.toml", "tmax = '120ms'", Exchange::read)?;
 //! assert_eq!(exchange.tmax, ms(120));
-//! # Ok::<(), runtime::config::Problems>(())
+//! # Ok::<(), runtime::config::ConfigProblems>(())
 //! ```
 //!
 //! It must not know any service's keys, and starts nothing.

@@ -9,12 +9,12 @@
 //!
 //! ```
 //! use std::fmt;
-//! use runtime::metrics::{Counter, Exposition, Page, PerShard};
+//! use runtime::metrics::{Counter, Exposition, MetricsPage, PerShard};
 //!
 //! #[derive(Default)]
 //! struct Metrics { auctions: Counter, won: Counter, lost: Counter }
 //!
-//! fn expose(shards: &PerShard<Metrics>, page: &mut Page<'_>) -> fmt::Result {
+//! fn expose(shards: &PerShard<Metrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
 //!     page.counters("auctions", "Auctions cleared.")?.sum(&[], shards.iter().map(|m| &m.auctions))?;
 //!     let mut bids = page.counters("bids", "Bids by fate.")?;
 //!     bids.sum(&[("fate", "won")], shards.iter().map(|m| &m.won))?;

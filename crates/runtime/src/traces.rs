@@ -7,12 +7,12 @@
 //!
 //! ```
 //! # use std::time::{Duration, Instant};
-//! # use runtime::traces::{Span, Tracer};
+//! # use runtime::traces::{TraceSpan, Tracer};
 //! # let (tracer, arrival, parsed) = (Tracer::off(), Instant::now(), Instant::now());
 //! if let Some(mut trace) = tracer.sample(0x0123_4567_89ab_cdef, None) {
 //!     let root = trace.root();
-//!     trace.add(root, Span::new("parse", arrival, parsed));
-//!     trace.finish(Span::new("auction", arrival, Instant::now()).with("outcome", "filled"));
+//!     trace.add(root, TraceSpan::new("parse", arrival, parsed));
+//!     trace.finish(TraceSpan::new("auction", arrival, Instant::now()).with("outcome", "filled"));
 //! }
 //! ```
 //!

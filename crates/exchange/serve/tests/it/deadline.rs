@@ -62,7 +62,9 @@ fn a_dsp_may_have_less_time_than_the_auction() {
     assert!(started.elapsed() < crate::fixtures::PATIENCE / 2, "its timeout, not the auction's");
     assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     let json: serde_json::Value = serde_json::from_str(&slow.request(0).body).expect("JSON");
-    assert_eq!(json["tmax"], 40);
+    // Less than its timeout by what passes before the call goes out.
+    let tmax = json["tmax"].as_u64().expect("a whole number");
+    assert!((1..=40).contains(&tmax), "{tmax}");
 }
 
 #[test]
