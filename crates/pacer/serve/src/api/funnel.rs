@@ -1,6 +1,6 @@
-//! A campaign's funnel as it is shown, and where most of its impressions go, in words with a remedy.
+//! A campaign's funnel as shown, and its largest loss of impressions in words with a remedy.
 //!
-//! Owns the forms, and which loss is named. What is counted is pacer-core's.
+//! Owns the JSON forms and which loss is named. pacer-core counts.
 
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow};
 use schemars::JsonSchema;
@@ -91,7 +91,6 @@ struct MismatchView {
     impressions: u64,
 }
 
-/// Shown in full.
 pub(super) fn shown([hour, day]: &[FunnelWindow; 2]) -> FunnelView {
     FunnelView { hour: window(hour), day: window(day) }
 }
@@ -126,7 +125,6 @@ fn window(window: &FunnelWindow) -> WindowView {
     }
 }
 
-/// Which criteria a sample fails.
 pub(super) fn mismatches(found: &Mismatches) -> MismatchesView {
     let Mismatches { impressions, matched, failed } = found;
     let failed =
@@ -134,20 +132,20 @@ pub(super) fn mismatches(found: &Mismatches) -> MismatchesView {
     MismatchesView { impressions: *impressions, matched: *matched, failed: failed.collect() }
 }
 
-/// Whether so few match that the criteria are worth a look.
+/// Whether so few impressions match that the criteria are worth a look.
 pub(super) fn is_matchless(window: &FunnelWindow) -> bool {
     u64::from(window.counts.get(FunnelStep::Matched)) * 10 < window.offered
 }
 
-/// What a campaign has spent of what should be spent by now, where it follows a limit.
+/// What a campaign has spent, and should have spent by now, if it follows a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlanProgress {
     pub(super) spent: Nanos,
     pub(super) expected: Nanos,
 }
 
-/// Where most of its impressions go: of the last hour, else of the last minutes. None if it bills many and
-/// loses few.
+/// The largest loss of the last hour, else of the last minutes. None if the campaign bills many
+/// impressions and loses few.
 pub(super) fn cause(
     windows: &[FunnelWindow; 2],
     mismatches: Option<&Mismatches>,
@@ -174,7 +172,7 @@ pub(super) fn cause(
     if let Some(lost) = Lost::most(&hour.counts).filter(|lost| lost.is_much(&hour.counts)) {
         return Some(lost.cause(span, hour, currency));
     }
-    // What is won in the last 10 to 20 minutes may be billed yet.
+    // Wins of the last 10 to 20 minutes may still be billed.
     if let Some(lost) = Lost::most(&hour.recent).filter(Lost::is_most) {
         return Some(lost.cause("in the last 10 to 20 minutes", hour, currency));
     }
@@ -189,7 +187,7 @@ pub(super) fn cause(
     })
 }
 
-/// Wins of more than ten minutes ago, of which less than a quarter was billed.
+/// Wins from more than ten minutes ago, if less than a quarter of them was billed.
 fn unbilled(hour: &FunnelWindow, span: &str) -> Option<SpendCause> {
     let of = |counts: &FunnelCounts, step| u64::from(counts.get(step));
     let won = of(&hour.counts, FunnelStep::Won).saturating_sub(of(&hour.recent, FunnelStep::Won));
@@ -207,7 +205,7 @@ fn unbilled(hour: &FunnelWindow, span: &str) -> Option<SpendCause> {
     Some(SpendCause::new("unbilled", words, remedy))
 }
 
-/// That what is spent is within a tenth of what should be.
+/// Says that spending is within a tenth of the plan.
 fn on_plan(progress: PlanProgress, currency: Option<Currency>) -> Option<String> {
     let PlanProgress { spent, expected } = progress;
     if expected == Nanos::ZERO || pace_of(spent, expected) != PaceWord::On {
@@ -221,20 +219,20 @@ fn on_plan(progress: PlanProgress, currency: Option<Currency>) -> Option<String>
     Some(format!("it is on plan: {spent} spent of {expected} planned by now"))
 }
 
-/// Impressions that were lost in the same way.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     by: Loss,
     count: u32,
-    /// Of how many.
+    /// The impressions that it is a share of.
     whole: u32,
-    /// Whether `whole` is what its pace let through, instead of all that it matched.
+    /// Whether `whole` is what the pace let through, instead of all matched impressions.
     is_past_pace: bool,
 }
 
 impl Lost {
-    /// The most of what it matched. If its pace let some through and nearly all of them were lost in one
-    /// way, then that: at a faster pace it would win no more. None if none was lost.
+    /// The largest loss of matched impressions. If the pace let some through and nearly all of them
+    /// were lost in one way, then that one: a faster pace would win no more. None if nothing was
+    /// lost.
     fn most(counts: &FunnelCounts) -> Option<Self> {
         let matched = counts.get(FunnelStep::Matched);
         let most = Self::most_of(counts, matched, |_| true)?;
@@ -267,7 +265,7 @@ impl Lost {
             (Loss::Abandoned, counts.abandoned()),
         ];
         let losses = losses.into_iter().filter(|(by, count)| *count > 0 && among(*by));
-        // Of those that are as large the first is named.
+        // The first of equal losses is named.
         let (by, count) = losses.rev().max_by_key(|(_, count)| *count)?;
         Some(Self { by, count, whole, is_past_pace: false })
     }
@@ -276,7 +274,8 @@ impl Lost {
         u64::from(self.count) * 2 > u64::from(self.whole)
     }
 
-    /// Whether it is worth naming: it is most of all, or little of what was matched was won and billed.
+    /// Whether it is worth naming: it is most of the whole, or few matched impressions were won and
+    /// billed.
     fn is_much(&self, counts: &FunnelCounts) -> bool {
         let of = |step| u64::from(counts.get(step));
         let won = of(FunnelStep::Billed).max(of(FunnelStep::Won));
@@ -317,7 +316,6 @@ fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>
     SpendCause::new("no_match", words, remedy)
 }
 
-/// Where impressions that were matched go.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Hours,
@@ -334,7 +332,7 @@ enum Loss {
 }
 
 impl Loss {
-    /// In words: of this `share` of impressions.
+    /// In words; `share` is the share of impressions.
     fn cause(self, share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> SpendCause {
         let (reason, words, remedy) = match self {
             Self::Hours => ("hours", format!("{share} came outside of its hours"), "widen `hours`"),

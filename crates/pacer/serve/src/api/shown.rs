@@ -1,7 +1,5 @@
-//! How accounts and campaigns are shown: money as decimal text, times as RFC 3339, refusals with the
-//! field that is wrong.
-//!
-//! Owns the forms. Asks nobody.
+//! How accounts and campaigns are shown: money as decimal text, times as RFC 3339, refusals with
+//! the wrong field. Owns the JSON forms.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +19,6 @@ use super::definitions;
 use crate::ledger::handle::DeliveryProgress;
 use crate::registry::ChangeRefusal;
 
-/// The reply to what was refused.
 pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
     let (code, field) = match refused {
         ChangeRefusal::Unknown { .. } => (ErrorCode::NotFound, "id"),
@@ -36,12 +33,11 @@ pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
     wrong(code, field, &refused.to_string())
 }
 
-/// A refusal of a field.
 pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
     Reply::error_with(code, message, ErrorField::at(field))
 }
 
-/// The reply to problems, all of them.
+/// The reply that lists all problems.
 pub(super) fn invalid(problems: &[ConfigProblem]) -> Reply {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let message = format!("{} {noun}; nothing was changed", problems.len());
@@ -91,7 +87,7 @@ pub(super) fn money(amount: Nanos) -> AmountText {
 #[schemars(rename = "Time", extend("format" = "date-time"))]
 pub(super) struct TimeText(pub(super) String);
 
-/// None if no calendar has it.
+/// None if the calendar does not reach it.
 pub(super) fn time(unix_ms: u64) -> Option<TimeText> {
     let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
     at.map(rfc3339).map(TimeText)
@@ -199,7 +195,6 @@ pub(super) struct DeliveryView {
     pace: Option<PaceWord>,
 }
 
-/// How far a campaign has come.
 pub(super) fn delivery(delivery: &DeliveryProgress, currency: Option<Currency>) -> DeliveryView {
     let DeliveryProgress { refusal, span: of, limit, spent, expected } = delivery;
     DeliveryView {
@@ -235,7 +230,7 @@ pub(super) const fn pace_of(spent: Nanos, expected: Nanos) -> PaceWord {
     }
 }
 
-/// The ledger has not been told of it yet.
+/// The reply while the ledger does not have the definition yet.
 pub(super) fn not_told(id: &str) -> Reply {
     let message = format!("the ledger does not know `{id}` yet: ask again");
     wrong(ErrorCode::Unavailable, "id", &message)
@@ -355,7 +350,7 @@ pub(super) const fn owner(owner: LimitOwner) -> &'static str {
     }
 }
 
-/// The ledger's reasons, and none.
+/// The ledger's reasons, and null.
 pub(super) fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
     let labels = SpendRefusal::ALL.map(SpendRefusal::label).into_iter().map(Value::from);
     let labels: Vec<Value> = labels.chain([Value::Null]).collect();

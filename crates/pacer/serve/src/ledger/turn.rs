@@ -1,8 +1,8 @@
 //! The ledger's thread: what it does in a turn, and when it ends.
 //!
-//! It moves messages between the rules and whoever is around them: shards, the store, the log, and
-//! those who ask. What is granted, leased or told is decided by the rules; here is decided only what
-//! waits, and that nothing is authorised any more once the rules say that the books do not add up.
+//! It moves messages between the rules and the shards, the store, the log and the callers. The
+//! rules decide about grants and leases; this file decides what waits, and that nothing is
+//! authorised once the rules find that the books do not add up.
 
 mod changes;
 mod queries;
@@ -37,33 +37,34 @@ use changes::{ChangeQueue, PendingAnswer, PendingDefinitions};
 pub(crate) use snapshots::SnapshotSchedule;
 use zones::ZoneTables;
 
-/// The longest between two turns.
+/// Longest time between two turns.
 const TURN: Duration = Duration::from_millis(10);
-/// What one turn takes from the log, and from each shard; the next takes the rest.
+/// Most messages that a turn takes from the log, and from each shard.
 const TAKEN_MAX: usize = 16_384;
-/// Campaigns whose slot is over that one turn asks for their pace.
+/// Most campaigns at the end of their slot that a turn asks for their pace.
 const SLOTS_MAX: usize = 4_096;
-/// How long the end may take.
+/// How long closing may take.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How a ledger ended that did not end well.
+/// How a ledger failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerFault {
-    /// The books do not add up: a defect. Nothing was authorised any more.
+    /// The books do not add up: a defect. Nothing more is authorised.
     #[error("the books of budgets do not add up: a defect, the log has where; please report it")]
     Broken,
-    /// Another process has taken the node over. Nothing was authorised any more.
+    /// Another process has taken over the node. Nothing more is authorised.
     #[error(
         "another process has taken over the budgets of this node: give each its own `budgets.node` and \
          `budgets.directory`"
     )]
     Fenced,
-    /// Its store was not closed well: the next start takes longer, and learns the rest from the log.
+    /// Its store was not closed well: the next start takes longer, and learns the rest from the
+    /// log.
     #[error("the ledger's store {0}")]
     Store(StoreFault),
 }
 
-/// Where the thread hears from others.
+/// Channels from other threads.
 pub(crate) struct LedgerChannels {
     pub lines: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
@@ -71,7 +72,6 @@ pub(crate) struct LedgerChannels {
     pub closing: Arc<AtomicBool>,
 }
 
-/// All that the thread has.
 pub(crate) struct LedgerLoop {
     ledger: Ledger,
     pacer: CampaignPacer,
@@ -82,32 +82,31 @@ pub(crate) struct LedgerLoop {
     tables: ZoneTables,
     keeping: SnapshotSchedule,
     clock: LedgerClock,
-    /// What the store was asked, in order.
+    /// Pending requests to the store, in order.
     expected: VecDeque<PendingAnswer>,
     changes: ChangeQueue,
     definings: VecDeque<PendingDefinitions>,
     batches: u64,
     is_replayed: bool,
-    /// How the last batch ended, if one has.
+    /// How the last batch ended, if any.
     last_ended: Option<CommitOutcome>,
     inbox: Vec<LedgerInput>,
     outbox: LedgerOutbox,
     paces: Vec<(CampaignIndex, BidPace)>,
     closing_at: Option<Instant>,
-    /// Whether the rules know that it ends.
+    /// Whether the rules know that the ledger closes.
     is_close_told: bool,
     turn_longest: Duration,
 }
 
-/// How a turn ends.
 enum TurnEnd {
-    /// With nothing left to be done at once.
+    /// Nothing is left to be done at once.
     Wait,
-    /// With more to be taken.
+    /// More messages wait.
     Go,
-    /// For good.
+    /// The loop ends.
     End,
-    /// Another process has taken the node over.
+    /// Another process has taken over the node.
     Fenced(StoreDenial),
 }
 
@@ -148,8 +147,8 @@ impl LedgerLoop {
         Self { clock, ..self }
     }
 
-    /// Turns until it is closed. Should the rules find that the books do not add up, nothing is
-    /// authorised any more and the process ends: not to bid is cheap, to overspend is not.
+    /// Runs turns until the ledger is closed. If the rules find that the books do not add up,
+    /// nothing more is authorised and the process ends: not bidding is cheap, overspending is not.
     pub(crate) fn run(mut self, shutdown: &Shutdown) -> Result<(), LedgerFault> {
         info!(node = self.writer.node, epoch = self.writer.epoch.0, "the ledger has begun");
         let fault = loop {
@@ -174,7 +173,7 @@ impl LedgerLoop {
             shutdown.begin();
         }
         self.shared.end();
-        // While the directory is held. Books that do not add up are no ground for a pace.
+        // While the directory is locked. If the books do not add up, the pace is not stored.
         if fault.is_none() && self.store.failing().is_none() {
             self.keeping.end(&self.pacer);
         } else {
@@ -190,7 +189,7 @@ impl LedgerLoop {
     fn turn(&mut self) -> TurnEnd {
         let begun = Instant::now();
         let now = self.clock.now();
-        // Before the rings are read: what shards have said by then is in them.
+        // Before the rings are read: all that shards sent before closing is in them.
         let is_closing = self.ends.closing.load(Ordering::Acquire);
         let has_asks = self.take_asks(now);
         let has_told = self.take_feed();
@@ -204,7 +203,7 @@ impl LedgerLoop {
             self.close();
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
-        // Before its grants are sent: shards are to be in the hour that these are of.
+        // Before grants are sent: shards must be in the hour of their grants.
         self.shared.set_unix_ms(self.ledger.now().unix_ms);
         self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
@@ -221,7 +220,7 @@ impl LedgerLoop {
         if is_behind || !self.definings.is_empty() { TurnEnd::Go } else { TurnEnd::Wait }
     }
 
-    /// Whether more waits than was taken.
+    /// Returns whether more waits.
     fn take_feed(&mut self) -> bool {
         for _ in 0..TAKEN_MAX {
             let Ok(told) = self.ends.feed.try_recv() else { return false };
@@ -237,7 +236,7 @@ impl LedgerLoop {
         true
     }
 
-    /// Whether more waits than was taken.
+    /// Returns whether more waits.
     fn take_shards(&mut self) -> bool {
         let mut has_more = false;
         for (shard, line) in (0..).zip(&mut self.ends.lines) {
@@ -261,7 +260,7 @@ impl LedgerLoop {
         has_more
     }
 
-    /// What the store answered; its refusal if another process has taken over.
+    /// Takes the store's answers. Returns its refusal if another process has taken over the node.
     fn take_answers(&mut self) -> Option<StoreDenial> {
         while let Some(answer) = self.store.poll() {
             let expected = self.expected.pop_front().expect("a store answers what it was asked");
@@ -280,7 +279,7 @@ impl LedgerLoop {
                 }
                 (PendingAnswer::Change, StoreAnswer::Ended(outcome)) => self.changes.end(outcome),
                 (PendingAnswer::Read(reply), StoreAnswer::Read(found)) => {
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _heard = reply.send(found);
                 }
                 (_, answer) => {
@@ -317,14 +316,14 @@ impl LedgerLoop {
         self.inbox.push(LedgerInput::Ended(outcome.number, outcome.ended));
     }
 
-    /// Sends what a step has told.
+    /// Sends the messages of a step.
     fn send(&mut self) {
         let mut outbox = std::mem::take(&mut self.outbox);
         if let Some(batch) = outbox.batch.take() {
             self.expected.push_back(PendingAnswer::Batch(batch.applied_seq));
             self.store.submit(self.writer, batch);
         }
-        // A recalled shard would send its grants straight back: the gate that opens it comes first.
+        // A recalled shard would return its grants at once: open its gate first.
         for (shard, gate) in &outbox.gates {
             self.ends.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
         }
@@ -360,7 +359,7 @@ impl LedgerLoop {
         self.ends.lines.iter_mut().for_each(LedgerRings::flush);
     }
 
-    /// Lets others see how it stands.
+    /// Publishes the status.
     fn tell(&mut self, begun: Instant) {
         let turn = begun.elapsed();
         self.turn_longest = self.turn_longest.max(turn);
@@ -385,14 +384,14 @@ impl LedgerLoop {
         });
     }
 
-    /// Tells the rules that the process ends, once all is taken that shards and log have said before.
+    /// Tells the rules to close, once all earlier messages of shards and log are taken.
     fn close(&mut self) {
         if !std::mem::replace(&mut self.is_close_told, true) {
             self.inbox.push(LedgerInput::Close);
         }
     }
 
-    /// Whether it was closed and has nothing to do any more, or waits for it in vain.
+    /// Whether the closed ledger has nothing left to do, or its patience is over.
     fn has_ended(&mut self, now: Instant) -> bool {
         let closing_at = *self.closing_at.get_or_insert(now);
         let is_quiet = self.is_close_told

@@ -1,6 +1,6 @@
-//! Changes on their way: first durable, then the ledger's, then everybody's.
+//! Applies changes: first to the store, then to the ledger, then to everyone else.
 //!
-//! Owns that order, and the audit record. What a change says was judged before.
+//! Owns that order, and the audit record. Changes were judged before they come here.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,12 +23,12 @@ use super::definition::{DefinedAccount, DefinedCampaign};
 use crate::ledger::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
 use crate::ledger::zones::Zones;
 
-/// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
-/// the audit. Small, for the threads that a change goes through each keep the memory of its copy; one
-/// definition may be larger, up to what a change may have.
+/// Bytes after which a change is split: a definition is stored twice, as itself and in the audit.
+/// Small, because each thread on the way keeps the memory of its copy. A single definition may be
+/// larger, up to the limit of a change.
 const PART_BYTES: usize = CHANGE_BYTES_MAX / 16;
 
-/// What was done. As the audit has it.
+/// What was done, for the audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuditAction {
     Create,
@@ -52,21 +52,18 @@ impl AuditAction {
     }
 }
 
-/// What an entry becomes.
 pub(super) enum NewEntry<R> {
     Account(DefinitionEntry<DefinedAccount>),
     Campaign(DefinitionEntry<DefinedCampaign<R>>),
 }
 
-/// One definition's change.
 pub(super) struct DefinitionStep<R> {
     pub(super) id: Arc<str>,
     pub(super) becomes: NewEntry<R>,
     pub(super) action: AuditAction,
-    /// What is to be told of it.
     pub(super) warnings: Vec<String>,
     pub(super) keyed: Option<KeyedRequest>,
-    /// Who asked for it; None for files.
+    /// Who asked for it. None for files.
     pub(super) actor: Option<Arc<str>>,
 }
 
@@ -78,14 +75,14 @@ impl<R> DefinitionStep<R> {
         }
     }
 
-    /// Notes who asked for it, if they say.
+    /// Notes who asked for it, if known.
     pub(super) fn by(&mut self, actor: Option<&str>) {
         if let Some(actor) = actor {
             self.actor = Some(actor.into());
         }
     }
 
-    /// What is answered to whoever asked for it.
+    /// The API's answer.
     pub(super) fn answer(&self) -> Value {
         match &self.becomes {
             NewEntry::Account(entry) => view(&self.id, entry, &self.warnings),
@@ -100,7 +97,7 @@ impl<R> DefinitionStep<R> {
         }
     }
 
-    /// `given` is what the record's origin says.
+    /// `given` is the definition according to the record's origin.
     fn put(&self, given: &str) -> DefinitionPut {
         let (version, record) = self.entry();
         let key = DefinitionKey { kind: self.kind(), id: self.id.to_string() };
@@ -112,8 +109,8 @@ impl<R> DefinitionStep<R> {
         }
     }
 
-    /// What is answered, and what was done by whom. `before` is the definition that was in force, if
-    /// there was one, and `after` the one that is.
+    /// What was done, by whom, and the API's answer. `before` is the definition that was in force,
+    /// if any, and `after` the new one.
     fn audit(&self, at_unix_ms: u64, (before, after): (Option<&str>, &str)) -> AuditEntry {
         let (version, record) = self.entry();
         let body = AuditBody {
@@ -144,11 +141,10 @@ impl<R> DefinitionStep<R> {
     }
 }
 
-/// Bytes that most audit entries have beside the definition.
+/// Bytes of most audit entries, without the definition.
 const AUDIT_BYTES_LIKELY: usize = 400;
 
-/// What the audit has of a step, in the order of its keys: what is shown of the definition, and what was
-/// done.
+/// An audit entry, in the order of its keys: the definition as shown, and what was done.
 #[derive(Serialize)]
 struct AuditBody<'s> {
     action: &'s str,
@@ -173,11 +169,10 @@ struct AuditKeyed<'s> {
     key: &'s str,
 }
 
-/// Definitions that the ledger is told of at once: more are told in turn, so that no copy of all of them
-/// is made.
+/// Most definitions sent to the ledger at once, to avoid a copy of all of them.
 const TOLD_MAX: usize = 4_096;
 
-/// The ids of what the ledger is still to be told of. It is told what they are by then.
+/// Ids of definitions that the ledger does not have yet; their values are read when they are sent.
 #[derive(Debug, Default)]
 pub(super) struct LedgerBacklog {
     accounts: Vec<Arc<str>>,
@@ -185,7 +180,6 @@ pub(super) struct LedgerBacklog {
 }
 
 impl LedgerBacklog {
-    /// All that is known.
     pub(super) fn all<R>(books: &DefinitionTable<R>) -> Self {
         Self {
             accounts: books.accounts.keys().cloned().collect(),
@@ -201,8 +195,8 @@ impl LedgerBacklog {
         self.campaigns.push(Arc::clone(id));
     }
 
-    /// Tells the ledger. What it cannot be told now is told with the next change; what it does not take
-    /// is owed no more.
+    /// Sends the backlog to the ledger. What cannot be sent now goes with the next change; what the
+    /// ledger refuses is dropped.
     pub(super) fn tell<R>(
         &mut self,
         books: &RwLock<DefinitionTable<R>>,
@@ -224,18 +218,18 @@ impl LedgerBacklog {
             self.accounts.truncate(accounts);
             self.campaigns.truncate(campaigns);
         }
-        // There is seldom as much to tell as at the start: the room for that is not kept.
+        // The backlog at the start is the largest: release its memory.
         *self = Self::default();
         untaken.map_or(Ok(()), |first| Err(LedgerError::Untaken(first)))
     }
 }
 
-/// What the ledger is told: accounts, their seats and campaigns.
+/// Definitions for the ledger: accounts, their seats and campaigns.
 #[derive(Default)]
 struct LedgerTerms {
     accounts: Vec<AccountDefinition>,
     campaigns: Vec<CampaignTerms>,
-    /// Why it is not told of an account, if so: the first.
+    /// Why an account is left out: the first reason.
     refused: Option<String>,
 }
 
@@ -248,7 +242,7 @@ impl LedgerTerms {
         let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
         let mut terms = Self::default();
         for id in accounts {
-            // An account whose zone is gone has seats all the same, which wait for it.
+            // An account whose zone is gone still has seats, which wait for it.
             terms.campaigns.extend(books.seats_terms(id));
             match books.account_definition(id, zones).transpose() {
                 Ok(definition) => terms.accounts.extend(definition),
@@ -263,8 +257,7 @@ impl LedgerTerms {
     }
 }
 
-/// The first definition that the ledger does not take. All were judged before they came there: it does not
-/// rest on what somebody has written.
+/// The first definition that the ledger refuses, although all were judged before: a defect.
 fn first_refused(defined: &DefinitionReport) -> Option<String> {
     for (slot, why) in &defined.unpaced {
         warn!(slot = slot.0, %why, "a campaign's strategy goes on as it was");
@@ -282,21 +275,21 @@ fn first_refused(defined: &DefinitionReport) -> Option<String> {
     all.first().map(ToString::to_string)
 }
 
-/// Steps that may be kept, or not.
+/// Steps that may or may not be stored.
 pub(super) struct UncertainChange<R> {
     pub(super) steps: Vec<DefinitionStep<R>>,
-    /// The audit's time of them: asked for again they are the same to a byte.
+    /// Time for the audit: if the steps are submitted again, they are the same to the byte.
     pub(super) at_unix_ms: u64,
 }
 
-/// The first part that was not kept, and why. Those behind it were not asked for.
+/// The first part that was not stored, and why. Later parts were not submitted.
 pub(super) struct KeepFailure<R> {
     pub(super) part: Vec<DefinitionStep<R>>,
     pub(super) error: LedgerError,
 }
 
-/// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part. `before` is
-/// the record that a step changes, while that is in force.
+/// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part.
+/// `before` is the record that a step changes, while that is in force.
 pub(super) fn keep<R>(
     ledger: &LedgerHandle,
     steps: Vec<DefinitionStep<R>>,
@@ -391,7 +384,7 @@ mod tests {
             owed.tell(&books, &till.handle)
         };
         let put = |id: &str, campaign| books.write().unwrap().put_campaign(id.into(), campaign);
-        // A zone that nobody knows, and accounts that are well.
+        // One unknown zone among valid accounts.
         for (id, zone) in [("a", "UTC"), ("b", "Nowhere/At_All"), ("c", "UTC")] {
             books.write().unwrap().put_account(id.into(), account(id, zone));
         }
@@ -399,7 +392,7 @@ mod tests {
         let told = tell(&["a", "b", "c"], &["x"]);
         assert!(matches!(&told, Err(LedgerError::Untaken(_))), "{told:?}");
         assert_ne!(till.why(0).refusal, Some(SpendRefusal::Unknown));
-        // A campaign stays its account's; those behind it are taken.
+        // A campaign cannot change its account; the campaigns after it are taken.
         put("x", campaign(0, "c", 2));
         put("y", campaign(5, "c", 1));
         let told = tell(&[], &["x", "y"]);

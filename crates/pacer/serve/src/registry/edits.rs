@@ -1,6 +1,6 @@
 //! Changes through the API: each is judged as a whole definition, as a file's would be.
 //!
-//! Owns what the API may change, and what is to be told of it. Knows nothing of HTTP.
+//! Owns what the API may change, and the warnings that it returns. Knows nothing of HTTP.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,65 +22,64 @@ use super::text::json::problem;
 use super::text::packed;
 use super::{CampaignRules, Registry, RegistryState, cross, read};
 
-/// Most bytes that a list shows at once, but for one definition that is larger.
+/// Most bytes that a list shows at once, unless a single definition is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// A change of something that is there.
+/// A change of an existing definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionEdit {
     /// The whole definition.
     Replace(Map<String, Value>),
-    /// Parts of it, as a merge patch (RFC 7396).
+    /// Some of its keys, as a merge patch (RFC 7396).
     Merge(Map<String, Value>),
-    /// Whether nothing may be spent.
+    /// Whether its spending is paused.
     Pause(bool),
-    /// Any of `budget`, `daily_budget` and `hourly_budget`; `null` takes a limit away.
+    /// Any of `budget`, `daily_budget` and `hourly_budget`; `null` removes a limit.
     Budgets(Map<String, Value>),
-    /// It is there no more.
+    /// Removes it.
     Remove,
 }
 
-/// What is answered to whoever asked for a change.
+/// Answer to a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefinitionAnswer {
-    /// Where it stands now.
+    /// Version of the definition, now.
     pub version: u64,
-    /// What is shown of it.
+    /// The definition as the API shows it.
     pub view: Value,
 }
 
-/// How a change is asked for.
+/// Options of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeOptions<'o> {
-    /// A key that came before with the same is answered as then.
+    /// Idempotency key: a repeated request gets the first one's answer.
     pub key: Option<&'o str>,
-    /// Only while it is at this version.
+    /// Version that must be in force.
     pub expected: Option<u64>,
-    /// Who asks, as they say themselves.
+    /// Who asks, as they name themselves.
     pub actor: Option<&'o str>,
-    /// Judge the change and answer what it would result in, but change nothing.
+    /// Judge the change and answer its result, but change nothing.
     pub is_dry_run: bool,
 }
 
 /// Which definitions are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Those behind this id.
+    /// Only ids after this one.
     pub after: Option<String>,
-    /// So many at most, and fewer where they are large.
+    /// Most definitions to list; fewer if they are large.
     pub most: usize,
-    /// Of this account, where campaigns are listed.
+    /// Only campaigns of this account.
     pub account: Option<String>,
-    /// Whether those that were removed are listed too.
+    /// Whether removed definitions are listed too.
     pub with_removed: bool,
 }
 
 impl<R: CampaignRules> Registry<R> {
-    /// Defines an account or a campaign. A key that came before with the same is answered as then.
+    /// Defines an account or a campaign.
     ///
     /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
+    /// When nothing was changed, or it is unknown whether something was.
     pub fn create(
         &self,
         kind: StoredKind,
@@ -111,11 +110,10 @@ impl<R: CampaignRules> Registry<R> {
         Ok(answered(view))
     }
 
-    /// Changes what is there.
+    /// Changes an existing definition.
     ///
     /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
+    /// When nothing was changed, or it is unknown whether something was.
     pub fn edit(
         &self,
         (kind, id): (StoredKind, &str),
@@ -145,7 +143,7 @@ impl<R: CampaignRules> Registry<R> {
         Ok(answered(view))
     }
 
-    /// Every problem of a definition by itself, as it would be judged.
+    /// Every problem of a definition by itself.
     pub fn problems(&self, kind: StoredKind, body: &Map<String, Value>) -> Vec<ConfigProblem> {
         let judged = match kind {
             StoredKind::Account => read::account(body).map(drop),
@@ -157,10 +155,9 @@ impl<R: CampaignRules> Registry<R> {
         judged.err().unwrap_or_default()
     }
 
-    /// What is shown of a definition, and its version.
+    /// A definition as shown, and its version.
     ///
     /// # Errors
-    ///
     /// [`ChangeRefusal::Unknown`].
     pub fn show(&self, kind: StoredKind, id: &str) -> Result<DefinitionAnswer, ChangeRefusal> {
         let view = self.inner.books().view(kind, id);
@@ -168,7 +165,7 @@ impl<R: CampaignRules> Registry<R> {
         Ok(DefinitionAnswer { version, view })
     }
 
-    /// What is shown of several, in order of their ids, and whether there are more.
+    /// Definitions as shown, in the order of their ids, and whether there are more.
     pub fn list(&self, kind: StoredKind, listing: &Listing) -> (Vec<Value>, bool) {
         let books = self.inner.books();
         let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -214,7 +211,7 @@ impl<R> NewEntry<R> {
         }
     }
 
-    /// What is shown where nothing has changed after all: the version is the one before.
+    /// The view of a definition that did not change after all: the version is the one before.
     fn unchanged(&self, id: &str) -> Value {
         let mut view = match self {
             Self::Account(entry) => super::books::view(id, entry, &[]),
@@ -226,7 +223,7 @@ impl<R> NewEntry<R> {
 }
 
 impl<R: CampaignRules> RegistryState<R> {
-    /// Where something stands, and what is kept of it.
+    /// A definition's version and record.
     pub(super) fn record(
         &self,
         kind: StoredKind,
@@ -242,7 +239,7 @@ impl<R: CampaignRules> RegistryState<R> {
         found.ok_or_else(|| unknown(kind, id))
     }
 
-    /// Judges what is to be kept, all of it; `before` is what it replaces.
+    /// Judges a whole record; `before` is the one that it replaces.
     fn judged(
         &self,
         kind: StoredKind,
@@ -267,9 +264,9 @@ impl<R: CampaignRules> RegistryState<R> {
         Ok(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
 
-    /// Limits that are below what is spent. They hold: nothing more is spent.
+    /// Limits that are below what is spent. They take effect: nothing more is spent.
     fn below_spent(&self, of: (StoredKind, &str), limits: &BudgetLimits) -> Vec<String> {
-        // A ledger that does not answer is told of by the change itself.
+        // A ledger that does not answer is reported by the change itself.
         let Ok(Some(spend)) = self.spend(of) else { return Vec::new() };
         let levels = [
             ("budget", limits.life, spend.life, "in all"),
@@ -365,7 +362,7 @@ fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<ConfigProblem>) -
     CampaignIndex(books.next_slot)
 }
 
-/// The version that a definition gets; one that replaces none must be of an id that is free.
+/// The version of a new record. If it replaces none, its id must be free.
 fn free<T>(
     (kind, id): (StoredKind, &str),
     before: Option<(&str, &DefinitionRecord)>,
@@ -387,7 +384,7 @@ fn free<T>(
     }
 }
 
-/// What a definition becomes by an edit.
+/// The record that an edit results in.
 fn edited(
     (kind, id): (StoredKind, &str),
     edit: &DefinitionEdit,
@@ -447,7 +444,7 @@ fn merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRe
     DefinitionRecord { given: packed::pack(&Value::from(given).to_string()), ..before.clone() }
 }
 
-/// Changes keys of what the API defined, or holds them over what a file says.
+/// Changes keys of an API definition, or overrides those of a file's.
 fn held_or_merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRecord {
     if before.origin == RecordOrigin::Api {
         return merged(before, patch);
@@ -467,7 +464,7 @@ fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
     }
 }
 
-/// The first of them, up to so many bytes, but one at the least; and whether others were left out.
+/// The first views that fit into `bytes_max`, at least one, and whether others were left out.
 fn fitting(views: impl Iterator<Item = Value>, bytes_max: usize) -> (Vec<Value>, bool) {
     let (mut fitting, mut bytes) = (Vec::new(), 0);
     for view in views {
@@ -502,7 +499,7 @@ mod tests {
         check(11, 3, true);
         check(9, 3, true);
         check(8, 2, true);
-        // One that is larger is shown all the same.
+        // A view that is larger than the limit is still shown.
         check(2, 1, true);
     }
 }

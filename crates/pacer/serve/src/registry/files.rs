@@ -1,6 +1,6 @@
-//! What files define, put beside what is known: what has come, what has changed, and what is gone.
+//! Compares what files define with what is known: what is new, changed or gone.
 //!
-//! Owns when files are read anew. A set of files with any problem changes nothing.
+//! Owns when files are read again. Files with any problem change nothing.
 
 pub(super) mod prepare;
 
@@ -31,39 +31,36 @@ use super::refused::ChangeRefusal;
 use super::text::json;
 use super::{CampaignRules, ChangeState, Registry, RegistryState, cross};
 
-/// How soon files are read again of which it is not known whether what they say is kept.
+/// When files are read again if it is unknown whether their definitions were stored.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What reading the files has come to.
+/// Result of reading the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesRead {
-    /// Definitions that were not there before, or were removed.
+    /// Definitions that are new, or had been removed.
     pub created: usize,
-    /// That are otherwise than before.
+    /// Definitions that have changed.
     pub changed: usize,
-    /// That no file has any more.
+    /// Definitions that are no longer in any file.
     pub removed: usize,
 }
 
 impl<R: CampaignRules> Registry<R> {
-    /// Reads the files anew, those that have changed, and puts what they say in force if nothing is
-    /// wrong with any of them.
+    /// Reads the files that have changed, and puts all in force if none has a problem.
     ///
     /// # Errors
-    ///
-    /// When nothing has changed, or not all of it could be kept.
+    /// If nothing has changed, or not all could be stored.
     pub fn reload(&self) -> Result<FilesRead, ChangeRefusal> {
         let read = self.inner.read_again();
         self.inner.note(&read);
         read
     }
 
-    /// Has the builder read the files anew at SIGHUP, and, every `interval`, when they have changed; zero
-    /// leaves them alone. It ends when `shutdown` begins, or when what is returned is dropped.
+    /// Has the builder read the files again at SIGHUP and, every `interval`, if they have changed;
+    /// an interval of zero does not look. Ends when `shutdown` begins or the result is dropped.
     ///
     /// # Errors
-    ///
-    /// When the signal handler cannot be set up.
+    /// If the signal handler cannot be set up.
     pub fn follow_files(
         self: &Arc<Self>,
         interval: Duration,
@@ -73,14 +70,14 @@ impl<R: CampaignRules> Registry<R> {
         let hangup = Hangup::catch(control)?;
         let inner = Arc::clone(&self.inner);
         let watched = move |inner: &RegistryState<R>, again| {
-            // What is wrong was logged, and what was read is watched either way.
+            // Problems were logged. What was read is watched either way.
             FollowedFiles { sources: inner.sources(), interval, again }
         };
         let first = watched(&inner, None);
         Ok(Reload::start((control, builder), hangup, first, shutdown, move |trigger| {
             let read = inner.read_again();
             let is_known = !matches!(read, Err(ChangeRefusal::Unavailable(_)));
-            // Tried again, what still does not work was logged.
+            // A retry that fails again was logged the first time.
             if is_known || trigger != Trigger::Again {
                 inner.note(&read);
             }
@@ -90,13 +87,13 @@ impl<R: CampaignRules> Registry<R> {
 }
 
 impl<R: CampaignRules> Registry<R> {
-    /// What is wrong with the files as they were read last, if that is why they are not in force: what
-    /// they defined before is. Nothing once they were read with success.
+    /// Problems of the files as last read, if these are why they are not in force; the earlier
+    /// definitions are. Empty after a success.
     pub fn refused_files(&self) -> Vec<ConfigProblem> {
         self.inner.reading.problems().clone()
     }
 
-    /// Adds the outcome of reading the files to the metrics page.
+    /// Adds metrics of reading the files.
     pub fn expose(&self, exposition: &mut Exposition) {
         let reading = Arc::clone(&self.inner.reading);
         exposition.add(move |page| {
@@ -141,7 +138,7 @@ impl<R: CampaignRules> RegistryState<R> {
         Ok(read)
     }
 
-    /// Logs and keeps how reading the files ended.
+    /// Logs and remembers the outcome of a reading.
     fn note(&self, read: &Result<FilesRead, ChangeRefusal>) {
         log(read);
         self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
@@ -179,7 +176,7 @@ impl<R: CampaignRules> RegistryState<R> {
         Ok(read)
     }
 
-    /// What is as it was kept, and is now read too.
+    /// Keeps unchanged definitions as now read.
     fn remember(&self, same: Vec<Same<R>>) {
         if same.is_empty() {
             return;
@@ -191,10 +188,10 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-/// A campaign that is as it was kept, and is now read.
+/// An unchanged campaign, now read.
 type Same<R> = (Arc<str>, DefinitionEntry<super::DefinedCampaign<R>>);
 
-/// What is to be done so that what is known is what the files say.
+/// The steps that make the table match the files.
 pub(super) struct PlannedChanges<R> {
     steps: Vec<DefinitionStep<R>>,
     same: Vec<Same<R>>,
@@ -203,7 +200,6 @@ pub(super) struct PlannedChanges<R> {
 /// Reads the files, and judges them beside what is known.
 ///
 /// # Errors
-///
 /// Every problem.
 pub(super) fn planned<R: CampaignRules>(
     files: Option<&mut DefinitionFiles<R>>,
@@ -228,11 +224,10 @@ pub(super) fn planned<R: CampaignRules>(
     if problems.is_empty() { Ok(PlannedChanges { steps, same }) } else { Err(problems) }
 }
 
-/// On its way there.
 struct FilesPlan<'p, R> {
     set: &'p FileDefinitions<R>,
     books: &'p DefinitionTable<R>,
-    /// Of all accounts, those of the files too.
+    /// Of all accounts, including the files'.
     facts: KnownAccounts,
     next_slot: u32,
     steps: Vec<DefinitionStep<R>>,
@@ -316,11 +311,11 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
                 }
             }
         }
-        // As the store keeps them: files may be by account, and each page is then written once.
+        // In the store's order: files may be grouped by account, and each page is written once.
         self.steps[first..].sort_unstable_by(|one, other| one.id.cmp(&other.id));
     }
 
-    /// What files had, and no file has any more. Campaigns go before their accounts.
+    /// Removes what no file has any more. Campaigns go before their accounts.
     fn removals(&mut self) {
         let campaigns: HashSet<&str> =
             self.set.campaigns.iter().map(|found| &*found.value.id).collect();
@@ -349,7 +344,6 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
         }
     }
 
-    /// A step that files ask for.
     fn push(
         &mut self,
         (id, action): (Arc<str>, AuditAction),
@@ -371,7 +365,7 @@ fn is_gone<T>(entry: &DefinitionEntry<T>, id: &str, given: &HashSet<&str>) -> bo
     is_of_files && !given.contains(id)
 }
 
-/// What is kept of a definition that stands in a file.
+/// The record to store for a file's definition.
 fn record_of<T, U>(
     found: &FileDefinition<T>,
     before: Option<&DefinitionEntry<U>>,
@@ -393,7 +387,7 @@ fn record_of<T, U>(
     }
 }
 
-/// The next version, and what is done.
+/// The next version, and the action.
 fn next<T>(before: Option<&DefinitionEntry<T>>) -> (u64, AuditAction) {
     match before {
         None => (1, AuditAction::Create),

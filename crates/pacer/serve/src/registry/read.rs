@@ -1,6 +1,6 @@
-//! Definitions out of files and out of JSON: every problem at once, with its place and a remedy.
+//! Reads definitions from files and JSON: every problem at once, with its place and a remedy.
 //!
-//! Owns what can be told of one file, or one body, by itself, and which files need not be read again.
+//! Owns what can be judged of one file, or one body, by itself, and which files need reading again.
 
 mod cores;
 mod nearest;
@@ -24,33 +24,32 @@ use super::text::packed::{Packed, Packer};
 use cores::in_order;
 use nearest::nearest;
 
-/// Files that are read at once. Those behind them know their accounts.
+/// Files read at once. Later files know the accounts of earlier ones.
 const BATCH_FILES: usize = 32;
 
-/// How a registry works.
+/// Options of a registry.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
-    /// What `campaigns` is relative to.
+    /// Folder that `campaigns` is relative to.
     pub folder: PathBuf,
-    /// The files that define accounts and campaigns, as in `campaigns.d/*.toml`.
+    /// Pattern of the files that define accounts and campaigns, such as `campaigns.d/*.toml`.
     pub campaigns: Option<String>,
-    /// The time in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub clock: fn() -> u64,
-    /// What is to be told of an account that has limits and keeps nothing back: that wins may come late.
+    /// Warning for accounts with limits but no holdback: wins may come late.
     pub late_wins: Option<String>,
 }
 
-/// How the files were read last.
+/// Outcome of the last reading of the files.
 #[derive(Debug)]
 pub(super) struct LastReading {
     pub(super) is_failed: AtomicBool,
     pub(super) succeeded_unix_ms: AtomicU64,
-    /// What was wrong with them, if that is why they are not in force.
+    /// Problems of the files, if these are why they are not in force.
     pub(super) problems: Mutex<Vec<ConfigProblem>>,
 }
 
 impl LastReading {
-    /// The files were read with success at this time.
     pub(super) fn succeeded(unix_ms: u64) -> Self {
         Self {
             is_failed: AtomicBool::new(false),
@@ -64,18 +63,18 @@ impl LastReading {
     }
 }
 
-/// What is known of accounts, by their ids.
+/// Accounts by their ids.
 pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
 
-/// A definition, and where it stands.
+/// A definition and its place.
 #[derive(Debug)]
 pub(super) struct FileDefinition<T> {
     pub(super) value: Arc<T>,
-    /// As JSON, defaults left out.
+    /// As JSON, without defaults.
     pub(super) given: Packed,
     pub(super) file: Arc<Path>,
     pub(super) line: Option<usize>,
-    /// Which of its kind in the file.
+    /// Its index among its kind in the file.
     pub(super) index: usize,
 }
 
@@ -92,66 +91,62 @@ impl<T> Clone for FileDefinition<T> {
     }
 }
 
-/// All that files define.
 #[derive(Debug)]
 pub(super) struct FileDefinitions<R> {
     pub(super) accounts: Vec<FileDefinition<DefinedAccount>>,
     pub(super) campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
 }
 
-/// A file as it was read.
 struct ReadFile<R> {
     sources: Sources,
     accounts: Vec<FileDefinition<DefinedAccount>>,
     campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
-    /// What it was told of accounts that are not its own.
+    /// Other files' accounts as this one was read with.
     told: KnownAccounts,
-    /// Accounts that nobody has told it of, and that were supposed.
+    /// Unknown accounts that were assumed to exist.
     supposed: BTreeSet<String>,
 }
 
-/// The files of a pattern, those that have not changed kept from the time before.
+/// Files of a pattern; unchanged ones are kept from the previous reading.
 pub(super) struct DefinitionFiles<R> {
     folder: PathBuf,
     pattern: String,
     known: HashMap<PathBuf, ReadFile<R>>,
     sources: Sources,
-    /// Whether accounts that nobody has told of are supposed to be somewhere.
+    /// Whether unknown accounts are assumed to exist.
     is_supposing: bool,
 }
 
-/// What one reading of a file has come to.
+/// Outcome of reading a file.
 struct FileOutcome<R> {
     read: Result<ReadFile<R>, Vec<ConfigProblem>>,
     sources: Sources,
-    /// Its accounts, also where something is wrong.
+    /// Its accounts, even if the file has problems.
     facts: KnownAccounts,
-    /// Whether it names an account that nobody has told of.
+    /// Whether it names an unknown account.
     is_unresolved: bool,
-    /// What it defines, also where something else of it is wrong.
+    /// What it defines, even if the file has problems.
     names: Vec<NamedDefinition>,
 }
 
-/// An id that a file defines.
 #[derive(Clone, Debug)]
 pub(super) struct NamedDefinition {
     pub(super) kind: StoredKind,
     pub(super) id: String,
     pub(super) file: Arc<Path>,
     pub(super) line: Option<usize>,
-    /// Which of its kind in the file.
+    /// Its index among its kind in the file.
     pub(super) index: usize,
 }
 
 impl NamedDefinition {
-    /// The key of the id.
     pub(super) fn key(&self) -> String {
         format!("{}[{}].id", self.kind.label(), self.index)
     }
 }
 
 impl<R: CampaignRules> DefinitionFiles<R> {
-    /// Those that the options name, if any. In the last part of a pattern `*` stands for any text.
+    /// Files that the options name, if any. In the last part of a pattern `*` stands for any text.
     pub(super) fn of(options: &RegistryOptions) -> Option<Self> {
         let pattern = options.campaigns.clone()?;
         Some(Self {
@@ -163,26 +158,24 @@ impl<R: CampaignRules> DefinitionFiles<R> {
         })
     }
 
-    /// From here on accounts that nobody tells of are supposed to be, in dollars and by the world's
-    /// clocks.
+    /// From now on, unknown accounts are assumed to exist, in dollars and UTC.
     pub(super) const fn suppose(&mut self) {
         self.is_supposing = true;
     }
 
-    /// The accounts that were supposed when the files were read last.
+    /// Accounts that the last reading assumed to exist.
     pub(super) fn supposed(&self) -> BTreeSet<String> {
         self.known.values().flat_map(|file| file.supposed.iter().cloned()).collect()
     }
 
-    /// The files as they were when they were read last, and the folder.
+    /// The folder, and the files as last read.
     pub(super) fn sources(&self) -> Sources {
         self.sources.clone()
     }
 
-    /// Reads all files that have changed. `others` are accounts that no file has.
+    /// Reads all files that have changed. `others` are accounts that no file defines.
     ///
     /// # Errors
-    ///
     /// Every problem of all files.
     pub(super) fn read(
         &mut self,
@@ -198,7 +191,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
             read.iter().for_each(|outcome| facts.extend(outcome.facts.clone()));
             outcomes.extend(batch.iter().cloned().zip(read));
         }
-        // An account may stand in a file behind the one that names it.
+        // A later file may define an account that an earlier one names.
         let is_to_be_read =
             |(_, it): &&mut (_, FileOutcome<R>)| it.is_unresolved || it.is_outdated(&facts);
         let mut again: Vec<_> = outcomes.iter_mut().filter(is_to_be_read).collect();
@@ -229,7 +222,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
         Err(problems)
     }
 
-    /// Reads those of a few files that have changed. Accounts of one may be unknown to the others.
+    /// Reads the changed files of a batch. One does not know the accounts of another.
     fn read_batch(&mut self, paths: &[PathBuf], facts: &KnownAccounts) -> Vec<FileOutcome<R>> {
         let current = |kept: &ReadFile<R>| kept.is_current(facts);
         let kept: Vec<_> =
@@ -243,7 +236,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
 }
 
 impl<R> FileOutcome<R> {
-    /// Whether its campaigns were read by what is not so: their account is gone, or another.
+    /// Whether an account that its campaigns were read with is gone, or has changed.
     fn is_outdated(&self, facts: &KnownAccounts) -> bool {
         let told = self.read.iter().flat_map(|file| &file.told);
         told.into_iter().any(|(id, told)| facts.get(id) != Some(told))
@@ -251,7 +244,7 @@ impl<R> FileOutcome<R> {
 }
 
 impl<R> ReadFile<R> {
-    /// Whether reading it again would come to the same, but for accounts of files behind it.
+    /// Whether reading it again would give the same, apart from accounts of later files.
     fn is_current(&self, facts: &KnownAccounts) -> bool {
         self.sources.now() == self.sources
             && self.told.iter().all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
@@ -261,7 +254,7 @@ impl<R> ReadFile<R> {
         FileOutcome {
             sources: self.sources.clone(),
             facts: facts_of(&self.accounts),
-            // What it was told then may come from a file behind it.
+            // The accounts that it was read with may come from a later file.
             is_unresolved: false,
             names: names_of(StoredKind::Account, &self.accounts, |account| &account.id)
                 .chain(names_of(StoredKind::Campaign, &self.campaigns, |campaign| &campaign.id))
@@ -271,7 +264,7 @@ impl<R> ReadFile<R> {
     }
 }
 
-/// Ids that stand twice in files of which something else is wrong.
+/// Ids that files with other problems define twice.
 fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
     let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
         HashMap::with_capacity(names.len());
@@ -316,7 +309,7 @@ fn facts_of(accounts: &[FileDefinition<DefinedAccount>]) -> KnownAccounts {
     accounts.iter().map(facts).collect()
 }
 
-/// Reads a file; what it says of accounts itself goes before what is told.
+/// Reads a file. Its own accounts take precedence over `told`.
 fn read_file<R: CampaignRules>(
     path: &Path,
     told: &KnownAccounts,
@@ -357,13 +350,13 @@ fn read_file<R: CampaignRules>(
         let mut campaigns = s.tables("campaign", "What is paid for.", |s| {
             (s.line(), DefinedCampaign::<R>::read(s, facts))
         });
-        // It may be read several times.
+        // This may run several times.
         names.borrow_mut().clear();
         let of = accounts.iter().map(|(line, account)| (&*account.id, *line));
         of.enumerate().for_each(|it| name(StoredKind::Account, it));
         let of = campaigns.iter().map(|(line, campaign)| (&*campaign.id, *line));
         of.enumerate().for_each(|it| name(StoredKind::Campaign, it));
-        // All of an account's campaigns have its name once, and what else many of them say.
+        // Campaigns of an account share its name, and other values that many have in common.
         let own = own.borrow();
         let (mut shared, mut pacings) = (R::Shared::default(), Pacings::default());
         for (_, campaign) in &mut campaigns {
@@ -395,7 +388,7 @@ fn read_file<R: CampaignRules>(
             })
         }
         Err(problems) => {
-            // An id that cannot be read is another's, by the example.
+            // An unreadable id was read as the example, which is another's.
             let is_wrong =
                 |named: &NamedDefinition| problems.iter().any(|it| it.key == named.key());
             names.borrow_mut().retain(|named| !is_wrong(named));
@@ -419,13 +412,13 @@ fn placed<T>(
     let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Packed))| {
         FileDefinition { value: Arc::new(value), given, file: Arc::clone(file), line, index }
     };
-    // Collected in place it would keep the room of whole campaigns.
+    // Collected in place, the vector would keep the capacity for whole campaigns.
     let mut placed: Vec<_> = read.into_iter().zip(given).enumerate().map(found).collect();
     placed.shrink_to_fit();
     placed
 }
 
-/// What is to be done where nobody has an account of that id.
+/// Remedy for an unknown account.
 fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String {
     match nearest(id, known.map(AsRef::as_ref)) {
         Some(meant) => format!("is no account, did you mean \"{meant}\"?"),
@@ -433,10 +426,9 @@ fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String
     }
 }
 
-/// Reads an account as JSON has it, and gives it as it is kept too.
+/// Reads an account from JSON; also returns the JSON to store.
 ///
 /// # Errors
-///
 /// Every problem, by its path.
 pub(super) fn account(
     body: &Map<String, Value>,
@@ -444,10 +436,9 @@ pub(super) fn account(
     one(body, DefinedAccount::read)
 }
 
-/// The same for a campaign.
+/// Reads a campaign from JSON; also returns the JSON to store.
 ///
 /// # Errors
-///
 /// Every problem, by its path.
 pub(super) fn campaign<R: CampaignRules>(
     body: &Map<String, Value>,
@@ -462,18 +453,17 @@ fn one<T>(
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<(T, Arc<str>), Vec<ConfigProblem>> {
     let loaded = parse_loaded("the definition", &toml_of(body)?, read).map_err(|problems| {
-        // Lines are those of the text between: nobody has seen it.
+        // Lines are those of an intermediate text that no user has seen.
         let unplaced = |it: &ConfigProblem| problem(&it.key, it.value.clone(), it.remedy.clone());
         problems.iter().map(unplaced).collect::<Vec<_>>()
     })?;
     Ok((loaded.value, loaded.effective.given_json().to_string().into()))
 }
 
-/// Judges a file's text by itself, as files are judged: its accounts, and its campaigns, which may
-/// name those alone. Gives what is kept of all of them, as JSON.
+/// Judges a file's text by itself: its campaigns may name only its own accounts. Returns the JSON
+/// that would be stored for all of them.
 ///
 /// # Errors
-///
 /// Every problem.
 pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, ConfigProblems> {
     let loaded = parse_loaded(name, text, |s| {
@@ -488,11 +478,10 @@ pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, Con
     Ok(loaded.effective.given_json())
 }
 
-/// Judges a definition as JSON has it by itself. A campaign's account may be any, in dollars and by
-/// the world's clocks. Gives what is kept of it.
+/// Judges a JSON definition by itself. A campaign may name any account, which is read as in dollars
+/// and UTC. Returns what would be stored.
 ///
 /// # Errors
-///
 /// Every problem, by its path.
 pub fn check_body<R: CampaignRules>(
     kind: StoredKind,

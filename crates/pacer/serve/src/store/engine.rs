@@ -1,10 +1,9 @@
-//! The file and what is done when its disk fails. Every call ends before it returns: the thread is
-//! elsewhere.
+//! The store's file, and what is done when its disk fails. Every call blocks.
 //!
-//! A commit that fails ends unknown, and the file is closed. It is opened again by [`StoreEngine::heal`]:
-//! after a failed sync what the page cache shows may never come to the medium, though later syncs
-//! succeed, so that all of it is first copied to a new file, which then takes the old one's place.
-//! The same is done at a start behind a process that did not end well; a name says so.
+//! A failed commit has an unknown outcome, and the file is closed. [`StoreEngine::heal`] opens it
+//! again. After a failed sync, pages in the cache may never reach the medium even if later syncs
+//! succeed: so the file is first copied to a new one, which then replaces it. A start after an
+//! unclean end does the same; the file `open` marks it.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,25 +19,24 @@ use super::error::{DiskFailure, StoreOpenError};
 use super::tables::{self, FORMAT, RequestResult, StoreTables};
 use super::watched::{DiskWatch, WatchedFile};
 
-/// The store.
 pub(crate) const FILE_NAME: &str = "ledger.redb";
-/// The store, while it is not whole.
+/// The store while it is incomplete.
 const NEW_NAME: &str = "ledger.redb.new";
-/// There while a process has the store open, and after one that did not close it well. Nothing
-/// waits for it to be durable: where the name is lost, so is the page cache that it warns of.
+/// Exists while a process has the store open, and after an unclean end. It is not synced: if the
+/// name is lost, so is the page cache that it warns of.
 const OPEN_NAME: &str = "open";
-/// What redb may hold of the file in memory: the rows of some hours. What else is read is seldom asked for,
-/// and in the page cache.
+/// Memory for redb's cache: the rows of some hours. Other rows are seldom read, and in the page
+/// cache.
 const CACHE_BYTES: usize = 16 << 20;
-/// What is copied at once.
+/// Bytes copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Whether a directory has a store, or one on its way. Takes nothing, and opens nothing.
+/// Whether a directory has a store, or an incomplete one. Locks and opens nothing.
 pub(crate) fn is_begun(directory: &Path) -> bool {
     [FILE_NAME, NEW_NAME].iter().any(|name| directory.join(name).exists())
 }
 
-/// A store, held.
+/// A store in a locked directory.
 pub(crate) struct StoreEngine<P: StoreDirectory> {
     place: P,
     watch: Arc<DiskWatch>,
@@ -48,7 +46,6 @@ pub(crate) struct StoreEngine<P: StoreDirectory> {
     _lock: P::Lock,
 }
 
-/// Why a file does not open.
 enum OpenFailure {
     Failed(DiskFailure),
     Newer(u64),
@@ -61,7 +58,7 @@ impl<E: Into<DiskFailure>> From<E> for OpenFailure {
 }
 
 impl<P: StoreDirectory> StoreEngine<P> {
-    /// Takes a directory, and opens what stands there, or begins it.
+    /// Locks a directory, and opens its store or creates one.
     pub(crate) fn open(place: P) -> Result<Self, StoreOpenError> {
         let disk = |error: io::Error| open_error(&place, &error.into());
         let lock = place.lock().map_err(|error| match error.kind() {
@@ -78,7 +75,8 @@ impl<P: StoreDirectory> StoreEngine<P> {
             if ended_badly && !place.has(NEW_NAME).map_err(disk)? {
                 return Err(failed(DiskFailure::damaged("it is gone")));
             }
-            // Durable before anything says that there is a store: one that never was is not gone.
+            // Durable before anything says that a store exists: otherwise a store that never was
+            // looks lost.
             drop(place.open(NEW_NAME).map_err(disk)?);
             place.sync().map_err(disk)?;
         }
@@ -98,18 +96,17 @@ impl<P: StoreDirectory> StoreEngine<P> {
         }
     }
 
-    /// What does not work, if something does not.
+    /// The fault, while the disk fails.
     pub(crate) fn failing(&self) -> Option<StoreFault> {
         self.database.as_ref().err().map(|failure| failure.cause)
     }
 
-    /// How many transactions were committed.
     pub(crate) const fn commits(&self) -> u64 {
         self.commits
     }
 
-    /// Opens the file again, unless it is damaged: whoever puts a copy in its place ends this
-    /// process first.
+    /// Opens the file again, unless it is damaged: to restore a copy, an operator first ends this
+    /// process.
     pub(crate) fn heal(&mut self) {
         let Err(DiskFailure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) =
             &self.database
@@ -122,7 +119,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
         });
     }
 
-    /// Answers each request in order: what writes, up to the next that reads, as one transaction.
+    /// Answers requests in order; consecutive writes share a transaction.
     pub(crate) fn serve(&mut self, requests: &[StoreRequest]) -> Vec<StoreAnswer> {
         let mut answers = Vec::with_capacity(requests.len());
         let is_read = |request: &StoreRequest| matches!(request, StoreRequest::Read(_));
@@ -187,7 +184,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
         }
     }
 
-    /// Closes the file; what failed first says more than what redb says of it.
+    /// Closes the file. The disk's first error says more than redb's.
     fn fail(&mut self, failure: DiskFailure) -> StoreFault {
         let first = self.watch.take();
         let cause = match (failure.cause, first) {
@@ -195,14 +192,14 @@ impl<P: StoreDirectory> StoreEngine<P> {
             (_, Some((cause, _))) => cause,
         };
         let closed = std::mem::replace(&mut self.database, Err(DiskFailure { cause, ..failure }));
-        // It writes nothing after a failure, but redb may find its own state broken.
+        // redb writes nothing after a failure, but may find its own state broken.
         if catch_unwind(AssertUnwindSafe(|| drop(closed))).is_err() {
             self.watch.set_suspect(true);
         }
         cause
     }
 
-    /// Ends well: the next start believes what it finds.
+    /// Closes cleanly: the next start trusts the file.
     pub(crate) fn close(self) -> Result<(), StoreFault> {
         let Self { place, watch, database, _lock, .. } = self;
         let database = database.map_err(|failure| failure.cause)?;
@@ -225,8 +222,8 @@ fn open_error(place: &impl StoreDirectory, failure: &DiskFailure) -> StoreOpenEr
     }
 }
 
-/// Runs what calls redb, which may panic over a file that is not as it wrote it: that is damage like
-/// any other, and nothing is believed of the file then.
+/// Calls redb, which may panic over a file that is not as it wrote it: that is damage like any
+/// other, and the file is not trusted then.
 fn guarded<T>(
     watch: &DiskWatch,
     run: impl FnOnce() -> Result<T, DiskFailure>,
@@ -242,7 +239,7 @@ fn guarded<T>(
 
 fn builder() -> Builder {
     let mut builder = Builder::new();
-    // Every page is held against its checksum before any is believed.
+    // Verify every page's checksum before trusting any.
     builder.set_check_integrity_on_open(true).set_cache_size(CACHE_BYTES);
     builder
 }
@@ -264,7 +261,7 @@ fn open_database(
     }
 }
 
-/// Begins an empty store: its name stands for a whole one from the first.
+/// Creates an empty store. Its name never denotes an incomplete one.
 fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), DiskFailure> {
     place.open(NEW_NAME)?.set_len(0)?;
     let database = open_database(place, watch, NEW_NAME)?;
@@ -273,19 +270,19 @@ fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), Disk
     put_in_place(place)
 }
 
-/// A file written anew takes the place of the store.
+/// Replaces the store by the new file.
 fn put_in_place(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     place.rename(NEW_NAME, FILE_NAME)?;
     if planted(DiskBug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }
 }
 
 fn open_file(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<Database, OpenFailure> {
-    // What an earlier process has left.
+    // Left over from an earlier process.
     place.remove(NEW_NAME)?;
     watch.take();
     let opened = open_whole(place, watch);
     if opened.is_err() {
-        // Until the next attempt others may need its room, the log above all.
+        // Until the next attempt others may need its space, above all the log.
         let _removed = place.remove(NEW_NAME);
     }
     opened
@@ -298,7 +295,7 @@ fn open_whole(
     if !place.has(FILE_NAME)? {
         return Err(DiskFailure::damaged("it is gone").into());
     }
-    // To redb an empty file is one to begin in: to us it is a store that lost everything.
+    // redb would start anew in an empty file; here it is a store that lost everything.
     if place.open(FILE_NAME)?.len()? == 0 {
         return Err(DiskFailure::damaged("it is empty").into());
     }
@@ -317,13 +314,13 @@ fn open_whole(
     if !is_named {
         put_in_place(place)?;
     }
-    // Nothing in it was there when a sync failed.
+    // Nothing in the new file predates a failed sync.
     watch.set_suspect(false);
     Ok(database)
 }
 
-/// Writes anew, byte by byte, what the store shows. It is itself left as it is until another takes
-/// its place: what would be written to it now might come to the medium without what it builds upon.
+/// Copies the store byte by byte as the page cache shows it. The store itself is not written: a
+/// write might reach the medium without what it builds upon.
 fn copy(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     let (from, to) = (place.open(FILE_NAME)?, place.open(NEW_NAME)?);
     if planted(DiskBug::RenameEarly) {
@@ -340,18 +337,16 @@ fn copy(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
         to.write(at, piece)?;
         at += piece.len() as u64;
     }
-    // Opening it syncs as well, but nobody says that it always will.
+    // Opening it syncs as well, but redb does not promise that.
     Ok(to.sync_data()?)
 }
 
-/// What has become of a group.
 enum GroupOutcome {
     All(Vec<RequestResult>),
     Nothing(DiskFailure),
     Unknown(DiskFailure),
 }
 
-/// Writes a group in one transaction.
 fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
     let nothing = |error: redb::Error| GroupOutcome::Nothing(error.into());
     if planted(DiskBug::CommitHalves) {
@@ -372,7 +367,6 @@ fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
     }
 }
 
-/// The bug of that name.
 fn commit_halves(database: &Database, group: &[StoreRequest]) {
     for request in group {
         let StoreRequest::Submit(writer, batch) = request else { continue };
@@ -382,7 +376,7 @@ fn commit_halves(database: &Database, group: &[StoreRequest]) {
             let written = StoreTables::open(&transaction)
                 .and_then(|mut tables| tables.write(&StoreRequest::Submit(*writer, half)));
             if written.is_ok() {
-                // Whatever comes of it.
+                // Any outcome will do.
                 let _ended = transaction.commit();
             }
         }

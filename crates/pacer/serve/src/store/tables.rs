@@ -1,7 +1,7 @@
-//! What stands in the file, table by table, and what each request does to it.
+//! Tables of the store's file, and what each request does to them.
 //!
-//! Owns the format: numbers in keys are big-endian, so that keys stand in their order; those in
-//! values are little-endian. Knows neither files nor threads.
+//! Owns the format: keys are big-endian so that they sort by number; values are little-endian.
+//! Knows neither files nor threads.
 
 use std::ops::Bound;
 
@@ -21,45 +21,43 @@ use units::Nanos;
 use super::bug::{DiskBug, planted};
 use super::error::DiskFailure;
 
-/// The format of the file. One is added whenever an older program could not read it: the first knew
-/// no sums, and would count what is folded as never spent.
+/// Raised whenever an older program could not read the file: format 1 had no sums, and would count
+/// folded leases as never spent.
 pub(crate) const FORMAT: u64 = 2;
 
 const FORMAT_NAME: &str = "format";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-/// A node's epoch, and what was applied of its log.
+/// Node: its epoch, and the applied position of its log.
 const NODES: TableDefinition<u32, (u32, u64)> = TableDefinition::new("nodes");
-/// Node, epoch, period and slot: what is leased now stands together, and so do its changes.
+/// Node, epoch, period and slot: a node's current leases are adjacent, and so are their changes.
 const LEASES: TableDefinition<&[u8; 16], &[u8; 40]> = TableDefinition::new("leases");
-/// Node, slot and day, of which the largest number is all that are over: what was spent out of leases
-/// that are folded.
+/// Node, slot and day: what was spent out of folded leases. The largest day number stands for all
+/// days that are over.
 const SUMS: TableDefinition<&[u8; 12], &[u8; 24]> = TableDefinition::new("sums");
-/// A node's epoch in which it folded last, and the batch.
+/// Node: the epoch and the number of its last batch that folded.
 const FOLDED: TableDefinition<u32, (u32, u64)> = TableDefinition::new("folded");
-/// Node and epoch; for how many milliseconds it has lasted, and its horizon. A file from before has no such
-/// table, and a program from before leaves it as it is: what an epoch lasted is then not known, which
-/// keeps money frozen for longer.
+/// Node and epoch: how many milliseconds the epoch lasted, and its horizon. Older files lack the
+/// table and older programs ignore it: an epoch of unknown length keeps money frozen for longer.
 const LIVES: TableDefinition<(u32, u32), (u64, u64)> = TableDefinition::new("lives");
-/// Kind and identifier; version and body.
+/// Kind and identifier: version and body.
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
 /// Node, epoch, change and entry.
 type AuditRow = (u32, u32, u64, u32);
-/// A row of the audit, as it is read.
 type AuditGuards<'r> = (AccessGuard<'r, AuditRow>, AccessGuard<'r, (u64, &'static [u8])>);
-/// Time and body.
+/// The value is time and body.
 const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("audit");
 
-/// Most bytes of audit entries that are read at once, but for one that is larger.
+/// Most bytes of audit entries read at once, unless a single entry is larger.
 const AUDIT_BYTES_MAX: usize = 8 << 20;
 
-/// What a request that writes has come to, once its transaction is committed.
+/// Result of a write request, once its transaction is committed.
 #[derive(Debug)]
 pub(crate) enum RequestResult {
     Begun(EpochStart),
     Ended(Result<(), StoreDenial>),
 }
 
-/// Why a request was not done.
+/// Why a write was not done.
 enum WriteStop {
     Denied(StoreDenial),
     Failed(Box<redb::Error>),
@@ -77,10 +75,9 @@ impl<E: Into<redb::Error>> From<RedbFault<E>> for WriteStop {
     }
 }
 
-/// Any error of redb's: its kinds are many, and mean the same here.
+/// Any error of redb: its kinds are many, and mean the same here.
 struct RedbFault<E>(E);
 
-/// Makes redb's errors one.
 trait OrFault<T, E> {
     fn or_fault(self) -> Result<T, RedbFault<E>>;
 }
@@ -163,7 +160,6 @@ fn spent_of(bytes: &[u8; 24]) -> SpentSum {
     SpentSum { settled, late, over }
 }
 
-/// The tables of a transaction, open for writing.
 pub(crate) struct StoreTables<'t> {
     nodes: Table<'t, u32, (u32, u64)>,
     leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
@@ -187,7 +183,7 @@ impl<'t> StoreTables<'t> {
         })
     }
 
-    /// Does what a request asks, or nothing of it.
+    /// Executes a request entirely, or not at all.
     pub(crate) fn write(&mut self, request: &StoreRequest) -> Result<RequestResult, redb::Error> {
         let done = match request {
             StoreRequest::Begin(node, least) => {
@@ -216,7 +212,7 @@ impl<'t> StoreTables<'t> {
         Ok(EpochStart { epoch: Epoch(epoch), applied_seq })
     }
 
-    /// What was applied of the writer's log, if it may write.
+    /// Applied position of the writer's log. Refuses a fenced writer.
     fn admit(&self, writer: StoreWriter) -> Result<u64, WriteStop> {
         let (current, applied_seq) = self.node(writer.node).or_fault()?;
         if current > 0 && writer.epoch.0 == current {
@@ -232,7 +228,7 @@ impl<'t> StoreTables<'t> {
             return Ok(());
         }
         let mut merged = Vec::with_capacity(batch.leases.len());
-        // Batches are of one node nearly always.
+        // Nearly all batches concern one node.
         let mut known = (writer.node, writer.epoch.0);
         for (key, lease) in &batch.leases {
             if known.0 != key.node {
@@ -251,14 +247,14 @@ impl<'t> StoreTables<'t> {
                 merged.push((bytes, lease_bytes(&latest)));
             }
         }
-        // In order, each page is come to once.
+        // In the order of keys, each page is visited once.
         merged.sort_unstable();
         if batch.strays.iter().any(|stray| stray.sum.node != writer.node) {
             let why = "a stray is another node's: it has a log of its own";
             return Err(StoreDenial::Invalid(why).into());
         }
         self.check_folds(writer, &batch.folds, &merged)?;
-        // Nothing refuses it from here on.
+        // Nothing refuses the batch from here on.
         for (key, lease) in &merged {
             self.leases.insert(key, lease).or_fault()?;
         }
@@ -278,7 +274,7 @@ impl<'t> StoreTables<'t> {
         Ok(self.live(writer, batch).or_fault()?)
     }
 
-    /// Keeps how long the writer's epoch has lasted, and forgets epochs that are needed no more.
+    /// Records how long the writer's epoch has lasted, and drops epochs that are no longer needed.
     fn live(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), redb::StorageError> {
         let key = (writer.node, writer.epoch.0);
         let known = self.lives.get(key)?.map(|row| life_of(row.value())).unwrap_or_default();
@@ -297,8 +293,8 @@ impl<'t> StoreTables<'t> {
         Ok(())
     }
 
-    /// Whether a batch was the last of its epoch to fold: what it leased besides may be folded since. An
-    /// older one is refused.
+    /// Whether this batch was the last of its epoch to fold: its leases may have been folded since.
+    /// Refuses an older batch.
     fn is_applied(&self, writer: StoreWriter, number: u64) -> Result<bool, WriteStop> {
         let found = self.folded.get(writer.node).or_fault()?.map(|found| found.value());
         match found.filter(|(epoch, _)| *epoch == writer.epoch.0) {
@@ -309,7 +305,8 @@ impl<'t> StoreTables<'t> {
         }
     }
 
-    /// Whether what is to be folded is closed, with what the batch itself says of it, in order of keys.
+    /// Checks that leases to fold are closed, counting the batch's own: `merged`, in the order of
+    /// keys.
     fn check_folds(
         &self,
         writer: StoreWriter,
@@ -378,7 +375,7 @@ impl<'t> StoreTables<'t> {
     }
 }
 
-/// What a new file begins with.
+/// Creates the tables of a new file.
 pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(META)?.insert(FORMAT_NAME, FORMAT)?;
@@ -386,14 +383,14 @@ pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Makes a file of an older format one of this: with tables that it had none of, all empty.
+/// Upgrades a file of an older format: tables that it lacks are created empty.
 pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
     found(database)
 }
 
-/// A transaction that is durable once its commit returns: first what it wrote, then that it holds.
-/// In one phase a commit that the medium lost in part looks like one that never was, also when it
-/// was acknowledged long ago.
+/// Begins a durable transaction that commits in two phases: first the data, then its validity. In
+/// one phase, a commit that the medium lost in part looks like one that never was, even if it was
+/// acknowledged long ago.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(!planted(DiskBug::OnePhase));
@@ -403,7 +400,7 @@ pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb:
     Ok(transaction)
 }
 
-/// The format of a file; `None` for one that is no store of a ledger's.
+/// Format of a file. None if it is not a ledger's store.
 pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     let transaction = database.begin_read()?;
     let table = match transaction.open_table(META) {
@@ -414,7 +411,6 @@ pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     Ok(format)
 }
 
-/// Looks something up.
 pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResult, DiskFailure> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     Ok(match query {
@@ -478,7 +474,7 @@ fn lives(
     node: Option<u32>,
 ) -> Result<Vec<(StoreWriter, EpochLifetime)>, redb::Error> {
     let table = match transaction.open_table(LIVES) {
-        // Written before there was one.
+        // The file is older than this table.
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
     };
@@ -532,7 +528,7 @@ const fn audit_row(key: &AuditKey) -> AuditRow {
     (key.node, key.epoch.0, key.number, key.index)
 }
 
-/// As many rows as were asked for, or as a page has room for.
+/// The first `most` rows, or as many as a page has room for.
 fn page<'r>(
     rows: impl Iterator<Item = Result<AuditGuards<'r>, redb::StorageError>>,
     most: u32,
