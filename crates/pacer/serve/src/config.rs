@@ -1,4 +1,4 @@
-//! `[budgets]`: where the ledger is kept, how it leases, and how much a shard may hold.
+//! `[budgets]`: the ledger's directory, how it leases, and the capacity of a shard.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,56 +12,53 @@ use runtime::shutdown::Shutdown;
 use crate::keys::{KeyBytes, Keyring, parse_key};
 use crate::ledger::start::LedgerStart;
 
-/// A reservation lasts up to a sixteenth longer than it was to.
+/// A reservation lasts up to a sixteenth longer than configured.
 const LASTS_LONGER: u32 = 16;
-/// A shard remembers at most so many times a class's time to live.
+/// Most multiples of a class's time to live that a shard remembers.
 const REMEMBERED_MOST: u32 = 4_000;
-/// Periods of a campaign that a shard keeps: the present, those whose tokens it remembers, and the
-/// next.
+/// Periods that a shard keeps of a campaign: the present, those of remembered tokens, and the next.
 const PERIODS: u32 = 4;
-/// Buckets of a class of reservations that are not over.
+/// Open buckets of a class of reservations.
 const BUCKETS_OPEN: u32 = 18;
-/// What a crash forgets of strategies, but where their states are more than 60 MiB.
+/// What a crash loses of strategies' states, unless these exceed 60 MiB.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// All of it.
+/// The table `[budgets]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetsConfig {
-    /// Where the ledger's store and keys are.
+    /// Directory of the ledger's store and keys.
     pub directory: PathBuf,
-    /// Which of the processes that share budgets this is.
+    /// Number of this process among those that share budgets.
     pub node: u32,
-    /// The files of accounts and campaigns, as a pattern; absent: there are none.
+    /// Pattern of the files of accounts and campaigns. None if there are none.
     pub campaigns: Option<PathBuf>,
-    /// The least time between two batches of leases.
+    /// Least time between two batches of leases.
     pub lease_period: Duration,
-    /// For how long a lease lasts at the observed rate.
+    /// How long a lease lasts at the observed rate.
     pub lease_span: Duration,
-    /// For how long a slice lasts at the observed rate.
+    /// How long a slice lasts at the observed rate.
     pub slice_span: Duration,
-    /// How long after its reservation has expired a win is told from a repeated one.
+    /// How long after a reservation's expiry a win is distinguished from a repeated one.
     pub late_window: Duration,
-    /// The longest that a reservation lasts.
+    /// Longest time a reservation lasts.
     pub reservation_max: Duration,
-    /// Reservations that a shard remembers, by how long they last.
+    /// Reservations that a shard remembers, per time to live.
     pub reservations_max: u32,
     /// Campaigns that a shard keeps.
     pub campaigns_max: u32,
-    /// How long strategies wait for what they see.
+    /// Length of a strategy's slot.
     pub slot: Duration,
-    /// What tokens are sealed with; absent: what is kept in the directory.
+    /// Seals tokens. None: the key in the directory.
     token_key: Option<TokenKeySource>,
-    /// What requests draw by; absent: what is kept in the directory.
+    /// Keys requests' draws. None: the key in the directory.
     draw_key: Option<TokenKeySource>,
-    /// How long after they are sold impressions may be billed, as the exchange beside it is
-    /// configured. Empty without one.
+    /// How long after a sale the exchange beside it bills impressions. Empty without one.
     pub lifetimes: Vec<Duration>,
-    /// The warning that impressions may be billed after their reservations have expired. None if they
-    /// are not.
+    /// Warning that impressions may be billed after their reservations expire. None if they cannot.
     pub late_wins: Option<String>,
 }
 
-/// A key that was given: it is not shown.
+/// A configured key: never shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct TokenKeySource(KeyBytes);
 
@@ -72,7 +69,7 @@ impl std::fmt::Debug for TokenKeySource {
 }
 
 impl BudgetsConfig {
-    /// Declares and reads the keys of `[budgets]`.
+    /// Reads the keys of `[budgets]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let directory = s.text(
             "directory",
@@ -115,7 +112,7 @@ impl BudgetsConfig {
         }
     }
 
-    /// The keys that have a range.
+    /// Reads the keys that have a range.
     fn read_spans(s: &mut Section<'_>) -> Self {
         Self {
             directory: PathBuf::new(),
@@ -176,13 +173,13 @@ impl BudgetsConfig {
         }
     }
 
-    /// The same, with the directory relative to `folder`, where the configuration's file is.
+    /// Resolves the directory relative to `folder`, that of the configuration file.
     #[must_use]
     pub fn beside(&self, folder: &Path) -> Self {
         Self { directory: folder.join(&self.directory), ..self.clone() }
     }
 
-    /// What a ledger is started with. Ticks are counted from `origin`, by shards as well.
+    /// Settings of a ledger. Shards count ticks from `origin` too.
     pub fn start(
         &self,
         (shards, origin): (u16, Instant),
@@ -206,28 +203,28 @@ impl BudgetsConfig {
         }
     }
 
-    /// Whether a ledger has begun in its directory, and may know more accounts than files have.
+    /// Whether its directory has a ledger, which may know more accounts than the files define.
     pub fn has_begun(&self) -> bool {
         crate::store::engine::is_begun(&self.directory)
     }
 
-    /// What seals and opens tokens, and what requests draw by.
+    /// Keys for tokens and for requests' draws.
     ///
     /// # Errors
-    /// When a key cannot be read or made; its file is named.
+    /// If a key cannot be read or made; names its file.
     pub fn keys(&self) -> std::io::Result<Keyring> {
         let key = |key: Option<TokenKeySource>| key.map(|key| key.0);
         Keyring::open(&self.directory, key(self.token_key), key(self.draw_key))
     }
 
-    /// What a shard is made with that reserves for beacons of these lifetimes. One that is longer
-    /// than a reservation may last counts as that long.
+    /// Options of a shard that reserves for beacons of these lifetimes, each capped at the longest
+    /// reservation.
     pub fn shard_options(&self, origin: TokenOrigin, lifetimes: &[Duration]) -> ShardOptions {
         let mut ttls: Vec<_> = lifetimes.iter().map(|lifetime| self.lasts(*lifetime)).collect();
         ttls.push(self.reservation_max);
         ttls.sort_unstable();
         ttls.dedup();
-        // The longest stay: what is not among them lasts as long as the next one.
+        // The longest remain: a dropped one lasts as long as the next.
         let surplus = ttls.len().saturating_sub(TTLS_MAX);
         ttls.drain(..surplus);
         let lines_max = self.campaigns_max.saturating_mul(BUCKETS_OPEN);
@@ -246,9 +243,9 @@ impl BudgetsConfig {
         lifetime.max(self.late_window / REMEMBERED_MOST).min(self.reservation_max)
     }
 
-    /// The longest that a reservation is open.
+    /// Longest time a reservation stays open.
     fn horizon(&self) -> Duration {
-        // And a second, for shards look at their clocks now and then.
+        // And a second, because shards read their clocks only now and then.
         self.reservation_max + self.reservation_max / LASTS_LONGER + secs(1)
     }
 }

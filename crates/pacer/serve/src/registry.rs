@@ -1,13 +1,12 @@
-//! Accounts and campaigns: from files, through the API, and out of the store; their numbers and
-//! versions; and who is told of them.
+//! Accounts and campaigns from files, the API and the store, with their numbers and versions.
 //!
-//! Owns what is defined. Knows nothing of how money is granted, for which it asks the ledger by its [`LedgerHandle`],
-//! nor of what a campaign shows and to whom, which are its [`CampaignRules`].
+//! Owns what is defined. Does not know how money is granted, which is the ledger's
+//! ([`LedgerHandle`]), nor what a campaign shows to whom, which its [`CampaignRules`] say.
 //!
-//! A change is judged, then durable, then the ledger's, then the exchange's. Changes are absolute, and
-//! one comes after the other. A campaign of a file is changed in its file; what the API says of its
-//! budgets and pauses holds over the file until the file says something else. What is removed keeps
-//! its number, and what it spent counts on.
+//! A change is judged, then stored durably, then sent to the ledger, then published to the
+//! exchange. Changes are absolute, and run one at a time. A file's campaign is changed in its file;
+//! the API's changes of its budgets and pauses override the file until the file changes that key. A
+//! removed definition keeps its number, and its spend still counts.
 
 mod books;
 mod changes;
@@ -47,10 +46,10 @@ pub use refused::{ChangeRefusal, RegistryStartError};
 pub use standing::{AccountStanding, CampaignStanding};
 pub use text::members::{ReadJsonError, read_json};
 
-/// Audit entries that are read at once when keys are looked for at a start.
+/// Audit entries read at once when a start looks for idempotency keys.
 const AUDIT_PAGE: u32 = 1_000;
 
-/// All accounts and campaigns. Dropped, it publishes no more.
+/// All accounts and campaigns. Once dropped, it publishes nothing more.
 pub struct Registry<R: CampaignRules> {
     inner: Arc<RegistryState<R>>,
     _publisher: Job,
@@ -61,29 +60,27 @@ struct RegistryState<R> {
     clock: fn() -> u64,
     late_wins: Option<String>,
     books: RwLock<DefinitionTable<R>>,
-    /// Held by whoever changes something, until it is told.
+    /// Locked during a change, until the ledger has it.
     changing: Mutex<ChangeState<R>>,
-    /// Set once it is there.
     publisher: OnceLock<JobHandle>,
     reading: Arc<LastReading>,
 }
 
-/// What only changes need.
+/// State of changes.
 struct ChangeState<R> {
     files: Option<DefinitionFiles<R>>,
     keys: IdempotencyKeys,
     owed: LedgerBacklog,
-    /// What may be kept, or not: nothing else is changed before that is known.
+    /// A change of unknown outcome: it must be resolved before any other change.
     unsure: Option<UncertainChange<R>>,
 }
 
 impl<R: CampaignRules> Registry<R> {
-    /// Reads what is kept and what files define, tells the ledger, and has `builder` call `publish`:
-    /// once, and after every change, those that come close together at once.
+    /// Reads the store and the files, defines all in the ledger, and has `builder` call `publish`
+    /// once, and after every change; changes in quick succession are published together.
     ///
     /// # Errors
-    ///
-    /// When something of it cannot be read: nothing is changed then.
+    /// If the store or a file cannot be read: nothing is changed then.
     pub fn start(
         ledger: LedgerHandle,
         options: &RegistryOptions,
@@ -94,12 +91,11 @@ impl<R: CampaignRules> Registry<R> {
         Self::start_prepared(prepared, ledger, builder, publish)
     }
 
-    /// The same with what was read before the ledger had begun. Files that have changed meanwhile
-    /// are read again.
+    /// As [`Self::start`], with what was read before the ledger began. Files that have changed
+    /// since are read again.
     ///
     /// # Errors
-    ///
-    /// When something of it cannot be read: nothing is changed then.
+    /// If the store or a file cannot be read: nothing is changed then.
     pub fn start_prepared(
         prepared: PreparedRegistry<R>,
         ledger: LedgerHandle,
@@ -127,7 +123,7 @@ impl<R: CampaignRules> Registry<R> {
         let (told, mut number) = (Arc::clone(&inner), 0);
         let publisher = builder.add("catalogue", move || {
             number += 1;
-            // The books are not held while it is taken.
+            // The lock ends before `publish` runs.
             let published = told.books().published(number);
             publish(published);
             None
@@ -139,7 +135,7 @@ impl<R: CampaignRules> Registry<R> {
 }
 
 impl<R: CampaignRules> RegistryState<R> {
-    /// Something has changed. What changes before there is a publisher is in the first catalogue.
+    /// Publishes soon. Changes before there is a publisher are in the first catalogue.
     fn publish_soon(&self) {
         if let Some(publisher) = self.publisher.get() {
             publisher.run_soon();
@@ -147,7 +143,7 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 
     fn books(&self) -> std::sync::RwLockReadGuard<'_, DefinitionTable<R>> {
-        // What panicked was reading, or putting one whole entry in its place.
+        // A panic cannot leave an entry half written.
         self.books.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +151,7 @@ impl<R: CampaignRules> RegistryState<R> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time, and tells the ledger of all there is.
+    /// Reads the files for the first time, and defines everything in the ledger.
     fn begin(&self) -> Result<(), RegistryStartError> {
         self.books().check_slots()?;
         let mut changing = self.changing();
@@ -163,18 +159,18 @@ impl<R: CampaignRules> RegistryState<R> {
             ChangeRefusal::Invalid(problems) => RegistryStartError::Invalid(problems),
             other => RegistryStartError::NotKept(other),
         })?;
-        // Also of what has not changed, and was not told before.
+        // Also what has not changed: the ledger does not have it yet.
         changing.owed = LedgerBacklog::all(&self.books());
         match changing.owed.tell(&self.books, &self.ledger) {
-            // It was logged, and the rest goes on: what the ledger does not know spends nothing.
+            // It was logged; the ledger spends nothing of what it does not know.
             Ok(()) | Err(LedgerError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
-/// first page that has nothing of that day.
+/// The idempotency keys of the last day, read backwards from the end of the audit to the first page
+/// without any entry of that day.
 fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, RegistryStartError> {
     let is_recent =
         |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
@@ -202,7 +198,7 @@ fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, R
     Ok(keys)
 }
 
-/// The key that an audit entry has, and what was answered.
+/// The idempotency key of an audit entry, and the answer.
 fn keyed_of(body: &mut Value) -> Option<(KeyedRequest, Value)> {
     let members = body.as_object_mut()?;
     let keyed = members.remove("idempotency")?;

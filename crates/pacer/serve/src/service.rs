@@ -1,5 +1,5 @@
-//! The pacer as a service: the ledger and the registry of accounts and campaigns, started together,
-//! and what an exchange spends budgets by.
+//! The pacer as a service: the ledger and the registry, started together, and the port of the
+//! exchange.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,70 +32,70 @@ use crate::registry::{
     PublishedCatalogue, Registry, RegistryOptions,
 };
 
-/// How long the first catalogue is waited for.
+/// How long a start waits for the first catalogue.
 const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The name of the port that spends budgets.
+/// Name of the port that spends budgets.
 pub const LEDGER: &str = "ledger";
 
-/// A running pacer; its campaigns show what `R` reads.
+/// A running pacer. `R` is the exchange's part of campaigns.
 pub struct PacerService<R: CampaignRules> {
     handle: LedgerHandle,
     exchange: ExchangeSlot,
-    /// What ends with the pacer. None once it is closed.
+    /// None once the pacer is closed.
     running: Mutex<Option<RunningPacer<R>>>,
 }
 
 struct RunningPacer<R: CampaignRules> {
-    /// Dropped first: it asks the ledger.
+    /// Dropped first: it calls the ledger.
     following: Reload,
     registry: Arc<Registry<R>>,
     thread: LedgerThread,
 }
 
-/// What an exchange spends budgets by.
+/// The exchange's access to budgets.
 pub struct LedgerPort<R> {
-    /// By shard: its end of the rings, and what its part of the ledger is made with.
+    /// For each shard: its rings, and the options of its ledger.
     pub shards: Vec<(ShardRings, ShardOptions)>,
-    /// Who is told what is billed.
+    /// Feed for billed impressions.
     pub feed: LogFeed,
-    /// Seals and opens reservations' tokens.
+    /// Seals and opens reservation tokens.
     pub keys: Keyring,
-    /// From when ticks are counted.
+    /// Origin of ticks.
     pub origin: Instant,
     /// The ledger.
     pub handle: LedgerHandle,
-    /// What is defined at the start.
+    /// Catalogue at the start.
     pub first: PublishedCatalogue<R>,
-    /// What is defined from then on. It ends with the pacer.
+    /// Later catalogues. Disconnects when the pacer ends.
     pub published: Receiver<PublishedCatalogue<R>>,
-    /// Set to what is run each time that something more is there.
+    /// Job to run after each published catalogue.
     pub on_published: Arc<OnceLock<JobHandle>>,
-    /// Campaigns that a shard has room for.
+    /// Most campaigns of a shard.
     pub campaigns_max: usize,
-    /// Whom the API asks about requests.
+    /// Where the exchange puts its view for the API.
     pub exchange: ExchangeSlot,
 }
 
 impl<R> LedgerPort<R> {
-    /// Where it is offered.
+    /// Name and type of the port.
     pub const fn port() -> Port<Self> {
         Port::new(LEDGER)
     }
 }
 
-/// The exchange that spends budgets, once it has said so. Clones are one.
+/// The exchange that spends budgets, once set. Clones share it.
 #[derive(Clone, Default)]
 pub struct ExchangeSlot(Arc<OnceLock<Box<dyn ExchangeView>>>);
 
 impl ExchangeSlot {
-    /// From now on the API asks `exchange`. The first one counts.
+    /// Sets the exchange that the API asks. Later calls have no effect.
     pub fn set(&self, exchange: impl ExchangeView + 'static) {
         let _ = self.0.set(Box::new(exchange));
     }
 }
 
-/// Without an exchange nothing is known of requests, and nothing is in the way.
+/// Without an exchange, requests are unknown and nothing is in the way.
 impl ExchangeView for ExchangeSlot {
     fn obstacle(&self) -> Option<String> {
         self.0.get()?.obstacle()
@@ -114,12 +114,12 @@ impl ExchangeView for ExchangeSlot {
     }
 }
 
-/// The feed of settlements, until the log takes it. Where no log does, nothing was settled that the
-/// ledger does not know.
+/// Feed of settlements, until the log takes it. If no log does, no settlement is unknown to the
+/// ledger.
 pub struct LogFeed(Option<SettlementFeed>);
 
 impl LogFeed {
-    /// For the log.
+    /// Takes the feed for the log.
     pub fn take(mut self) -> SettlementFeed {
         self.0.take().expect("it is taken once")
     }
@@ -149,7 +149,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         vec![api::unconfigured::<R>()]
     }
 
-    /// Opens the ledger, reads all accounts and campaigns, and tells the ledger of them.
+    /// Opens the ledger, reads all accounts and campaigns, and defines them there.
     fn start(config: BudgetsConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let config = config.beside(startup.folder);
         warn_of_open_directory(&config.directory);
@@ -164,7 +164,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         };
         let start = config.start((shards, origin), startup.shutdown, startup.builder);
         let mut opened = start.open().map_err(in_the_way)?;
-        // Before the ledger begins an epoch: a start that ends here has used up nothing.
+        // Before the ledger begins an epoch: a start that fails here uses nothing up.
         let options = registry_options(&config, startup.folder);
         let prepared =
             PreparedRegistry::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
@@ -173,7 +173,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let on_published = Arc::<OnceLock<JobHandle>>::default();
         let taking = Arc::clone(&on_published);
         let publish = move |catalogue| {
-            // Nobody follows any more at the end.
+            // Nobody receives catalogues during shutdown.
             let _ended = publish.send(catalogue);
             if let Some(job) = taking.get() {
                 job.run_soon();
@@ -212,7 +212,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         Ok(Arc::new(Self { handle, exchange, running }))
     }
 
-    /// The files of accounts and campaigns.
+    /// Reloads the files of accounts and campaigns.
     fn reload_files(&self) -> Option<CampaignFiles> {
         Some(match self.registry()?.reload() {
             Ok(FilesRead { created, changed, removed }) => {
@@ -230,7 +230,8 @@ impl<R: CampaignRules> Service for PacerService<R> {
         }
     }
 
-    /// The process is ready once the ledger is. A store that fails is reported, and no hindrance.
+    /// The process is ready once the ledger is. A failing store is reported, but does not prevent
+    /// readiness.
     fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
         let (ready, failing) = (self.handle.clone(), self.handle.clone());
         readiness.add("budgets", move || ready.is_ready());
@@ -265,7 +266,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
 }
 
 impl<R: CampaignRules> PacerService<R> {
-    /// Accounts and campaigns. None once the pacer is closed.
+    /// The registry. None once the pacer is closed.
     pub fn registry(&self) -> Option<Arc<Registry<R>>> {
         Some(Arc::clone(&self.running().as_ref()?.registry))
     }
@@ -275,10 +276,10 @@ impl<R: CampaignRules> PacerService<R> {
     }
 }
 
-/// Judges the files of accounts and campaigns as a start does, but without what the ledger keeps.
+/// Judges the files of accounts and campaigns as a start does, but without the stored definitions.
 ///
 /// # Errors
-/// Every problem, with the text that a start ends with.
+/// Every problem, in the text that a start ends with.
 pub fn check_files<R: CampaignRules>(
     config: &BudgetsConfig,
     folder: &Path,
@@ -303,7 +304,7 @@ fn refused(error: registry::RegistryStartError) -> ServiceError {
     }
 }
 
-/// What is created is private; what was created before may not be.
+/// New directories are private; an existing one may not be.
 fn warn_of_open_directory(directory: &Path) {
     if let Some(mode) = runtime::process::open_to_others(directory) {
         warn!(
@@ -313,7 +314,7 @@ fn warn_of_open_directory(directory: &Path) {
     }
 }
 
-/// That files are refused, for readiness. None if they are in force.
+/// Readiness remark about refused files. None if they are in force.
 fn refused_files(problems: &[ConfigProblem]) -> Option<String> {
     let files: BTreeSet<&str> = problems.iter().filter_map(|it| it.file.as_deref()).collect();
     let files = if files.is_empty() {

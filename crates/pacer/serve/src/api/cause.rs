@@ -1,8 +1,8 @@
-//! Why a campaign does not spend: the first cause that holds, in words with a remedy.
+//! Why a campaign does not spend: the first cause that applies, in words with a remedy.
 //!
-//! Owns the order: removed, a definition that cannot be read, not in flight, paused, a limit used up, the
-//! ledger's store or the record failing, a currency without a rate, a file that is refused, then where most
-//! impressions go.
+//! Owns the order: removed, unreadable definition, not in flight, paused, limit used up, ledger's
+//! store or record failing, currency without a rate, refused file, then the largest loss of
+//! impressions.
 
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::ledger::{LimitLevel, LimitOwner, LimitSpan, SpendDiagnosis};
@@ -15,7 +15,6 @@ use super::shown::{owner, time};
 use super::spend_cause::{SpendCause, nothing};
 use crate::registry::CampaignStanding;
 
-/// What is known of a campaign.
 pub(super) struct CauseInputs<'k> {
     pub(super) standing: &'k CampaignStanding,
     pub(super) exchange: &'k dyn ExchangeView,
@@ -25,7 +24,7 @@ pub(super) struct CauseInputs<'k> {
 }
 
 impl SpendCause {
-    /// The first that holds.
+    /// The first cause that applies.
     pub(super) fn of(known: &CauseInputs<'_>) -> Self {
         let CauseInputs { standing, exchange, windows, mismatches, progress } = known;
         let refusal = standing.why.refusal;
@@ -45,7 +44,7 @@ impl SpendCause {
     }
 }
 
-/// That it is removed, or cannot be read: nothing else counts then.
+/// It is removed, or unreadable: then no other cause matters.
 fn own(standing: &CampaignStanding) -> Option<SpendCause> {
     if standing.is_removed {
         let remedy =
@@ -62,7 +61,7 @@ fn obstacle(words: &str) -> SpendCause {
     SpendCause::new("record_unavailable", words, "free or repair the disk of record.directory")
 }
 
-/// That what its file says now is not in force, unless it spends all the same.
+/// Its file's current text is not in force, unless it spends all the same.
 fn refused_file(
     standing: &CampaignStanding,
     windows: Option<&[FunnelWindow; 2]>,
@@ -97,7 +96,7 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
     let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
     let (start, end) = why.flight_unix_ms;
     let is_outside = !(start..end).contains(now_unix_ms);
-    // What is over matters more than that it is paused.
+    // The end of the flight matters more than a pause.
     let refusal = match refusal {
         SpendRefusal::Paused if is_outside => SpendRefusal::OutOfFlight,
         refusal => refusal,
@@ -120,7 +119,6 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
     SpendCause { reason: Some(refusal.label()), words, remedy }
 }
 
-/// What words are made of.
 pub(super) struct RefusalText<'w> {
     pub(super) refusal: Option<SpendRefusal>,
     pub(super) levels: &'w [LimitLevel],
@@ -139,7 +137,8 @@ impl<'w> RefusalText<'w> {
         Self { refusal, levels, flight_unix_ms, is_store_failing: why.is_store_failing }
     }
 
-    /// Of an account as a whole: the ledger's reason, else what keeps all of its campaigns from winning.
+    /// Of an account as a whole: the ledger's reason, else what keeps all its campaigns from
+    /// winning.
     pub(super) fn cause(
         &self,
         currency: Option<Currency>,
@@ -156,7 +155,7 @@ impl<'w> RefusalText<'w> {
             .unwrap_or_else(SpendCause::nothing)
     }
 
-    /// Why, with the figures that make it so.
+    /// The reason, with figures.
     pub(super) fn words(&self, currency: Option<Currency>) -> String {
         let Some(refusal) = self.refusal else { return nothing() };
         let text = refusal.to_string();
@@ -179,7 +178,6 @@ impl<'w> RefusalText<'w> {
         }
     }
 
-    /// What is to be done.
     fn remedy(&self) -> Option<String> {
         let text = match self.refusal? {
             SpendRefusal::Unknown => "ask again",
@@ -203,7 +201,7 @@ impl<'w> RefusalText<'w> {
         Some(text.to_owned())
     }
 
-    /// The limit that is to be raised.
+    /// The limit to raise.
     fn raise(&self) -> String {
         let Some(level) = self.used_up() else { return "raise the limit".to_owned() };
         let key = match level.span {

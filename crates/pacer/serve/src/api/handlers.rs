@@ -1,6 +1,5 @@
-//! What each route of accounts and campaigns does.
-//!
-//! Owns how a request becomes a call of the registry, and its result a reply.
+//! Handlers of the routes: each turns a request into a call of the registry, and its result into a
+//! reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +17,11 @@ use crate::registry::{
     Registry,
 };
 
-/// Who answers.
 pub(super) struct BudgetApi<R: CampaignRules> {
     pub(super) registry: Arc<Registry<R>>,
     pub(super) exchange: Arc<dyn ExchangeView>,
 }
 
-/// The reply, or the refusal in its place.
 fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
 }
@@ -56,8 +53,8 @@ pub(super) fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: 
     })
 }
 
-/// Adds to each campaign how far it has come; nothing to one that is removed, nor where the ledger does not
-/// answer: what is defined is listed all the same.
+/// Adds each campaign's progress, unless it is removed or the ledger does not answer: the list is
+/// complete all the same.
 fn add_deliveries<R: CampaignRules>(of: &BudgetApi<R>, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();
@@ -197,7 +194,7 @@ pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply 
     let id = call.parameter("id");
     match of.registry.why(id) {
         Ok(standing) => {
-            // Without an answer it is not said whether it is on plan.
+            // Without an answer, the cause does not mention the plan.
             let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
             let delivery = found.first().map(|(_, delivery)| delivery);
             Reply::json(&super::why::of_campaign(id, &standing, delivery, &*of.exchange))
@@ -221,7 +218,7 @@ pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Repl
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
         let entries = of.registry.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
-        // A page may end before so many: where its entries are large.
+        // A page of large entries may end early.
         let behind = entries.last().map(|(last, _)| of.registry.audit(Some(*last), 1));
         let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
         Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))

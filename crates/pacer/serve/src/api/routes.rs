@@ -1,4 +1,4 @@
-//! The routes of accounts and campaigns, with what the API's document has of them.
+//! Routes of accounts and campaigns, with their documentation.
 
 use pacer_core::store::StoredKind;
 use runtime::admin::{ApiCall, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
@@ -17,10 +17,8 @@ use crate::registry::CampaignRules;
 const ACCOUNT: StoredKind = StoredKind::Account;
 const CAMPAIGN: StoredKind = StoredKind::Campaign;
 
-/// The answer's version.
 const ETAG: &[(&str, &str)] = &[("etag", "The version.")];
 
-/// A route that does what its function says.
 fn route<R: CampaignRules>(
     method: Method,
     path: &'static str,
@@ -30,7 +28,6 @@ fn route<R: CampaignRules>(
     Route { method, path, answer, operation }
 }
 
-/// What is answered of accounts and campaigns.
 pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let mut all = accounts();
     all.extend(campaigns());
@@ -248,7 +245,7 @@ const UNCONFIGURED: &str = "Budgets are not configured (`not_configured`).";
 const UNAVAILABLE: &str = "The ledger or its store does not answer, or the body did not come to its \
     end; a change may be done all the same, and asked again is done once.";
 
-/// A page of entries.
+/// Adds the parameters of a page.
 fn paged(of: Operation) -> Operation {
     let most = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
     of.parameter("query", "after", &json!({ "type": "string" }), "Entries after this one.")
@@ -260,7 +257,7 @@ fn paged(of: Operation) -> Operation {
         )
 }
 
-/// A page of definitions.
+/// Adds the parameters of a page of definitions.
 fn listed(of: Operation) -> Operation {
     let doc = "Whether those that were removed are listed too.";
     paged(of)
@@ -268,7 +265,7 @@ fn listed(of: Operation) -> Operation {
         .error(ErrorCode::NotConfigured, UNCONFIGURED)
 }
 
-/// What is answered of one that is there.
+/// Adds the errors of a lookup by id.
 fn known(of: Operation) -> Operation {
     let doc = "No account or campaign has this id (`not_found`).";
     of.error(ErrorCode::NotFound, doc).error(ErrorCode::NotConfigured, UNCONFIGURED)
@@ -278,12 +275,12 @@ fn shown(of: Operation, view: SchemaOf) -> Operation {
     known(of).json_of(200, "As it is defined.", view).headers(ETAG)
 }
 
-/// What the ledger tells of one.
+/// Adds the errors of a query to the ledger.
 fn told(of: Operation) -> Operation {
     known(of).error(ErrorCode::Unavailable, UNAVAILABLE)
 }
 
-/// What is said with every change.
+/// Adds the parameters of every change.
 fn change(of: Operation) -> Operation {
     let dry_run = "Judge the change and answer what it would come to, with status 200; nothing is \
                    changed.";
@@ -303,7 +300,7 @@ fn change(of: Operation) -> Operation {
         .error(ErrorCode::Unavailable, UNAVAILABLE)
 }
 
-/// A change with a body that is judged.
+/// Adds the error of an invalid body.
 fn judged(of: Operation) -> Operation {
     let problems = "It has problems; nothing was changed.";
     of.error_with::<InvalidDefinition>(ErrorCode::InvalidDefinition, problems)
@@ -322,7 +319,7 @@ fn created(of: Operation, view: SchemaOf) -> Operation {
         .error(ErrorCode::NotConfigured, UNCONFIGURED)
 }
 
-/// A change of one.
+/// Adds the parameters of a change of an existing definition.
 fn changed(of: Operation, view: SchemaOf) -> Operation {
     let version =
         json!({ "type": "string", "pattern": r#"^(\*|(W/)?("[0-9]{1,19}"|[0-9]{1,19}))$"# });
@@ -334,7 +331,6 @@ fn changed(of: Operation, view: SchemaOf) -> Operation {
         .error(ErrorCode::PreconditionFailed, "It is at another version.")
 }
 
-/// The same with a body that is judged.
 fn defined(of: Operation, view: SchemaOf) -> Operation {
     judged(changed(of, view))
 }

@@ -1,6 +1,4 @@
-//! Why an account or a campaign does not spend, as it is shown: the cause, and the figures behind it.
-//!
-//! Owns the forms. Which cause holds is cause.rs's.
+//! Why an account or a campaign does not spend, as shown: the cause (see cause.rs) and its figures.
 
 use pacer_core::calendar::CalendarHour;
 use pacer_core::ledger::LimitLevel;

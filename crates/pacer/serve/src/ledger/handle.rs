@@ -1,4 +1,4 @@
-//! How others ask the ledger's thread: they wait for its answer, and not for ever.
+//! How others query the ledger's thread: they wait for its answer, up to a limit.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
@@ -23,50 +23,49 @@ use super::rings::HaltFlag;
 use super::status::{LedgerStatus, LedgerWaker, SharedStatus};
 use super::zones::Zones;
 
-/// How long whoever asks waits. The ledger's turns take milliseconds; its disk may take longer.
+/// How long a caller waits. A turn takes milliseconds; the disk may take longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// And for each definition beside.
+/// Additional patience for each definition.
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
-/// How long a process is not ready for want of what the log held.
+/// How long the replay of the log may keep a process from being ready.
 const REPLAY_MOST: Duration = Duration::from_secs(60);
 
-/// A campaign as it is to hold: its money, and how that is spent.
+/// A campaign for the ledger: its budget and its pacing.
 #[derive(Clone, Debug)]
 pub struct CampaignTerms {
-    /// Its money.
+    /// Its budget.
     pub definition: CampaignDefinition,
-    /// By which strategy; without one it bids at value as long as it has money.
+    /// Its strategy. Without one it bids its value while it has budget.
     pub pacing: Option<Arc<PacingPolicy>>,
 }
 
-/// What became of definitions.
+/// Result of definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefinitionReport {
-    /// What the ledger says of each, in their order, accounts first.
+    /// The ledger's reply to each, in their order, accounts first.
     pub notices: Vec<LedgerReply>,
-    /// Campaigns whose strategy was not taken, and goes on as it was.
+    /// Campaigns whose new strategy was refused; they keep the old one.
     pub unpaced: Vec<(CampaignIndex, PacingError)>,
 }
 
-/// How far a campaign has come in spending: of the limit that it follows, else of the tightest of its
-/// own.
+/// A campaign's progress in the limit that it follows, else in the tightest of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryProgress {
-    /// Why it does not spend, if so.
+    /// Why it does not spend. None if it does.
     pub refusal: Option<SpendRefusal>,
-    /// Whose limit it is; None without one: then all that it has spent is told.
+    /// Span of the limit. None if there is no limit: `spent` is then its total.
     pub span: Option<LimitSpan>,
     /// The limit.
     pub limit: Option<Nanos>,
-    /// Spent of it.
+    /// Spent of the limit.
     pub spent: Nanos,
-    /// What should be spent of it by now. None if it follows no limit, or another one.
+    /// What it should have spent by now. None if it follows no limit, or another one.
     pub expected: Option<Nanos>,
 }
 
 impl DeliveryProgress {
-    /// `planned` is which limit it follows, and how much of that should be spent by now.
+    /// `planned` is the limit that it follows, and what should be spent of it by now.
     pub(crate) fn of(
         why: &SpendDiagnosis,
         spend: Option<&Spend>,
@@ -93,61 +92,60 @@ impl DeliveryProgress {
     }
 }
 
-/// Why the ledger has not done what it was asked. In order of precedence.
+/// Why the ledger did not answer as asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// Its store refuses, and nothing was changed.
+    /// The store refuses, and nothing was changed.
     #[error(transparent)]
     Denied(#[from] StoreDenial),
-    /// The ledger's thread has ended. Whether something was changed is not known.
+    /// The ledger's thread has ended. Whether something was changed is unknown.
     #[error(
         "the ledger does not answer: the ledger has ended: see the log, and start the process again"
     )]
     Over,
-    /// It did not answer in time. What was asked may still be done.
+    /// No answer in time. The request may still be served.
     #[error(
         "the ledger does not answer: the ledger did not answer in time: see its disk, and ask again"
     )]
     Late,
-    /// It does not take all definitions that it was told: it goes by the others.
+    /// The ledger refuses some of the definitions; it uses the others.
     #[error("the ledger does not take a definition that is kept, which is a defect: {0}")]
     Untaken(String),
 }
 
-/// Where an answer is waited for.
 pub(crate) type ReplySender<T> = SyncSender<T>;
 
 /// A query to the ledger's thread, with the channel for its answer.
 pub(crate) enum LedgerQuery {
-    /// To go by definitions from now on.
+    /// Replaces definitions.
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, ReplySender<DefinitionReport>),
-    /// To keep definitions and audit entries durably; a digest tells whether the same came before.
+    /// Stores definitions and audit entries durably; the digest recognises a repeated change.
     Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
-    /// What the store keeps.
+    /// Reads from the store.
     Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
-    /// A number that no campaign has and no lease names. It is given out again until a campaign that has
-    /// it is defined.
+    /// A number that no campaign has and no lease names. It is returned again until a campaign
+    /// takes it.
     NextSlot(ReplySender<CampaignIndex>),
-    /// Why a campaign does not spend, if so, and the figures. If nothing else keeps it, its strategy may
-    /// skip all requests.
+    /// Why a campaign does not spend, with figures. Without a reason, its strategy may still skip
+    /// all requests.
     Why(CampaignIndex, ReplySender<SpendDiagnosis>),
-    /// Why an account as a whole does not spend, if so, and the figures.
+    /// Why an account as a whole does not spend, with figures.
     WhyAccount(AccountId, ReplySender<AccountDiagnosis>),
-    /// Why each of these campaigns does not spend, if so, in their order.
+    /// Why each of these campaigns does not spend, in their order.
     Refusals(Vec<CampaignIndex>, ReplySender<Vec<Option<SpendRefusal>>>),
-    /// How far each of these campaigns has come, in their order.
+    /// Progress of each of these campaigns, in their order.
     Deliveries(Vec<CampaignIndex>, ReplySender<Vec<DeliveryProgress>>),
-    /// How a campaign bids now. None without a strategy, or before its first slot of time.
+    /// How a campaign bids now. None if it has no strategy, or before its first slot of time.
     Bidding(CampaignIndex, ReplySender<Option<BiddingStatus>>),
-    /// What a campaign has spent. None if there is no such campaign.
+    /// What a campaign has spent. None if it is unknown.
     Spend(CampaignIndex, ReplySender<Option<Spend>>),
-    /// What an account has spent, all its campaigns and seats together. None if there is no such account.
+    /// What an account's campaigns and seats have spent together. None if it is unknown.
     SpendAccount(AccountId, ReplySender<Option<Spend>>),
-    /// The curve that a campaign follows, and how it did. None without a strategy or a limit.
+    /// A campaign's target curve and its spend. None if it has no strategy or no limit.
     Curve(CampaignIndex, ReplySender<Option<PacingCurve>>),
 }
 
-/// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
+/// Queries the ledger. Clones query the same one. Calls block: never use it on a shard.
 #[derive(Clone, Debug)]
 pub struct LedgerHandle {
     pub(crate) asks: Sender<LedgerQuery>,
@@ -157,8 +155,7 @@ pub struct LedgerHandle {
 }
 
 impl LedgerHandle {
-    /// Tells the ledger what accounts and campaigns are allowed, and says what it made of that.
-    /// Accounts before campaigns; a definition that is no newer than what it knows changes nothing.
+    /// Defines accounts, then campaigns. A definition no newer than the ledger's changes nothing.
     pub(crate) fn define(
         &self,
         accounts: Vec<AccountDefinition>,
@@ -169,16 +166,16 @@ impl LedgerHandle {
         self.ask_within(patience, |reply| LedgerQuery::Define(accounts, campaigns, reply))
     }
 
-    /// Keeps definitions and audit entries, durably. The ledger numbers the change itself. If the
-    /// store does not know how it ended it is asked again until it does. After [`LedgerError::Late`] it may
-    /// still be kept: whoever then asks for the very same, before anybody asks for another, learns how it
-    /// ended. It is done once.
+    /// Durably stores definitions and audit entries. The ledger numbers the change, and retries it
+    /// until the store knows the outcome. After [`LedgerError::Late`] the change may still be
+    /// stored: repeating the very same one, before any other, returns its outcome. It is applied
+    /// once.
     pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), LedgerError> {
         let digest = Digest::of(&change);
         Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
     }
 
-    /// All definitions of a kind that are kept.
+    /// All stored definitions of a kind.
     pub(crate) fn definitions(
         &self,
         kind: StoredKind,
@@ -189,7 +186,7 @@ impl LedgerHandle {
         }
     }
 
-    /// Audit entries, as one of the two queries for them says.
+    /// Audit entries; `query` is one of the two queries for them.
     pub(crate) fn audit(
         &self,
         query: StoreQuery,
@@ -200,26 +197,26 @@ impl LedgerHandle {
         }
     }
 
-    /// How it stands, without asking it.
+    /// The published status, without a query.
     pub fn status(&self) -> LedgerStatus {
         self.shared.status()
     }
 
-    /// The time on the wall that the ledger goes by, in milliseconds since 1970; 0 before its first turn.
-    /// It never goes back, not even over a start: shards must not be behind it, or rights would be of an
+    /// The ledger's wall clock, in milliseconds since 1970; 0 before its first turn. It never goes
+    /// back, even over a restart: shards must not lag behind it, or they would get grants for an
     /// hour that has not begun there.
     pub fn unix_ms(&self) -> u64 {
         self.shared.unix_ms()
     }
 
-    /// Whether nothing may be authorised any more; it stays so.
+    /// Whether nothing more may be authorised; final.
     pub fn halted(&self) -> HaltFlag {
         self.shared.halted().clone()
     }
 
-    /// Whether budgets are served: all that the log held at the start is known, so that leases may be
-    /// made, or a minute has passed, for other auctions need no ledger. No campaign's rights are waited
-    /// for. A store that fails is no hindrance: what is granted is spent, and it recovers by itself.
+    /// Whether budgets are served: the log as of the start is replayed, so that leases can be made,
+    /// or a minute has passed, because other auctions need no ledger. It does not wait for grants.
+    /// A failing store does not prevent it: grants are spent, and the store recovers by itself.
     pub fn is_ready(&self) -> bool {
         let status = self.status();
         let is_replayed = status.is_replayed || self.shared.age() >= REPLAY_MOST;
@@ -231,7 +228,7 @@ impl LedgerHandle {
         self.shared.expose(exposition);
     }
 
-    /// Asks, and waits for the answer.
+    /// Queries, and waits for the answer.
     pub(crate) fn ask<T>(
         &self,
         query: impl FnOnce(ReplySender<T>) -> LedgerQuery,
@@ -239,7 +236,7 @@ impl LedgerHandle {
         self.ask_within(PATIENCE, query)
     }
 
-    /// The same, of something.
+    /// As [`Self::ask`], with an argument.
     pub(crate) fn ask_of<K, T>(
         &self,
         of: K,
@@ -248,7 +245,7 @@ impl LedgerHandle {
         self.ask(|reply| query(of, reply))
     }
 
-    /// The same, of many campaigns, so many at once at the most: shards wait for none.
+    /// As [`Self::ask_of`] for many campaigns, at most `most` at once so that shards do not wait.
     pub(crate) fn ask_of_many<T>(
         &self,
         (slots, most): (&[CampaignIndex], usize),

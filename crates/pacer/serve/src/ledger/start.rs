@@ -1,8 +1,8 @@
-//! Starts the ledger's thread, and ends it.
+//! Starts and ends the ledger's thread.
 //!
-//! At a start the store is opened, a new epoch begun, and all leases read, before any shard has a
-//! line: what goes wrong here is told to whoever starts, and nothing is authorised. Between the store
-//! and the epoch whoever starts may look at what is defined, and go no further: nothing is used up.
+//! A start opens the store, begins a new epoch and reads all leases before any shard has its rings:
+//! on an error nothing is authorised. Between opening and the epoch, a caller may read the
+//! definitions and stop there without using anything up.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,95 +36,95 @@ use crate::store::directory::{DiskDirectory, StoreDirectory};
 use crate::store::error::StoreOpenError;
 use crate::store::thread::{DiskStore, StoreOptions};
 
-/// How long the store may take to answer at the start: it reads and checks all that it has.
+/// How long the store may take to answer at a start: it reads and checks everything.
 const STORE_PATIENCE: Duration = Duration::from_secs(600);
-/// How long the end of the ledger's thread is waited for: a disk that hangs must not keep the process.
+/// How long closing waits for the thread: a hung disk must not keep the process.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a ledger is started with.
+/// Settings of a ledger.
 #[derive(Clone, Debug)]
 pub struct LedgerStart {
-    /// Where its store is.
+    /// Directory of the store.
     pub directory: PathBuf,
-    /// Whose leases it makes: another number for every process that shares budgets.
+    /// Node that leases belong to: distinct for every process that shares budgets.
     pub node: u32,
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: u16,
-    /// The least time between two batches of leases.
+    /// Least time between two batches of leases.
     pub lease_period: Duration,
-    /// For how long a lease lasts at the observed rate.
+    /// How long a lease lasts at the observed rate.
     pub lease_span: Duration,
-    /// For how long a slice lasts at the observed rate.
+    /// How long a slice lasts at the observed rate.
     pub slice_span: Duration,
-    /// The longest that a reservation may be open: what a start had outstanding is frozen for so long
-    /// after its end.
+    /// Longest time a reservation stays open: outstanding amounts are frozen for that long after
+    /// their epoch ends.
     pub horizon: Duration,
-    /// How long after that a shard still tells a late win from a repeated one.
+    /// How long after that a shard distinguishes a late win from a repeated one.
     pub late_window: Duration,
-    /// How long a strategy's slots are.
+    /// Length of a strategy's slot.
     pub slot: Duration,
-    /// The least time between two files of strategies' states: what a crash forgets of them.
+    /// Least time between two files of strategies' states: what a crash loses of them.
     pub keep_every: Duration,
-    /// From when ticks are counted: the same for all shards.
+    /// Origin of ticks, the same for all shards.
     pub origin: Instant,
-    /// Begun when the books do not add up.
+    /// Begun if the books do not add up.
     pub shutdown: Shutdown,
     /// Writes strategies' states.
     pub builder: Builder,
 }
 
-/// A ledger that runs.
+/// A running ledger.
 #[derive(Debug)]
 pub struct StartedLedger {
-    /// For each shard.
+    /// One for each shard.
     pub lines: Vec<ShardRings>,
     /// For the durable log.
     pub feed: SettlementFeed,
     /// For all others.
     pub handle: LedgerHandle,
-    /// Ends it.
+    /// Closes the ledger.
     pub thread: LedgerThread,
 }
 
-/// Why a ledger does not start. Nothing may be authorised then.
+/// Why a ledger does not start. Nothing is authorised then.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerStartError {
-    /// Its store does not open.
+    /// The store does not open.
     #[error(transparent)]
     Open(#[from] StoreOpenError),
-    /// Its store does not begin an epoch, or cannot be read.
+    /// The store does not begin an epoch, or cannot be read.
     #[error("{place}: {denied}")]
     Begin {
         /// The directory.
         place: String,
-        /// Why.
+        /// The refusal.
         denied: StoreDenial,
     },
-    /// Its store does not answer.
+    /// The store does not answer.
     #[error("{place}: the ledger's store does not answer: see to its disk")]
     Silent {
         /// The directory.
         place: String,
     },
-    /// Its thread does not start.
+    /// The thread does not start.
     #[error("the ledger's thread does not start: {0}")]
     Thread(io::Error),
 }
 
-/// The ledger's thread. Dropped, it ends like one that is closed, and nobody hears how.
+/// The ledger's thread. Dropping closes it too, without a result.
 #[derive(Debug)]
 pub struct LedgerThread {
     closing: Arc<AtomicBool>,
     waker: LedgerWaker,
-    /// Closed when the thread ends.
+    /// Disconnects when the thread ends.
     ended: mpsc::Receiver<()>,
     patience: Duration,
     thread: Option<JoinHandle<Result<(), LedgerFault>>>,
 }
 
 impl LedgerThread {
-    /// Takes what shards and log have said, gives back what no reservation holds, keeps that durably, and
-    /// closes the store. Shards that go on are not waited for, nor is a store that hangs.
+    /// Takes pending messages of shards and log, durably returns what no reservation holds, and
+    /// closes the store. Does not wait for shards that go on, nor for a store that hangs.
     ///
     /// # Errors
     /// See [`LedgerFault`].
@@ -137,7 +137,7 @@ impl LedgerThread {
         self.waker.wake();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // The process ends without it: to the next start it was killed.
+            // The process ends without it; the next start treats it as killed.
             return Err(LedgerFault::Store(StoreFault::Disk));
         }
         thread.join().unwrap_or(Err(LedgerFault::Broken))
@@ -146,7 +146,7 @@ impl LedgerThread {
 
 impl Drop for LedgerThread {
     fn drop(&mut self) {
-        // Whoever wants to know how it ended closes it.
+        // Use `close` for the result.
         let _ended = self.end();
     }
 }
@@ -168,7 +168,7 @@ impl LedgerStart {
     /// Opens the store.
     ///
     /// # Errors
-    /// See [`LedgerStartError`]: place and remedy.
+    /// See [`LedgerStartError`].
     pub fn open(self) -> Result<OpenLedger, LedgerStartError> {
         let waker = LedgerWaker::default();
         let of_store = waker.clone();
@@ -178,15 +178,14 @@ impl LedgerStart {
         Ok(OpenLedger { start: self, store, waker })
     }
 
-    /// Opens the store, begins an epoch, and starts the thread.
+    /// Opens the store, begins an epoch and starts the thread.
     ///
     /// # Errors
-    /// See [`LedgerStartError`]: place and remedy.
+    /// See [`LedgerStartError`].
     pub fn start(self) -> Result<StartedLedger, LedgerStartError> {
         self.open()?.begin()
     }
 
-    /// Begins over a store, in the directory that it holds.
     pub(crate) fn start_over(
         self,
         (mut store, waker): (DiskStore, LedgerWaker),
@@ -246,7 +245,7 @@ impl LedgerStart {
     }
 }
 
-/// A ledger whose store is open. Dropped, it closes it, and the next start finds it as it was.
+/// A ledger with an open store. Dropping it closes the store unchanged.
 #[derive(Debug)]
 pub struct OpenLedger {
     start: LedgerStart,
@@ -255,7 +254,7 @@ pub struct OpenLedger {
 }
 
 impl OpenLedger {
-    /// All definitions of a kind that are kept.
+    /// All stored definitions of a kind.
     ///
     /// # Errors
     /// See [`LedgerError`].
@@ -274,10 +273,10 @@ impl OpenLedger {
         }
     }
 
-    /// Begins an epoch, and starts the thread.
+    /// Begins an epoch and starts the thread.
     ///
     /// # Errors
-    /// See [`LedgerStartError`]: place and remedy.
+    /// See [`LedgerStartError`].
     pub fn begin(self) -> Result<StartedLedger, LedgerStartError> {
         let Self { start, store, waker } = self;
         let directory = DiskDirectory::at(&start.directory);
@@ -285,7 +284,7 @@ impl OpenLedger {
     }
 }
 
-/// Gives a pacer what a process before has kept, as far as it can be read.
+/// Restores the readable states that an earlier process stored.
 fn restore(pacer: &mut CampaignPacer, directory: &impl StoreDirectory, writer: StoreWriter) {
     let mut take = |row: &[u8]| PacingSnapshot::decode(row).map(|kept| pacer.restore(kept)).is_ok();
     match states::read(directory, writer, &mut take) {
@@ -300,22 +299,23 @@ fn restore(pacer: &mut CampaignPacer, directory: &impl StoreDirectory, writer: S
     }
 }
 
-/// Epochs are at least the seconds since 1970 at which they begin: so an old copy of the store that is put
-/// back, or an empty directory, does not begin one again whose tokens are still about. Behind 2106 they
-/// count on.
+/// Epochs are at least their start in seconds since 1970: an old copy of the store, or an empty
+/// directory, does not reuse an epoch whose tokens still exist. After 2106 they count on from the
+/// last.
 fn epoch_at(unix_ms: u64) -> Epoch {
     Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
 }
 
-/// What earlier lives left.
+/// State from earlier epochs.
 struct StoredState {
     leases: Vec<(LeaseKey, Lease)>,
-    /// What was spent out of leases that are folded.
+    /// What was spent out of folded leases.
     sums: Vec<(SumKey, SpentSum)>,
     lives: Vec<(StoreWriter, EpochLifetime)>,
 }
 
-/// A new epoch, and all that is kept of those before; `None` for a store that does not answer.
+/// Begins a new epoch, and reads the state of earlier ones. The error is None if the store does not
+/// answer.
 fn begin(
     store: &mut DiskStore,
     (node, least): (u32, Epoch),
@@ -360,7 +360,7 @@ mod tests {
         let (waits, waited) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             let _ends = ends;
-            // As one whose disk never answers.
+            // Like a thread whose disk never answers.
             let _never = waited.recv();
             Ok(())
         });

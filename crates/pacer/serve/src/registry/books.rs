@@ -1,7 +1,7 @@
-//! All accounts and campaigns that there are, with their numbers and versions, and what the ledger
-//! and the exchange are told of them.
+//! The table of all accounts and campaigns, with numbers and versions, as the ledger and the
+//! exchange get it.
 //!
-//! Owns what is known. How it changes is not known here.
+//! Does not know how definitions change.
 
 pub(super) mod catalogue;
 pub(super) mod record;
@@ -25,16 +25,15 @@ use crate::ledger::zones::{ZoneError, Zones};
 use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 use record::{DefinitionRecord, RecordOrigin};
 
-/// The end of time for whom has none: the last millisecond of the year 9999, which RFC 3339 can write.
+/// End of campaigns without one: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
 
-/// A definition that is known.
 #[derive(Debug)]
 pub(super) struct DefinitionEntry<T> {
     pub(super) version: u64,
     pub(super) record: DefinitionRecord,
-    /// What it means; nothing once it is removed, or where this program cannot read what an older
-    /// one has kept: then nothing of it is spent.
+    /// None if it is removed, or this program cannot read what an older one stored: it then spends
+    /// nothing.
     pub(super) value: Option<Arc<T>>,
 }
 
@@ -44,12 +43,11 @@ impl<T> Clone for DefinitionEntry<T> {
     }
 }
 
-/// All that is known.
 #[derive(Debug)]
 pub(super) struct DefinitionTable<R> {
     pub(super) accounts: BTreeMap<Arc<str>, DefinitionEntry<DefinedAccount>>,
     pub(super) campaigns: BTreeMap<Arc<str>, DefinitionEntry<DefinedCampaign<R>>>,
-    /// As the ledger numbers accounts, in this process.
+    /// The ledger's numbers of accounts, in this process.
     numbers: BTreeMap<Arc<str>, AccountId>,
     /// The first number that no campaign or account has or had.
     pub(super) next_slot: u32,
@@ -67,7 +65,7 @@ impl<R> Default for DefinitionTable<R> {
 }
 
 impl<R> DefinitionTable<R> {
-    /// The first number that no lease names: none before it is given to another.
+    /// Skips numbers that leases name: they are not given to another definition.
     pub(super) fn leased(&mut self, next_slot: CampaignIndex) {
         self.next_slot = self.next_slot.max(next_slot.0);
     }
@@ -87,7 +85,7 @@ impl<R> DefinitionTable<R> {
         self.campaigns.insert(id, entry);
     }
 
-    /// Refuses a number that two have: the money of one would be spent by the other.
+    /// Refuses a number that two definitions have: each would spend the other's money.
     pub(super) fn check_slots(&self) -> Result<(), RegistryStartError> {
         let accounts =
             self.accounts.iter().map(|(id, entry)| (StoredKind::Account, id, &entry.record));
@@ -113,18 +111,18 @@ impl<R> DefinitionTable<R> {
         self.next_slot = self.next_slot.max(behind);
     }
 
-    /// The ledger's number of an account, given when it is asked for first.
+    /// The ledger's number of an account, assigned at the first call.
     pub(super) fn number(&mut self, id: &Arc<str>) -> AccountId {
         let next = u32::try_from(self.numbers.len()).expect("accounts are fewer than slots");
         *self.numbers.entry(Arc::clone(id)).or_insert(AccountId(next))
     }
 
-    /// The same of one that was asked for before.
+    /// The number of an account, if assigned.
     pub(super) fn number_of(&self, id: &str) -> Option<AccountId> {
         self.numbers.get(id).copied()
     }
 
-    /// What campaigns must know of the accounts that `wanted` picks.
+    /// Facts of the accounts that `wanted` picks, for their campaigns.
     pub(super) fn facts(
         &self,
         wanted: impl Fn(&DefinitionEntry<DefinedAccount>) -> bool,
@@ -135,7 +133,7 @@ impl<R> DefinitionTable<R> {
             .collect()
     }
 
-    /// All that the exchange is told.
+    /// The catalogue for the exchange.
     pub(super) fn published(&self, number: u64) -> PublishedCatalogue<R>
     where
         R: Clone,
@@ -167,7 +165,7 @@ impl<R> DefinitionTable<R> {
         PublishedCatalogue { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
-    /// What the ledger is told of an account.
+    /// An account for the ledger.
     pub(super) fn account_definition(
         &mut self,
         id: &Arc<str>,
@@ -187,7 +185,7 @@ impl<R> DefinitionTable<R> {
         }))
     }
 
-    /// What the ledger is told of an account's seats. None if it never had any.
+    /// An account's seats for the ledger. None if it never had any.
     pub(super) fn seats_terms(&mut self, id: &Arc<str>) -> Option<CampaignTerms> {
         let number = self.number(id);
         let entry = self.accounts.get(id)?;
@@ -198,7 +196,7 @@ impl<R> DefinitionTable<R> {
         Some(CampaignTerms { definition, pacing: None })
     }
 
-    /// What the ledger is told of a campaign. What a removed one spent counts on.
+    /// A campaign for the ledger. A removed one's spend still counts.
     pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
@@ -217,7 +215,7 @@ impl<R> DefinitionTable<R> {
         Some(CampaignTerms { definition, pacing })
     }
 
-    /// What is shown of a definition.
+    /// A definition as shown.
     pub(super) fn view(&self, kind: StoredKind, id: &str) -> Option<(u64, Value)> {
         match kind {
             StoredKind::Account => {
@@ -233,7 +231,7 @@ impl<R> DefinitionTable<R> {
     }
 }
 
-/// No limits of its own, always in flight.
+/// A budget without limits, always in flight.
 fn always(is_paused: bool) -> CampaignBudget {
     CampaignBudget {
         limits: BudgetLimits::default(),
@@ -245,7 +243,7 @@ fn always(is_paused: bool) -> CampaignBudget {
     }
 }
 
-/// What is shown of an entry.
+/// An entry as shown.
 pub(super) fn view<T>(id: &str, entry: &DefinitionEntry<T>, warnings: &[String]) -> Value {
     let record = &entry.record;
     let file = match &record.origin {

@@ -1,8 +1,8 @@
-//! What is wrong with definitions beside each other: names and seats that two have, accounts that
-//! are not there, and what must stay as it was.
+//! Problems between definitions: duplicate ids and seats, missing accounts, and changes of what
+//! must not change.
 //!
-//! Owns what is told of all files together, and beside what the API has defined. Each by itself was
-//! read elsewhere.
+//! Compares all files with each other and with the API's definitions. Each was read and judged
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::{FileDefinition, FileDefinitions};
 
-/// Everything that is wrong with a set of files beside itself and what is known.
+/// All problems of a set of files, with each other and with known definitions.
 pub(super) fn problems<R>(
     set: &FileDefinitions<R>,
     books: &DefinitionTable<R>,
@@ -62,7 +62,7 @@ pub(super) fn problems<R>(
     problems
 }
 
-/// What of an account is for ever and was given otherwise: the key, and what is to be done.
+/// A changed key of an account that must not change, and the remedy.
 pub(super) fn changed_account(
     account: &DefinedAccount,
     before: Option<&DefinitionEntry<DefinedAccount>>,
@@ -81,7 +81,7 @@ pub(super) fn changed_account(
     None
 }
 
-/// What is to be done where a campaign is given another account than it had.
+/// The remedy if a campaign's account changed.
 pub(super) fn changed_campaign<R>(
     campaign: &DefinedCampaign<R>,
     before: Option<&DefinitionEntry<DefinedCampaign<R>>>,
@@ -96,7 +96,7 @@ pub(super) fn changed_campaign<R>(
     (*account != *campaign.account).then(|| remedy(account))
 }
 
-/// A seat of the account that another one has: the seat, and whose it is.
+/// A seat of the account that another account has, and that account.
 pub(super) fn taken_seat<R>(
     account: &DefinedAccount,
     books: &DefinitionTable<R>,
@@ -147,7 +147,7 @@ fn twice<'f, T: 'f>(
     }
 }
 
-/// Campaigns of the API whose accounts the files no longer have.
+/// Campaigns of the API whose accounts the files no longer define.
 fn left_alone<'b, R>(
     set: &FileDefinitions<R>,
     books: &'b DefinitionTable<R>,
@@ -184,7 +184,7 @@ fn of_api<T>(kind: StoredKind, found: &FileDefinition<T>, id: &str) -> ConfigPro
     at(kind, found, "id", Some(id), remedy.to_owned())
 }
 
-/// Where a definition stands, for people.
+/// A definition's place, for people.
 fn place<T>(found: &FileDefinition<T>) -> String {
     let file = found.file.display();
     found.line.map_or_else(|| file.to_string(), |line| format!("{file} line {line}"))

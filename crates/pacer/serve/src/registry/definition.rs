@@ -1,9 +1,7 @@
-//! What an account and a campaign are, and their declaration: the one that reads them from files and
-//! from the API.
+//! Accounts and campaigns, and the declaration that reads them from files and from the API.
 //!
-//! Owns what is wrong with a definition by itself. What is wrong with several beside each other is
-//! told where they come together. The exchange's part of a campaign, its [`CampaignRules`], is read from the
-//! same table, by who knows it.
+//! Owns the problems of a single definition; others compare several. The exchange reads its part of
+//! a campaign, the [`CampaignRules`], from the same table.
 
 mod clocks;
 pub(super) mod pacing;
@@ -20,83 +18,81 @@ use units::{Cpm, Currency};
 
 use clocks::LocalInstant;
 
-/// Most seats of an account.
 const SEATS_MAX: usize = 1_000;
-/// The longest identifier.
 const ID_BYTES_MAX: usize = 64;
 
-/// What a campaign must know of its account.
+/// What campaigns need of their account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountFacts {
-    /// Of all its money.
+    /// Currency of all its money.
     pub currency: Currency,
-    /// Its clocks.
+    /// Time zone of its days and hours.
     pub zone: TimeZone,
 }
 
 impl AccountFacts {
-    /// Of an account that nobody can tell of: in dollars, and by the world's clocks.
+    /// An unknown account: dollars and UTC.
     pub(super) const fn unknown() -> Self {
         Self { currency: Currency::USD, zone: TimeZone::UTC }
     }
 }
 
-/// The exchange's part of a campaign: whom it is for, what it shows, what it bids.
+/// The exchange's part of a campaign: targeting, creatives and bids.
 pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
-    /// What rules that are read together share.
+    /// Values that rules read together share.
     type Shared: Default;
 
-    /// Declares and reads its keys of a campaign's table, beside the money's.
+    /// Reads its keys of a campaign's table, beside the budget's.
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self;
 
-    /// Has it share what rules before it had too: many campaigns of a file differ in little.
+    /// Shares equal values with earlier rules: many campaigns of a file differ little.
     fn share(&mut self, shared: &mut Self::Shared);
 
-    /// Whether its price is not for a strategy to change.
+    /// Whether strategies may not change its price.
     fn is_fixed_price(&self) -> bool;
 
-    /// What it bids for 1000 impressions where no strategy says less: its price, or its value.
+    /// Its bid for 1000 impressions before any strategy: its price, or its value.
     fn amount(&self) -> Cpm;
 }
 
-/// Who pays.
+/// The payer of campaigns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefinedAccount {
-    /// As operators name it.
+    /// Id chosen by operators.
     pub id: String,
-    /// What campaigns must know of it. For ever.
+    /// Facts for its campaigns. They never change.
     pub facts: AccountFacts,
-    /// The zone's name.
+    /// Name of the zone.
     pub time_zone: String,
-    /// Of all its campaigns together.
+    /// Limits of all its campaigns together.
     pub limits: BudgetLimits,
-    /// What of these is kept back.
+    /// Part of the limits that is held back.
     pub late_holdback: Holdback,
-    /// Whether none of them may spend.
+    /// Whether all its campaigns are paused.
     pub is_paused: bool,
-    /// Seats of DSPs that win only what this account authorises: the DSP and its seat.
+    /// DSP and seat of each buyer that wins only what this account authorises.
     pub seats: Vec<(String, String)>,
 }
 
-/// What is paid for.
+/// A campaign.
 #[derive(Clone, Debug)]
 pub struct DefinedCampaign<R> {
-    /// As operators name it.
+    /// Id chosen by operators.
     pub id: Arc<str>,
-    /// Who pays. For ever.
+    /// Its account. It never changes.
     pub account: Arc<str>,
     /// What it may spend, and when.
     pub budget: CampaignBudget,
-    /// How it spends. Campaigns of a file that spend alike share it.
+    /// How it spends. Equal pacings of a file are shared.
     pub pacing: Arc<PacingPolicy>,
-    /// The rest.
+    /// The exchange's part.
     pub rules: R,
-    /// What is to be told of how it was understood.
+    /// Notes on how it was understood.
     pub notes: Box<[String]>,
 }
 
 impl DefinedAccount {
-    /// Declares and reads an account's table.
+    /// Reads an account's table.
     pub fn read(s: &mut Section<'_>) -> Self {
         let id = s.parsed("id", Required("acme"), id, "Its name, for campaigns and operators.");
         let currency =
@@ -133,8 +129,8 @@ impl DefinedAccount {
 }
 
 impl<R: CampaignRules> DefinedCampaign<R> {
-    /// Declares and reads a campaign's table. `facts` tells of accounts, or what is to be done where
-    /// there is no such account.
+    /// Reads a campaign's table. `facts` returns an account's facts, or the remedy if it is
+    /// unknown.
     pub fn read(s: &mut Section<'_>, facts: impl Fn(&str) -> Result<AccountFacts, String>) -> Self {
         let id = s.parsed("id", Required("summer"), id, "Its name, for operators and `bid.cid`.");
         let (account, of) = account(s, facts);
@@ -173,7 +169,6 @@ impl<R: CampaignRules> DefinedCampaign<R> {
     }
 }
 
-/// Who pays, and what is known of them.
 fn account(
     s: &mut Section<'_>,
     facts: impl Fn(&str) -> Result<AccountFacts, String>,
@@ -239,7 +234,6 @@ fn late_holdback(s: &mut Section<'_>, currency: Currency) -> Holdback {
     holdback.unwrap_or_default()
 }
 
-/// Reads an identifier.
 pub(super) fn id(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if !(1..=ID_BYTES_MAX).contains(&text.len()) || !text.bytes().all(fits) {

@@ -1,7 +1,7 @@
-//! How accounts and campaigns stand: what is spent, what keeps them from it, how campaigns bid; and what
-//! was changed.
+//! How accounts and campaigns stand: what they spend, what prevents it, how campaigns bid, and the
+//! audit.
 //!
-//! Owns who is asked for what. The figures are the ledger's.
+//! The figures are the ledger's.
 
 use std::collections::BTreeMap;
 
@@ -18,31 +18,31 @@ use super::refused::ChangeRefusal;
 use super::{CampaignRules, Registry, RegistryState};
 use crate::ledger::handle::{DeliveryProgress, LedgerError, LedgerQuery, ReplySender};
 
-/// Campaigns that are asked about at once: a turn takes about a microsecond for each.
+/// Most campaigns in a query for refusals: a turn takes about a microsecond for each.
 const REFUSALS_MAX: usize = 1_000;
-/// And whose spend is asked for at once, which takes some microseconds for each.
+/// Most campaigns in a query for deliveries: some microseconds for each.
 const DELIVERIES_MAX: usize = 200;
 
 /// Why a campaign does not spend, and how it bids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CampaignStanding {
-    /// Why.
+    /// The diagnosis.
     pub why: SpendDiagnosis,
-    /// How, by its strategy; nothing before that has begun.
+    /// How its strategy bids. None before it has begun.
     pub bidding: Option<BiddingStatus>,
-    /// What it bids for 1000 impressions at a multiplier of 1; nothing of one that is removed.
+    /// Its bid for 1000 impressions at a multiplier of 1. None if it is removed.
     pub amount: Option<Cpm>,
-    /// Of its account, where that is known.
+    /// Its account's currency, if known.
     pub currency: Option<Currency>,
-    /// As the ledger numbers it.
+    /// Its number in the ledger.
     pub slot: CampaignIndex,
-    /// Whether it is defined no more.
+    /// Whether it is removed.
     pub is_removed: bool,
-    /// Whether what is kept of it cannot be read: nothing of it is spent then.
+    /// Whether the stored definition is unreadable: it then spends nothing.
     pub is_unread: bool,
-    /// Its account, if that is what is paused.
+    /// Its account, if that is paused.
     pub paused_account: Option<String>,
-    /// The file that defines it, if that is refused as it is now: what it said before is in force.
+    /// Its file, if the current text is refused: the earlier one is in force.
     pub refused_file: Option<String>,
     /// Now, in milliseconds since 1970.
     pub now_unix_ms: u64,
@@ -51,13 +51,13 @@ pub struct CampaignStanding {
 /// Why an account as a whole does not spend, and how many of its campaigns do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountStanding {
-    /// Why.
+    /// The diagnosis.
     pub why: AccountDiagnosis,
-    /// Why its seats do not; nothing where it has none.
+    /// Why its seats do not spend. None if it has no seats.
     pub seats: Option<Option<SpendRefusal>>,
-    /// How many campaigns, by the first reason that holds for each.
+    /// Campaigns counted by their first reason.
     pub campaigns: BTreeMap<Option<SpendRefusal>, u64>,
-    /// Where that is known.
+    /// Its currency, if known.
     pub currency: Option<Currency>,
 }
 
@@ -65,8 +65,7 @@ impl<R: CampaignRules> Registry<R> {
     /// Why a campaign does not spend, and how it bids.
     ///
     /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
+    /// If it is unknown, or the ledger does not answer.
     pub fn why(&self, id: &str) -> Result<CampaignStanding, ChangeRefusal> {
         let slot = self.inner.slot(id)?;
         let why = self.inner.ask_of(slot, LedgerQuery::Why)?;
@@ -101,8 +100,7 @@ impl<R: CampaignRules> Registry<R> {
     /// Why an account as a whole does not spend, and how many of its campaigns do.
     ///
     /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
+    /// If it is unknown, or the ledger does not answer.
     pub fn why_account(&self, id: &str) -> Result<AccountStanding, ChangeRefusal> {
         let (_, record) = self.inner.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
@@ -135,11 +133,10 @@ impl<R: CampaignRules> Registry<R> {
         })
     }
 
-    /// How far each of these campaigns has come in spending, by their ids; those that have no number, or
-    /// are removed, are not there.
+    /// Progress of these campaigns, without those that are removed or have no number.
     ///
     /// # Errors
-    ///
+    /// If the ledger does not answer.
     /// When the ledger does not answer.
     pub fn deliveries(
         &self,
@@ -159,26 +156,23 @@ impl<R: CampaignRules> Registry<R> {
         Ok(slots.into_iter().map(|(id, _)| id).zip(found).collect())
     }
 
-    /// What a campaign has spent, or an account as a whole; nothing where the ledger does not know it
-    /// yet.
+    /// What a campaign or an account has spent. None if the ledger does not know it yet.
     ///
     /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
+    /// If it is unknown, or the ledger does not answer.
     pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
         self.inner.spend((kind, id))
     }
 
-    /// How a campaign follows its target; nothing where it has none.
+    /// A campaign's target curve and its spend. None if it has no target.
     ///
     /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
+    /// If it is unknown, or the ledger does not answer.
     pub fn curve(&self, id: &str) -> Result<Option<PacingCurve>, ChangeRefusal> {
         self.inner.ask_of(self.inner.slot(id)?, LedgerQuery::Curve)
     }
 
-    /// In which currency it spends, where that is known.
+    /// Its currency, if known.
     pub fn currency(&self, kind: StoredKind, id: &str) -> Option<Currency> {
         let books = self.inner.books();
         let account = match kind {
@@ -188,11 +182,10 @@ impl<R: CampaignRules> Registry<R> {
         Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
     }
 
-    /// What was changed, behind an entry or from the first.
+    /// Audit entries after `after`, or from the first.
     ///
     /// # Errors
-    ///
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub fn audit(
         &self,
         after: Option<AuditKey>,

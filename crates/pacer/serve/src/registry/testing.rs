@@ -1,5 +1,5 @@
-//! A desk without a ledger, for tests of who asks one: it keeps what it is told in a real store, and
-//! says of money what it was told to say. And rules of campaigns that have a price alone.
+//! A server without a ledger, for tests of its callers: it stores definitions in a real store, and
+//! answers about money as the test sets. And rules of campaigns with a price alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,51 +31,51 @@ use crate::{DiskStore, StoreOpenError, StoreOptions};
 /// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
 
-/// What the ledger would know.
+/// What the ledger would know, and the answers that a test sets.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// The latest of each account.
+    /// The latest definition of each account.
     pub accounts: BTreeMap<u32, AccountDefinition>,
-    /// The latest of each campaign.
+    /// The latest definition of each campaign.
     pub campaigns: BTreeMap<CampaignIndex, CampaignTerms>,
-    /// What is to be said of it.
+    /// Answer for each campaign.
     pub spends: BTreeMap<CampaignIndex, Spend>,
-    /// What is to be said of it.
+    /// Answer for each campaign.
     pub whys: BTreeMap<CampaignIndex, SpendDiagnosis>,
-    /// What is to be said of it.
+    /// Answer for each campaign.
     pub curves: BTreeMap<CampaignIndex, PacingCurve>,
-    /// What is to be said of it.
+    /// Answer for each campaign.
     pub biddings: BTreeMap<CampaignIndex, BiddingStatus>,
-    /// What is to be said of accounts, by their numbers.
+    /// Answer for each account, by its number.
     pub account_spends: BTreeMap<u32, Spend>,
-    /// What is to be said of it.
+    /// Answer for each account, by its number.
     pub account_whys: BTreeMap<u32, AccountDiagnosis>,
-    /// Whether it does not take definitions, nor say how far campaigns have come.
+    /// Whether definitions and questions about delivery get no answer.
     pub is_deaf: bool,
-    /// Whether its store takes nothing.
+    /// Whether the store is full.
     pub is_full: bool,
-    /// Whether nobody hears how changes end, which are kept.
+    /// Whether changes are stored but never answered.
     pub is_late: bool,
-    /// Whether nobody hears of changes, and they are not kept.
+    /// Whether changes are neither stored nor answered.
     pub is_lost: bool,
-    /// What it does not take, though it takes the rest.
+    /// The campaign to refuse, among others that are taken.
     pub untaken: Option<CampaignIndex>,
-    /// How many changes it did not take since it was full.
+    /// Changes refused since the store was full.
     pub refused: u64,
-    /// How many changes were made durable.
+    /// Changes made durable.
     pub changes: u64,
-    /// The most definitions that came at once.
+    /// Most definitions that came at once.
     pub at_once: usize,
-    /// Rows of the audit that were read backwards.
+    /// Audit rows read backwards.
     pub audit_read: usize,
-    /// Whether it answers nothing any more.
+    /// Whether the thread ends.
     is_over: bool,
 }
 
-/// How many changes there were, and what the last said.
+/// Number of changes, and the last one's digest.
 type Numbered = (u64, Option<Digest>);
 
-/// A store that is waited for, and what a ledger would be told: a thread answers in the ledger's place.
+/// A store, and a thread that answers in the ledger's place.
 #[derive(Debug)]
 pub struct StoreDesk {
     handle: LedgerHandle,
@@ -83,7 +83,6 @@ pub struct StoreDesk {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has.
 struct StoreServer {
     store: DiskStore,
     writer: StoreWriter,
@@ -95,10 +94,10 @@ impl StoreDesk {
     /// Opens the store in `directory`, and begins an epoch.
     ///
     /// # Errors
-    /// When the store cannot be opened.
+    /// If the store cannot be opened.
     ///
     /// # Panics
-    /// When the store begins no epoch.
+    /// If the store begins no epoch.
     pub fn open(directory: &Path) -> Result<Self, StoreOpenError> {
         let mut store = DiskStore::open(directory, StoreOptions::default())?;
         store.begin(1, Epoch(1));
@@ -124,7 +123,7 @@ impl StoreDesk {
         Ok(Self { handle, told, thread: Some(thread) })
     }
 
-    /// By which it is asked.
+    /// A handle as the ledger's.
     pub fn handle(&self) -> LedgerHandle {
         self.handle.clone()
     }
@@ -134,10 +133,10 @@ impl StoreDesk {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is said of a campaign.
+    /// The diagnosis of a campaign.
     ///
     /// # Panics
-    /// When nothing is said.
+    /// If there is none.
     pub fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
         self.handle.ask_of(slot, LedgerQuery::Why).expect("it answers")
     }
@@ -148,7 +147,7 @@ impl Drop for StoreDesk {
         self.told().is_over = true;
         let (reply, _) = mpsc::sync_channel(1);
         let _woken = self.handle.asks.send(LedgerQuery::NextSlot(reply));
-        // The store is closed then.
+        // The thread has closed the store by now.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -284,14 +283,14 @@ impl Told {
     }
 }
 
-/// Rules of a campaign that has a price, or a value, and nothing else.
+/// Rules of a campaign with a price or a value, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceRules {
-    /// What it bids at most.
+    /// Most that it bids.
     pub value: Option<String>,
     /// What it bids.
     pub price: Option<String>,
-    /// Of its account.
+    /// Currency of its account.
     pub currency: String,
 }
 

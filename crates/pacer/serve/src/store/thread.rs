@@ -1,7 +1,7 @@
-//! The store as others hold it: a thread of its own, and what is on its way there and back.
+//! The store's own thread, and the requests and answers on their way.
 //!
-//! All that waits when the thread comes by goes into one transaction. Owns how much may wait, and
-//! how often a disk that fails is tried; what is done to the file is the engine's.
+//! All waiting requests go into one transaction. Owns how many may wait, and how often a failed
+//! disk is tried again; the engine works on the file.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,14 +20,14 @@ use super::directory::{DiskDirectory, StoreDirectory};
 use super::engine::StoreEngine;
 use super::error::{DiskFailure, StoreOpenError};
 
-/// The most requests on their way.
+/// Most requests on their way.
 pub(crate) const WAITING_MAX: usize = 1_024;
-/// How soon a disk that failed is tried again at first; twice as late each time.
+/// First delay before a failed disk is tried again; it doubles each time.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 
-/// What may be chosen.
+/// Options of a store.
 pub struct StoreOptions {
-    /// How late a disk that fails is tried again at the most.
+    /// Longest delay before a failed disk is tried again.
     pub retry_max: Duration,
     /// Called by the store's thread when there are answers.
     pub wake: Box<dyn Fn() + Send>,
@@ -45,14 +45,14 @@ impl fmt::Debug for StoreOptions {
     }
 }
 
-/// How much was done.
+/// Counters of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreCounters {
-    /// Transactions that were committed.
+    /// Transactions committed.
     pub commits: u64,
-    /// Requests that were answered, whatever came of them.
+    /// Requests answered, whatever the outcome.
     pub answered: u64,
-    /// Times that the disk began to fail.
+    /// Times the disk began to fail.
     pub failures: u64,
 }
 
@@ -67,22 +67,22 @@ struct StoreStatus {
 
 const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
 
-/// What was asked, and who answers it.
+/// A request without an answer yet.
 enum PendingRequest {
-    /// The thread; the request is kept without its contents, for when the thread is gone.
+    /// The thread answers. Kept without its contents, in case the thread ends.
     Thread(StoreRequest),
-    /// Nobody needs to.
+    /// Answered here.
     Here(StoreAnswer),
 }
 
-/// The ledger's store. Dropped, it does what it was asked before and closes its file.
+/// The ledger's store. Dropping it serves pending requests and closes the file.
 pub struct DiskStore {
     requests: Option<mpsc::Sender<StoreRequest>>,
     answers: mpsc::Receiver<StoreAnswer>,
-    /// Taken from there already.
+    /// An answer already received.
     next: Option<StoreAnswer>,
     asked: VecDeque<PendingRequest>,
-    /// How many of these the thread answers.
+    /// How many of `asked` the thread answers.
     waiting: usize,
     status: Arc<StoreStatus>,
     thread: Option<JoinHandle<Result<(), StoreFault>>>,
@@ -95,10 +95,10 @@ impl fmt::Debug for DiskStore {
 }
 
 impl DiskStore {
-    /// Takes `directory`, opens what stands there, or begins it, and starts the thread.
+    /// Locks `directory`, opens its store or creates one, and starts the thread.
     ///
     /// # Errors
-    /// Why it cannot be used; nothing may be authorised then.
+    /// Why it cannot be used; nothing is authorised then.
     pub fn open(directory: &Path, options: StoreOptions) -> Result<Self, StoreOpenError> {
         let disk = |error: io::Error| StoreOpenError::Disk {
             place: directory.display().to_string(),
@@ -140,20 +140,20 @@ impl DiskStore {
         })
     }
 
-    /// Until there is an answer, or so long; not at all where nothing was asked.
+    /// Waits for an answer, at most this long; returns at once if there is no request.
     pub fn wait(&mut self, most: Duration) {
         if self.next.is_none() && matches!(self.asked.front(), Some(PendingRequest::Thread(_))) {
             self.next = self.answers.recv_timeout(most).ok();
         }
     }
 
-    /// What does not work, if something does not.
+    /// The fault, while the disk fails.
     pub fn failing(&self) -> Option<StoreFault> {
         let number = usize::from(self.status.failing.load(Ordering::Relaxed));
         number.checked_sub(1).and_then(|number| CAUSES.get(number)).copied()
     }
 
-    /// How much was done so far.
+    /// Counters so far.
     pub fn counters(&self) -> StoreCounters {
         StoreCounters {
             commits: self.status.commits.load(Ordering::Relaxed),
@@ -162,10 +162,10 @@ impl DiskStore {
         }
     }
 
-    /// Does what it was asked before, and closes the file.
+    /// Serves pending requests, and closes the file.
     ///
     /// # Errors
-    /// What does not work: the next start then takes longer.
+    /// The fault: the next start then takes longer.
     pub fn close(mut self) -> Result<(), StoreFault> {
         self.end()
     }
@@ -181,12 +181,12 @@ impl DiskStore {
 
 impl Drop for DiskStore {
     fn drop(&mut self) {
-        // Whoever wants to know how it ended closes it.
+        // Use `close` for the result.
         let _ended = self.end();
     }
 }
 
-/// What is left of a request is enough to name it.
+/// Keeps only what names a request.
 fn without_contents(request: &StoreRequest) -> StoreRequest {
     match request {
         StoreRequest::Submit(writer, batch) => {
@@ -240,7 +240,7 @@ impl LeaseStore for DiskStore {
                 self.asked.pop_front();
                 Some(answer)
             }
-            // The thread ended over a broken invariant: nobody knows what it did last.
+            // The thread panicked: the outcome of its last request is unknown.
             Err(mpsc::TryRecvError::Disconnected) => {
                 let Some(PendingRequest::Thread(request)) = self.asked.pop_front() else {
                     return None;
@@ -252,14 +252,13 @@ impl LeaseStore for DiskStore {
     }
 }
 
-/// What the thread has.
 struct Worker<P: StoreDirectory> {
     engine: StoreEngine<P>,
     inbox: mpsc::Receiver<StoreRequest>,
     outbox: mpsc::Sender<StoreAnswer>,
     status: Arc<StoreStatus>,
     options: StoreOptions,
-    /// What failed last, until something is committed: a full disk opens, and takes nothing.
+    /// The last fault, until a commit succeeds: the store opens on a full disk, but cannot write.
     failing: Option<StoreFault>,
 }
 
@@ -306,13 +305,13 @@ impl<P: StoreDirectory> Worker<P> {
         self.tell();
         self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
         for answer in answers {
-            // Whoever asked may be gone; what was done is done.
+            // The caller may be gone; the work is done.
             let _heard = self.outbox.send(answer);
         }
         (self.options.wake)();
     }
 
-    /// The status is true before an answer can be seen.
+    /// Updates the status before any answer is visible.
     fn tell(&self) {
         let number = self.failing.map_or(0, |failing| {
             1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
