@@ -1,8 +1,7 @@
-//! Accounts and campaigns over the admin listener: create, read, change, pause, budget; what they
-//! spend, how they follow their targets, and why they do not spend.
+//! Accounts and campaigns over the admin listener: definitions, pauses and budgets, what they
+//! spend, and why they do not.
 //!
-//! Owns paths, statuses and the forms of answers. What may be changed is the registry's, whatever a
-//! campaign shows.
+//! Owns paths, statuses and JSON forms. The registry decides what may be changed.
 
 mod asked;
 mod cause;
@@ -27,15 +26,15 @@ pub use exchange::{ExchangeView, Mismatches};
 use handlers::BudgetApi;
 use routes::routes;
 
-/// Most that is read of a body: a campaign with its creatives.
+/// Largest body: a campaign with its creatives.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Answers for the accounts and campaigns of `registry`, whose budgets `exchange` spends.
+/// The API of a registry, whose budgets `exchange` spends.
 pub fn api<R: CampaignRules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
     Api::new(BudgetApi { registry, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
 }
 
-/// Answers where no budgets are configured: says so, and how to switch them on.
+/// The API without budgets: says how to configure them.
 pub fn unconfigured<R: CampaignRules>() -> Api {
     let message = "budgets are off: add [budgets], with its `directory`, to the configuration file and \
                    restart; it needs [record] and [exchange.notices] too";

@@ -1,6 +1,5 @@
-//! The secrets that are kept beside the ledger: what tokens are sealed with, and what requests draw.
-//!
-//! Each is made at the first start and stays: tokens of before a restart must open.
+//! The secret keys in the ledger's directory: one seals tokens, one keys requests' draws. They are
+//! created at the first start and kept, so that tokens from before a restart open.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -15,26 +14,25 @@ use tracing::warn;
 
 use crate::store::engine::FILE_NAME;
 
-/// What a key is.
 pub(crate) type KeyBytes = [u8; 16];
 
 const TOKEN_KEY_NAME: &str = "token.key";
 const DRAW_KEY_NAME: &str = "draw.key";
 
-/// What seals tokens, and what opens them.
+/// Keys for tokens and draws.
 #[derive(Clone, Debug)]
 pub struct Keyring {
-    /// The first seals; all open.
+    /// The first key seals; all open.
     keys: Vec<TokenKey>,
     draws: DrawKey,
 }
 
 impl Keyring {
-    /// The keys that are given, else those in `directory`, made if there are none. What was sealed by
-    /// the one that is kept there opens in any case.
+    /// The given keys, else those in `directory`, created if missing. Tokens sealed with the stored
+    /// key always open.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or holds no key: its place is named.
+    /// If a file cannot be read or written, or holds no key; names its path.
     pub fn open(
         directory: &Path,
         token: Option<[u8; 16]>,
@@ -49,12 +47,12 @@ impl Keyring {
         Ok(Self { keys, draws: DrawKey::new(draws) })
     }
 
-    /// What seals tokens.
+    /// The key that seals tokens.
     pub fn seals(&self) -> &TokenKey {
         &self.keys[0]
     }
 
-    /// The token of a text that may come from anywhere.
+    /// Opens a token of untrusted text.
     ///
     /// # Errors
     /// See [`ReservationTokenError`].
@@ -64,13 +62,13 @@ impl Keyring {
         opened.or_else(|error| others().ok_or(error))
     }
 
-    /// What requests draw by.
+    /// The key of requests' draws.
     pub const fn draws(&self) -> &DrawKey {
         &self.draws
     }
 }
 
-/// The key of a text: base64 (RFC 4648, section 4) of 16 bytes.
+/// Decodes a key: base64 (RFC 4648, section 4) of 16 bytes.
 pub(crate) fn parse_key(text: &str) -> Option<KeyBytes> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
@@ -90,7 +88,6 @@ fn own_key(directory: &Path, name: &str) -> io::Result<KeyBytes> {
     parse_key(text.trim_end()).ok_or_else(damaged).map_err(in_place)
 }
 
-/// What a file holds, if there is one.
 fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -99,17 +96,17 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Makes a key, unless another process makes it at this moment: its key is taken then.
+/// Creates a key, or takes that of a process that creates it at the same time.
 fn make(directory: &Path, name: &str) -> io::Result<String> {
-    // Under another name until all of it is on the disk: a start that ends midway must not hold up
-    // the next. One at a time, and whoever waited looks again: a key is never put over another.
+    // Written under another name until it is on disk: a start that ends midway must not block the
+    // next. The lock admits one process at a time, which checks again: no key is ever replaced.
     let (path, unfinished) = (directory.join(name), directory.join(format!("{name}.unfinished")));
     let mut options = OpenOptions::new();
     let mut file =
         options.write(true).create(true).truncate(false).mode(0o600).open(&unfinished)?;
     file.lock()?;
     if let Some(text) = read(&path)? {
-        // It may be another one's by now, or gone: nobody needs it.
+        // It may be another process's by now, or gone.
         let _gone = fs::remove_file(&unfinished);
         return Ok(text);
     }
@@ -160,8 +157,8 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// Each of them may be the first to start; all but one are refused later, and none may leave the
-    /// one that runs with a key that is not the one on the disk.
+    /// Each of them may be the first to start. All but one are refused later, and none may replace
+    /// the key on disk.
     #[test]
     fn of_many_that_start_at_once_all_have_one_key() {
         for _ in 0..20 {

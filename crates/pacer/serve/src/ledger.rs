@@ -1,6 +1,5 @@
-//! The thread of the ledger: its start and end, its turns, and how others reach it.
-//!
-//! Owns which messages wait and for how long. What is granted is decided by `pacer_core`.
+//! The ledger's thread: its start, turns and end, and its channels. `pacer_core` decides what is
+//! granted.
 
 pub(crate) mod digest;
 pub(crate) mod feed;

@@ -1,23 +1,23 @@
-//! Budgets as they run: the ledger's thread, and its store on disk.
+//! The ledger's thread, its store on disk, and the registry of accounts and campaigns.
 //!
-//! [`LedgerStart`] opens the store, begins an epoch and starts the thread that holds the rules' ledger and
-//! paces campaigns. Shards have a [`ShardRings`] each, the durable log a [`SettlementFeed`], all others a
-//! [`LedgerHandle`]. What may be spent is decided in `pacer_core` alone; nothing here computes money.
+//! [`LedgerStart`] opens the store, begins an epoch and starts the thread that runs the ledger and
+//! paces campaigns. Each shard has a [`ShardRings`], the durable log a [`SettlementFeed`], everyone
+//! else a [`LedgerHandle`]. Only `pacer_core` decides what may be spent; nothing here computes
+//! money.
 //!
-//! **The store** keeps leases, definitions and their audit in one file of redb, behind
-//! [`pacer_core::store::LeaseStore`]. It owns when something is durable, what is done when a disk
-//! fails, and who may open a directory. It knows nothing of budgets. [`DiskStore`] is what others hold; a
-//! thread of its own does the work, and takes all that waits into one transaction.
+//! **The store** keeps leases, definitions and their audit in one redb file, as a
+//! [`pacer_core::store::LeaseStore`]. It owns durability, recovery of a failed disk, and the lock
+//! of the directory; it knows nothing of budgets. [`DiskStore`] sends requests to its own thread,
+//! which serves all that wait in one transaction.
 //!
-//! In the directory stand `ledger.redb`, `lock` with the process that holds it, and `open` while one
-//! does or when it did not end well; `ledger.redb.new` is on its way to take the first one's place.
-//! `pacing.states` has what strategies remember, of which nothing is money.
+//! The directory has `ledger.redb`, `lock` with the process that holds it, `open` while a process
+//! runs or after an unclean end, `ledger.redb.new` while it is written to replace the first, and
+//! `pacing.states` with strategies' states, none of which is money.
 //!
-//! **What holds:** a batch that is committed is found by every later start, whole, as long as the
-//! medium keeps what it said it kept; one that is not is found whole or not at all. A failed sync is
-//! never believed to have kept anything: the file is written anew before the next commit. Damage is
-//! found by a checksum of every page at each start, but for the file's first page: a flipped bit
-//! there may go unseen, or show the commit before the last.
+//! **Invariant:** every later start finds a committed batch whole, as long as the medium keeps what
+//! it acknowledged, and any other batch whole or not at all. A failed sync is never trusted: the
+//! file is written anew before the next commit. Each start verifies every page's checksum, except
+//! the first page's: a flipped bit there may go unnoticed, or show the commit before the last.
 
 pub mod api;
 mod config;

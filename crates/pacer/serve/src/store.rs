@@ -1,6 +1,5 @@
-//! The store on disk: its file, its thread, and what it does when the disk fails.
-//!
-//! Owns when a batch is durable. Knows nothing of budgets.
+//! The store on disk: its file, its thread, and its recovery from a failed disk. Knows nothing of
+//! budgets.
 
 pub(crate) mod bug;
 pub(crate) mod directory;

@@ -1,7 +1,5 @@
-//! What a request asks, beyond its path: its body, the versions and keys in its headers, and its
-//! query.
-//!
-//! Each reader returns a value, or the refusal with the field that is wrong and a remedy.
+//! Reads the body, headers and query of a request: each reader returns a value, or the refusal with
+//! the wrong field and a remedy.
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;
@@ -12,19 +10,14 @@ use serde_json::{Map, Value};
 use super::shown::{invalid, wrong};
 use crate::registry::{ChangeOptions, ReadJsonError, read_json};
 
-/// Media types of whole definitions.
 pub(super) const JSON: &[&str] = &["application/json"];
 
-/// Media types of parts of them.
 pub(super) const MERGE_PATCH: &[&str] = &["application/merge-patch+json", "application/json"];
 
-/// Longest idempotency key.
 const KEY_BYTES_MAX: usize = 128;
 
-/// Longest name of who asks.
 const ACTOR_BYTES_MAX: usize = 64;
 
-/// A request, as it is read.
 #[derive(Clone, Copy)]
 pub(super) struct AdminRequest<'c>(&'c ApiCall);
 
@@ -42,12 +35,11 @@ impl<'c> AdminRequest<'c> {
         Self(call)
     }
 
-    /// The body, an object.
     pub(super) fn body(self, media_types: &[&str]) -> Result<Map<String, Value>, Reply> {
         self.judged_body(media_types, |_| Vec::new())
     }
 
-    /// As [`Self::body`], but duplicate names are reported together with the problems that `problems` finds.
+    /// As [`Self::body`]; reports duplicate names together with what `problems` finds.
     pub(super) fn judged_body(
         self,
         media_types: &[&str],
@@ -73,7 +65,7 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// The version that must be in force, if the request names one (RFC 9110, section 13.1.1).
+    /// The version that must be in force, if any (RFC 9110, section 13.1.1).
     pub(super) fn version(self) -> Result<Option<u64>, Reply> {
         let Some(given) = self.0.header("if-match")? else { return Ok(None) };
         let given = given.trim();
@@ -94,7 +86,7 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// The same, where the body may name it too.
+    /// The same version, from the header or the body, but not both.
     pub(super) fn version_or(self, of_body: Option<Value>) -> Result<Option<u64>, Reply> {
         let of_header = self.version()?;
         let Some(of_body) = of_body else { return Ok(of_header) };
@@ -110,7 +102,6 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// The idempotency key, if the request has one.
     pub(super) fn key(self) -> Result<Option<&'c str>, Reply> {
         let Some(key) = self.0.header("idempotency-key")? else { return Ok(None) };
         let fits = (1..=KEY_BYTES_MAX).contains(&key.len())
@@ -122,7 +113,7 @@ impl<'c> AdminRequest<'c> {
         Err(bad("idempotency-key", &message))
     }
 
-    /// Who asks, as they say themselves, and whether anything is to be changed; at version `expected`.
+    /// Actor and dry run, with `expected` as the version.
     pub(super) fn options(self, expected: Option<u64>) -> Result<ChangeOptions<'c>, Reply> {
         let actor = self.0.header("vickrey-actor")?;
         let fits = |actor: &str| {
@@ -137,7 +128,7 @@ impl<'c> AdminRequest<'c> {
         Ok(ChangeOptions { key: None, expected, actor, is_dry_run: self.flag("dry_run")? })
     }
 
-    /// Refuses what the query has beyond what is known.
+    /// Refuses unknown query parameters.
     pub(super) fn only(self, known: &[&str]) -> Result<(), Reply> {
         match self.0.query_names().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
@@ -148,7 +139,6 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// How many are wanted.
     pub(super) fn most(self, default: usize, limit: usize) -> Result<usize, Reply> {
         let Some(given) = self.0.query("most")? else { return Ok(default) };
         match given.parse() {
@@ -157,7 +147,6 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// Whether something is wanted.
     pub(super) fn flag(self, name: &str) -> Result<bool, Reply> {
         match self.0.query(name)?.as_deref() {
             None | Some("false") => Ok(false),
@@ -168,7 +157,7 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// Where an audit entry stands: four numbers.
+    /// The place of an audit entry: four numbers.
     pub(super) fn audit_key(self, name: &str) -> Result<Option<AuditKey>, Reply> {
         let Some(given) = self.0.query(name)? else { return Ok(None) };
         let numbers: Option<Vec<u64>> = given.split('.').map(|part| part.parse().ok()).collect();

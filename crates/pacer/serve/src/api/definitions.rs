@@ -1,5 +1,5 @@
-//! The forms of definitions, as the API's document has them: what the reader of accounts and campaigns
-//! declares, and how parts of it are changed.
+//! Schemas of definitions and their patches, from the declarations that read accounts and
+//! campaigns.
 
 use jiff::tz::TimeZone;
 use runtime::config::{Section, describe, json_schema};
@@ -9,43 +9,38 @@ use units::Currency;
 
 use crate::registry::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 
-/// The limits, which are changed by themselves too.
+/// Limits, which have a route of their own.
 const LIMITS: [&str; 3] = ["budget", "daily_budget", "hourly_budget"];
 
 const ACCOUNT: &str = "AccountDefinition";
 const CAMPAIGN: &str = "CampaignDefinition";
 
-/// An account.
 pub(super) fn account(generator: &mut SchemaGenerator) -> Schema {
     named(generator, ACCOUNT, declared_account)
 }
 
-/// A campaign.
 pub(super) fn campaign<R: CampaignRules>(generator: &mut SchemaGenerator) -> Schema {
     named(generator, CAMPAIGN, declared_campaign::<R>)
 }
 
-/// An account where another route defines the form.
+/// A reference to the schema, which another route defines.
 pub(super) fn account_reference(_: &mut SchemaGenerator) -> Schema {
     reference(ACCOUNT)
 }
 
-/// The same for a campaign.
 pub(super) fn campaign_reference(_: &mut SchemaGenerator) -> Schema {
     reference(CAMPAIGN)
 }
 
-/// Parts of an account.
 pub(super) fn account_patch(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "AccountPatch", || patch(declared_account()))
 }
 
-/// Parts of a campaign.
 pub(super) fn campaign_patch<R: CampaignRules>(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "CampaignPatch", || patch(declared_campaign::<R>()))
 }
 
-/// The limits of either.
+/// The limits of an account or a campaign.
 pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "Budgets", || {
         let mut schema = patch(declared_account());
@@ -83,8 +78,7 @@ fn declared(doc: &str, read: impl Fn(&mut Section<'_>)) -> Value {
     schema
 }
 
-/// A merge patch (RFC 7396) of what has this schema: any of its keys, and null for those that may be
-/// absent.
+/// Merge patch (RFC 7396) for this schema: any of its keys, and null for optional ones.
 fn patch(mut schema: Value) -> Value {
     let required = schema["required"].take();
     let is_required = |name: &str| {

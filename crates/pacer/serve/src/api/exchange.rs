@@ -1,24 +1,22 @@
-//! What the API asks of an exchange that spends budgets: it alone knows what becomes of requests.
-//!
-//! Owns the questions. Who answers is not known here.
+//! What the API asks of the exchange that spends budgets: only it knows what becomes of requests.
 
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
-/// An exchange, as the API asks it.
+/// The exchange's answers to the API.
 pub trait ExchangeView: Send + Sync {
-    /// Why nothing can be won from any account, whatever is granted. None if nothing is in the way.
+    /// Why no account can win anything, whatever is granted. None if nothing is in the way.
     fn obstacle(&self) -> Option<String>;
 
     /// Whether prices in `currency` can be compared with others.
     fn has_rate(&self, currency: Currency) -> bool;
 
-    /// The last hour and the last day of a campaign, which is in flight from and until these times, in
-    /// milliseconds since 1970. None if nobody counts.
+    /// Last hour and last day of a campaign, whose flight has this start and end in milliseconds
+    /// since 1970. None if nothing is counted.
     fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]>;
 
-    /// Which of its criteria recent requests fail. None if it does not bid. It may take milliseconds.
+    /// Which of its criteria recent requests fail. None if it does not bid. May take milliseconds.
     fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches>;
 }
 
@@ -27,8 +25,8 @@ pub trait ExchangeView: Send + Sync {
 pub struct Mismatches {
     /// Impressions in the sample.
     pub impressions: u64,
-    /// Of these, how many the campaign matches.
+    /// Of these, impressions that the campaign matches.
     pub matched: u64,
-    /// The key of each criterion, and how many impressions fail it; the one that most fail first.
+    /// Key of each criterion and the impressions that fail it, the most frequent first.
     pub failed: Vec<(&'static str, u64)>,
 }

@@ -1,13 +1,11 @@
-//! How a campaign bids now, in figures and in words.
-//!
-//! Owns the forms. What a pace does is pacer-core's.
+//! How a campaign bids now, in figures and words, as the API shows it.
 
 use pacer_core::pacing::BiddingStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{Amount, Cpm, Currency};
 
-/// Digits behind the point: the least share that a strategy has is a ten-thousandth.
+/// Decimal places: the smallest share of a strategy is a ten-thousandth.
 const DIGITS: usize = 9;
 
 /// How a campaign bids.
@@ -28,14 +26,14 @@ pub(super) struct BiddingView {
     words: String,
 }
 
-/// `amount` is what it bids where its strategy changes nothing.
+/// `amount` is the bid before any strategy.
 pub(super) fn shown(
     bidding: &BiddingStatus,
     amount: Option<Cpm>,
     currency: Option<Currency>,
 ) -> BiddingView {
     let pace = bidding.pace;
-    // What is fixed is no multiplier's to change.
+    // A multiplier does not change a fixed price.
     let multiplier = if bidding.is_fixed_price { 1 << 32 } else { pace.multiplier() };
     let bid = amount.map(|amount| if bidding.is_fixed_price { amount } else { pace.price(amount) });
     BiddingView {
@@ -47,7 +45,6 @@ pub(super) fn shown(
     }
 }
 
-/// The share of requests that it bids for.
 fn share(bidding: &BiddingStatus) -> f64 {
     match bidding.pace.threshold() {
         u64::MAX => 1.0,

@@ -1,13 +1,11 @@
-//! A cause for which a campaign does not spend, in words with a remedy.
+//! Why a campaign does not spend, in words with a remedy.
 
-/// A cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpendCause {
     /// For programs.
     pub(super) reason: Option<&'static str>,
     /// For people.
     pub(super) words: String,
-    /// What is to be done.
     pub(super) remedy: Option<String>,
 }
 

@@ -1,19 +1,16 @@
-//! What tells a change of the store that is asked for again from another one.
-//!
-//! Owns the digest. What is done with a change that came before is not known here.
+//! Digests that recognise a repeated change of the store.
 
 use std::hash::{Hash as _, Hasher as _};
 
 use pacer_core::store::DefinitionChange;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// A digest of all that a change says, but its number.
+/// Digest of a change without its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(pub(crate) u128);
 
 impl Digest {
-    /// Of a change that may be as large as the store takes them: whoever asks makes it, not the ledger's
-    /// thread.
+    /// Computed by the caller, not the ledger's thread: a change may be large.
     pub(crate) fn of(change: &DefinitionChange) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write_usize(change.puts.len());

@@ -1,5 +1,5 @@
-//! How the durable log tells the ledger what was settled: in the log's order, none lost, and how far
-//! that is durable in the ledger's own books.
+//! Sends settlements of the durable log to the ledger, in the log's order, none lost; and reports
+//! how far they are durable in its books.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
@@ -10,10 +10,9 @@ use units::{Currency, Nanos};
 
 use super::status::{LedgerWaker, SharedStatus};
 
-/// What waits at most between the log and the ledger's thread; whoever tells more waits.
+/// Most messages between the log and the ledger's thread; the log waits when it is full.
 pub(crate) const TOLD_MAX: usize = 16_384;
 
-/// What the log tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FeedMessage {
     Settled(SettlementRecord),
@@ -21,7 +20,7 @@ pub(crate) enum FeedMessage {
     Replayed,
 }
 
-/// The log's end. It may be in any thread; records are told by one, in ascending order.
+/// The log's end, usable from any thread. One thread sends records, in ascending order.
 #[derive(Clone, Debug)]
 pub struct SettlementFeed {
     pub(crate) told: SyncSender<FeedMessage>,
@@ -30,8 +29,8 @@ pub struct SettlementFeed {
 }
 
 impl SettlementFeed {
-    /// A record settles a reservation, and is durable: the first of its token that is. Records that
-    /// were told before, as those up to [`SettlementFeed::applied_seq`], change nothing.
+    /// A durable record settles a reservation: the first of its token. Repeated records, such as
+    /// those up to [`SettlementFeed::applied_seq`], change nothing.
     pub fn settled(&self, sequence: u64, token: &ReservationToken, currency: Currency) {
         let origin = token.origin();
         let (slot, period) = (token.slot(), token.period());
@@ -45,18 +44,18 @@ impl SettlementFeed {
         }));
     }
 
-    /// The log is durable up to this record, and all that settles there has been told.
+    /// The log is durable up to this record, and its settlements up to there were sent.
     pub fn reached(&self, sequence: u64) {
         self.tell(FeedMessage::Reached(sequence));
     }
 
-    /// All that was in the log when the process started has been told.
+    /// Everything in the log at the start of the process was sent.
     pub fn replayed(&self) {
         self.tell(FeedMessage::Replayed);
     }
 
-    /// Up to which record the log's settlements are durable in the ledger's books. The log keeps the
-    /// records behind it, and tells them again after a start.
+    /// Position up to which the log's settlements are durable in the ledger's books. The log keeps
+    /// later records, and sends them again after a start.
     pub fn applied_seq(&self) -> u64 {
         self.shared.applied_seq()
     }
@@ -66,7 +65,7 @@ impl SettlementFeed {
             Ok(()) => (),
             Err(TrySendError::Full(told)) => {
                 self.waker.wake();
-                // A ledger that is gone is told by the next start, from the log.
+                // If the ledger is gone, the log sends it again at the next start.
                 let _taken = self.told.send(told);
             }
             Err(TrySendError::Disconnected(_)) => (),

@@ -1,7 +1,5 @@
-//! Writes strategies' states: in pieces as they come, by a job of the builder.
-//!
-//! Owns how much may be on its way, and what is told of a file that could not be written. Nobody waits
-//! for it but the end of the process, and what it has failed to write is said anew with the next file.
+//! Writes strategies' states piece by piece, in a job of the builder. Only the end of the process
+//! waits for it; what it fails to write comes again with the next file.
 
 use std::io;
 use std::sync::Arc;
@@ -16,29 +14,27 @@ use tracing::{info, warn};
 use super::states::{NEW_NAME, NewStates};
 use crate::store::directory::StoreDirectory;
 
-/// Pieces on their way. They have [`PIECE_BYTES`], and what a turn gives out besides.
+/// Most pieces on their way, each of [`PIECE_BYTES`] plus what a turn adds.
 const PIECES_MAX: usize = 4;
-/// As large as a piece grows before it is sent.
+/// A piece that reaches this size is sent.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
-/// A piece of a file.
 pub(crate) enum StatesPiece {
-    /// A file begins; one that was not ended is none.
+    /// A file begins; an unfinished one is dropped.
     Begin,
-    /// So many rows of it.
+    /// Rows, and their number.
     Rows(Vec<u8>, u32),
-    /// It is whole.
+    /// The file is complete.
     End,
 }
 
-/// How many files were written, and how many could not be.
 #[derive(Debug, Default)]
 pub(crate) struct StatesFileCounts {
     pub(crate) written: AtomicU64,
     pub(crate) failed: AtomicU64,
 }
 
-/// The job, as the ledger's thread holds it. Dropped, it writes what it was sent and ends.
+/// The ledger thread's handle of the job. Dropping it writes the pieces sent, and ends the job.
 pub(crate) struct StatesKeeper {
     pieces: SyncSender<StatesPiece>,
     pub(crate) files: Arc<StatesFileCounts>,
@@ -46,7 +42,6 @@ pub(crate) struct StatesKeeper {
 }
 
 impl StatesKeeper {
-    /// Adds it, over a directory that this process holds.
     pub(crate) fn start(
         place: impl StoreDirectory,
         writer: StoreWriter,
@@ -57,7 +52,7 @@ impl StatesKeeper {
         let (new, is_failing) = (None, false);
         let mut work = StatesJob { place, writer, new, is_failing, files: Arc::clone(&files) };
         let job = builder.add("pacing states", move || {
-            // One at a time: other jobs are not to wait for a whole file.
+            // One piece at a time: other jobs do not wait for a whole file.
             let piece = inbox.try_recv().ok()?;
             work.take(piece);
             Some(Duration::ZERO)
@@ -65,19 +60,19 @@ impl StatesKeeper {
         Self { pieces, files, job: Some(job) }
     }
 
-    /// Gives it a piece, unless as many are on their way as may be: then the piece comes back.
+    /// Sends a piece, or returns it if too many are on their way.
     pub(crate) fn offer(&self, piece: StatesPiece) -> Result<(), StatesPiece> {
         if let Err(TrySendError::Full(piece)) = self.pieces.try_send(piece) {
             return Err(piece);
         }
-        // A job that has panicked needs no piece: there is nobody to write it.
+        // If the job has panicked, nobody writes the piece.
         self.run_soon();
         Ok(())
     }
 
-    /// Gives it a piece as soon as there is room.
+    /// Sends a piece; waits for room.
     pub(crate) fn give(&self, piece: StatesPiece) {
-        // See above.
+        // As above.
         let _taken = self.pieces.send(piece);
         self.run_soon();
     }
@@ -97,11 +92,10 @@ impl Drop for StatesKeeper {
     }
 }
 
-/// What the job has.
 struct StatesJob<P: StoreDirectory> {
     place: P,
     writer: StoreWriter,
-    /// The file on its way; `None` where none is, or it cannot be written.
+    /// The file being written. None if there is none, or it cannot be written.
     new: Option<NewStates>,
     is_failing: bool,
     files: Arc<StatesFileCounts>,
@@ -128,14 +122,14 @@ impl<P: StoreDirectory> StatesJob<P> {
                         }
                     }
                     Some(Err(error)) => self.fail(&error),
-                    // It has failed before, and was told.
+                    // The failure was logged before.
                     None => (),
                 }
             }
         }
     }
 
-    /// Until the next file others may need its room, the ledger above all.
+    /// Drops the file: until the next one, others may need its space, above all the ledger.
     fn fail(&mut self, error: &io::Error) {
         self.new = None;
         self.files.failed.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +140,7 @@ impl<P: StoreDirectory> StatesJob<P> {
     }
 
     fn remove(&self) {
-        // What stays is written over by the next.
+        // The next file replaces what remains.
         let _removed = self.place.remove(NEW_NAME);
     }
 }

@@ -1,7 +1,5 @@
-//! The rings between the ledger's thread and each shard, and what waits where one is full.
-//!
-//! Knows nothing of money but that it is told in cumulative figures: of those that wait for room, the
-//! latest stands for all before it.
+//! The rings between the ledger's thread and each shard, and the messages that wait while one is
+//! full. Figures are cumulative, so the latest message of a subject replaces earlier ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,39 +9,38 @@ use pacer_core::calendar::Period;
 use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
 use pacer_core::shard::token::TokenOrigin;
 
-/// Messages that a ring holds, either way.
+/// Capacity of a ring.
 pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
 
 /// A shard's end of its two rings.
 #[derive(Debug)]
 pub struct ShardRings {
-    /// Who makes its tokens.
+    /// Origin of the shard's tokens.
     pub origin: TokenOrigin,
-    /// Grants, gates and paces, those of a campaign in their order.
+    /// Grants, gates and paces; those of a campaign in order.
     pub from_ledger: rtrb::Consumer<ToShard>,
-    /// Reports, of which none may be lost, wants and what was seen. Full: to be tried again later.
+    /// Reports, refill requests and observations. None may be lost: if it is full, retry later.
     pub to_ledger: rtrb::Producer<FromShard>,
-    /// Whether nothing may be authorised any more.
+    /// Whether nothing more may be authorised.
     pub halted: HaltFlag,
 }
 
-/// Whether nothing may be authorised any more, for the books do not add up. Clones are the same.
+/// Set once the books do not add up: nothing more is authorised. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct HaltFlag(Arc<AtomicBool>);
 
 impl HaltFlag {
-    /// Whether it is so. To be asked before every reservation.
+    /// Whether it is set. Check it before every reservation.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// For ever.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// What a message is about: a later one of the same says all that an earlier one did.
+/// Subject of a message: a later message of the same subject replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum MessageSubject {
     Grant(CampaignIndex, Period),
@@ -61,18 +58,16 @@ impl MessageSubject {
     }
 }
 
-/// The ledger's end of the rings of one shard.
 #[derive(Debug)]
 pub(crate) struct LedgerRings {
     pub from_shard: rtrb::Consumer<FromShard>,
     to_shard: rtrb::Producer<ToShard>,
-    /// What waits for room, in order, each subject once.
+    /// Subjects that wait for room, in order, each once.
     order: VecDeque<MessageSubject>,
     latest: HashMap<MessageSubject, ToShard>,
 }
 
 impl LedgerRings {
-    /// Both ends of a shard's rings, each of so many messages.
     pub(crate) fn new(
         origin: TokenOrigin,
         halted: HaltFlag,
@@ -85,7 +80,7 @@ impl LedgerRings {
         (own, ShardRings { origin, from_ledger, to_ledger, halted })
     }
 
-    /// Sends a message, or has it wait for its turn.
+    /// Sends a message, or queues it.
     pub(crate) fn send(&mut self, message: ToShard) {
         let message = if self.order.is_empty() {
             match self.to_shard.push(message) {
@@ -101,7 +96,7 @@ impl LedgerRings {
         }
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends queued messages while there is room.
     pub(crate) fn flush(&mut self) {
         if self.to_shard.is_abandoned() {
             self.order.clear();
@@ -115,19 +110,18 @@ impl LedgerRings {
             self.latest.remove(subject);
             self.order.pop_front();
         }
-        // At a start all campaigns wait, and seldom any later: the room for them is not kept.
+        // Mostly at a start all campaigns wait: release the memory.
         if self.order.len() <= LINE_MESSAGES_MAX {
             self.order.shrink_to(LINE_MESSAGES_MAX);
             self.latest.shrink_to(LINE_MESSAGES_MAX);
         }
     }
 
-    /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether all that the shard said was taken.
+    /// Whether all messages of the shard are taken.
     pub(crate) fn is_quiet(&self) -> bool {
         self.from_shard.is_empty()
     }

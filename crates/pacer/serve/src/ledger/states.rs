@@ -1,15 +1,12 @@
-//! The file of strategies' states: how it is written, whole or not at all, and what of it is read.
+//! The file `pacing.states`, which keeps strategies' states.
 //!
-//! Owns the format of the file `pacing.states`, and that a part of it that is damaged takes no other
-//! with it. What a state says is pacer-core's; nothing here is money, so that nothing here may hinder a
-//! start.
+//! Owns its format and atomic replacement; a damaged row does not affect others. The contents are
+//! pacer-core's. None of it is money, and no error here may prevent a start: so the file is
+//! separate from the ledger's store. It holds all campaigns each time, and nobody waits for it.
 //!
-//! It stands beside the ledger's store and not in it: it is as large as all campaigns each time, nobody
-//! waits for it, and what rots in it must not keep a ledger from starting.
-//!
-//! Integers are little-endian. A head of 32 bytes: `vkstates`, the format, the node and its epoch that
-//! wrote it, and how many rows there are (4 bytes each), and the digest of these (8). Then rows: length
-//! (4), digest of the length and the row (8), and the row.
+//! Integers are little-endian. A head of 32 bytes: `vkstates`, then format, node, epoch and number
+//! of rows (4 bytes each), and their digest (8). Then rows: length (4), digest of length and row
+//! (8), row.
 
 use std::hash::Hasher as _;
 use std::io;
@@ -21,21 +18,20 @@ use siphasher::sip::SipHasher13;
 
 use crate::store::directory::StoreDirectory;
 
-/// The file.
 pub(crate) const FILE_NAME: &str = "pacing.states";
-/// The file, while it is not whole.
+/// The file while it is incomplete.
 pub(crate) const NEW_NAME: &str = "pacing.states.new";
 const MAGIC: [u8; 8] = *b"vkstates";
 const FORMAT: u32 = 1;
 pub(crate) const HEAD_BYTES: usize = 32;
 pub(crate) const ROW_HEAD_BYTES: usize = 12;
-/// What is read at once.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 const _: () =
     assert!(ROW_HEAD_BYTES + SNAPSHOT_BYTES_MAX <= PIECE_BYTES, "a piece has a row at least");
 
-/// Why nothing of a file is believed.
+/// Why a file is not trusted at all.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StatesError {
     #[error("it cannot be read: {0}")]
@@ -44,19 +40,17 @@ pub(crate) enum StatesError {
     Damaged,
     #[error("it has format {0}, this program reads {FORMAT}")]
     Format(u32),
-    /// Numbers of campaigns mean others there.
+    /// Its numbers denote other campaigns.
     #[error("it is another ledger's")]
     Foreign,
 }
 
-/// What a file held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadStates {
     pub(crate) taken: u64,
     pub(crate) damaged: u64,
 }
 
-/// Appends a row, which `encode` writes.
 pub(crate) fn append(rows: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
     let at = rows.len();
     rows.extend([0; ROW_HEAD_BYTES]);
@@ -86,7 +80,7 @@ fn head(writer: StoreWriter, rows: u32) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// A file on its way to take the place of the one before.
+/// A file being written.
 pub(crate) struct NewStates {
     file: Box<dyn StorageBackend>,
     length: u64,
@@ -94,14 +88,12 @@ pub(crate) struct NewStates {
 }
 
 impl NewStates {
-    /// Begins one.
     pub(crate) fn begin(place: &impl StoreDirectory) -> io::Result<Self> {
         let file = place.open(NEW_NAME)?;
         file.set_len(0)?;
         Ok(Self { file, length: HEAD_BYTES as u64, rows: 0 })
     }
 
-    /// Adds so many rows.
     pub(crate) fn add(&mut self, bytes: &[u8], rows: u32) -> io::Result<()> {
         self.file.set_len(self.length + bytes.len() as u64)?;
         self.file.write(self.length, bytes)?;
@@ -110,8 +102,8 @@ impl NewStates {
         Ok(())
     }
 
-    /// Makes it durable, and puts it in place. It is found whole by every later start, or the one before
-    /// it is.
+    /// Makes the file durable and puts it in place. Every later start finds either this one or the
+    /// one before, whole.
     pub(crate) fn put(self, place: &impl StoreDirectory, writer: StoreWriter) -> io::Result<()> {
         let Self { file, length, rows } = self;
         file.set_len(length)?;
@@ -123,8 +115,8 @@ impl NewStates {
     }
 }
 
-/// Reads what an earlier epoch of the same node has put there; `take` says of each row whether it can be
-/// understood. None where there is no file.
+/// Reads the file that an earlier epoch of the same node wrote; `take` returns whether it
+/// understands a row. Empty if there is no file.
 pub(crate) fn read(
     place: &impl StoreDirectory,
     writer: StoreWriter,
@@ -153,7 +145,7 @@ pub(crate) fn read(
     Ok(ReadStates { taken, damaged: u64::from(rows) - taken })
 }
 
-/// How many rows a head says.
+/// Number of rows, from the head.
 fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, StatesError> {
     let (said, sum) = head.split_at(24);
     if said[..8] != MAGIC || digest(&[said])[..] != *sum {
@@ -171,19 +163,18 @@ fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, StatesError> {
     }
 }
 
-/// A file that is read on from its beginning.
 struct FilePieces {
     file: Box<dyn StorageBackend>,
     end: u64,
-    /// Behind the piece.
+    /// Offset after the piece.
     read: u64,
     piece: Vec<u8>,
-    /// Where to go on in it.
+    /// Offset of the next row in the piece.
     at: usize,
 }
 
 impl FilePieces {
-    /// The next so many bytes, at most a piece; none where the file ends before.
+    /// The next bytes, at most a piece. None if the file ends before.
     fn next(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {
         if self.piece.len() < self.at + bytes {
             self.piece.drain(..self.at);

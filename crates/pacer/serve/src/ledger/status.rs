@@ -1,4 +1,4 @@
-//! What the ledger's thread lets others see without being asked, and how it is woken.
+//! The ledger's published status, and its waker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,7 +14,7 @@ use units::Tick;
 
 use super::rings::HaltFlag;
 
-/// Time by both clocks.
+/// Ticks and wall-clock time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LedgerClock {
     pub origin: Instant,
@@ -28,52 +28,51 @@ impl LedgerClock {
     }
 }
 
-/// How the ledger stands.
+/// Published status of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerStatus {
-    /// Whose leases it makes.
+    /// Node that its leases belong to.
     pub node: u32,
-    /// Which start of the process this is.
+    /// Epoch of this start.
     pub epoch: Epoch,
-    /// What of its store does not work, if something does not: nothing new is granted then.
+    /// The store's fault, if any: nothing new is granted then.
     pub failing: Option<StoreFault>,
-    /// Whether the books do not add up: nothing is authorised any more.
+    /// Whether the books do not add up: nothing more is authorised.
     pub is_halted: bool,
-    /// Whether it has ended, well or not.
+    /// Whether the thread has ended, cleanly or not.
     pub is_over: bool,
-    /// Whether all that the log held at the start is known.
+    /// Whether the log as of the start is replayed.
     pub is_replayed: bool,
-    /// Up to which record the log's settlements are durable in its books.
+    /// Position up to which the log's settlements are durable in the books.
     pub applied_seq: u64,
-    /// Accounts and campaigns that are defined.
+    /// Accounts defined.
     pub accounts: u64,
-    /// See there.
+    /// Campaigns defined.
     pub campaigns: u64,
-    /// Batches that were committed.
+    /// Batches committed.
     pub batches: u64,
-    /// Batches that were refused.
+    /// Batches refused.
     pub refused: u64,
-    /// Batches of which nobody knew how they ended; each was followed by one that says the same.
+    /// Batches of unknown outcome; each was followed by one that says the same.
     pub unknown: u64,
-    /// Reports and settlements of leases that nobody knows, or no more.
+    /// Reports and settlements of unknown or forgotten leases.
     pub strays: u64,
-    /// What such settlements cost.
+    /// Cost of such settlements.
     pub stray_nanos: u64,
-    /// Messages that wait for room in a shard's ring.
+    /// Messages waiting for room in a shard's ring.
     pub waiting: u64,
-    /// How often a campaign was looked at.
+    /// Times the pacer looked at a campaign.
     pub looked: u64,
-    /// Files of strategies' states that were written, and that could not be.
+    /// Files of strategies' states written.
     pub states_kept: u64,
-    /// See there.
+    /// Files of strategies' states that could not be written.
     pub states_failed: u64,
-    /// How long the last turn took, and the longest.
+    /// Duration of the last turn.
     pub turn: Duration,
-    /// See there.
+    /// Duration of the longest turn.
     pub turn_longest: Duration,
 }
 
-/// What is shared; clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedStatus(Arc<SharedFigures>);
 
@@ -81,7 +80,7 @@ pub(crate) struct SharedStatus(Arc<SharedFigures>);
 struct SharedFigures {
     begun: Instant,
     halted: HaltFlag,
-    /// The time on the wall that the ledger goes by.
+    /// The ledger's wall clock.
     unix_ms: AtomicU64,
     is_over: AtomicBool,
     applied_seq: AtomicU64,
@@ -101,7 +100,6 @@ impl SharedStatus {
         }))
     }
 
-    /// Since the ledger began.
     pub(crate) fn age(&self) -> Duration {
         self.0.begun.elapsed()
     }
@@ -111,7 +109,7 @@ impl SharedStatus {
     }
 
     pub(crate) fn unix_ms(&self) -> u64 {
-        // Grants do not become valid by it: it stands for itself.
+        // Grants do not become valid by this clock, so no ordering is needed.
         self.0.unix_ms.load(Ordering::Relaxed)
     }
 
@@ -120,7 +118,7 @@ impl SharedStatus {
     }
 
     pub(crate) fn applied_seq(&self) -> u64 {
-        // What is read behind it is not: the figure alone says what is durable.
+        // Nothing else is read after it, so no ordering is needed.
         self.0.applied_seq.load(Ordering::Relaxed)
     }
 
@@ -144,7 +142,7 @@ impl SharedStatus {
         status
     }
 
-    /// Adds the ledger's metrics. No campaign is a label: there may be any number.
+    /// Adds the ledger's metrics. Campaigns are no label: their number has no limit.
     pub(crate) fn expose(&self, exposition: &mut Exposition) {
         let shared = self.clone();
         exposition.add(move |page| {
@@ -185,21 +183,19 @@ impl SharedStatus {
     }
 }
 
-/// Wakes the ledger's thread; clones wake the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LedgerWaker(Arc<OnceLock<Thread>>);
 
 impl LedgerWaker {
-    /// Before the thread has begun there is nothing to wake.
+    /// Does nothing before the thread has begun.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.0.get() {
             thread.unpark();
         }
     }
 
-    /// To be called by the thread itself.
+    /// Called by the thread itself.
     pub(crate) fn begin(&self) {
-        // It begins once.
         let _begun = self.0.set(std::thread::current());
     }
 }

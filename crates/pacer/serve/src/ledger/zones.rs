@@ -1,7 +1,7 @@
-//! Time zones by name, and the hours of each as the table that the rules go by.
+//! Time zones by name, and the table of each zone's hours for the rules.
 //!
-//! Owns which number a zone has in this process, and what is known of its rules: those of the IANA
-//! database that is built in, so that every node counts alike. Knows no account.
+//! Owns the zones' numbers in this process. Rules come from the built-in IANA database, so that
+//! every node counts alike.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,32 +15,32 @@ use pacer_core::strategy::{OffsetFrom, ZoneOffsets};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// What clocks are known for beyond a calendar: as long as flights that are planned.
+/// How far clocks reach beyond a calendar: the longest planned flights.
 const CLOCKS_AHEAD: Duration = Duration::from_secs(2 * 366 * 24 * 60 * 60);
 
-/// Why there is no such zone, or no calendar of it.
+/// Why a zone has no number or no calendar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
-    /// The database has none of that name.
+    /// The IANA database has no such name.
     #[error("unknown time zone `{0}`: give a name of the IANA database, as `Europe/Berlin`")]
     Unknown(String),
-    /// Its hours are no calendar: they do not begin with quarters of an hour.
+    /// Its hours do not begin at quarters of an hour, so they form no calendar.
     #[error("time zone `{name}` cannot be counted by the hour: {error}")]
     Uncountable {
-        /// Which.
+        /// Name of the zone.
         name: String,
-        /// Why.
+        /// The problem.
         error: CalendarError,
     },
     /// The instant is before 1970 or too far ahead.
     #[error("{unix_ms} ms since 1970 is beyond what calendars are made for")]
     Beyond {
-        /// As given.
+        /// The instant.
         unix_ms: u64,
     },
 }
 
-/// Zones by number; clones are the same.
+/// Zones by number. Clones share the numbers.
 #[derive(Clone, Debug)]
 pub struct Zones(Arc<Mutex<KnownZone>>);
 
@@ -63,7 +63,7 @@ impl Default for Zones {
 }
 
 impl Zones {
-    /// The number of a zone, the same for as long as the process lasts.
+    /// Number of a zone, fixed while the process lasts.
     ///
     /// # Errors
     /// [`ZoneError::Unknown`].
@@ -75,7 +75,7 @@ impl Zones {
         let Ok(zone) = known.database.get(name) else {
             return Err(ZoneError::Unknown(name.to_owned()));
         };
-        // Names that differ in case alone are the same.
+        // Names that differ only in case are the same.
         let name = zone.iana_name().unwrap_or(name).to_owned();
         if let Some(id) = known.by_name.get(&name) {
             return Ok(*id);
@@ -86,32 +86,31 @@ impl Zones {
         Ok(id)
     }
 
-    /// What a zone is called; `None` for a number that was not given out.
+    /// Name of a zone. None if the number was never assigned.
     pub fn name(&self, id: ZoneId) -> Option<String> {
         self.zone(id).map(|(name, _)| name)
     }
 
-    /// The hours of a zone from the one in which `from_ms` lies to the one in which `to_ms` does, in
-    /// milliseconds since 1970.
+    /// Hours of a zone from the one of `from_ms` to the one of `to_ms`, in milliseconds since 1970.
     ///
     /// # Errors
-    /// When its hours are no calendar.
+    /// If its hours form no calendar.
     ///
     /// # Panics
-    /// The number must be one that [`Zones::id`] gave.
+    /// If [`Zones::id`] did not return this number.
     pub fn calendar(&self, id: ZoneId, from_ms: u64, to_ms: u64) -> Result<Calendar, ZoneError> {
         let (name, zone) = self.zone(id).expect("numbers of zones are given here");
         let hours = hours(&zone, from_ms, to_ms)?;
         Calendar::new(hours).map_err(|error| ZoneError::Uncountable { name, error })
     }
 
-    /// The clocks of a zone from `from_ms` on, for two years.
+    /// The zone's clocks for two years from `from_ms`.
     ///
     /// # Errors
     /// [`ZoneError::Beyond`].
     ///
     /// # Panics
-    /// The number must be one that [`Zones::id`] gave.
+    /// If [`Zones::id`] did not return this number.
     pub fn clocks(&self, id: ZoneId, from_ms: u64) -> Result<ZoneOffsets, ZoneError> {
         let (_, zone) = self.zone(id).expect("numbers of zones are given here");
         let ahead = u64::try_from(CLOCKS_AHEAD.as_millis()).expect("two years are few");
@@ -141,10 +140,10 @@ fn timestamp(unix_ms: u64) -> Result<Timestamp, ZoneError> {
     Timestamp::from_millisecond(signed).map_err(|_| beyond)
 }
 
-/// The hours as clocks on the wall show them: each ends when they show another, or, set back, the
-/// same once more.
+/// Hours as wall clocks show them: each ends when clocks show another one, or, set back, the same
+/// one again.
 fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<CalendarHour>, ZoneError> {
-    // A day before, for an hour must begin where clocks say so, or where they are set.
+    // From a day before: an hour must begin on the full hour, or where clocks are set.
     let mut start_ms = from_ms.saturating_sub(DAY_MS) / DAY_MS * DAY_MS;
     let mut ahead_ms = i64::from(zone.to_offset(timestamp(start_ms)?).seconds()) * 1000;
     start_ms = next_full(start_ms, ahead_ms) - HOUR_MS;
@@ -160,7 +159,7 @@ fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<CalendarHour>,
                 break;
             }
             changes.next();
-            // Some changes are of the zone's abbreviation alone.
+            // Some changes are only of the zone's abbreviation.
             if next_ms != ahead_ms {
                 (ahead_ms, end_ms) = (next_ms, at_ms);
                 break;
@@ -174,7 +173,7 @@ fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<CalendarHour>,
     Ok(hours)
 }
 
-/// The next instant at which clocks that are so far ahead of UTC show a full hour.
+/// The next instant at which clocks that are `ahead_ms` ahead of UTC show a full hour.
 fn next_full(unix_ms: u64, ahead_ms: i64) -> u64 {
     let into = local(unix_ms, ahead_ms) % HOUR_MS;
     unix_ms + HOUR_MS - into
@@ -183,7 +182,7 @@ fn next_full(unix_ms: u64, ahead_ms: i64) -> u64 {
 fn hour(start_unix_ms: u64, end_unix_ms: u64, ahead_ms: i64) -> CalendarHour {
     let local_ms = local(start_unix_ms, ahead_ms);
     let day = local_ms / DAY_MS - LOCAL_DAYS;
-    // The first of January 1970 was a Thursday; weeks begin on Monday.
+    // 1 January 1970 was a Thursday; weeks begin on Monday.
     let hour_of_week = (day + 3) % 7 * 24 + local_ms % DAY_MS / HOUR_MS;
     CalendarHour {
         start_unix_ms,
@@ -194,7 +193,7 @@ fn hour(start_unix_ms: u64, end_unix_ms: u64, ahead_ms: i64) -> CalendarHour {
     }
 }
 
-/// Days that local time is counted from before 1970, so that none is before the first.
+/// Days added to local time, so that it is never before its day zero.
 const LOCAL_DAYS: u64 = 7;
 
 fn local(unix_ms: u64, ahead_ms: i64) -> u64 {

@@ -1,7 +1,5 @@
-//! Keeps changes, and learns what became of one whose end nobody has heard: it may be durable, so that
-//! nothing is judged by what was known before it.
-//!
-//! Owns what is done at each end that a change may have. How changes are put together is not known here.
+//! Stores changes, and resolves one of unknown outcome: it may be durable, so nothing is judged
+//! until that is known.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,7 +12,7 @@ use crate::registry::refused::ChangeRefusal;
 use crate::registry::{CampaignRules, ChangeState, RegistryState, changes};
 
 impl<R: CampaignRules> RegistryState<R> {
-    /// Makes steps durable, then tells the ledger, then everybody.
+    /// Makes steps durable, then updates the ledger, then publishes.
     pub(in crate::registry) fn commit(
         &self,
         changing: &mut ChangeState<R>,
@@ -40,11 +38,11 @@ impl<R: CampaignRules> RegistryState<R> {
         })
     }
 
-    /// Learns what became of a change whose end nobody has heard, if there is one: the same steps are
-    /// asked for again, which are done once.
+    /// Resolves the change of unknown outcome, if any, by submitting the same steps again: they are
+    /// applied once.
     ///
     /// # Errors
-    /// [`ChangeRefusal::Unavailable`] while that is not known: nothing may be changed then.
+    /// [`ChangeRefusal::Unavailable`] while the outcome stays unknown: nothing may be changed then.
     pub(in crate::registry) fn learn(
         &self,
         changing: &mut ChangeState<R>,
@@ -62,13 +60,13 @@ impl<R: CampaignRules> RegistryState<R> {
                 warn!(%error, "a change of which nobody knew how it had ended is not kept");
             }
         }
-        // What it cannot be told now is told with the change that is to come.
+        // What the ledger cannot take now goes with the next change.
         let _told = changing.owed.tell(&self.books, &self.ledger);
         self.publish_soon();
         Ok(())
     }
 
-    /// Keeps steps, and knows them once they are.
+    /// Stores steps, and puts them in the table once stored.
     fn keep(
         &self,
         changing: &mut ChangeState<R>,
@@ -106,8 +104,8 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-/// Whether steps that are asked for again may be kept all the same: a store that does not take them now
-/// may have taken them before.
+/// Whether retried steps may be stored despite the error: a store that refuses now may have taken
+/// them before.
 const fn may_be_kept(error: &LedgerError) -> bool {
     match error {
         LedgerError::Denied(denied) => {

@@ -1,24 +1,24 @@
-//! Faults that the tests plant in the store, to see that they would be found. Outside of this
-//! package's own tests there are none, and the question below costs nothing.
+//! Faults that tests plant in the store, to prove that they would be found. Absent outside of this
+//! package's tests.
 
-/// A mistake that an engine on a disk could make.
+/// A fault of a store on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskBug {
-    /// Committing without waiting for the medium.
+    /// Commits without waiting for the medium.
     DropSync,
-    /// Saying that a batch is committed though its commit failed.
+    /// Reports a failed commit as committed.
     AcknowledgeEarly,
-    /// Saying that a batch is refused though it is not known.
+    /// Reports an unknown outcome as refused.
     RefuseUnknown,
-    /// Going on in the same file after a failed sync.
+    /// Continues in the same file after a failed sync.
     TrustPageCache,
-    /// Not making the name of a file written anew durable.
+    /// Does not sync the name of a new file.
     SkipDirectorySync,
-    /// Putting a file in place of the old one before it is whole.
+    /// Renames a new file before it is complete.
     RenameEarly,
-    /// Committing each half of a batch by itself.
+    /// Commits the halves of a batch separately.
     CommitHalves,
-    /// Taking what a commit left behind for torn, whatever it is, and going back by one.
+    /// Treats any leftover of a commit as torn, and returns to the one before.
     OnePhase,
 }
 

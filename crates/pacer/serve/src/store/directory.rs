@@ -1,6 +1,4 @@
-//! What the store asks of a directory, so that tests can put a worse one underneath.
-//!
-//! Knows nothing of what stands in its files.
+//! The directory as the store uses it, so that tests can substitute a failing one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,46 +10,43 @@ use redb::backends::FileBackend;
 
 /// A directory of files, used by one store at a time.
 pub(crate) trait StoreDirectory: Send + 'static {
-    /// Holds the directory while it lives.
+    /// Keeps the directory locked while it lives.
     type Lock: Send;
 
-    /// The directory as an operator knows it.
+    /// Name for operators.
     fn name(&self) -> String;
 
-    /// Takes the directory for this process; [`io::ErrorKind::WouldBlock`] with the holder in its
-    /// text while another holds it.
+    /// Locks the directory for this process. [`io::ErrorKind::WouldBlock`] names the holder if
+    /// another process has it.
     fn lock(&self) -> io::Result<Self::Lock>;
 
-    /// Whether there is such a file.
     fn has(&self, file: &str) -> io::Result<bool>;
 
-    /// A file for reading and writing, made if it is not there.
+    /// Opens a file for reading and writing, or creates it.
     fn open(&self, file: &str) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     fn remove(&self, file: &str) -> io::Result<()>;
 
-    /// Puts a file in place of another.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Makes names durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A directory on the machine's disk.
 #[derive(Debug)]
 pub(crate) struct DiskDirectory {
     path: PathBuf,
 }
 
 impl DiskDirectory {
-    /// The directory at `path`, made when it is not there.
+    /// The directory at `path`, created if missing.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         directory::make(path)?;
         Ok(Self { path: path.to_owned() })
     }
 
-    /// The directory at `path`, which is there.
+    /// The existing directory at `path`.
     pub(crate) fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }

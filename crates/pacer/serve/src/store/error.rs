@@ -1,10 +1,10 @@
-//! Why a store does not open, and what an error of redb's means to whoever waits.
+//! Why a store does not open, and what redb's errors mean.
 
 use std::io;
 
 use pacer_core::store::StoreFault;
 
-/// Why a store does not open. Nothing may be authorised then.
+/// Why a store does not open. Nothing is authorised then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     /// Another process has it.
@@ -12,16 +12,16 @@ pub enum StoreOpenError {
     InUse {
         /// The directory.
         place: String,
-        /// Whoever holds it.
+        /// The process that holds it.
         holder: String,
     },
-    /// There is no room.
+    /// There is no space left.
     #[error("{place} has no room for the ledger's store: free some")]
     Full {
         /// The directory.
         place: String,
     },
-    /// What stands there is not what was written.
+    /// The file is damaged.
     #[error(
         "the ledger's store {file} is damaged ({detail}): put back a copy of it; without one, move \
          its directory away and take from each limit what was spent"
@@ -29,7 +29,7 @@ pub enum StoreOpenError {
     Damaged {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The damage.
         detail: String,
     },
     /// A later version wrote it.
@@ -41,20 +41,19 @@ pub enum StoreOpenError {
         file: String,
         /// Its format.
         found: u64,
-        /// The latest that is known.
+        /// The latest format that this program reads.
         known: u64,
     },
-    /// Whatever else the system says.
+    /// Any other error of the system.
     #[error("{place} cannot hold the ledger's store ({error}): see to the directory and its disk")]
     Disk {
         /// The directory.
         place: String,
-        /// What it said.
+        /// The system's error.
         error: String,
     },
 }
 
-/// What went wrong underneath.
 #[derive(Debug)]
 pub(crate) struct DiskFailure {
     pub cause: StoreFault,
@@ -81,7 +80,7 @@ impl From<redb::Error> for DiskFailure {
                 return Self { cause: StoreFault::Disk, detail };
             }
             redb::Error::Io(error) => cause_of(error),
-            // What redb says of a file that is none of its own, or that its types do not fit.
+            // redb reports these for files that are not its own, or whose types differ.
             redb::Error::Corrupted(_)
             | redb::Error::UpgradeRequired(_)
             | redb::Error::TableTypeMismatch { .. }
@@ -94,7 +93,6 @@ impl From<redb::Error> for DiskFailure {
     }
 }
 
-/// What an error of the system's means.
 pub(crate) fn cause_of(error: &io::Error) -> StoreFault {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreFault::DiskFull,

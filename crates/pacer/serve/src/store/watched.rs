@@ -1,5 +1,4 @@
-//! A file that notes what failed: redb says of all that comes behind a failure only that there was
-//! one.
+//! A file that records its first error: after one, redb reports only that there was one.
 
 use std::io;
 use std::ops::Bound;
@@ -11,13 +10,12 @@ use redb::{BackendError, StorageBackend};
 
 use super::error::cause_of;
 
-/// What is noted.
 #[derive(Debug, Default)]
 pub(crate) struct DiskWatch {
-    /// A sync failed, or something went wrong so that it may have: what the page cache shows may not
-    /// be on the medium, and no later sync will bring it there.
+    /// A sync failed, or may have: pages in the cache may not be on the medium, and no later sync
+    /// will write them.
     is_suspect: AtomicBool,
-    /// The first failure since it was last asked for.
+    /// First error since the last [`Self::take`].
     first: Mutex<Option<(StoreFault, String)>>,
 }
 
@@ -30,7 +28,7 @@ impl DiskWatch {
         self.is_suspect.store(is_suspect, Ordering::Relaxed);
     }
 
-    /// What failed first, if anything did since this was last asked.
+    /// First error since the last call, if any.
     pub(crate) fn take(&self) -> Option<(StoreFault, String)> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -44,7 +42,6 @@ impl DiskWatch {
     }
 }
 
-/// The file.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
     pub file: Box<dyn StorageBackend>,

@@ -1,4 +1,4 @@
-//! What waits for the store: definitions that are taken in parts, and changes, one after the other.
+//! What waits for the store: definitions taken in parts, and changes one by one.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,18 +14,17 @@ use crate::ledger::digest::Digest;
 use crate::ledger::handle::{CampaignTerms, DefinitionReport, ReplySender};
 use crate::store::thread::DiskStore;
 
-/// How soon a change is asked for again whose end the store does not know.
+/// Delay before a change of unknown outcome is submitted again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What the store was asked, and who waits for it.
+/// An answer that the store owes, with its receiver.
 pub(super) enum PendingAnswer {
-    /// Up to which record the log's settlements are in it.
+    /// Position up to which the batch includes the log's settlements.
     Batch(u64),
     Change,
     Read(ReplySender<Result<QueryResult, StoreDenial>>),
 }
 
-/// Definitions that are being taken.
 pub(super) struct PendingDefinitions {
     pub(super) accounts: std::vec::IntoIter<AccountDefinition>,
     pub(super) campaigns: std::vec::IntoIter<CampaignTerms>,
@@ -33,23 +32,22 @@ pub(super) struct PendingDefinitions {
     pub(super) reply: ReplySender<DefinitionReport>,
 }
 
-/// Changes of what the store keeps, one after the other: what a later one expects depends on how
-/// those before it ended.
+/// Changes of the store, one by one: what a later one expects depends on the outcome of earlier
+/// ones.
 #[derive(Default)]
 pub(super) struct ChangeQueue {
     waiting: VecDeque<QueuedChange>,
-    /// Whether the first was submitted, and is not answered yet.
+    /// Whether the first is submitted and unanswered.
     is_submitted: bool,
-    /// Whether the first may be durable: then no refusal of a store that fails says that it is not.
+    /// Whether the first may be durable: then a refusal of a failing store does not deny it.
     is_unknown: bool,
-    /// When the first is asked for again.
     again_at: Option<Instant>,
     last: u64,
-    /// What the last one said: asked for again it keeps its number, by which the store does it once.
+    /// Digest of the last change: a repeated change keeps its number, so that the store applies it
+    /// once.
     last_digest: Option<Digest>,
 }
 
-/// A change that has not ended.
 struct QueuedChange {
     change: DefinitionChange,
     digest: Digest,
@@ -64,7 +62,7 @@ impl ChangeQueue {
         reply: ReplySender<Result<(), StoreDenial>>,
     ) {
         if let Some(same) = self.waiting.iter_mut().find(|waiting| waiting.digest == digest) {
-            // Whoever asked first has given up.
+            // The first caller has given up.
             same.reply = reply;
             return;
         }
@@ -80,7 +78,7 @@ impl ChangeQueue {
         self.waiting.is_empty()
     }
 
-    /// Submits the first, unless it was, or is to wait.
+    /// Submits the first change, unless it is submitted or delayed.
     pub(super) fn submit(
         &mut self,
         store: &mut DiskStore,
@@ -96,7 +94,7 @@ impl ChangeQueue {
         (self.is_submitted, self.again_at) = (true, None);
     }
 
-    /// The first was answered.
+    /// The store answered the first change.
     pub(super) fn end(&mut self, outcome: WriteOutcome) {
         self.is_submitted = false;
         let may_pass = matches!(outcome.denied, Some(StoreDenial::Failing(_) | StoreDenial::Busy));
@@ -115,7 +113,7 @@ impl ChangeQueue {
                 Err(outcome.denied.unwrap_or(StoreDenial::Failing(StoreFault::Disk)))
             }
         };
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _heard = reply.send(ended);
     }
 }

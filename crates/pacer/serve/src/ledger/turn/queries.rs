@@ -1,5 +1,5 @@
-//! What others ask the ledger's thread: definitions, which are taken in parts, changes of what the
-//! store keeps, and querys.
+//! Serves queries to the ledger's thread: definitions in parts, changes of the store, and
+//! questions.
 
 use pacer_core::ledger::{LedgerInput, LedgerTime, SpendDiagnosis};
 use pacer_core::messages::CampaignIndex;
@@ -12,12 +12,12 @@ use crate::ledger::handle::{
     CampaignTerms, DefinitionReport, DeliveryProgress, LedgerQuery, ReplySender,
 };
 
-/// Asks that one turn takes; the next takes the rest.
+/// Most queries that a turn takes.
 const ASKS_MAX: usize = 256;
-/// Definitions that one turn takes: shards wait for the ledger meanwhile.
+/// Most definitions that a turn takes: shards wait meanwhile.
 const DEFINED_MAX: usize = 2_048;
 impl LedgerLoop {
-    /// Whether more waits than was taken.
+    /// Returns whether more waits.
     pub(super) fn take_asks(&mut self, now: LedgerTime) -> bool {
         for _ in 0..ASKS_MAX {
             let Ok(query) = self.ends.asks.try_recv() else { return false };
@@ -27,7 +27,7 @@ impl LedgerLoop {
     }
 
     fn take_ask(&mut self, query: LedgerQuery, now: LedgerTime) {
-        /// Whoever asked may have given up.
+        /// The caller may have given up.
         fn tell<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
@@ -79,7 +79,7 @@ impl LedgerLoop {
         why
     }
 
-    /// Tells the rules some of the definitions that wait; what they say is sent after the step.
+    /// Passes some waiting definitions to the rules, whose replies are sent after the step.
     pub(super) fn define_some(&mut self, now: LedgerTime) {
         let Some(defining) = self.definings.front_mut() else { return };
         let mut taken = 0;
@@ -99,7 +99,7 @@ impl LedgerLoop {
         }
     }
 
-    /// Answers whoever defined, once all of it was taken.
+    /// Answers the caller once all its definitions are taken.
     pub(super) fn finish_defining(&mut self) {
         let is_taken = |it: &mut PendingDefinitions| {
             it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()

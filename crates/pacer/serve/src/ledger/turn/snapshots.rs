@@ -1,9 +1,8 @@
-//! Gives out what decides campaigns' paces, so that it outlives the process: every so often, and once at
-//! the end.
+//! Saves the state of campaigns' strategies: periodically, and once at the end.
 //!
-//! Owns when that is done, and how much of it in one turn. It is never in the way of money: it is written
-//! by the builder, the thread of the ledger gives out a few campaigns a turn and waits for nobody, and
-//! while the ledger's store fails none is begun.
+//! Owns when, and how much in one turn. It never delays money: the builder writes, the ledger's
+//! thread sends a few campaigns a turn without waiting, and no file begins while the ledger's store
+//! fails.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -15,27 +14,26 @@ use pacer_core::pacing::CampaignPacer;
 use crate::ledger::keeper::{PIECE_BYTES, StatesKeeper, StatesPiece};
 use crate::ledger::states::append;
 
-/// Campaigns that one turn gives out at most.
+/// Most campaigns sent in a turn.
 const KEPT_MAX: u32 = 512;
-/// As many bytes are written in a second at most, so that a disk does not wear out by it.
+/// Most bytes written a second, to limit wear of the disk.
 const BYTES_A_SECOND: u64 = 1 << 20;
 
-/// The files of states.
 pub(crate) struct SnapshotSchedule {
     keeper: StatesKeeper,
     every: Duration,
     next_at: Instant,
-    /// How often campaigns had been looked at when the last file began.
+    /// Times campaigns had been looked at when the last file began.
     looked: u64,
     pass: Option<SnapshotPass>,
 }
 
-/// A file that is being given out.
+/// A file being sent.
 struct SnapshotPass {
     begun: Instant,
-    /// Whose turn it is; `None` behind the last.
+    /// Next campaign. None after the last.
     at: Option<CampaignIndex>,
-    /// What is not sent yet, as rows and as pieces: two at most.
+    /// Unsent rows and pieces: two at most.
     rows: Vec<u8>,
     count: u32,
     waiting: VecDeque<StatesPiece>,
@@ -47,17 +45,17 @@ impl SnapshotSchedule {
         Self { keeper, every, next_at: Instant::now() + every, looked: 0, pass: None }
     }
 
-    /// Files that were written, and those that could not be.
+    /// Files written, and files that could not be.
     pub(crate) fn files(&self) -> (u64, u64) {
         let files = &self.keeper.files;
         (files.written.load(Ordering::Relaxed), files.failed.load(Ordering::Relaxed))
     }
 
-    /// Gives out some, if it is time to.
+    /// Sends some campaigns, if a file is due.
     pub(crate) fn turn(&mut self, pacer: &mut CampaignPacer, now: Instant, is_store_failing: bool) {
         let is_due = self.next_at <= now && self.looked != pacer.looked() && !is_store_failing;
         if self.pass.is_none() && is_due {
-            // Who is not defined by now is gone.
+            // Campaigns that are undefined by now are gone.
             pacer.forget_undefined();
             self.looked = pacer.looked();
             self.pass = Some(SnapshotPass::new(now));
@@ -70,7 +68,7 @@ impl SnapshotSchedule {
         }
     }
 
-    /// Gives out all at once, and waits until it is written.
+    /// Sends all campaigns, and waits until they are written.
     pub(crate) fn end(self, pacer: &CampaignPacer) {
         let mut pass = SnapshotPass::new(Instant::now());
         let give = |piece| {
@@ -87,7 +85,7 @@ impl SnapshotPass {
         Self { begun, at: Some(CampaignIndex(0)), rows: Vec::new(), count: 0, waiting, bytes: 0 }
     }
 
-    /// Gives out some; whether all is sent.
+    /// Sends some campaigns. Returns whether all are sent.
     fn turn(
         &mut self,
         pacer: &CampaignPacer,

@@ -1,4 +1,4 @@
-//! Which zones the rules know the hours of, and until when.
+//! The zones whose hours the rules have, and until when.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,14 @@ use tracing::error;
 use crate::ledger::zones::Zones;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// Hours that are over are known for what is settled late, and was leased before a restart.
+/// Past hours stay known for late settlements, and for leases from before a restart.
 const BACK_MS: u64 = 3 * DAY_MS;
-/// Hours that come.
 const AHEAD_MS: u64 = 40 * DAY_MS;
-/// How often they are made anew.
 const RENEW_MS: u64 = DAY_MS;
 
-/// The tables of hours that the rules have.
 pub(super) struct ZoneTables {
     zones: Zones,
-    /// When each is made anew.
+    /// When each is renewed.
     renew_ms: BTreeMap<ZoneId, u64>,
     next_ms: u64,
 }
@@ -29,7 +26,7 @@ impl ZoneTables {
         Self { zones, renew_ms: BTreeMap::new(), next_ms: u64::MAX }
     }
 
-    /// Tells the rules the hours of a zone, unless they know them.
+    /// Passes a zone's hours to the rules, unless they have them.
     pub(super) fn need(
         &mut self,
         id: ZoneId,
@@ -42,7 +39,7 @@ impl ZoneTables {
         }
     }
 
-    /// Tells the rules the hours of one zone further ahead, if it is time for one.
+    /// Extends the hours of one zone, if one is due.
     pub(super) fn renew(
         &mut self,
         now_ms: u64,
@@ -66,7 +63,7 @@ impl ZoneTables {
         inbox: &mut Vec<LedgerInput>,
         pacer: &mut CampaignPacer,
     ) {
-        // Else the ledger refuses the account.
+        // The ledger refuses the account in that case.
         let Some(name) = self.zones.name(id) else { return };
         let from_ms = now_ms.saturating_sub(BACK_MS);
         let made = self.zones.calendar(id, from_ms, now_ms.saturating_add(AHEAD_MS));
@@ -114,7 +111,7 @@ mod tests {
         };
         assert_eq!(told(&mut tables, now_ms, &[berlin, lagos, berlin]), [berlin, lagos]);
         assert_eq!(told(&mut tables, now_ms + RENEW_MS - 1, &[berlin]), []);
-        // One in a turn.
+        // One per turn.
         let later = now_ms + RENEW_MS;
         assert_eq!(told(&mut tables, later, &[]), [berlin]);
         assert_eq!(told(&mut tables, later, &[]), [lagos]);

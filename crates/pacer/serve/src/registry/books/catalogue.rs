@@ -1,20 +1,19 @@
-//! What the registry tells the exchange: all accounts and campaigns as of one moment.
-//!
-//! A job of the builder makes it, so that changes that come close together are told as one.
+//! The catalogue for the exchange. A job of the builder makes it, so that changes in quick
+//! succession are published together.
 
 use std::sync::Arc;
 
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
-/// All accounts and campaigns that are not removed, as of one moment.
+/// All accounts and campaigns that are not removed, at one moment.
 #[derive(Clone, Debug)]
 pub struct PublishedCatalogue<R> {
-    /// Grows with each, from 1.
+    /// Counts catalogues from 1.
     pub number: u64,
-    /// In order of their ids.
+    /// Ordered by id.
     pub accounts: Vec<PublishedAccount>,
-    /// In order of their ids.
+    /// Ordered by id.
     pub campaigns: Vec<PublishedCampaign<R>>,
 }
 
@@ -23,11 +22,11 @@ pub struct PublishedCatalogue<R> {
 pub struct PublishedAccount {
     /// Its id.
     pub id: Arc<str>,
-    /// Of its money.
+    /// Currency of its money.
     pub currency: Currency,
-    /// Of what its seats spend, where it has or had any.
+    /// Number of its seats in the ledger. None if it never had any.
     pub slot: Option<CampaignIndex>,
-    /// The DSP and the seat.
+    /// DSP and seat.
     pub seats: Vec<(String, String)>,
 }
 
@@ -36,7 +35,7 @@ pub struct PublishedAccount {
 pub struct PublishedCampaign<R> {
     /// Its id.
     pub id: Arc<str>,
-    /// As the ledger numbers it.
+    /// Its number in the ledger.
     pub slot: CampaignIndex,
     /// Grows with every change.
     pub version: u64,

@@ -1,7 +1,5 @@
-//! What the store keeps of a definition: what was defined, where, under which number, and what holds
-//! over a file.
-//!
-//! Owns the form, which is JSON. What a definition means is not known here.
+//! The stored record of a definition, as JSON: its text, origin and number, and the API's overrides
+//! of a file.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -22,35 +20,35 @@ pub enum RecordOrigin {
     File(Arc<Path>),
 }
 
-/// What is kept of an account or a campaign.
+/// The stored record of an account or a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionRecord {
-    /// Its number, for ever; an account has one once it has seats.
+    /// Its permanent number. None for an account that never had seats.
     pub slot: Option<CampaignIndex>,
     /// Where it is changed.
     pub origin: RecordOrigin,
-    /// Whether it is gone. Its number stays its own.
+    /// Whether it is removed. Its number stays reserved.
     pub is_removed: bool,
-    /// What its origin says, an object as JSON text, defaults left out.
+    /// The origin's definition, as the JSON text of an object without defaults.
     pub given: Packed,
-    /// What the API says over a file.
+    /// The API's overrides of the file.
     pub held: FileOverrides,
 }
 
 impl DefinitionRecord {
-    /// What its origin says.
+    /// The origin's definition.
     pub fn given(&self) -> Map<String, Value> {
         serde_json::from_str(&self.given.text()).expect("it was written as an object")
     }
 
-    /// What is in force: what its origin says, and what is held over that.
+    /// The definition in force: the origin's, with overrides.
     pub fn in_force(&self) -> Map<String, Value> {
         let mut given = self.given();
         merge(&mut given, &self.held.patch());
         given
     }
 
-    /// What is in force, as JSON text: `given` is what its origin says.
+    /// The JSON text in force; `given` is the origin's.
     pub(in crate::registry) fn in_force_text<'g>(&self, given: &'g str) -> Cow<'g, str> {
         if self.held.is_empty() {
             return given.into();
@@ -58,7 +56,7 @@ impl DefinitionRecord {
         Value::from(self.in_force()).to_string().into()
     }
 
-    /// As the store keeps it: `given` is what its origin says.
+    /// The record as stored; `given` is the origin's text.
     pub(in crate::registry) fn to_bytes(&self, given: &str) -> Vec<u8> {
         let file = match &self.origin {
             RecordOrigin::Api => None,
@@ -72,7 +70,7 @@ impl DefinitionRecord {
         record.into_bytes()
     }
 
-    /// What [`to_bytes`](Self::to_bytes) wrote; nothing for anything else.
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote. None for anything else.
     pub(in crate::registry) fn from_bytes(bytes: &[u8], packer: &mut Packer) -> Option<Self> {
         let mut record: Value = serde_json::from_slice(bytes).ok()?;
         let mut object = |key: &str| match record[key].take() {

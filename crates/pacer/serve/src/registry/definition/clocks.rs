@@ -1,12 +1,11 @@
-//! Time as definitions write it: zones by their names, and instants on an account's clocks.
-//!
-//! Each reader takes a text and returns a value, or a remedy as a lower-case fragment.
+//! Reads time zones, and instants on an account's clocks. Each reader returns a value, or a remedy
+//! as a lower-case fragment.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// The zone of that name in the IANA data base.
+/// The zone with this name in the IANA database.
 pub(super) fn zone(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name).map_err(|_| {
         let wanted = name.to_lowercase();
@@ -29,7 +28,7 @@ pub(super) fn zone(name: &str) -> Result<TimeZone, String> {
     })
 }
 
-/// How far a name is from a known one, where a city alone stands for its zone.
+/// Edit distance to a known name, or to its city alone.
 fn distance(wanted: &str, known: &str) -> usize {
     const NAME_BYTES_MAX: usize = 64;
     if wanted.len() > NAME_BYTES_MAX {
@@ -41,14 +40,14 @@ fn distance(wanted: &str, known: &str) -> usize {
     if spaced.len() < 4 { errors } else { errors.min(strsim::damerau_levenshtein(&spaced, city)) }
 }
 
-/// An instant, and what is to be told of how its text was understood.
+/// An instant, with a note if its text was ambiguous.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LocalInstant {
     pub(super) unix_ms: u64,
     pub(super) note: Option<String>,
 }
 
-/// Reads `"2026-11-01T00:00:00"` on the zone's clocks, or with an offset of its own.
+/// Reads `"2026-11-01T00:00:00"` on the zone's clocks, or with its own offset.
 pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<LocalInstant, String> {
     const FORM: &str = "needs a time such as \"2026-11-01T00:00:00\", on the account's clocks, or \
         with an offset, \"2026-11-01T00:00:00-05:00\"";
@@ -57,7 +56,7 @@ pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<LocalInstant, Strin
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(LocalInstant { unix_ms: millis(at)?, note: None });
     }
-    // A zone in brackets would be a second one beside the account's.
+    // A bracketed zone would contradict the account's.
     if text.contains('[') {
         return Err(FORM.to_owned());
     }

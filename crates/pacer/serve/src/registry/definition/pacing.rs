@@ -1,8 +1,5 @@
-//! How a campaign spends, as definitions say it: its strategy with its gains, and the curve that it
-//! follows.
-//!
-//! Owns the keys, and what is refused in them. What they mean, and what the strategies do, is
-//! pacer-core's.
+//! Declares how a campaign paces: its strategy with gains, and its target curve. pacer-core owns
+//! the strategies.
 
 use std::sync::Arc;
 
@@ -11,7 +8,6 @@ use pacer_core::pacing::{PacingPolicy, TrafficForecast};
 use pacer_core::strategy::{AuctionPricing, HOURS, StrategySettings, Week};
 use runtime::config::{Optional, Section};
 
-/// Every gain of every strategy.
 const GAINS: [(&str, &str); 12] = [
     ("gain", "Of slot_dual: how hard it corrects, 0.01 to 2."),
     ("catch_up", "Of slot_dual: over what share of the curve a deviation is made good."),
@@ -27,15 +23,15 @@ const GAINS: [(&str, &str); 12] = [
     ("ahead", "How far the curve runs ahead of the traffic, 0 to 1."),
 ];
 
-/// How the campaigns of a file spend: most in one of few ways.
+/// Distinct pacings of a file's campaigns, which mostly use a few.
 #[derive(Debug, Default)]
 pub(in crate::registry) struct Pacings(Vec<Arc<PacingPolicy>>);
 
-/// Ways that are compared with at the most: each campaign of a file is.
+/// Most distinct pacings that each campaign is compared with.
 const PACINGS_MAX: usize = 64;
 
 impl Pacings {
-    /// Has a campaign share its pacing with one before it that had the same.
+    /// Shares the campaign's pacing with an equal earlier one.
     pub(in crate::registry) fn share(&mut self, own: &mut Arc<PacingPolicy>) {
         match self.0.iter().find(|known| *known == own) {
             Some(same) => *own = Arc::clone(same),
@@ -45,7 +41,7 @@ impl Pacings {
     }
 }
 
-/// Declares and reads a campaign's table `strategy`.
+/// Reads a campaign's table `strategy`.
 pub(in crate::registry) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
     s.section("strategy", "How it spends.", |s| read_table(s, is_fixed_price))
 }

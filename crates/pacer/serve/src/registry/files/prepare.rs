@@ -1,7 +1,5 @@
-//! What is kept and what files define, read and judged before a ledger begins: files with problems use
-//! nothing up. And files by themselves, beside a ledger that runs or without one.
-//!
-//! Owns what can be told of files without a ledger. What their changes come to is not known here.
+//! Reads and judges stored and file definitions before a ledger begins, so that a refused start
+//! uses nothing up; or the files alone, beside a running ledger or without one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use crate::registry::refused::{RegistryStartError, listed};
 use crate::registry::text::packed::Packer;
 use crate::registry::{CampaignRules, files};
 
-/// What is kept, and what files define: nothing is wrong with either.
+/// Valid stored and file definitions.
 pub struct PreparedRegistry<R: CampaignRules> {
     pub(in crate::registry) books: DefinitionTable<R>,
     pub(in crate::registry) files: Option<DefinitionFiles<R>>,
@@ -28,11 +26,10 @@ pub struct PreparedRegistry<R: CampaignRules> {
 }
 
 impl<R: CampaignRules> PreparedRegistry<R> {
-    /// Reads what `definitions` says is kept, and the files beside it.
+    /// Reads stored definitions through `definitions`, and the files.
     ///
     /// # Errors
-    ///
-    /// Every problem of the files, or what cannot be read of what is kept.
+    /// Every problem of the files, or of unreadable stored definitions.
     pub fn read(
         options: &RegistryOptions,
         definitions: impl FnMut(
@@ -47,28 +44,27 @@ impl<R: CampaignRules> PreparedRegistry<R> {
     }
 }
 
-/// Files in which nothing is wrong.
+/// Summary of valid files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckedFiles {
-    /// How many accounts they define.
+    /// Number of accounts.
     pub accounts: usize,
-    /// How many campaigns.
+    /// Number of campaigns.
     pub campaigns: usize,
     /// The currency of each account.
     pub currencies: Vec<(String, Currency)>,
-    /// Seats that accounts name: the account, the DSP and its seat.
+    /// Account, DSP and seat of each seat.
     pub seats: Vec<(String, String, String)>,
-    /// What is to be told of how campaigns were understood, each with its campaign.
+    /// Notes on how campaigns were understood, each with its campaign.
     pub notes: Vec<(String, String)>,
-    /// Accounts that campaigns name and no file has.
+    /// Accounts that campaigns name and no file defines.
     pub supposed: BTreeSet<String>,
 }
 
-/// Judges the files by themselves, without what a ledger keeps. With `may_be_kept`, accounts that no
-/// file has may be the API's; else they are problems.
+/// Judges the files without stored definitions. With `may_be_kept`, an account that no file defines
+/// may be the API's; else it is a problem.
 ///
 /// # Errors
-///
 /// Every problem, as at a start.
 pub fn check_files<R: CampaignRules>(
     options: &RegistryOptions,
@@ -104,7 +100,7 @@ pub fn check_files<R: CampaignRules>(
     })
 }
 
-/// What the store keeps, as far as it can be read.
+/// The readable stored definitions.
 fn kept<R: CampaignRules>(
     mut definitions: impl FnMut(
         StoredKind,
@@ -122,7 +118,7 @@ fn kept<R: CampaignRules>(
     let facts = books.facts(|_| true);
     for (key, definition) in definitions(StoredKind::Campaign)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
-        // Those of files are read from their files.
+        // Campaigns of files are read from their files.
         let is_read = record.origin == RecordOrigin::Api && !record.is_removed;
         let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
         let value = match value {

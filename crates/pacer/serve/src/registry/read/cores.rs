@@ -1,17 +1,15 @@
-//! Work on many items, on several cores: hundreds of files are read when all campaigns change.
-//!
-//! Owns how many threads work, and in which order comes what they did. Knows no item.
+//! Processes many items on several cores: hundreds of files are read when all campaigns change.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
-/// Most threads that work at once: what is read is kept one after the other, so that more help little.
+/// Most threads: results are stored one by one, so that more threads help little.
 const THREADS_MAX: usize = 4;
 
-/// Does `each` for all items, and gives what came of them, in their order. The calling thread works too,
-/// and others with its priority.
+/// Runs `each` for all items, and returns the results in order. The calling thread works too, and
+/// the others have its priority.
 pub(super) fn in_order<T: Sync, U: Send>(items: &[T], each: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     with_threads(cores.min(THREADS_MAX), items, each)
@@ -32,7 +30,7 @@ fn with_threads<T: Sync, U: Send>(
         }
     };
     let mut done = thread::scope(|scope| {
-        // Where no more threads can be started, those that are there do all.
+        // If no thread can be started, the existing ones do all.
         let start = |_| Builder::new().name("campaigns".to_owned()).spawn_scoped(scope, work).ok();
         let others: Vec<_> = (1..threads.min(items.len())).filter_map(start).collect();
         let mut done = work();

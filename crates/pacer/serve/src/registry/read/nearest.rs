@@ -1,11 +1,7 @@
-//! Names that are mistaken for others.
-//!
-//! Knows nothing of what they name.
+//! Finds the name that a misspelt one most likely means.
 
-/// Most letters that are compared.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Most names that are compared with one.
 const NAMES_MAX: usize = 10_000;
 
 /// The known name that `word` most likely misspells, among the first ten thousand.

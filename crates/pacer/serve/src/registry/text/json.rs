@@ -1,19 +1,16 @@
-//! Definitions as JSON: as clients send them, on their way to the one declaration that reads both
-//! forms.
-//!
-//! Owns what TOML has not, and is therefore refused. Knows no keys.
+//! JSON definitions as TOML, for the one declaration that reads both. Refuses what TOML cannot
+//! express.
 
 use runtime::config::ConfigProblem;
 use serde_json::{Map, Value};
 
-/// Tables and lists within each other, far more than any definition has.
+/// Deepest nesting: far more than any definition has.
 const DEPTH_MAX: usize = 16;
 
-/// Writes an object as TOML, a line for each key.
+/// Writes an object as TOML, one line for each key.
 ///
 /// # Errors
-///
-/// Every value that TOML has not, by its path.
+/// Every value that TOML cannot express, by its path.
 pub(in crate::registry) fn toml_of(
     object: &Map<String, Value>,
 ) -> Result<String, Vec<ConfigProblem>> {
@@ -26,7 +23,6 @@ pub(in crate::registry) fn toml_of(
     if writer.problems.is_empty() { Ok(writer.text) } else { Err(writer.problems) }
 }
 
-/// What is wrong at a path of a JSON document.
 pub(in crate::registry) fn problem(
     key: &str,
     value: Option<String>,
@@ -48,7 +44,7 @@ impl TomlWriter {
         self.text.push_str(" = ");
     }
 
-    /// JSON escapes as TOML does, but for one character.
+    /// JSON escapes like TOML, except for one character.
     fn quoted(&mut self, text: &str) {
         let quoted = Value::from(text).to_string();
         self.text.push_str(&quoted.replace('\u{7f}', "\\u007F"));

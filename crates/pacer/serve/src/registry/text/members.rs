@@ -1,7 +1,5 @@
-//! JSON in which no name stands twice: of two that are the same, readers take one and say nothing of
-//! the other.
-//!
-//! Owns how the second one is found, and where it stands. Knows no keys.
+//! JSON without repeated names: of two equal ones, other readers silently take the last. Owns how
+//! repeated names are found, with their paths.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,25 +7,24 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Names that are told of at most.
+/// Most repeated names reported.
 const TWICE_MAX: usize = 20;
 
-/// Why a text is not read.
+/// Why a text is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadJsonError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// These names stand twice, by their paths; and what it says with the last of each.
+    /// Paths of repeated names, and the value with the last of each.
     #[error("{}", .0.iter().map(|path| format!("{path}: is given twice, remove one")).collect::<Vec<_>>().join("; "))]
     Twice(Vec<String>, Value),
 }
 
-/// Reads JSON of any kind.
+/// Reads any JSON value.
 ///
 /// # Errors
-///
-/// What is wrong with it; every name that stands twice.
+/// The syntax error, or every repeated name.
 pub fn read_json(text: &[u8]) -> Result<Value, ReadJsonError> {
     let twice = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
@@ -37,7 +34,6 @@ pub fn read_json(text: &[u8]) -> Result<Value, ReadJsonError> {
     if twice.is_empty() { Ok(value) } else { Err(ReadJsonError::Twice(twice, value)) }
 }
 
-/// Where a value stands.
 enum JsonPath<'p> {
     Whole,
     Member(&'p JsonPath<'p>, &'p str),
@@ -55,7 +51,6 @@ impl fmt::Display for JsonPath<'_> {
     }
 }
 
-/// What is read next.
 struct PathSeed<'p> {
     place: &'p JsonPath<'p>,
     twice: &'p RefCell<Vec<String>>,
