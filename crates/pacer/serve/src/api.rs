@@ -1,7 +1,5 @@
-//! Accounts and campaigns over the admin listener: definitions, pauses and budgets, what they
-//! spend, and why they do not.
-//!
-//! Owns paths, statuses and JSON forms. The registry decides what may be changed.
+//! Accounts and campaigns over the admin listener. Owns paths, statuses and JSON forms; the
+//! registry decides what may be changed.
 
 mod asked;
 mod cause;

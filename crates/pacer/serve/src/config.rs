@@ -112,7 +112,6 @@ impl BudgetsConfig {
         }
     }
 
-    /// Reads the keys that have a range.
     fn read_spans(s: &mut Section<'_>) -> Self {
         Self {
             directory: PathBuf::new(),
@@ -243,7 +242,6 @@ impl BudgetsConfig {
         lifetime.max(self.late_window / REMEMBERED_MOST).min(self.reservation_max)
     }
 
-    /// Longest time a reservation stays open.
     fn horizon(&self) -> Duration {
         // And a second, because shards read their clocks only now and then.
         self.reservation_max + self.reservation_max / LASTS_LONGER + secs(1)

@@ -66,7 +66,6 @@ struct RegistryState<R> {
     reading: Arc<LastReading>,
 }
 
-/// State of changes.
 struct ChangeState<R> {
     files: Option<DefinitionFiles<R>>,
     keys: IdempotencyKeys,
@@ -151,7 +150,6 @@ impl<R: CampaignRules> RegistryState<R> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time, and defines everything in the ledger.
     fn begin(&self) -> Result<(), RegistryStartError> {
         self.books().check_slots()?;
         let mut changing = self.changing();
@@ -198,7 +196,6 @@ fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, R
     Ok(keys)
 }
 
-/// The idempotency key of an audit entry, and the answer.
 fn keyed_of(body: &mut Value) -> Option<(KeyedRequest, Value)> {
     let members = body.as_object_mut()?;
     let keyed = members.remove("idempotency")?;

@@ -212,7 +212,6 @@ impl<R: CampaignRules> Service for PacerService<R> {
         Ok(Arc::new(Self { handle, exchange, running }))
     }
 
-    /// Reloads the files of accounts and campaigns.
     fn reload_files(&self) -> Option<CampaignFiles> {
         Some(match self.registry()?.reload() {
             Ok(FilesRead { created, changed, removed }) => {
@@ -230,8 +229,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         }
     }
 
-    /// The process is ready once the ledger is. A failing store is reported, but does not prevent
-    /// readiness.
+    /// Ready once the ledger is. A failing store is reported, but does not prevent readiness.
     fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
         let (ready, failing) = (self.handle.clone(), self.handle.clone());
         readiness.add("budgets", move || ready.is_ready());
@@ -314,7 +312,6 @@ fn warn_of_open_directory(directory: &Path) {
     }
 }
 
-/// Readiness remark about refused files. None if they are in force.
 fn refused_files(problems: &[ConfigProblem]) -> Option<String> {
     let files: BTreeSet<&str> = problems.iter().filter_map(|it| it.file.as_deref()).collect();
     let files = if files.is_empty() {

@@ -128,7 +128,6 @@ impl<'c> AdminRequest<'c> {
         Ok(ChangeOptions { key: None, expected, actor, is_dry_run: self.flag("dry_run")? })
     }
 
-    /// Refuses unknown query parameters.
     pub(super) fn only(self, known: &[&str]) -> Result<(), Reply> {
         match self.0.query_names().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
@@ -157,7 +156,6 @@ impl<'c> AdminRequest<'c> {
         }
     }
 
-    /// The place of an audit entry: four numbers.
     pub(super) fn audit_key(self, name: &str) -> Result<Option<AuditKey>, Reply> {
         let Some(given) = self.0.query(name)? else { return Ok(None) };
         let numbers: Option<Vec<u64>> = given.split('.').map(|part| part.parse().ok()).collect();

@@ -1,8 +1,6 @@
-//! Why a campaign does not spend: the first cause that applies, in words with a remedy.
-//!
-//! Owns the order: removed, unreadable definition, not in flight, paused, limit used up, ledger's
-//! store or record failing, currency without a rate, refused file, then the largest loss of
-//! impressions.
+//! Why a campaign does not spend: the first cause that applies, in words with a remedy. Owns the
+//! order: removed, unreadable, not in flight, paused, limit used up, store or record failing, no
+//! rate, refused file, then the largest loss of impressions.
 
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::ledger::{LimitLevel, LimitOwner, LimitSpan, SpendDiagnosis};
@@ -24,7 +22,6 @@ pub(super) struct CauseInputs<'k> {
 }
 
 impl SpendCause {
-    /// The first cause that applies.
     pub(super) fn of(known: &CauseInputs<'_>) -> Self {
         let CauseInputs { standing, exchange, windows, mismatches, progress } = known;
         let refusal = standing.why.refusal;
@@ -122,7 +119,6 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
 pub(super) struct RefusalText<'w> {
     pub(super) refusal: Option<SpendRefusal>,
     pub(super) levels: &'w [LimitLevel],
-    /// Of campaigns.
     pub(super) flight_unix_ms: Option<(u64, u64)>,
     pub(super) is_store_failing: bool,
 }
@@ -137,8 +133,7 @@ impl<'w> RefusalText<'w> {
         Self { refusal, levels, flight_unix_ms, is_store_failing: why.is_store_failing }
     }
 
-    /// Of an account as a whole: the ledger's reason, else what keeps all its campaigns from
-    /// winning.
+    /// Of an account: the ledger's reason, else what keeps all its campaigns from winning.
     pub(super) fn cause(
         &self,
         currency: Option<Currency>,
@@ -155,7 +150,6 @@ impl<'w> RefusalText<'w> {
             .unwrap_or_else(SpendCause::nothing)
     }
 
-    /// The reason, with figures.
     pub(super) fn words(&self, currency: Option<Currency>) -> String {
         let Some(refusal) = self.refusal else { return nothing() };
         let text = refusal.to_string();
@@ -201,7 +195,6 @@ impl<'w> RefusalText<'w> {
         Some(text.to_owned())
     }
 
-    /// The limit to raise.
     fn raise(&self) -> String {
         let Some(level) = self.used_up() else { return "raise the limit".to_owned() };
         let key = match level.span {
@@ -227,7 +220,6 @@ impl<'w> RefusalText<'w> {
         self.levels.iter().find(is_used_up)
     }
 
-    /// Which limit is used up, and by what.
     fn exhausted(&self, currency: Option<Currency>) -> Option<String> {
         let level = self.used_up()?;
         let shown = |amount: Nanos| match currency {

@@ -40,7 +40,6 @@ pub(super) fn campaign_patch<R: CampaignRules>(generator: &mut SchemaGenerator) 
     named(generator, "CampaignPatch", || patch(declared_campaign::<R>()))
 }
 
-/// The limits of an account or a campaign.
 pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "Budgets", || {
         let mut schema = patch(declared_account());

@@ -1,6 +1,4 @@
 //! A campaign's funnel as shown, and its largest loss of impressions in words with a remedy.
-//!
-//! Owns the JSON forms and which loss is named. pacer-core counts.
 
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow};
 use schemars::JsonSchema;
@@ -205,7 +203,6 @@ fn unbilled(hour: &FunnelWindow, span: &str) -> Option<SpendCause> {
     Some(SpendCause::new("unbilled", words, remedy))
 }
 
-/// Says that spending is within a tenth of the plan.
 fn on_plan(progress: PlanProgress, currency: Option<Currency>) -> Option<String> {
     let PlanProgress { spent, expected } = progress;
     if expected == Nanos::ZERO || pace_of(spent, expected) != PaceWord::On {
@@ -223,7 +220,6 @@ fn on_plan(progress: PlanProgress, currency: Option<Currency>) -> Option<String>
 struct Lost {
     by: Loss,
     count: u32,
-    /// The impressions that it is a share of.
     whole: u32,
     /// Whether `whole` is what the pace let through, instead of all matched impressions.
     is_past_pace: bool,
@@ -332,7 +328,6 @@ enum Loss {
 }
 
 impl Loss {
-    /// In words; `share` is the share of impressions.
     fn cause(self, share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> SpendCause {
         let (reason, words, remedy) = match self {
             Self::Hours => ("hours", format!("{share} came outside of its hours"), "widen `hours`"),

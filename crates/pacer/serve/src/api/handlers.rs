@@ -53,8 +53,7 @@ pub(super) fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: 
     })
 }
 
-/// Adds each campaign's progress, unless it is removed or the ledger does not answer: the list is
-/// complete all the same.
+/// Adds each campaign's progress, if the ledger answers and the campaign is not removed.
 fn add_deliveries<R: CampaignRules>(of: &BudgetApi<R>, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();

@@ -245,7 +245,6 @@ const UNCONFIGURED: &str = "Budgets are not configured (`not_configured`).";
 const UNAVAILABLE: &str = "The ledger or its store does not answer, or the body did not come to its \
     end; a change may be done all the same, and asked again is done once.";
 
-/// Adds the parameters of a page.
 fn paged(of: Operation) -> Operation {
     let most = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
     of.parameter("query", "after", &json!({ "type": "string" }), "Entries after this one.")
@@ -257,7 +256,6 @@ fn paged(of: Operation) -> Operation {
         )
 }
 
-/// Adds the parameters of a page of definitions.
 fn listed(of: Operation) -> Operation {
     let doc = "Whether those that were removed are listed too.";
     paged(of)
@@ -265,7 +263,6 @@ fn listed(of: Operation) -> Operation {
         .error(ErrorCode::NotConfigured, UNCONFIGURED)
 }
 
-/// Adds the errors of a lookup by id.
 fn known(of: Operation) -> Operation {
     let doc = "No account or campaign has this id (`not_found`).";
     of.error(ErrorCode::NotFound, doc).error(ErrorCode::NotConfigured, UNCONFIGURED)
@@ -275,12 +272,10 @@ fn shown(of: Operation, view: SchemaOf) -> Operation {
     known(of).json_of(200, "As it is defined.", view).headers(ETAG)
 }
 
-/// Adds the errors of a query to the ledger.
 fn told(of: Operation) -> Operation {
     known(of).error(ErrorCode::Unavailable, UNAVAILABLE)
 }
 
-/// Adds the parameters of every change.
 fn change(of: Operation) -> Operation {
     let dry_run = "Judge the change and answer what it would come to, with status 200; nothing is \
                    changed.";
@@ -300,7 +295,6 @@ fn change(of: Operation) -> Operation {
         .error(ErrorCode::Unavailable, UNAVAILABLE)
 }
 
-/// Adds the error of an invalid body.
 fn judged(of: Operation) -> Operation {
     let problems = "It has problems; nothing was changed.";
     of.error_with::<InvalidDefinition>(ErrorCode::InvalidDefinition, problems)
@@ -319,7 +313,6 @@ fn created(of: Operation, view: SchemaOf) -> Operation {
         .error(ErrorCode::NotConfigured, UNCONFIGURED)
 }
 
-/// Adds the parameters of a change of an existing definition.
 fn changed(of: Operation, view: SchemaOf) -> Operation {
     let version =
         json!({ "type": "string", "pattern": r#"^(\*|(W/)?("[0-9]{1,19}"|[0-9]{1,19}))$"# });

@@ -37,7 +37,6 @@ pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
     Reply::error_with(code, message, ErrorField::at(field))
 }
 
-/// The reply that lists all problems.
 pub(super) fn invalid(problems: &[ConfigProblem]) -> Reply {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let message = format!("{} {noun}; nothing was changed", problems.len());
@@ -350,7 +349,6 @@ pub(super) const fn owner(owner: LimitOwner) -> &'static str {
     }
 }
 
-/// The ledger's reasons, and null.
 pub(super) fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
     let labels = SpendRefusal::ALL.map(SpendRefusal::label).into_iter().map(Value::from);
     let labels: Vec<Value> = labels.chain([Value::Null]).collect();

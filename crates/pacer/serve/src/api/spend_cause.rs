@@ -2,9 +2,7 @@
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpendCause {
-    /// For programs.
     pub(super) reason: Option<&'static str>,
-    /// For people.
     pub(super) words: String,
     pub(super) remedy: Option<String>,
 }

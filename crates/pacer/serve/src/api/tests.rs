@@ -36,7 +36,6 @@ use crate::registry::testing::{PriceRules, StoreDesk};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
-/// What an exchange would tell.
 #[derive(Default)]
 struct View {
     obstacle: Mutex<Option<String>>,
@@ -65,7 +64,7 @@ impl ExchangeView for View {
 
 struct Fixture {
     admin: Admin,
-    /// Ended behind the listener.
+    /// Ends after the listener.
     _control: Control,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
@@ -74,7 +73,6 @@ struct Fixture {
     folder: TempDir,
 }
 
-/// An answer: its status, its head in lower case, and its body.
 struct Answer {
     status: u16,
     head: String,
@@ -120,7 +118,7 @@ impl Fixture {
         Self { admin, _control: control, address, desk, view, registry, folder }
     }
 
-    /// Asks `line`, as in `GET /v1/accounts`, with headers, each a line, and a body.
+    /// Sends `line`, as in `GET /v1/accounts`, with headers, one per line, and a body.
     fn ask(&self, line: &str, headers: &str, body: &str) -> Answer {
         let headers: String = headers.lines().map(|header| format!("{header}\r\n")).collect();
         let length = body.len();
@@ -149,7 +147,7 @@ impl Fixture {
         answer.body
     }
 
-    /// A refusal: its status, its code, the field that is wrong, and what to do.
+    /// Checks a refusal: status, code, wrong field and remedy.
     #[track_caller]
     fn check(&self, answer: &Answer, want: (u16, &str, &str, &str)) {
         let error = &answer.body["error"];
@@ -218,7 +216,7 @@ fn a_campaign_lives() {
     let with_removed = fixture.get("/v1/campaigns?after=filed&removed=true&account=acme");
     assert_eq!(with_removed["campaigns"][0]["id"], "x");
 
-    // An account, and a campaign of a file, as far as the API may change it.
+    // An account, and the changes of a file's campaign that the API allows.
     let account = fixture.send("POST /v1/accounts", &json!({ "id": "b", "currency": "EUR" }));
     assert_eq!(account.status, 201, "{}", account.body);
     assert!(account.head.contains("\r\nlocation: /v1/accounts/b"), "{}", account.head);
@@ -263,7 +261,7 @@ fn refusals() {
     }
     let version = "{\"budget\": \"1\", \"version\": \"1\"}";
     check("PUT /v1/campaigns/x/budget", json, version, bad("version", "whole number"));
-    // What is not ASCII is not absent.
+    // A value that is not ASCII is refused, not ignored.
     check("PUT /v1/campaigns/x/pause", "if-match: \"1\u{e9}\"", "", bad("if-match", "not ASCII"));
     let keyed = format!("{json}\nidempotency-key: \u{e9}");
     check("POST /v1/campaigns", &keyed, "{}", bad("idempotency-key", "not ASCII"));

@@ -1,4 +1,4 @@
-//! `[budgets]` as it is read, and what shards are made with.
+//! Reading `[budgets]`, and the options of shards.
 
 use pacer_core::messages::Epoch;
 use pacer_core::shard::ShardLedger;
@@ -35,7 +35,7 @@ fn every_key_has_a_default_that_is_accepted() {
         &Builder::start().expect("a thread"),
     );
     assert_eq!((start.shards, start.node), (3, 0));
-    // The longest open: a sixteenth longer than a reservation lasts.
+    // A reservation stays open a sixteenth longer than configured.
     assert!(start.horizon > secs(1_800 + 112));
 }
 
@@ -86,7 +86,6 @@ fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
     let lifetimes = [60, 86_400, 300, 60, 1_800, 600].map(secs);
     let options = config.shard_options(origin(), &lifetimes);
     assert_eq!(options.ttls, [60, 300, 600, 1_800].map(secs));
-    // A shard takes the memory that the keys say.
     assert!(ShardLedger::new(&options).is_ok());
     let bytes = options.bytes().unwrap();
     let more = BudgetsConfig { campaigns_max: 20_000, ..config.clone() };
@@ -100,7 +99,7 @@ fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
 fn any_lifetimes_make_a_shard() {
     let text = "late_window = \"24h\"\nreservation_max = \"24h\"\ncampaigns_max = 10\nreservations_max = 1024";
     let config = given(text);
-    // Too short beside the late window, and more than there may be classes.
+    // Lifetimes too short for the late window, and more than there are classes.
     let lifetimes: Vec<_> = (1..40).map(|at| secs(at * at)).collect();
     let options = config.shard_options(origin(), &lifetimes);
     assert!(options.ttls.len() <= TTLS_MAX);

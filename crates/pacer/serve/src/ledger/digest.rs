@@ -5,7 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use pacer_core::store::DefinitionChange;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// Digest of a change without its number.
+/// Excludes the change's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(pub(crate) u128);
 

@@ -25,7 +25,6 @@ use super::zones::Zones;
 
 /// How long a caller waits. A turn takes milliseconds; the disk may take longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Additional patience for each definition.
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
 /// How long the replay of the log may keep a process from being ready.
@@ -115,13 +114,10 @@ pub enum LedgerError {
 
 pub(crate) type ReplySender<T> = SyncSender<T>;
 
-/// A query to the ledger's thread, with the channel for its answer.
 pub(crate) enum LedgerQuery {
-    /// Replaces definitions.
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, ReplySender<DefinitionReport>),
     /// Stores definitions and audit entries durably; the digest recognises a repeated change.
     Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
-    /// Reads from the store.
     Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
     /// A number that no campaign has and no lease names. It is returned again until a campaign
     /// takes it.
@@ -129,11 +125,8 @@ pub(crate) enum LedgerQuery {
     /// Why a campaign does not spend, with figures. Without a reason, its strategy may still skip
     /// all requests.
     Why(CampaignIndex, ReplySender<SpendDiagnosis>),
-    /// Why an account as a whole does not spend, with figures.
     WhyAccount(AccountId, ReplySender<AccountDiagnosis>),
-    /// Why each of these campaigns does not spend, in their order.
     Refusals(Vec<CampaignIndex>, ReplySender<Vec<Option<SpendRefusal>>>),
-    /// Progress of each of these campaigns, in their order.
     Deliveries(Vec<CampaignIndex>, ReplySender<Vec<DeliveryProgress>>),
     /// How a campaign bids now. None if it has no strategy, or before its first slot of time.
     Bidding(CampaignIndex, ReplySender<Option<BiddingStatus>>),
@@ -175,7 +168,6 @@ impl LedgerHandle {
         Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
     }
 
-    /// All stored definitions of a kind.
     pub(crate) fn definitions(
         &self,
         kind: StoredKind,
@@ -186,7 +178,6 @@ impl LedgerHandle {
         }
     }
 
-    /// Audit entries; `query` is one of the two queries for them.
     pub(crate) fn audit(
         &self,
         query: StoreQuery,
@@ -228,7 +219,6 @@ impl LedgerHandle {
         self.shared.expose(exposition);
     }
 
-    /// Queries, and waits for the answer.
     pub(crate) fn ask<T>(
         &self,
         query: impl FnOnce(ReplySender<T>) -> LedgerQuery,

@@ -22,9 +22,7 @@ pub(crate) const PIECE_BYTES: usize = 256 << 10;
 pub(crate) enum StatesPiece {
     /// A file begins; an unfinished one is dropped.
     Begin,
-    /// Rows, and their number.
     Rows(Vec<u8>, u32),
-    /// The file is complete.
     End,
 }
 
@@ -72,7 +70,6 @@ impl StatesKeeper {
 
     /// Sends a piece; waits for room.
     pub(crate) fn give(&self, piece: StatesPiece) {
-        // As above.
         let _taken = self.pieces.send(piece);
         self.run_soon();
     }

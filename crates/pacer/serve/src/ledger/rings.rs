@@ -9,7 +9,6 @@ use pacer_core::calendar::Period;
 use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
 use pacer_core::shard::token::TokenOrigin;
 
-/// Capacity of a ring.
 pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
 
 /// A shard's end of its two rings.
@@ -40,7 +39,7 @@ impl HaltFlag {
     }
 }
 
-/// Subject of a message: a later message of the same subject replaces an earlier one.
+/// A later message of the same subject replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum MessageSubject {
     Grant(CampaignIndex, Period),
@@ -80,7 +79,6 @@ impl LedgerRings {
         (own, ShardRings { origin, from_ledger, to_ledger, halted })
     }
 
-    /// Sends a message, or queues it.
     pub(crate) fn send(&mut self, message: ToShard) {
         let message = if self.order.is_empty() {
             match self.to_shard.push(message) {
@@ -96,7 +94,6 @@ impl LedgerRings {
         }
     }
 
-    /// Sends queued messages while there is room.
     pub(crate) fn flush(&mut self) {
         if self.to_shard.is_abandoned() {
             self.order.clear();
@@ -121,7 +118,6 @@ impl LedgerRings {
         self.order.len()
     }
 
-    /// Whether all messages of the shard are taken.
     pub(crate) fn is_quiet(&self) -> bool {
         self.from_shard.is_empty()
     }

@@ -1,8 +1,6 @@
-//! Starts and ends the ledger's thread.
-//!
-//! A start opens the store, begins a new epoch and reads all leases before any shard has its rings:
-//! on an error nothing is authorised. Between opening and the epoch, a caller may read the
-//! definitions and stop there without using anything up.
+//! Starts and ends the ledger's thread. A start opens the store, begins an epoch and reads all
+//! leases before any shard has its rings: on an error nothing is authorised. Before the epoch, a
+//! caller may read definitions and stop without using anything up.
 
 use std::io;
 use std::path::PathBuf;
@@ -284,7 +282,6 @@ impl OpenLedger {
     }
 }
 
-/// Restores the readable states that an earlier process stored.
 fn restore(pacer: &mut CampaignPacer, directory: &impl StoreDirectory, writer: StoreWriter) {
     let mut take = |row: &[u8]| PacingSnapshot::decode(row).map(|kept| pacer.restore(kept)).is_ok();
     match states::read(directory, writer, &mut take) {
@@ -306,16 +303,13 @@ fn epoch_at(unix_ms: u64) -> Epoch {
     Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
 }
 
-/// State from earlier epochs.
 struct StoredState {
     leases: Vec<(LeaseKey, Lease)>,
-    /// What was spent out of folded leases.
     sums: Vec<(SumKey, SpentSum)>,
     lives: Vec<(StoreWriter, EpochLifetime)>,
 }
 
-/// Begins a new epoch, and reads the state of earlier ones. The error is None if the store does not
-/// answer.
+/// Begins a new epoch, and reads earlier state. The error is None if the store does not answer.
 fn begin(
     store: &mut DiskStore,
     (node, least): (u32, Epoch),

@@ -25,13 +25,11 @@ const MAGIC: [u8; 8] = *b"vkstates";
 const FORMAT: u32 = 1;
 pub(crate) const HEAD_BYTES: usize = 32;
 pub(crate) const ROW_HEAD_BYTES: usize = 12;
-/// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 const _: () =
     assert!(ROW_HEAD_BYTES + SNAPSHOT_BYTES_MAX <= PIECE_BYTES, "a piece has a row at least");
 
-/// Why a file is not trusted at all.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StatesError {
     #[error("it cannot be read: {0}")]
@@ -80,7 +78,6 @@ fn head(writer: StoreWriter, rows: u32) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// A file being written.
 pub(crate) struct NewStates {
     file: Box<dyn StorageBackend>,
     length: u64,
@@ -135,7 +132,7 @@ pub(crate) fn read(
         let (length, sum) = (*length, sum.to_vec());
         let bytes = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
         if bytes > SNAPSHOT_BYTES_MAX {
-            break; // Where the next one begins is not known.
+            break; // The start of the next row is unknown.
         }
         let Some(row) = from.next(bytes)? else { break };
         if digest(&[&length, row])[..] == sum && take(row) {
@@ -145,7 +142,6 @@ pub(crate) fn read(
     Ok(ReadStates { taken, damaged: u64::from(rows) - taken })
 }
 
-/// Number of rows, from the head.
 fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, StatesError> {
     let (said, sum) = head.split_at(24);
     if said[..8] != MAGIC || digest(&[said])[..] != *sum {
@@ -166,10 +162,8 @@ fn rows_of(head: &[u8], writer: StoreWriter) -> Result<u32, StatesError> {
 struct FilePieces {
     file: Box<dyn StorageBackend>,
     end: u64,
-    /// Offset after the piece.
     read: u64,
     piece: Vec<u8>,
-    /// Offset of the next row in the piece.
     at: usize,
 }
 

@@ -14,7 +14,6 @@ use units::Tick;
 
 use super::rings::HaltFlag;
 
-/// Ticks and wall-clock time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LedgerClock {
     pub origin: Instant,
@@ -80,7 +79,6 @@ pub(crate) struct SharedStatus(Arc<SharedFigures>);
 struct SharedFigures {
     begun: Instant,
     halted: HaltFlag,
-    /// The ledger's wall clock.
     unix_ms: AtomicU64,
     is_over: AtomicBool,
     applied_seq: AtomicU64,
@@ -194,7 +192,6 @@ impl LedgerWaker {
         }
     }
 
-    /// Called by the thread itself.
     pub(crate) fn begin(&self) {
         let _begun = self.0.set(std::thread::current());
     }

@@ -1,7 +1,5 @@
-//! The ledger's thread: what it does in a turn, and when it ends.
-//!
-//! It moves messages between the rules and the shards, the store, the log and the callers. The
-//! rules decide about grants and leases; this file decides what waits, and that nothing is
+//! The ledger's thread: it moves messages between the rules and the shards, the store, the log and
+//! the callers. The rules decide about money; this file decides what waits, and that nothing is
 //! authorised once the rules find that the books do not add up.
 
 mod changes;
@@ -37,13 +35,10 @@ use changes::{ChangeQueue, PendingAnswer, PendingDefinitions};
 pub(crate) use snapshots::SnapshotSchedule;
 use zones::ZoneTables;
 
-/// Longest time between two turns.
 const TURN: Duration = Duration::from_millis(10);
-/// Most messages that a turn takes from the log, and from each shard.
 const TAKEN_MAX: usize = 16_384;
 /// Most campaigns at the end of their slot that a turn asks for their pace.
 const SLOTS_MAX: usize = 4_096;
-/// How long closing may take.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How a ledger failed.
@@ -64,7 +59,6 @@ pub enum LedgerFault {
     Store(StoreFault),
 }
 
-/// Channels from other threads.
 pub(crate) struct LedgerChannels {
     pub lines: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
@@ -82,31 +76,24 @@ pub(crate) struct LedgerLoop {
     tables: ZoneTables,
     keeping: SnapshotSchedule,
     clock: LedgerClock,
-    /// Pending requests to the store, in order.
     expected: VecDeque<PendingAnswer>,
     changes: ChangeQueue,
     definings: VecDeque<PendingDefinitions>,
     batches: u64,
     is_replayed: bool,
-    /// How the last batch ended, if any.
     last_ended: Option<CommitOutcome>,
     inbox: Vec<LedgerInput>,
     outbox: LedgerOutbox,
     paces: Vec<(CampaignIndex, BidPace)>,
     closing_at: Option<Instant>,
-    /// Whether the rules know that the ledger closes.
     is_close_told: bool,
     turn_longest: Duration,
 }
 
 enum TurnEnd {
-    /// Nothing is left to be done at once.
     Wait,
-    /// More messages wait.
     Go,
-    /// The loop ends.
     End,
-    /// Another process has taken over the node.
     Fenced(StoreDenial),
 }
 
@@ -316,7 +303,6 @@ impl LedgerLoop {
         self.inbox.push(LedgerInput::Ended(outcome.number, outcome.ended));
     }
 
-    /// Sends the messages of a step.
     fn send(&mut self) {
         let mut outbox = std::mem::take(&mut self.outbox);
         if let Some(batch) = outbox.batch.take() {
@@ -359,7 +345,6 @@ impl LedgerLoop {
         self.ends.lines.iter_mut().for_each(LedgerRings::flush);
     }
 
-    /// Publishes the status.
     fn tell(&mut self, begun: Instant) {
         let turn = begun.elapsed();
         self.turn_longest = self.turn_longest.max(turn);

@@ -1,7 +1,5 @@
-//! Time zones by name, and the table of each zone's hours for the rules.
-//!
-//! Owns the zones' numbers in this process. Rules come from the built-in IANA database, so that
-//! every node counts alike.
+//! Time zones by name, and each zone's table of hours for the rules. The zones' rules come from the
+//! built-in IANA database, so that every node counts alike.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,5 @@
-//! The table of all accounts and campaigns, with numbers and versions, as the ledger and the
-//! exchange get it.
-//!
-//! Does not know how definitions change.
+//! The table of all accounts and campaigns, and their forms for the ledger and the exchange. Does
+//! not know how definitions change.
 
 pub(super) mod catalogue;
 pub(super) mod record;
@@ -47,7 +45,6 @@ impl<T> Clone for DefinitionEntry<T> {
 pub(super) struct DefinitionTable<R> {
     pub(super) accounts: BTreeMap<Arc<str>, DefinitionEntry<DefinedAccount>>,
     pub(super) campaigns: BTreeMap<Arc<str>, DefinitionEntry<DefinedCampaign<R>>>,
-    /// The ledger's numbers of accounts, in this process.
     numbers: BTreeMap<Arc<str>, AccountId>,
     /// The first number that no campaign or account has or had.
     pub(super) next_slot: u32,
@@ -117,7 +114,6 @@ impl<R> DefinitionTable<R> {
         *self.numbers.entry(Arc::clone(id)).or_insert(AccountId(next))
     }
 
-    /// The number of an account, if assigned.
     pub(super) fn number_of(&self, id: &str) -> Option<AccountId> {
         self.numbers.get(id).copied()
     }
@@ -133,7 +129,6 @@ impl<R> DefinitionTable<R> {
             .collect()
     }
 
-    /// The catalogue for the exchange.
     pub(super) fn published(&self, number: u64) -> PublishedCatalogue<R>
     where
         R: Clone,
@@ -165,7 +160,6 @@ impl<R> DefinitionTable<R> {
         PublishedCatalogue { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
-    /// An account for the ledger.
     pub(super) fn account_definition(
         &mut self,
         id: &Arc<str>,
@@ -215,7 +209,6 @@ impl<R> DefinitionTable<R> {
         Some(CampaignTerms { definition, pacing })
     }
 
-    /// A definition as shown.
     pub(super) fn view(&self, kind: StoredKind, id: &str) -> Option<(u64, Value)> {
         match kind {
             StoredKind::Account => {
@@ -231,7 +224,6 @@ impl<R> DefinitionTable<R> {
     }
 }
 
-/// A budget without limits, always in flight.
 fn always(is_paused: bool) -> CampaignBudget {
     CampaignBudget {
         limits: BudgetLimits::default(),
@@ -243,7 +235,6 @@ fn always(is_paused: bool) -> CampaignBudget {
     }
 }
 
-/// An entry as shown.
 pub(super) fn view<T>(id: &str, entry: &DefinitionEntry<T>, warnings: &[String]) -> Value {
     let record = &entry.record;
     let file = match &record.origin {

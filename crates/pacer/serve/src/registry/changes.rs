@@ -1,6 +1,5 @@
-//! Applies changes: first to the store, then to the ledger, then to everyone else.
-//!
-//! Owns that order, and the audit record. Changes were judged before they come here.
+//! Applies changes, already judged: to the store, then to the ledger, then to everyone else. Owns
+//! that order, and the audit record.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,7 +27,6 @@ use crate::ledger::zones::Zones;
 /// larger, up to the limit of a change.
 const PART_BYTES: usize = CHANGE_BYTES_MAX / 16;
 
-/// What was done, for the audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuditAction {
     Create,
@@ -75,14 +73,12 @@ impl<R> DefinitionStep<R> {
         }
     }
 
-    /// Notes who asked for it, if known.
     pub(super) fn by(&mut self, actor: Option<&str>) {
         if let Some(actor) = actor {
             self.actor = Some(actor.into());
         }
     }
 
-    /// The API's answer.
     pub(super) fn answer(&self) -> Value {
         match &self.becomes {
             NewEntry::Account(entry) => view(&self.id, entry, &self.warnings),
@@ -224,7 +220,6 @@ impl LedgerBacklog {
     }
 }
 
-/// Definitions for the ledger: accounts, their seats and campaigns.
 #[derive(Default)]
 struct LedgerTerms {
     accounts: Vec<AccountDefinition>,
@@ -275,7 +270,6 @@ fn first_refused(defined: &DefinitionReport) -> Option<String> {
     all.first().map(ToString::to_string)
 }
 
-/// Steps that may or may not be stored.
 pub(super) struct UncertainChange<R> {
     pub(super) steps: Vec<DefinitionStep<R>>,
     /// Time for the audit: if the steps are submitted again, they are the same to the byte.

@@ -1,8 +1,5 @@
-//! Problems between definitions: duplicate ids and seats, missing accounts, and changes of what
-//! must not change.
-//!
-//! Compares all files with each other and with the API's definitions. Each was read and judged
-//! before.
+//! Problems between definitions of all files and the API: duplicate ids and seats, missing
+//! accounts, and changes of what must not change. Single definitions were judged before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +12,6 @@ use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::{FileDefinition, FileDefinitions};
 
-/// All problems of a set of files, with each other and with known definitions.
 pub(super) fn problems<R>(
     set: &FileDefinitions<R>,
     books: &DefinitionTable<R>,
@@ -81,7 +77,6 @@ pub(super) fn changed_account(
     None
 }
 
-/// The remedy if a campaign's account changed.
 pub(super) fn changed_campaign<R>(
     campaign: &DefinedCampaign<R>,
     before: Option<&DefinitionEntry<DefinedCampaign<R>>>,
@@ -184,7 +179,6 @@ fn of_api<T>(kind: StoredKind, found: &FileDefinition<T>, id: &str) -> ConfigPro
     at(kind, found, "id", Some(id), remedy.to_owned())
 }
 
-/// A definition's place, for people.
 fn place<T>(found: &FileDefinition<T>) -> String {
     let file = found.file.display();
     found.line.map_or_else(|| file.to_string(), |line| format!("{file} line {line}"))

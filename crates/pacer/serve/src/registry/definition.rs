@@ -1,7 +1,5 @@
-//! Accounts and campaigns, and the declaration that reads them from files and from the API.
-//!
-//! Owns the problems of a single definition; others compare several. The exchange reads its part of
-//! a campaign, the [`CampaignRules`], from the same table.
+//! Accounts and campaigns, and their declaration for files and the API. Owns the problems of a
+//! single definition. The exchange reads a campaign's [`CampaignRules`] from the same table.
 
 mod clocks;
 pub(super) mod pacing;
@@ -31,7 +29,6 @@ pub struct AccountFacts {
 }
 
 impl AccountFacts {
-    /// An unknown account: dollars and UTC.
     pub(super) const fn unknown() -> Self {
         Self { currency: Currency::USD, zone: TimeZone::UTC }
     }

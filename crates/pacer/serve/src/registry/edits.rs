@@ -1,6 +1,5 @@
-//! Changes through the API: each is judged as a whole definition, as a file's would be.
-//!
-//! Owns what the API may change, and the warnings that it returns. Knows nothing of HTTP.
+//! Changes through the API: each is judged as a whole definition, as a file's would be. Knows
+//! nothing of HTTP.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -223,7 +222,6 @@ impl<R> NewEntry<R> {
 }
 
 impl<R: CampaignRules> RegistryState<R> {
-    /// A definition's version and record.
     pub(super) fn record(
         &self,
         kind: StoredKind,
@@ -384,7 +382,6 @@ fn free<T>(
     }
 }
 
-/// The record that an edit results in.
 fn edited(
     (kind, id): (StoredKind, &str),
     edit: &DefinitionEdit,

@@ -1,6 +1,5 @@
-//! Compares what files define with what is known: what is new, changed or gone.
-//!
-//! Owns when files are read again. Files with any problem change nothing.
+//! Compares the files with the known definitions. Owns when files are read again. Files with any
+//! problem change nothing.
 
 pub(super) mod prepare;
 
@@ -138,7 +137,6 @@ impl<R: CampaignRules> RegistryState<R> {
         Ok(read)
     }
 
-    /// Logs and remembers the outcome of a reading.
     fn note(&self, read: &Result<FilesRead, ChangeRefusal>) {
         log(read);
         self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
@@ -188,10 +186,8 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-/// An unchanged campaign, now read.
 type Same<R> = (Arc<str>, DefinitionEntry<super::DefinedCampaign<R>>);
 
-/// The steps that make the table match the files.
 pub(super) struct PlannedChanges<R> {
     steps: Vec<DefinitionStep<R>>,
     same: Vec<Same<R>>,
@@ -365,7 +361,6 @@ fn is_gone<T>(entry: &DefinitionEntry<T>, id: &str, given: &HashSet<&str>) -> bo
     is_of_files && !given.contains(id)
 }
 
-/// The record to store for a file's definition.
 fn record_of<T, U>(
     found: &FileDefinition<T>,
     before: Option<&DefinitionEntry<U>>,
@@ -387,7 +382,6 @@ fn record_of<T, U>(
     }
 }
 
-/// The next version, and the action.
 fn next<T>(before: Option<&DefinitionEntry<T>>) -> (u64, AuditAction) {
     match before {
         None => (1, AuditAction::Create),

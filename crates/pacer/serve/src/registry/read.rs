@@ -1,6 +1,5 @@
 //! Reads definitions from files and JSON: every problem at once, with its place and a remedy.
-//!
-//! Owns what can be judged of one file, or one body, by itself, and which files need reading again.
+//! Judges each file or body by itself.
 
 mod cores;
 mod nearest;
@@ -40,7 +39,6 @@ pub struct RegistryOptions {
     pub late_wins: Option<String>,
 }
 
-/// Outcome of the last reading of the files.
 #[derive(Debug)]
 pub(super) struct LastReading {
     pub(super) is_failed: AtomicBool,
@@ -63,10 +61,8 @@ impl LastReading {
     }
 }
 
-/// Accounts by their ids.
 pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
 
-/// A definition and its place.
 #[derive(Debug)]
 pub(super) struct FileDefinition<T> {
     pub(super) value: Arc<T>,
@@ -117,13 +113,11 @@ pub(super) struct DefinitionFiles<R> {
     is_supposing: bool,
 }
 
-/// Outcome of reading a file.
 struct FileOutcome<R> {
     read: Result<ReadFile<R>, Vec<ConfigProblem>>,
     sources: Sources,
     /// Its accounts, even if the file has problems.
     facts: KnownAccounts,
-    /// Whether it names an unknown account.
     is_unresolved: bool,
     /// What it defines, even if the file has problems.
     names: Vec<NamedDefinition>,
@@ -163,12 +157,10 @@ impl<R: CampaignRules> DefinitionFiles<R> {
         self.is_supposing = true;
     }
 
-    /// Accounts that the last reading assumed to exist.
     pub(super) fn supposed(&self) -> BTreeSet<String> {
         self.known.values().flat_map(|file| file.supposed.iter().cloned()).collect()
     }
 
-    /// The folder, and the files as last read.
     pub(super) fn sources(&self) -> Sources {
         self.sources.clone()
     }
@@ -418,7 +410,6 @@ fn placed<T>(
     placed
 }
 
-/// Remedy for an unknown account.
 fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String {
     match nearest(id, known.map(AsRef::as_ref)) {
         Some(meant) => format!("is no account, did you mean \"{meant}\"?"),

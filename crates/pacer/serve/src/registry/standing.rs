@@ -1,7 +1,5 @@
 //! How accounts and campaigns stand: what they spend, what prevents it, how campaigns bid, and the
-//! audit.
-//!
-//! The figures are the ledger's.
+//! audit. The figures are the ledger's.
 
 use std::collections::BTreeMap;
 

@@ -68,11 +68,9 @@ pub struct Told {
     pub at_once: usize,
     /// Audit rows read backwards.
     pub audit_read: usize,
-    /// Whether the thread ends.
     is_over: bool,
 }
 
-/// Number of changes, and the last one's digest.
 type Numbered = (u64, Option<Digest>);
 
 /// A store, and a thread that answers in the ledger's place.

@@ -1,4 +1,4 @@
-//! The registry over a real store: what is refused, what is kept, and who is told of it.
+//! The registry over a real store: what it refuses, stores and publishes.
 
 mod bad;
 mod changes;
@@ -25,19 +25,15 @@ use units::{Currency, Nanos};
 use super::testing::{PriceRules, StoreDesk};
 use super::*;
 
-/// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
 
-/// What clocks show in these tests.
 pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
 const ACCOUNT: &str =
     "[[account]]\nid = 'acme'\ncurrency = 'USD'\ntime_zone = 'America/New_York'\n";
 
-/// What is told of accounts that keep nothing back.
 const LATE_WINS: &str = "wins may come late";
 
-/// A registry in a folder of its own.
 struct Fixture {
     registry: Option<Arc<Registry<PriceRules>>>,
     desk: Arc<StoreDesk>,
@@ -77,7 +73,7 @@ impl Fixture {
         Self { registry: Some(Arc::new(registry)), desk, published, folder }
     }
 
-    /// Follows the files for as long as what is returned is kept.
+    /// Follows the files until the result is dropped.
     fn follow(&self) -> (Reload, Control) {
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
         let (threads, shutdown) = ((&control, &builder), Shutdown::new(EVER));
@@ -94,7 +90,6 @@ impl Fixture {
         write(self.folder.path(), name, text)
     }
 
-    /// Ends it, and starts another one on the same store.
     fn restart(self, clock: fn() -> u64) -> Self {
         let Self { registry, desk, published, folder } = self;
         drop((registry, desk, published));
@@ -114,7 +109,7 @@ impl Fixture {
         self.registry().show(StoredKind::Campaign, id).expect("a campaign").view
     }
 
-    /// The next that is published for which `is` holds.
+    /// The next catalogue for which `is` holds.
     fn published(
         &self,
         is: impl Fn(&PublishedCatalogue<PriceRules>) -> bool,
@@ -128,12 +123,10 @@ impl Fixture {
     }
 }
 
-/// With a key, if one is given.
 fn keyed(key: Option<&str>) -> ChangeOptions<'_> {
     ChangeOptions { key, ..ChangeOptions::default() }
 }
 
-/// At a version, if one is given.
 fn at(expected: Option<u64>) -> ChangeOptions<'static> {
     ChangeOptions { expected, ..ChangeOptions::default() }
 }
@@ -151,7 +144,6 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A campaign of a file.
 fn toml(id: &str, more: &str) -> String {
     format!(
         "[[campaign]]\nid = '{id}'\naccount = 'acme'\nstart = '2026-11-01T00:00:00'\n\
@@ -159,7 +151,6 @@ fn toml(id: &str, more: &str) -> String {
     )
 }
 
-/// A campaign of the API.
 fn body(id: &str, more: &Value) -> Value {
     let mut body = json!({
         "id": id,

@@ -66,7 +66,6 @@ impl<R: CampaignRules> RegistryState<R> {
         Ok(())
     }
 
-    /// Stores steps, and puts them in the table once stored.
     fn keep(
         &self,
         changing: &mut ChangeState<R>,

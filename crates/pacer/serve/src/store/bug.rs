@@ -1,7 +1,6 @@
 //! Faults that tests plant in the store, to prove that they would be found. Absent outside of this
 //! package's tests.
 
-/// A fault of a store on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskBug {
     /// Commits without waiting for the medium.

@@ -13,7 +13,6 @@ pub(crate) trait StoreDirectory: Send + 'static {
     /// Keeps the directory locked while it lives.
     type Lock: Send;
 
-    /// Name for operators.
     fn name(&self) -> String;
 
     /// Locks the directory for this process. [`io::ErrorKind::WouldBlock`] names the holder if
@@ -22,10 +21,8 @@ pub(crate) trait StoreDirectory: Send + 'static {
 
     fn has(&self, file: &str) -> io::Result<bool>;
 
-    /// Opens a file for reading and writing, or creates it.
     fn open(&self, file: &str) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Removes a file, if it exists.
     fn remove(&self, file: &str) -> io::Result<()>;
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -40,13 +37,11 @@ pub(crate) struct DiskDirectory {
 }
 
 impl DiskDirectory {
-    /// The directory at `path`, created if missing.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         directory::make(path)?;
         Ok(Self { path: path.to_owned() })
     }
 
-    /// The existing directory at `path`.
     pub(crate) fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }

@@ -20,7 +20,6 @@ use super::tables::{self, FORMAT, RequestResult, StoreTables};
 use super::watched::{DiskWatch, WatchedFile};
 
 pub(crate) const FILE_NAME: &str = "ledger.redb";
-/// The store while it is incomplete.
 const NEW_NAME: &str = "ledger.redb.new";
 /// Exists while a process has the store open, and after an unclean end. It is not synced: if the
 /// name is lost, so is the page cache that it warns of.
@@ -28,7 +27,6 @@ const OPEN_NAME: &str = "open";
 /// Memory for redb's cache: the rows of some hours. Other rows are seldom read, and in the page
 /// cache.
 const CACHE_BYTES: usize = 16 << 20;
-/// Bytes copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Whether a directory has a store, or an incomplete one. Locks and opens nothing.
@@ -36,7 +34,6 @@ pub(crate) fn is_begun(directory: &Path) -> bool {
     [FILE_NAME, NEW_NAME].iter().any(|name| directory.join(name).exists())
 }
 
-/// A store in a locked directory.
 pub(crate) struct StoreEngine<P: StoreDirectory> {
     place: P,
     watch: Arc<DiskWatch>,
@@ -58,7 +55,6 @@ impl<E: Into<DiskFailure>> From<E> for OpenFailure {
 }
 
 impl<P: StoreDirectory> StoreEngine<P> {
-    /// Locks a directory, and opens its store or creates one.
     pub(crate) fn open(place: P) -> Result<Self, StoreOpenError> {
         let disk = |error: io::Error| open_error(&place, &error.into());
         let lock = place.lock().map_err(|error| match error.kind() {
@@ -96,7 +92,6 @@ impl<P: StoreDirectory> StoreEngine<P> {
         }
     }
 
-    /// The fault, while the disk fails.
     pub(crate) fn failing(&self) -> Option<StoreFault> {
         self.database.as_ref().err().map(|failure| failure.cause)
     }
@@ -105,8 +100,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
         self.commits
     }
 
-    /// Opens the file again, unless it is damaged: to restore a copy, an operator first ends this
-    /// process.
+    /// Reopens the file, unless it is damaged: restoring a copy requires ending this process first.
     pub(crate) fn heal(&mut self) {
         let Err(DiskFailure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) =
             &self.database
@@ -270,7 +264,6 @@ fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), Disk
     put_in_place(place)
 }
 
-/// Replaces the store by the new file.
 fn put_in_place(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     place.rename(NEW_NAME, FILE_NAME)?;
     if planted(DiskBug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }

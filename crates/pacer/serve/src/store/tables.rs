@@ -1,7 +1,5 @@
-//! Tables of the store's file, and what each request does to them.
-//!
-//! Owns the format: keys are big-endian so that they sort by number; values are little-endian.
-//! Knows neither files nor threads.
+//! Tables of the store's file, and what each request does to them. Keys are big-endian so that they
+//! sort by number; values are little-endian.
 
 use std::ops::Bound;
 
@@ -50,14 +48,12 @@ const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("aud
 /// Most bytes of audit entries read at once, unless a single entry is larger.
 const AUDIT_BYTES_MAX: usize = 8 << 20;
 
-/// Result of a write request, once its transaction is committed.
 #[derive(Debug)]
 pub(crate) enum RequestResult {
     Begun(EpochStart),
     Ended(Result<(), StoreDenial>),
 }
 
-/// Why a write was not done.
 enum WriteStop {
     Denied(StoreDenial),
     Failed(Box<redb::Error>),
@@ -375,7 +371,6 @@ impl<'t> StoreTables<'t> {
     }
 }
 
-/// Creates the tables of a new file.
 pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(META)?.insert(FORMAT_NAME, FORMAT)?;
@@ -400,7 +395,6 @@ pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb:
     Ok(transaction)
 }
 
-/// Format of a file. None if it is not a ledger's store.
 pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     let transaction = database.begin_read()?;
     let table = match transaction.open_table(META) {

@@ -1,4 +1,4 @@
-//! The store over a disk that does its worst, over real directories, and over damaged files.
+//! The store over a failing disk, over real directories, and over damaged files.
 
 mod conformance;
 mod damage;
@@ -26,13 +26,12 @@ fn granted(nanos: u64) -> Lease {
     Lease { granted: Nanos::new(nanos), ..Lease::default() }
 }
 
-/// A batch that sets so many leases to its number.
+/// A batch that sets each lease to its number.
 fn batch(number: u64, slots: u32) -> Batch {
     let leases = (0..slots).map(|slot| (key(slot), granted(number))).collect();
     Batch { number, leases, applied_seq: number, ..Batch::default() }
 }
 
-/// The only answer to a request.
 fn ask<P: StoreDirectory>(engine: &mut StoreEngine<P>, request: StoreRequest) -> StoreAnswer {
     let mut answers = engine.serve(&[request]);
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -50,7 +49,6 @@ fn ended(answer: &StoreAnswer) -> CommitOutcome {
     *ended
 }
 
-/// All leases, by slot.
 fn leases<P: StoreDirectory>(engine: &mut StoreEngine<P>) -> Vec<(u32, u64)> {
     let answer = ask(engine, StoreRequest::Read(StoreQuery::Leases(None)));
     let StoreAnswer::Read(Ok(QueryResult::Leases(leases))) = answer else { panic!("{answer:?}") };

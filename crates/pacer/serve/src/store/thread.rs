@@ -1,7 +1,5 @@
-//! The store's own thread, and the requests and answers on their way.
-//!
-//! All waiting requests go into one transaction. Owns how many may wait, and how often a failed
-//! disk is tried again; the engine works on the file.
+//! The store's own thread, which puts all waiting requests into one transaction. Owns how many may
+//! wait, and how often a failed disk is tried again.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,7 +18,6 @@ use super::directory::{DiskDirectory, StoreDirectory};
 use super::engine::StoreEngine;
 use super::error::{DiskFailure, StoreOpenError};
 
-/// Most requests on their way.
 pub(crate) const WAITING_MAX: usize = 1_024;
 /// First delay before a failed disk is tried again; it doubles each time.
 const RETRY_MIN: Duration = Duration::from_millis(10);
@@ -67,11 +64,9 @@ struct StoreStatus {
 
 const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
 
-/// A request without an answer yet.
 enum PendingRequest {
     /// The thread answers. Kept without its contents, in case the thread ends.
     Thread(StoreRequest),
-    /// Answered here.
     Here(StoreAnswer),
 }
 
@@ -79,7 +74,6 @@ enum PendingRequest {
 pub struct DiskStore {
     requests: Option<mpsc::Sender<StoreRequest>>,
     answers: mpsc::Receiver<StoreAnswer>,
-    /// An answer already received.
     next: Option<StoreAnswer>,
     asked: VecDeque<PendingRequest>,
     /// How many of `asked` the thread answers.
@@ -186,7 +180,6 @@ impl Drop for DiskStore {
     }
 }
 
-/// Keeps only what names a request.
 fn without_contents(request: &StoreRequest) -> StoreRequest {
     match request {
         StoreRequest::Submit(writer, batch) => {

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// The reason, the words and the remedy of a campaign.
 #[track_caller]
 fn check_cause(fixture: &Fixture, reason: &str, words: &str, remedy: &str) {
     let shown = fixture.get("/v1/campaigns/filed/why");
@@ -11,7 +10,7 @@ fn check_cause(fixture: &Fixture, reason: &str, words: &str, remedy: &str) {
     assert!(of("remedy").contains(remedy), "{shown}");
 }
 
-/// Each beats those below it.
+/// Each cause takes precedence over those below.
 #[test]
 fn the_first_cause_is_told() {
     let fixture = Fixture::new();
@@ -95,7 +94,7 @@ fn the_first_cause_is_told() {
     fixture.admin.stop();
 }
 
-/// Counts of these steps, billed at a cent each.
+/// Each billed impression costs a cent.
 fn counted(steps: &[(FunnelStep, u32)]) -> FunnelCounts {
     let mut counts = FunnelCounts::default();
     for (step, times) in steps {
@@ -120,7 +119,7 @@ fn why_names_a_loss_wherever_little_is_billed() {
     };
     let matched = (Matched, 1000);
     let of = "% of the 1,000 impressions that it matched in the last hour";
-    // None of the losses is most of them, and a tenth is billed; then much is.
+    // No single loss is most of all: first a tenth is billed, then much.
     let passed = format!("45 {of} were skipped, because its strategy spreads what it may spend");
     let steps = [matched, (Passed, 450), (Bid, 550), (Outbid, 449), (Won, 101), (Billed, 101)];
     check(&steps, &[], ("pace", &passed));
@@ -130,10 +129,10 @@ fn why_names_a_loss_wherever_little_is_billed() {
     check(&steps, &[], ("below_floor", floor));
     let steps = [matched, (Passed, 350), (Bid, 650), (Outbid, 349), (Won, 301), (Billed, 301)];
     check(&steps, &[], ("", nothing));
-    // A floor rose just now: most of the last minutes is lost.
+    // A floor has just risen: most impressions of the last minutes are lost.
     let outbid = "90 % of the 10 impressions that it matched in the last 10 to 20 minutes were lost to other bids";
     check(&steps, &[(Matched, 10), (Bid, 10), (Outbid, 9), (Won, 1)], ("outbid", outbid));
-    // Wins are billed but for a few, or nearly none of those that could be.
+    // Most wins are billed; then nearly none that could be.
     let won = |billed| [matched, (Bid, 1000), (Won, 1000), (Billed, billed)];
     check(&won(250), &[], ("", nothing));
     let unbilled = "it won 1,000 impressions in the last hour, more than ten minutes ago, and 249 of its wins were billed";
@@ -141,7 +140,7 @@ fn why_names_a_loss_wherever_little_is_billed() {
     let few = [(Matched, 3), (Bid, 3), (Won, 3)];
     let pending = "it bid for 3 impressions in the last hour and won 3, and none is billed yet";
     check(&few, &few, ("pending", pending));
-    // What callers abandon and return adds up with the rest to what was bid for.
+    // Abandoned and returned bids complete the sum.
     let abandoned =
         format!("its bids for 100 {of} were in auctions that were abandoned or are not over yet");
     check(&[matched, (Bid, 1000)], &[], ("abandoned", &abandoned));
@@ -163,7 +162,7 @@ fn matches_that_were_left_out_are_not_blamed_on_criteria() {
     let words = "none of the 19 impressions that were offered in the last hour matched, though 6 of 256 \
                  sampled impressions match: it was left out of auctions with too many matches";
     check_cause(&fixture, "left_out", words, "raise `exchange.house.matches_max`, or ask again");
-    // One of few is a tenth: criteria are tried below that.
+    // Criteria are tried below a match of one tenth.
     let tried = |offered, matched| {
         let counts = counted(&[(FunnelStep::Matched, matched)]);
         let window = FunnelWindow { offered, counts, ..FunnelWindow::default() };
@@ -178,7 +177,7 @@ fn cents(cents: u64) -> Nanos {
     Nanos::new(cents * 10_000_000)
 }
 
-/// 40 cents of a day's dollar are spent.
+/// Spends 40 cents of a daily dollar.
 fn spend_of_a_day(fixture: &Fixture, slot: CampaignIndex) {
     let level = |span, limit| LimitLevel {
         owner: LimitOwner::Campaign,
@@ -275,7 +274,7 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
         });
         assert_eq!(listed["campaigns"][0]["delivery"], want);
     }
-    // They are listed all the same.
+    // Campaigns are listed even if the ledger does not answer.
     fixture.desk.told().is_deaf = true;
     let listed = fixture.get("/v1/campaigns?delivery=true");
     assert_eq!(listed["campaigns"].as_array().map(Vec::len), Some(2));

@@ -1,4 +1,4 @@
-//! Files as they come piece by piece, and those that are not ended.
+//! Files written piece by piece, complete and incomplete.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use super::*;
 use crate::ledger::states::{FILE_NAME, ReadStates, append, read};
 use crate::store::tests::disk;
 
-/// Longer than anything takes.
 const EVER: Duration = Duration::from_secs(60);
 
 const WRITER: StoreWriter = StoreWriter { node: 1, epoch: Epoch(1) };
@@ -35,7 +34,6 @@ fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
     let disk = disk::empty(1);
     let keeper = StatesKeeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
     give(&keeper, [StatesPiece::Begin, piece(3), piece(4), StatesPiece::End]);
-    // Begun, and begun again.
     give(
         &keeper,
         [

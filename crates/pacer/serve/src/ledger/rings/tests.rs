@@ -1,4 +1,4 @@
-//! Messages that find no room in a ring: their order, and what replaces them.
+//! Messages that wait for room: their order, and what replaces them.
 
 use pacer_core::messages::{BudgetGrant, Epoch, SpendingGate};
 use pacer_core::strategy::BidPace;
@@ -38,7 +38,7 @@ fn what_finds_no_room_waits_in_order_and_the_latest_stands_for_those_before() {
     own.flush();
     assert_eq!(taken(&mut line), [gate(0, 1), grant(0, 7, 1)], "the ring was full");
     own.flush();
-    // A message behind those that wait does not overtake them, though there is room.
+    // A later message does not overtake waiting ones, even if there is room.
     assert_eq!(taken(&mut line), [grant(1, 7, 9), gate(1, 4)]);
     own.send(grant(2, 7, 1));
     assert_eq!(taken(&mut line), []);

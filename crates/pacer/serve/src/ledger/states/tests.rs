@@ -1,4 +1,4 @@
-//! Files of states that are torn, damaged, or somebody else's.
+//! Files of states that are torn, damaged, or another ledger's.
 
 use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::messages::Epoch;
@@ -9,7 +9,6 @@ use crate::store::tests::disk;
 const FIRST: StoreWriter = StoreWriter { node: 1, epoch: Epoch(4) };
 const NEXT: StoreWriter = StoreWriter { node: 1, epoch: Epoch(5) };
 
-/// Rows of some lengths, each of one byte again and again.
 fn rows(count: u8) -> Vec<Vec<u8>> {
     (0..count).map(|row| vec![row; 1 + usize::from(row) * 40 % SNAPSHOT_BYTES_MAX]).collect()
 }
@@ -24,7 +23,6 @@ fn write(disk: &FaultDisk, writer: StoreWriter, rows: &[Vec<u8>]) -> io::Result<
     new.put(disk, writer)
 }
 
-/// What is read, and the rows.
 fn read_rows(
     disk: &FaultDisk,
     writer: StoreWriter,
@@ -81,12 +79,12 @@ fn a_row_that_is_damaged_takes_no_other_with_it() {
             taken.insert(row, rows[row].clone());
             assert!(taken == rows, "{row} {at}");
         }
-        // Of one whose length is damaged, those behind it too.
+        // A damaged length loses the later rows too.
         let disk = changed(&disk, |bytes| bytes[start(row) + 3] ^= 1);
         let (read, taken) = read_rows(&disk, NEXT).unwrap();
         assert!(taken == rows[..row] && read.damaged == 20 - row as u64, "{read:?}");
     }
-    // One that cannot be understood is as one that is damaged.
+    // An unknown row counts as damaged.
     let read = read(&disk, NEXT, |row| row[0] != 3).unwrap();
     assert_eq!(read, ReadStates { taken: 19, damaged: 1 });
 }

@@ -17,7 +17,6 @@ use crate::store::thread::DiskStore;
 /// Delay before a change of unknown outcome is submitted again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// An answer that the store owes, with its receiver.
 pub(super) enum PendingAnswer {
     /// Position up to which the batch includes the log's settlements.
     Batch(u64),
@@ -32,19 +31,16 @@ pub(super) struct PendingDefinitions {
     pub(super) reply: ReplySender<DefinitionReport>,
 }
 
-/// Changes of the store, one by one: what a later one expects depends on the outcome of earlier
-/// ones.
+/// One change at a time: what a later one expects depends on the outcome of earlier ones.
 #[derive(Default)]
 pub(super) struct ChangeQueue {
     waiting: VecDeque<QueuedChange>,
-    /// Whether the first is submitted and unanswered.
     is_submitted: bool,
     /// Whether the first may be durable: then a refusal of a failing store does not deny it.
     is_unknown: bool,
     again_at: Option<Instant>,
     last: u64,
-    /// Digest of the last change: a repeated change keeps its number, so that the store applies it
-    /// once.
+    /// Digest of the last change: repeated, it keeps its number, so the store applies it once.
     last_digest: Option<Digest>,
 }
 
@@ -94,7 +90,6 @@ impl ChangeQueue {
         (self.is_submitted, self.again_at) = (true, None);
     }
 
-    /// The store answered the first change.
     pub(super) fn end(&mut self, outcome: WriteOutcome) {
         self.is_submitted = false;
         let may_pass = matches!(outcome.denied, Some(StoreDenial::Failing(_) | StoreDenial::Busy));

@@ -12,7 +12,6 @@ use crate::ledger::handle::{
     CampaignTerms, DefinitionReport, DeliveryProgress, LedgerQuery, ReplySender,
 };
 
-/// Most queries that a turn takes.
 const ASKS_MAX: usize = 256;
 /// Most definitions that a turn takes: shards wait meanwhile.
 const DEFINED_MAX: usize = 2_048;
@@ -99,7 +98,6 @@ impl LedgerLoop {
         }
     }
 
-    /// Answers the caller once all its definitions are taken.
     pub(super) fn finish_defining(&mut self) {
         let is_taken = |it: &mut PendingDefinitions| {
             it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()

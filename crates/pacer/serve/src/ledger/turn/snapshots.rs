@@ -1,8 +1,6 @@
-//! Saves the state of campaigns' strategies: periodically, and once at the end.
-//!
-//! Owns when, and how much in one turn. It never delays money: the builder writes, the ledger's
-//! thread sends a few campaigns a turn without waiting, and no file begins while the ledger's store
-//! fails.
+//! Saves the state of campaigns' strategies periodically, and once at the end. It never delays
+//! money: the builder writes, the ledger's thread sends a few campaigns a turn without waiting, and
+//! no file begins while the ledger's store fails.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -14,7 +12,6 @@ use pacer_core::pacing::CampaignPacer;
 use crate::ledger::keeper::{PIECE_BYTES, StatesKeeper, StatesPiece};
 use crate::ledger::states::append;
 
-/// Most campaigns sent in a turn.
 const KEPT_MAX: u32 = 512;
 /// Most bytes written a second, to limit wear of the disk.
 const BYTES_A_SECOND: u64 = 1 << 20;
@@ -28,7 +25,6 @@ pub(crate) struct SnapshotSchedule {
     pass: Option<SnapshotPass>,
 }
 
-/// A file being sent.
 struct SnapshotPass {
     begun: Instant,
     /// Next campaign. None after the last.
@@ -45,13 +41,11 @@ impl SnapshotSchedule {
         Self { keeper, every, next_at: Instant::now() + every, looked: 0, pass: None }
     }
 
-    /// Files written, and files that could not be.
     pub(crate) fn files(&self) -> (u64, u64) {
         let files = &self.keeper.files;
         (files.written.load(Ordering::Relaxed), files.failed.load(Ordering::Relaxed))
     }
 
-    /// Sends some campaigns, if a file is due.
     pub(crate) fn turn(&mut self, pacer: &mut CampaignPacer, now: Instant, is_store_failing: bool) {
         let is_due = self.next_at <= now && self.looked != pacer.looked() && !is_store_failing;
         if self.pass.is_none() && is_due {
@@ -68,7 +62,6 @@ impl SnapshotSchedule {
         }
     }
 
-    /// Sends all campaigns, and waits until they are written.
     pub(crate) fn end(self, pacer: &CampaignPacer) {
         let mut pass = SnapshotPass::new(Instant::now());
         let give = |piece| {

@@ -1,4 +1,4 @@
-//! The ledger's thread with a real store, real rings, and shards that spend by the rules.
+//! The ledger's thread with a real store, real rings, and shards that spend.
 
 mod failing;
 pub(crate) mod fake;

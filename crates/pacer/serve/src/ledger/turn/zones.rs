@@ -16,7 +16,6 @@ const RENEW_MS: u64 = DAY_MS;
 
 pub(super) struct ZoneTables {
     zones: Zones,
-    /// When each is renewed.
     renew_ms: BTreeMap<ZoneId, u64>,
     next_ms: u64,
 }

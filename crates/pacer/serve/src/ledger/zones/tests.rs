@@ -1,11 +1,11 @@
-//! Calendars held against the library that knows the zones, over years of changes of clocks.
+//! Calendars compared with the time zone library, over years of clock changes.
 
 use faults::Chance;
 use jiff::Timestamp;
 
 use super::*;
 
-/// 2012-01-01: until the November before, clocks in Newfoundland changed a minute after midnight.
+/// 2012-01-01: until the November before, Newfoundland changed clocks a minute after midnight.
 const FROM_MS: u64 = 1_325_376_000_000;
 /// 2037-01-01.
 const TO_MS: u64 = 2_114_380_800_000;
@@ -15,7 +15,6 @@ fn instant(text: &str) -> u64 {
     at.as_millisecond().unsigned_abs()
 }
 
-/// Holds one instant of a calendar against the zone's own answer.
 fn check_at(zone: &TimeZone, calendar: &Calendar, unix_ms: u64) {
     let at = Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap()).unwrap();
     let local = at.to_zoned(zone.clone());
@@ -25,7 +24,7 @@ fn check_at(zone: &TimeZone, calendar: &Calendar, unix_ms: u64) {
     let weekday = local.weekday().to_monday_zero_offset();
     let of_week = i16::from(weekday) * 24 + i16::from(local.hour());
     assert_eq!(i16::from(hour.hour_of_week), of_week, "{local}");
-    // The hour begins and ends where clocks show another one, or are set.
+    // An hour begins and ends where clocks show another one, or are set.
     for edge_ms in [hour.start_unix_ms, hour.end_unix_ms] {
         let moment = |ms: u64| {
             let at = Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
@@ -62,7 +61,7 @@ fn check(name: &str, chance: &mut Chance) {
         (0..12).for_each(|quarter| check_at(&rules, &all, at_ms + quarter * QUARTER_MS));
         check_at(&rules, &all, at_ms - 1);
     }
-    // What was made another day says the same.
+    // A calendar made on another day agrees.
     let later = zones.calendar(id, FROM_MS + 3 * DAY_MS, TO_MS).unwrap();
     assert!(all.agrees_until(&later, u64::MAX) && later.agrees_until(&all, u64::MAX), "{name}");
 }
@@ -121,7 +120,7 @@ fn a_day_that_was_skipped_has_no_hours() {
     let (from, to) = (instant("2011-12-29T00:00:00Z"), instant("2012-01-01T12:00:00Z"));
     let calendar = zones.calendar(id, from, to).unwrap();
     let day_of = |text: &str| calendar.at(instant(text)).unwrap().day;
-    // The 29th ended at ten, UTC, and the 31st began.
+    // The 29th ended at 10:00 UTC, and the 31st began.
     let (last, next) = (day_of("2011-12-30T09:59:00Z"), day_of("2011-12-30T10:00:00Z"));
     assert_eq!(next, last + 2);
 }

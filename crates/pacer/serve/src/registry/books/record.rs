@@ -14,9 +14,7 @@ use crate::registry::text::packed::{Packed, Packer};
 /// Where a definition is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordOrigin {
-    /// Through the API.
     Api,
-    /// In this file.
     File(Arc<Path>),
 }
 

@@ -5,7 +5,6 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// The zone with this name in the IANA database.
 pub(super) fn zone(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name).map_err(|_| {
         let wanted = name.to_lowercase();
@@ -40,7 +39,6 @@ fn distance(wanted: &str, known: &str) -> usize {
     if spaced.len() < 4 { errors } else { errors.min(strsim::damerau_levenshtein(&spaced, city)) }
 }
 
-/// An instant, with a note if its text was ambiguous.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LocalInstant {
     pub(super) unix_ms: u64,

@@ -41,7 +41,6 @@ impl Pacings {
     }
 }
 
-/// Reads a campaign's table `strategy`.
 pub(in crate::registry) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
     s.section("strategy", "How it spends.", |s| read_table(s, is_fixed_price))
 }

@@ -100,7 +100,6 @@ pub fn check_files<R: CampaignRules>(
     })
 }
 
-/// The readable stored definitions.
 fn kept<R: CampaignRules>(
     mut definitions: impl FnMut(
         StoredKind,

@@ -1,4 +1,4 @@
-//! Every refusal of a definition, from a file and from the API: the key, and what to do.
+//! Every refusal of a definition, from a file and from the API: the key and the remedy.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn file_problems(files: &[(&str, &str)]) -> Vec<String> {
     problems.iter().map(|problem| problem.to_string().replace(&prefix, "")).collect()
 }
 
-/// Text after the account's four lines; `line` counts behind them.
+/// `text` follows the account's four lines.
 #[track_caller]
 fn check(text: &str, want: &[&str]) {
     let found = file_problems(&[("a.toml", &format!("{ACCOUNT}{text}"))]);
@@ -169,7 +169,6 @@ fn accounts_of_files() {
     );
 }
 
-/// All of them, from all files, each with its own.
 #[test]
 fn every_problem_at_once() {
     let found = file_problems(&[
@@ -237,13 +236,13 @@ fn definitions_of_the_api() {
            or \"00-06\"",
         ],
     );
-    // Nothing of it is there.
+    // Nothing was stored.
     let unknown = ChangeRefusal::Unknown { kind: StoredKind::Campaign, id: "x".to_owned() };
     assert_eq!(fixture.registry().show(StoredKind::Campaign, "x"), Err(unknown));
     assert_eq!(fixture.desk.told().changes, 1, "the file's alone");
 }
 
-/// What a file by itself is judged like, and that what is kept of it reads as the same.
+/// What a text results in reads as the same.
 #[test]
 fn texts_by_themselves() {
     let text = format!("{ACCOUNT}{}", toml("x", "budget = '1.50'\nstrategy = { gain = '0.2' }"));
@@ -257,7 +256,7 @@ fn texts_by_themselves() {
     assert_eq!(bad, ["line 3: campaign[0].account = 'acme': is no account: define it first"]);
 }
 
-/// Whoever mends one thing learns of the others at once.
+/// Duplicate ids are reported along with other problems.
 #[test]
 fn ids_that_stand_twice_are_told_beside_all_else() {
     let found = file_problems(&[

@@ -1,4 +1,4 @@
-//! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
+//! Changes through the API: versions, idempotency keys, warnings, and the state after a restart.
 
 use pacer_core::ledger::{Holdback, Spend};
 use pacer_core::store::{AuditEntry, DefinitionChange};
@@ -223,7 +223,7 @@ fn a_key_is_done_once_also_over_a_restart() {
     assert_eq!(create(&fixture, "x", "k"), Ok(first.clone()), "as it was answered then");
     assert_eq!(create(&fixture, "y", "k"), Err(ChangeRefusal::KeyReused("k".to_owned())));
     assert!(create(&fixture, "y", "l").is_ok());
-    // What was refused can be tried again with its key.
+    // A refused change can be retried with its key.
     assert!(matches!(create(&fixture, "x", "m"), Err(ChangeRefusal::Exists { .. })));
     assert!(create(&fixture, "z", "m").is_ok());
     let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000 - 1);
@@ -290,7 +290,7 @@ fn all_is_there_after_a_restart() {
     let (before, mut told) = (views(&fixture), orders(&fixture));
     let fixture = fixture.restart(|| NOW_UNIX_MS);
     assert_eq!(views(&fixture), before);
-    // Accounts are numbered anew.
+    // Accounts get new numbers.
     let mut again = orders(&fixture);
     told.iter_mut().chain(&mut again).for_each(|it| it.account = AccountId(0));
     assert_eq!(again, told);
@@ -310,7 +310,7 @@ fn a_store_that_fails_keeps_all_as_it_was() {
     assert_eq!(fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
 }
 
-/// What is durable and was not told is told with what comes next.
+/// What is durable but not in the ledger goes there with the next change.
 #[test]
 fn a_ledger_that_does_not_answer_is_told_later() {
     let fixture = with_account();
@@ -362,7 +362,7 @@ fn the_audit_has_every_change() {
     assert_eq!(rest, entries[4..]);
 }
 
-/// A page of the audit ends before its entries are too large, and the next goes on behind it.
+/// A page of the audit ends before its entries are too large.
 #[test]
 fn the_audit_s_pages_are_so_large() {
     let fixture = with_account();
@@ -374,7 +374,7 @@ fn the_audit_s_pages_are_so_large() {
             .handle()
             .change(DefinitionChange { audit, ..DefinitionChange::default() })
             .expect("it is kept");
-        // Another change, or it is the same as the one before.
+        // A different change, so that it is not taken for a repeated one.
         let entry = AuditEntry { at_unix_ms: 0, body: vec![b' '; 9 << 20] };
         fixture
             .desk
@@ -418,7 +418,7 @@ fn lists_are_paged() {
     check(Listing { with_removed: true, ..of(None, 3) }, &["a", "p", "q"], true);
 }
 
-/// While one is published, changes wait, and are published as one.
+/// During a publication, changes wait, and are published together.
 #[test]
 fn bursts_are_published_together() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -453,7 +453,7 @@ fn bursts_are_published_together() {
     assert!(published.recv_timeout(EVER).is_err(), "nothing more");
 }
 
-/// A version that is named goes before what is wrong with the rest.
+/// A wrong version takes precedence over other problems.
 #[test]
 fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
@@ -469,7 +469,7 @@ fn a_stale_version_is_told_before_a_bad_body() {
     assert!(matches!(refused, Err(ChangeRefusal::Invalid(_))), "{refused:?}");
 }
 
-/// What an account's pause closes is told to the exchange too.
+/// The exchange learns that a paused account closes its campaigns.
 #[test]
 fn an_account_that_is_paused_closes_its_campaigns() {
     let fixture = with_account();

@@ -1,4 +1,4 @@
-//! Files that change: what comes, what goes, what stays, and what the API holds over them.
+//! Files that change, and the API's overrides.
 
 use runtime::metrics::Exposition;
 
@@ -10,7 +10,7 @@ use super::*;
 fn what_files_say_is_kept_told_and_published() {
     let fixture = Fixture::new(&[
         ("b.toml", &format!("{ACCOUNT}seats = ['dsp-3/acme']\nbudget = '9'\n")),
-        // Before the account that it names.
+        // Before the file of its account.
         ("a.toml", &[toml("x", "budget = '5'"), toml("y", "paused = true")].concat()),
     ]);
     let published = fixture.published(|_| true);
@@ -69,7 +69,7 @@ fn files_are_read_anew() {
         fixture.desk.told().campaigns[&CampaignIndex(u32::try_from(y).expect("a slot"))].clone();
     assert!(told.definition.budget.is_paused, "what is removed spends nothing");
 
-    // It comes back, in another file, as what it was.
+    // It returns in another file, with its number.
     fixture.write("x.toml", &[toml("x", "budget = '6'"), toml("y", "")].concat());
     let read = FilesRead { created: 1, ..FilesRead::default() };
     assert_eq!(fixture.registry().reload(), Ok(read));
@@ -160,7 +160,7 @@ fn the_api_holds_over_a_file_until_it_changes() {
     };
     assert_eq!(state(), json!(["7", "1", true, 3]));
 
-    // Another key of the file changes nothing of it; the key itself is the file's again.
+    // Another key of the file leaves overrides alone; the overridden key itself ends them.
     fixture.write("x.toml", &toml("x", "budget = '5'\nhours = ['mon']"));
     assert!(fixture.registry().reload().is_ok());
     assert_eq!(state(), json!(["7", "1", true, 4]));
@@ -168,7 +168,7 @@ fn the_api_holds_over_a_file_until_it_changes() {
     assert!(fixture.registry().reload().is_ok());
     assert_eq!(state(), json!(["6", "1", true, 5]));
 
-    // Also over a restart.
+    // Overrides survive a restart.
     let fixture = fixture.restart(|| NOW_UNIX_MS);
     assert_eq!(fixture.view("x")["definition"]["daily_budget"], "1");
     assert_eq!(fixture.view("x")["held"], json!(["daily_budget", "paused"]));
@@ -197,7 +197,7 @@ fn files_and_the_api_have_names_of_their_own() {
             "campaign[0].id: is defined through the API already: rename or remove this one",
         ]
     );
-    // An account does not go while a campaign of the API is paid from it.
+    // An account cannot go while a campaign of the API names it.
     for name in ["x.toml", "o.toml", "a.toml"] {
         std::fs::remove_file(fixture.folder.path().join("campaigns.d").join(name)).expect("a file");
     }
@@ -215,13 +215,13 @@ fn files_are_watched() {
     let _following = fixture.follow();
     fixture.write("x.toml", &toml("x", ""));
     fixture.published(|published| published.campaigns.len() == 1);
-    // A bad file is watched on, and read once it is good.
+    // A bad file is still watched, and read once it is valid.
     fixture.write("x.toml", "x");
     fixture.write("x.toml", &[toml("x", ""), toml("y", "")].concat());
     fixture.published(|published| published.campaigns.len() == 2);
 }
 
-/// A reload refuses what the next start would refuse.
+/// A reload refuses what a start would refuse.
 #[test]
 fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
@@ -235,14 +235,14 @@ fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
         assert!(text.contains("x.toml") && text.contains("is no account"), "{text}");
         assert_eq!(fixture.view("x"), before, "nothing has changed");
     }
-    // In a file behind it, and with other facts, it is read by those.
+    // A later file defines the account.
     fixture.write("z.toml", ACCOUNT);
     let read = FilesRead { changed: 1, ..FilesRead::default() };
     assert_eq!(fixture.registry().reload(), Ok(read));
     assert_eq!(fixture.view("x"), before);
 }
 
-/// The files do not change again for its sake.
+/// Files are read again although they do not change.
 #[test]
 fn what_a_failing_store_did_not_take_is_read_again() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
@@ -256,7 +256,7 @@ fn what_a_failing_store_did_not_take_is_read_again() {
     fixture.published(|published| published.campaigns.len() == 1);
 }
 
-/// In the books, and as it was read from its file, beside its text and what the exchange shows.
+/// Without its text and the exchange's rules.
 #[test]
 fn a_campaign_takes_four_hundred_bytes_in_the_registry() {
     let campaign = size_of::<DefinedCampaign<PriceRules>>() - size_of::<PriceRules>();

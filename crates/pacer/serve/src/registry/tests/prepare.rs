@@ -1,4 +1,4 @@
-//! What is told of files before a ledger begins, and without one.
+//! Files judged before a ledger begins, and without one.
 
 use pacer_core::store::{DefinitionKey, StoredDefinition};
 
@@ -52,7 +52,7 @@ fn a_check_tells_what_a_start_would() {
     assert_eq!(checked(&folder, false), Err(want.to_owned()));
     let started = prepared(&folder, &[]).expect_err("it is refused").to_string();
     assert_eq!(started.replace(&folder.path().display().to_string(), ""), want);
-    // What is wrong with files beside each other, once each is right by itself.
+    // Problems between files are reported once each file is valid by itself.
     write(folder.path(), "a.toml", &[ACCOUNT, "seats = ['d/s']\n"].concat());
     write(folder.path(), "b.toml", twice);
     let want = "1 problem in the files of accounts and campaigns; nothing was started\n  \
@@ -67,7 +67,7 @@ fn a_check_tells_what_a_start_would() {
 fn accounts_of_the_api_may_be_supposed() {
     let nobody = toml("y", "budget = '1'").replace("'acme'", "'nobody'");
     let folder = folder(&[
-        // Behind the file that names it.
+        // In a later file than the campaign.
         ("b.toml", &[ACCOUNT, "seats = ['d/s', 'd/t']\n"].concat()),
         ("a.toml", &[toml("x", ""), nobody].concat()),
     ]);
@@ -79,11 +79,11 @@ fn accounts_of_the_api_may_be_supposed() {
     let seats: Vec<_> =
         found.seats.iter().map(|(account, dsp, seat)| format!("{account} {dsp}/{seat}")).collect();
     assert_eq!(seats, ["acme d/s", "acme d/t"]);
-    // A start knows: it is kept, or it is not.
+    // A start knows whether the account is stored.
     let account = json!({ "id": "nobody", "currency": "EUR" });
     assert!(prepared(&folder, &[(StoredKind::Account, "nobody", account)]).is_ok());
     assert!(matches!(prepared(&folder, &[]), Err(RegistryStartError::Invalid(_))));
-    // Whatever is supposed, all else is judged.
+    // All else is judged.
     write(folder.path(), "a.toml", &toml("y", "budget = '-1'").replace("'acme'", "'nobody'"));
     let refused = checked(&folder, true).expect_err("it is negative");
     assert!(refused.starts_with("1 problem") && refused.contains("is negative"), "{refused}");

@@ -1,4 +1,4 @@
-//! What the registry tells of an account as a whole, and of how a campaign bids.
+//! The standing of an account, and how a campaign bids.
 
 use pacer_core::pacing::BiddingStatus;
 use pacer_core::refusal::SpendRefusal;
@@ -41,7 +41,7 @@ fn an_account_counts_its_campaigns_by_what_keeps_them() {
     let unknown = ChangeRefusal::Unknown { kind: StoredKind::Account, id: "c".to_owned() };
     assert_eq!(fixture.registry().why_account("c"), Err(unknown.clone()));
     assert_eq!(fixture.registry().spend(StoredKind::Account, "c"), Err(unknown));
-    // What is removed does not count.
+    // Removed campaigns do not count.
     fixture.write("a.toml", &[ACCOUNT, "[[account]]\nid = 'b'\ncurrency = 'EUR'\n"].concat());
     fixture.registry().reload().expect("it is read");
     let standing = fixture.registry().why_account("acme").expect("it is known");

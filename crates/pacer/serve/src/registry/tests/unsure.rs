@@ -1,4 +1,4 @@
-//! Changes whose end nobody has heard, and definitions that the ledger does not take.
+//! Changes of unknown outcome, and definitions that the ledger refuses.
 
 use pacer_core::store::{DefinitionChange, DefinitionKey, DefinitionPut, StoredDefinition};
 
@@ -26,7 +26,6 @@ fn is_unavailable<T: std::fmt::Debug>(answered: Result<T, ChangeRefusal>) -> Str
     }
 }
 
-/// What the audit has, in order.
 fn audited(fixture: &Fixture) -> Vec<Value> {
     let entries = fixture.registry().audit(None, 100).expect("entries");
     let shown = entries.iter().map(|(_, entry)| {
@@ -76,7 +75,7 @@ fn nothing_is_changed_while_that_is_not_known() {
         is_unavailable(fixture.edit("f", &DefinitionEdit::Pause(is_kept)));
         is_unavailable(fixture.registry().reload());
         fixture.desk.told().is_lost = false;
-        // A store that refuses now may have kept it before.
+        // A store that refuses now may have stored the change before.
         fixture.desk.told().is_full = true;
         is_unavailable(create(&fixture, "z", None));
         assert!(fixture.registry().show(StoredKind::Campaign, id).is_err(), "nobody knows");
@@ -109,8 +108,7 @@ fn an_edit_that_nobody_heard_of_stands_in_the_way_of_none() {
     );
 }
 
-/// What another has put in the place of a change that was not kept: it is not kept for ever, and
-/// nothing waits for it.
+/// Another change has taken the place of one that was not stored: that one is forgotten.
 #[test]
 fn what_cannot_be_kept_any_more_is_forgotten() {
     let fixture = with_account();
@@ -127,7 +125,7 @@ fn what_cannot_be_kept_any_more_is_forgotten() {
         .expect("it is kept");
     assert_eq!(create(&fixture, "y", None).expect("a campaign").version, 1);
     assert!(fixture.registry().show(StoredKind::Campaign, "x").is_err());
-    // No version was named that could be stale.
+    // The caller named no version that could be stale.
     let why = is_unavailable(create(&fixture, "x", None));
     assert!(why.contains("campaign `x` at version 5"), "{why}");
     assert_eq!(create(&fixture, "z", None).expect("a campaign").version, 1);
@@ -177,7 +175,7 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
     assert_eq!(fixture.edit("y", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
     assert!(fixture.desk.told().campaigns[&CampaignIndex(1)].definition.budget.is_paused);
-    // Nor a start: what the ledger does not know spends nothing.
+    // A start continues too: the ledger spends nothing of what it does not know.
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
@@ -189,7 +187,7 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     assert_eq!(desk.told().campaigns.keys().collect::<Vec<_>>(), [&CampaignIndex(1)]);
 }
 
-/// Seats are in flight to the end of time, which has a text.
+/// Seats have the end of time as a text.
 #[test]
 fn seats_never_end() {
     let fixture = Fixture::new(&[]);

@@ -7,7 +7,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Most repeated names reported.
 const TWICE_MAX: usize = 20;
 
 /// Why a text is refused.

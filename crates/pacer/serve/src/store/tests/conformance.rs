@@ -1,5 +1,4 @@
-//! The suite of stores: on a disk in memory that loses power at each restart and fails, and on the
-//! machine's own.
+//! The conformance suite: on a disk in memory that fails and loses power, and on a real one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::disk;
 use crate::store::engine::StoreEngine;
 use crate::{DiskStore, StoreOptions};
 
-/// The engine without its thread: what was asked is done when an answer is wanted.
+/// The engine without its thread: requests run when an answer is taken.
 struct Direct {
     disk: FaultDisk,
     engine: StoreEngine<FaultDisk>,

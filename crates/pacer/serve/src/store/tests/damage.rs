@@ -1,4 +1,4 @@
-//! Files that are not what was written: each is refused with what to do, and nothing panics.
+//! Damaged files: each is refused with a remedy, and nothing panics.
 
 use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::store::{CommitOutcome, StoreFault, StoreRequest, StoreWriter};
@@ -12,7 +12,7 @@ use crate::{DiskStore, StoreOpenError, StoreOptions};
 const FILE: &str = "ledger.redb";
 const PAGE_BYTES: usize = 4_096;
 
-/// A disk with a store of three batches, closed well or killed, and what the last one changed.
+/// A disk with a store of three batches, closed or killed, and the pages that the last one changed.
 fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     let disk = disk::empty(1);
     let mut engine = StoreEngine::open(disk.clone()).unwrap();
@@ -39,7 +39,6 @@ fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     (disk, changed)
 }
 
-/// What a store that opens there holds.
 fn opened(disk: &FaultDisk) -> Result<u64, StoreOpenError> {
     let mut engine = StoreEngine::open(disk.clone())?;
     let leases = leases(&mut engine);
@@ -55,7 +54,7 @@ fn whoever_ends_well_is_believed_and_whoever_does_not_is_written_anew() {
     for is_closed in [true, false] {
         let (disk, _) = written(is_closed);
         assert_eq!(disk.names().iter().any(|name| name == "open"), !is_closed);
-        // A file written anew is another one.
+        // A file written anew has another inode.
         let file = disk.inode(FILE);
         assert_eq!(opened(&disk).unwrap(), 3);
         assert_eq!(disk.inode(FILE) == file, is_closed);
@@ -64,7 +63,7 @@ fn whoever_ends_well_is_believed_and_whoever_does_not_is_written_anew() {
     }
 }
 
-/// Where the last commit is broken, the store is: it does not go back by one.
+/// A damaged last commit is reported: the store does not return to the one before.
 #[test]
 fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
     let run = || {
@@ -82,7 +81,7 @@ fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
                     damaged += 1;
                 }
                 Err(error) => panic!("{error}"),
-                // Of what is unused nothing is missed.
+                // Unused pages are not missed.
                 Ok(3) => (),
                 Ok(other) => return Err(other),
             }
@@ -148,7 +147,7 @@ fn each_refusal_says_what_to_do() {
     disk.put(FILE, &[b'x'; 10_000]);
     assert!(refusal(&disk).contains("is damaged"), "{}", refusal(&disk));
 
-    // A store whose process was killed, and whose file somebody took.
+    // A killed process, and a file removed afterwards.
     let (killed, _) = written(false);
     crate::store::directory::StoreDirectory::remove(&killed, FILE).unwrap();
     assert_eq!(refusal(&killed), says("it is gone"));
@@ -238,7 +237,6 @@ fn a_full_disk_refuses_and_heals() {
     assert_eq!(leases(&mut engine).len(), usize::try_from(slots).unwrap());
 }
 
-/// A batch that does not fit any more.
 fn fill(disk: &FaultDisk, engine: &mut StoreEngine<FaultDisk>, writer: StoreWriter) {
     disk.set_space(Some(disk.used()));
     ask(engine, StoreRequest::Submit(writer, batch(9, 50_000)));
@@ -295,7 +293,7 @@ fn a_damaged_file_does_not_heal() {
     let bytes = disk.bytes(FILE).unwrap();
     disk.put(FILE, &vec![b'x'; bytes.len()]);
     disk.set_space(None);
-    // Whoever puts a copy there may put an old one: the process must not go on with it.
+    // A restored copy may be old: this process must not continue with it.
     for _ in 0..2 {
         engine.heal();
         assert_eq!(engine.failing(), Some(StoreFault::Damaged));

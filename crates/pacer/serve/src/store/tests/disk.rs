@@ -1,4 +1,4 @@
-//! The disk that does what disks do at the worst moment, as redb and the store ask one.
+//! A disk in memory that fails at the worst moment.
 
 use std::io;
 
@@ -7,10 +7,9 @@ use redb::StorageBackend;
 
 use crate::store::directory::StoreDirectory;
 
-/// The unit in which writes of a file of pages tear: a sector of the medium.
+/// Unit in which writes tear: a sector of the medium.
 const SECTOR_BYTES: usize = 512;
 
-/// An empty disk.
 pub(crate) fn empty(seed: u64) -> FaultDisk {
     FaultDisk::with_sectors(seed, SECTOR_BYTES)
 }

@@ -1,5 +1,5 @@
-//! Lives of a store by the hundred, each ended by a stop in any call, a loss of power or a good end,
-//! on a disk that tears, forgets and fails: every committed batch is there, none half.
+//! Hundreds of runs of a store, each ended at any call, by a loss of power or cleanly, on a faulty
+//! disk: every committed batch is there, none half.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,11 @@ use crate::store::engine::StoreEngine;
 
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 40;
-/// The lease that a batch alone sets has its number and so much more.
+/// A lease that only one batch sets has this slot plus the number of the batch.
 const OWN: u32 = 1_000;
 const LIVES: u64 = 6;
 const STEPS: u64 = 8;
 
-/// What is known of a batch or a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Maybe,
@@ -31,20 +30,18 @@ enum Fate {
     Never,
 }
 
-/// What was sent, and what came of it.
 #[derive(Default)]
 struct Model {
     last: u64,
     epoch: u32,
     batches: BTreeMap<u64, Fate>,
     changes: BTreeMap<u64, Fate>,
-    /// How much of each happened, to see that this tests something.
+    /// Counted, to prove that the test covers each.
     unknown: u64,
     committed: u64,
     ended: u64,
 }
 
-/// A batch or a change by its number; the same each time.
 fn request(writer: StoreWriter, sent: WriteKind, number: u64) -> StoreRequest {
     let slot = OWN + u32::try_from(number).expect("few");
     match sent {
@@ -71,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Something new, or something again.
+    /// A new request, or a repeated one.
     fn next(&mut self, chance: &mut Chance) -> (WriteKind, u64) {
         let sent = if chance.once_in(4) { WriteKind::Change } else { WriteKind::Batch };
         if self.last > 0 && chance.once_in(4) {
@@ -103,7 +100,7 @@ impl Model {
         let fate = self.fates(*sent).get_mut(number).expect("it was sent");
         match ended {
             CommitOutcome::Committed => *fate = Fate::Sure,
-            // What was of unknown end before stays so.
+            // An earlier unknown outcome remains.
             CommitOutcome::Refused if first => *fate = Fate::Never,
             CommitOutcome::Refused | CommitOutcome::Unknown => (),
         }
@@ -121,7 +118,6 @@ fn found(engine: &mut StoreEngine<FaultDisk>, query: StoreQuery) -> Result<Query
     }
 }
 
-/// Holds what is found against what is known.
 fn verify(engine: &mut StoreEngine<FaultDisk>, model: &mut Model) -> Result<(), String> {
     let QueryResult::Leases(leases) = found(engine, StoreQuery::Leases(None))? else {
         return Err("leases are something else".to_owned());
@@ -173,7 +169,6 @@ fn agree(what: &str, fates: &mut BTreeMap<u64, Fate>, there: &[u64]) -> Result<(
     Ok(())
 }
 
-/// Opens, however often that fails for a while.
 fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<StoreEngine<FaultDisk>, String> {
     for attempt in 0.. {
         if attempt > 20 {
@@ -188,7 +183,6 @@ fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<StoreEngine<FaultDisk>,
     unreachable!("it opens or fails");
 }
 
-/// The process, or all of the machine, ends.
 fn end(disk: &FaultDisk, chance: &mut Chance) {
     if chance.once_in(2) { disk.restart_process() } else { disk.lose_power() }
 }
@@ -207,8 +201,8 @@ fn faults(chance: &mut Chance) -> DiskFaults {
 
 fn run(seed: u64, model: &mut Model) -> Result<(), String> {
     match lives(seed, model) {
-        // A disk that fails while a store is begun, and then loses power, may leave no more than
-        // that there was to be one. Nothing was said of it.
+        // A disk that fails while a store is created, and then loses power, may leave only the
+        // store's name: nothing was acknowledged.
         Err(what) if model.epoch == 0 && what.contains("(it is gone)") => Ok(()),
         run => run,
     }
@@ -228,7 +222,7 @@ fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
         disk.stop_after(None);
         let is_checked = chance.once_in(2);
         if chance.once_in(4) {
-            // Whether that fails or not, nothing committed may be gone.
+            // Whether or not that fails, nothing committed may be lost.
             let _ended = engine.close();
             if chance.once_in(2) {
                 end(&disk, chance);
@@ -250,7 +244,6 @@ fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
     verify(&mut open(&disk, chance)?, model)
 }
 
-/// Some groups of requests, until the machine stops.
 fn live(
     disk: &FaultDisk,
     engine: &mut StoreEngine<FaultDisk>,
@@ -308,7 +301,7 @@ fn begin(
     Ok(None)
 }
 
-/// How many are run; more on demand.
+/// Number of runs; the environment may raise it.
 fn seeds() -> u64 {
     let more = std::env::var("LEDGER_STORE_SEEDS").ok();
     more.map_or(300, |seeds| seeds.parse().expect("LEDGER_STORE_SEEDS is a number"))

@@ -1,4 +1,4 @@
-//! Rows that are folded go from the file, and a file from before there were sums is taken as it is.
+//! Folded rows leave the file, and files from before there were sums are upgraded.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn a_file_of_the_first_format_is_taken_over() {
     let writer = begin(&mut engine);
     submit(&mut engine, writer, batch(3, 5));
     engine.close().unwrap();
-    // The first format had no more than these.
+    // Format 1 had no more tables.
     let path = temporary.path().join(FILE);
     let database = Database::open(&path).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -77,7 +77,6 @@ fn a_file_of_the_first_format_is_taken_over() {
     assert_eq!(sums(&mut open(temporary.path())).len(), 1);
 }
 
-/// All that is kept of epochs.
 fn lives(engine: &mut StoreEngine<DiskDirectory>) -> Vec<(StoreWriter, EpochLifetime)> {
     let answer = ask(engine, StoreRequest::Read(StoreQuery::Lives(None)));
     let StoreAnswer::Read(Ok(QueryResult::Lives(lives))) = answer else { panic!("{answer:?}") };
@@ -91,7 +90,7 @@ fn a_file_without_lives_is_taken_as_it_is() {
     let writer = begin(&mut engine);
     submit(&mut engine, writer, batch(3, 5));
     engine.close().unwrap();
-    // Of the same format, by a program that knew no lives.
+    // The same format, from a program without the table of lives.
     let database = Database::open(temporary.path().join(FILE)).unwrap();
     let transaction = database.begin_write().unwrap();
     let tables = transaction.list_tables().unwrap();
@@ -110,7 +109,7 @@ fn a_file_without_lives_is_taken_as_it_is() {
     assert_eq!(lives(&mut open(temporary.path())), [(writer, life)]);
 }
 
-/// A lease that is closed: the campaign's of an hour, in epoch 1.
+/// A closed lease of a campaign's hour.
 fn closed(slot: u32, hour: u32) -> (LeaseKey, Lease) {
     let key =
         LeaseKey { slot: CampaignIndex(slot), period: Period(4 * hour), node: 1, epoch: Epoch(1) };
@@ -118,7 +117,7 @@ fn closed(slot: u32, hour: u32) -> (LeaseKey, Lease) {
     (key, Lease { granted: nanos, settled: nanos, late: Nanos::new(1), ..Lease::default() })
 }
 
-/// What a hundred days take: the file's length at the tenth and at the last.
+/// The file's length after 10 and after 100 days.
 fn lengths(is_folded: bool) -> (u64, u64) {
     let temporary = tempfile::tempdir().expect("there is room");
     let mut engine = open(temporary.path());

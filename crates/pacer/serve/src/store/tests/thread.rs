@@ -1,5 +1,5 @@
-//! The store with its thread: what waits goes together, what fails heals by itself, and every request
-//! is answered whatever becomes of the thread.
+//! The store with its thread: waiting requests share a transaction, failures heal, and every
+//! request is answered even if the thread panics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,7 +16,6 @@ use crate::store::engine::StoreEngine;
 use crate::store::thread::WAITING_MAX;
 use crate::{DiskStore, StoreOptions};
 
-/// Longer than anything takes: a test fails instead of hanging.
 const EVER: Duration = Duration::from_secs(60);
 
 fn answer(store: &mut DiskStore) -> StoreAnswer {
@@ -50,7 +49,7 @@ fn what_waits_together_is_committed_together() {
     let wakes = Arc::clone(&woken);
     let (hold, held) = mpsc::channel::<()>();
     let wake = move || {
-        // The thread goes on once the test says so, or is done.
+        // The thread goes on once the test allows it, or ends.
         let _ended = held.recv();
         wakes.fetch_add(1, Ordering::Relaxed);
     };
@@ -63,7 +62,7 @@ fn what_waits_together_is_committed_together() {
         let outcome = outcome(&mut store);
         assert_eq!((outcome.number, outcome.ended), (number, CommitOutcome::Committed));
     }
-    // Woken once for each, and the last time perhaps a moment later.
+    // One wake for each group, the last perhaps a moment later.
     let counters = store.counters();
     assert_eq!((counters.commits, counters.answered, counters.failures), (2, 201, 0));
     assert_eq!(store.failing(), None);
@@ -107,7 +106,7 @@ fn a_disk_that_was_full_heals_by_itself() {
     store.submit(writer, batch(1, 20_000));
     assert_ne!(outcome(&mut store).ended, CommitOutcome::Committed);
     let (begun, calls) = (Instant::now(), disk.calls());
-    // It is opened again, and nothing can be written all the same.
+    // The file opens again, but still nothing can be written.
     let mut tries = 0;
     while disk.calls() == calls || tries < 3 {
         assert_eq!(store.failing(), Some(StoreFault::DiskFull), "nothing was written since");

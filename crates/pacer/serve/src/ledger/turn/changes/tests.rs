@@ -1,4 +1,4 @@
-//! Changes are submitted one after the other, and asked for again until their end is known.
+//! Changes are submitted one by one, and again until their outcome is known.
 
 use std::sync::mpsc;
 
@@ -12,7 +12,6 @@ fn outcome(ended: CommitOutcome, denied: Option<StoreDenial>) -> WriteOutcome {
     WriteOutcome { writer, sent: WriteKind::Change, number: 1, ended, denied }
 }
 
-/// What whoever asked hears after each answer of the store's.
 #[track_caller]
 fn check(
     answers: &[(CommitOutcome, Option<StoreDenial>)],
@@ -47,8 +46,8 @@ fn whoever_asks_for_a_change_hears_what_is_known() {
         ],
         &[None, None, Some(Ok(()))],
     );
-    // It may be durable however often the store refuses for its own sake; what another stands in
-    // the way of is not.
+    // The change may be durable after any refusal for the store's own reasons, but not if another
+    // change prevents it.
     let busy = || Some(StoreDenial::Busy);
     check(
         &[
@@ -85,14 +84,14 @@ fn what_is_asked_for_again_keeps_its_number() {
         changes.push(DefinitionChange::default(), Digest(digest), reply);
         (changes.waiting.len(), changes.waiting.back().unwrap().change.number, heard)
     };
-    // While it waits there is one of it, and whoever asked last hears.
+    // While it waits, a repeated change takes its place, and the last caller is answered.
     let (_, _, first) = push(&mut changes, 1);
     let (waiting, number, again) = push(&mut changes, 1);
     assert_eq!((waiting, number), (1, 1));
     changes.end(outcome(CommitOutcome::Committed, None));
     assert!(first.try_recv().is_err());
     assert_eq!(again.try_recv(), Ok(Ok(())));
-    // Once it has ended the store tells by its number that it was done.
+    // After it has ended, the store recognises its number.
     assert_eq!(push(&mut changes, 1).1, 1);
     changes.end(outcome(CommitOutcome::Committed, None));
     assert_eq!(push(&mut changes, 2).1, 2);

@@ -1,4 +1,4 @@
-//! A store whose disk fails or is full, and then is not.
+//! A store whose disk fails or is full, and then recovers.
 
 use std::thread;
 
@@ -23,7 +23,6 @@ fn store(disk: &FaultDisk, waker: &LedgerWaker) -> DiskStore {
     DiskStore::start(StoreEngine::open(disk.clone()).unwrap(), options).unwrap()
 }
 
-/// Nothing can be written any more.
 const BROKEN: DiskFaults = DiskFaults { write: 1, sync: 1, other: 1 };
 
 fn change(bytes: usize) -> DefinitionChange {
@@ -40,7 +39,6 @@ fn open(disk: &FaultDisk) -> Till {
     open_with(disk, |_| ())
 }
 
-/// With options that are not those of all tests.
 pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart)) -> Till {
     let waker = LedgerWaker::default();
     let mut start = start_in("disk".as_ref(), 1);
@@ -59,7 +57,7 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     till.define(0, 1_000_000);
     let token = till.reserve(0, 0, 100);
     disk.set_faults(BROKEN);
-    // What is granted goes on being spent until it is gone.
+    // Shards spend what was granted.
     let mut reserved = 0;
     till.until("nothing more is granted", |till| {
         reserved += till.shards[0].reserve(0, 100).map_or(0, |_| 100);
@@ -129,14 +127,14 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
     till.close();
 }
 
-/// A change of which the store does not know whether it is durable is asked for again until it does:
-/// whoever asked hears how it ended.
+/// A change of unknown outcome is retried until the store knows: the caller hears only how it
+/// ended.
 #[test]
 fn nobody_hears_that_a_change_may_be_durable() {
     for seed in 0..20 {
         let disk = disk::empty(seed);
         let mut till = open(&disk);
-        // Either it cannot be written, or nobody knows.
+        // Either the write fails, or its outcome is unknown.
         let write = if seed % 2 == 0 { 2 } else { 0 };
         disk.set_faults(DiskFaults { sync: 2, write, other: 0 });
         let handle = till.handle.clone();

@@ -1,4 +1,4 @@
-//! A process around a ledger: shards that are the rules' own, on the thread of the test.
+//! A process around a ledger: real shard ledgers, on the thread of the test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,12 +25,9 @@ use crate::{
     StartedLedger,
 };
 
-/// Longer than anything takes.
 pub(crate) const EVER: Duration = Duration::from_secs(60);
-/// How long reservations last.
 const TTL: Duration = Duration::from_millis(300);
 
-/// A process that shares one ledger among shards.
 pub(crate) struct Till {
     pub handle: LedgerHandle,
     pub feed: SettlementFeed,
@@ -39,7 +36,6 @@ pub(crate) struct Till {
     pub shutdown: Shutdown,
 }
 
-/// A shard, and what it was told.
 pub(crate) struct FakeShard {
     pub shard: ShardLedger,
     pub line: ShardRings,
@@ -75,14 +71,13 @@ impl Till {
         Self::open_for(directory, shards, TTL)
     }
 
-    /// The first life in a directory: the log holds nothing.
+    /// The first run in a directory: the log is empty.
     pub(crate) fn first(directory: &Path, shards: u16) -> Self {
         let till = Self::open(directory, shards);
         till.feed.replayed();
         till
     }
 
-    /// With reservations that last so long.
     pub(crate) fn open_for(directory: &Path, shards: u16, ttl: Duration) -> Self {
         let start = start_for(directory, shards, ttl);
         let (origin, shutdown) = (start.origin, start.shutdown.clone());
@@ -104,7 +99,7 @@ impl Till {
         Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }
     }
 
-    /// Whatever is to be so will be; meanwhile the shards go on.
+    /// Runs the shards until `holds`.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
@@ -115,7 +110,7 @@ impl Till {
         }
     }
 
-    /// Reserves at a shard, as soon as it is granted so much.
+    /// Reserves at a shard, once it has a grant.
     #[track_caller]
     pub(crate) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> ReservationToken {
         let mut token = None;
@@ -130,7 +125,6 @@ impl Till {
         self.handle.ask_of(CampaignIndex(slot), LedgerQuery::Why).unwrap()
     }
 
-    /// What a campaign has spent.
     pub(crate) fn spent(&self, slot: u32) -> u64 {
         self.handle
             .ask_of(CampaignIndex(slot), LedgerQuery::Spend)
@@ -138,7 +132,7 @@ impl Till {
             .map_or(0, |spend| spend.life.get())
     }
 
-    /// Defines one campaign of an account, each with a limit for its life.
+    /// Defines a campaign and its account, each with this limit for life.
     pub(crate) fn define(&self, slot: u32, limit: u64) {
         let account = self.account(None);
         let defined = self.handle.define(vec![account], vec![campaign(slot, limit)]).unwrap();
@@ -162,13 +156,13 @@ impl Till {
         }
     }
 
-    /// Ends the process well: its shards give back what no reservation holds.
+    /// Closes cleanly: shards return what no reservation holds.
     pub(crate) fn stop(mut self) {
         self.shards.iter_mut().for_each(FakeShard::close);
         self.close();
     }
 
-    /// Ends the process well, though its shards say nothing any more.
+    /// Closes after shards are gone.
     pub(crate) fn close(mut self) {
         drop(self.shards);
         self.thread.take().unwrap().close().unwrap();
@@ -183,7 +177,6 @@ pub(crate) fn money(nanos: u64) -> Money {
     Money { amount: Nanos::new(nanos), currency: usd() }
 }
 
-/// A campaign of the account, in flight for ever.
 pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
     let definition = CampaignDefinition {
         slot: CampaignIndex(slot),
@@ -216,7 +209,6 @@ impl FakeShard {
         Self { shard, line, paces: BTreeMap::new(), gates: 0, clock }
     }
 
-    /// What a shard does a few times a second.
     pub(crate) fn turn(&mut self) {
         while let Ok(message) = self.line.from_ledger.pop() {
             match message {
@@ -239,7 +231,7 @@ impl FakeShard {
         }
     }
 
-    /// Gives back what no reservation holds, and says so.
+    /// Returns what no reservation holds, and reports it.
     pub(crate) fn close(&mut self) {
         self.turn();
         let receipts = self.shard.close(self.clock.now().tick);
@@ -260,7 +252,6 @@ impl FakeShard {
         self.shard.reserve(CampaignIndex(slot), Nanos::new(nanos), TtlClass(0), at)
     }
 
-    /// The win is in the log.
     pub(crate) fn settle(&mut self, token: &ReservationToken) {
         let claim = self.shard.claim(token, self.clock.now().tick).unwrap();
         self.shard.settle(claim, token.amount());

@@ -1,7 +1,5 @@
-//! A process that reserves and settles and is killed while it does, again and again: the books and
-//! its log agree to the nano, and not one is spent twice or lost.
-//!
-//! `KILLS` sets how often.
+//! A process reserves and settles until it is killed, `KILLS` times: the books and its log agree to
+//! the nano.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -16,13 +14,12 @@ use pacer_core::shard::token::ReservationToken;
 use super::fake::{Till, usd};
 use crate::Keyring;
 
-/// As often as the tests of every change have time for.
 const KILLS: u64 = 30;
 const SLOT: u32 = 1;
-/// More than a life spends, so that none ends by itself.
+/// More than a run spends, so that no run ends by itself.
 const OF_A_LIFE: u64 = 1_700_000;
 const AMOUNT_MAX: u64 = 25_000;
-/// Wins that a life tells of at most.
+/// Most wins that a run reports.
 const WINS_MAX: u64 = 40;
 const ROOT: &str = "LEDGER_DESK_TEST_ROOT";
 
@@ -30,8 +27,8 @@ fn limit() -> u64 {
     kills(KILLS) * OF_A_LIFE
 }
 
-/// The durable log: a line for each win, with its number and its token. What a process wrote is
-/// there when it was killed; a line that it began is cut off.
+/// The durable log: one line with the token of each win. A killed process leaves its lines, the
+/// last one perhaps cut off.
 struct Log {
     file: File,
     wins: Vec<ReservationToken>,
@@ -51,7 +48,7 @@ impl Log {
         Self { file, wins, sum }
     }
 
-    /// The record's number, from 1.
+    /// Returns the record's number, from 1.
     fn append(&mut self, keys: &Keyring, token: &ReservationToken) -> u64 {
         writeln!(self.file, "{}", keys.seals().seal(token)).unwrap();
         self.wins.push(*token);
@@ -60,7 +57,7 @@ impl Log {
     }
 }
 
-/// A life begins: what the log holds and the ledger's books do not is told.
+/// Starts a run, and sends the wins that the books lack.
 fn begin(root: &Path) -> (Till, Log, Keyring) {
     let till = Till::open(&root.join("ledger"), 2);
     let keys = Keyring::open(&root.join("ledger"), None, None).unwrap();
@@ -75,8 +72,8 @@ fn begin(root: &Path) -> (Till, Log, Keyring) {
     (till, log, keys)
 }
 
-/// Reserves and settles, releases or leaves open, until all of the budget is in the log, or `tell`
-/// says that it is enough.
+/// Reserves, then settles, releases or leaves open, until the log has the whole budget or `tell`
+/// returns false.
 fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u64) -> bool) {
     let (limit, mut chance) = (limit(), Chance::new(u64::from(till.handle.status().epoch.0)));
     till.until("it spends", |till| {
@@ -112,14 +109,14 @@ fn books_balance_however_often_the_process_is_killed() {
         let child = Once::more("ledger::turn::tests::killed::child", &[(ROOT, root.as_os_str())]);
         child.kill_after(chance.below(WINS_MAX), |line| line.contains("won "));
     }
-    // The last life is this process.
+    // The last run is this process.
     let (mut till, mut log, keys) = begin(root);
     assert!(log.wins.len() as u64 > lives, "{} wins prove nothing", log.wins.len());
     let won = log.sum;
     till.until("the books say what the log says", |till| till.spent(SLOT) == won);
     till.until("what was outstanding is reclaimed", |till| till.why(SLOT).frozen.get() == 0);
     assert_eq!(till.spent(SLOT), won);
-    // Nothing is stranded: what was never won can be.
+    // No budget is lost: the rest can be won.
     spend(&mut till, &mut log, &keys, |_| true);
     till.until("all is spent", |till| till.spent(SLOT) == limit());
     assert_eq!(till.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
@@ -132,7 +129,7 @@ fn books_balance_however_often_the_process_is_killed() {
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).unwrap());
     let (mut till, mut log, keys) = begin(&root);
-    // A life spends little of the budget, so that it is never the last.
+    // A run spends little of the budget, so that it is never the last.
     spend(&mut till, &mut log, &keys, |seq| {
         writeln!(stdout(), "won {seq}").unwrap();
         true

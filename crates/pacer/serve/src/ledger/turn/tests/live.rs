@@ -1,4 +1,4 @@
-//! One life of a ledger.
+//! One run of a ledger.
 
 use pacer_core::ledger::{LedgerReply, LimitSpan};
 use pacer_core::messages::{CampaignIndex, FromShard, SpendReport};
@@ -20,7 +20,7 @@ use crate::{LedgerError, LedgerFault, LedgerStartError};
 #[test]
 fn money_flows_from_a_definition_to_what_is_spent() {
     let folder = tempfile::tempdir().unwrap();
-    // None of the reservations expires, and is made again, however slow the machine is.
+    // No reservation expires, however slow the machine is.
     let mut till = Till::open_for(folder.path(), 2, EVER);
     till.feed.replayed();
     assert_eq!(till.why(3).refusal, Some(SpendRefusal::Unknown));
@@ -64,7 +64,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
     let count = u32::try_from(LINE_MESSAGES_MAX).unwrap() + 500;
     let many: Vec<_> = (0..count).map(|slot| campaign(slot, 1_000)).collect();
     let account = till.account(None);
-    // All are wanted, and the shard does not look at what it is told.
+    // Every campaign sends messages, and the shard reads none.
     let defined = till.handle.define(vec![account], many).unwrap();
     assert_eq!(defined.notices.len(), usize::try_from(count).unwrap() + 1);
     let mut left = count;
@@ -163,12 +163,12 @@ fn books_that_do_not_add_up_stop_everything() {
     till.until("it is over", |till| till.handle.status().is_over);
     assert!(!till.handle.is_ready() && halted.is_set());
     assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Over));
-    // Whoever tells it something does not wait for ever, or fail.
+    // Callers neither wait for ever nor fail.
     (0..100_000).for_each(|seq| till.feed.reached(seq));
     assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
 }
 
-/// The log tells every win as one in time: it is written before a shard is asked.
+/// The log reports every win as in time: it is written before the shard is asked.
 #[test]
 fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
     for is_released in [true, false] {
@@ -240,7 +240,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().expect("it has one");
     assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
     assert_eq!(till.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
-    // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
+    // A daily budget of zero: it passes everything, until the strategy is removed.
     even.definition.version = 2;
     even.definition.budget.limits.day = Some(money(0));
     till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
@@ -304,7 +304,7 @@ fn an_account_as_a_whole() {
         Some(SpendRefusal::Unknown)
     );
     assert_eq!(till.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
-    // More than are asked about at once.
+    // More than one query may ask about.
     let campaigns: Vec<_> = (0..2_500).map(|slot| campaign(slot, 1_000)).collect();
     till.handle.define(vec![till.account(None)], campaigns).unwrap();
     for (seq, slot) in (1..).zip([0, 2_400]) {
@@ -331,11 +331,10 @@ fn it_is_ready_once_the_log_is_replayed() {
     let mut till = Till::open(folder.path(), 1);
     let mut exposition = Exposition::default();
     till.handle.expose(&mut exposition);
-    // It turns, and waits for the log.
     till.define(0, 1_000);
     assert!(!till.handle.is_ready() && exposition.text().contains("ledger_replayed 0\n"));
     till.feed.replayed();
-    // No campaign's rights are waited for.
+    // Readiness does not wait for grants.
     till.until("it is ready", |till| till.handle.is_ready());
     till.close();
 }

@@ -1,4 +1,4 @@
-//! Lives of a ledger one after the other, in one directory.
+//! Consecutive runs of a ledger in one directory.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,7 +26,7 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
         till.shards[at % 2].settle(&tokens[at]);
         till.feed.settled(seq, &tokens[at], usd());
     }
-    // Shards say nothing any more: nothing expires.
+    // The shards are gone: nothing expires.
     while till.feed.applied_seq() < 3 {
         std::thread::yield_now();
     }
@@ -37,21 +37,21 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
     assert!(epoch < till.handle.status().epoch);
     assert_eq!(till.feed.applied_seq(), 3);
     till.define(5, LIMIT);
-    // The rest of what the first life had leased, of which nobody knows what became.
+    // The rest of what the first run had leased; its fate is unknown.
     let frozen = till.why(5).frozen.get();
     assert!((700..=LIMIT - 300).contains(&frozen), "{frozen}");
     assert_eq!(till.spent(5), 300);
-    // Two wins more are in the log, sealed with a key that is given by now, as the older one was not.
+    // Two more wins are in the log, sealed with the stored key; now another key is configured.
     let keys = Keyring::open(folder.path(), Some([9; 16]), None).unwrap();
     for (seq, text) in (4..=5).zip(&texts[3..]) {
         let token = keys.open_token(text.as_str().as_bytes()).unwrap();
         assert_eq!(token.origin().epoch, epoch);
         till.feed.settled(seq, &token, usd());
     }
-    // What was told before changes nothing.
+    // A repeated settlement changes nothing.
     till.feed.settled(2, &tokens[1], usd());
     till.until("both are spent", |till| till.spent(5) == 500);
-    // No time is enough until the whole log is known.
+    // Nothing is reclaimed until the log is replayed.
     let begun = Instant::now();
     till.until("tokens expire", |_| begun.elapsed() > TTL + TTL / 2);
     assert_eq!(till.why(5).frozen.get(), frozen - 200);
@@ -77,7 +77,7 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
 #[test]
 fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
     const LIMIT: u64 = 20_000;
-    // Longer than the test: nothing is free because its time is over.
+    // Longer than the test: nothing expires.
     const TTL: Duration = Duration::from_secs(3_600);
     let folder = tempfile::tempdir().unwrap();
     let mut till = Till::open_for(folder.path(), 2, TTL);
@@ -91,7 +91,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
     till.shards[1].release(&tokens[9]);
     till.stop();
 
-    // Six are still to be billed: all else may be spent at once.
+    // Six reservations are unbilled: all else is free at once.
     let mut till = Till::open_for(folder.path(), 2, TTL);
     till.feed.replayed();
     till.define(5, LIMIT);
@@ -105,7 +105,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
         assert!(reserved <= spendable, "{reserved}");
         reserved == spendable
     });
-    // Those that are billed now are spent inside the lease: none of them is late.
+    // Billed now, they are spent inside the lease: none is late.
     for (seq, token) in (4..).zip(&tokens[3..9]) {
         till.feed.settled(seq, token, usd());
     }
@@ -119,7 +119,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
 #[test]
 fn whoever_only_opens_uses_up_no_epoch() {
     let folder = tempfile::tempdir().unwrap();
-    // Far ahead of the clock: so the next epoch is the one behind it.
+    // Far ahead of the clock, so that the next epoch is this one plus one.
     let mut store = DiskStore::open(folder.path(), StoreOptions::default()).unwrap();
     store.begin(1, Epoch(4_000_000_000));
     store.close().unwrap();
@@ -145,7 +145,7 @@ fn whoever_only_opens_uses_up_no_epoch() {
     till.close();
 }
 
-/// Where the store is gone, or an old copy was put back, tokens of an epoch before may still be about.
+/// If the store is lost, or an old copy restored, tokens of earlier epochs may still exist.
 #[test]
 fn an_emptied_directory_begins_no_epoch_again() {
     let seconds = || {
@@ -179,7 +179,7 @@ fn whoever_closes_loses_nothing_that_was_said() {
         let token = till.reserve(0, 0, 100);
         till.shards[0].settle(&token);
         till.feed.settled(seq, &token, usd());
-        // At once: no batch says it yet.
+        // At once, before a batch includes it.
         till.close();
     }
 }

@@ -1,4 +1,4 @@
-//! What strategies remember, from one life of a ledger to the next.
+//! Strategies' states across runs of a ledger.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn bidding(till: &Till, slot: u32) -> Option<BiddingStatus> {
     till.handle.ask_of(CampaignIndex(slot), LedgerQuery::Bidding).unwrap()
 }
 
-/// How both bid, told to a shard as well.
+/// The paces of both campaigns, as a shard has them too.
 fn paces(till: &mut Till) -> [BidPace; 2] {
     till.until("every campaign's pace is told", |till| {
         [0, 1].iter().all(|slot| {
@@ -50,7 +50,7 @@ fn paces(till: &mut Till) -> [BidPace; 2] {
     [0, 1].map(|slot| till.shards[0].paces[&CampaignIndex(slot)])
 }
 
-/// Slots in which nothing is won: they bid more and more.
+/// Slots without wins: both bid more and more.
 fn run_some_slots(till: &mut Till) -> [BidPace; 2] {
     let first = paces(till);
     let mut requests = 0;
@@ -63,7 +63,7 @@ fn run_some_slots(till: &mut Till) -> [BidPace; 2] {
             bidding(till, slot).is_some_and(|it| it.pace.multiplier() > first.multiplier() * 3 / 2)
         })
     });
-    // Without requests they stay where they are.
+    // Without requests, paces stay.
     let looked = till.handle.status().looked;
     till.until("slots end without requests", |till| till.handle.status().looked > looked + 4);
     paces(till)
@@ -137,7 +137,7 @@ fn whoever_is_not_defined_is_kept_until_the_first_file_of_a_life() {
     till.close();
     let length = || fs::metadata(folder.path().join(FILE_NAME)).unwrap().len();
     let both = length();
-    // A life that ends before it knows anybody.
+    // A run that ends before any campaign is defined.
     Till::first(folder.path(), 1).close();
     assert_eq!(length(), both);
     let mut start = start_in(folder.path(), 1);
@@ -152,8 +152,8 @@ fn whoever_is_not_defined_is_kept_until_the_first_file_of_a_life() {
     assert!(length() < both / 2, "{} of {both}", length());
 }
 
-/// A disk is written to while the process lives, so that a crash forgets little: not while money cannot
-/// be, and again once it can.
+/// States are stored while the process runs, so that a crash loses little; not while the store
+/// fails.
 #[test]
 fn states_are_kept_every_so_often_unless_the_store_fails() {
     let disk: FaultDisk = disk::empty(1);

@@ -1,4 +1,4 @@
-//! What the ledger tells of itself.
+//! The ledger's metrics.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use runtime::metrics::Exposition;
 
 use super::fake::Till;
 
-/// What the alerts ask of the ledger is on the page that is scraped.
+/// The metrics page has every metric that the alerts use.
 #[test]
 fn alerts_name_what_is_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,6 @@ fn all_is_done_once_and_comes_in_order() {
     }
 }
 
-/// Each of two waits until the other is there.
 #[test]
 fn threads_work_at_once() {
     let both = Barrier::new(2);

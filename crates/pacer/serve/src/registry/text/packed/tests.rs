@@ -6,7 +6,7 @@ use super::*;
 fn a_text_comes_out_as_it_went_in() {
     let mut packer = Packer::default();
     let long = format!(r#"{{"id":"{}"}}"#, "ä\\n'\"".repeat(20_000));
-    // What nothing repeats in: bytes grow, and are read all the same.
+    // Incompressible text grows, and still comes back.
     let mut state = 1u32;
     let noise: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -25,7 +25,7 @@ fn a_text_comes_out_as_it_went_in() {
     }
 }
 
-/// Of a campaign with two banners and ids of their own.
+/// A campaign with two banners.
 #[test]
 fn a_campaign_takes_a_third_of_its_text() {
     let creative = |size| {
