@@ -216,8 +216,7 @@ impl BudgetsConfig {
         Keyring::open(&self.directory, key(self.token_key), key(self.draw_key))
     }
 
-    /// Options of a shard that reserves for beacons of these lifetimes, each capped at the longest
-    /// reservation.
+    /// Options of a shard for beacons of these lifetimes, each capped at the longest reservation.
     pub fn shard_options(&self, origin: TokenOrigin, lifetimes: &[Duration]) -> ShardOptions {
         let mut ttls: Vec<_> = lifetimes.iter().map(|lifetime| self.lasts(*lifetime)).collect();
         ttls.push(self.reservation_max);

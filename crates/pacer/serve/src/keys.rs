@@ -29,7 +29,7 @@ pub struct Keyring {
 
 impl Keyring {
     /// The given keys, else those in `directory`, created if missing. Tokens sealed with the stored
-    /// key always open.
+    /// key open in any case.
     ///
     /// # Errors
     /// If a file cannot be read or written, or holds no key; names its path.
@@ -157,8 +157,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// Each of them may be the first to start. All but one are refused later, and none may replace
-    /// the key on disk.
+    /// Each of them may be the first to start; none may replace another's key on disk.
     #[test]
     fn of_many_that_start_at_once_all_have_one_key() {
         for _ in 0..20 {

@@ -1,5 +1,4 @@
-//! The ledger's thread: its start, turns and end, and its channels. `pacer_core` decides what is
-//! granted.
+//! The ledger's thread and its channels. `pacer_core` decides what is granted.
 
 pub(crate) mod digest;
 pub(crate) mod feed;

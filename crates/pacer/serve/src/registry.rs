@@ -90,8 +90,8 @@ impl<R: CampaignRules> Registry<R> {
         Self::start_prepared(prepared, ledger, builder, publish)
     }
 
-    /// As [`Self::start`], with what was read before the ledger began. Files that have changed
-    /// since are read again.
+    /// As [`Self::start`], with what was read before the ledger began. Reads files again that have
+    /// changed since.
     ///
     /// # Errors
     /// If the store or a file cannot be read: nothing is changed then.
@@ -167,8 +167,7 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-/// The idempotency keys of the last day, read backwards from the end of the audit to the first page
-/// without any entry of that day.
+/// The last day's idempotency keys. Reads the audit backwards, to a page without recent entries.
 fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, RegistryStartError> {
     let is_recent =
         |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);

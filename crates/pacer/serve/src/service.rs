@@ -1,5 +1,4 @@
-//! The pacer as a service: the ledger and the registry, started together, and the port of the
-//! exchange.
+//! The pacer as a service: the ledger, the registry and the exchange's port.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -114,8 +113,7 @@ impl ExchangeView for ExchangeSlot {
     }
 }
 
-/// Feed of settlements, until the log takes it. If no log does, no settlement is unknown to the
-/// ledger.
+/// Feed of settlements, until a log takes it. Without a log, nothing is left to replay.
 pub struct LogFeed(Option<SettlementFeed>);
 
 impl LogFeed {

@@ -1,5 +1,4 @@
-//! The store on disk: its file, its thread, and its recovery from a failed disk. Knows nothing of
-//! budgets.
+//! The store on disk: its file, its thread, and its recovery. Knows nothing of budgets.
 
 pub(crate) mod bug;
 pub(crate) mod directory;

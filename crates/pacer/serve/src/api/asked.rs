@@ -1,5 +1,4 @@
-//! Reads the body, headers and query of a request: each reader returns a value, or the refusal with
-//! the wrong field and a remedy.
+//! Reads a request's body, headers and query, or refuses it with the wrong field and a remedy.
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;

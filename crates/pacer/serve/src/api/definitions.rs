@@ -1,5 +1,4 @@
-//! Schemas of definitions and their patches, from the declarations that read accounts and
-//! campaigns.
+//! Schemas of definitions and their patches, from the declarations that read them.
 
 use jiff::tz::TimeZone;
 use runtime::config::{Section, describe, json_schema};

@@ -270,8 +270,7 @@ impl Lost {
         u64::from(self.count) * 2 > u64::from(self.whole)
     }
 
-    /// Whether it is worth naming: it is most of the whole, or few matched impressions were won and
-    /// billed.
+    /// Whether it is most of the whole, or few matched impressions were won and billed.
     fn is_much(&self, counts: &FunnelCounts) -> bool {
         let of = |step| u64::from(counts.get(step));
         let won = of(FunnelStep::Billed).max(of(FunnelStep::Won));

@@ -1,5 +1,4 @@
-//! Handlers of the routes: each turns a request into a call of the registry, and its result into a
-//! reply.
+//! Handlers of the routes: each turns a request into a call of the registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

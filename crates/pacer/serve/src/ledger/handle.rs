@@ -119,11 +119,9 @@ pub(crate) enum LedgerQuery {
     /// Stores definitions and audit entries durably; the digest recognises a repeated change.
     Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
     Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
-    /// A number that no campaign has and no lease names. It is returned again until a campaign
-    /// takes it.
+    /// A number that no campaign has and no lease names; the same until a campaign takes it.
     NextSlot(ReplySender<CampaignIndex>),
-    /// Why a campaign does not spend, with figures. Without a reason, its strategy may still skip
-    /// all requests.
+    /// Why a campaign does not spend. Without a reason, its strategy may skip all requests.
     Why(CampaignIndex, ReplySender<SpendDiagnosis>),
     WhyAccount(AccountId, ReplySender<AccountDiagnosis>),
     Refusals(Vec<CampaignIndex>, ReplySender<Vec<Option<SpendRefusal>>>),

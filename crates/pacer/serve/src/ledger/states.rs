@@ -99,8 +99,7 @@ impl NewStates {
         Ok(())
     }
 
-    /// Makes the file durable and puts it in place. Every later start finds either this one or the
-    /// one before, whole.
+    /// Puts the file durably in place. A later start finds this one or the one before, whole.
     pub(crate) fn put(self, place: &impl StoreDirectory, writer: StoreWriter) -> io::Result<()> {
         let Self { file, length, rows } = self;
         file.set_len(length)?;

@@ -53,8 +53,7 @@ pub enum LedgerFault {
          `budgets.directory`"
     )]
     Fenced,
-    /// Its store was not closed well: the next start takes longer, and learns the rest from the
-    /// log.
+    /// Its store was not closed well: the next start learns the rest from the log.
     #[error("the ledger's store {0}")]
     Store(StoreFault),
 }

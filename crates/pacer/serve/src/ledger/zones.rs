@@ -138,7 +138,7 @@ fn timestamp(unix_ms: u64) -> Result<Timestamp, ZoneError> {
     Timestamp::from_millisecond(signed).map_err(|_| beyond)
 }
 
-/// Hours as wall clocks show them: each ends when clocks show another one, or, set back, the same
+/// Hours as wall clocks show them: each ends when clocks show another one or, set back, the same
 /// one again.
 fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<CalendarHour>, ZoneError> {
     // From a day before: an hour must begin on the full hour, or where clocks are set.

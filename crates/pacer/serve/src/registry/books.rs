@@ -1,5 +1,4 @@
-//! The table of all accounts and campaigns, and their forms for the ledger and the exchange. Does
-//! not know how definitions change.
+//! The table of all accounts and campaigns, and their forms for the ledger and the exchange.
 
 pub(super) mod catalogue;
 pub(super) mod record;
@@ -30,8 +29,7 @@ const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
 pub(super) struct DefinitionEntry<T> {
     pub(super) version: u64,
     pub(super) record: DefinitionRecord,
-    /// None if it is removed, or this program cannot read what an older one stored: it then spends
-    /// nothing.
+    /// None if it is removed, or stored in an unreadable form: it then spends nothing.
     pub(super) value: Option<Arc<T>>,
 }
 

@@ -1,5 +1,4 @@
-//! Applies changes, already judged: to the store, then to the ledger, then to everyone else. Owns
-//! that order, and the audit record.
+//! Applies judged changes: to the store, then to the ledger, then to everyone else.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -105,8 +104,7 @@ impl<R> DefinitionStep<R> {
         }
     }
 
-    /// What was done, by whom, and the API's answer. `before` is the definition that was in force,
-    /// if any, and `after` the new one.
+    /// The audit entry. `before` is the definition that was in force, if any, and `after` the new.
     fn audit(&self, at_unix_ms: u64, (before, after): (Option<&str>, &str)) -> AuditEntry {
         let (version, record) = self.entry();
         let body = AuditBody {
@@ -191,8 +189,7 @@ impl LedgerBacklog {
         self.campaigns.push(Arc::clone(id));
     }
 
-    /// Sends the backlog to the ledger. What cannot be sent now goes with the next change; what the
-    /// ledger refuses is dropped.
+    /// Sends the backlog. What cannot be sent now goes with the next change; refusals are dropped.
     pub(super) fn tell<R>(
         &mut self,
         books: &RwLock<DefinitionTable<R>>,

@@ -126,8 +126,7 @@ impl DefinedAccount {
 }
 
 impl<R: CampaignRules> DefinedCampaign<R> {
-    /// Reads a campaign's table. `facts` returns an account's facts, or the remedy if it is
-    /// unknown.
+    /// Reads a campaign's table. `facts` returns the account's facts, or a remedy.
     pub fn read(s: &mut Section<'_>, facts: impl Fn(&str) -> Result<AccountFacts, String>) -> Self {
         let id = s.parsed("id", Required("summer"), id, "Its name, for operators and `bid.cid`.");
         let (account, of) = account(s, facts);

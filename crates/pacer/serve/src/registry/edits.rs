@@ -1,5 +1,4 @@
-//! Changes through the API: each is judged as a whole definition, as a file's would be. Knows
-//! nothing of HTTP.
+//! Changes through the API, each judged as a whole definition. Knows nothing of HTTP.
 
 use std::ops::Bound;
 use std::sync::Arc;

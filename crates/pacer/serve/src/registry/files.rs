@@ -1,5 +1,4 @@
-//! Compares the files with the known definitions. Owns when files are read again. Files with any
-//! problem change nothing.
+//! Compares the files with the known definitions. Files with any problem change nothing.
 
 pub(super) mod prepare;
 

@@ -135,7 +135,6 @@ impl<R: CampaignRules> Registry<R> {
     ///
     /// # Errors
     /// If the ledger does not answer.
-    /// When the ledger does not answer.
     pub fn deliveries(
         &self,
         ids: &[String],

@@ -1,5 +1,4 @@
-//! Stores changes, and resolves one of unknown outcome: it may be durable, so nothing is judged
-//! until that is known.
+//! Stores changes. While the outcome of one is unknown, no other is judged.
 
 use std::sync::{Arc, PoisonError};
 
@@ -38,8 +37,7 @@ impl<R: CampaignRules> RegistryState<R> {
         })
     }
 
-    /// Resolves the change of unknown outcome, if any, by submitting the same steps again: they are
-    /// applied once.
+    /// Resolves a change of unknown outcome by submitting it again: it is applied once.
     ///
     /// # Errors
     /// [`ChangeRefusal::Unavailable`] while the outcome stays unknown: nothing may be changed then.
@@ -103,8 +101,7 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-/// Whether retried steps may be stored despite the error: a store that refuses now may have taken
-/// them before.
+/// Whether retried steps may be stored despite the error: an earlier try may have succeeded.
 const fn may_be_kept(error: &LedgerError) -> bool {
     match error {
         LedgerError::Denied(denied) => {

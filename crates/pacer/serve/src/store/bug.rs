@@ -1,5 +1,4 @@
-//! Faults that tests plant in the store, to prove that they would be found. Absent outside of this
-//! package's tests.
+//! Faults that this package's tests plant in the store, to prove that they would be found.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskBug {

@@ -15,8 +15,7 @@ pub(crate) trait StoreDirectory: Send + 'static {
 
     fn name(&self) -> String;
 
-    /// Locks the directory for this process. [`io::ErrorKind::WouldBlock`] names the holder if
-    /// another process has it.
+    /// Locks the directory. [`io::ErrorKind::WouldBlock`] names the process that has it.
     fn lock(&self) -> io::Result<Self::Lock>;
 
     fn has(&self, file: &str) -> io::Result<bool>;

@@ -24,8 +24,7 @@ const NEW_NAME: &str = "ledger.redb.new";
 /// Exists while a process has the store open, and after an unclean end. It is not synced: if the
 /// name is lost, so is the page cache that it warns of.
 const OPEN_NAME: &str = "open";
-/// Memory for redb's cache: the rows of some hours. Other rows are seldom read, and in the page
-/// cache.
+/// Memory for redb's cache: the rows of some hours. Older rows are seldom read.
 const CACHE_BYTES: usize = 16 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -71,8 +70,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
             if ended_badly && !place.has(NEW_NAME).map_err(disk)? {
                 return Err(failed(DiskFailure::damaged("it is gone")));
             }
-            // Durable before anything says that a store exists: otherwise a store that never was
-            // looks lost.
+            // Durable before the name `open`: otherwise a store that never existed looks lost.
             drop(place.open(NEW_NAME).map_err(disk)?);
             place.sync().map_err(disk)?;
         }

@@ -19,8 +19,8 @@ use units::Nanos;
 use super::bug::{DiskBug, planted};
 use super::error::DiskFailure;
 
-/// Raised whenever an older program could not read the file: format 1 had no sums, and would count
-/// folded leases as never spent.
+/// Raised whenever an older program could not read the file: one that knows only format 1 would
+/// count folded leases as never spent.
 pub(crate) const FORMAT: u64 = 2;
 
 const FORMAT_NAME: &str = "format";
@@ -289,8 +289,7 @@ impl<'t> StoreTables<'t> {
         Ok(())
     }
 
-    /// Whether this batch was the last of its epoch to fold: its leases may have been folded since.
-    /// Refuses an older batch.
+    /// Whether this batch was the last to fold: its leases may be folded since. Refuses an older one.
     fn is_applied(&self, writer: StoreWriter, number: u64) -> Result<bool, WriteStop> {
         let found = self.folded.get(writer.node).or_fault()?.map(|found| found.value());
         match found.filter(|(epoch, _)| *epoch == writer.epoch.0) {
@@ -301,8 +300,7 @@ impl<'t> StoreTables<'t> {
         }
     }
 
-    /// Checks that leases to fold are closed, counting the batch's own: `merged`, in the order of
-    /// keys.
+    /// Checks that leases to fold are closed; `merged` has the batch's own in the order of keys.
     fn check_folds(
         &self,
         writer: StoreWriter,

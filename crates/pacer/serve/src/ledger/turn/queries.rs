@@ -1,5 +1,4 @@
-//! Serves queries to the ledger's thread: definitions in parts, changes of the store, and
-//! questions.
+//! Serves queries to the ledger's thread.
 
 use pacer_core::ledger::{LedgerInput, LedgerTime, SpendDiagnosis};
 use pacer_core::messages::CampaignIndex;

@@ -1,5 +1,4 @@
-//! The stored record of a definition, as JSON: its text, origin and number, and the API's overrides
-//! of a file.
+//! The stored record of a definition, as JSON: its text, origin, number and overrides.
 
 use std::borrow::Cow;
 use std::path::Path;

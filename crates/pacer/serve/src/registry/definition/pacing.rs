@@ -1,5 +1,4 @@
-//! Declares how a campaign paces: its strategy with gains, and its target curve. pacer-core owns
-//! the strategies.
+//! Declares how a campaign paces: its strategy with gains, and its target curve.
 
 use std::sync::Arc;
 

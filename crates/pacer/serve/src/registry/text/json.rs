@@ -1,5 +1,4 @@
-//! JSON definitions as TOML, for the one declaration that reads both. Refuses what TOML cannot
-//! express.
+//! JSON definitions as TOML, for one declaration of both. Refuses what TOML cannot express.
 
 use runtime::config::ConfigProblem;
 use serde_json::{Map, Value};

@@ -46,8 +46,7 @@ fn whoever_asks_for_a_change_hears_what_is_known() {
         ],
         &[None, None, Some(Ok(()))],
     );
-    // The change may be durable after any refusal for the store's own reasons, but not if another
-    // change prevents it.
+    // A refusal by a failing or busy store leaves the change possible; a conflict does not.
     let busy = || Some(StoreDenial::Busy);
     check(
         &[

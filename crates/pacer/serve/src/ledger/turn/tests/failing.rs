@@ -127,8 +127,7 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
     till.close();
 }
 
-/// A change of unknown outcome is retried until the store knows: the caller hears only how it
-/// ended.
+/// A change of unknown outcome is retried until the store knows, and the caller hears that.
 #[test]
 fn nobody_hears_that_a_change_may_be_durable() {
     for seed in 0..20 {

@@ -1,5 +1,4 @@
-//! A process reserves and settles until it is killed, `KILLS` times: the books and its log agree to
-//! the nano.
+//! A process spends until it is killed, `KILLS` times: books and log agree to the nano.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -27,8 +26,7 @@ fn limit() -> u64 {
     kills(KILLS) * OF_A_LIFE
 }
 
-/// The durable log: one line with the token of each win. A killed process leaves its lines, the
-/// last one perhaps cut off.
+/// The durable log: one line with the token of each win. A kill may cut off the last line.
 struct Log {
     file: File,
     wins: Vec<ReservationToken>,
@@ -72,8 +70,7 @@ fn begin(root: &Path) -> (Till, Log, Keyring) {
     (till, log, keys)
 }
 
-/// Reserves, then settles, releases or leaves open, until the log has the whole budget or `tell`
-/// returns false.
+/// Reserves, settles, releases or leaves open, until the budget is in the log or `tell` is false.
 fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u64) -> bool) {
     let (limit, mut chance) = (limit(), Chance::new(u64::from(till.handle.status().epoch.0)));
     till.until("it spends", |till| {

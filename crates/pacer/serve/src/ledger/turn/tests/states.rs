@@ -152,8 +152,7 @@ fn whoever_is_not_defined_is_kept_until_the_first_file_of_a_life() {
     assert!(length() < both / 2, "{} of {both}", length());
 }
 
-/// States are stored while the process runs, so that a crash loses little; not while the store
-/// fails.
+/// States are stored while the process runs, unless the store fails: a crash loses little.
 #[test]
 fn states_are_kept_every_so_often_unless_the_store_fails() {
     let disk: FaultDisk = disk::empty(1);
