@@ -1,5 +1,5 @@
-//! The exchange's keys in `vickrey.toml`: each declared once, checked together, and turned into
-//! the rules' snapshot and the wire's options.
+//! The exchange's keys in `vickrey.toml`: declared once, checked together, and turned into the
+//! market's rules and options of sockets.
 
 mod dsp;
 mod guard;
@@ -34,65 +34,65 @@ pub use record::{BodiesConfig, RecordConfig};
 
 use guard::BreakerConfig;
 
-/// All that the exchange is configured with.
+/// Configuration of the exchange.
 #[derive(Clone, Debug)]
 pub struct ExchangeConfig {
-    /// Where callers post bid requests.
+    /// Address for bid requests.
     pub listen: SocketAddr,
-    /// What callers shake hands with; `None`: they come without TLS.
+    /// None: callers come without TLS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Whether requests of publishers that are not named are refused.
+    /// Whether to refuse requests of unnamed publishers.
     pub publishers_only: bool,
     /// Limits on time.
     pub limits: TimeLimits,
     /// Limits on what callers send.
     pub inbound: InboundLimits,
-    /// Bounds of what campaigns of our own do in one auction.
+    /// Limits of direct campaigns in one auction.
     pub house: exchange_core::campaigns::BiddingLimits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
-    /// Whether no bid is answered with 200 and `nbr` instead of 204.
+    /// Whether to answer no bid with 200 and `nbr` instead of 204.
     pub explain_no_bid: bool,
-    /// What a request is answered that the exchange has no time for.
+    /// Answer to requests that the exchange has no time for.
     pub overload_answer: OverloadAnswer,
-    /// Whether the market's tie key was drawn, for want of a configured one.
+    /// Whether the tie key was drawn because none is configured.
     pub tie_key_is_drawn: bool,
-    /// What the rules need.
+    /// Input of the auction's rules.
     pub market: Market,
-    /// Where the DSPs are, in the order of `market.dsps`.
+    /// Addresses of DSPs, in the order of `market.dsps`.
     pub endpoints: Vec<(String, u16, EndpointOptions)>,
-    /// How often they may be called, in the same order.
+    /// Call limits of DSPs, in the same order.
     pub guards: Vec<GuardLimits>,
     /// A timeout counts against a DSP only if it had at least this long.
     pub timeout_counts_after: Duration,
-    /// Who fires notices; absent: callers do, for we pass them through. With a record alone.
+    /// None: callers fire the DSPs' notices themselves. Needs a record.
     pub notices: Option<NoticesConfig>,
-    /// What callers of named publishers are held to, by publisher id.
+    /// Terms for callers, by publisher id.
     pub callers: HashMap<Box<str>, CallerTerms>,
-    /// Where auctions are recorded; absent: nowhere.
+    /// None: auctions are not recorded.
     pub record: Option<RecordConfig>,
-    /// What the market's rates were read from.
+    /// The market's rates as decimal text.
     pub rates_as_read: Vec<(Currency, Box<str>)>,
-    /// The whole configuration, secrets masked, for the record; whoever reads it fills it in.
+    /// The whole configuration, secrets masked, for the record. The reader of the file sets it.
     pub text: String,
 }
 
-/// What a request is answered that a shard has no time for.
+/// Answer to a request that a shard has no time for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverloadAnswer {
-    /// 503, so that callers and balancers know.
+    /// 503, visible to callers and load balancers.
     #[default]
     Unavailable,
-    /// As if nobody had bid.
+    /// No bid.
     NoBid,
 }
 
-/// What callers of one publisher are held to.
+/// Terms for callers of one publisher.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerTerms {
-    /// What they must present; absent: nothing.
+    /// Key that they must present. None: no key.
     pub key: Option<Secret>,
-    /// Most requests per second; absent: any number.
+    /// Most requests per second. None: no limit.
     pub rate: Option<CallRate>,
 }
 
@@ -101,24 +101,22 @@ pub struct CallerTerms {
 pub struct InboundLimits {
     /// Largest body, compressed or not.
     pub body_max: usize,
-    /// Longest wait for a body once its head has come.
+    /// Longest wait for a body after its head.
     pub body_timeout: Duration,
-    /// Longest wait for the next request on a kept-alive connection, and for a head or handshake.
+    /// Longest waits for the next request, for a head and for a handshake.
     pub timeouts: ConnectionTimeouts,
     /// Largest head.
     pub head_max: usize,
-    /// Longest wait for a caller to take any more of its answer.
+    /// Longest wait for a caller to read more of its answer.
     pub write_timeout: Duration,
 }
 
 impl InboundLimits {
-    /// On bodies.
     pub(crate) fn body(&self) -> BodyLimits {
         BodyLimits { bytes_max: self.body_max, timeout: self.body_timeout }
     }
 }
 
-/// What `[exchange]` itself holds.
 struct NodeIdentity {
     listen: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -139,7 +137,7 @@ struct NodeIdentity {
 
 impl ExchangeConfig {
     /// Declares and reads `[currency]`, `[record]`, `[exchange]`, `[[dsp]]`, `[[publisher]]`,
-    /// `[[deal]]` and `[[floor]]`. `None` without `[exchange]`: the service is off.
+    /// `[[deal]]` and `[[floor]]`. None without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
         let CurrencyConfig { base: currency, rates, as_read: rates_as_read } =
             s.section("currency", "Exchange rates.", read_currency);
@@ -372,7 +370,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             1..=65_536_usize,
             "Most connections to one DSP from one shard, and calls that wait for one; others are not made.",
         ),
-        // And one more for every four that are open: a start does not flood a DSP, and a pool doubles soon.
+        // Plus one for every four open: a start does not flood a DSP, and a pool doubles soon.
         opening_max: 8,
         handshake_share: HANDSHAKE_SHARE,
         connect_timeout: s.duration(
@@ -387,19 +385,19 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             ms(100)..=secs(3600),
             "Idle connections are closed after this long.",
         ),
-        // An answer that is later still does not come: its connection is better opened anew.
+        // If an answer takes longer than this, a new connection is cheaper.
         drain_timeout: secs(1),
         backoff: BACKOFF,
-        // Of fewer than 256 bytes each: an answer of 64 KiB comes in 45 packets, nearly all of them full.
+        // Packets under 256 bytes: an answer of 64 KiB takes 45 packets, nearly all full.
         crumbs_max: 32,
     }
 }
 
-/// What TLS handshakes with DSPs may take of a shard's time: a start opens connections soon, and three
-/// quarters are left for auctions meanwhile.
+/// Share of a shard's time for TLS handshakes with DSPs: connections open soon, and auctions keep
+/// three quarters.
 const HANDSHAKE_SHARE: Ppm = Ppm::new(250_000).expect("25 % is a share");
 
-/// A DSP that restarts is found within seconds, and one that is gone costs next to nothing.
+/// Finds a restarted DSP within seconds; a dead one costs next to nothing.
 const BACKOFF: Backoff = Backoff { barren_max: 2, min: ms(50), max: secs(5) };
 
 fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
@@ -420,7 +418,7 @@ fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
     }
 }
 
-/// Without a configured key one is drawn: fair, but not reproducible elsewhere.
+/// Without a key one is drawn: fair, but not reproducible elsewhere.
 fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
     let secret = s.secret(
         "tie_key",
@@ -440,11 +438,9 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
     key
 }
 
-/// The common currency and what others are worth in it.
 struct CurrencyConfig {
     base: Currency,
     rates: Rates,
-    /// As decimals.
     as_read: Vec<(Currency, Box<str>)>,
 }
 
@@ -460,7 +456,7 @@ fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
         let ratio = Ratio::parse(worth).ok_or_else(|| {
             "must be a decimal number above zero, for example \"1.08\"".to_owned()
         })?;
-        // Every pair must convert: rates of a dozen digits do.
+        // Every pair must convert; eleven digits guarantee that.
         if worth.bytes().filter(u8::is_ascii_digit).count() > 11 {
             return Err("has more than 11 digits, round it".to_owned());
         }
@@ -481,7 +477,7 @@ fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
     CurrencyConfig { base, rates, as_read }
 }
 
-/// The ids of one kind of table: each may be used once.
+/// Ids of one kind of table, each used once.
 #[derive(Default)]
 struct UniqueIds(RefCell<HashSet<String>>);
 

@@ -1,7 +1,7 @@
 //! Every metric of the exchange: its name, its labels, who counts it.
 //!
-//! One set per shard, written by that shard alone. Labels come from configuration and from fixed
-//! lists; nothing that a client sends becomes one.
+//! One set per shard, written by that shard alone. Labels come from configuration and fixed lists,
+//! never from a client.
 
 mod budget;
 mod record;
@@ -27,110 +27,108 @@ use crate::recording::RecordLanes;
 
 pub use budget::BudgetMetrics;
 
-/// What one shard counts.
+/// Metrics of one shard.
 #[derive(Debug, Default)]
 pub struct ExchangeMetrics {
     /// Answers with at least one sale.
     pub filled: Counter,
     /// Auctions that moved no money because the request said `test`.
     pub tests: Counter,
-    /// Impressions offered in auctions that were held.
+    /// Impressions offered in auctions.
     pub impressions: Counter,
-    /// Fields of requests that were dropped for their type.
+    /// Request fields dropped for their type.
     pub mistyped: Counter,
-    /// Impressions not on sale: their floors are in a currency without a rate.
+    /// Impressions not on sale because their floor's currency has no rate.
     pub unpriced: Counter,
     /// Impressions sold.
     pub sold: Counter,
-    /// Campaigns of our own that nobody looked at, by impression: too many matched.
+    /// Direct campaigns left out, by impression, because too many matched.
     pub house_left_out: Counter,
     /// Answers without a sale, by reason.
     pub no_bids: [Counter; NoBidReason::ALL.len()],
     /// Refused bodies, by reason.
     pub invalid: [Counter; InvalidReason::ALL.len()],
-    /// Answers without an auction: 404, 405, 413, 415, and bodies that never came, broke off or are
-    /// no gzip.
+    /// Answers without an auction: 404, 405, 413, 415, and bodies that broke off or are no gzip.
     pub turned_away: Counter,
-    /// Auctions given up because the caller went away.
+    /// Auctions abandoned because the caller left.
     pub abandoned: Counter,
-    /// DSP connections whose code panicked; each was closed alone.
+    /// Panics of DSP connections; each closes only that connection.
     pub reactor_panics: Counter,
-    /// TLS handshakes of callers that came to nothing.
+    /// Failed TLS handshakes of callers.
     pub handshakes_failed: Counter,
-    /// Notices that the dispatcher had no room for.
+    /// Notices refused because the dispatcher's queue was full.
     pub notices_refused: Counter,
-    /// Beacons that were called, and whose DSP is not to be told.
+    /// Beacons whose DSP gets no notice.
     pub beacons_untold: Counter,
-    /// What upstream auctions said they pay for billed bids, one impression each, in
-    /// thousand-millionths of the exchange's currency.
+    /// Upstream's price for billed bids, per impression, in nanos of the exchange's currency.
     pub upstream_nanos: Counter,
-    /// Billed bids of which they said so.
+    /// Billed bids with an upstream price.
     pub upstream_told: Counter,
-    /// Those of which they said something that is no price.
+    /// Billed bids whose upstream price cannot be read.
     pub upstream_unreadable: Counter,
-    /// Beacons of other nodes that were passed on to them, and answered.
+    /// Beacons of other nodes, passed on and answered.
     pub beacons_passed_on: Counter,
-    /// Those whose node could not be reached or was busy, or at whose URL something else answered.
+    /// Beacons whose node was busy or unreachable, or at whose URL another server answered.
     pub beacons_not_passed_on: Counter,
     /// Beacons of nodes that are not listed.
     pub beacons_foreign: Counter,
-    /// Beacons that were not taken, by reason.
+    /// Refused beacons, by reason.
     pub beacons_refused: [Counter; BeaconTokenError::ALL.len()],
-    /// From arrival until its turn on the shard and all of its body have come.
+    /// From arrival until the body is complete and the shard handles it.
     pub receive: Histogram,
-    /// From there to a parsed and validated request.
+    /// Until the request is parsed and validated.
     pub parse: Histogram,
-    /// From there to knowing whom to ask for what.
+    /// Until the DSPs to ask are chosen.
     pub ask: Histogram,
-    /// From there, writing to DSPs and the bids of our own campaigns included, to the close.
+    /// Until the close: writes to DSPs, and direct campaigns' bids.
     pub collect: Histogram,
     /// From the close to the answer's bytes.
     pub clear: Histogram,
-    /// From knowing who pays what to the answer: writing it, and its notices.
+    /// From the clearing to the answer: writing it and its notices.
     pub answer: Histogram,
     /// From arrival to the answer's bytes.
     pub total: Histogram,
-    /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
+    /// How late an answer's bytes were after arrival + `tmax`; in time, nothing is recorded.
     pub overshoot: Histogram,
     /// Bids by fate.
     pub fates: CounterArray<{ 1 + Fate::ALL.len() }>,
-    /// Accounts.
+    /// Budgets of the shard.
     pub budget: BudgetMetrics,
 }
 
-/// What one shard counts of one DSP.
+/// Metrics of one DSP on one shard.
 #[derive(Debug, Default)]
 pub struct DspMetrics {
     /// Calls by outcome.
     pub outcomes: [Counter; 1 + CallOutcome::ALL.len()],
-    /// Bodies of 200 answers, by what was in them; unreadable ones are [`CallOutcome::Malformed`].
+    /// Bodies of 200 answers, by content; unreadable ones are [`CallOutcome::Malformed`].
     pub responses: [Counter; 1 + ResponseFate::ALL.len()],
-    /// Bids that were ignored because their response had more than [`exchange_core::BIDS_MAX`].
+    /// Bids ignored because their response had more than [`exchange_core::BIDS_MAX`].
     pub surplus_bids: Counter,
-    /// Requests for which it was not asked, by reason.
+    /// Requests not sent to the DSP, by reason.
     pub not_asked: [Counter; 1 + NotAsked::ALL.len()],
-    /// Calls sent again after the DSP had closed an idle connection.
+    /// Calls repeated after the DSP closed an idle connection.
     pub retries: Counter,
-    /// Answers that came after their auction had closed, and were drained.
+    /// Answers drained after their auction closed.
     pub drained: Counter,
     /// Connections opened.
     pub opened: Counter,
-    /// Connections now open, in use or idle.
+    /// Open connections, busy or idle.
     pub open: Gauge,
-    /// From the request's first byte written to the answer's last byte read, late ones included.
+    /// From the request's first byte to the answer's last, late answers included.
     pub latency: Histogram,
-    /// Notices that its bids name and that are not sent, by reason.
+    /// Notices not sent, by reason.
     pub unsent: [Counter; NotSent::ALL.len()],
-    /// Ads of its that were returned without our beacon, by reason.
+    /// Ads returned without our beacon, by reason.
     pub unmarked: [Counter; Unmarked::ALL.len()],
-    /// What went wrong last.
+    /// The last errors.
     pub errors: RecentErrors,
 }
 
-/// The last few errors of a DSP, at most ten a second of them.
+/// A DSP's last errors; keeps at most ten a second.
 #[derive(Debug, Default)]
 pub struct RecentErrors {
-    /// Milliseconds of Unix time of the last one that was kept.
+    /// Unix milliseconds of the last error kept.
     noted_ms: AtomicU64,
     errors: Mutex<VecDeque<(SystemTime, String)>>,
 }
@@ -140,8 +138,8 @@ impl RecentErrors {
     const EVERY_MS: u64 = 100;
     const BYTES_MAX: usize = 256;
 
-    /// Keeps one, unless another has just been kept: a DSP that fails often must not cost more
-    /// than one that does not.
+    /// Keeps the error unless it has just kept another, so that a failing DSP costs no more than a
+    /// healthy one.
     pub(crate) fn note(&self, error: impl FnOnce() -> String) {
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -159,41 +157,34 @@ impl RecentErrors {
         errors.push_back((now, text));
     }
 
-    /// Those that were kept, the oldest first.
     pub fn recent(&self) -> Vec<(SystemTime, String)> {
         let errors = self.errors.lock().expect("nothing panics while it holds the errors");
         errors.iter().cloned().collect()
     }
 }
 
-/// What one shard counts of one seat.
+/// Metrics of one seat on one shard.
 #[derive(Debug, Default)]
 pub struct SeatMetrics {
     /// Impressions won.
     pub wins: Counter,
-    /// What it owes for them, in thousand-millionths of the exchange's currency.
+    /// Price of those impressions, in nanos of the exchange's currency.
     pub revenue_nanos: Counter,
 }
 
 impl ExchangeMetrics {
-    /// Counts an answer without a sale.
     pub(crate) fn count_no_bid(&self, reason: NoBidReason) {
         self.no_bids[reason as usize].increment();
     }
 }
 
-/// What is counted beside the shards.
 #[derive(Clone, Debug)]
 pub struct MetricsSources {
-    /// The rights to call DSPs.
     pub guards: Guards,
-    /// Delivery of notices.
     pub dispatcher: Option<NoticeMonitor>,
-    /// Both lanes of the record.
     pub record: Option<RecordLanes>,
 }
 
-/// Writes the page of all shards.
 pub fn expose(
     generation: &Generation,
     shards: &PerShard<ExchangeMetrics>,
@@ -290,7 +281,7 @@ fn expose_notices(
     beacons.sum(&[("outcome", "unknown_node")], foreign)?;
     for error in BeaconTokenError::ALL {
         let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
-        // Some expire between their opening and their turn at the dispatcher.
+        // Some expire between their opening and the dispatcher.
         let since = if error == BeaconTokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }

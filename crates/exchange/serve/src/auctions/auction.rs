@@ -29,47 +29,41 @@ use crate::fanout::{Outcomes, Question, ask_all};
 use crate::notices::NoticeCommand;
 use crate::recording::{self, Calls, RecordedAuction};
 
-/// What becomes of a request.
 #[derive(Debug)]
 pub enum AuctionReply {
-    /// 200 with this body; the notices are given once it is written.
+    /// 200 with this body.
     Bid {
-        /// The response.
         body: String,
-        /// For the dispatcher.
+        /// To send once the body is written.
         notices: Vec<NoticeCommand>,
     },
-    /// No sale; `id` is the JSON text of the caller's id.
+    /// No sale.
     NoBid {
-        /// The caller's id, as JSON.
+        /// The caller's id, as JSON text.
         id: String,
-        /// Why.
         reason: NoBidReason,
-        /// How it went, where the caller asks and may.
+        /// How it went, if the caller asks and may.
         explanation: Option<Box<Explanation>>,
     },
-    /// 400 with a body that says what is wrong.
+    /// 400 with a body that names the error.
     Invalid(InvalidRequest),
-    /// Not from whom it may come, or too often.
+    /// The caller may not sell here, or asks too often.
     TurnedAway {
         /// 401, 403 or 429.
         status: StatusCode,
-        /// For the caller.
+        /// Text for the caller.
         problem: &'static str,
     },
 }
 
-/// What a caller presents beside its request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuctionRequest<'p> {
-    /// Its key.
     pub key: Option<&'p [u8]>,
-    /// `traceparent`: the trace that its request is part of.
+    /// W3C `traceparent` header.
     pub traceparent: Option<&'p [u8]>,
 }
 
-/// Holds one auction by the configuration in `snapshot`. `arrival` is when the kernel received the
-/// request's head.
+/// Runs one auction under `snapshot`. `arrival` is when the kernel received the request's head.
 pub async fn hold(
     shard: &ExchangeShard,
     snapshot: &Rc<ShardSnapshot>,
@@ -81,7 +75,7 @@ pub async fn hold(
     let reply = AuctionHolder { shard, snapshot, arrival, received }.reply(body, presented).await;
     match &reply {
         AuctionReply::Bid { .. } => shard.metrics.filled.increment(),
-        AuctionReply::TurnedAway { .. } => (), // Counted with all others that are.
+        AuctionReply::TurnedAway { .. } => (), // Counted with all refused callers.
         AuctionReply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
         AuctionReply::Invalid(invalid) => {
             shard.metrics.invalid[invalid.reason as usize].increment();
@@ -91,7 +85,6 @@ pub async fn hold(
     reply
 }
 
-/// An auction under way.
 #[derive(Clone, Copy)]
 struct AuctionHolder<'s> {
     shard: &'s ExchangeShard,
@@ -100,14 +93,14 @@ struct AuctionHolder<'s> {
     received: Instant,
 }
 
-/// A valid request, and when it had been read.
+/// A valid request and when it was parsed.
 #[derive(Clone, Copy)]
 struct Inbound<'r> {
     id: &'r str,
     request: &'r BidRequest<'r>,
     body: &'r str,
     parsed: Instant,
-    /// Of an auction that is to be explained.
+    /// Set if the auction is to be explained.
     record: Option<&'r ExplainRecord>,
     traceparent: Option<&'r [u8]>,
 }
@@ -121,23 +114,20 @@ impl<'r> Inbound<'r> {
     }
 }
 
-/// An auction in which somebody may be asked.
 struct PreparedAuction<'a> {
     schedule: AuctionSchedule,
     auction: Auction<'a>,
     chosen: AskedDsps,
 }
 
-/// Whom an auction comes to, in market order.
 #[derive(Default)]
 struct AskedDsps {
     asks: Vec<BidderCall>,
-    /// To ask them.
     rights: Vec<CallInFlight>,
     trials: Vec<CallTrial>,
-    /// The others, and why.
+    /// Other DSPs, each with the reason.
     not_asked: Vec<(usize, NotAsked)>,
-    /// What campaigns of our own may bid for.
+    /// What direct campaigns may bid for.
     house: Option<BidderCall>,
 }
 
@@ -198,7 +188,7 @@ impl AuctionHolder<'_> {
         }
     }
 
-    /// Whether this caller may sell for this publisher, and now.
+    /// Whether this caller may sell for this publisher now.
     fn admit(
         self,
         publisher: Option<&str>,
@@ -214,7 +204,7 @@ impl AuctionHolder<'_> {
                 StatusCode::UNAUTHORIZED,
                 "the publisher's key is needed: authorization: Bearer, or x-api-key",
             ))?;
-            // One that takes as long however much of it is right.
+            // Constant time: the comparison must not reveal how much of the key is right.
             if !bool::from(key.expose().as_bytes().ct_eq(presented)) {
                 return Err((StatusCode::FORBIDDEN, "the key is not the publisher's"));
             }
@@ -225,12 +215,11 @@ impl AuctionHolder<'_> {
             .borrow_mut()
             .admit()
             .map_err(|_| (StatusCode::TOO_MANY_REQUESTS, "the publisher sends more than it may"))?;
-        // Only how often counts: nothing is under way for longer.
+        // Only the rate is limited, not concurrency.
         guard.borrow_mut().release(permit);
         Ok(())
     }
 
-    /// All that comes before anybody is asked.
     async fn prepare<'a>(
         &'a self,
         inbound: &Inbound<'a>,
@@ -240,7 +229,7 @@ impl AuctionHolder<'_> {
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = AuctionSchedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
             .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
-        // A body that was slow to come has used the time up.
+        // A slow body has used up the time.
         if !schedule.suffices(self.shard.tick(parsed)) {
             return Err(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
@@ -251,7 +240,7 @@ impl AuctionHolder<'_> {
         Ok(PreparedAuction { schedule, auction, chosen })
     }
 
-    /// An auction in which nobody is asked; `prepared` as far as it came.
+    /// An auction without calls; `prepared` is None if it failed before.
     fn refused(
         &self,
         inbound: &Inbound<'_>,
@@ -268,7 +257,6 @@ impl AuctionHolder<'_> {
         recorded.refused(prepared.map(|prepared| &prepared.auction), reason, &moments);
     }
 
-    /// Those so far.
     fn moments(&self, inbound: &Inbound<'_>) -> AuctionTimings {
         AuctionTimings {
             arrival: self.arrival,
@@ -328,7 +316,7 @@ impl AuctionHolder<'_> {
         let abandoned = AbandonedAuction { recorded, auction, calls, moments, outcomes: None };
         let waiting = AbandonmentGuard(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
-        // While DSPs think.
+        // Direct campaigns bid while DSPs think.
         let house =
             DirectOffer::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *house);
         let mut outcomes = round.collect().await;
@@ -343,7 +331,7 @@ impl AuctionHolder<'_> {
             outcomes: &outcomes,
             house: house.as_ref(),
         };
-        // It may wait once more, for ads.
+        // Closing may fetch ads.
         let waiting = AbandonmentGuard(Some(abandoned));
         let answer = closing.conclude(trials, moments).await;
         waiting.disarm();
@@ -360,7 +348,7 @@ impl AuctionHolder<'_> {
         match answer.response {
             Ok(response) => Ok((response, answer.notices)),
             Err(why) => {
-                // Nothing is waited for: those who lost may be told at once.
+                // Without a response to write, send loss notices at once.
                 shard.give(answer.notices);
                 Err(AuctionRefusal::NoBid(why))
             }
@@ -403,7 +391,7 @@ impl AuctionHolder<'_> {
         inbound.traced(self.shard).record(&answer.moments, ending, calls);
     }
 
-    /// Who is asked for what, and by what right.
+    /// Chooses bidders, and takes permits to call them.
     async fn choose(&self, auction: &Auction<'_>) -> AskedDsps {
         let mut choosing = DspSelection::new(auction, self.snapshot.dsps.len());
         while choosing.proceed() {
@@ -470,7 +458,7 @@ impl AuctionHolder<'_> {
     }
 }
 
-/// Without a sale: our fault when not one DSP could be asked, and the house did not answer either, else
+/// Reason for no sale: our fault if no DSP could be asked and direct campaigns did not answer; else
 /// nobody bid enough.
 pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>) -> NoBidReason {
     let never_asked = |outcome: &CallOutcome| {
@@ -481,20 +469,18 @@ pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>
     if is_unasked { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 
-/// An auction whose caller has gone.
 #[derive(Clone, Copy)]
 struct AbandonedAuction<'a> {
     recorded: RecordedAuction<'a>,
     auction: &'a Auction<'a>,
     calls: Calls<'a>,
-    /// As far as it came.
     moments: AuctionTimings,
-    /// `None` while DSPs were waited for.
+    /// None while DSPs were still answering.
     outcomes: Option<&'a Outcomes>,
 }
 
 impl AbandonedAuction<'_> {
-    /// Counts it, with those of its calls that are not counted yet, and records it.
+    /// Counts and records it, with the calls that are not counted yet.
     fn note(&self) {
         let Self { recorded, auction, calls, outcomes, .. } = *self;
         let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
@@ -511,7 +497,7 @@ impl AbandonedAuction<'_> {
     }
 }
 
-/// Notes an auction as abandoned, unless it goes on.
+/// Notes the auction as abandoned if dropped before it is disarmed.
 struct AbandonmentGuard<'a>(Option<AbandonedAuction<'a>>);
 
 impl AbandonmentGuard<'_> {
@@ -522,7 +508,7 @@ impl AbandonmentGuard<'_> {
 
 impl Drop for AbandonmentGuard<'_> {
     fn drop(&mut self) {
-        // A panic of ours is no caller that went away; it is counted with all panics.
+        // A panic is our fault and counted as such, not an abandoned call.
         if let Some(abandoned) = self.0.filter(|_| !std::thread::panicking()) {
             abandoned.note();
         }

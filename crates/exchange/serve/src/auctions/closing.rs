@@ -1,5 +1,4 @@
-//! From answers to the caller's answer: judging, clearing, ads that come with the win notice, and
-//! the notices that follow.
+//! From bids to the caller's answer: judges, clears, fetches ads of win notices, and plans notices.
 //!
 //! It makes no decision about money: those are `exchange-core`'s.
 
@@ -29,10 +28,9 @@ use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
 use crate::recording::{self, Calls, RecordedAuction};
 
-/// Kept back of the time for ads that come with a win notice, to write the answer in.
+/// Time kept from fetching ads, to write the answer.
 const WRITING: Duration = Duration::from_millis(1);
 
-/// An auction whose answers are in.
 #[derive(Clone, Copy)]
 pub struct AuctionClosing<'s> {
     pub recorded: RecordedAuction<'s>,
@@ -40,25 +38,21 @@ pub struct AuctionClosing<'s> {
     pub schedule: &'s AuctionSchedule,
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
-    /// What campaigns of our own answer.
     pub house: Option<&'s DirectOffer<'s>>,
 }
 
-/// What becomes of it.
 pub struct ClosedAuction {
-    /// Or why nothing is sold.
+    /// The response, or why nothing is sold.
     pub response: Result<String, NoBidReason>,
-    /// For the dispatcher.
     pub notices: Vec<NoticeCommand>,
-    /// Calls whose bid response cannot be read, by position: they count as malformed.
+    /// Calls with an unreadable bid response, by position; they count as malformed.
     pub unreadable: Vec<usize>,
-    /// When its phases were over.
     pub moments: AuctionTimings,
 }
 
 impl AuctionClosing<'_> {
-    /// Judges, clears, writes the answer and the record. `trials` are those of the asks; `moments`
-    /// are those until the close.
+    /// Judges and clears, then writes the answer and the record. `trials` belong to the calls;
+    /// `moments` end at the close.
     pub async fn conclude(&self, trials: Vec<CallTrial>, moments: AuctionTimings) -> ClosedAuction {
         let answers = self.answers();
         let uncounted = PendingCounts { closing: self, trials };
@@ -117,7 +111,7 @@ impl AuctionClosing<'_> {
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
         self.recorded.held((self.auction, judged), calls, no_bid, &moments);
-        // The answer waits for its record too.
+        // The record delays the answer too.
         let moments = AuctionTimings { answered: Instant::now(), ..moments };
         ClosedAuction { response, notices, unreadable, moments }
     }
@@ -133,7 +127,7 @@ impl AuctionClosing<'_> {
         answers
     }
 
-    /// Bills the sales that are billed at once, and returns what is reserved for others.
+    /// Bills the sales that are billed at once, and returns the other reservations.
     fn bill(
         &self,
         mut reserved: Vec<SealedReservation>,
@@ -153,8 +147,8 @@ impl AuctionClosing<'_> {
         reserved
     }
 
-    /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
-    /// caller, who does not tell: it counts as billed now. Any other ad without a beacon is never billed.
+    /// Ends reservations without a beacon of ours. A caller that bills passed-through ads does not
+    /// report it, so they count as billed now. Other ads without a beacon are never billed.
     fn settle_unbilled(&self, reserved: Vec<SealedReservation>, sales: &[Sale]) {
         let shard = self.recorded.shard;
         let Some(budget) = shard.budget() else { return };
@@ -171,8 +165,8 @@ impl AuctionClosing<'_> {
         }
     }
 
-    /// Counts how the calls ended and tells the guards. Returns the calls whose bid response cannot
-    /// be read.
+    /// Counts the calls' outcomes and reports them to the guards. Returns the calls whose bid
+    /// response is unreadable.
     fn note_responses(
         &self,
         trials: Vec<CallTrial>,
@@ -204,7 +198,6 @@ impl AuctionClosing<'_> {
         unreadable
     }
 
-    /// Counts how a call ended and tells its DSP's guard.
     fn note_call(&self, call: usize, outcome: CallOutcome, trial: CallTrial) {
         let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
         lane.metrics.outcomes[outcome as usize].increment();
@@ -213,7 +206,7 @@ impl AuctionClosing<'_> {
         lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
     }
 
-    /// Counts fates, and what was sold; a test sells nothing.
+    /// Counts bids by fate, and sales; a test sells nothing.
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
         let metrics = &self.recorded.shard.metrics;
         for bid in &judgement.bids {
@@ -239,7 +232,6 @@ impl AuctionClosing<'_> {
         }
     }
 
-    /// The response, if anything is sold, and what the dispatcher is to send.
     fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
         let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
@@ -269,15 +261,13 @@ impl AuctionClosing<'_> {
     }
 }
 
-/// The calls of an auction whose answers are being judged. If the caller leaves meanwhile, they are
-/// counted as they ended.
+/// Calls of an auction that is being judged. Counts them on drop, in case the caller leaves.
 struct PendingCounts<'c> {
     closing: &'c AuctionClosing<'c>,
     trials: Vec<CallTrial>,
 }
 
 impl PendingCounts<'_> {
-    /// Leaves the counting to the caller.
     fn into_trials(mut self) -> Vec<CallTrial> {
         std::mem::take(&mut self.trials)
     }
@@ -294,12 +284,12 @@ impl Drop for PendingCounts<'_> {
     }
 }
 
-/// What a call says of its DSP's health.
+/// What the outcome says about the DSP's health.
 fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
     match outcome {
         CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
         CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
-        // Nothing was sent, or the caller left. A name without an address yet is no fault of the DSP.
+        // Nothing was sent, or the caller left. An unresolved name is not the DSP's fault.
         CallOutcome::Saturated
         | CallOutcome::Unsent
         | CallOutcome::Abandoned
@@ -314,17 +304,17 @@ fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
     }
 }
 
-/// Ads that are served on win notices, fetched while there is time.
+/// Fetches ads that win notices return, until `until`.
 struct Ads<'c> {
     closing: &'c AuctionClosing<'c>,
     sealer: &'c Sealer,
     until: Instant,
-    /// Winners that stand without what their notice would have answered.
+    /// Winners that keep their win without the notice's ad.
     forgone: Vec<usize>,
 }
 
 impl Ads<'_> {
-    /// Fetches what the wins lack; whether the auction must clear again.
+    /// Fetches missing ads; returns whether the auction must clear again.
     async fn fetch(
         &mut self,
         judgement: &mut Judgement<'_>,
@@ -333,7 +323,7 @@ impl Ads<'_> {
     ) -> bool {
         let mut wanted = markup_wanted(self.closing.auction, judgement, clearing, fetched);
         wanted.retain(|wanted| !self.forgone.contains(&wanted.entry));
-        // All are on their way before the first is waited for.
+        // Start all calls before awaiting the first.
         let calls: Vec<_> = wanted.iter().map(|wanted| self.call(wanted)).collect();
         let mut barred = false;
         for (wanted, call) in wanted.into_iter().zip(calls) {
@@ -362,7 +352,7 @@ impl Ads<'_> {
         wanted: &MarkupRequest,
     ) -> Option<oneshot::Receiver<Result<ServerAnswer, CallError>>> {
         if self.until <= Instant::now() {
-            return None; // No answer could be waited for, and nobody is told of a win in vain.
+            return None; // There is no time for an answer, so no DSP gets a win notice in vain.
         }
         let lane = &self.closing.recorded.snapshot.dsps[wanted.dsp];
         let url = match &wanted.url {
@@ -379,7 +369,7 @@ impl Ads<'_> {
         self.closing.recorded.shard.fetch(fetch).then_some(body)
     }
 
-    /// What a delivered notice is answered with; empty if that is nothing.
+    /// The notice's answer; empty without an ad.
     async fn markup(
         &self,
         body: oneshot::Receiver<Result<ServerAnswer, CallError>>,

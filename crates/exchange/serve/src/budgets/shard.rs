@@ -1,7 +1,7 @@
-//! What a shard may spend of accounts, and what it has reserved: the shard's end of the ledger.
+//! A shard's budgets and reservations: its end of the ledger.
 //!
-//! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and knows
-//! which shard a reservation is of.
+//! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and finds
+//! the shard that owns a reservation.
 
 mod commands;
 mod counting;
@@ -35,58 +35,55 @@ use crate::exchange::shard::ROOM_BYTES_MAX;
 use crate::metrics::ExchangeMetrics;
 use crate::notices::unix_ms;
 
-/// How often messages are exchanged with the ledger: several times while a slice lasts.
+/// Interval of the exchange with the ledger; a fraction of a slice's time.
 pub(crate) const TURN: Duration = Duration::from_millis(10);
 
-/// How long a shard that ends waits for room to tell the ledger so.
+/// How long a closing shard waits for room in the ring.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers of the house whose room is kept.
+/// Most spare buffers for answers of direct campaigns.
 const ANSWERS_MAX: usize = 64;
 
 /// One shard's end of the ledger's rings.
 #[derive(Debug)]
 pub struct ShardLedgerPort {
-    /// Rights, gates and paces.
+    /// Grants, gates and paces.
     pub from_ledger: rtrb::Consumer<ToShard>,
-    /// What became of them.
+    /// Reports, refill requests and receipts.
     pub to_ledger: rtrb::Producer<FromShard>,
-    /// What its shard is made with.
+    /// Options of the shard's core.
     pub options: ShardOptions,
 }
 
-/// What all shards of a process have in common.
+/// Shared by all shards of a process.
 #[derive(Clone)]
 pub struct BudgetContext {
-    /// What reservations are sealed with.
+    /// Seals reservations.
     pub key: TokenKey,
-    /// By what chance requests are passed by.
+    /// Draws which requests a paced campaign skips.
     pub draw: DrawKey,
-    /// When the ledger's ticks began.
+    /// Start of the ledger's ticks.
     pub origin: Instant,
-    /// Whether the books do not add up: nothing may be reserved any more. Asked each time.
+    /// Whether the ledger's books fail to add up, which stops all reservations. Called each time.
     pub is_halted: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// The time on the wall that the ledger goes by, in milliseconds since 1970: a clock that was put back
-    /// is behind it.
+    /// The ledger's wall clock, in Unix milliseconds; a system clock that was set back is behind
+    /// it.
     pub ledger_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// A shard's money.
 pub(crate) struct ShardBudget {
     budget_context: BudgetContext,
-    /// By class of time to live, ascending.
+    /// One per class of time to live, ascending.
     ttls: Vec<Duration>,
     open: RefCell<LedgerEnd>,
     search: RefCell<CampaignSearch>,
-    /// Leads to all shards of the process.
     peers: PeerShards,
-    /// Asks whether what is billed becomes durable.
     is_durable: IsDurable,
-    /// As it was at the last turn: while nothing becomes durable, nothing is authorised.
+    /// As of the last turn. While nothing becomes durable, nothing is reserved.
     was_durable: Cell<bool>,
 }
 
-/// Tells whether what is billed becomes durable.
+/// Whether billed wins become durable.
 type IsDurable = Box<dyn Fn() -> bool + Send>;
 
 #[derive(Debug)]
@@ -96,45 +93,41 @@ struct LedgerEnd {
     to_ledger: rtrb::Producer<FromShard>,
     states: Vec<CampaignState>,
     counting: FunnelCounting,
-    /// Campaigns that came to requests since it was told last.
+    /// Campaigns that matched a request since the last turn.
     came: Vec<CampaignIndex>,
-    /// Auctions in which the house was asked.
     auctions: u64,
-    /// As they were counted last.
     counts: ShardCounts,
-    /// What it had taken, once it takes no more.
+    /// Receipts for the grants taken; Some once the shard takes no more.
     receipts: Option<Vec<Receipt>>,
-    /// Whether there was no room for rights: that stays so until the next start, and is told once.
+    /// Whether a grant found no room; lasts until the next start, and is logged once.
     is_short: bool,
 }
 
-/// Room in which campaigns of the house are searched, and for what they answer.
 #[derive(Debug, Default)]
 struct CampaignSearch {
     room: SearchScratch,
     answers: Vec<DirectAnswer>,
 }
 
-/// How a campaign of the house bids here.
 #[derive(Clone, Copy, Debug)]
 struct CampaignState {
     pace: BidPace,
     seen: RequestCounts,
-    /// Whether it stands among those that came.
+    /// Whether it is in the list of campaigns that matched.
     is_listed: bool,
-    /// Whether it has ever come to an impression: seats of DSPs never do.
+    /// Whether it ever matched an impression; seats of DSPs never do.
     is_house: bool,
-    /// Where its row was found last.
+    /// Hint: last position of its row.
     place: u32,
-    /// In the last auction that let it bid, by number: what all its bids there would cost.
+    /// Number of the last auction it bid in, and the cost of all its bids there.
     bidding: (u64, Nanos),
 }
 
 impl ShardBudget {
-    /// With all the memory that its reservations will ever take.
+    /// Allocates all memory for reservations.
     ///
     /// # Errors
-    /// An option out of its range.
+    /// An option is out of range.
     pub fn new(
         line: ShardLedgerPort,
         budget_context: BudgetContext,
@@ -168,13 +161,11 @@ impl ShardBudget {
         })
     }
 
-    /// What is counted goes there.
     pub fn counting_to(self, handovers: HandoverSlot) -> Self {
         self.open.borrow_mut().counting = FunnelCounting::new(handovers);
         self
     }
 
-    /// What campaigns of the house answer.
     pub fn bid(
         &self,
         catalogue: &Catalogue,
@@ -194,17 +185,17 @@ impl ShardBudget {
         answer
     }
 
-    /// Counts what became of a bid.
     pub fn count(&self, slot: CampaignIndex, step: FunnelStep) {
         self.open.borrow_mut().count(slot, step);
     }
 
-    /// Copies a request's body if it is time for one: campaigns that match nothing are tried on it.
+    /// Copies a request's body if it is time for a sample; campaigns that match nothing are tried
+    /// on it.
     pub fn copy(&self, body: &[u8]) {
         self.open.borrow_mut().counting.copy(body);
     }
 
-    /// Keeps the room of an answer for another, unless it was extravagant.
+    /// Keeps the answer's buffer for reuse, unless it is too large.
     pub fn keep(&self, answer: DirectAnswer) {
         let answers = &mut self.search.borrow_mut().answers;
         if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ROOM_BYTES_MAX {
@@ -212,8 +203,8 @@ impl ShardBudget {
         }
     }
 
-    /// Reserves `amount` for a win that may be billed for so long; longer than any reservation lasts,
-    /// and it is billed late.
+    /// Reserves `amount` for a win that may be billed for `billable_s`. A win billed after the
+    /// longest reservation is late.
     ///
     /// # Errors
     /// Why it may not be spent.
@@ -231,40 +222,37 @@ impl ShardBudget {
         reserved.map_err(Denial::refusal)
     }
 
-    /// The shortest time to live that is long enough, or else the longest.
+    /// The shortest time to live that suffices, or else the longest.
     fn class_of(&self, billable_s: u32) -> TtlClass {
         let wanted = Duration::from_secs(billable_s.into());
         let class = self.ttls.partition_point(|ttl| *ttl < wanted).min(self.ttls.len() - 1);
         TtlClass(u8::try_from(class).expect("classes are few"))
     }
 
-    /// A reservation as it rides in a beacon.
     pub fn seal(&self, token: &ReservationToken) -> TokenText {
         self.budget_context.key.seal(token)
     }
 
-    /// What was reserved here is not needed.
     pub fn give_back(&self, token: &ReservationToken) {
         self.command(ReservationCommand::Release(*token));
     }
 
-    /// What was reserved, here or at another shard, was lost elsewhere. Unless it is called the reservation
-    /// expires.
+    /// Releases a reservation of any shard whose bid lost upstream. If the release gets lost, the
+    /// reservation expires.
     pub fn release(&self, reservation: &Reservation) {
         let Some(token) = self.peers.open(reservation) else { return };
-        // What concerns nobody is counted here.
+        // Releases that no shard owns count here.
         if token.origin() == self.open.borrow().shard.origin() || !self.peers.release(token) {
             self.command(ReservationCommand::Release(token));
         }
     }
 
-    /// Does what concerns this shard.
     pub fn command(&self, command: ReservationCommand) {
         let open = &mut *self.open.borrow_mut();
         let now = self.now().tick;
         match command {
             ReservationCommand::Settle(token) => {
-                // A rejected one is counted there; the ledger knows it by the log.
+                // The core counts a rejected claim; the ledger learns of it from the log.
                 if let Ok(claim) = open.shard.claim(&token, now) {
                     open.shard.settle(claim, token.amount());
                     open.bill(token.slot(), token.amount());
@@ -276,8 +264,7 @@ impl ShardBudget {
         }
     }
 
-    /// Takes what the ledger tells, and tells it what has become of its rights. To be called every
-    /// [`TURN`].
+    /// Takes the ledger's messages and sends reports. Call every [`TURN`].
     pub fn turn(&self, metrics: &ExchangeMetrics) {
         let now = self.now();
         self.was_durable.set((self.is_durable)());
@@ -298,9 +285,9 @@ impl ShardBudget {
         open.counts = counts;
     }
 
-    /// Gives back all that no reservation holds, once the shard's auctions have ended, and tells the ledger
-    /// what is left: nothing is reserved any more. Where there is no room for it in time, what was not told
-    /// stays frozen for the reservations' time, as after a crash.
+    /// Stops reserving, returns all unreserved money, and reports what is left, once auctions have
+    /// ended. What the ring has no room for in time stays frozen for the reservations' time to
+    /// live, as after a crash.
     pub async fn close(&self) {
         let until = Instant::now() + CLOSE_PATIENCE;
         while !self.close_some() {
@@ -320,15 +307,15 @@ impl ShardBudget {
         let now = self.now().tick;
         let open = &mut *self.open.borrow_mut();
         if open.receipts.is_none() {
-            // What comes later is not taken.
+            // Later messages are not taken.
             while let Ok(message) = open.from_ledger.pop() {
                 open.take(message);
             }
             open.receipts = Some(open.shard.close(now));
         }
-        // A receipt says what was taken, and no report comes behind it.
+        // Receipts follow all reports.
         let is_told = open.tell() && open.tell_receipts();
-        // A ledger that has ended hears nothing more.
+        // A stopped ledger receives nothing.
         is_told || open.to_ledger.is_abandoned()
     }
 
@@ -348,7 +335,7 @@ impl fmt::Debug for ShardBudget {
 impl LedgerEnd {
     fn take(&mut self, message: ToShard) {
         match message {
-            // What is not taken is counted, and strands.
+            // The core counts a refused grant, whose money stays unused.
             ToShard::Grant(grant) => drop(self.shard.take(&grant)),
             ToShard::Gate(gate) => drop(self.shard.take_gate(&gate)),
             ToShard::Pace(slot, pace) => self.state(slot).pace = pace,
@@ -383,7 +370,7 @@ impl LedgerEnd {
         self.state(slot).place = place;
     }
 
-    /// Counts what a campaign was billed; a seat of a DSP has no funnel.
+    /// Counts a campaign's billed win; seats of DSPs have no funnel.
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
         let CampaignState { mut place, is_house, .. } = *self.state(slot);
         if is_house {
@@ -392,7 +379,7 @@ impl LedgerEnd {
         }
     }
 
-    /// Counts an impression that a campaign matched, and why it is not bid for, if so.
+    /// Counts a matched impression, with the reason if the campaign does not bid.
     fn matched(&mut self, slot: CampaignIndex, decided: Result<(), SpendRefusal>) {
         self.state(slot).is_house = true;
         let step = match decided {
@@ -406,7 +393,7 @@ impl LedgerEnd {
         step.into_iter().for_each(|step| self.count(slot, step));
     }
 
-    /// As much as the ring has room for; the rest stays to be told. Whether all was told.
+    /// Sends as much as fits the ring; returns whether all was sent.
     fn tell(&mut self) -> bool {
         while self.to_ledger.slots() > 0 {
             let report = self.shard.report().next().map(FromShard::Report);
@@ -417,7 +404,7 @@ impl LedgerEnd {
         false
     }
 
-    /// The last that it tells; whether all of it is told.
+    /// Sends the receipts; returns whether all were sent.
     fn tell_receipts(&mut self) -> bool {
         let Some(receipts) = &mut self.receipts else { return false };
         while self.to_ledger.slots() > 0 {
@@ -440,14 +427,12 @@ impl LedgerEnd {
     }
 }
 
-/// Decides for the house's campaigns in one auction.
 pub(crate) struct AuctionPacing<'p> {
     budget: &'p ShardBudget,
-    /// By which requests are told apart: the auction's id.
+    /// The auction's id, which seeds draws.
     id: &'p str,
-    /// A test moves no pace.
+    /// Tests do not count for pacing.
     is_test: bool,
-    /// The auction, among those of the shard.
     number: u64,
     at: ShardTime,
 }
@@ -470,7 +455,7 @@ impl CampaignBidder for AuctionPacing<'_> {
         let Self { is_test, number, at, .. } = *self;
         let open = &mut *self.budget.open.borrow_mut();
         let state = *open.state(slot);
-        // Most strategies look at all requests, and need no draw.
+        // Most strategies see all requests, and need no draw.
         let draw = if state.pace.threshold() == u64::MAX {
             0
         } else {
@@ -481,7 +466,8 @@ impl CampaignBidder for AuctionPacing<'_> {
             CampaignPrice::Value(_) => paced,
             CampaignPrice::Fixed(own) => own,
         });
-        // Who has no money for all that it bids in an auction bids no more, and stands in nobody's way.
+        // A campaign that cannot pay for all its bids in an auction stops bidding, and blocks no
+        // other.
         let before = if state.bidding.0 == number { state.bidding.1 } else { Nanos::new(0) };
         let cost = |bid: Cpm| {
             let all = bid.cost(shown).and_then(|cost| cost.get().checked_add(before.get()));
@@ -492,7 +478,7 @@ impl CampaignBidder for AuctionPacing<'_> {
             let Err(shortage) = open.shard.may_reserve(slot, all, at) else {
                 return Ok((bid, all));
             };
-            // The last of a budget is bid, unless the price is fixed.
+            // The last of a budget lowers the bid, unless its price is fixed.
             let left = shortage.left.get().saturating_sub(before.get());
             let last = Cpm::affordable(Nanos::new(left), shown).min(bid);
             let is_lowered = matches!(price, CampaignPrice::Value(_)) && last > Cpm::ZERO;

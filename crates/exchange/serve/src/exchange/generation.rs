@@ -1,7 +1,7 @@
 //! One configuration in force: built off the shards, handed to them whole.
 //!
-//! A DSP that a reload leaves alone keeps its connections and its counts: both hang on its id and
-//! on how it is reached, not on its place in the file. It must not know how a file is read.
+//! A DSP that a reload leaves alone keeps its connections and counters: they depend on its id and
+//! its address, not on its position in the file. Must not know how a file is read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -23,38 +23,35 @@ use crate::metrics::{DspMetrics, SeatMetrics};
 use crate::notices::Sealer;
 use crate::recording::{GenerationLog, Unrecorded};
 
-/// One configuration in force. An auction sees one from its beginning to its end.
+/// One configuration in force. An auction uses the same one throughout.
 #[derive(Debug)]
 pub struct Generation {
-    /// Counts up with each reload. Where generations are recorded no two of a node share one;
-    /// elsewhere each start counts from 1.
+    /// Increases with each reload. Unique on a node that records its generations; elsewhere each
+    /// start counts from 1.
     pub number: u64,
-    /// What was configured; with campaigns, the house is the last of `market.dsps`.
+    /// As configured. With direct campaigns, the last of `market.dsps` stands for them.
     pub config: ExchangeConfig,
-    /// In the order of `config.market.dsps`, the house apart.
+    /// In the order of `config.market.dsps`, without the direct campaigns.
     pub dsps: Vec<DspInForce>,
-    /// Whom else we sell to, without a call; `None` without campaigns of our own.
+    /// None without direct campaigns.
     pub house: Option<DirectInForce>,
-    /// Campaigns, and accounts of seats.
     pub(crate) campaigns: Arc<Campaigns>,
-    /// Who pays for what seats of DSPs win, where an account does: by DSP and seat. Empty without any.
+    /// Accounts that pay for seats of DSPs.
     payers: HashMap<Seat, Payer>,
-    /// What limits publishers, by id, and what each shard is granted to begin with.
+    /// Guards of publishers, by id.
     pub(crate) callers: HashMap<Box<str>, CallerGuard>,
-    /// What seals notices; `None` when we fire none.
     pub(crate) sealer: Option<Sealer>,
 }
 
-/// What is counted of the house.
+/// Metrics of direct campaigns.
 #[derive(Clone, Debug)]
 pub struct DirectInForce {
-    /// What each shard counts of it.
+    /// Of all campaigns.
     pub metrics: PerShard<DspMetrics>,
-    /// What each shard counts of its seats, the accounts that have campaigns, in the market's order.
+    /// Of the accounts that have campaigns, in the market's order.
     pub seats: Vec<PerShard<SeatMetrics>>,
 }
 
-/// What limits how often a publisher's callers may ask.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerGuard {
     pub(crate) guard: GuardId,
@@ -62,30 +59,29 @@ pub(crate) struct CallerGuard {
     rate: CallRate,
 }
 
-/// What outlives a reload of one DSP.
+/// Parts of a DSP that survive a reload.
 #[derive(Clone, Debug)]
 pub struct DspInForce {
-    /// The same one for as long as the DSP is reached in the same way.
+    /// Stays the same until the DSP's address or options change.
     pub(crate) endpoint: Arc<Endpoint>,
-    /// What governs it, and what each shard is granted to begin with.
     pub(crate) guard: GuardId,
     pub(crate) first_grants: Arc<[CallGrant]>,
-    /// What each shard counts of it.
+    /// Metrics of the DSP.
     pub metrics: PerShard<DspMetrics>,
-    /// What each shard counts of its seats, in configured order.
+    /// Metrics of its seats, in configured order.
     pub seats: Vec<PerShard<SeatMetrics>>,
 }
 
-/// What a reload has done.
+/// Outcome of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GenerationChange {
     /// The generation now in force.
     pub number: u64,
-    /// Ids of DSPs that were not there before.
+    /// Ids of DSPs that are new.
     pub added: Vec<String>,
-    /// Ids of DSPs that are no longer there.
+    /// Ids of DSPs that are gone.
     pub removed: Vec<String>,
-    /// Keys that differ from what is in force and take effect only at the next start.
+    /// Changed keys that take effect only at the next start.
     pub needs_restart: Vec<&'static str>,
 }
 
@@ -93,42 +89,37 @@ pub struct GenerationChange {
 #[derive(Debug)]
 pub(crate) struct GenerationBuilder {
     shards: usize,
-    /// What was configured last, without the house.
     config: ExchangeConfig,
     campaigns: Arc<Campaigns>,
     known: HashMap<Box<str>, KnownDsp>,
     house: DirectCounts,
     resolver: Resolver,
     guards: Guards,
-    /// Kept beside the log, for want of a configured one; `None` when there is no dispatcher.
+    /// Kept beside the log, in case none is configured. None without a dispatcher.
     own_key: Option<[u8; 32]>,
-    /// What the dispatcher runs by, whatever the configuration has come to say.
+    /// The dispatcher's configuration, which reloads do not change.
     notices: Option<NoticesConfig>,
-    /// Where the record is, in the same way.
+    /// The record's configuration, which reloads do not change.
     record: Option<RecordConfig>,
-    /// Records generations; `None` where nothing is recorded.
     log: Option<GenerationLog>,
-    /// Ids of DSPs that are not to be asked, whether or not they are configured now.
+    /// Ids of paused DSPs, configured or not.
     paused: HashSet<String>,
-    /// Seats that have an account and no DSP, and why: each was warned of once.
+    /// Seats that have an account but no DSP, each with the reason; warned of once.
     strange: BTreeMap<String, String>,
     published: watch::Sender<Arc<Generation>>,
-    /// No longer in force, and perhaps still in an auction's hands: freed here, so that no shard
-    /// spends its time on that.
+    /// No longer in force, but auctions may still use them. Freed here, off the shards.
     retired: Vec<Arc<Generation>>,
 }
 
-/// Counted of the house for as long as the process runs.
 #[derive(Debug)]
 struct DirectCounts {
     metrics: PerShard<DspMetrics>,
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
-/// Host, port, and how.
+/// Host, port and options.
 type DspAddress = (String, u16, EndpointOptions);
 
-/// A configured DSP.
 #[derive(Debug)]
 struct KnownDsp {
     reached: DspAddress,
@@ -141,19 +132,18 @@ struct KnownDsp {
 }
 
 impl Generation {
-    /// Ids of the DSPs that are called, in their order.
+    /// Ids of the DSPs that are called, in order.
     pub fn dsp_ids(&self) -> impl Iterator<Item = &str> {
         self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
     }
 
-    /// Who pays for what is won.
     pub(crate) fn payers(&self) -> Payers<'_> {
         Payers { seats: &self.payers, campaigns: self.campaigns.house.campaigns() }
     }
 }
 
 impl DirectCounts {
-    /// `generation` with these campaigns, which its market has been joined by.
+    /// Adds metrics of `campaigns` to `generation`, whose market already includes them.
     fn joined(
         &mut self,
         generation: Generation,
@@ -175,7 +165,7 @@ impl DirectCounts {
 }
 
 impl GenerationBuilder {
-    /// Makes `config` the first generation, with `campaigns`, for as many shards, once it is recorded.
+    /// Records the first generation, then makes it current.
     pub(crate) fn new(
         (config, campaigns): (ExchangeConfig, Campaigns),
         shards: usize,
@@ -217,17 +207,15 @@ impl GenerationBuilder {
         Ok(generations)
     }
 
-    /// The generation in force, and those to come.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Generation>> {
         self.published.subscribe()
     }
 
-    /// The generation in force.
     pub(crate) fn current(&self) -> Arc<Generation> {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Puts `campaigns` in force, once the generation that has them is recorded; its number.
+    /// Records a generation with `campaigns`, puts it in force, and returns its number.
     pub(crate) fn set_campaigns(&mut self, campaigns: Arc<Campaigns>) -> Result<u64, Unrecorded> {
         let former = std::mem::replace(&mut self.campaigns, campaigns);
         let put = self.replace(self.config.clone());
@@ -237,7 +225,7 @@ impl GenerationBuilder {
         put.map(|reloaded| reloaded.number)
     }
 
-    /// Puts `config` in force, once it is recorded.
+    /// Records `config`, then puts it in force.
     pub(crate) fn replace(
         &mut self,
         mut config: ExchangeConfig,
@@ -249,7 +237,7 @@ impl GenerationBuilder {
             config.listen = before.config.listen;
         }
         if config.tie_key_is_drawn && before.config.tie_key_is_drawn {
-            // Drawn at the start, and no other until the next.
+            // A drawn key lasts until the next start.
             config.market.tie_key = before.config.market.tie_key;
         }
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
@@ -261,7 +249,7 @@ impl GenerationBuilder {
             None => before.number + 1,
         };
         self.config = configured;
-        // Without notices none are sealed any more; what is out is opened until it expires.
+        // Without notices nothing new is sealed, but earlier tokens open until they expire.
         let sealer = Sealer::of(&config, self.own_key, self.record.as_ref());
         let sealer = sealer.or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
@@ -286,12 +274,12 @@ impl GenerationBuilder {
         })
     }
 
-    /// Records the generation in force once more, if it is time to; when it will be.
+    /// Records the generation in force again if due. Returns the wait until the next time.
     pub(crate) fn repeat_record(&mut self) -> Option<Duration> {
         self.log.as_mut().map(GenerationLog::repeat)
     }
 
-    /// Stops asking a DSP, or asks it again; `false` when there is none of this id.
+    /// Pauses or resumes a DSP. Returns false if the id is unknown.
     pub(crate) fn pause(&mut self, id: &str, paused: bool) -> bool {
         let generation = self.current();
         let Some(index) = generation.dsp_ids().position(|known| known == id) else { return false };
@@ -304,7 +292,7 @@ impl GenerationBuilder {
         true
     }
 
-    /// Says of each seat that has an account and no DSP that it is paid by nobody, when it becomes so.
+    /// Warns once of each seat that has an account but no DSP: nobody pays for it.
     fn warn_of_strange(&mut self) {
         let strange = self.campaigns.strange(&self.config.market.dsps);
         for (seat, why) in &strange {
@@ -319,7 +307,7 @@ impl GenerationBuilder {
         let names = self.known.values().filter_map(|known| {
             let (host, port, _) = &known.reached;
             if host.parse::<std::net::IpAddr>().is_ok() {
-                return None; // Was set when the endpoint was made.
+                return None; // Set when the endpoint was made.
             }
             let addresses = known.endpoint.addresses.clone();
             Some(ResolvedName { host: host.clone(), port: *port, addresses })
@@ -328,7 +316,7 @@ impl GenerationBuilder {
     }
 }
 
-/// Takes over from `known` what is still configured, and forgets the rest.
+/// Reuses from `known` the DSPs that are still configured, and drops the others.
 fn build(
     number: u64,
     config: ExchangeConfig,
@@ -388,7 +376,7 @@ fn build(
     }
 }
 
-/// What limits publishers, as it was `before` where they still are limited.
+/// Guards of publishers. One that had a guard keeps it.
 fn callers(
     config: &ExchangeConfig,
     before: &HashMap<Box<str>, CallerGuard>,
@@ -419,8 +407,7 @@ fn callers(
     after
 }
 
-/// Keys of notices that only a start takes over, where `dispatcher` runs by others: how they are
-/// delivered.
+/// Notice keys that need a restart: those of delivery.
 fn restart_of_notices(
     dispatcher: Option<&NoticesConfig>,
     after: Option<&NoticesConfig>,
@@ -432,7 +419,7 @@ fn restart_of_notices(
     (dispatcher.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
 
-/// The same of the record: a reload takes over only what is recorded of bodies.
+/// The same for the record: a reload changes only which bodies are recorded.
 fn restart_of_record(
     open: Option<&RecordConfig>,
     after: Option<&RecordConfig>,
@@ -450,7 +437,8 @@ fn endpoint((host, port, options): &DspAddress) -> Arc<Endpoint> {
     Arc::new(Endpoint::new(options, addresses))
 }
 
-/// The same DSP reached in another way: its addresses stay where they are.
+/// A known DSP with another address or other options. Keeps the resolved addresses if the host and
+/// port are the same.
 fn endpoint_after(known: &KnownDsp, reached: &DspAddress) -> Arc<Endpoint> {
     let place = |(host, port, _): &DspAddress| (host.clone(), *port);
     if place(&known.reached) != place(reached) {
@@ -493,7 +481,7 @@ mod tests {
         let first = all.current();
         first.dsps[1].metrics.shard(0).retries.increment();
         first.dsps[1].seats[0].shard(0).wins.increment();
-        // `b` moves in the file and is bought from elsewhere, `c` moves to another port.
+        // `b` moves in the file and gets other seats; `c` moves to another port.
         let b = dsp("b", 2, "countries = [\"DEU\"]\nseats = [\"x\", \"b\"]");
         let reloaded = all.replace(config(&(b + &dsp("c", 4, "") + &dsp("d", 5, "")))).unwrap();
         let want = GenerationChange {
@@ -511,7 +499,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first.dsps[2].endpoint, &second.dsps[1].endpoint));
     }
 
-    /// Names are resolved by and by: until then nobody could be asked.
+    /// Names resolve later; until then the DSP would not be asked.
     #[test]
     fn a_dsp_that_is_reached_in_another_way_keeps_its_addresses() {
         let named =
@@ -557,7 +545,7 @@ mod tests {
         assert!(all.replace(config(&takes_over)).unwrap().needs_restart.is_empty());
     }
 
-    /// Tokens that are out name it, and the log is its own.
+    /// Outstanding tokens name the node, and the log belongs to it.
     #[test]
     fn a_node_stays_what_it_was_until_the_next_start() {
         let of = |node: u32, other: u32| {

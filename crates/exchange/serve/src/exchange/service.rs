@@ -53,13 +53,12 @@ use crate::recording::{
     OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder, Unrecorded,
 };
 
-/// Where the ledger is taken from, if there is one.
+/// Port at which the ledger offers its budgets.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
 
-/// Fewest connections to DSPs that a start is worth; each shard needs at least one for each DSP.
+/// Fewest outbound connections to start with; each shard needs at least one for each DSP.
 const OUTBOUND_MIN: u64 = 16;
-/// How long beacons and notices are gathered, to be journalled and sent together: one commit for all of
-/// them. A beacon is answered later by up to twice that, which no browser notices.
+/// Gathers beacons and notices for one commit; no browser notices an answer this much later.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// A running exchange.
@@ -71,69 +70,63 @@ pub struct Exchange {
     generations: Mutex<Option<GenerationBuilder>>,
     current: watch::Receiver<Arc<Generation>>,
     guards: Guards,
-    /// None when the first configuration had no notices.
+    /// None if the first configuration had no notices.
     notices: Option<NoticeMonitor>,
-    /// None when the first configuration had no record.
+    /// None if the first configuration had no record.
     lanes: Option<RecordLanes>,
-    /// None where nobody keeps accounts.
+    /// None without budgets.
     funnels: Option<Funnels>,
     tracer: Tracer,
-    /// Makes auction ids.
     id_key: [u8; 16],
-    /// Connections to DSPs that a shard may open.
     outbound_max: usize,
-    /// What each shard takes when it starts.
+    /// Each shard takes its own when it starts.
     seats: Vec<Mutex<Option<ShardSlot>>>,
-    /// What ends with the exchange. None once it is closed.
     closing: Mutex<Option<ExchangeEnd>>,
 }
 
-/// What one shard alone holds.
 #[derive(Debug)]
 struct ShardSlot {
     line: GuardPort,
     recorder: Option<Recorder>,
     budget: Option<(ShardBudget, ReservationCommands)>,
     dispatcher: Option<NoticeSender>,
-    /// What calls other nodes.
+    /// Configuration of the client that calls other nodes.
     to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
 }
 
-/// What ends with the exchange, in this order.
+/// Parts that close with the exchange, in this order.
 #[derive(Debug)]
 struct ExchangeEnd {
     dispatcher: Option<NoticeDispatcher>,
     recording: Option<OpenRecord>,
-    /// Jobs of the builder.
     jobs: Vec<Job>,
-    /// Of rights.
     renewal: ControlTask,
 }
 
-/// Why the exchange could not be started.
+/// Why the exchange cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// A thread beside the shards could not.
+    /// A thread cannot be spawned.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// There is no record.
+    /// The record cannot be opened.
     #[error("record.directory: {0}")]
     Record(#[from] RecordError),
-    /// What is owed to DSPs, and what was settled, cannot be read from it.
+    /// Owed notices and settlements cannot be read from the record.
     #[error("record.directory: {0}")]
     Notices(#[from] ReplayError),
-    /// The key for notices cannot be had.
+    /// The key for notices cannot be read or created.
     #[error("record.directory: {0}")]
     Key(std::io::Error),
-    /// Accounts cannot be kept.
+    /// The budgets are refused.
     #[error(transparent)]
     Budgets(#[from] BudgetsError),
 }
 
-/// Why accounts cannot be kept.
+/// Why the exchange cannot keep budgets.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetsError {
-    /// Nobody would tell what is billed, or it would not be durable.
+    /// Without beacons nobody reports what is billed; without a record it is not durable.
     #[error(
         "[budgets] needs [record] and [exchange.notices]: what is billed is told by beacons, and kept in the log"
     )]
@@ -143,18 +136,17 @@ pub enum BudgetsError {
     Options(#[from] ShardOptionsError),
 }
 
-/// The ledger, as an exchange deals with it.
+/// The ledger's side of an exchange.
 pub struct Budgets {
-    /// What all shards have in common.
+    /// Shared by all shards.
     pub budget_context: BudgetContext,
-    /// By shard.
+    /// One per shard.
     pub lines: Vec<ShardLedgerPort>,
     /// In force from the first auction on.
     pub campaigns: Campaigns,
-    /// Who is told what is billed.
+    /// Books what is billed.
     pub settlements: Box<dyn Settlements>,
-    /// Called with the exchange once it is there: to look at it, and for a job that hands it other
-    /// campaigns.
+    /// Called once with the started exchange. Returns a job that may replace the campaigns.
     pub on_start: OnStart,
 }
 
@@ -163,7 +155,7 @@ pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
 
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
-    /// The ledger: without it nobody keeps accounts.
+    /// Budgets come from the ledger.
     const USES: &'static [&'static str] = &["ledger"];
 
     type Config = ExchangeConfig;
@@ -178,7 +170,7 @@ impl Service for Exchange {
 
     fn descriptors(config: &ExchangeConfig, shards: usize) -> DescriptorNeeds {
         let shards = shards as u64;
-        // A reload may bring the first DSP.
+        // A reload may add the first DSP.
         let dsps = config.market.dsps.len().max(1) as u64;
         let of_notices = config.notices.as_ref().zip(config.record.as_ref());
         let notices = of_notices.map_or(0, |(notices, record)| {
@@ -281,14 +273,14 @@ impl Service for Exchange {
         let Some(ExchangeEnd { dispatcher, recording, jobs, renewal }) = closing else {
             return Ok(());
         };
-        // Of shards that never started.
+        // Drop the parts of shards that never started.
         for seat in &self.seats {
             seat.lock().expect("nothing panics with it").take();
         }
         if let Some(dispatcher) = dispatcher {
             dispatcher.join();
         }
-        // Nothing hands over records any more.
+        // Nothing writes records from here on.
         drop(self.generations().take());
         if let Some(recording) = recording {
             recording.close();
@@ -299,7 +291,7 @@ impl Service for Exchange {
     }
 }
 
-/// What is created is private; what was created before may not be.
+/// Directories that we create are private; an existing one may be open to others.
 fn warn_of_open_directory(config: &ExchangeConfig) {
     let Some(record) = &config.record else { return };
     if let Some(mode) = runtime::process::open_to_others(&record.directory) {
@@ -311,7 +303,6 @@ fn warn_of_open_directory(config: &ExchangeConfig) {
 }
 
 impl Exchange {
-    /// Opens what the exchange has once in a process.
     fn open(
         config: ExchangeConfig,
         startup: &Startup<'_>,
@@ -332,7 +323,7 @@ impl Exchange {
             _ => (0..shards).map(|_| None).collect(),
         };
         if let (Some(recording), None) = (&recording, &dispatcher) {
-            // Nobody needs anything of it at the next start but its last generation.
+            // Without a dispatcher the next start reads only the log's last generation.
             recording.lanes().durable.keep_from(u64::MAX);
         }
         let own_key = dispatcher.as_ref().map(|dispatcher| dispatcher.own_key);
@@ -378,7 +369,6 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// Has `builder` record the generation in force again and again.
     fn repeat_records(self: &Arc<Self>, builder: &Builder) -> Job {
         let exchange = Arc::downgrade(self);
         let job = builder.add("generations", move || {
@@ -388,7 +378,6 @@ impl Exchange {
         job
     }
 
-    /// Its part of a shard, made on the shard's own thread.
     fn shard(&self, context: &ShardContext) -> Result<Rc<ExchangeShard>, BoxError> {
         let index = context.index();
         let counters = self.metrics.shard(index);
@@ -427,30 +416,30 @@ impl Exchange {
         self.generations.lock().expect("nothing panics while it builds")
     }
 
-    /// What it counts, by shard.
+    /// Metrics of each shard.
     pub fn metrics(&self) -> &PerShard<ExchangeMetrics> {
         &self.metrics
     }
 
-    /// The configuration in force, and what is counted of its DSPs.
+    /// The generation in force.
     pub fn generation(&self) -> Arc<Generation> {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Puts another configuration in force: auctions that have begun end by the one before. What
-    /// the DSPs that it leaves alone have open stays open.
+    /// Puts `config` in force. Auctions that have begun end under the previous one, and DSPs that
+    /// did not change keep their connections.
     ///
     /// # Errors
-    /// It cannot be recorded: the one before stays in force.
+    /// The record refuses the generation; the previous one stays in force.
     pub fn replace(&self, config: ExchangeConfig) -> Result<GenerationChange, Unrecorded> {
         self.generations().as_mut().ok_or(Unrecorded::Closed)?.replace(config)
     }
 
-    /// Puts other campaigns in force, and other accounts of seats: auctions that have begun end by
-    /// those before. Returns the number of the generation that has them.
+    /// Puts other campaigns and seat accounts in force, and returns the number of their generation.
+    /// Auctions that have begun end under the previous ones.
     ///
     /// # Errors
-    /// It cannot be recorded: those before stay in force.
+    /// The record refuses the generation; the previous campaigns stay in force.
     pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
         let house = campaigns.house.clone();
         let number = {
@@ -458,15 +447,15 @@ impl Exchange {
             let generations = generations.as_mut().ok_or(Unrecorded::Closed)?;
             generations.set_campaigns(Arc::new(campaigns))?
         };
-        // Who waits for a generation does not wait for this as well.
+        // Outside the lock: others wait for it.
         if let Some(funnels) = &self.funnels {
             funnels.follow(house.campaigns().iter().map(|it| it.slot), number);
         }
         Ok(number)
     }
 
-    /// How far a campaign's impressions came, over the last hour and the last day; it is in flight from
-    /// and until these times, in milliseconds since 1970. `None` if nobody keeps accounts.
+    /// A campaign's impressions by step, over the last hour and the last day. `flight_unix_ms` is
+    /// the campaign's start and end in Unix milliseconds. None without budgets.
     pub fn funnel(
         &self,
         slot: CampaignIndex,
@@ -475,20 +464,21 @@ impl Exchange {
         Some(self.funnels.as_ref()?.windows(slot, flight_unix_ms))
     }
 
-    /// Tries the criteria of a campaign, one at a time, on copies of requests that came within the last
-    /// hour. `None` if it does not bid, or nobody keeps accounts. It takes milliseconds.
+    /// Tries the campaign's criteria one at a time on copies of the last hour's requests; takes
+    /// milliseconds. None without budgets, or if the campaign does not bid.
     pub fn probe(&self, slot: CampaignIndex) -> Option<ProbeCounts> {
         self.funnels.as_ref()?.probe(slot, &self.generation())
     }
 
-    /// Whether prices in `currency` can be compared with others: if not, accounts in that currency win nothing.
+    /// Whether `currency` has a rate; accounts in a currency without one win nothing.
     pub fn has_rate(&self, currency: Currency) -> bool {
         let generation = self.generation();
         let market = &generation.config.market;
         market.rates.ratio(currency, market.currency).is_some()
     }
 
-    /// Why nothing can be won from accounts, for what is billed does not become durable. `None` if it does.
+    /// Why billed wins do not become durable, which stops direct campaigns and accounts. None if
+    /// they do.
     pub fn unrecorded(&self) -> Option<String> {
         match self.lanes.as_ref()?.durable.state() {
             LaneState::Writing => None,
@@ -500,18 +490,17 @@ impl Exchange {
         }
     }
 
-    /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
-    /// this id.
+    /// Pauses or resumes a DSP until the process ends. Returns false if the id is unknown.
     pub fn pause(&self, dsp: &str, paused: bool) -> bool {
         self.generations().as_mut().is_some_and(|generations| generations.pause(dsp, paused))
     }
 
-    /// What a DSP may be asked, and how it fares.
+    /// Limits and health of a DSP. None if the id is unknown.
     pub fn guard_status(&self, dsp: &str) -> Option<GuardStatus> {
         self.guards.status(self.guard_of(dsp)?)
     }
 
-    /// What has become of notices; `None` when there is no dispatcher for them.
+    /// State of notices. None without a dispatcher.
     pub fn notices(&self) -> Option<NoticeStatus> {
         self.notices.as_ref().map(NoticeMonitor::view)
     }
@@ -523,18 +512,16 @@ impl Exchange {
     }
 }
 
-/// The dispatcher and what leads to it.
 #[derive(Debug)]
 struct OpenNotices {
     dispatcher: NoticeDispatcher,
     counter: NoticeSender,
     window: NoticeMonitor,
     own_key: [u8; 32],
-    /// What shards call other nodes by.
+    /// Configuration of the client that calls other nodes.
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
-/// What the shards' budgets are made of.
 struct BudgetParts {
     budget_context: BudgetContext,
     lines: Vec<ShardLedgerPort>,
@@ -543,8 +530,7 @@ struct BudgetParts {
 }
 
 impl BudgetParts {
-    /// With what is sold from the first auction on, and who is told what is billed. Without budgets
-    /// nobody keeps accounts, and nobody is told.
+    /// Also returns the first campaigns and what books billed wins. Without budgets both are empty.
     fn of(
         budgets: Option<Budgets>,
     ) -> (Option<Self>, Campaigns, Box<dyn Settlements>, Option<OnStart>) {
@@ -562,7 +548,7 @@ impl BudgetParts {
         )
     }
 
-    /// The shards' budgets, and where each hears of its commands.
+    /// One budget per shard, with the receiver of its commands.
     fn shard_budgets(
         self,
         (recording, has_dispatcher): (Option<&OpenRecord>, bool),
@@ -580,9 +566,9 @@ impl BudgetParts {
     }
 }
 
-/// Opens the dispatcher, with what is owed since before by the log; `None` when notices are not ours to
-/// fire. Nothing of it is durable before the log is started. `settlements` is told what is in the log and
-/// not booked for good, before this returns.
+/// Opens the dispatcher with the notices that the log says are owed. None if we fire no notices.
+/// `settlements` receives what the log holds and the ledger has not booked before this returns;
+/// nothing here is durable until the log starts.
 fn open_notices(
     config: &ExchangeConfig,
     log: Option<&mut LogBuilder>,

@@ -1,7 +1,7 @@
-//! Beacons: notices of ours that browsers and callers call, `GET /n/{token}`.
+//! Beacons: our notice URLs, which browsers and callers call as `GET /n/{token}`.
 //!
-//! Whoever calls learns nothing but whether the call was taken: what is forged, altered, expired or
-//! unknown is answered alike.
+//! The answer tells only whether the call was taken: forged, altered, expired and unknown tokens
+//! look alike.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,20 +30,17 @@ use crate::notices::{
     BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms,
 };
 
-/// Where beacons are called; what follows is the token.
 pub const BEACON_PATH: &str = "/n/";
 
-/// The smallest transparent picture: 43 bytes of GIF.
+/// Smallest transparent image: 43 bytes of GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// Longest wait of a caller for an ad that its win notice answers with; calls of its host may be
-/// many.
+/// Longest wait for an ad that the DSP's win notice returns; its host may have many calls.
 pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Untrusted price: ignored above this multiple of what we offered.
+/// Untrusted price: ignore it above this multiple of our offer.
 const BELIEVED_MAX: u32 = 100;
 
-/// One call of a beacon.
 pub struct BeaconCall<'c> {
     pub shard: &'c ExchangeShard,
     pub snapshot: &'c ShardSnapshot,
@@ -53,12 +50,11 @@ pub struct BeaconCall<'c> {
 }
 
 impl BeaconCall<'_> {
-    /// Takes the call, and answers once it is durable.
     pub async fn answer(&self) -> Response<Full<Bytes>> {
         let Some(sealer) = self.snapshot.sealer() else { return not_taken() };
         let mut response = self.answer_by(sealer).await;
         if self.headers.contains_key(NODE_HEADER) {
-            // The node that passed the call on must tell our answer from another server's.
+            // A node that passed the call on must recognise our answer.
             response.headers_mut().insert(NODE_HEADER, sealer.node.into());
         }
         response
@@ -84,7 +80,7 @@ impl BeaconCall<'_> {
         if claims.relays_markup {
             return match notice {
                 Some(notice) => self.relay(sealer, &claims, notice).await,
-                // An ad was promised, and its host is no longer the DSP's.
+                // The token promises an ad, but its host is no longer the DSP's.
                 None if !claims.url.is_empty() => bad_gateway(),
                 None => self.untold(),
             };
@@ -106,9 +102,8 @@ impl BeaconCall<'_> {
         }
     }
 
-    /// Hands the call to the node that sealed the token, and its answer to the caller. A call that a
-    /// node has passed on already is refused: two nodes configured with each other's numbers would
-    /// loop.
+    /// Passes the call on to the node that sealed the token, and returns its answer. Refuses a call
+    /// that a node has already passed on: nodes configured with each other's numbers would loop.
     async fn pass_on(
         &self,
         sealer: &Sealer,
@@ -136,7 +131,7 @@ impl BeaconCall<'_> {
             body_max,
         };
         let (answered, metrics) = (client.pass_on(&beacon), Arc::clone(metrics));
-        // In a task of its own: the call is made, and counted, even if the caller leaves.
+        // A task of its own: the call is made and counted even if the caller leaves.
         let passed_on = self.shard.tasks.spawn_isolated(async move {
             let answered = answered.await.inspect_err(|error| {
                 debug!(node, %error, "a beacon could not be passed on");
@@ -155,15 +150,14 @@ impl BeaconCall<'_> {
         self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok())
     }
 
-    /// That it was called is our own signal; there may be nobody to tell.
+    /// The beacon is our own signal; the DSP may have no notice.
     fn untold(&self) -> Response<Full<Bytes>> {
         self.shard.metrics.beacons_untold.increment();
         pixel()
     }
 
-    /// What a call of ours by an upstream says that it pays: `Some(None)` where that cannot be
-    /// read, or believed. Where ours is the last auction a browser calls, which pays nothing; and
-    /// a test moves no money.
+    /// The upstream auction's price. None if the query has none, for tests, and if the publisher's
+    /// terms name no upstream auction. `Some(None)` if the price cannot be read or believed.
     fn paid_above(&self, claims: &Claims<'_>, upstream: &Upstream<'_>) -> Option<Option<Nanos>> {
         let market = &self.snapshot.config().market;
         let terms = market.publishers.terms(Some(&claims.publisher));
@@ -177,25 +171,25 @@ impl BeaconCall<'_> {
         })
     }
 
-    /// The DSP's notice; `None` when it has none, or none that may be called by now.
+    /// The DSP's notice. None if it has none, or its host is no longer declared.
     fn notice(&self, sealer: &Sealer, claims: &Claims<'_>, url: String) -> Option<Notice> {
         let dsps = &self.snapshot.config().market.dsps;
         let dsp = dsps.iter().position(|dsp| *dsp.id == *claims.dsp)?;
-        // What is declared may have changed since it was sealed.
+        // The declared hosts may have changed since the token was sealed.
         NoticeTarget::parse(&url).filter(|target| target.is_declared(&dsps[dsp].notice_hosts))?;
         let device = self.device(&sealer.proxies_trusted).to_string();
         let id = Arc::clone(&self.snapshot.dsps[dsp].id);
         Notice::new(id, url, ForwardedDevice::new(Some(&device), self.user_agent())).ok()
     }
 
-    /// Who called: as the last proxy that is not trusted says, if a trusted one did.
+    /// The caller's address. Behind trusted proxies: the nearest hop that is not one of them.
     fn device(&self, trusted: &[http_kit::address::Network]) -> IpAddr {
         let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(*ip));
         let mut device = self.peer;
         let lines = self.headers.get_all("x-forwarded-for").iter();
         let hops: Vec<&str> =
             lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).collect();
-        // From the nearest on: what stands before it anyone may have written.
+        // Nearest hop first: anyone may have written what precedes an untrusted one.
         for hop in hops.into_iter().rev() {
             let Some(hop) = hop.trim().parse().ok().filter(|_| is_trusted(&device)) else { break };
             device = hop;
@@ -215,8 +209,8 @@ impl BeaconCall<'_> {
         if self.shard.order(order) { pixel() } else { busy() }
     }
 
-    /// A billing call is answered once its record is durable; that record settles it, whether or not
-    /// the DSP hears of it.
+    /// Answers once the billing record is durable. That record settles the win, whether or not the
+    /// DSP gets its notice.
     async fn bill(
         &self,
         claims: &Claims<'_>,
@@ -245,7 +239,6 @@ impl BeaconCall<'_> {
         }
     }
 
-    /// Counts what is paid above, once the beacon is known to be the first of its token.
     fn counted(
         &self,
         paid: Option<Nanos>,
@@ -261,7 +254,7 @@ impl BeaconCall<'_> {
         })
     }
 
-    /// The DSP's answer is the ad: handed on once.
+    /// Returns the ad from the DSP's answer, once per token.
     async fn relay(
         &self,
         sealer: &Sealer,
@@ -277,7 +270,7 @@ impl BeaconCall<'_> {
         let Ok(answered) = timeout(RELAYED_WITHIN, answered).await else { return bad_gateway() };
         let Ok(answered) = answered else { return not_taken() };
         match answered {
-            // A win notice and no more: the ad is preloaded.
+            // Only a win notice; the ad came with the bid.
             Ok(answered) if is_empty_answer(&answered) => no_ad(),
             Ok(answered) if answered.status == 200 => match String::from_utf8(answered.body) {
                 Ok(markup)
@@ -296,8 +289,8 @@ impl BeaconCall<'_> {
     }
 }
 
-/// What the caller hears of the answer to a beacon that was passed on to `node`. None if the node is
-/// busy, or if something else answers at its URL.
+/// Our answer to a beacon that `node` handled. None if the node is busy, or another server answers
+/// at its URL.
 fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     if answered.node != Some(node) {
         debug!(node, by = answered.node, status = answered.status, "another server answered");
@@ -315,13 +308,12 @@ fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     }
 }
 
-/// Whether a notice was delivered, and answered without an ad.
+/// Whether the notice was delivered without an ad.
 fn is_empty_answer(answered: &ServerAnswer) -> bool {
     answered.status == 204 || (answered.status == 200 && answered.body.trim_ascii().is_empty())
 }
 
-/// Does `then` if a call turns out to be the first of its token, even if the caller does not wait for that;
-/// hands on what the call is answered.
+/// Runs `then` at the token's first call, even if the caller has left. Passes the answer on.
 fn if_first(
     acknowledged: oneshot::Receiver<BeaconAnswer>,
     then: impl FnOnce() + 'static,
@@ -332,18 +324,17 @@ fn if_first(
         if acknowledged == Ok(false) {
             then();
         }
-        // The caller may have gone.
         let _ = answer.send(acknowledged);
     });
     heard
 }
 
-/// By what a token is known when it is called again, and until when, in Unix milliseconds.
+/// The token's id and expiry in Unix milliseconds, to recognise repeated calls.
 fn once(claims: &Claims<'_>) -> (TokenId, u64) {
     (claims.id(), claims.expires_unix_s.saturating_mul(1000))
 }
 
-/// The ad with what the token still knows in place of macros; what it does not is removed (4.4).
+/// The ad with macros filled in from the token; unknown values become empty (OpenRTB 4.4).
 fn substituted(claims: &Claims<'_>, markup: &str) -> String {
     let auction_id = format!("{:032x}", claims.auction_id);
     let values = MacroValues {
@@ -364,7 +355,7 @@ fn substituted(claims: &Claims<'_>, markup: &str) -> String {
     values.substitute(markup)
 }
 
-/// What the caller's own auction says, for the record: never passed down, but why a bid lost there.
+/// The upstream auction's outcome, for the record. DSPs only learn why a bid lost there.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Upstream<'q> {
     price: &'q str,
@@ -374,14 +365,14 @@ struct Upstream<'q> {
 }
 
 impl<'q> Upstream<'q> {
-    /// Of the query that our notices carry; whatever else stands there is not looked at.
+    /// Reads the query that our notices carry, and ignores other keys.
     fn of(query: &'q str) -> Self {
         let mut upstream = Self::default();
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             match key {
                 "p" => upstream.price = value,
                 "c" => upstream.currency = value,
-                // 0 is no reason to have lost.
+                // 0 is not a loss reason.
                 "l" => upstream.loss = value.parse().ok().filter(|code| *code != 0),
                 "m" => upstream.min_to_win = value,
                 _ => (),
@@ -390,9 +381,8 @@ impl<'q> Upstream<'q> {
         upstream
     }
 
-    /// What it pays for an impression, in `base`; `None` when it does not say so in a way that can
-    /// be read, or names more than [`BELIEVED_MAX`] times what it was offered at, `net`. That
-    /// currency is meant where it names none.
+    /// The upstream's price of an impression, in `base`; without a currency, in that of `net`. None
+    /// if it cannot be read, or exceeds [`BELIEVED_MAX`] times our offer `net`.
     fn paid(&self, net: (Cpm, Currency), rates: &Rates, base: Currency) -> Option<Nanos> {
         let price = Cpm::parse(self.price, Rounding::Down).ok()?;
         let currency = match self.currency {
@@ -416,7 +406,7 @@ fn respond(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Players of video fetch from scripts, in pages of anyone.
+    // Video players fetch from scripts on any page.
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
 }
@@ -429,7 +419,6 @@ fn not_taken() -> Response<Full<Bytes>> {
     respond(StatusCode::NOT_FOUND, "text/plain", "")
 }
 
-/// A win notice was delivered, and answered without an ad.
 fn no_ad() -> Response<Full<Bytes>> {
     respond(StatusCode::NO_CONTENT, "text/plain", "")
 }
@@ -444,7 +433,7 @@ fn busy() -> Response<Full<Bytes>> {
     response
 }
 
-/// An ad: what it is shows at its beginning.
+/// An ad; its content type follows from its first bytes.
 fn ad(markup: String) -> Response<Full<Bytes>> {
     let start = markup.trim_start();
     let kind = if start.starts_with("<?xml") || start.starts_with("<VAST") {

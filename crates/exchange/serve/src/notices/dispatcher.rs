@@ -1,7 +1,6 @@
-//! Where notices are sent from: one thread that is told by the shards, keeps to the rules of
-//! delivery, and calls DSPs.
+//! One thread that takes notices from the shards, delivers them by the rules, and calls DSPs.
 //!
-//! It makes no decision about a notice: those are `exchange_core::delivery`'s.
+//! It decides nothing about a notice: `exchange_core::delivery` does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -31,78 +30,73 @@ use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 
-/// Orders of shards that may wait; more are shed, and counted by whoever gives them.
+/// Most queued orders; the shard sheds and counts any further ones.
 const ORDERS_MAX: usize = 65_536;
-/// Events taken in one step, so that what is due is not kept waiting.
+/// Most events in one step, so that due notices do not wait.
 const EVENTS_MAX: usize = 4096;
 
-/// How often it is seen how far others have brought the log, when nothing else happens.
+/// How often an idle loop checks how far the log is durable.
 const LOG_LOOKED_AT: Duration = Duration::from_secs(10);
-/// How long what waits is still sent when the exchange has ended.
+/// How long queued notices are still sent after the exchange has ended.
 const CLOSING: Duration = Duration::from_secs(3);
-/// Tokens of relayed ads, wins and losses that are remembered.
+/// Tokens of relayed ads, wins and losses to remember.
 const RELAYED_MAX: usize = 1_000_000;
 
-/// What a shard asks for.
 #[derive(Debug)]
 pub enum NoticeCommand {
     /// Deliver a win or loss notice.
     Submit(exchange_core::delivery::BestEffort, Notice),
-    /// The same, of a token that may be called again until it expires, in Unix milliseconds.
+    /// The same, once for a token that expires at this Unix millisecond.
     SubmitOnce(exchange_core::delivery::BestEffort, Notice, (TokenId, u64)),
-    /// A beacon was called; the answer follows once that is durable.
+    /// A beacon was called; answer once it is durable.
     Beacon(Box<Beacon>, oneshot::Sender<BeaconAnswer>),
 }
 
-/// A notice that is answered with an ad, for which somebody waits.
+/// A notice that returns an ad, which an auction or a beacon waits for.
 #[derive(Debug)]
 pub struct MarkupFetch {
-    /// To be called.
     pub notice: Notice,
-    /// Most bytes of it.
+    /// Most bytes of the answer.
     pub body_max: usize,
-    /// The token that asks for it, and until when that is remembered: the same is answered once.
+    /// The token that asks, with its expiry in Unix milliseconds. Repeated calls get no answer.
     pub once: Option<(TokenId, u64)>,
-    /// Hears what came.
     pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
 }
 
-/// What becomes of a beacon's call.
+/// Whether the beacon is the first of its token, or why it is refused.
 pub type BeaconAnswer = Result<bool, BeaconRefusal>;
 
-/// Where orders are given; clones lead to the same. The dispatcher ends with the last of them.
+/// The dispatcher ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct NoticeSender {
     orders: mpsc::Sender<NoticeCommand>,
     fetches: mpsc::Sender<MarkupFetch>,
 }
 
-/// What was given there.
 struct NoticeInbox {
     orders: mpsc::Receiver<NoticeCommand>,
     fetches: mpsc::Receiver<MarkupFetch>,
 }
 
-/// What is seen of the dispatcher from outside; it stays when the dispatcher has ended.
 #[derive(Clone, Debug, Default)]
 pub struct NoticeMonitor(Arc<Mutex<NoticeStatus>>);
 
-/// What the dispatcher shows of its work.
+/// State of the dispatcher.
 #[derive(Clone, Debug, Default)]
 pub struct NoticeStatus {
-    /// Counts and levels.
+    /// Counters and levels.
     pub counters: DeliveryCounters,
     /// By DSP.
     pub lanes: Vec<LaneView>,
 }
 
 impl NoticeSender {
-    /// Gives an order without waiting; `false`, and it is gone, when too many wait.
+    /// Queues an order. Drops it and returns false if the queue is full.
     pub fn order(&self, order: NoticeCommand) -> bool {
         self.orders.try_send(order).is_ok()
     }
 
-    /// Asks for an ad without waiting; `false` as above.
+    /// Like [`Self::order`].
     pub fn fetch(&self, fetch: MarkupFetch) -> bool {
         self.fetches.try_send(fetch).is_ok()
     }
@@ -110,7 +104,7 @@ impl NoticeSender {
 
 #[cfg(test)]
 impl NoticeSender {
-    /// Orders go to the test, which has room for so many.
+    /// A sender whose orders, at most `room`, the test receives.
     pub(crate) fn by_hand(room: usize) -> (Self, mpsc::Receiver<NoticeCommand>) {
         let ((orders, given), (fetches, _)) = (mpsc::channel(room), mpsc::channel(1));
         (Self { orders, fetches }, given)
@@ -118,7 +112,6 @@ impl NoticeSender {
 }
 
 impl NoticeMonitor {
-    /// What the dispatcher has done so far.
     pub fn view(&self) -> NoticeStatus {
         self.0.lock().expect("nothing panics while it holds the view").clone()
     }
@@ -128,19 +121,19 @@ impl NoticeMonitor {
     }
 }
 
-/// The running dispatcher. Once every [`NoticeSender`] is gone it sends what waits, for a while, and ends:
-/// billing notices that are still owed stay in the log, which is to be closed after.
+/// The running dispatcher. Once every [`NoticeSender`] is gone it sends queued notices for a while,
+/// then ends. Owed billing notices stay in the log, which must close after it.
 #[derive(Debug)]
 pub struct NoticeDispatcher {
     thread: JoinHandle<()>,
 }
 
 impl NoticeDispatcher {
-    /// Starts its thread. `delivery` is as `journal` left it; `settlements` has been told what stood there,
-    /// and hears from that thread of all that comes.
+    /// Starts the thread. `delivery` and `settlements` must have replayed what `journal` holds; the
+    /// thread passes all later ones to `settlements`.
     ///
     /// # Errors
-    /// The thread, or what it runs on, cannot be had.
+    /// The thread or its runtime cannot be made.
     pub fn start(
         delivery: Delivery,
         journal: NoticeJournal,
@@ -150,7 +143,7 @@ impl NoticeDispatcher {
     ) -> io::Result<(Self, NoticeSender, NoticeMonitor)> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        drop(runtime?); // It can be made; it cannot be sent.
+        drop(runtime?); // Only checks that it can be made: a runtime is not `Send`.
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
         let given = NoticeInbox { orders: orders_given, fetches: fetches_given };
@@ -185,7 +178,6 @@ impl NoticeDispatcher {
         Ok((Self { thread }, NoticeSender { orders, fetches }, window))
     }
 
-    /// Waits for its end, which follows that of the last [`NoticeSender`].
     pub fn join(self) {
         if self.thread.join().is_err() {
             error!("the notices' thread had panicked");
@@ -193,19 +185,16 @@ impl NoticeDispatcher {
     }
 }
 
-/// When things are done.
 #[derive(Clone, Copy, Debug)]
 pub struct NoticeTiming {
-    /// What delivery goes by.
     pub clock: DeliveryClock,
-    /// How long orders and news are gathered, to be dealt with together: each turn costs wake-ups of
-    /// two threads, and a commit of the log.
+    /// How long orders and events gather for one turn, which costs two wake-ups and a log commit.
     pub linger: Duration,
-    /// Longest wait for an answer; shorter than delivery's own, so that it hears of every call.
+    /// Longest wait for an answer; shorter than delivery's own, so that delivery learns how every
+    /// call ended.
     pub answer_timeout: Duration,
 }
 
-/// The two clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryClock(Instant);
 
@@ -215,7 +204,6 @@ impl DeliveryClock {
         Self(Instant::now())
     }
 
-    /// What both show.
     pub fn now(&self) -> DeliveryTime {
         DeliveryTime { tick: Tick::ZERO.after(self.0.elapsed()), unix_ms: unix_ms() }
     }
@@ -225,7 +213,6 @@ impl DeliveryClock {
     }
 }
 
-/// Milliseconds since the epoch of Unix.
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -233,15 +220,12 @@ pub fn unix_ms() -> u64 {
 
 struct NoticeLoop<C> {
     delivery: Delivery,
-    /// Makes a call of a DSP.
     call: C,
     journal: NoticeJournal,
-    /// Books what is settled.
     settlements: Box<dyn Settlements>,
-    /// How far it was told that the log has come.
+    /// Last durable position of the log that delivery knows.
     reached: u64,
     events: mpsc::UnboundedSender<Event>,
-    /// Calls of beacons that wait for their answer.
     waiting: HashMap<u64, oneshot::Sender<BeaconAnswer>>,
     calls: u64,
     relayed: RelayedTokens,
@@ -317,7 +301,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
         }
     }
 
-    /// Waits for more until the next turn; an ad is not kept waiting.
+    /// Gathers events until the next turn; fetches of ads do not wait.
     async fn linger(&mut self, next_turn: Instant, fetches: &mut mpsc::Receiver<MarkupFetch>) {
         if next_turn <= Instant::now() {
             return;
@@ -356,7 +340,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
                 Effect::Acknowledge { call, duplicate } => self.answer(call, Ok(duplicate)),
                 Effect::Refuse { call, refusal } => self.answer(call, Err(refusal)),
                 Effect::GiveUp { notice, tries, reason, .. } => {
-                    // Its URL holds a price.
+                    // Log the host alone: the URL contains a price.
                     let dsp = &**notice.dsp();
                     let host = NoticeTarget::parse(notice.url()).map(|target| target.host);
                     error!(dsp, host, tries, ?reason, "a billing notice is given up");
@@ -372,7 +356,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
     }
 
     fn answer(&mut self, call: u64, acknowledged: BeaconAnswer) {
-        // Whoever called may have gone.
+        // The caller may have left.
         let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
     }
 
@@ -386,7 +370,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
         let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
         let patience = self.times.answer_timeout;
         tokio::task::spawn_local(async move {
-            // One that is still queued then is not made: nobody waits for it.
+            // A call that is still queued is cancelled.
             let answered = tokio::time::timeout(patience, answered).await;
             let outcome = match answered.unwrap_or(Ok(Err(RequestError::TimedOut.into()))) {
                 Ok(Ok(answered)) => SendOutcome::Status(answered.status),
@@ -408,26 +392,25 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
     }
 }
 
-/// Whether notices may wait for calls of a DSP to end, so that each end is news to act on. Those of a
-/// DSP that fails wait for their retry, however long: meanwhile the others' gather as ever.
+/// Whether notices queue for calls to end, so that each end needs a turn at once. Those of a
+/// failing DSP wait for their retry, and do not speed up turns.
 fn waits_for_calls(lane: &LaneView) -> bool {
     let held = lane.billing_owed + lane.best_effort_waiting;
     0 < lane.in_flight && lane.in_flight < held && lane.failures == 0
 }
 
-/// Tokens whose ad has been asked for, or whose win or loss has been told, until they expire. A
-/// restart forgets them: a DSP may then be asked, or told, once more.
+/// Tokens whose ad was fetched, or whose win or loss was sent, until they expire. After a restart a
+/// DSP may get one of them again.
 #[derive(Debug, Default)]
 struct RelayedTokens {
-    /// Called again.
     repeated: u64,
-    /// With the Unix time of their expiry, in milliseconds.
+    /// Expiry in Unix milliseconds.
     known: BTreeMap<TokenId, u64>,
     expiry: BTreeSet<(Tick, TokenId)>,
 }
 
 impl RelayedTokens {
-    /// Whether it is asked for the first time, and there is room to remember it.
+    /// Whether this is the token's first call and there is room to remember it.
     fn is_first(&mut self, id: TokenId, expires_ms: u64, now: DeliveryTime) -> bool {
         self.forget_expired(now);
         if self.known.contains_key(&id) {
@@ -441,8 +424,8 @@ impl RelayedTokens {
         self.expiry.insert((now.tick_at(expires_ms), id))
     }
 
-    /// Forgets those that have expired by both clocks: one that was set forward and back again would
-    /// make a forgotten token good once more.
+    /// Forgets tokens that have expired by both clocks: a wall clock set forward and back would
+    /// make a forgotten token valid again.
     fn forget_expired(&mut self, now: DeliveryTime) {
         while let Some((at, id)) = self.expiry.first().copied().filter(|(at, _)| *at <= now.tick) {
             self.expiry.remove(&(at, id));
@@ -472,7 +455,7 @@ fn call(
     Some(NoticeCall { request, body_max, done })
 }
 
-/// A request for `path_and_query` at the host of `target`. None if it is too long.
+/// A request to `target` for `path_and_query`. None if it is too long.
 pub(super) fn get(target: &NoticeTarget<'_>, path_and_query: &str) -> Option<Request<Full<Bytes>>> {
     let mut uri = String::with_capacity(path_and_query.len() + 256);
     let (scheme, usual) = if target.is_tls { ("https", 443) } else { ("http", 80) };
@@ -487,7 +470,7 @@ pub(super) fn get(target: &NoticeTarget<'_>, path_and_query: &str) -> Option<Req
         uri.push('/');
     }
     for letter in path_and_query.chars() {
-        // A URI has none of these (RFC 3986, appendix A), and the client takes none.
+        // Not allowed in a URI (RFC 3986, appendix A); the client refuses them.
         if "\"<>`".contains(letter) {
             let _ = write!(uri, "%{:02X}", u32::from(letter));
         } else {
