@@ -1,4 +1,4 @@
-//! Callers' HTTP: reads a request within its limits, holds the auction, writes the answer.
+//! Callers' HTTP: reads a request within limits, runs the auction, writes the answer.
 
 pub(crate) mod gzip;
 
@@ -27,7 +27,7 @@ use crate::exchange::shard::ExchangeShard;
 use crate::http::gzip::{gzip, prefers_gzip};
 use crate::notices::beacon::{BEACON_PATH, BeaconCall};
 
-/// Where bid requests are posted.
+/// Path of bid requests.
 pub const AUCTION_PATH: &str = "/openrtb2/auction";
 /// Most header fields of a request.
 const HEADERS_MAX: usize = 64;
@@ -37,7 +37,7 @@ const HEADERS_MAX: usize = 64;
 struct TurnedAway {
     status: StatusCode,
     problem: String,
-    /// The method that would do.
+    /// The allowed method.
     allow: Option<&'static str>,
 }
 
@@ -81,7 +81,6 @@ impl ServiceShard for ExchangeShard {
     }
 }
 
-/// Answers callers' requests.
 struct Callers(Rc<ExchangeShard>);
 
 impl HttpService for Callers {
@@ -108,7 +107,7 @@ async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Ful
     let config = snapshot.config();
     let reply = match route(&head) {
         Err(turned_away) => Err(turned_away),
-        // Beacons are never refused for overload: they bill.
+        // Never refuse beacons for overload: they bill.
         Ok(()) => match shard.admission.admit(arrival).await {
             Err(_) => {
                 shard.metrics.count_no_bid(NoBidReason::Overloaded);
@@ -137,7 +136,7 @@ async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Ful
     }
 }
 
-/// Whether a request's head is that of a bid request.
+/// Checks that the head is a bid request's.
 fn route(head: &Parts) -> Result<(), TurnedAway> {
     if head.uri.path().starts_with(BEACON_PATH) {
         return Err(TurnedAway::method("GET", "notices are called with GET"));
@@ -156,9 +155,8 @@ fn route(head: &Parts) -> Result<(), TurnedAway> {
     Ok(())
 }
 
-/// The answer to a bid request that the shard has no time for. Its body is read, so that the
-/// connection can be used again, and inflated and parsed only where the answer must bear the
-/// request's id.
+/// Answers a bid request that the shard has no time for. Reads the body so that the connection can
+/// be reused; inflates and parses it only if the answer needs the request's id.
 async fn overloaded(
     headers: &HeaderMap,
     body: Incoming,
@@ -194,8 +192,7 @@ fn no_content() -> Response<Full<Bytes>> {
     response
 }
 
-/// Smallest answer that is compressed for a caller that prefers that: a smaller one, with its head, fits
-/// one packet as it is.
+/// Smallest answer to compress: smaller ones fit one packet with their head.
 const GZIP_BYTES_MIN: usize = 1024;
 
 fn answer(
@@ -211,7 +208,7 @@ fn answer(
         AuctionReply::Bid { body, notices } => {
             if !notices.is_empty() {
                 let shard = Rc::clone(shard);
-                // Runs once this task has handed the answer to the kernel.
+                // Runs once the kernel has the answer.
                 tokio::task::spawn_local(async move { shard.give(notices) });
             }
             negotiated(body)
@@ -235,7 +232,7 @@ fn answer(
     }
 }
 
-/// The answer to an auction, of which a cache may have another form.
+/// An auction's answer, which caches must vary by encoding.
 fn negotiated(body: String, is_compressed: bool) -> Response<Full<Bytes>> {
     let body = if is_compressed { gzip(|write| write(body.as_bytes())) } else { body.into_bytes() };
     let mut response = json(StatusCode::OK, body);
@@ -247,7 +244,6 @@ fn negotiated(body: String, is_compressed: bool) -> Response<Full<Bytes>> {
     response
 }
 
-/// The key that a caller presents, if it does.
 fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(|value| {
         let (scheme, key) = value.split_at_checked("Bearer ".len())?;
@@ -278,7 +274,7 @@ fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     response
 }
 
-/// Absent means JSON (section 2.3). Browsers post as text/plain to avoid a preflight.
+/// Absent means JSON (OpenRTB 2.3). Browsers post text/plain to avoid a preflight.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return true };
     let media_type = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();

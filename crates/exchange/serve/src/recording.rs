@@ -1,8 +1,8 @@
-//! The record: opened before the shards start, written by the log's one thread, closed after they
-//! have ended.
+//! The record: opened before the shards start, written by the log's one thread, closed after the
+//! shards end.
 //!
-//! Owns who gets which ring, and what operators are told of the log. What a record says is
-//! `exchange_core::record`'s, what stands in the files is `eventlog`'s.
+//! Owns the rings' assignment and the operators' messages about the log. `exchange_core::record`
+//! defines records, `eventlog` defines files.
 
 mod auctions;
 mod generations;
@@ -29,16 +29,16 @@ pub(crate) use generations::GenerationLog;
 pub use generations::Unrecorded;
 use generations::newest_number;
 
-/// How long the end waits for what was handed over to be durable.
+/// How long a close waits for records to become durable.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why there is no record.
+/// Why the record cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// What is in it cannot be read.
+    /// The log cannot be read.
     #[error(transparent)]
     Read(#[from] LogReadError),
     /// A thread cannot be started.
@@ -49,41 +49,40 @@ pub enum RecordError {
     Generation(#[from] Unrecorded),
 }
 
-/// A log that is written.
 #[derive(Debug)]
 pub struct OpenRecord {
-    /// Taken by the end alone; the exchange is looked at from many threads.
+    /// Locked so that other threads may view the exchange; only the close takes it.
     thread: Mutex<LogThread>,
     lanes: RecordLanes,
 }
 
-/// Both lanes, for whoever asks of them.
+/// Handles to both lanes.
 #[derive(Clone, Debug)]
 pub struct RecordLanes {
-    /// What must not be lost.
+    /// Records that must not be lost.
     pub durable: LaneHandle,
     /// Auctions.
     pub firehose: LaneHandle,
 }
 
-/// The record as it was opened, and what leads into it.
+/// The open record and its writers.
 #[derive(Default)]
 pub(crate) struct RecordParts {
-    /// `None`: nothing is recorded.
+    /// None: nothing is recorded.
     pub recording: Option<OpenRecord>,
     /// By shard.
     pub recorders: Vec<Option<Recorder>>,
     pub generations: Option<GenerationLog>,
 }
 
-/// A log that was opened and is not written yet: who else has a ring asks for it now.
+/// An open log before its thread starts; rings must be made now.
 pub(crate) struct OpenLog<'c> {
     pub log: LogBuilder,
     config: &'c RecordConfig,
 }
 
 impl<'c> OpenLog<'c> {
-    /// Opens it, or begins it, by the newest segment of each lane alone.
+    /// Opens or creates the log. Reads only each lane's newest segment.
     pub fn open(config: &'c RecordConfig) -> Result<Self, RecordError> {
         let formats = LaneFormats {
             gaps: GapFormat { kind: RecordKind::Gap.code(), encode: encode_gap },
@@ -108,7 +107,7 @@ impl<'c> OpenLog<'c> {
 }
 
 impl RecordParts {
-    /// Starts the thread of an open log; without one nothing is recorded.
+    /// Starts the log's thread. Without a log nothing is recorded.
     pub fn of(open: Option<OpenLog<'_>>, shards: usize) -> Result<Self, RecordError> {
         let Some(OpenLog { mut log, config }) = open else {
             let recorders = (0..shards).map(|_| None).collect();
@@ -132,12 +131,11 @@ impl RecordParts {
 }
 
 impl OpenRecord {
-    /// Handles to both lanes.
     pub fn lanes(&self) -> &RecordLanes {
         &self.lanes
     }
 
-    /// Makes durable what was handed over, and ends. Whoever hands over has ended before.
+    /// Makes all records durable and ends. All writers must have ended.
     pub fn close(self) {
         let thread = self.thread.into_inner().expect("nothing panics while it holds the thread");
         match thread.close(CLOSE_WITHIN) {
@@ -179,7 +177,7 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
     for (lane, recovery) in lanes {
         report_end(lane, recovery);
         if recovery.torn {
-            // As after any end without notice: nobody was told that this was durable.
+            // Usual after a crash: nobody was promised that this was durable.
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
     }
@@ -201,13 +199,13 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
     info!(directory = %directory.display(), "the record is open");
 }
 
-/// A generation is durable before any auction is recorded.
+/// The first generation is durable before any auction is recorded.
 fn is_durable_lane_lost(recoveries: &Recoveries) -> bool {
     let Recoveries { durable, firehose, .. } = recoveries;
     durable.durable == 0 && durable.end == RecoveredEnd::Unknown && firehose.last > 0
 }
 
-/// Says how a lane ended, and what of it is gone. The start goes on in any case.
+/// Logs how a lane ended and what is lost. The start continues regardless.
 fn report_end(lane: LaneKind, recovery: &Recovery) {
     let (lane, last, durable) = (lane.name(), recovery.last, recovery.durable);
     match recovery.end {
@@ -268,7 +266,7 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
     }
 }
 
-/// On the log's thread.
+/// Runs on the log's thread.
 fn tell(report: &LaneReport<'_>) {
     match report {
         LaneReport::Failing { lane: LaneKind::Durable, error } => error!(

@@ -1,6 +1,5 @@
-//! How one auction went, for whoever may ask: what came of each DSP is recorded on the way, and
-//! `exchange_core::explain` makes an explanation of it. Also without any DSP, on answers that are
-//! given.
+//! Explains an auction: notes each DSP's outcome for `exchange_core::explain`. Also rehearses
+//! auctions on given answers, without a DSP.
 //!
 //! It makes no decision about money: those are `exchange-core`'s.
 
@@ -21,7 +20,7 @@ use crate::fanout::Outcomes;
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;
 
-/// What came of each DSP in one auction.
+/// Outcome of each DSP in one auction.
 #[derive(Debug, Default)]
 pub(crate) struct ExplainRecord(RefCell<Vec<(usize, ExplainOutcome)>>);
 
@@ -32,8 +31,8 @@ enum ExplainOutcome {
 }
 
 impl ExplainRecord {
-    /// Of an auction whose caller asks how it goes, and may: a test of a publisher that is trusted
-    /// with prices.
+    /// Some if the caller asks for an explanation and may have it: a test of a publisher that may
+    /// see prices.
     pub(crate) fn wanted(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
         let terms = config.market.publishers.terms(request.publisher_id());
         (terms.debug && request.wants_debug()).then(Self::default)
@@ -52,7 +51,7 @@ impl ExplainRecord {
         self.0.borrow_mut().extend(heard);
     }
 
-    /// What campaigns of our own answered.
+    /// Notes the bids of direct campaigns.
     pub(crate) fn house(&self, house: Option<&DirectOffer<'_>>) {
         let Some((call, DspAnswer { body, .. })) =
             house.map(|house| (house.call(), house.answer()))
@@ -62,7 +61,7 @@ impl ExplainRecord {
         self.0.borrow_mut().push((call.ask.dsp, ExplainOutcome::asked(call, body)));
     }
 
-    /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
+    /// Explains the auction `id`; `no_bid` is set if nothing was sold.
     pub(crate) fn explain(
         &self,
         (id, request): (&str, &BidRequest<'_>),
@@ -100,7 +99,7 @@ impl ExplainOutcome {
     }
 }
 
-/// `response`, a JSON object without `ext`, with `ext.debug`; bounded whatever there is to explain.
+/// Adds `ext.debug` to `response`, a JSON object without `ext`; shortened to [`DEBUG_BYTES_MAX`].
 pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> String {
     let mut debug = serde_json::to_string(&explanation).expect("it is text and numbers");
     if debug.len() > DEBUG_BYTES_MAX {
@@ -117,13 +116,11 @@ pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> 
     response
 }
 
-/// Explains the auction of `body` that would be held by `config` if each DSP that is asked answered
-/// as `answer` says: what becomes of the call and, where it is [`CallOutcome::ServerAnswer`], with what
-/// body. No time passes, and no limit on calls is reached.
+/// Explains the auction of `body` under `config` if each DSP answered as `answer` says: the call's
+/// outcome and, for [`CallOutcome::Answered`], the body. No time passes, and no call limit applies.
 ///
 /// # Errors
-///
-/// When the request is refused: what is wrong with it, and where.
+/// The request is refused: what is wrong with it, and where.
 pub fn rehearse<'d>(
     config: &ExchangeConfig,
     body: &str,
@@ -139,7 +136,7 @@ pub fn rehearse<'d>(
     record.explain((id, &request), config, no_bid)
 }
 
-/// Records what came of each DSP; returns why nothing is sold, should nothing be.
+/// Notes each DSP's outcome; returns the reason if nothing is sold.
 fn ask<'d>(
     config: &ExchangeConfig,
     (id, request): (&str, &BidRequest<'_>),
@@ -181,7 +178,7 @@ mod tests {
         rehearse(&config, body, "a1", |_| (CallOutcome::Late, b"")).expect("the request is right")
     }
 
-    /// What of `ext.debug` is left.
+    /// The `ext.debug` that is left.
     fn debug(explanation: Explanation) -> serde_json::Value {
         let text = with_debug(r#"{"id":"r"}"#.to_owned(), explanation);
         assert!(text.len() <= DEBUG_BYTES_MAX + 64, "{}", text.len());

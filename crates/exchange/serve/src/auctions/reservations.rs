@@ -1,5 +1,4 @@
-//! The money of one auction: what the house offers for it, what its winners' accounts reserve, and what
-//! is given back of that.
+//! Money of one auction: direct campaigns' bids, and what winners' accounts reserve and release.
 //!
 //! It makes no decision about money: those are `exchange-core`'s and `pacer-core`'s.
 
@@ -19,8 +18,8 @@ use crate::budgets::shard::ShardBudget;
 use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::metrics::BudgetMetrics;
 
-/// What campaigns of our own offer, as a DSP would answer. Nothing is reserved for it: it may be dropped at
-/// any time, and leaves its room for another auction.
+/// Direct campaigns' bids in the form of a DSP's answer. They reserve nothing, and may be dropped
+/// at any time; the drop keeps the buffer for reuse.
 #[derive(Debug)]
 pub(crate) struct DirectOffer<'p> {
     budget: &'p ShardBudget,
@@ -29,7 +28,7 @@ pub(crate) struct DirectOffer<'p> {
 }
 
 impl<'p> DirectOffer<'p> {
-    /// `None` without campaigns that bid. `body` is the request's.
+    /// None if no direct campaign bids. `body` is the request's.
     pub fn bids(
         shard: &'p ExchangeShard,
         snapshot: &ShardSnapshot,
@@ -47,13 +46,12 @@ impl<'p> DirectOffer<'p> {
         Some(Self { budget, ask, answer }).filter(|house| !house.answer.bids.is_empty())
     }
 
-    /// To be judged as any other.
+    /// Judged like any other answer.
     pub fn answer(&self) -> DspAnswer<'_> {
         DspAnswer { ask: self.ask, body: self.answer.body.as_bytes() }
     }
 
-    /// Counts what became of its bids, which are those of the last of the answers that were judged; not
-    /// for a test.
+    /// Counts the bids' outcomes, except for tests. Theirs must be the last answer judged.
     pub fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing) {
         let last = judgement.responses.len() - 1;
         let judged = judgement.bids.iter().filter(|bid| bid.answer == last);
@@ -63,14 +61,14 @@ impl<'p> DirectOffer<'p> {
         }
     }
 
-    /// As a call of a DSP that answered, for the record: nothing was sent.
+    /// The record of a call that answered; nothing was sent.
     pub fn call(&self) -> RecordedCall {
         let (outcome, sent, latency) = (CallOutcome::Answered, None, None);
         RecordedCall { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
     }
 }
 
-/// Where a bid of the house ends.
+/// The funnel step of a bid's fate.
 const fn step_of(fate: Fate) -> FunnelStep {
     match fate {
         Fate::Won => FunnelStep::Won,
@@ -87,11 +85,11 @@ impl Drop for DirectOffer<'_> {
     }
 }
 
-/// Reserves for the winners of one auction. What it holds when it is dropped is given back: the
+/// Reserves for the winners of one auction. Dropped early, it releases its reservations: the
 /// auction was abandoned.
 #[derive(Debug)]
 pub(crate) struct AuctionReservations<'t> {
-    /// `None` where nobody keeps accounts, and for a test, which moves no money.
+    /// None without budgets, and for tests, which move no money.
     budget: Option<&'t ShardBudget>,
     metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
@@ -99,29 +97,29 @@ pub(crate) struct AuctionReservations<'t> {
     house: Option<&'t DirectOffer<'t>>,
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
-    /// At most one for each entry.
+    /// At most one per entry.
     held: Vec<WinReservation>,
 }
 
-/// The price of a win, reserved.
+/// A win's reserved price.
 #[derive(Clone, Copy, Debug)]
 struct WinReservation {
     entry: usize,
     price: Cpm,
-    /// The bid, by position in the judgement.
+    /// Position of the bid in the judgement.
     bid: usize,
     token: ReservationToken,
     currency: Currency,
 }
 
 impl WinReservation {
-    /// Whether it is held for this: what the others bid makes no difference to what is paid.
+    /// Whether it covers this win; other bids do not change the price.
     fn pays(&self, win: &Win) -> bool {
         (self.entry, self.price) == (win.entry, win.price)
     }
 }
 
-/// A bid, by position in the judgement, and what is held for it as it rides in beacons.
+/// A bid's position in the judgement, and its reservation as beacons carry it.
 pub(crate) type SealedReservation = (usize, Reservation);
 
 impl<'t> AuctionReservations<'t> {
@@ -144,7 +142,7 @@ impl<'t> AuctionReservations<'t> {
         }
     }
 
-    /// Clears the auction, from the start.
+    /// Clears the auction from the start.
     pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
         self.give_back(|_| false);
         self.refusals.restart();
@@ -153,8 +151,8 @@ impl<'t> AuctionReservations<'t> {
         clear(entries, groups, imps, increment, |win| self.authorise(judgement, win))
     }
 
-    /// Whether a winner's account pays, which then holds the price for it, and no other that it held
-    /// for the same bid.
+    /// Reserves the win's price from the winner's account, in place of an earlier price of the same
+    /// bid.
     pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
         let Some(budget) = self.budget else { return Ok(()) };
         let Some(payer) = self.payer(judgement, win) else {
@@ -183,13 +181,13 @@ impl<'t> AuctionReservations<'t> {
     ) -> Result<WinReservation, SpendRefusal> {
         let Payer { slot, currency } = payer;
         let owed = win_cost(self.auction, judgement, win, currency, &self.lifetimes);
-        // Its account is in a currency that is no longer configured.
+        // The account's currency is no longer configured.
         let owed = owed.ok_or(SpendRefusal::Unknown)?;
         let token = budget.reserve(slot, owed.amount, owed.billable_s)?;
         Ok(WinReservation { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
-    /// Whose account is asked; `None` for a seat that has none.
+    /// The account that pays. None for a seat without one.
     fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<Payer> {
         let seat = judgement.entries[win.entry].seat;
         if let Some(house) = self.house.filter(|house| house.ask.dsp == seat.dsp) {
@@ -203,8 +201,7 @@ impl<'t> AuctionReservations<'t> {
         self.payers.seats.get(&seat).copied()
     }
 
-    /// Gives back what is held for any other than those that are answered with, each of which is paid
-    /// for from here on.
+    /// Releases all reservations except those of returned bids, whose price is owed from here on.
     pub fn keep_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
         let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
         self.give_back(|held| returned().any(|win| held.pays(win)));
@@ -217,7 +214,7 @@ impl<'t> AuctionReservations<'t> {
         }
     }
 
-    /// What is held, as it rides in beacons.
+    /// The reservations as beacons carry them.
     pub fn sealed(&self) -> Vec<SealedReservation> {
         let Some(budget) = self.budget else { return Vec::new() };
         let seal = |held: &WinReservation| {
@@ -227,8 +224,8 @@ impl<'t> AuctionReservations<'t> {
         self.held.iter().map(seal).collect()
     }
 
-    /// The auction is answered: from here on a beacon of the `billable` bids settles what is held for
-    /// them, `sealed` just now, or it expires. Returns the others, for which no beacon will come.
+    /// Hands over the reservations of an answered auction: beacons settle those of `billable` bids,
+    /// or they expire. Returns the others, which get no beacon.
     pub fn hand_over(
         mut self,
         sealed: Vec<SealedReservation>,
@@ -239,7 +236,7 @@ impl<'t> AuctionReservations<'t> {
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
     }
 
-    /// What was refused, in the order of asking.
+    /// Refusals in the order of asking.
     pub fn refused(&self) -> &[BudgetRefusal] {
         self.refusals.refused()
     }

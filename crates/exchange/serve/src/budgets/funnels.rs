@@ -1,8 +1,8 @@
-//! Why campaigns do not spend: what shards count of them, by the last hour and day, and copies of requests
-//! on which their criteria can be tried.
+//! Why campaigns do not spend: their counts over the last hour and day, and copies of requests on
+//! which their criteria can be tried.
 //!
-//! A job of the builder takes the handovers that shards leave, twice a second. Auctions never wait for
-//! it, and nothing of it outlives the process.
+//! A builder's job takes the shards' counts twice a second. Auctions never wait for it, and nothing
+//! survives the process.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,15 +22,15 @@ use crate::budgets::shard::HandoverSlot;
 use crate::exchange::generation::Generation;
 use crate::notices::unix_ms;
 
-/// How often handovers are taken.
+/// How often shards' counts are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);
-/// Campaigns whose past is gone through before others may look: less than a millisecond.
+/// Campaigns to fold before others may take the lock; takes less than a millisecond.
 const FOLDED_AT_ONCE: usize = 500;
-/// Copies of requests that are kept, and for how long. They take 16 KiB each at most.
+/// Most copies of requests and their longest age; each takes at most 16 KiB.
 const COPIES_MAX: usize = 256;
 const COPY_MS_MAX: u64 = 3_600_000;
 
-/// All funnels. Clones are the same.
+/// All funnels; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Funnels(Arc<FunnelsShared>);
 
@@ -40,22 +40,21 @@ struct FunnelsShared {
     book: Mutex<FunnelBook>,
     /// The latest generation whose campaigns are followed.
     followed: AtomicU64,
-    /// Counts that found no row at their shard: they are in no funnel.
+    /// Counts that found no row on their shard, and are in no funnel.
     dropped: AtomicU64,
     copies: Mutex<RequestCopies>,
 }
 
-/// Requests of the last hour, spread over it.
+/// Requests spread over the last hour.
 #[derive(Debug, Default)]
 struct RequestCopies {
-    /// When each came, the oldest first.
+    /// With their arrival, oldest first.
     kept: VecDeque<(u64, Box<[u8]>)>,
-    /// The least between two.
+    /// Least interval between two.
     gap_ms: u64,
 }
 
 impl Funnels {
-    /// Of so many shards.
     pub fn new(shards: usize) -> Self {
         let boxes = (0..shards).map(|_| HandoverSlot::new()).collect();
         let book = Mutex::new(FunnelBook::new(unix_ms()));
@@ -63,12 +62,12 @@ impl Funnels {
         Self(Arc::new(FunnelsShared { boxes, book, followed, dropped, copies: Mutex::default() }))
     }
 
-    /// Where shards leave their handovers, by shard.
+    /// One per shard.
     pub fn boxes(&self) -> &[HandoverSlot] {
         &self.0.boxes
     }
 
-    /// Has `builder` take handovers, until what is returned is dropped.
+    /// Has `builder` take counts until the job is dropped.
     pub fn start(&self, builder: &Builder) -> Job {
         let funnels = self.clone();
         let job = builder.add("funnels", move || {
@@ -80,7 +79,7 @@ impl Funnels {
     }
 
     fn book(&self) -> MutexGuard<'_, FunnelBook> {
-        // Counts explain, and move no money: those that a panic has cut short are good enough.
+        // Counts only explain; those cut short by a panic are good enough.
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,11 +87,11 @@ impl Funnels {
         self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what shards have left, and forgets what is too old.
+    /// Takes the shards' counts, and drops what is too old.
     fn take(&self, now_ms: u64) {
         self.book().advance(now_ms);
         while self.book().fold_some(FOLDED_AT_ONCE) {
-            // The builder is the last to run: who waits for the book is to have it.
+            // The builder has the lowest priority: let others take the lock.
             std::thread::yield_now();
         }
         for handovers in &self.0.boxes {
@@ -103,11 +102,11 @@ impl Funnels {
             handover.copies().iter().for_each(|body| copies.keep(now_ms, body));
             handover.clear();
         }
-        // Without traffic as well.
+        // Also without traffic.
         self.copies().forget_old(now_ms);
     }
 
-    /// Campaigns of a generation, which may bid from now on; not those of one before.
+    /// Follows the campaigns of a generation, unless a later one is followed already.
     pub fn follow(&self, campaigns: impl Iterator<Item = CampaignIndex>, generation: u64) {
         let mut book = self.book();
         if self.0.followed.fetch_max(generation, Ordering::Relaxed) > generation {
@@ -117,13 +116,13 @@ impl Funnels {
         book.follow(campaigns);
     }
 
-    /// The last hour and the last day of a campaign.
+    /// The last hour and day of a campaign.
     pub fn windows(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
         let book = self.book();
         [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
     }
 
-    /// Tries a campaign's criteria on the requests that are kept, as they would be auctioned now.
+    /// Tries a campaign's criteria on the copies, as if auctioned now.
     pub fn probe(&self, slot: CampaignIndex, generation: &Generation) -> Option<ProbeCounts> {
         let market = &generation.config.market;
         let house = generation.house.as_ref().and(market.dsps.len().checked_sub(1))?;
@@ -135,7 +134,7 @@ impl Funnels {
             let recent = copies.kept.iter().filter(|(at, _)| oldest <= *at);
             recent.map(|(_, body)| body.clone()).collect()
         };
-        // That its currency may have no rate is no criterion of its own.
+        // A currency without a rate is not a criterion.
         let mut probe =
             Probe::new(&DirectCampaign { currency: market.currency, ..campaign.clone() });
         for body in copies {
@@ -149,7 +148,6 @@ impl Funnels {
         Some(probe.finish())
     }
 
-    /// Writes what was not counted.
     pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let help =
             "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
@@ -159,8 +157,8 @@ impl Funnels {
 }
 
 impl RequestCopies {
-    /// Keeps a request, unless one came shortly before. Where there are too many, every second goes, and
-    /// the gap between two is twice as long.
+    /// Keeps a request, unless one came within the gap. If there are too many, drops every second
+    /// one and doubles the gap.
     fn keep(&mut self, now_ms: u64, body: &[u8]) {
         self.forget_old(now_ms);
         if self.kept.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {
@@ -178,7 +176,7 @@ impl RequestCopies {
         self.kept.push_back((now_ms, body.into()));
     }
 
-    /// Forgets those that are too old, and those of a clock that was put back since.
+    /// Drops copies that are too old, or that lie in the future of a clock set back.
     fn forget_old(&mut self, now_ms: u64) {
         let oldest = now_ms.saturating_sub(COPY_MS_MAX);
         self.kept.retain(|(at, _)| (oldest..=now_ms).contains(at));
@@ -218,7 +216,7 @@ mod tests {
         assert_eq!(funnels.copies().kept.len(), 1);
         funnels.take(now + COPY_MS_MAX + 1);
         assert_eq!(funnels.copies().kept.len(), 0);
-        // A clock that was put back makes none of them stay longer.
+        // A clock set back keeps none of them longer.
         funnels.copies().keep(now, b"{}");
         funnels.take(now - 1);
         assert_eq!(funnels.copies().kept.len(), 0);

@@ -23,15 +23,14 @@ pub(super) const OWN_HEADERS: [&str; 9] = [
     "transfer-encoding",
     "connection",
     "accept",
-    // What it asked for could not be read.
+    // The exchange could not read another encoding.
     "accept-encoding",
     "x-openrtb-version",
 ];
 
-/// One `[[dsp]]`.
 #[derive(Clone, Debug)]
 pub struct DspOptions {
-    /// What the rules need.
+    /// Input of the auction's rules.
     pub rules: Dsp,
     url: HttpUrl,
     headers: Vec<(String, Secret)>,
@@ -43,7 +42,7 @@ pub struct DspOptions {
 }
 
 impl DspOptions {
-    /// Declares and reads one table; `signals` hold where it has none of its own.
+    /// Reads one table; `signals` are the default.
     pub(super) fn read(
         s: &mut Section<'_>,
         rates: &Rates,
@@ -152,7 +151,7 @@ impl DspOptions {
         }
     }
 
-    /// What the rules need, and what the wire needs: host, port and the rest.
+    /// The auction's rules of the DSP, and its host, port and options.
     pub(super) fn split(self) -> (Dsp, (String, u16, EndpointOptions)) {
         let options = EndpointOptions {
             authority: self.url.authority(),
@@ -178,7 +177,7 @@ fn read_own_signals(s: &mut Section<'_>, usual: TrackingSignals) -> TrackingSign
     TrackingSignals { lmt: lmt.unwrap_or(usual.lmt), dnt: dnt.unwrap_or(usual.dnt) }
 }
 
-/// Who may have signed a certificate, as PEM.
+/// Certificate authorities, as PEM.
 pub(super) fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
     let pem = s.secret(
         "ca",

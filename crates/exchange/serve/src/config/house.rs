@@ -1,5 +1,5 @@
-//! The exchange's part of a house campaign's table: what it bids, for what, and what it shows; and how
-//! much all of them do in an auction. Whose one is and what it may spend is not read here.
+//! A direct campaign's rules: its bid, targeting and creatives, and the limits of all of them in
+//! one auction. Must not know its account or budget.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,13 +16,12 @@ use units::{Cpm, Currency, Decimal, Rounding};
 use super::dsp::targeting::{device_type, region};
 use super::dsp::{country, format, not_empty, size};
 
-/// The rules of a house campaign; clones are the same.
+/// Rules of a direct campaign; clones share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HouseRules(pub Arc<BiddingRules>);
 
 impl HouseRules {
-    /// Declares and reads `bid`, `targeting` and `[[creative]]` of a campaign whose account has this
-    /// currency.
+    /// Reads `bid`, `targeting` and `[[creative]]` of a campaign whose account is in `currency`.
     pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
         let about = "What it bids: `value` or `price`, in the currency of its account.";
         let price = s.section("bid", about, |s| read_price(s, currency));
@@ -39,7 +38,7 @@ impl HouseRules {
             s.problem("creative", id, format!("has two with the id `{id}`"));
         }
         let mut creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
-        // They stay for as long as the campaign does: without the room in which they were read.
+        // They live as long as the campaign, so give back spare capacity.
         creatives.shrink_to_fit();
         let rules = BiddingRules { price, targeting: targeting.into(), creatives };
         if is_whole && !rules.creatives.is_empty() && !rules.can_show() {
@@ -49,20 +48,20 @@ impl HouseRules {
         Self(rules.into())
     }
 
-    /// Has them share what rules before them had too. Rules that have clones stay as they are.
+    /// Shares parts equal to those of earlier rules. Does nothing if the rules have clones.
     pub fn intern(&mut self, interner: &mut Interner) {
         if let Some(rules) = Arc::get_mut(&mut self.0) {
             interner.intern(rules);
         }
     }
 
-    /// Whether its price is not for a strategy to change.
+    /// Whether strategies must leave the price alone.
     pub fn is_fixed_price(&self) -> bool {
         matches!(self.0.price, CampaignPrice::Fixed(_))
     }
 }
 
-/// Declares and reads what bounds the house in one auction.
+/// Reads the limits of direct campaigns in one auction.
 pub(super) fn read_limits(s: &mut Section<'_>) -> BiddingLimits {
     BiddingLimits {
         matches_max: s.integer(
@@ -117,7 +116,7 @@ fn read_price(s: &mut Section<'_>, currency: Currency) -> CampaignPrice {
     }
 }
 
-/// Reads `2.50`; exact, so no finer than a millionth.
+/// Reads `2.50` exactly, so no finer than a millionth.
 fn amount(text: &str, currency: Currency) -> Result<Cpm, String> {
     let decimal = Decimal::parse(text).map_err(|error| {
         format!(
@@ -212,7 +211,7 @@ fn read_places(s: &mut Section<'_>) -> (MatchList, MatchList, MatchList) {
     (publishers, domains, bundles)
 }
 
-/// One of `[[creative]]`: its id, and itself if it is sound.
+/// One `[[creative]]`: its id, and itself if valid.
 fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
     let id = s.text("id", Required("summer-300x250"), "What it is called; `crid` of its bids.");
     let format = s.one_of(
@@ -241,7 +240,7 @@ fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
     let about = "Seconds of video or audio.";
     spec.duration_s = s.integer("duration_s", Optional(15), 1..=86_400_u32, about);
     let creative = Creative::new(spec).map_err(|problem| {
-        // Missing text has been told.
+        // Missing text is already reported.
         if !matches!(problem, CreativeProblem::Id) && !markup.is_empty() {
             s.problem(key_of(problem), "…", problem.to_string());
         }
@@ -249,7 +248,6 @@ fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
     (id, creative.ok())
 }
 
-/// The key that a problem is about.
 const fn key_of(problem: CreativeProblem) -> &'static str {
     match problem {
         CreativeProblem::Id => "id",

@@ -1,4 +1,4 @@
-//! `[exchange.notices]`: who fires the notices of DSPs, how they are sealed, and how delivered.
+//! `[exchange.notices]`: who fires DSPs' notices, and how they are sealed and delivered.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -13,38 +13,33 @@ use super::dsp::read_authorities;
 use crate::fanout::Authorities;
 use crate::notices::CallLimits;
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub struct NoticesConfig {
-    /// The URL that tokens are put behind.
+    /// URL prefix of tokens.
     pub base: BeaconBase,
-    /// Seals and opens tokens; absent, one is kept beside the log.
+    /// Seals and opens tokens. None: the key kept beside the log.
     pub key: Option<[u8; 32]>,
-    /// Opens tokens of before.
+    /// Opens tokens of the previous key.
     pub key_previous: Option<[u8; 32]>,
-    /// Where a publisher's own does not say otherwise.
+    /// Default for publishers.
     pub mode: NoticeMode,
-    /// How long tokens count.
     pub lifetimes: Lifetimes,
-    /// What bounds calls to DSPs.
     pub calls: CallLimits,
-    /// Who must have signed certificates of notice hosts; absent: those whom the system trusts.
+    /// Trusted signers of notice hosts' certificates. None: the system's.
     pub authorities: Option<Authorities>,
-    /// What bounds delivery.
     pub policy: DeliveryPolicy,
-    /// Longest wait for an ad that a win notice answers with.
+    /// Longest wait for an ad from a win notice.
     pub markup_timeout: Duration,
     /// Largest such ad.
     pub markup_bytes_max: usize,
-    /// Whose `x-forwarded-for` is believed.
+    /// Proxies whose `x-forwarded-for` is trusted.
     pub proxies_trusted: Vec<Network>,
-    /// Where other nodes take beacons that they have sealed, by number.
+    /// Beacon URLs of other nodes, by number.
     pub nodes: HashMap<u32, BeaconBase>,
-    /// Most connections to one of them from one shard.
+    /// Most connections from one shard to one node.
     pub node_connections_max: usize,
 }
 
-/// Modes, by name.
 pub(super) fn modes() -> [(&'static str, NoticeMode); 3] {
     let modes = [NoticeMode::Final, NoticeMode::Upstream, NoticeMode::PassThrough];
     modes.map(|mode| (mode.label(), mode))
@@ -125,7 +120,7 @@ fn read_key(s: &mut Section<'_>, key: &str, secret: Option<Secret>) -> Option<[u
     bytes
 }
 
-/// 64 hexadecimal digits.
+/// Parses 64 hexadecimal digits.
 pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
     let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut key = [0; 32];
@@ -135,7 +130,6 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
     is_key.then_some(key)
 }
 
-/// Other nodes that share the key.
 fn read_nodes(s: &mut Section<'_>) -> HashMap<u32, BeaconBase> {
     let seen = RefCell::new(HashSet::new());
     let about = "A node that shares `key`: its beacons are passed on to it; beacons of unlisted nodes are refused.";
@@ -186,7 +180,7 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             1..=1024_usize,
             "Most connections to one notice host over HTTP/1.1, each with one call; over HTTP/2 one connection has up to 100 calls.",
         ),
-        // As long as many hosts keep one themselves.
+        // As long as many hosts keep one.
         idle_timeout: secs(60),
         networks_allowed: s.texts(
             "networks_allowed",

@@ -1,5 +1,5 @@
-//! `[record]`: where auctions, and what must not be lost, are recorded; how long that is kept; and
-//! how much of requests and answers.
+//! `[record]`: where auctions and durable records go, how long they are kept, and how much of
+//! bodies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use exchange_core::{GeoMask, Masks};
 use runtime::config::{Section, ms, secs};
 use units::Ppm;
 
-/// Least room of a lane: several of its segments.
+/// Room for several segments of a lane.
 const KEPT_MIN: usize = 256 << 20;
 const KEPT_MAX: usize = 1 << 50;
-/// What holds any record.
+/// Room for any record.
 const RING_MIN: usize = RECORD_BYTES_MAX + (64 << 10);
 
-/// Defaults of a lane, and what they do there.
+/// Defaults of a lane, with their help texts.
 struct LaneDefaults {
     ring: (&'static str, &'static str),
     commit_after: (&'static str, &'static str),
-    /// So many bytes wait no longer.
+    /// Commit at this size without waiting.
     commit_bytes: usize,
     keep_bytes: &'static str,
     keep_for: &'static str,
@@ -41,48 +41,46 @@ const DURABLE: LaneDefaults = LaneDefaults {
 const FIREHOSE: LaneDefaults = LaneDefaults {
     ring: ("8MiB", "What waits to be written, by shard; full, it leaves auctions out."),
     commit_after: ("1s", "How long after it was written a record is made durable."),
-    // Half of what waits in a shard's ring as it is usually: the disk is never waited for with it full.
+    // Half of a shard's default ring, so that a slow disk does not find it full.
     commit_bytes: 4 << 20,
     keep_bytes: "20GiB",
     keep_for: "168h",
 };
 
-/// All of it.
+/// Configuration of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordConfig {
-    /// Where both lanes are, each in a directory of its own.
+    /// Holds one directory per lane.
     pub directory: PathBuf,
-    /// Which node of a cluster this is.
+    /// Number of this node in the cluster.
     pub node: u32,
-    /// What must not be lost.
+    /// Records that must not be lost.
     pub durable: LaneConfig,
     /// Auctions.
     pub firehose: LaneConfig,
-    /// What is recorded of bodies.
+    /// How much of bodies is recorded.
     pub bodies: BodiesConfig,
 }
 
-/// How one lane is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// What records wait in: of the firehose by shard, of the durable lane those of the dispatcher.
+    /// Size of each shard's ring of the firehose, or of the dispatcher's in the durable lane.
     pub ring_bytes: usize,
-    /// When a group is committed.
     pub commit: BatchLimits,
-    /// Bytes after which the oldest segments go.
+    /// Size above which the oldest segments go.
     pub keep_bytes: Option<u64>,
-    /// Age after which they go.
+    /// Age above which segments go.
     pub keep_for: Option<Duration>,
 }
 
-/// What is recorded of bodies. A reload takes it over.
+/// How much of bodies is recorded; a reload applies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodiesConfig {
-    /// Of how many auctions.
+    /// Share of auctions.
     pub sample: Ppm,
-    /// Whether with the answers of DSPs.
+    /// Whether to record DSPs' answers too.
     pub answers: bool,
-    /// What is taken out of requests.
+    /// Fields masked in requests.
     pub masks: Masks,
 }
 
@@ -112,7 +110,6 @@ impl RecordConfig {
         Self { directory: directory.into(), node, durable, firehose, bodies }
     }
 
-    /// As the log has it.
     pub(crate) fn options(&self) -> LogOptions {
         let lane = |usual: LaneOptions, config: &LaneConfig| LaneOptions {
             writer: eventlog::WriterOptions { node: self.node, ..usual.writer },
@@ -133,7 +130,7 @@ impl RecordConfig {
     }
 }
 
-/// An auction is nothing without the generation that it was held by.
+/// An auction's record is useless without its generation's.
 fn check_age(s: &mut Section<'_>, durable: &LaneConfig, firehose: &LaneConfig) {
     let Some(age) = durable.keep_for else { return };
     if firehose.keep_for.is_none_or(|firehose| age < firehose) {
@@ -206,7 +203,7 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
 }
 
 impl BodiesConfig {
-    /// Whether the next auction is among those whose bodies are recorded.
+    /// Draws whether to record the next auction's bodies.
     pub(crate) fn draws(&self) -> bool {
         let share = self.sample.get();
         share > 0 && rand::random_range(0..Ppm::ONE.get()) < share

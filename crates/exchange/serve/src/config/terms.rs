@@ -13,7 +13,6 @@ use super::notices::modes;
 use super::{CallerTerms, UniqueIds, check_rate};
 use crate::budgets::campaigns::HOUSE;
 
-/// How prices are made.
 pub(super) struct PricingConfig {
     pub(super) fee: Ppm,
     pub(super) increment: Price,
@@ -64,10 +63,9 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
     }
 }
 
-/// Terms by publisher id. A fee that is absent is the exchange's, which is not known here.
+/// Terms by publisher id. None: the exchange's fee, which is not known here.
 pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
-/// All that `[[publisher]]` says.
 #[derive(Default)]
 pub(super) struct NamedFloors {
     pub(super) terms: NamedTerms,
@@ -75,8 +73,8 @@ pub(super) struct NamedFloors {
     pub(super) floors: Vec<FloorRule>,
 }
 
-/// `usual` is the mode of notices where a publisher has none of its own; without one there are no
-/// notices of ours. Where `is_local`, nobody beyond this machine can send requests.
+/// `usual` is the default notice mode, None if we fire no notices. If `is_local`, only this machine
+/// can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
     (usual, rates): (Option<NoticeMode>, &Rates),
@@ -168,7 +166,7 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
         for name in &named {
             match dsps.iter().position(|dsp| **dsp == **name) {
                 Some(position) => positions.push(position),
-                // Where it has campaigns it is the last.
+                // Direct campaigns follow the last DSP.
                 None if name == HOUSE => positions.push(dsps.len()),
                 None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
             }
@@ -195,7 +193,6 @@ pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> 
     s.tables("floor", "A floor for open bids, beside those in requests.", |s| read_floor(s, rates))
 }
 
-/// A floor for all publishers.
 fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
     let floor = s.price("floor", Required("0.50 USD"), "Lowest price, net of our fee.");
     if let Err(remedy) = check_rate(rates, floor) {
@@ -212,7 +209,7 @@ fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
     }
 }
 
-/// The terms of named publishers, with our usual fee where they have none of their own.
+/// Terms of named publishers; `fee` is the default.
 pub(super) fn with_fee(named: NamedTerms, fee: Ppm) -> HashMap<Box<str>, PublisherTerms> {
     let resolve = |(id, (terms, own)): (Box<str>, (PublisherTerms, Option<Ppm>))| {
         (id, PublisherTerms { fee: own.unwrap_or(fee), ..terms })

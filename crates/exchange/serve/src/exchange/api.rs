@@ -1,8 +1,7 @@
-//! The exchange as operators see and steer it, over the admin listener: its DSPs, one by one, and
-//! what has become of notices.
+//! Admin API of the exchange: its DSPs and its notices.
 //!
-//! It shows what is counted and granted elsewhere. The API does not keep the exchange alive: once
-//! it ends, what is asked of it is answered 503.
+//! Shows what others count and grant. It does not keep the exchange alive: once that ends, requests
+//! are answered 503.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,17 +25,15 @@ use crate::exchange::generation::Generation;
 use crate::exchange::service::Exchange;
 use crate::metrics::DspMetrics;
 
-/// Errors of a DSP that are shown, the last ones.
+/// Errors to show per DSP, the last ones.
 const ERRORS_SHOWN: usize = 20;
 
-/// Longest that the process waits for DSPs' names before it says that it is ready: a name that does
-/// not resolve concerns one DSP.
+/// Longest wait for DSPs' names before the process is ready: an unresolved name affects one DSP.
 const NAMES_AWAITED: Duration = Duration::from_secs(10);
 
-/// The longest latency that is told from longer ones, in microseconds.
+/// Largest latency to resolve, in microseconds.
 const LATENCY_US_MAX: u64 = 1 << 24;
 
-/// What the exchange answers.
 fn routes() -> Vec<Route<Weak<Exchange>>> {
     let asked = |tag, id, summary| {
         let ending = "The process is shutting down.";
@@ -252,7 +249,6 @@ struct LaneCounts {
     probed: bool,
 }
 
-/// Counts by label.
 type CountsByLabel = BTreeMap<&'static str, u64>;
 
 fn calls_schema(_: &mut SchemaGenerator) -> Schema {
@@ -273,13 +269,13 @@ fn counts_schema(labels: &[&str]) -> Schema {
     json_schema!({ "type": "object", "properties": counts, "required": labels })
 }
 
-/// Answers for `exchange` as long as it is there.
+/// Answers for `exchange` while it exists.
 pub fn api(exchange: &Arc<Exchange>) -> Api {
     Api::new(Arc::downgrade(exchange), routes())
 }
 
-/// A check of readiness: the names of all DSPs have been resolved once, or that has taken long
-/// enough. What a reload adds later does not end it.
+/// Readiness check: all DSPs' names have resolved once, or took too long. A reload does not undo
+/// it.
 pub fn names_are_known(exchange: &Arc<Exchange>) -> impl Fn() -> bool + Send + Sync + 'static {
     let (exchange, started) = (Arc::downgrade(exchange), Instant::now());
     let known = AtomicBool::new(false);
@@ -337,7 +333,7 @@ fn pause(exchange: &Exchange, call: &ApiCall, paused: bool) -> Reply {
     Reply::nothing()
 }
 
-/// One DSP, with what all shards count of it.
+/// One DSP, counted over all shards.
 fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
     let config = &generation.config;
     let (id, (_, _, endpoint)) = (&*config.market.dsps[index].id, &config.endpoints[index]);
@@ -418,7 +414,7 @@ fn latency(shards: &[&DspMetrics]) -> LatencyView {
     }
 }
 
-/// The last errors of all shards, the latest first.
+/// The last errors of all shards, latest first.
 fn last_errors(shards: &[&DspMetrics]) -> Vec<ErrorView> {
     let mut errors: Vec<_> = shards.iter().flat_map(|shard| shard.errors.recent()).collect();
     errors.sort_by(|(one, _), (other, _)| other.cmp(one));

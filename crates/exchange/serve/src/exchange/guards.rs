@@ -1,6 +1,6 @@
-//! The rights to call DSPs, shared out among shards ten times a second on the control thread.
+//! Grants of calls to DSPs, divided among shards ten times a second on the control thread.
 //!
-//! It moves messages; who may call how often is `exchange_core::guard`'s to decide.
+//! It moves messages; `exchange_core::guard` decides the limits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,11 +19,11 @@ use tokio::time::MissedTickBehavior;
 use tracing::error;
 use units::Tick;
 
-/// Messages that may wait between a shard and the governors. They are cumulative: one that finds
-/// no room is made up for by the next.
+/// Most messages between a shard and the governors. Messages are cumulative: the next one makes up
+/// for one that finds no room.
 const MESSAGES_MAX: usize = 16;
 
-/// Names what governs one DSP, from when it is first configured until it is no longer.
+/// Names a DSP's governor for as long as the DSP is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GuardId(u64);
 
@@ -44,9 +44,9 @@ struct GovernorPort {
     grants: rtrb::Producer<Grants>,
 }
 
-/// All governors; clones are handles to the same. No shard ever waits for their lock: shards have
-/// their lines. Whoever builds a generation may be slow, and must not keep the rights of all DSPs
-/// from being renewed meanwhile: it takes the lock for one DSP at a time, with nothing left to build.
+/// All governors; clones share them. Shards never take the lock: they use their ports. A slow build
+/// of a generation must not delay grants, so it takes the lock per DSP, with the governor already
+/// built.
 #[derive(Clone, Debug)]
 pub struct Guards(Arc<GuardsShared>);
 
@@ -54,13 +54,12 @@ pub struct Guards(Arc<GuardsShared>);
 struct GuardsShared {
     origin: Instant,
     shards: usize,
-    /// Governors built so far; each is named by its number.
+    /// Governors built so far, which gives the next its number.
     built: AtomicU64,
     board: Mutex<GovernorTable>,
 }
 
-/// What the lock is for. It takes governors as they come: to build one it knows neither the time
-/// nor how many shards there are.
+/// The locked part. Governors are built outside it.
 #[derive(Debug)]
 struct GovernorTable {
     governors: HashMap<GuardId, Box<Governor>>,
@@ -68,7 +67,7 @@ struct GovernorTable {
 }
 
 impl Guards {
-    /// Of so many shards, each of which gets its line.
+    /// One port per shard.
     pub fn new(shards: usize) -> (Self, Vec<GuardPort>) {
         let line = |_| {
             let (reports_in, reports) = rtrb::RingBuffer::new(MESSAGES_MAX);
@@ -83,8 +82,8 @@ impl Guards {
         (Self(Arc::new(shared)), ends)
     }
 
-    /// Renews rights from now on. Should a governor find that rights were minted, the process ends: not
-    /// to ask a DSP is cheap, to ask it more than it allows is not.
+    /// Renews grants from now on. A governor that finds more calls than it granted ends the
+    /// process: not asking a DSP is cheap, exceeding its limits is not.
     pub fn start(&self, control: &Control, shutdown: &Shutdown) -> ControlTask {
         let (guards, shutdown) = (self.clone(), shutdown.clone());
         control.spawn(move || async move {
@@ -101,7 +100,7 @@ impl Guards {
     }
 
     fn lock(&self) -> MutexGuard<'_, GovernorTable> {
-        // A panic within a step ends the process; until then its last state is shown.
+        // A panic within a step ends the process; until then others may read the last state.
         self.0.board.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -114,8 +113,7 @@ impl Guards {
         board.step(self.now());
     }
 
-    /// Governs one more DSP, which may be one that is not to be asked; with the first grant of each
-    /// shard.
+    /// Adds a governor, paused or not; returns the first grant of each shard.
     pub fn add(&self, limits: GuardLimits, paused: bool) -> (GuardId, Arc<[CallGrant]>) {
         let mut governor = Box::new(Governor::new(limits, self.0.shards, self.now()));
         if paused {
@@ -128,7 +126,7 @@ impl Guards {
         (id, first)
     }
 
-    /// Other limits from now on, for the same governor: what shards tell and hold stays counted.
+    /// Changes a governor's limits; shards' reports and grants stay counted.
     pub fn change(&self, id: GuardId, limits: GuardLimits) {
         let mut board = self.lock();
         let now = self.now();
@@ -138,20 +136,17 @@ impl Guards {
         }
     }
 
-    /// The DSP is no longer configured.
     pub fn remove(&self, id: GuardId) {
         let gone = self.lock().governors.remove(&id);
-        drop(gone); // The lock is free again.
+        drop(gone); // Outside the lock.
     }
 
-    /// Whether the DSP is to be asked.
     pub fn pause(&self, id: GuardId, paused: bool) {
         if let Some(governor) = self.lock().governors.get_mut(&id) {
             governor.pause(paused);
         }
     }
 
-    /// How things stand with a DSP.
     pub fn status(&self, id: GuardId) -> Option<GuardStatus> {
         self.lock().governors.get(&id).map(|governor| governor.status())
     }
@@ -180,11 +175,11 @@ impl GovernorTable {
     }
 }
 
-/// What one shard may ask of one DSP, shared by its calls.
+/// Limits of one DSP or publisher on one shard, shared by its calls.
 pub type SharedGuard = Rc<RefCell<ShardGuard>>;
 
 impl GuardPort {
-    /// Applies what was granted and reports, for all of `guards`. To be called every [`STEP`].
+    /// Applies grants and sends reports for all `guards`. Call every [`STEP`].
     pub fn turn<'g>(&mut self, guards: impl Iterator<Item = (GuardId, &'g SharedGuard)> + Clone) {
         let mut granted = HashMap::new();
         while let Ok(message) = self.grants.pop() {
@@ -197,12 +192,12 @@ impl GuardPort {
             }
             (id, guard.report())
         };
-        // Full: the governors are held up, and the next report says it all.
+        // If full, the governors are late, and the next report covers this one.
         let _ = self.reports.push(guards.map(report).collect());
     }
 }
 
-/// A call under way; ends when dropped.
+/// A running call; ends when dropped.
 pub struct CallInFlight {
     guard: SharedGuard,
     permit: Option<CallPermit>,

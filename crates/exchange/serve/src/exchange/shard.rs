@@ -1,5 +1,4 @@
-//! One shard of the exchange: its connections to DSPs, its counters, and the configuration that
-//! its auctions begin with.
+//! One shard of the exchange: its DSP connections, counters and current configuration.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -26,95 +25,79 @@ use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
 use crate::recording::Recorder;
 
-/// Rooms for bodies that are kept, and the largest of them.
+/// Most spare body buffers, and the largest.
 const ROOMS_MAX: usize = 64;
 pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 
-/// What a shard works with beside its connections to DSPs.
+/// Parts of a shard besides its DSP connections.
 pub(crate) struct ShardParts {
-    /// Which bid requests it takes on.
     pub admission: Admission,
-    /// Where notices are sent from.
     pub dispatcher: Option<NoticeSender>,
     /// Passes beacons on to other nodes.
     pub nodes: Option<NodeClient>,
-    /// Where auctions are recorded; None: nowhere.
+    /// None: auctions are not recorded.
     pub recorder: Option<Recorder>,
-    /// What it may spend of accounts; None if nobody keeps any.
+    /// None without budgets.
     pub budget: Option<ShardBudget>,
-    /// Says which auctions are traced.
     pub tracer: Tracer,
-    /// Work that outlives the request that began it, and that a drain waits for.
+    /// Work that outlives its request; a drain waits for it.
     pub tasks: Tasks,
 }
 
-/// Which shard of the process it is, and what it alone holds.
 pub(crate) struct ShardIdentity {
     pub index: usize,
-    /// To and from the governors of DSPs.
     pub line: GuardPort,
-    /// Makes auction ids; the same on all shards of the process, drawn at its start.
+    /// Key of auction ids, drawn at the start for all shards of the process.
     pub id_key: [u8; 16],
 }
 
-/// One shard of the exchange.
 #[derive(Debug)]
 pub struct ExchangeShard {
     index: usize,
     pub(crate) metrics: Arc<Padded<ExchangeMetrics>>,
     reactor: Rc<Reactor>,
-    /// Which bid requests it takes on.
     pub(crate) admission: Admission,
-    /// In force for auctions that begin now.
+    /// For auctions that begin now.
     snapshot: RefCell<Rc<ShardSnapshot>>,
-    /// To and from the governors of DSPs.
     line: RefCell<GuardPort>,
-    /// Where notices are sent from.
     dispatcher: Option<NoticeSender>,
-    /// Passes beacons on to other nodes.
     nodes: Option<NodeClient>,
-    /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
-    /// What it may spend of accounts; `None`: nobody keeps any.
     budget: Option<ShardBudget>,
-    /// Sales whose booking is not known to be durable; `None`: there is no dispatcher.
+    /// Sales not yet durably booked. None without a dispatcher.
     billing: Option<BillingQueue>,
-    /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
-    /// Work that outlives the request that began it, and that a drain waits for.
     pub(crate) tasks: Tasks,
-    /// Pools of former generations whose last calls are not over.
+    /// Pools of former generations with running calls.
     retired: RefCell<Vec<Rc<DspPool>>>,
     ids: RefCell<AuctionIds>,
     origin: Instant,
-    /// Room for bodies, kept from one auction for the next.
+    /// Spare body buffers.
     rooms: RefCell<Vec<Vec<u8>>>,
 }
 
-/// A generation as one shard runs it. Auctions hold on to theirs, so that no count is shared
-/// between shards.
+/// A generation on one shard. Auctions keep theirs, so that shards share no counter.
 #[derive(Debug)]
 pub(crate) struct ShardSnapshot {
     generation: Arc<Generation>,
-    /// In the order of the market's DSPs.
+    /// In the market's order.
     pub(crate) dsps: Vec<ShardDsp>,
-    /// What limits publishers, by id.
+    /// By publisher id.
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
-    /// What is counted of campaigns of our own, where there are any.
+    /// None without direct campaigns.
     house: Option<DirectLane>,
 }
 
-/// The house as one shard counts it.
+/// Metrics of direct campaigns on this shard.
 #[derive(Debug)]
 struct DirectLane {
     metrics: Arc<Padded<DspMetrics>>,
     seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
 
-/// One DSP as one shard runs it.
+/// A DSP on this shard.
 #[derive(Debug)]
 pub(crate) struct ShardDsp {
-    /// Its id, for notices.
     pub(crate) id: Arc<str>,
     pub(crate) pool: Rc<DspPool>,
     guard_id: GuardId,
@@ -128,47 +111,42 @@ impl ShardSnapshot {
         &self.generation.config
     }
 
-    /// Position of the house among the market's DSPs, where it has campaigns.
+    /// Position of direct campaigns among the market's DSPs. None without any.
     pub(crate) fn house(&self) -> Option<usize> {
         self.house.as_ref().map(|_| self.dsps.len())
     }
 
-    /// Campaigns, and accounts of seats.
     pub(crate) fn campaigns(&self) -> &Campaigns {
         &self.generation.campaigns
     }
 
-    /// Whose account pays for what is won.
     pub(crate) fn payers(&self) -> Payers<'_> {
         self.generation.payers()
     }
 
-    /// What is counted of a DSP, or of the house.
+    /// Metrics of a DSP or of direct campaigns.
     pub(crate) fn metrics(&self, dsp: usize) -> &DspMetrics {
         let house = || &self.house.as_ref().expect("the house is the last").metrics;
         self.dsps.get(dsp).map_or_else(house, |lane| &lane.metrics)
     }
 
-    /// What is counted of a seat.
     pub(crate) fn counted(&self, seat: Seat) -> &SeatMetrics {
         let house = || &self.house.as_ref().expect("the house is the last").seats;
         let seats = self.dsps.get(seat.dsp).map_or_else(house, |lane| &lane.seats);
         &seats[seat.seat]
     }
 
-    /// Its number, which no other generation of this node has.
     pub(crate) fn number(&self) -> u64 {
         self.generation.number
     }
 
-    /// What seals notices; `None` when we fire none.
     pub(crate) fn sealer(&self) -> Option<&Sealer> {
         self.generation.sealer.as_ref()
     }
 }
 
 impl ExchangeShard {
-    /// Made on the shard's own thread.
+    /// Runs on the shard's own thread.
     pub(crate) fn new(
         ShardIdentity { index, line, id_key }: ShardIdentity,
         parts: ShardParts,
@@ -200,27 +178,24 @@ impl ExchangeShard {
         }
     }
 
-    /// Where auctions are recorded; `None`: nowhere.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }
 
-    /// Passes beacons on to other nodes; None if there is no dispatcher.
     pub(crate) fn nodes(&self) -> Option<&NodeClient> {
         self.nodes.as_ref()
     }
 
-    /// What it may spend of accounts; `None`: nobody keeps any.
     pub(crate) fn budget(&self) -> Option<&ShardBudget> {
         self.budget.as_ref()
     }
 
-    /// What an auction that begins now is held by.
+    /// The snapshot for an auction that begins now.
     pub(crate) fn snapshot(&self) -> Rc<ShardSnapshot> {
         Rc::clone(&self.snapshot.borrow())
     }
 
-    /// Takes over each new generation; ends with the exchange.
+    /// Adopts each new generation; ends with the exchange.
     pub async fn follow(self: Rc<Self>, mut generations: watch::Receiver<Arc<Generation>>) {
         while generations.changed().await.is_ok() {
             let generation = Arc::clone(&generations.borrow_and_update());
@@ -228,7 +203,8 @@ impl ExchangeShard {
         }
     }
 
-    /// New auctions are held by `generation`. A DSP that is reached as before keeps its pool.
+    /// New auctions use `generation`. A DSP at the same address with the same options keeps its
+    /// pool.
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
         let after = snapshot(self.index, generation, Some(&before), &self.reactor);
@@ -242,7 +218,7 @@ impl ExchangeShard {
         *self.snapshot.borrow_mut() = Rc::new(after);
     }
 
-    /// Closes spent connections and renews the rights to call, again and again; never ends.
+    /// Sweeps pools and renews call grants; never ends.
     pub async fn sweep(self: Rc<Self>) {
         let mut ticks = tokio::time::interval(STEP);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -259,13 +235,13 @@ impl ExchangeShard {
             self.line.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
-                // Auctions of before may use it yet.
+                // Earlier auctions may still use it.
                 Rc::strong_count(pool) > 1 || !pool.is_empty()
             });
         }
     }
 
-    /// Exchanges messages with the ledger, again and again; never ends.
+    /// Exchanges messages with the ledger; never ends.
     pub async fn spend(self: Rc<Self>) {
         let Some(budget) = &self.budget else { return };
         let mut ticks = tokio::time::interval(TURN);
@@ -276,7 +252,7 @@ impl ExchangeShard {
         }
     }
 
-    /// Does what the dispatcher and other shards ask of this one's reservations; ends with the last of them.
+    /// Runs reservation commands of the dispatcher and of other shards; ends with the last sender.
     pub async fn run_commands(self: Rc<Self>, mut commands: ReservationCommands) {
         while let Some(command) = commands.next().await {
             if let Some(budget) = &self.budget {
@@ -285,8 +261,8 @@ impl ExchangeShard {
         }
     }
 
-    /// Books what is billed without a beacon, which settles it once that is durable. Without an
-    /// dispatcher nothing is booked, and what was reserved for it is released.
+    /// Books a win that is billed without a beacon; its durable record settles it. Without a
+    /// dispatcher its reservation is released instead.
     pub(crate) fn bill(&self, billed: DirectBill) {
         if let Some(billing) = &self.billing {
             billing.add(billed, unix_ms(), &self.metrics.budget);
@@ -295,7 +271,7 @@ impl ExchangeShard {
         }
     }
 
-    /// Sees to it that what is billed is booked, again and again; never ends.
+    /// Sends billed wins to the dispatcher until they are booked; never ends.
     pub async fn book(self: Rc<Self>) {
         let Some(billing) = &self.billing else { return };
         let mut ticks = tokio::time::interval(BOOKED_AGAIN);
@@ -306,19 +282,19 @@ impl ExchangeShard {
         }
     }
 
-    /// Gives orders to the dispatcher; those that find no room are counted and gone.
+    /// Orders that find the dispatcher's queue full are dropped and counted.
     pub(crate) fn give(&self, orders: Vec<NoticeCommand>) {
         for order in orders {
             self.order(order);
         }
     }
 
-    /// Gives one order; whether it was taken.
+    /// Whether the order was taken.
     pub(crate) fn order(&self, order: NoticeCommand) -> bool {
         self.to_dispatcher(|dispatcher| dispatcher.order(order))
     }
 
-    /// Asks for an ad; whether it will be.
+    /// Whether the fetch was taken.
     pub(crate) fn fetch(&self, fetch: MarkupFetch) -> bool {
         self.to_dispatcher(|dispatcher| dispatcher.fetch(fetch))
     }
@@ -331,12 +307,12 @@ impl ExchangeShard {
         taken
     }
 
-    /// Room for bodies, empty.
+    /// An empty body buffer.
     pub(crate) fn room(&self) -> Vec<u8> {
         self.rooms.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Keeps room for as many auctions as are usually in flight, unless one was extravagant.
+    /// Keeps a body buffer for reuse, unless there are enough or it is too large.
     pub(crate) fn keep_room(&self, room: Vec<u8>) {
         let mut rooms = self.rooms.borrow_mut();
         if rooms.len() < ROOMS_MAX && room.capacity() <= ROOM_BYTES_MAX {
@@ -344,7 +320,7 @@ impl ExchangeShard {
         }
     }
 
-    /// An auction's id, unique over shards, starts and machines, as far as 128 bits reach.
+    /// A random auction id of 128 bits, unique across shards, starts and machines.
     pub(crate) fn next_id(&self) -> String {
         self.ids.borrow_mut().next_id()
     }
@@ -359,7 +335,7 @@ impl ExchangeShard {
     }
 }
 
-/// `generation` as the shard runs it, with what stays as it was `before`.
+/// `generation` on this shard; reuses unchanged parts of `before`.
 fn snapshot(
     shard: usize,
     generation: Arc<Generation>,
@@ -404,7 +380,7 @@ fn snapshot(
     ShardSnapshot { generation, dsps, callers, house }
 }
 
-/// What limits publishers, as it was `before` where it is the same.
+/// Guards of publishers; reuses unchanged ones of `before`.
 fn callers(
     shard: usize,
     generation: &Generation,

@@ -1,7 +1,7 @@
-//! Reads one HTTP/1.1 answer from whatever pieces a connection delivers (RFC 9112).
+//! Reads one HTTP/1.1 answer in whatever pieces it arrives (RFC 9112).
 //!
-//! The usual answer arrives in one piece and is read where it lies; only a partial one is kept.
-//! Every length is bounded. Knows nothing of sockets or auctions.
+//! Most answers arrive in one piece and are not copied. Every length is bounded. Knows nothing of
+//! sockets or auctions.
 
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ pub const INTERIM_MAX: usize = 4;
 /// Longest chunk-size line, extensions included.
 const CHUNK_LINE_MAX: usize = 256;
 
-/// Why an answer cannot be used, nor its connection any further.
+/// Why an answer and its connection are unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// Not HTTP/1.1.
@@ -25,7 +25,7 @@ pub enum AnswerError {
     /// Beyond [`HEAD_MAX`], [`HEADERS_MAX`] or [`INTERIM_MAX`].
     #[error("the answer's head is too large")]
     HeadTooLarge,
-    /// Beyond what the DSP's configuration allows.
+    /// Beyond the DSP's configured limit.
     #[error("the answer's body is too large")]
     BodyTooLarge,
     /// The connection ended within the answer.
@@ -33,11 +33,10 @@ pub enum AnswerError {
     Truncated,
 }
 
-/// The header by which nodes of the exchange name themselves, by number, when one passes a beacon on to
-/// another: in the request and in the answer.
+/// Number of the exchange's node, in beacons passed on to another node and in their answers.
 pub const NODE_HEADER: &str = "x-vickrey-node";
 
-/// What matters of an answer's head.
+/// Fields of an answer's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerHead {
     /// Status code.
@@ -46,19 +45,19 @@ pub struct AnswerHead {
     pub keep_alive: bool,
     /// How the body is compressed.
     pub coding: Coding,
-    /// The node that answers, by [`NODE_HEADER`].
+    /// The answering node, from [`NODE_HEADER`].
     pub node: Option<u32>,
 }
 
 /// How a body is compressed (RFC 9110, section 8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coding {
-    /// Not at all.
+    /// None.
     #[default]
     Identity,
-    /// With gzip.
+    /// gzip.
     Gzip,
-    /// In a way that nobody asked for.
+    /// Any coding that was not requested.
     Other,
 }
 
@@ -75,18 +74,18 @@ impl Coding {
     }
 }
 
-/// What reading has come to.
+/// State of the reading.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AnswerProgress<'b> {
-    /// Not all there yet.
+    /// More bytes are needed.
     Partial,
     /// The whole answer.
     Done {
-        /// Its head.
+        /// The head.
         head: AnswerHead,
-        /// Its body, chunks joined.
+        /// The body, chunks joined.
         body: &'b [u8],
-        /// How many bytes of what was read last are not the answer's.
+        /// Bytes of the last input that follow the answer.
         surplus: usize,
     },
 }
@@ -94,7 +93,7 @@ pub enum AnswerProgress<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerState {
     Head,
-    /// This many body bytes are still to come.
+    /// Body bytes still missing.
     Sized(usize),
     Chunked(Chunk),
     UntilClose,
@@ -108,7 +107,7 @@ enum Chunk {
     Trailer,
 }
 
-/// How the end of a body shows.
+/// How the body ends.
 #[derive(Clone, Copy)]
 enum Framing {
     Sized(usize),
@@ -116,13 +115,13 @@ enum Framing {
     UntilClose,
 }
 
-/// Reads one answer; [`AnswerReader::reset`] makes it ready for the next.
+/// Reads one answer; [`AnswerReader::reset`] prepares it for the next.
 #[derive(Debug)]
 pub struct AnswerReader {
     state: AnswerState,
     head: AnswerHead,
     interim: usize,
-    /// Head or framing bytes not yet understood.
+    /// Unparsed bytes of the head or framing.
     pending: Vec<u8>,
     body: Vec<u8>,
     body_max: usize,
@@ -141,22 +140,22 @@ impl AnswerReader {
         }
     }
 
-    /// Forgets the answer and what it took to hold it.
+    /// Forgets the answer and frees its memory.
     pub fn reset(&mut self) {
         *self = Self::new(self.body_max);
     }
 
-    /// Whether any byte of the answer has come.
+    /// Whether a byte of the answer has arrived.
     pub fn has_begun(&self) -> bool {
         self.state != AnswerState::Head || !self.pending.is_empty() || self.interim > 0
     }
 
-    /// Head of the answer, once it has been read; its status is 0 before.
+    /// The head; its status is 0 until it is read.
     pub fn head(&self) -> AnswerHead {
         self.head
     }
 
-    /// Reads on. After an error or [`AnswerProgress::Done`] it needs a [`AnswerReader::reset`].
+    /// Reads more. Requires a [`AnswerReader::reset`] after an error or [`AnswerProgress::Done`].
     pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<AnswerProgress<'b>, AnswerError> {
         if self.state != AnswerState::Head {
             return self.read_body(input);
@@ -176,7 +175,7 @@ impl AnswerReader {
         self.read_kept(&whole)
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn end(&mut self) -> Result<AnswerProgress<'_>, AnswerError> {
         match self.state {
             AnswerState::UntilClose => {
@@ -194,7 +193,7 @@ impl AnswerReader {
         }
     }
 
-    /// Reads bytes that are gone after this call: the body is kept.
+    /// Copies the body, because `input` is gone after the call.
     fn read_kept(&mut self, input: &[u8]) -> Result<AnswerProgress<'_>, AnswerError> {
         let Some((start, framing)) = self.parse_heads(input)? else {
             return self.within_head_max();
@@ -212,7 +211,7 @@ impl AnswerReader {
             && length <= self.body_max
             && length <= rest.len()
         {
-            // The usual case: all there, nothing copied.
+            // Usual case: complete, nothing copied.
             let (body, surplus) = rest.split_at(length);
             return Ok(AnswerProgress::Done { head: self.head, body, surplus: surplus.len() });
         }
@@ -220,8 +219,8 @@ impl AnswerReader {
         self.read_body(rest)
     }
 
-    /// Parses heads until the final one; returns where its body starts. `None`: more is needed,
-    /// and what there is has been kept.
+    /// Parses heads up to the final one; returns where its body starts. None if more bytes are
+    /// needed; it keeps those it has.
     fn parse_heads(&mut self, input: &[u8]) -> Result<Option<(usize, Framing)>, AnswerError> {
         let mut start = 0;
         loop {
@@ -240,12 +239,12 @@ impl AnswerReader {
         }
     }
 
-    /// Length of the head, and its framing unless it is interim.
+    /// Length of the head, and its framing unless interim.
     fn parse_head(
         &mut self,
         input: &[u8],
     ) -> Result<Option<(usize, Option<Framing>)>, AnswerError> {
-        // Not written before they are read into: 2 KiB for every answer otherwise.
+        // Uninitialised: zeroing would cost 2 KiB for every answer.
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -328,7 +327,7 @@ impl AnswerReader {
         Ok(())
     }
 
-    /// Whether the last chunk and its trailers have been read.
+    /// Whether the last chunk and its trailers are read.
     fn read_chunks(&mut self, input: &mut &[u8]) -> Result<bool, AnswerError> {
         while let AnswerState::Chunked(chunk) = self.state {
             let next = match chunk {
@@ -361,7 +360,7 @@ impl AnswerReader {
                 }
             };
             if chunk == Chunk::Trailer {
-                // Trailers are read past; they count as head.
+                // Skips trailers; they count as head.
                 self.interim += 1;
                 if self.interim > HEADERS_MAX {
                     return Err(AnswerError::HeadTooLarge);
@@ -372,7 +371,7 @@ impl AnswerReader {
         Ok(false)
     }
 
-    /// The next line without its end, joined with what came before.
+    /// The next line without its end, including earlier pieces. None if incomplete.
     fn take_line(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, AnswerError> {
         let (taken, complete) = match memchr::memchr(b'\n', input) {
             Some(end) => (&input[..=end], true),
@@ -395,7 +394,7 @@ impl AnswerReader {
     }
 }
 
-/// Whether a head may end in here. A lone LF ends a line too (RFC 9112, section 2.2).
+/// Whether a head may end here. A lone LF ends a line too (RFC 9112, section 2.2).
 fn holds_blank_line(bytes: &[u8]) -> bool {
     memmem::find(bytes, b"\n\r\n").is_some() || memmem::find(bytes, b"\n\n").is_some()
 }
@@ -410,7 +409,6 @@ fn chunk_size(line: &[u8]) -> Result<usize, AnswerError> {
     usize::from_str_radix(text, 16).map_err(|_| AnswerError::BodyTooLarge)
 }
 
-/// The header fields that matter.
 #[derive(Default)]
 struct Fields {
     length: Option<usize>,
@@ -457,7 +455,7 @@ fn parse_length(value: &[u8]) -> Result<usize, AnswerError> {
         return Err(malformed);
     }
     let text = std::str::from_utf8(value).map_err(|_| malformed)?;
-    // A length beyond the address space is a length beyond every limit.
+    // A length beyond `usize` exceeds every limit.
     Ok(text.parse().unwrap_or(usize::MAX))
 }
 

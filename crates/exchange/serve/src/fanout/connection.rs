@@ -17,7 +17,7 @@ use super::pool::DspPool;
 use super::transport::Transport;
 use crate::exchange::guards::CallInFlight;
 
-/// Fewer bytes of an answer at once than this are a crumb.
+/// A smaller read that does not end the answer is a crumb.
 const CRUMB_BYTES: usize = 256;
 
 /// A call on the wire.
@@ -26,42 +26,42 @@ pub(super) struct ConnectionCall {
     pub(super) inbox: Rc<Inbox>,
     pub(super) slot: usize,
     pub(super) sent_at: Instant,
-    /// When the connection is given up if the answer is not all there.
+    /// The connection closes if the answer is incomplete by then.
     pub(super) drain_until: Instant,
-    /// The right to it; it ends with the call.
+    /// Released with the call.
     pub(super) right: Option<CallInFlight>,
 }
 
-/// What a connection has been good for.
+/// Most a connection has achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FinishedCall {
-    /// Nothing was sent on it.
+    /// Nothing was sent.
     Unused,
-    /// No whole answer has come yet.
+    /// No complete answer yet.
     Asked,
-    /// One has.
+    /// At least one complete answer.
     Answered,
 }
 
-/// An open socket and what is under way on it.
+/// An open socket and its call.
 pub(super) struct DspConnection {
     transport: RefCell<Transport>,
     token: Token,
     pool: Rc<DspPool>,
     pub(super) id: u64,
     pub(super) address: SocketAddr,
-    /// When it began to be opened.
+    /// Start of the connect.
     pub(super) began: Instant,
     past: Cell<FinishedCall>,
-    /// In flight from the first byte written until the answer has been read or given up.
+    /// Set from the first byte written until the answer is read or given up.
     call: RefCell<Option<ConnectionCall>>,
     answer: RefCell<AnswerReader>,
-    /// How often a few bytes came that did not end the answer.
+    /// Crumbs of the current answer.
     crumbs: Cell<u32>,
-    /// Whether it has been idle or carried an answer: only then may a reset mean that the DSP
-    /// closed it without having seen the request.
+    /// Whether it has been idle or carried an answer. Only then may a reset mean that the DSP
+    /// closed it without reading the request.
     reused: Cell<bool>,
-    /// Closed for good: nothing sent on it would ever be answered.
+    /// Closed for good.
     closed: Cell<bool>,
     idle_since: Cell<Instant>,
 }
@@ -76,12 +76,10 @@ impl std::fmt::Debug for DspConnection {
 }
 
 impl DspConnection {
-    /// Takes a socket to an address, open since a moment after the time with it, and reads from it
-    /// until either side closes.
+    /// Registers an open socket, and reads from it until either side closes.
     ///
     /// # Errors
-    ///
-    /// When the kernel will not watch the socket.
+    /// The kernel refuses to watch the socket.
     pub(super) fn start(
         transport: Transport,
         (address, began): (SocketAddr, Instant),
@@ -111,8 +109,7 @@ impl DspConnection {
     /// Sends a request in `parts`.
     ///
     /// # Errors
-    ///
-    /// The connection is dead and has been closed; nothing of the request has been answered.
+    /// The connection failed and is closed; no part of the request was answered.
     pub(super) fn send(
         self: &Rc<Self>,
         call: ConnectionCall,
@@ -135,19 +132,19 @@ impl DspConnection {
         Ok(())
     }
 
-    /// The socket takes more.
+    /// Flushes to a writable socket.
     pub(super) fn on_writable(&self) {
-        // Where it is broken, reading tells.
+        // A read will report the error.
         drop(self.transport.borrow_mut().flush());
     }
 
-    /// There is something to read; `ends` when the peer has closed its side, or worse.
+    /// Reads what has arrived; `ends` if the peer has closed or the socket failed.
     pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], now: Instant, ends: bool) {
         while !self.closed.get() {
             let (read, drained) = {
                 let mut transport = self.transport.borrow_mut();
                 let read = transport.read(scratch);
-                // A short read has emptied the socket; what comes later is another event.
+                // A short read emptied the socket; later bytes cause another event.
                 let short = read.as_ref().is_ok_and(|read| *read < scratch.len());
                 (read, short && transport.short_read_empties())
             };
@@ -170,23 +167,20 @@ impl DspConnection {
         }
     }
 
-    /// Whether it has been idle or carried an answer.
     pub(super) fn is_reused(&self) -> bool {
         self.reused.get()
     }
 
-    /// What it has been good for.
     pub(super) fn past(&self) -> FinishedCall {
         self.past.get()
     }
 
-    /// Whether a call is on the wire.
     pub(super) fn in_flight(&self) -> bool {
         self.call.borrow().is_some()
     }
 
-    /// Whether it should go: its answer is overdue beyond draining, it has been idle since before
-    /// `idle_before`, or its address is no longer the DSP's.
+    /// Whether it should close: its answer is overdue beyond draining, it has been idle since
+    /// before `idle_before`, or its address is no longer the DSP's.
     pub(super) fn is_spent(
         &self,
         now: Instant,
@@ -199,13 +193,13 @@ impl DspConnection {
         }
     }
 
-    /// Back to the pool, for the next call.
+    /// Returns it to its pool.
     pub(super) fn release(self: Rc<Self>, now: Instant) {
         let pool = Rc::clone(&self.pool);
         pool.release(self, now);
     }
 
-    /// Nobody waits for it: its pool keeps it.
+    /// Marks it idle.
     pub(super) fn rest(&self, now: Instant) {
         self.idle_since.set(now);
         self.reused.set(true);
@@ -215,7 +209,7 @@ impl DspConnection {
         self.closed.get()
     }
 
-    /// Closes both halves. A call on it that is still waited for has failed.
+    /// Closes both halves, and fails a call that still waits.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.pool.forget(self);
@@ -224,23 +218,23 @@ impl DspConnection {
             call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
         }
         self.pool.reactor.remove(self.token);
-        // Others may still hold it for a while; the peer need not wait for them.
+        // Others may own it for a while; the peer need not wait.
         self.transport.borrow_mut().shut_down();
     }
 }
 
 impl DspConnection {
-    /// Whether the connection may be read from any further.
+    /// Whether to read on.
     fn on_bytes(self: &Rc<Self>, bytes: &[u8], now: Instant) -> bool {
         if !self.in_flight() {
-            return false; // Nobody asked.
+            return false; // Nothing was asked.
         }
         let mut answer = self.answer.borrow_mut();
         let error = match answer.read(bytes) {
             Ok(AnswerProgress::Partial) => return self.bears(bytes.len(), now),
             Ok(AnswerProgress::Done { head, body, surplus }) => {
                 self.finish(now, head, body);
-                // An answer to a request that is not all sent leaves the connection out of step.
+                // An answer before the whole request was sent leaves the connection out of step.
                 let unsent = self.transport.borrow().has_unsent();
                 let reusable = head.keep_alive && surplus == 0 && !unsent;
                 if reusable {
@@ -262,8 +256,7 @@ impl DspConnection {
         false
     }
 
-    /// Whether more of an answer is waited for, of which `came` bytes have just come: each crumb
-    /// costs a turn of the shard.
+    /// Whether to wait for more after reading `came` bytes: each crumb costs the shard a turn.
     fn bears(&self, came: usize, now: Instant) -> bool {
         if came >= CRUMB_BYTES {
             return true;
@@ -278,7 +271,7 @@ impl DspConnection {
         false
     }
 
-    /// The peer has closed, or the connection is broken: it may not be read from any further.
+    /// Handles the peer's close or a failure. Returns whether to read on.
     fn on_end(&self, now: Instant) -> bool {
         if !self.in_flight() {
             return false;
@@ -298,7 +291,7 @@ impl DspConnection {
         false
     }
 
-    /// The answer is all there. One that nobody waits for is not worth decompressing.
+    /// Handles a complete answer; a late one is not decompressed.
     fn finish(&self, now: Instant, head: AnswerHead, body: &[u8]) {
         self.past.set(FinishedCall::Answered);
         self.pool.answered(self.address, self.began);
@@ -327,7 +320,7 @@ impl DspConnection {
                 }
             }
             (CallOutcome::Answered, _) => self.deliver(now, CallOutcome::Encoded, &[]),
-            // Nobody reads the body of an error.
+            // Error bodies are not read.
             (CallOutcome::Status, _) => {
                 self.pool
                     .metrics()
@@ -339,12 +332,12 @@ impl DspConnection {
         }
     }
 
-    /// Whether the auction of its call still waits.
+    /// Whether the call's auction still waits.
     fn is_awaited(&self) -> bool {
         self.call.borrow().as_ref().is_some_and(|call| call.inbox.is_waiting(call.slot))
     }
 
-    /// Delivers what the call has come to.
+    /// Ends the call with `outcome`.
     fn deliver(&self, now: Instant, outcome: CallOutcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
@@ -357,8 +350,8 @@ impl DspConnection {
         self.reused.set(true);
     }
 
-    /// The connection ended before the answer began: on one that had gone idle, the DSP may have
-    /// closed it just as the request left, and has not seen it.
+    /// Handles a connection that ended before the answer began. If it was reused, the DSP may have
+    /// closed it without seeing the request, so the call is repeated.
     fn retry_or_fail(&self) {
         let mut call = self.call.borrow_mut().take().expect("an answer is awaited");
         if self.reused.get() && call.inbox.retry(call.slot, &mut call.right) {

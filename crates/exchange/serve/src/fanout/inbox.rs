@@ -1,7 +1,7 @@
-//! Where the answers to one auction arrive.
+//! Collects the answers to one auction.
 //!
-//! Shared by the auction, which waits, and its connections, which deliver. Once closed it takes
-//! nothing more, so a late answer cannot change what was decided.
+//! The auction waits and its connections deliver. Once closed it takes nothing more, so a late
+//! answer cannot change a decision.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 use super::connection::DspConnection;
 use crate::exchange::guards::CallInFlight;
 
-/// What the auction's own task has to do.
+/// Work for the auction's own task.
 #[derive(Debug)]
 pub(super) enum Todo {
     /// A connection is ready for this call.
     Send { slot: usize, connection: Rc<DspConnection> },
-    /// The DSP had closed the idle connection: call again on a new one.
+    /// The DSP had closed the idle connection; repeat on a new one.
     Retry { slot: usize },
 }
 
@@ -30,12 +30,12 @@ struct CallSlot {
     latency: Option<Duration>,
     body: Range<usize>,
     wait_until: Instant,
-    /// When it went out, if it did.
+    /// None if not sent yet.
     sent_at: Option<Instant>,
-    /// What its DSP was told then.
+    /// The `tmax` sent to the DSP.
     tmax_ms: Option<u32>,
     retried: bool,
-    /// The right to the call, until it is on a connection.
+    /// The call's permit, until a connection takes it.
     in_flight: Option<CallInFlight>,
 }
 
@@ -45,13 +45,12 @@ impl CallSlot {
         CallTimestamps { wait_until, sent_at, tmax_ms, latency }
     }
 
-    /// What it comes to when its time is up.
+    /// The outcome if time is up now.
     fn overdue(&self) -> CallOutcome {
         if self.sent_at.is_some() { CallOutcome::Late } else { CallOutcome::Unsent }
     }
 }
 
-/// The answers to one auction.
 #[derive(Debug)]
 pub(super) struct Inbox(RefCell<InboxState>);
 
@@ -73,51 +72,49 @@ struct CallTimestamps {
     latency: Option<Duration>,
 }
 
-/// What became of every call, and the bodies that came in time.
+/// Outcomes of all calls, and bodies that arrived in time.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// By call.
     pub calls: Vec<CallOutcome>,
-    /// By call.
     times: Vec<CallTimestamps>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
 }
 
 impl Outcomes {
-    /// The body of a call that was [`CallOutcome::Answered`].
+    /// Body of a call that is [`CallOutcome::Answered`].
     pub fn body(&self, call: usize) -> &[u8] {
         &self.bodies[self.ranges[call].clone()]
     }
 
-    /// The `tmax` that a call told its DSP, in milliseconds; `None` when it never went out.
+    /// The `tmax` sent to the DSP. None if the call was never sent.
     pub fn tmax_ms(&self, call: usize) -> Option<u32> {
         self.times[call].tmax_ms
     }
 
-    /// When a call went out; `None` when it never did.
+    /// None if the call was never sent.
     pub fn sent_at(&self, call: usize) -> Option<Instant> {
         self.times[call].sent_at
     }
 
-    /// How long the answer to a call was, or would have been, waited for once it was sent.
+    /// How long the DSP had to answer. None if the call was never sent.
     pub fn given(&self, call: usize) -> Option<Duration> {
         let CallTimestamps { sent_at, wait_until, .. } = self.times[call];
         sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
 
-    /// From sending to answer, of a call that was answered in time.
+    /// From sending to the answer, if in time.
     pub fn latency(&self, call: usize) -> Option<Duration> {
         self.times[call].latency
     }
 
-    /// When the answer came, of such a call.
+    /// When the answer arrived, if in time.
     pub fn answered_at(&self, call: usize) -> Option<Instant> {
         let CallTimestamps { sent_at, latency, .. } = self.times[call];
         Some(sent_at? + latency?)
     }
 
-    /// The room that the bodies took, empty, for another auction.
+    /// The bodies' buffer, emptied for reuse.
     pub fn into_room(mut self) -> Vec<u8> {
         self.bodies.clear();
         self.bodies
@@ -125,8 +122,7 @@ impl Outcomes {
 }
 
 impl Inbox {
-    /// One slot per call, each with the time until which it is waited for and the right to it.
-    /// Bodies go to `room`, which is empty.
+    /// One slot per call, with its deadline and permit. `room` is the empty buffer for bodies.
     pub(super) fn new(
         calls: impl ExactSizeIterator<Item = (Instant, Option<CallInFlight>)>,
         room: Vec<u8>,
@@ -152,12 +148,12 @@ impl Inbox {
         }))
     }
 
-    /// The right to the call, for the connection that makes it.
+    /// Takes the call's permit for the connection that sends it.
     pub(super) fn take_right(&self, slot: usize) -> Option<CallInFlight> {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
     }
 
-    /// The call is on its way, and tells its DSP this `tmax`.
+    /// Marks the call as sent with this `tmax`.
     pub(super) fn sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.sent_at = Some(now);
@@ -165,23 +161,22 @@ impl Inbox {
         }
     }
 
-    /// The connection did not make the call after all.
+    /// Returns the permit of a call that the connection did not send.
     pub(super) fn return_right(&self, slot: usize, right: Option<CallInFlight>) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.in_flight = right;
         }
     }
 
-    /// Whether the call is still waited for.
     pub(super) fn is_waiting(&self, slot: usize) -> bool {
         let inner = self.0.borrow();
         inner.open && inner.slots[slot].outcome.is_none()
     }
 
-    /// Takes an answer; `false` when it is late.
+    /// Takes an answer; returns false if it is late.
     ///
-    /// Late is what the auction has given up, not what is read after its time: on a busy shard,
-    /// bytes that came before the close are read after it, and before the auction's task runs.
+    /// Late means that the auction gave up the call. On a busy shard, bytes that arrived in time
+    /// are read after the deadline, but before the auction's task runs.
     pub(super) fn deliver(&self, slot: usize, outcome: CallOutcome, body: &[u8]) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() {
@@ -196,7 +191,7 @@ impl Inbox {
         true
     }
 
-    /// Says what the answer took that is about to be delivered.
+    /// Notes the latency of the answer about to be delivered.
     pub(super) fn timed(&self, slot: usize, latency: Duration) {
         let inner = &mut *self.0.borrow_mut();
         if let Some(slot) = inner.slots.get_mut(slot).filter(|slot| slot.outcome.is_none()) {
@@ -204,8 +199,8 @@ impl Inbox {
         }
     }
 
-    /// Asks the auction's task to call once more by the same right, which stays where it is when it
-    /// may not: `false`.
+    /// Asks the auction's task to repeat the call with the same permit. Returns false, and leaves
+    /// the permit, if it may not.
     pub(super) fn retry(&self, slot: usize, right: &mut Option<CallInFlight>) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
@@ -218,7 +213,7 @@ impl Inbox {
         true
     }
 
-    /// Offers a connection to a call that waits for one; gives it back when nobody does.
+    /// Offers a connection to a waiting call. Gives it back if the call no longer waits.
     pub(super) fn offer(
         &self,
         slot: usize,
@@ -233,12 +228,11 @@ impl Inbox {
         Ok(())
     }
 
-    /// The next thing to do.
     pub(super) fn next_todo(&self) -> Option<Todo> {
         self.0.borrow_mut().todo.pop()
     }
 
-    /// Ready when there is something to do, or nothing to wait for.
+    /// Ready if there is work, or nothing to wait for.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.0.borrow_mut();
         if inner.waiting == 0 || !inner.todo.is_empty() {
@@ -251,12 +245,11 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// Whether every call has an outcome.
     pub(super) fn is_complete(&self) -> bool {
         self.0.borrow().waiting == 0
     }
 
-    /// Gives up calls whose time is up; returns when the next one's will be.
+    /// Ends calls whose time is up; returns the next deadline.
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let inner = &mut *self.0.borrow_mut();
         let mut next = None;
@@ -272,12 +265,13 @@ impl Inbox {
         next
     }
 
-    /// Closes for good and hands over what came; what was waited for is late.
+    /// Closes for good and returns the outcomes; missing answers are late.
     pub(super) fn close(&self) -> Outcomes {
         let mut inner = self.0.borrow_mut();
         inner.open = false;
         inner.waker = None;
-        // Rights that no connection took end here. A connection that was offered and not used goes back to its pool.
+        // Dropped outside the borrow: unused permits end, and an unused connection returns to its
+        // pool.
         let todo = std::mem::take(&mut inner.todo);
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);

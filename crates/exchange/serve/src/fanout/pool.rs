@@ -25,27 +25,27 @@ use super::standing::{AddressHealths, Backoff};
 use super::transport::Transport;
 use crate::metrics::DspMetrics;
 
-/// How often a lack of this machine is logged, by pool.
+/// Interval between log lines about this machine's limits, per pool.
 const LACK_TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// What bounds a pool.
+/// Limits of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Most connections to one DSP from one shard, in use or idle; as many calls may wait for one.
+    /// Most connections from one shard to one DSP, and most calls that wait for one.
     pub connections_max: usize,
-    /// Most of them that are being opened at once, beside one for every four that are open.
+    /// Most connections opening at once, plus one for every four open.
     pub opening_max: usize,
-    /// Share of a shard's time that handshakes with all DSPs may take.
+    /// Share of a shard's time for handshakes with all DSPs.
     pub handshake_share: Ppm,
     /// Longest attempt to connect.
     pub connect_timeout: Duration,
-    /// Idle connections are closed after this long.
+    /// Idle connections close after this long.
     pub idle_timeout: Duration,
-    /// How long after its auction a late answer may take to arrive, before its connection goes.
+    /// How long after its auction a late answer may arrive before its connection closes.
     pub drain_timeout: Duration,
-    /// When an address is left alone.
+    /// Pauses of failing addresses.
     pub backoff: Backoff,
-    /// How often a few bytes of an answer may come before its connection is closed.
+    /// Most tiny reads of one answer before its connection closes.
     pub crumbs_max: u32,
 }
 
@@ -56,21 +56,20 @@ pub struct DspPool {
     limits: Cell<PoolLimits>,
     pub(super) reactor: Rc<Reactor>,
     metrics: Arc<Padded<DspMetrics>>,
-    /// Its DSP is no longer reached in this way: what is under way ends, nothing is kept.
+    /// The DSP moved: running calls finish, and no connection is kept.
     retired: Cell<bool>,
     idle: RefCell<Vec<Rc<DspConnection>>>,
     all: RefCell<HashMap<u64, Rc<DspConnection>>>,
-    /// Calls that wait for a connection, whether opened for them or given back.
+    /// Calls that wait for a new or released connection.
     waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
     pub(super) opening: Cell<usize>,
     ids: Cell<u64>,
     standings: RefCell<AddressHealths>,
-    /// When it was last logged that this machine lacks something.
+    /// Last log line about this machine's limits.
     lack_told: Cell<Option<Instant>>,
 }
 
 impl DspPool {
-    /// Empty.
     pub fn new(
         endpoint: Arc<Endpoint>,
         limits: PoolLimits,
@@ -101,17 +100,15 @@ impl DspPool {
         self.limits.get()
     }
 
-    /// Other limits from now on.
     pub fn limit(&self, limits: PoolLimits) {
         self.limits.set(limits);
     }
 
-    /// Where its connections lead.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
 
-    /// Closes what is idle, and every other connection once its call is over.
+    /// Closes idle connections now, and others after their call.
     pub fn retire(&self) {
         self.retired.set(true);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
@@ -125,12 +122,10 @@ impl DspPool {
         self.idle.borrow_mut().pop()
     }
 
-    /// Finds a connection for a call, which hears of it through its inbox: the first that is opened
-    /// or given back. As many are being opened as there are calls that wait, within bounds: in a
-    /// burst, waiting for an answer is cheaper than one more connection.
+    /// Finds a connection for a call: the first one opened or released. Opens one for each waiting
+    /// call, within limits: in a burst, waiting for an answer is cheaper than one more connection.
     ///
     /// # Errors
-    ///
     /// Why there will be none.
     pub(super) fn seek(
         self: &Rc<Self>,
@@ -150,7 +145,7 @@ impl DspPool {
             self.next_address(now).map(drop)
         };
         match opening {
-            // What is open will be given back.
+            // A busy connection will be released.
             Ok(()) | Err(CallOutcome::Saturated) => (),
             Err(_) if self.has_proven() => (),
             Err(outcome) => return Err(outcome),
@@ -163,10 +158,9 @@ impl DspPool {
         self.limits().opening_max + self.all.borrow().len() / 4
     }
 
-    /// Opens a connection.
+    /// Starts to open a connection.
     ///
     /// # Errors
-    ///
     /// Why none can be opened.
     fn open(self: &Rc<Self>, now: Instant) -> Result<(), CallOutcome> {
         if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
@@ -191,7 +185,7 @@ impl DspPool {
         Ok(())
     }
 
-    /// Connects, and shakes hands in turn; `None` when nobody waits for it by then.
+    /// Connects, then takes its turn to shake hands. None if no call waits for it by then.
     async fn connect(&self, address: SocketAddr) -> io::Result<Option<Transport>> {
         let limits = self.limits();
         let Some(tls) = &self.endpoint.tls else {
@@ -221,14 +215,14 @@ impl DspPool {
         opened.map(Some)
     }
 
-    /// Opens more where calls wait that no attempt is for.
+    /// Opens connections for waiting calls that no attempt covers.
     fn open_for_waiting(self: &Rc<Self>) {
         self.forget_past();
         let now = Instant::now();
         while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
             match self.open(now) {
                 Ok(()) => (),
-                // What is open will be given back.
+                // A busy connection will be released.
                 Err(CallOutcome::Saturated) => return,
                 Err(_) if self.opening.get() > 0 || self.has_proven() => return,
                 Err(outcome) => return self.disappoint(outcome),
@@ -236,17 +230,17 @@ impl DspPool {
         }
     }
 
-    /// Whether an open connection has borne an answer: a call that waits will have it by and by.
+    /// Whether an open connection has carried an answer, so that waiting calls will get it.
     fn has_proven(&self) -> bool {
         self.all.borrow().values().any(|open| open.past() == FinishedCall::Answered)
     }
 
-    /// Calls whose time was up wait no longer.
+    /// Drops calls whose time is up.
     fn forget_past(&self) {
         self.waiting.borrow_mut().retain(|(inbox, slot)| inbox.is_waiting(*slot));
     }
 
-    /// There will be no connection for those that wait.
+    /// Fails all waiting calls.
     fn disappoint(&self, outcome: CallOutcome) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for (inbox, slot) in waiting {
@@ -254,7 +248,7 @@ impl DspPool {
         }
     }
 
-    /// The next in turn of the addresses that may be tried now.
+    /// The next address, round robin, that is not paused.
     fn next_address(&self, now: Instant) -> Result<SocketAddr, CallOutcome> {
         let addresses = self.endpoint.addresses.current();
         if addresses.is_empty() {
@@ -275,7 +269,7 @@ impl DspPool {
         self.release(connection, Instant::now());
     }
 
-    /// An attempt that began at `began` has come to nothing.
+    /// Handles a failed attempt that began at `began`.
     fn failed(&self, address: SocketAddr, began: Instant, error: &io::Error) {
         self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
         if is_ours(error) {
@@ -287,13 +281,13 @@ impl DspPool {
             }
             return;
         }
-        // Another address may serve those that wait, or a connection that is given back.
+        // Another address or a released connection may serve waiting calls.
         let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
         let pause = self.standings.borrow_mut().refused(address, times, backoff);
         self.paused(address, pause, &error.to_string());
     }
 
-    /// Every call may meet it: it is told now and then.
+    /// Every call may meet this error, so it is logged only at intervals.
     fn tell_of_lack(&self, address: SocketAddr, error: &io::Error) {
         let now = Instant::now();
         if self.lack_told.get().is_none_or(|told| LACK_TOLD_EVERY <= now - told) {
@@ -302,7 +296,7 @@ impl DspPool {
         }
     }
 
-    /// Tells of a pause that an address is given.
+    /// Logs an address's pause.
     fn paused(&self, address: SocketAddr, pause: Option<u32>, error: &str) {
         let Some(count) = pause else { return };
         if count == 1 {
@@ -312,13 +306,11 @@ impl DspPool {
         }
     }
 
-    /// A whole answer has come on a connection to an address.
     pub(super) fn answered(&self, address: SocketAddr, began: Instant) {
         self.standings.borrow_mut().answered(address, began);
     }
 
-    /// Gives a connection to the call that has waited least, for it leaves its DSP the most time; or
-    /// keeps it.
+    /// Gives the connection to the newest waiting call, which has the most time left, or keeps it.
     pub(super) fn release(&self, mut connection: Rc<DspConnection>, now: Instant) {
         if connection.is_closed() {
             return;
@@ -338,7 +330,7 @@ impl DspPool {
         self.idle.borrow_mut().push(connection);
     }
 
-    /// A connection has closed.
+    /// Handles a closed connection.
     pub(super) fn forget(&self, connection: &DspConnection) {
         if self.all.borrow_mut().remove(&connection.id).is_none() {
             return;
@@ -351,7 +343,7 @@ impl DspPool {
             FinishedCall::Unused if connection.is_reused() => {
                 self.standings.borrow_mut().unused(address, began);
             }
-            // Used, or ended before it could be.
+            // Used, or closed before use.
             FinishedCall::Unused | FinishedCall::Asked => {
                 let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
                 let pause = self.standings.borrow_mut().barren(address, times, backoff);
@@ -360,8 +352,8 @@ impl DspPool {
         }
     }
 
-    /// Closes what is overdue, idle for too long, or at an address that is no longer the DSP's, and
-    /// sees to calls that wait.
+    /// Closes connections that are overdue, idle for too long, or at a former address of the DSP.
+    /// Then opens connections for waiting calls.
     pub fn sweep(self: &Rc<Self>, now: Instant) {
         let known = self.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
@@ -375,12 +367,11 @@ impl DspPool {
         self.open_for_waiting();
     }
 
-    /// Whether nothing is open or being opened.
     pub fn is_empty(&self) -> bool {
         self.all.borrow().is_empty() && self.opening.get() == 0
     }
 
-    /// Closes every connection: pool and connections hold each other, and would live on.
+    /// Closes all connections: they and the pool own each other in a cycle.
     pub fn close(&self) {
         let all: Vec<_> = self.all.borrow().values().cloned().collect();
         for connection in all {
@@ -389,14 +380,14 @@ impl DspPool {
     }
 }
 
-/// Whether it is this machine that has no room for one more connection.
+/// Whether this machine, not the DSP, lacks room for a connection.
 fn is_ours(error: &io::Error) -> bool {
     use Errno as E;
     let ours = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC, E::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 
-/// Tokio waits for the connection to open; from then on the reactor waits for its answers.
+/// Tokio waits for the connect; from then on the reactor waits for answers.
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;

@@ -1,7 +1,7 @@
-//! Waits for all DSP connections of one shard at once, and reads from those that have something.
+//! Waits for all DSP connections of one shard at once, and reads from those that are ready.
 //!
-//! One task and one epoll instance of its own, nested in Tokio's, instead of a task and a
-//! registration for each connection: an answer costs one read and no scheduling.
+//! One task with its own epoll instance, nested in Tokio's, in place of a task and registration per
+//! connection: an answer costs one read and no scheduling.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -26,26 +26,25 @@ use super::inflate::Inflater;
 use super::transport::Transport;
 use crate::metrics::ExchangeMetrics;
 
-/// Bytes read at once; an answer that fits is read where it lies.
+/// Largest read; an answer that fits is not copied.
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Events taken from the kernel at once: more would keep timers waiting.
+/// Most events per poll: more would delay timers.
 const EVENTS_MAX: usize = 256;
 
-/// The connections of one shard.
 #[derive(Debug)]
 pub struct Reactor {
     registry: Registry,
     connections: RefCell<Connections>,
     metrics: Arc<Padded<ExchangeMetrics>>,
-    /// Compressed answers are read in turn.
+    /// Shared: answers inflate one at a time.
     pub(super) inflater: RefCell<Inflater>,
-    /// Those of all pools take turns.
+    /// Shared by all pools, in turn.
     pub(super) handshakes: Handshakes,
-    /// How many more sockets may be opened.
+    /// Sockets that may still be opened.
     sockets_left: Rc<Cell<usize>>,
 }
 
-/// The right to one open socket, until it is dropped.
+/// Permits one open socket until dropped.
 #[derive(Debug)]
 pub(super) struct SocketPermit(Rc<Cell<usize>>);
 
@@ -55,8 +54,8 @@ impl Drop for SocketPermit {
     }
 }
 
-/// By token. A token is free again once its connection has closed: an event that was meant for the
-/// old one then costs the new one a read that finds nothing.
+/// Connections by token. A token is reused after its connection closes: a stale event then costs
+/// the new one an empty read.
 #[derive(Debug, Default)]
 struct Connections {
     by_token: Vec<Option<Rc<DspConnection>>>,
@@ -64,11 +63,10 @@ struct Connections {
 }
 
 impl Reactor {
-    /// Starts the task, on the shard's own thread. At most `sockets_max` are open at once.
+    /// Starts the task on the shard's thread, with at most `sockets_max` open sockets.
     ///
     /// # Errors
-    ///
-    /// When the kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance.
     pub fn start(
         metrics: Arc<Padded<ExchangeMetrics>>,
         sockets_max: usize,
@@ -91,25 +89,24 @@ impl Reactor {
         tokio::task::spawn_local(async move {
             if let Err(error) = running.run(poll).await {
                 error!(%error, "DSP connections can no longer be waited for; shutting down");
-                // A shard that hears no DSP would go on taking requests.
+                // Otherwise a shard without DSPs would go on taking requests.
                 shutdown.begin();
             }
         });
         Ok(reactor)
     }
 
-    /// The right to open one more socket.
+    /// Permits one more socket.
     ///
     /// # Errors
-    ///
-    /// `EMFILE`, as the kernel would say, if the shard has its share of descriptors open.
+    /// `EMFILE` if the shard's share of descriptors is used up.
     pub(super) fn socket(&self) -> io::Result<SocketPermit> {
         let left = self.sockets_left.get().checked_sub(1).ok_or(Errno::MFILE)?;
         self.sockets_left.set(left);
         Ok(SocketPermit(Rc::clone(&self.sockets_left)))
     }
 
-    /// Waits for `transport` and makes it the connection that `make` returns.
+    /// Registers `transport` for the connection that `make` returns.
     pub(super) fn add(
         &self,
         mut transport: Transport,
@@ -127,7 +124,7 @@ impl Reactor {
         Ok(connection)
     }
 
-    /// A connection has closed; its socket leaves the kernel's list when it is dropped.
+    /// Frees the token; dropping the socket removes it from epoll.
     pub(super) fn remove(&self, token: Token) {
         let connections = &mut *self.connections.borrow_mut();
         if connections.by_token[token.0].take().is_some() {
@@ -141,7 +138,7 @@ impl Reactor {
 
     async fn run(&self, mut poll: AsyncFd<Poll>) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        // Read into by every connection in turn; nothing stays in it.
+        // Shared by all connections; each read is handled at once.
         let mut scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
         loop {
             let mut ready = poll.readable_mut().await?;
@@ -153,9 +150,9 @@ impl Reactor {
             let now = Instant::now();
             let drained = events.iter().count() < EVENTS_MAX;
             for event in &events {
-                // One that closed within this batch is gone.
+                // It closed within this batch.
                 let Some(connection) = self.get(event.token()) else { continue };
-                // A defect that one answer brings to light must not end all connections.
+                // A bug that one answer triggers must not end all connections.
                 let handled = catch_unwind(AssertUnwindSafe(|| {
                     handle(&connection, event, &mut scratch, now);
                 }));

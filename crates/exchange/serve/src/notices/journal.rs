@@ -1,11 +1,10 @@
-//! The notices' part of the log: a ring of their own into its durable lane, and what a start reads
-//! of it. Others' records stand between; they are passed over.
+//! Notices in the log: a ring into its durable lane, and the replay at a start, which skips other
+//! records.
 //!
-//! It must not know what a record says, but for where a checkpoint says that reading begins; it begins
-//! earlier where settlements are not booked yet that stand before. Nothing
-//! here waits: the log thread writes, and what it tells comes over a channel. While the log is not
-//! written, beacons are refused at once; what it had taken before is in its ring, and becomes durable
-//! when it is written again.
+//! Must not know a record's content, except where a checkpoint says that replay begins; unbooked
+//! settlements begin it earlier. Nothing here waits: the log thread writes, and reports over a
+//! channel. While it cannot write, beacons are refused at once; records already in the ring become
+//! durable once it writes again.
 
 use std::path::Path;
 
@@ -21,25 +20,25 @@ use tracing::{error, info};
 
 use super::dispatcher::unix_ms;
 
-/// Where records are handed over, and where it is heard what became of them.
+/// Writes records to the log, and receives its reports.
 #[derive(Debug)]
 pub struct NoticeJournal {
     ring: DurableRing,
     lane: LaneHandle,
     told: mpsc::UnboundedReceiver<LaneEvent>,
-    /// Whether the log thread is there to tell anything.
+    /// Whether the log thread still runs.
     is_told: bool,
     handed: TicketQueue,
     kept_from: u64,
 }
 
 impl NoticeJournal {
-    /// A ring of so many bytes into `log`, which was opened and is not written yet, in `directory`. Before, what a
-    /// start needs of it is shown to `visit`, by sequence: for delivery, and for whoever has booked what was
-    /// settled up to `applied_seq`.
+    /// Opens a ring of `ring_bytes` into `log`, whose thread has not started. First replays the log
+    /// in `directory` to `visit`, by sequence: for delivery, and for settlements after
+    /// `applied_seq`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The log cannot be read.
     pub fn open(
         (log, ring_bytes): (&mut LogBuilder, usize),
         directory: &Path,
@@ -59,20 +58,20 @@ impl NoticeJournal {
         Ok(Self::connect(lane, |tell| log.durable_ring(ring_bytes, Some(tell))))
     }
 
-    /// Connects to `lane` by a ring that `make` creates.
+    /// Connects to `lane` with the ring that `make` creates.
     pub(super) fn connect(
         lane: LaneHandle,
         make: impl FnOnce(LaneListener) -> DurableRing,
     ) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let ring = make(Box::new(move |told| {
-            // Who has ended need not know.
+            // The journal may have ended.
             let _unheard = tell.send(told);
         }));
         Self { ring, lane, told, is_told: true, handed: TicketQueue::default(), kept_from: 0 }
     }
 
-    /// Hands over a record; what it tells is that this was refused.
+    /// Writes a record. Returns an event if it is refused.
     pub fn hand_over(&mut self, ticket: JournalTicket, record: &[u8]) -> Option<Event> {
         match self.ring.push(RecordKind::Notice.code(), unix_ms(), record) {
             Ok(position) => {
@@ -88,12 +87,12 @@ impl NoticeJournal {
         }
     }
 
-    /// How far the log has come. To be told before anything more is handed over.
+    /// The log's durable position. Report it before writing more.
     pub fn reached(&self) -> Event {
         Event::JournalReached(self.lane.sequence())
     }
 
-    /// Waits for news; there are none any more once the log thread has ended.
+    /// Waits for the next report. Once the log thread has ended: one failure, then none.
     pub async fn heard(&mut self) -> Event {
         if self.is_told {
             if let Some(told) = self.told.recv().await {
@@ -105,7 +104,7 @@ impl NoticeJournal {
         std::future::pending().await
     }
 
-    /// The next news, where there are some.
+    /// The next report, if any.
     pub fn try_heard(&mut self) -> Option<Event> {
         let told = self.told.try_recv().ok()?;
         Some(self.event(told))
@@ -121,7 +120,7 @@ impl NoticeJournal {
         }
     }
 
-    /// Records of notices below `sequence` are not needed any more.
+    /// Lets the log drop notices below `sequence`.
     pub fn keep_from(&mut self, sequence: u64) {
         if sequence > self.kept_from {
             self.kept_from = sequence;
@@ -130,20 +129,19 @@ impl NoticeJournal {
     }
 }
 
-/// How much was read.
+/// Extent of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct JournalRead {
-    /// What the last checkpoint says; where there is none, before all records of notices. Earlier, where
-    /// not all settlements before are booked.
+    /// From the last checkpoint or, without one, the first notice; earlier if settlements before it
+    /// are not booked.
     from: u64,
-    /// Records from there on, whosesoever.
+    /// Records from there on, of all kinds.
     records: u64,
-    /// Notices' among them.
+    /// Notices among them.
     notices: u64,
 }
 
-/// Shows what a start needs of the notices' records: all from where the last checkpoint says, and from
-/// behind `applied_seq`.
+/// Replays notices from the last checkpoint and after `applied_seq`, whichever comes first.
 fn read<D: Disk>(
     disk: &D,
     applied_seq: u64,

@@ -1,7 +1,7 @@
-//! What a shard writes down of each auction, however it ends.
+//! A shard's record of each auction, however it ends.
 //!
-//! Owns the shard's ring and the buffer that records are written in. What a record says is
-//! `exchange_core::record`'s.
+//! Owns the shard's ring and the buffer that encodes records. `exchange_core::record` defines their
+//! content.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,17 +22,16 @@ use crate::config::BodiesConfig;
 use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question};
 
-/// Room for a record that is kept for the next one; a longer one has its own.
+/// Largest buffer to keep for the next record.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Where a shard's records go.
 #[derive(Debug)]
 pub(crate) struct Recorder(RefCell<RecordRing>);
 
 #[derive(Debug)]
 struct RecordRing {
     firehose: FirehoseRing,
-    /// The record that is written.
+    /// Reused buffer of the record.
     record: Vec<u8>,
 }
 
@@ -41,7 +40,6 @@ impl Recorder {
         Self(RefCell::new(RecordRing { firehose, record: Vec::new() }))
     }
 
-    /// Writes a record and hands it over.
     fn record(
         &self,
         proceedings: &AuctionContext<'_>,
@@ -54,7 +52,7 @@ impl Recorder {
         let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
             return firehose.leave_out(arrival_ms);
         };
-        // The lane counts what becomes of it.
+        // The lane counts refused records.
         let _is_taken =
             firehose.offer_as(RecordKind::Auction.code(), kept as u8, arrival_ms, record);
         if record.capacity() > KEPT_BYTES_MAX {
@@ -63,23 +61,22 @@ impl Recorder {
     }
 }
 
-/// What is known of an auction from its beginning, for its record.
+/// Fields of an auction's record that are known from its start.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordedAuction<'m> {
     pub shard: &'m ExchangeShard,
     pub snapshot: &'m ShardSnapshot,
-    /// Our id of it.
+    /// Our auction id.
     pub id: &'m str,
     pub request: &'m BidRequest<'m>,
-    /// What the request was read from.
+    /// Text of the request.
     pub body: &'m str,
-    /// By when it was to be answered, where that came to be known.
+    /// None if it was not known yet.
     pub deadline: Option<Instant>,
-    /// Who was not asked, in market order.
+    /// DSPs that were not asked, in market order.
     pub not_asked: &'m [(usize, NotAsked)],
 }
 
-/// How an auction ended.
 #[derive(Clone, Copy)]
 struct AuctionEnd<'e> {
     moments: &'e AuctionTimings,
@@ -90,7 +87,7 @@ struct AuctionEnd<'e> {
 }
 
 impl RecordedAuction<'_> {
-    /// Nobody was asked.
+    /// No DSP was asked.
     pub fn refused(
         &self,
         auction: Option<&Auction<'_>>,
@@ -101,7 +98,7 @@ impl RecordedAuction<'_> {
         self.write(AuctionEnd { moments, ending, no_bid, auction, judged: None }, []);
     }
 
-    /// The caller went away.
+    /// The caller left.
     pub fn abandoned(
         &self,
         auction: &Auction<'_>,
@@ -112,7 +109,7 @@ impl RecordedAuction<'_> {
         self.write(AuctionEnd { moments, ending, no_bid: None, auction, judged: None }, calls);
     }
 
-    /// It was held to its end; `no_bid` is why nothing was sold, if nothing was.
+    /// The auction ended; `no_bid` is set if nothing was sold.
     pub fn held(
         &self,
         (auction, judged): (&Auction<'_>, JudgedAuction<'_>),
@@ -129,7 +126,7 @@ impl RecordedAuction<'_> {
         let Some(recorder) = self.shard.recorder() else { return };
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
-        // What cannot be masked is not recorded.
+        // A body that cannot be masked is not recorded.
         let masks = bodies.map(|bodies| match self.request.is_coppa() {
             true => Masks::COPPA,
             false => bodies.masks,
@@ -155,10 +152,10 @@ impl RecordedAuction<'_> {
     }
 }
 
-/// Who was asked, and what exactly, one for one.
+/// Calls and their questions, one for one.
 pub(crate) type Calls<'c> = (&'c [BidderCall], &'c [Question<'c>]);
 
-/// Calls as they went.
+/// Calls with their outcomes.
 pub(crate) fn calls(
     (asks, questions): Calls<'_>,
     outcomes: &Outcomes,
@@ -173,7 +170,7 @@ pub(crate) fn calls(
     })
 }
 
-/// Calls whose answers nobody waited for.
+/// Calls of an abandoned auction.
 pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = RecordedCall> {
     asks.iter().zip(questions).map(|(ask, question)| RecordedCall {
         ask: *ask,
@@ -203,7 +200,7 @@ fn durations(moments: &AuctionTimings, deadline: Option<Instant>) -> record::Tim
     }
 }
 
-/// Microseconds of Unix time.
+/// Unix time in microseconds.
 fn unix_us(at: Instant) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.saturating_sub(at.elapsed()).as_micros()).unwrap_or(u64::MAX)
