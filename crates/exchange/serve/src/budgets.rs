@@ -1,4 +1,4 @@
-//! What auctions may spend of accounts, and what is counted of campaigns.
+//! Budgets of auctions, and counts of campaigns.
 
 pub(crate) mod billing;
 pub mod campaigns;

@@ -1,4 +1,4 @@
-//! What an exchange has once in a process, and once on each shard.
+//! The exchange's parts: one per process, and one per shard.
 
 pub mod api;
 pub(crate) mod dns;

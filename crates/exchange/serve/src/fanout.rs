@@ -1,9 +1,9 @@
 //! Asks many DSPs at once over kept-alive HTTP/1.1 connections, until a deadline.
 //!
-//! One shard, one thread: pools, connections and inboxes are plain cells. An auction writes to
-//! each DSP from its own task; the reactor reads from whichever connection has an answer and
-//! delivers into the auction's inbox; the auction wakes when all have answered or the time is up.
-//! What comes later is read to its end and dropped, so that it can reach no other auction.
+//! One shard is one thread, so pools, connections and inboxes are plain cells. An auction writes to
+//! each DSP from its own task. The reactor reads answers and delivers them to the auction's inbox,
+//! which wakes the auction when all have answered or time is up. Later answers are read and
+//! dropped, so that they reach no other auction.
 
 pub mod answer;
 mod body;

@@ -1,4 +1,4 @@
-//! Notices on the wire: calls to DSPs' URLs, and the beacons that set them off.
+//! Notices on the wire: calls to DSPs' URLs, and the beacons that trigger them.
 
 pub(crate) mod beacon;
 mod client;

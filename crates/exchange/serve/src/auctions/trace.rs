@@ -1,56 +1,47 @@
-//! One auction as a trace: a span for each of its phases, and below the wait for DSPs one for each
-//! call.
+//! An auction as a trace: a span for each phase, and one for each call below the wait for DSPs.
 //!
-//! It is put together at the end, from moments that the auction measured anyway: one that is not
-//! sampled costs a comparison.
+//! Built at the end from the auction's own timings: an unsampled auction costs one comparison.
 
 use exchange_core::record::CallOutcome;
 use runtime::traces::{SpanRole, TraceSpan, Tracer};
 use tokio::time::Instant;
 
-/// Whose trace it is.
 #[derive(Clone, Copy, Debug)]
 pub struct AuctionTrace<'t> {
-    /// Says what is sampled.
     pub tracer: &'t Tracer,
-    /// The auction's own id, 32 hexadecimal digits, which becomes the trace's.
+    /// The auction's id, 32 hexadecimal digits, which becomes the trace's.
     pub id: &'t str,
-    /// The caller's `traceparent` header, as it came.
+    /// The caller's header, unparsed.
     pub traceparent: Option<&'t [u8]>,
 }
 
-/// When each phase of an auction was over, as far as it came.
+/// When each phase ended. None if the auction did not reach it.
 #[derive(Clone, Copy, Debug)]
 pub struct AuctionTimings {
-    /// The kernel had its head.
+    /// The kernel received the request's head.
     pub arrival: Instant,
-    /// Its turn on the shard and all of its body had come.
+    /// The body was complete, and the shard handled it.
     pub received: Instant,
-    /// The request had been read.
     pub parsed: Instant,
-    /// It was known whom to ask for what.
+    /// Bidders were chosen.
     pub asked: Option<Instant>,
-    /// All DSPs had answered, or their time was up.
+    /// All DSPs had answered or timed out.
     pub closed: Option<Instant>,
-    /// It was known who had won, and what they pay.
     pub cleared: Option<Instant>,
-    /// The answer had been written down.
+    /// The answer was written.
     pub answered: Instant,
 }
 
-/// One call to a DSP.
 #[derive(Clone, Copy, Debug)]
 pub struct TracedCalls<'c> {
-    /// The DSP's id.
     pub dsp: &'c str,
-    /// How it ended.
     pub outcome: CallOutcome,
-    /// When; absent, with the auction's close.
+    /// None: at the auction's close.
     pub ended: Option<Instant>,
 }
 
 impl AuctionTrace<'_> {
-    /// Traces the auction, if it is sampled. `outcome` is what `vickrey_exchange_auctions_total` counts.
+    /// Traces the auction if sampled. `outcome` is a label of `vickrey_exchange_auctions_total`.
     pub fn record<'c>(
         &self,
         moments: &AuctionTimings,
@@ -65,7 +56,7 @@ impl AuctionTrace<'_> {
         let root = trace.root();
         let AuctionTimings { arrival, received, parsed, asked, closed, cleared, answered } =
             *moments;
-        // Where it ended before its time, the last phase is the one that it ended in.
+        // An auction that ends early ends in its last phase.
         let phases = [
             ("receive", Some(arrival), Some(received)),
             ("parse", Some(received), Some(parsed)),

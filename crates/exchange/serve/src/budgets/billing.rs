@@ -1,7 +1,7 @@
-//! What is sold and billed without a beacon: booked by the dispatcher as if one had been called, and tried
-//! again until that is done or has taken too long.
+//! Wins billed without a beacon: the dispatcher books them as if one had been called, with retries
+//! until a deadline.
 //!
-//! It must not know what a booking settles: the dispatcher tells the shard, once the record is durable.
+//! Must not know what a booking settles: the dispatcher tells the shard once the record is durable.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,48 +15,46 @@ use tracing::error;
 use crate::metrics::BudgetMetrics;
 use crate::notices::{BeaconAnswer, NoticeCommand, NoticeSender};
 
-/// How often it is seen what has become of them, and tried once more.
+/// Interval between checks and retries.
 pub(crate) const BOOKED_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long one is tried.
+/// How long a bill is tried.
 const BOOKED_WITHIN_MS: u64 = 60_000;
 
-/// Most that wait at a shard.
+/// Most unbooked bills of a shard.
 const BILLS_MAX: usize = 65_536;
 
-/// The bills of one shard that are not booked.
+/// Unbooked bills of one shard.
 #[derive(Debug)]
 pub(crate) struct BillingQueue {
     dispatcher: NoticeSender,
     max: usize,
     waiting: RefCell<Vec<QueuedBill>>,
-    /// Given up since the last time that none was waiting.
+    /// Lost since the queue was last empty.
     lost: Cell<u64>,
 }
 
-/// A sale that is billed without a beacon.
+/// A win billed without a beacon.
 #[derive(Debug)]
 pub(crate) struct DirectBill {
     pub id: TokenId,
-    /// What it settles.
+    /// The reservation to settle.
     pub reservation: Option<Reservation>,
-    /// What tells its DSP.
+    /// The DSP's billing notice.
     pub notice: Option<Notice>,
 }
 
-/// A sale that is to be booked.
 #[derive(Debug)]
 struct QueuedBill {
     billed: DirectBill,
     expires_ms: u64,
-    /// What the dispatcher says, where it took the order.
+    /// The dispatcher's answer. None if it refused the order.
     answer: Option<oneshot::Receiver<BeaconAnswer>>,
 }
 
-/// How far one has come.
 enum BillProgress {
     Booked,
-    /// The dispatcher has not said, or it may be tried again.
+    /// No answer yet, or a refusal that may be retried.
     Waits,
     Lost,
 }
@@ -66,7 +64,7 @@ impl BillingQueue {
         Self { dispatcher, max: BILLS_MAX, waiting: RefCell::default(), lost: Cell::new(0) }
     }
 
-    /// Books a sale, once for each `id`. Nobody waits for it.
+    /// Books a win once per `id`, without waiting.
     pub fn add(&self, billed: DirectBill, now_ms: u64, metrics: &BudgetMetrics) {
         if self.waiting.borrow().len() >= self.max {
             return self.lose(metrics);
@@ -77,8 +75,7 @@ impl BillingQueue {
         self.waiting.borrow_mut().push(bill);
     }
 
-    /// Sees what has become of them, and tries again what was refused. To be called every
-    /// [`BOOKED_AGAIN`].
+    /// Checks all bills, and retries refused ones. Call every [`BOOKED_AGAIN`].
     pub fn turn(&self, now_ms: u64, metrics: &BudgetMetrics) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain_mut(|bill| match bill.proceed(&self.dispatcher, now_ms) {
@@ -97,7 +94,8 @@ impl BillingQueue {
         }
     }
 
-    /// One is in no budget. Told when it begins, and when it has ended how many there were.
+    /// Counts a bill that reaches no budget. Logs the first, and the number once the queue is
+    /// empty.
     fn lose(&self, metrics: &BudgetMetrics) {
         metrics.unbooked.increment();
         if self.lost.replace(self.lost.get() + 1) == 0 {
@@ -119,7 +117,7 @@ impl QueuedBill {
 
     fn proceed(&mut self, dispatcher: &NoticeSender, now_ms: u64) -> BillProgress {
         match self.answer.as_mut().map(oneshot::Receiver::try_recv) {
-            // Its record is durable, by this call or by one before.
+            // Durable, by this call or an earlier one.
             Some(Ok(Ok(_))) => return BillProgress::Booked,
             Some(Ok(Err(BeaconRefusal::Expired)) | Err(TryRecvError::Closed)) => {
                 return BillProgress::Lost;

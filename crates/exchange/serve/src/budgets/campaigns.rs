@@ -1,7 +1,6 @@
-//! Campaigns of our own, and accounts of DSPs' seats, as auctions see them: one immutable snapshot,
-//! part of a generation.
+//! Direct campaigns and accounts of DSPs' seats, as one immutable snapshot in each generation.
 //!
-//! It must not know what an account may spend: that is the ledger's.
+//! Must not know what an account may spend: the ledger does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,42 +11,42 @@ use openrtb::codes::MediaType;
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
-/// What the house is called where DSPs have ids.
+/// DSP id that stands for direct campaigns.
 pub const HOUSE: &str = "house";
 
 /// Campaigns and accounts of seats.
 #[derive(Debug, Default)]
 pub struct Campaigns {
-    /// Counts up with each change.
+    /// Increases with each change.
     pub number: u64,
-    /// Seats that win only what an account authorises.
+    /// Seats that win only if their account pays.
     pub seats: Vec<SeatAccount>,
-    /// Campaigns of our own.
+    /// Direct campaigns.
     pub house: Catalogue,
 }
 
-/// A DSP's seat and who pays for it.
+/// The account of a DSP's seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeatAccount {
     /// The DSP's id.
     pub dsp: Box<str>,
-    /// The seat's, at this DSP.
+    /// The seat's id at the DSP.
     pub seat: Box<str>,
-    /// Who pays.
+    /// The paying account.
     pub payer: Payer,
 }
 
-/// Whom a winner's price is asked of.
+/// The account that pays a winner's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payer {
-    /// A campaign, or what stands for a seat, as the ledger numbers it.
+    /// The ledger's index of the campaign or seat.
     pub slot: CampaignIndex,
-    /// Its account's.
+    /// Currency of the account.
     pub currency: Currency,
 }
 
-/// Why nothing is sold to a seat of a DSP, `configured` if it is, where there is no such seat: an
-/// account that names it pays for nothing.
+/// Why the DSP `configured` has no such seat, so that the account pays for nothing. None if it has.
+/// `configured` is None if no DSP has the id `dsp`.
 pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<String> {
     let Some(configured) = configured else {
         return Some(format!("no [[dsp]] has the id `{dsp}`: correct it, or add the DSP"));
@@ -58,17 +57,16 @@ pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<Str
     })
 }
 
-/// Who pays for what is won, in one generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payers<'g> {
-    /// For what seats of DSPs win, where that needs an account's leave.
+    /// Accounts of DSPs' seats.
     pub seats: &'g HashMap<Seat, Payer>,
-    /// Those of our own, which pay for themselves.
+    /// Direct campaigns, which pay for themselves.
     pub campaigns: &'g [DirectCampaign],
 }
 
 impl Campaigns {
-    /// Makes the house one more DSP of the market, its last, if it has campaigns.
+    /// Adds direct campaigns to the market as its last DSP, if there are any.
     pub(crate) fn join(&self, market: &mut Market) {
         if self.house.seats().is_empty() {
             return;
@@ -85,7 +83,7 @@ impl Campaigns {
             countries: Vec::new(),
             publishers_allowed: Vec::new(),
             publishers_blocked: Vec::new(),
-            // Whatever the auction's is: bids are converted to it.
+            // Any auction's currency: bids are converted to it.
             currencies,
             timeout: Duration::ZERO,
             network_margin: None,
@@ -95,7 +93,7 @@ impl Campaigns {
         });
     }
 
-    /// Seats that have an account, and that no DSP of these has: why, by `dsp/seat`.
+    /// Accounts whose seat no DSP has, with the reason, by `dsp/seat`.
     pub(crate) fn strange(&self, dsps: &[Dsp]) -> BTreeMap<String, String> {
         let dsps: HashMap<&str, &Dsp> = dsps.iter().map(|dsp| (&*dsp.id, dsp)).collect();
         let strange = self.seats.iter().filter_map(|account| {
@@ -105,7 +103,7 @@ impl Campaigns {
         strange.collect()
     }
 
-    /// Who pays for which seat of which DSP; accounts whose DSP or seat is not configured pay nothing.
+    /// Payers of configured seats.
     pub(crate) fn payers(&self, market: &Market) -> HashMap<Seat, Payer> {
         let positions: HashMap<&str, usize> =
             market.dsps.iter().enumerate().map(|(at, dsp)| (&*dsp.id, at)).collect();

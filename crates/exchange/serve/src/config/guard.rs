@@ -1,4 +1,4 @@
-//! What is allowed between us and a DSP: calls per second, calls under way, errors.
+//! Limits of calls to a DSP: rate, concurrency, errors.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use exchange_core::guard::{BreakerLimits, CallRate, GuardLimits};
 use runtime::config::{Optional, Section, ms, secs};
 use units::Ppm;
 
-/// What of a breaker is the same everywhere: 50 results tell 15 % from chance, and a DSP that has failed
-/// is back to all of its calls within seconds of being well, for good probes double them.
+/// Fixed limits of breakers: 50 results tell 15 % from chance, and a recovered DSP gets all its
+/// calls within seconds, because good probes double them.
 const BREAKER: BreakerLimits = BreakerLimits {
     error_share_max: Ppm::ONE,
     window: secs(10),
@@ -17,11 +17,10 @@ const BREAKER: BreakerLimits = BreakerLimits {
     probe_interval: secs(1),
 };
 
-/// A timeout counts against a DSP only if it had at least this long: twice `exchange.dsp_time_min` as it
-/// is usually, so that an auction of little time blames nobody.
+/// Twice the default of `exchange.dsp_time_min`: a timeout with less time is not the DSP's fault.
 const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
-/// `[exchange.breaker]`: the same for all DSPs.
+/// `[exchange.breaker]`, for all DSPs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BreakerConfig {
     limits: BreakerLimits,
@@ -43,7 +42,7 @@ impl BreakerConfig {
     }
 }
 
-/// The keys of one `[[dsp]]`.
+/// Keys of one `[[dsp]]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DspGuard {
     rate: Option<CallRate>,

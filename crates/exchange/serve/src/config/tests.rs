@@ -1,4 +1,4 @@
-//! Every problem of the exchange's keys, word for word, and what their values become.
+//! Every problem of the exchange's keys, word for word, and the effect of their values.
 
 use exchange_core::campaigns::{ACCOUNTS_MAX, BiddingLimits};
 use runtime::config::{Section, default_toml, describe, parse};
@@ -19,13 +19,12 @@ fn check(text: &str, want: &[&str]) {
     assert_eq!(problems_of(text), want, "{text}");
 }
 
-/// One key of `[exchange]`.
 #[track_caller]
 fn check_exchange(key: &str, want: &str) {
     check(&format!("[exchange]\n{key}"), &[&format!("line 2: exchange.{want}")]);
 }
 
-/// One key of the only `[[dsp]]`.
+/// A key of the only `[[dsp]]`.
 #[track_caller]
 fn check_dsp(key: &str, want: &str) {
     check(&format!("[exchange]\n{DSP}{key}"), &[&format!("line 5: dsp[0].{want}")]);
@@ -90,7 +89,7 @@ fn without_its_section_the_service_is_off() {
     assert!(parse("vickrey.toml", DSP, ExchangeConfig::read).unwrap().is_none());
 }
 
-/// What DSPs bid is nobody's business who can name a publisher.
+/// Anyone can name a publisher, so bids are explained only with a key.
 #[test]
 fn how_an_auction_went_is_told_under_a_key() {
     let with = |listen: &str, keys: &str| {

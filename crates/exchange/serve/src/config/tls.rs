@@ -1,4 +1,4 @@
-//! `[exchange.tls]`: the certificate that callers see.
+//! `[exchange.tls]`: the certificate for callers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Declares and reads the table; `None` where something is wrong with it, which has been told.
+/// Reads the table. None after a reported problem.
 pub(super) fn read(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
     let certificate = s.secret(
         "certificate",
@@ -17,7 +17,7 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
     );
     let key = s.secret("key", Required("file:/etc/vickrey/key.pem"), "Its private key, in PEM.");
     if certificate.expose().is_empty() || key.expose().is_empty() {
-        return None; // Missing, which has been told.
+        return None; // Already reported as missing.
     }
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(certificate.expose().as_bytes()).collect();

@@ -1,5 +1,5 @@
-//! Resolves DSPs' host names again and again, on the control thread: a slow resolver must not
-//! hold up an auction. It must not know what the names are for.
+//! Keeps DSPs' host names resolved, on the control thread: a slow resolver must not delay auctions.
+//! Must not know what the names are for.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,48 +14,42 @@ use tracing::{debug, info, warn};
 
 use crate::fanout::Addresses;
 
-/// A name to keep resolved.
 #[derive(Clone, Debug)]
 pub struct ResolvedName {
-    /// Host name.
     pub host: String,
-    /// Port of the addresses to publish.
+    /// Port of the published addresses.
     pub port: u16,
-    /// Where they are published.
+    /// Receives the addresses.
     pub addresses: Addresses,
 }
 
-/// A name is resolved again after its TTL, but not sooner than this, nor after a failure: a TTL of
-/// nothing must not keep a name server busy.
+/// Shortest wait before a new look-up, also after a failure: a TTL of 0 must not load the name
+/// server.
 const TTL_MIN: Duration = Duration::from_secs(5);
 
-/// A name is resolved again at least this often: where a DSP moves in a hurry it is followed in minutes,
-/// whatever TTL it had said.
+/// Longest wait before a new look-up: a DSP that moves is followed in minutes, whatever its TTL.
 const TTL_MAX: Duration = Duration::from_secs(300);
 
-/// Resolves names until it is dropped.
+/// Resolves names until dropped.
 #[derive(Debug)]
 pub struct Resolver {
     wanted: mpsc::UnboundedSender<Vec<ResolvedName>>,
 }
 
 impl Resolver {
-    /// Of no names yet.
     pub fn start(control: &Control) -> Self {
         let (wanted, told) = mpsc::unbounded_channel();
         control.spawn(move || follow(told));
         Self { wanted }
     }
 
-    /// Keeps these names resolved, and no others any more. One reload sends one list, so the
-    /// channel holds as many as an operator can write.
+    /// Replaces the names to resolve. Each reload sends one list, so the channel stays short.
     pub fn keep(&self, names: Vec<ResolvedName>) {
-        // What follows them ends only after this does, but at the end of the process.
+        // The receiver ends earlier only when the process ends.
         let _ = self.wanted.send(names);
     }
 }
 
-/// Each list replaces the one before.
 async fn follow(mut told: mpsc::UnboundedReceiver<Vec<ResolvedName>>) {
     let mut running = JoinSet::new();
     let mut resolver = None;
@@ -78,7 +72,7 @@ async fn follow(mut told: mpsc::UnboundedReceiver<Vec<ResolvedName>>) {
     }
 }
 
-/// Several DSPs, or ports, may share a host: it is looked up once for all.
+/// DSPs and ports may share a host, which is looked up once.
 fn by_host(names: Vec<ResolvedName>) -> HashMap<String, Vec<ResolvedName>> {
     let mut hosts: HashMap<String, Vec<ResolvedName>> = HashMap::new();
     for name in names {
@@ -87,7 +81,7 @@ fn by_host(names: Vec<ResolvedName>) -> HashMap<String, Vec<ResolvedName>> {
     hosts
 }
 
-/// How a host is looked up: its addresses, and until when they hold.
+/// Looks up a host's addresses and when they expire.
 trait HostLookup: Send + 'static {
     type Error: std::fmt::Display + Send;
 
@@ -123,7 +117,7 @@ async fn keep(mut resolver: impl HostLookup, host: String, names: Vec<ResolvedNa
                 valid_until.saturating_duration_since(Instant::now())
             }
             Err(error) => {
-                // What it resolved to last stays: an old address beats none.
+                // Keep the last addresses: an old one beats none.
                 if failed {
                     debug!(host, %error, "still cannot be resolved");
                 } else {

@@ -1,6 +1,5 @@
-//! The bodies of one round. DSPs that see the same are sent the same: what several share is joined
-//! once, with room for the head of each before it, so that a request is one piece; what one alone
-//! sees is written in parts.
+//! Request bodies of one round. Questions with the same view share one body, joined once with room
+//! for each head, so that a request is one write; other bodies are written in parts.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -10,14 +9,13 @@ use openrtb::{Outbound, OutboundView};
 use super::round::Question;
 use crate::http::gzip::gzip;
 
-/// Most parts of a request that go to the socket without being joined first.
+/// Most parts per write; more are joined first.
 const PARTS_MAX: usize = 64;
 
-/// The bodies of all questions.
 pub(super) struct Bodies<'q> {
     outbound: &'q Outbound<'q>,
     distinct: Vec<Body<'q>>,
-    /// By question: which of the distinct bodies.
+    /// The distinct body of each question.
     of: Vec<usize>,
     /// Length of the longest head.
     head_room: usize,
@@ -26,7 +24,7 @@ pub(super) struct Bodies<'q> {
 struct Body<'q> {
     question: &'q Question<'q>,
     is_shared: bool,
-    /// Room for a head; length, blank line and the body. Empty until it is first wanted.
+    /// Room for a head, then length, blank line and body. Empty until first used.
     joined: RefCell<Vec<u8>>,
 }
 
@@ -57,8 +55,8 @@ impl<'q> Bodies<'q> {
         bodies
     }
 
-    /// Hands the parts of the whole request for `question`, which is at `slot`, to `write`; it tells
-    /// `tmax_ms`, no more than the question's.
+    /// Passes the parts of the request for `question` at `slot` to `write`. `tmax_ms` is at most
+    /// the question's.
     pub(super) fn write<T>(
         &self,
         (slot, question): (usize, &Question<'_>),
@@ -96,7 +94,7 @@ impl<'q> Bodies<'q> {
     ) -> T {
         let mut tmax = itoa::Buffer::new();
         let view = view(question, tmax.format(tmax_ms));
-        // Head, length and blank line come first; the body's parts follow.
+        // The first three are head, length and blank line.
         let mut parts = [IoSlice::new(&[]); PARTS_MAX];
         let (mut used, mut length) = (3, 0);
         self.outbound.for_each(&view, |slice| {
@@ -137,7 +135,7 @@ impl<'q> Bodies<'q> {
         joined
     }
 
-    /// Room for a head, then the length of a body and the blank line before it.
+    /// A buffer with room for a head, then the length and the blank line.
     fn room(&self, length: usize) -> Vec<u8> {
         let mut joined = Vec::with_capacity(self.head_room + length + 24);
         joined.resize(self.head_room, 0);

@@ -1,4 +1,4 @@
-//! Where a DSP is, and what every request to it begins with.
+//! A DSP's address and the fixed head of its requests.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,44 +9,41 @@ use units::Currency;
 
 use super::tls::{TlsOptions, TlsPeer};
 
-/// The addresses behind a DSP's host name: written by the resolver, read when a connection opens.
+/// Addresses of a DSP's host name: the resolver writes them, new connections read them.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses(Arc<Mutex<Arc<[SocketAddr]>>>);
 
 impl Addresses {
-    /// Publishes what the name resolves to now.
     pub fn set(&self, addresses: Vec<SocketAddr>) {
         *self.0.lock().expect("nothing panics while it holds the addresses") = addresses.into();
     }
 
-    /// What the name resolved to last; empty before the first answer.
+    /// The last addresses; empty before the first answer.
     pub fn current(&self) -> Arc<[SocketAddr]> {
         self.0.lock().expect("nothing panics while it holds the addresses").clone()
     }
 }
 
-/// What is configured of a DSP's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointOptions {
-    /// `host:port` as it stands in the URL.
+    /// `host:port` as in the URL.
     pub authority: String,
-    /// Path and query, starting with a slash: keys are passed in queries.
+    /// Path and query, starting with a slash. Secret: queries carry keys.
     pub path: Secret,
-    /// Extra header fields, checked to be valid.
+    /// Extra header fields, validated.
     pub headers: Vec<(String, Secret)>,
-    /// In which it may bid.
+    /// Currencies it may bid in.
     pub currencies: Vec<Currency>,
-    /// Largest answer body, decompressed or not.
+    /// Largest answer body, also once decompressed.
     pub response_bytes_max: usize,
-    /// Whether it may answer compressed.
+    /// Whether answers may be compressed.
     pub gzip: bool,
-    /// Whether requests to it are compressed.
+    /// Whether to compress requests.
     pub gzip_requests: bool,
-    /// How its certificate is checked; absent: it is reached without TLS.
+    /// None: no TLS.
     pub tls: Option<TlsOptions>,
 }
 
-/// A DSP as the fan-out sees it.
 pub struct Endpoint {
     /// Head of every request, up to the value of `content-length`.
     pub(crate) head: Box<str>,
@@ -60,7 +57,7 @@ pub struct Endpoint {
 }
 
 impl fmt::Debug for Endpoint {
-    /// Without its head, in which secrets may stand.
+    /// Omits the head, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("addresses", &self.addresses).finish_non_exhaustive()
     }

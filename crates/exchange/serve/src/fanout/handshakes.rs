@@ -1,8 +1,8 @@
-//! How much of a shard's time goes into TLS handshakes with DSPs.
+//! Limits a shard's time for TLS handshakes with DSPs.
 //!
-//! One costs as much as a good part of an auction, and a cold start wants hundreds: unbounded they
-//! leave auctions no time, which then wait, and want more connections still. Those that are wanted
-//! wait in turn until their time is earned. Knows no sockets.
+//! A handshake costs a good part of an auction, and a cold start needs hundreds. Unlimited, they
+//! would delay auctions, which then need still more connections. So handshakes queue until their
+//! time is earned. Knows no sockets.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,12 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use units::Ppm;
 
-/// Work of handshakes that may be done at once; also bridges what a timer rounds up.
+/// Work that may start at once; also covers a timer's rounding.
 const BURST: Duration = Duration::from_millis(2);
-/// What a handshake costs until one has been measured.
+/// Assumed cost of a handshake until one is measured.
 const COST_AT_FIRST: Duration = Duration::from_micros(300);
 
-/// The handshakes of one shard.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     first_in_turn: Semaphore,
@@ -25,15 +24,15 @@ pub(super) struct Handshakes {
 
 #[derive(Clone, Copy, Debug)]
 struct HandshakeAllowance {
-    /// Work begun that time has not earned yet.
+    /// Work begun that is not earned yet.
     owed: Duration,
-    /// When that was.
+    /// When `owed` was last updated.
     at: Instant,
-    /// What a handshake costs, lately.
+    /// Moving average cost of a handshake.
     cost: Duration,
 }
 
-/// A handshake that may begin, and what was set aside for it.
+/// A handshake that may begin, with the time reserved for it.
 #[derive(Debug)]
 #[must_use = "what it cost is to be told"]
 pub(super) struct Turn(Duration);
@@ -44,7 +43,7 @@ impl Handshakes {
         Self { first_in_turn: Semaphore::new(1), account: Cell::new(account) }
     }
 
-    /// Waits until one more may begin, so that all together take at most `share` of the time.
+    /// Waits until one more may begin, so that all take at most `share` of the time.
     pub(super) async fn turn(&self, share: Ppm) -> Turn {
         let _first = self.first_in_turn.acquire().await.expect("it is never closed");
         loop {
@@ -55,7 +54,7 @@ impl Handshakes {
         }
     }
 
-    /// One more begins, or may after a wait.
+    /// Begins one more, or returns how long to wait.
     fn begin(&self, now: Instant, share: Ppm) -> Result<Turn, Duration> {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         let owed = owed.saturating_sub(earned(now.saturating_duration_since(at), share));
@@ -67,15 +66,14 @@ impl Handshakes {
         Ok(Turn(cost))
     }
 
-    /// The handshake has taken so much of the shard's time.
+    /// Ends a handshake that took `took` of the shard's time.
     pub(super) fn end(&self, Turn(set_aside): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         let owed = (owed + took).saturating_sub(set_aside);
         self.account.set(HandshakeAllowance { owed, at, cost: (cost * 7 + took) / 8 });
     }
 
-    /// The handshake came to nothing, after so much of the shard's time: it says nothing of what one
-    /// costs.
+    /// Ends a failed handshake: its time is charged, but not averaged.
     pub(super) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         self.account.set(HandshakeAllowance {
@@ -87,7 +85,7 @@ impl Handshakes {
 }
 
 fn earned(elapsed: Duration, share: Ppm) -> Duration {
-    // What is owed is far less than a second's worth.
+    // Far less than a second's worth is owed.
     elapsed.min(Duration::from_secs(1_000)) * share.get() / Ppm::ONE.get()
 }
 

@@ -1,12 +1,12 @@
-//! Compressed answers (gzip, RFC 1952), decompressed within a bound.
+//! Decompresses answers (gzip, RFC 1952) within a limit.
 //!
-//! It must not know whose answer it is.
+//! Must not know whose answer it is.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Least room to begin with: most answers fit.
+/// Initial buffer; most answers fit.
 const ROOM_MIN: usize = 4 * 1024;
-/// Log2 of the largest window that gzip knows.
+/// Log2 of gzip's largest window.
 const WINDOW_BITS: u8 = 15;
 
 /// Why a body cannot be decompressed.
@@ -15,26 +15,24 @@ pub enum InflateError {
     /// Not gzip, cut off, or its checksum is wrong.
     #[error("the answer's body is not gzip")]
     Malformed,
-    /// More than the DSP may answer, once decompressed.
+    /// Beyond the DSP's limit once decompressed.
     #[error("the answer's body is too large once decompressed")]
     TooLarge,
 }
 
-/// Decompresses one body after the other into the same room.
+/// Decompresses bodies into one reused buffer.
 #[derive(Debug, Default)]
 pub struct Inflater {
     room: Vec<u8>,
 }
 
 impl Inflater {
-    /// The decompressed body. Never holds more than `body_max` bytes and one, whatever a few
-    /// bytes promise to grow into.
+    /// Returns the decompressed body. Allocates at most `body_max` + 1 bytes, whatever the input.
     ///
     /// # Errors
-    ///
-    /// When `body` is not gzip through and through, or larger than `body_max` decompressed.
+    /// `body` is not entirely gzip, or exceeds `body_max` decompressed.
     pub fn gunzip(&mut self, body: &[u8], body_max: usize) -> Result<&[u8], InflateError> {
-        // One byte past the limit tells a body that is too large from one that just fits.
+        // The extra byte detects a body that is too large.
         let most = body_max.saturating_add(1);
         let mut decoder = Decompress::new_gzip(WINDOW_BITS);
         let (mut read, mut written) = (0, 0);
@@ -55,9 +53,9 @@ impl Inflater {
             }
             match status {
                 Status::StreamEnd if read == body.len() => return Ok(&self.room[..written]),
-                // Several members in a row are one body (RFC 1952, section 2.2).
+                // Several members are one body (RFC 1952, section 2.2).
                 Status::StreamEnd => decoder = Decompress::new_gzip(WINDOW_BITS),
-                // There is room left, so it waits for input that will not come.
+                // With room left, it waits for input that will not come.
                 _ if read == body.len() && written < self.room.len() => {
                     return Err(InflateError::Malformed);
                 }

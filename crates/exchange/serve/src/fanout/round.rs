@@ -1,4 +1,4 @@
-//! One round of questions: every DSP asked at once, and waited for together.
+//! One round: asks all DSPs at once, and collects their answers.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -16,30 +16,27 @@ use super::inbox::{Inbox, Outcomes, Todo};
 use super::pool::DspPool;
 use crate::exchange::guards::CallInFlight;
 
-/// What one DSP is asked.
+/// One DSP's call.
 pub struct Question<'q> {
-    /// Its connections.
     pub pool: &'q Rc<DspPool>,
-    /// Impressions on offer.
     pub imps: ImpMask,
-    /// Deals on offer.
     pub deals: DealMask,
-    /// The `tmax` it is told, in milliseconds; less what passes before its call goes out.
+    /// The `tmax` to send, in milliseconds, less the time until the call is sent.
     pub tmax_ms: u32,
-    /// JSON string: what it calls the user.
+    /// The DSP's id of the user, as a JSON string.
     pub buyeruid: Option<&'q str>,
-    /// Its id, if the request has parameters for it as a bidder.
+    /// The DSP's id, if the request has bidder parameters for it.
     pub bidder: Option<&'q str>,
-    /// Whether it sees less of the user, for privacy's sake.
+    /// Whether user data is withheld for privacy.
     pub is_limited: bool,
-    /// Until when it is waited for.
+    /// Deadline of the answer.
     pub wait_until: Instant,
-    /// The right to ask it.
+    /// The call's permit.
     pub right: Cell<Option<CallInFlight>>,
 }
 
-/// Asks all at once; `room` is for the bodies. Dropping the round gives up the auction: its answers will
-/// be drained.
+/// Asks all DSPs at once; `room` is the buffer for bodies. Dropping the round abandons the auction:
+/// its answers are drained.
 pub fn ask_all<'r>(
     outbound: &'r Outbound<'r>,
     questions: &'r [Question<'r>],
@@ -56,17 +53,17 @@ pub fn ask_all<'r>(
     round
 }
 
-/// Questions on their way.
+/// A round whose questions are sent.
 #[must_use = "answers are collected, or given up"]
 pub struct FanoutRound<'r> {
     bodies: Bodies<'r>,
     questions: &'r [Question<'r>],
-    /// When `tmax` was told.
+    /// Start of the DSPs' `tmax`.
     began: Instant,
     guard: CloseOnDrop,
 }
 
-/// An auction whose caller has gone must not be written to by its connections.
+/// Keeps connections from delivering to an abandoned auction.
 struct CloseOnDrop(Rc<Inbox>);
 
 impl Drop for CloseOnDrop {
@@ -98,7 +95,7 @@ impl FanoutRound<'_> {
         }
     }
 
-    /// Whether the request is on its way.
+    /// Whether the request was sent.
     fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
         let (question, inbox) = (&self.questions[slot], &self.guard.0);
         let call = ConnectionCall {
@@ -121,18 +118,18 @@ impl FanoutRound<'_> {
         true
     }
 
-    /// What a DSP is told that is asked now.
+    /// The `tmax` of a call sent now.
     fn tmax_ms(&self, slot: usize, now: Instant) -> u32 {
         let waited = u32::try_from((now - self.began).as_millis()).unwrap_or(u32::MAX);
         self.questions[slot].tmax_ms.saturating_sub(waited)
     }
 
-    /// Waits until all have answered or their time is up. Outcomes are in the order of the questions.
+    /// Waits until all have answered or timed out. Outcomes are in the questions' order.
     pub async fn collect(self) -> Outcomes {
         let inbox = &self.guard.0;
         loop {
             let now = Instant::now();
-            // First of all, so that nothing is sent for a call whose time is up.
+            // Expire first, so that nothing is sent for a call whose time is up.
             let next = inbox.expire(now);
             while let Some(todo) = inbox.next_todo() {
                 self.act(todo, now);
@@ -157,15 +154,15 @@ impl FanoutRound<'_> {
                     self.guard.0.deliver(slot, CallOutcome::Unsent, &[]);
                     connection.release(now);
                 } else if self.send(slot, &connection, now) {
-                    // On its way.
+                    // Sent.
                 } else if connection.is_reused() {
-                    self.seek(slot, now); // As for one that was idle.
+                    self.seek(slot, now); // It may have been closed while idle.
                 } else {
-                    // A new connection that is dead already: the DSP does not want us.
+                    // A new connection that fails: the DSP refuses us.
                     self.guard.0.deliver(slot, CallOutcome::Reset, &[]);
                 }
             }
-            // Another idle connection may be as dead as the last.
+            // Other idle connections may be closed too.
             Todo::Retry { slot } if self.guard.0.is_waiting(slot) => self.seek(slot, now),
             Todo::Retry { .. } => (),
         }

@@ -1,8 +1,8 @@
-//! Which of a DSP's addresses a connection may be opened to, after what came of the last ones.
+//! Health of a DSP's addresses, which decides where a connection may be opened.
 //!
-//! Knows no sockets. An address at which nothing can be opened, or where connections end one after
-//! the other without a whole answer, is left alone for a while that doubles; then one connection is
-//! on trial, and no other is opened before it has borne an answer.
+//! Knows no sockets. An address that refuses connections, or whose connections end in a row without
+//! an answer, is paused, each time for twice as long. Then one connection is on trial until it
+//! carries an answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,39 +10,38 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What came of connections, by address; those at which all is well are not in it.
+/// Health by address; healthy ones have no entry.
 #[derive(Debug, Default)]
 pub(super) struct AddressHealths(HashMap<SocketAddr, AddressHealth>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct AddressHealth {
-    /// Connections that ended in a row without an answer.
+    /// Connections in a row that ended without an answer.
     barren: u32,
     pause: Option<Pause>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Pause {
-    /// How many there were in a row.
+    /// Number in a row.
     count: u32,
     until: Instant,
-    /// A connection that began after it is under way.
+    /// Whether a connection after the pause is open.
     on_trial: bool,
 }
 
-/// When an address is left alone, and for how long.
+/// Pauses of failing addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Connections in a row that may end without an answer.
+    /// Most connections in a row without an answer before a pause.
     pub barren_max: u32,
-    /// The first pause; it doubles with each further one.
+    /// The first pause; each further one doubles.
     pub min: Duration,
     /// The longest pause.
     pub max: Duration,
 }
 
 impl AddressHealths {
-    /// Whether a connection may be opened now.
     pub(super) fn allows(&self, address: SocketAddr, now: Instant) -> bool {
         let pause = self.0.get(&address).and_then(|standing| standing.pause);
         pause.is_none_or(|pause| pause.until <= now && !pause.on_trial)
@@ -55,8 +54,7 @@ impl AddressHealths {
         }
     }
 
-    /// A whole answer has come on a connection that began to be opened at `began`. One of before a
-    /// pause says nothing of what can be opened now.
+    /// A complete answer on a connection begun at `began`. One from before a pause does not end it.
     pub(super) fn answered(&mut self, address: SocketAddr, began: Instant) {
         if self.0.is_empty() {
             return;
@@ -68,7 +66,7 @@ impl AddressHealths {
         }
     }
 
-    /// A connection that began to be opened at `began` was used, and has ended without an answer.
+    /// A connection begun at `began` was used and ended without an answer.
     pub(super) fn barren(
         &mut self,
         address: SocketAddr,
@@ -77,27 +75,27 @@ impl AddressHealths {
     ) -> Option<u32> {
         let standing = self.0.entry(address).or_default();
         standing.barren = standing.barren.saturating_add(1);
-        // One on trial is not borne.
+        // A trial fails at once.
         if standing.pause.is_none() && standing.barren <= backoff.barren_max {
             return None;
         }
         self.refused(address, (began, now), backoff)
     }
 
-    /// A connection that began to be opened at `began` has ended unused.
+    /// A connection begun at `began` ended unused.
     pub(super) fn unused(&mut self, address: SocketAddr, began: Instant) {
         if let Some(pause) = self.pause_mut(address).filter(|pause| pause.until <= began) {
             pause.on_trial = false;
         }
     }
 
-    /// Names move: addresses that have gone are not remembered.
+    /// Forgets addresses that left the DSP's name.
     pub(super) fn keep(&mut self, known: &[SocketAddr]) {
         self.0.retain(|address, _| known.contains(address));
     }
 
-    /// No connection could be opened by an attempt that began at `began`; which pause in a row it
-    /// starts, if it does.
+    /// An attempt begun at `began` failed. Returns the number of the pause in a row, if it starts
+    /// one.
     pub(super) fn refused(
         &mut self,
         address: SocketAddr,
@@ -105,7 +103,7 @@ impl AddressHealths {
         backoff: Backoff,
     ) -> Option<u32> {
         let standing = self.0.entry(address).or_default();
-        // What was under way together fails together: that is one failure, not many.
+        // Concurrent attempts fail together and count once.
         if standing.pause.is_some_and(|pause| began < pause.until) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What real sockets show only by chance: races between an inbox, its close and its connections.
+//! Races between an inbox, its close and its connections, which real sockets show only by chance.
 
 use std::cell::Cell;
 use std::io::{Read as _, Write as _};
@@ -34,7 +34,6 @@ fn pool_to(url: &str) -> Rc<DspPool> {
     pool_of(url, usize::MAX)
 }
 
-/// On a shard that may have so many sockets.
 fn pool_of(url: &str, sockets_max: usize) -> Rc<DspPool> {
     let config = config(url);
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
@@ -43,17 +42,15 @@ fn pool_of(url: &str, sockets_max: usize) -> Rc<DspPool> {
     Rc::new(DspPool::new(endpoint, config.pool, reactor, Arc::default()))
 }
 
-/// An inbox with one call that is waited for until `wait_until`.
 fn inbox(wait_until: Instant) -> Rc<Inbox> {
     Rc::new(Inbox::new([(wait_until, None)].into_iter(), Vec::new()))
 }
 
-/// Runs with an open connection of a pool.
 fn with_connection(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>)) {
     with_peer(async |pool, connection, _| test(pool, connection).await);
 }
 
-/// The same, and with the DSP's end of the connection.
+/// Also passes the DSP's end of the connection.
 fn with_peer(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>, std::net::TcpStream)) {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -94,7 +91,7 @@ fn a_closed_inbox_takes_nothing() {
     assert!(inbox.close().calls.is_empty());
 }
 
-/// On a busy shard the answer is read, and the auction's task runs, after the time was up.
+/// On a busy shard the answer is read, and the auction's task runs, after the deadline.
 #[test]
 fn an_answer_is_late_once_the_auction_has_given_it_up() {
     let past = Instant::now();
@@ -111,7 +108,7 @@ fn an_answer_is_late_once_the_auction_has_given_it_up() {
     assert_eq!((outcomes.calls[0], outcomes.body(0)), (CallOutcome::Unsent, &b""[..]));
 }
 
-/// What kept a call from going out is not held against its DSP.
+/// A delay before the call is sent does not count against the DSP.
 #[test]
 fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
     let now = Instant::now();
@@ -137,7 +134,7 @@ fn a_call_is_answered_or_retried_once() {
     assert_eq!(inbox.close().calls, [CallOutcome::NoBid]);
 }
 
-/// Nobody reads from it any more: a request sent on it would wait for its answer in vain.
+/// A request on it would wait in vain.
 #[test]
 fn a_closed_connection_is_neither_used_nor_kept() {
     with_connection(async |pool, connection| {
@@ -150,7 +147,7 @@ fn a_closed_connection_is_neither_used_nor_kept() {
     });
 }
 
-/// Opened for a call that had ended by then: idle ever since, as if it had carried an answer.
+/// Opened for a call that had ended by then: idle since, as if it had carried an answer.
 #[test]
 fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
     with_connection(async |pool, connection| {
@@ -165,7 +162,7 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
     });
 }
 
-/// Each costs a turn of the shard; a few are usual, for heads and bodies come apart.
+/// A few are usual, because heads and bodies arrive apart.
 #[test]
 fn crumbs_are_borne_up_to_their_limit() {
     with_peer(async |pool, connection, mut peer| {
@@ -188,7 +185,6 @@ fn crumbs_are_borne_up_to_their_limit() {
     });
 }
 
-/// The configuration has changed under it.
 #[test]
 fn a_retired_pool_keeps_nothing() {
     with_connection(async |pool, connection| {
@@ -205,7 +201,6 @@ fn a_retired_pool_keeps_nothing() {
     });
 }
 
-/// In a burst, connections are opened a few at a time, and go to whoever waits.
 #[test]
 fn connections_are_opened_a_few_at_a_time() {
     run(async {
@@ -219,7 +214,7 @@ fn connections_are_opened_a_few_at_a_time() {
         let sought: Vec<_> = inboxes.iter().map(seek).collect();
         assert_eq!(sought, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(CallOutcome::Saturated)]);
         assert_eq!(pool.opening.get(), 2);
-        // The third is no longer waited for: its connection is another's.
+        // The third call has ended; its connection goes to another.
         inboxes[2].close();
         for waits in [0, 1, 3, 4] {
             std::future::poll_fn(|cx| inboxes[waits].poll(cx)).await;
@@ -229,7 +224,7 @@ fn connections_are_opened_a_few_at_a_time() {
     });
 }
 
-/// As if the process had no descriptor left, which it would not have for its own files either.
+/// As if the process had no descriptor left.
 #[test]
 fn a_shard_opens_no_more_sockets_than_it_may() {
     run(async {
@@ -241,7 +236,7 @@ fn a_shard_opens_no_more_sockets_than_it_may() {
         for inbox in &sought {
             assert_eq!(pool.seek(Instant::now(), inbox, 0), Ok(()));
         }
-        // One call has the connection, the other is told that there is none.
+        // One call gets the connection, the other fails.
         for inbox in &sought {
             std::future::poll_fn(|cx| inbox.poll(cx)).await;
         }
@@ -254,7 +249,6 @@ fn a_shard_opens_no_more_sockets_than_it_may() {
     });
 }
 
-/// Nobody waits for the handshake any more when its turn comes.
 #[test]
 fn a_handshake_that_nobody_waits_for_is_not_begun() {
     run(async {
@@ -278,7 +272,6 @@ fn a_handshake_that_nobody_waits_for_is_not_begun() {
     });
 }
 
-/// What it is told is what is left.
 #[test]
 fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
     let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}],"tmax":1000}"#;
@@ -301,7 +294,7 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         pool.limit(PoolLimits { opening_max: 0, ..pool.limits() });
         pool.endpoint().addresses.set(vec![connection.address]);
         tokio::time::pause();
-        // Alike: those that do not wait share a body.
+        // Equal: the calls that do not wait share a body.
         let questions = [Question { tmax_ms: 400, ..question() }, question(), question()];
         let dsp = async {
             tokio::time::advance(Duration::from_millis(300)).await;
@@ -316,19 +309,19 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         };
         let (outcomes, ()) =
             tokio::join!(ask_all(&outbound, &questions, Vec::new()).collect(), dsp);
-        // The last to wait is the first to be asked; the first has no time left.
+        // The last to wait is asked first; the first has no time left.
         assert_eq!(outcomes.calls, [CallOutcome::Unsent, CallOutcome::NoBid, CallOutcome::NoBid]);
         assert!(pool.idle().is_some());
     });
 }
 
-/// No bid.
+/// Sends a 204.
 fn answer(peer: &mut std::net::TcpStream, connection: &Rc<DspConnection>) {
     peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
     connection.on_readable(&mut [0; 1024], Instant::now(), false);
 }
 
-/// What comes to the peer next.
+/// The next bytes at the peer.
 async fn come(peer: &mut std::net::TcpStream) -> String {
     let mut bytes = [0; 2048];
     loop {
@@ -339,7 +332,6 @@ async fn come(peer: &mut std::net::TcpStream) -> String {
     }
 }
 
-/// Offered, and not used before the auction ended.
 #[test]
 fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
     with_connection(async |pool, connection| {
@@ -352,7 +344,6 @@ fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
     });
 }
 
-/// The name has come to mean another address: what is connected to the old one goes.
 #[test]
 fn a_connection_to_an_address_that_has_gone_is_spent() {
     with_connection(async |_, connection| {

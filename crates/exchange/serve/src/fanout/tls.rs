@@ -1,6 +1,6 @@
-//! TLS towards DSPs: whom to trust, and the handshake.
+//! TLS to DSPs: trust and handshakes.
 //!
-//! It must not know what is said once the handshake is done.
+//! Must not know what follows the handshake.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -15,31 +15,28 @@ use tokio::net::TcpStream;
 /// Certificate authorities, as DER.
 pub type Authorities = Arc<[CertificateDer<'static>]>;
 
-/// How a DSP's certificate is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The name that it must certify.
+    /// The name that the certificate must have.
     pub server_name: ServerName<'static>,
-    /// Who may have signed it; absent: those whom the system trusts.
+    /// Trusted signers. None: the system's.
     pub authorities: Option<Authorities>,
 }
 
 impl TlsOptions {
-    /// For a DSP at `host`.
+    /// Options for a DSP at `host`.
     ///
     /// # Errors
-    ///
-    /// When `host` is neither a DNS name nor an address.
+    /// `host` is neither a DNS name nor an address.
     pub fn new(host: &str, authorities: Option<Authorities>) -> Result<Self, InvalidDnsNameError> {
         Ok(Self { server_name: ServerName::try_from(host.to_owned())?, authorities })
     }
 }
 
-/// Whom to trust.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// What sessions with one DSP share.
+/// TLS state shared by all sessions with one DSP.
 #[derive(Debug)]
 pub(super) struct TlsPeer {
     server_name: ServerName<'static>,
@@ -47,9 +44,9 @@ pub(super) struct TlsPeer {
 }
 
 impl Tls {
-    /// Trusts `authorities`; absent, those whom the system trusts.
+    /// Trusts `authorities`. None: the system's.
     pub fn trusting(authorities: Option<&Authorities>) -> Self {
-        // Those that cannot be read are trusted by nobody; the configuration checked our own.
+        // Unreadable system certificates are skipped; the configuration checked ours.
         let mut config = client_config(authorities.map(|authorities| &authorities[..]));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self(Arc::new(config))
@@ -62,11 +59,10 @@ impl TlsPeer {
         Self { server_name: options.server_name.clone(), tls }
     }
 
-    /// Shakes hands on an open socket; tells by and by how long this thread was busy with it.
+    /// Shakes hands on an open socket. Adds the thread's time to `took`.
     ///
     /// # Errors
-    ///
-    /// When the peer's certificate is not good, or the connection breaks.
+    /// The peer's certificate is invalid, or the connection breaks.
     pub(super) async fn shake_hands(
         &self,
         socket: &TcpStream,
@@ -77,7 +73,7 @@ impl TlsPeer {
         let config = Arc::clone(&self.tls.0);
         let session = ClientConnection::new(config, self.server_name.clone());
         let mut session = session.map_err(invalid)?;
-        // A request is bounded where it comes in; it is never cut here.
+        // Requests are bounded on arrival, so none is cut here.
         session.set_buffer_limit(None);
         let mut socket = NonBlocking(socket);
         while session.is_handshaking() || session.wants_write() {
@@ -95,7 +91,7 @@ impl TlsPeer {
                 read => would_block_is_zero(read)?,
             };
             if let Err(error) = session.process_new_packets() {
-                // The peer is told why, if it still listens.
+                // Send the alert, if the peer still reads.
                 drop(session.write_tls(&mut socket));
                 took.set(took.get() + busy_since.elapsed());
                 return Err(invalid(error));
@@ -113,7 +109,7 @@ fn would_block_is_zero(done: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Tokio's socket as rustls reads and writes it.
+/// Tokio's socket for rustls.
 struct NonBlocking<'s>(&'s TcpStream);
 
 impl Read for NonBlocking<'_> {

@@ -1,6 +1,6 @@
-//! The bytes of one connection to a DSP: plain, or within TLS (RFC 8446, RFC 5246).
+//! Bytes of one connection to a DSP: plain, or TLS (RFC 8446, RFC 5246).
 //!
-//! It must not know HTTP, nor what a connection is used for.
+//! Must not know HTTP, nor the connection's use.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::Shutdown;
@@ -10,17 +10,16 @@ use rustls::ClientConnection;
 
 use super::reactor::SocketPermit;
 
-/// A socket that does not block, and what it has yet to send.
+/// A non-blocking socket with its unsent bytes.
 pub(super) struct Transport {
     socket: TcpStream,
     kind: TransportKind,
-    /// The right to the socket's descriptor.
     _permit: SocketPermit,
 }
 
 enum TransportKind {
     Plain {
-        /// What the socket would not take at once.
+        /// Not yet taken by the socket.
         unsent: Vec<u8>,
     },
     Tls(Box<ClientConnection>),
@@ -40,10 +39,9 @@ impl Transport {
         &mut self.socket
     }
 
-    /// Sends `parts`, or keeps what the socket does not take.
+    /// Sends `parts`; keeps what the socket does not take.
     ///
     /// # Errors
-    ///
     /// The connection is dead.
     pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match &mut self.kind {
@@ -75,10 +73,9 @@ impl Transport {
         }
     }
 
-    /// The socket takes more.
+    /// Sends kept bytes to a writable socket.
     ///
     /// # Errors
-    ///
     /// The connection is dead.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match &mut self.kind {
@@ -92,7 +89,7 @@ impl Transport {
                         Err(error) => return Err(error),
                     }
                 }
-                // The next request will most likely fit the socket.
+                // The next request most likely fits the socket.
                 *unsent = Vec::new();
                 Ok(())
             }
@@ -100,7 +97,6 @@ impl Transport {
         }
     }
 
-    /// Whether some of what was sent has not left.
     pub(super) fn has_unsent(&self) -> bool {
         match &self.kind {
             TransportKind::Plain { unsent } => !unsent.is_empty(),
@@ -108,12 +104,10 @@ impl Transport {
         }
     }
 
-    /// Bytes that have come; 0 when the peer has closed its side.
+    /// Reads available bytes; 0 if the peer has closed its side.
     ///
     /// # Errors
-    ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) when there are none yet; others end the
-    /// connection.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none yet; others end the connection.
     pub(super) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
         loop {
@@ -122,7 +116,7 @@ impl Transport {
                 read => return read,
             }
             if session.read_tls(&mut self.socket)? == 0 {
-                return Ok(0); // Without a farewell: whatever was under way is cut off.
+                return Ok(0); // Without `close_notify`: an unfinished answer is cut off.
             }
             let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
             session.process_new_packets().map_err(malformed)?;
@@ -132,12 +126,11 @@ impl Transport {
         }
     }
 
-    /// Whether a read of fewer bytes than there was room for has emptied the socket.
+    /// Whether a read that does not fill the buffer has emptied the socket.
     pub(super) fn short_read_empties(&self) -> bool {
         matches!(self.kind, TransportKind::Plain { .. })
     }
 
-    /// Closes both halves.
     pub(super) fn shut_down(&mut self) {
         if let TransportKind::Tls(session) = &mut self.kind {
             session.send_close_notify();

@@ -1,4 +1,4 @@
-//! Compression (gzip, RFC 1952) of what we send, and what callers accept (RFC 9110, section 12.5.3).
+//! gzip (RFC 1952) of what we send, and callers' preference for it (RFC 9110, section 12.5.3).
 
 use std::io::Write as _;
 
@@ -6,15 +6,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::header::{ACCEPT_ENCODING, HeaderMap};
 
-/// What `parts` writes, compressed fast: it is written on a shard, while others wait.
+/// Compresses what `parts` writes, fast: the shard waits.
 pub(crate) fn gzip(parts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(1024), Compression::fast());
     parts(&mut |part| encoder.write_all(part).expect("memory takes all"));
     encoder.finish().expect("memory takes all")
 }
 
-/// Whether a caller prefers an answer in gzip to one as it is. A preference that cannot be read is
-/// none.
+/// Whether the caller prefers gzip. Ignores an unreadable preference.
 pub(crate) fn prefers_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     let lines = headers.get_all(ACCEPT_ENCODING).iter();
@@ -36,7 +35,7 @@ pub(crate) fn prefers_gzip(headers: &HeaderMap) -> bool {
         }
     }
     let gzip = gzip.or(any).unwrap_or(0);
-    // Without a word on it, an answer as it is will do, and no more.
+    // Without `identity` or `*`, an uncompressed answer is acceptable but not preferred.
     gzip > 0 && gzip >= identity.or(any).unwrap_or(0)
 }
 

@@ -1,4 +1,4 @@
-//! Metrics of a shard's money: what became of reservations, and why winners were refused.
+//! Metrics of a shard's budgets: outcomes of reservations, and refusals of winners.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use runtime::metrics::{Counter, MetricsPage, PerShard};
 
 use super::ExchangeMetrics;
 
-/// A counter: its label, and where the shard's books have it.
+/// A counter's label and source.
 type BudgetCount = (&'static str, fn(&ShardCounts) -> u64);
 
 const OUTCOMES: [BudgetCount; 5] = [
@@ -23,22 +23,22 @@ const OUTCOMES: [BudgetCount; 5] = [
 const PROBLEMS: [BudgetCount; 2] =
     [("full", |counts| counts.full), ("untaken", |counts| counts.untaken)];
 
-/// What one shard counts of accounts.
+/// Metrics of one shard's budgets.
 #[derive(Debug, Default)]
 pub struct BudgetMetrics {
     outcomes: [Counter; OUTCOMES.len()],
     problems: [Counter; PROBLEMS.len()],
     rejected: [Counter; TokenRejection::ALL.len()],
-    /// Sales without a beacon whose record did not become durable in time: they are in no budget.
+    /// Wins billed without a beacon whose record was not durable in time; no budget counts them.
     pub unbooked: Counter,
-    /// Winners that their account did not pay for, by reason.
+    /// Winners refused by their account, by reason.
     pub refused: [Counter; SpendRefusal::ALL.len()],
-    /// Impressions of campaigns, by step, in the order of [`FunnelStep::ALL`].
+    /// Impressions of campaigns by step, in the order of [`FunnelStep::ALL`].
     pub funnel: [Counter; FunnelStep::ALL.len()],
 }
 
 impl BudgetMetrics {
-    /// Counts what has come to a shard's books.
+    /// Adds the difference of two counts.
     pub(crate) fn add(&self, before: &ShardCounts, after: &ShardCounts) {
         for (counter, (_, of)) in self.outcomes.iter().zip(OUTCOMES) {
             counter.add(of(after) - of(before));
@@ -64,7 +64,6 @@ impl BudgetMetrics {
     }
 }
 
-/// Writes them.
 pub(super) fn expose(
     shards: &PerShard<ExchangeMetrics>,
     page: &mut MetricsPage<'_>,

@@ -1,4 +1,4 @@
-//! Metrics of the record: what was handed to the log, and how its lanes fare.
+//! Metrics of the record: records handed to the log, and its lanes' state.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use runtime::metrics::MetricsPage;
 
 use crate::recording::RecordLanes;
 
-/// A counter of both lanes: its name, what it counts, and where that is.
+/// A counter of both lanes: name, help and source.
 type LaneCount = (&'static str, &'static str, fn(&LaneCounters) -> u64);
 
 const COUNTS: [LaneCount; 9] = [
@@ -29,7 +29,6 @@ const COUNTS: [LaneCount; 9] = [
     }),
 ];
 
-/// Writes them.
 pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Result {
     let help = "Auctions by what of them is durable in the record, or why nothing is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;

@@ -1,6 +1,6 @@
-//! Calls the URLs of notices: each host has so many calls under way at once, and the others wait.
+//! Calls notice URLs. Each host has a limit of concurrent calls; further ones wait.
 //!
-//! It must not know what a notice is worth, nor when to try again.
+//! Must not know what a notice is worth, nor when to retry.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,63 +20,58 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::fanout::answer::NODE_HEADER;
 
-/// Hosts that are called at once; a DSP that names a host for each notice must not fill the memory.
+/// Most hosts called at once: a DSP that names a new host in each notice must not fill the memory.
 const HOSTS_MAX: usize = 4096;
-/// Calls that may wait for one host: ads are asked for by each auction, however slowly they come.
+/// Most calls in flight or queued for one host: every auction may fetch ads from a slow host.
 const CALLS_MAX: usize = 1024;
-/// Open connections, to all hosts.
+/// Open connections to all hosts.
 const CONNECTIONS_MAX: usize = 4096;
-/// Calls under way to a host that speaks HTTP/2, on one connection.
+/// Concurrent calls on one HTTP/2 connection.
 const HTTP2_CALLS_MAX: usize = 100;
 
-/// One call.
 #[derive(Debug)]
 pub struct NoticeCall {
-    /// For an absolute URI.
+    /// With an absolute URI.
     pub request: Request<Full<Bytes>>,
-    /// Most bytes of the answer's body that are wanted; it is dropped where none are.
+    /// Most bytes of the answer's body; at 0 the body is dropped.
     pub body_max: usize,
-    /// Hears what came of it.
     pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
 }
 
-/// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAnswer {
-    /// Status code.
     pub status: u16,
-    /// The node of the exchange that answered, if one did.
+    /// The exchange's node that answered. None for other servers.
     pub node: Option<u32>,
-    /// Empty unless it was wanted.
+    /// Empty if `body_max` is 0.
     pub body: Vec<u8>,
 }
 
 /// Why a call was not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The request has no answer.
+    /// The request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// More hosts are being called than may be, or too many calls wait for this one.
+    /// Too many hosts, or too many calls to this one.
     #[error("too many calls are under way")]
     Saturated,
 }
 
-/// What bounds the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Longest wait for a connection and its answer.
+    /// Longest wait for a connection and the answer.
     pub timeout: Duration,
     /// Most connections to one host.
     pub connections_max: usize,
-    /// An idle connection is closed after this long.
+    /// Idle connections close after this long.
     pub idle_timeout: Duration,
-    /// Ranges that may be called although they are not public.
+    /// Networks that may be called although they are not public.
     pub networks_allowed: Vec<Network>,
 }
 
 impl CallLimits {
-    /// Where a DSP has named the host.
+    /// The rule for hosts that DSPs name.
     pub fn public(&self) -> AddressRule {
         AddressRule::PublicAnd(self.networks_allowed.clone())
     }
@@ -90,17 +85,16 @@ pub struct NoticeClient {
     hosts_max: usize,
 }
 
-/// The calls to one host.
 struct HostCalls {
-    /// Of calls that are under way.
+    /// For calls in flight.
     permits: Semaphore,
-    /// Calls that are under way, or wait to be.
+    /// Calls in flight or queued.
     calls: Cell<usize>,
     is_http2: Cell<bool>,
 }
 
 impl NoticeClient {
-    /// To addresses that `addresses` allows; `tls` says whom to trust.
+    /// Calls the hosts that `addresses` allows; `tls` holds the trusted authorities.
     pub fn new(
         limits: &CallLimits,
         addresses: AddressRule,
@@ -120,7 +114,7 @@ impl NoticeClient {
         Rc::new(Self { http, connections_max, hosts, hosts_max: HOSTS_MAX })
     }
 
-    /// Makes a call, on the thread's local tasks.
+    /// Makes a call in a task on this thread.
     pub fn call(self: &Rc<Self>, mut call: NoticeCall) {
         let Some(host) = self.enter(&call) else {
             let _ = call.done.send(Err(CallError::Saturated));
@@ -134,7 +128,7 @@ impl NoticeClient {
                     let _permit = permit.expect("it is never closed");
                     Some(client.make(&host, call.request, call.body_max).await)
                 }
-                // Nobody waits any more: an auction has gone on without the ad.
+                // The auction went on without the ad.
                 () = call.done.closed() => None,
             };
             host.calls.set(host.calls.get() - 1);
@@ -142,13 +136,13 @@ impl NoticeClient {
                 client.hosts.borrow_mut().remove(&authority);
             }
             if let Some(made) = made {
-                // Whoever asked may have gone.
+                // The receiver may be gone.
                 let _ = call.done.send(made);
             }
         });
     }
 
-    /// Counts a call to its host. None if too many are.
+    /// Counts a call to its host. None if there are too many.
     fn enter(&self, call: &NoticeCall) -> Option<Rc<HostCalls>> {
         let authority = call.request.uri().authority()?;
         let mut hosts = self.hosts.borrow_mut();

@@ -1,7 +1,7 @@
-//! Passes beacons on to the nodes that sealed them: the log of that node alone knows whether a beacon
-//! was called before.
+//! Passes beacons on to the nodes that sealed them: only that node's log knows whether a beacon was
+//! called before.
 //!
-//! It must not know what a beacon says, nor which nodes there are.
+//! Must not know a beacon's content, nor which nodes exist.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -22,29 +22,28 @@ use crate::config::NoticesConfig;
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::beacon::RELAYED_WITHIN;
 
-/// Calls other nodes from one shard.
 pub struct NodeClient {
     client: Rc<NoticeClient>,
     /// Longest wait for an answer.
     within: Duration,
 }
 
-/// A beacon of another node, as it was called here.
+/// A call of another node's beacon.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignBeacon<'b> {
-    /// Where its node takes it.
+    /// The node's beacon URL.
     pub base: &'b BeaconBase,
-    /// The token, which was opened.
+    /// The token, already opened.
     pub token: &'b str,
-    /// What the caller has put behind it.
+    /// The call's query.
     pub query: Option<&'b str>,
-    /// Who called.
+    /// Address of the caller.
     pub device: IpAddr,
-    /// Its user agent, printable ASCII.
+    /// Printable ASCII.
     pub user_agent: Option<&'b str>,
     /// This node.
     pub node: u32,
-    /// Most bytes of the answer's body that are wanted.
+    /// Most bytes of the answer's body.
     pub body_max: usize,
 }
 
@@ -55,13 +54,13 @@ impl std::fmt::Debug for NodeClient {
 }
 
 impl NodeClient {
-    /// Nodes are the operator's own, at whatever address.
+    /// Allows any address: nodes belong to the operator.
     pub fn new(
         notices: &NoticesConfig,
         resolver: Arc<dyn Resolve>,
         tls: Arc<ClientConfig>,
     ) -> Self {
-        // The node may wait as long itself for an ad; the rest is for the way to it.
+        // The node may wait as long for an ad; the rest is network time.
         let within = RELAYED_WITHIN + notices.calls.timeout;
         let limits = CallLimits {
             connections_max: notices.node_connections_max,
@@ -71,7 +70,7 @@ impl NodeClient {
         Self { client: NoticeClient::new(&limits, AddressRule::Any, resolver, tls), within }
     }
 
-    /// Calls the beacon where it belongs; an error means that there is no answer.
+    /// Calls the beacon at its node. An error means no answer.
     pub fn pass_on(
         &self,
         beacon: &ForeignBeacon<'_>,

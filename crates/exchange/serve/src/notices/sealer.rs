@@ -1,4 +1,4 @@
-//! What notices are sealed with, and the key that is made when none is configured.
+//! The keys and rules that seal notices, and the key made if none is configured.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -12,19 +12,18 @@ use http_kit::address::Network;
 
 use crate::config::{ExchangeConfig, RecordConfig, parse_key};
 
-/// The file beside the log that holds the key.
+/// File of the key, beside the log.
 const KEY_NAME: &str = "notices.key";
-/// Its name until all of it is on the disk: a start that ends midway must not hold up the next.
+/// Its name until it is durable, so that an interrupted start does not block the next.
 const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 
-/// What notices are sealed with, as configured.
 #[derive(Clone)]
 pub struct Sealer {
     pub keys: KeyRing,
     pub base: BeaconBase,
-    /// Which node this is.
+    /// Number of this node.
     pub node: u32,
-    /// Where other nodes take their beacons, by number.
+    /// Beacon URLs of other nodes, by number.
     pub nodes: HashMap<u32, BeaconBase>,
     pub lifetimes: Lifetimes,
     pub markup_timeout: Duration,
@@ -39,8 +38,8 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// As configured; `own` is the key that was made, and `None` where there is no dispatcher. `record` is
-    /// the one that is written: it says which node this is.
+    /// None without a dispatcher, or if no notices are configured. `own` is the key that was made.
+    /// `record` is the open one, which names this node.
     pub fn of(
         config: &ExchangeConfig,
         own: Option<[u8; 32]>,
@@ -49,7 +48,7 @@ impl Sealer {
         let (notices, record) = (config.notices.as_ref()?, record?);
         let first = notices.key.or(own)?;
         let mut keys = vec![first];
-        // Before a key was configured, our own key may have sealed tokens that have not expired.
+        // Our own key may have sealed live tokens before one was configured.
         let before = [notices.key_previous, own.filter(|own| *own != first)];
         keys.extend(before.into_iter().flatten().filter(|key| *key != first));
         keys.dedup();
@@ -70,8 +69,7 @@ impl Sealer {
 /// The key in `directory`, made at the first start.
 ///
 /// # Errors
-///
-/// When it cannot be read or written, or is none.
+/// It cannot be read or written, or is not a key.
 pub fn own_key(directory: &Path) -> io::Result<[u8; 32]> {
     let path = directory.join(KEY_NAME);
     let text = match fs::read_to_string(&path) {
@@ -87,7 +85,7 @@ pub fn own_key(directory: &Path) -> io::Result<[u8; 32]> {
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
             writeln!(file, "{digits}")?;
-            // What it seals must be opened after a crash.
+            // Tokens that it seals must open after a crash.
             file.sync_all()?;
             fs::rename(&unfinished, &path)?;
             fs::File::open(directory)?.sync_all()?;

@@ -1,32 +1,32 @@
-//! Who books what billable events settle, as the dispatcher sees it.
+//! Books settlements of billable events, as the dispatcher sees it.
 //!
-//! What becomes of the money is not known here.
+//! Must not know what becomes of the money.
 
 use exchange_core::Reservation;
 
 /// Takes settlements in the order of the log.
 ///
-/// At a start come all that the log still holds above [`Self::applied_seq`], then [`Self::replayed`], then
-/// those of this life. What was booked before and is not known to be booked for good is told again, under
-/// the same sequence.
+/// A start first passes all settlements that the log holds above [`Self::applied_seq`], calls
+/// [`Self::replayed`], then passes new ones. Settlements booked before but not durably come again
+/// under the same sequence.
 pub trait Settlements: Send {
-    /// The log's record at `sequence`, above all that were told before, is durable, and settles this.
-    /// None may be lost: where there is no room this waits.
+    /// The log's record at `sequence` is durable and settles `reservation`. Sequences increase.
+    /// None may be lost: without room this blocks.
     fn settled(&mut self, sequence: u64, reservation: &Reservation);
 
-    /// The log is durable up to `sequence`, and all that settles up to there has been told. Never less than
-    /// before, nor than what was told.
+    /// The log is durable up to `sequence`, and all settlements up to it were passed. Never
+    /// decreases, and is never below a passed sequence.
     fn reached(&mut self, sequence: u64);
 
-    /// All that the log held at the start has been told.
+    /// The start has passed all that the log held.
     fn replayed(&mut self);
 
-    /// Up to here all is booked for good: nothing of it has to be told at a later start, and the log may
-    /// forget it. Never goes back.
+    /// Sequence up to which all is booked durably: a later start skips it, and the log may drop it.
+    /// Never decreases.
     fn applied_seq(&self) -> u64;
 }
 
-/// Without budgets nothing is reserved, nothing is settled, and the log is kept for nobody.
+/// Without budgets nothing is reserved or settled, and the log need not be kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unbudgeted;
 

@@ -1,5 +1,4 @@
-//! What a start reads of the log: what is owed, what is remembered, and what was settled and is not
-//! booked for good.
+//! Replays the log at a start: owed notices, known tokens, and settlements not yet booked.
 
 use std::path::Path;
 
@@ -12,27 +11,26 @@ use super::dispatcher::unix_ms;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 
-/// Why a start must not go on.
+/// Why the start must stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The log cannot be read.
     #[error(transparent)]
     Read(#[from] LogReadError),
-    /// What comes would be taken for what is booked already.
+    /// New records would be taken for booked ones.
     #[error(
         "the log ends at record {end}, and budgets have booked settlements up to record {applied_seq}: it \
          is not the log that they were booked from; bring that back, or move the budgets away with it"
     )]
     OtherLog {
-        /// The last record that was found.
+        /// Sequence of the last record.
         end: u64,
-        /// The last one that is booked for good.
         applied_seq: u64,
     },
 }
 
-/// Delivery as `log` in `directory` has it, which was opened and is not written yet, and the ring of so
-/// many bytes that leads into it. `settlements` is told what the log holds and is not booked.
+/// Replays `log` in `directory`, whose thread has not started, and opens a ring of `ring_bytes`
+/// into it. Passes settlements that are not booked to `settlements`.
 ///
 /// # Errors
 /// See [`ReplayError`].
@@ -43,7 +41,7 @@ pub fn replay(
     settlements: &mut dyn Settlements,
 ) -> Result<(JournalReplay, NoticeJournal), ReplayError> {
     let applied_seq = settlements.applied_seq();
-    // Records at the end that are lost count, for none will have their numbers.
+    // Counts lost records at the end: their numbers are not reused.
     let end = log.lane(LaneKind::Durable).sequence();
     if end < applied_seq && applied_seq < u64::MAX {
         return Err(ReplayError::OtherLog { end, applied_seq });

@@ -1,7 +1,7 @@
-//! Generations of the configuration, recorded before they come in force.
+//! Records configuration generations before they take effect.
 //!
-//! Owns their numbers, which no two generations of a node share. Whoever records one waits for the
-//! disk. What a generation's record says is `exchange_core::record`'s.
+//! Owns their numbers, which are unique on a node. A caller waits for the disk.
+//! `exchange_core::record` defines the record.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -19,34 +19,33 @@ use tracing::{error, warn};
 use crate::config::ExchangeConfig;
 use crate::notices::unix_ms;
 
-/// How long a configuration waits to be durable.
+/// Longest wait for a generation to become durable.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the generation in force is recorded once more: a reader finds it near the auctions
-/// that were held by it, however old it is, and a start finds its number near the end.
+/// How often the current generation is recorded again: readers find it near its auctions, and a
+/// start finds its number near the log's end.
 const EVERY: Duration = Duration::from_secs(600);
 
-/// One generation of the longest, and more.
+/// Room for the longest generation.
 const RING_BYTES: usize = 2 << 20;
 
-/// Why a generation does not come in force.
+/// Why a generation does not take effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unrecorded {
-    /// Its auctions could not be held again.
+    /// Its auctions could not be replayed.
     #[error("the configuration cannot be recorded: {0}")]
     Unrecordable(#[from] UnrecordableGeneration),
-    /// The durable lane does not take it.
+    /// The durable lane refuses it.
     #[error("the configuration cannot be recorded: {0}")]
     Refused(#[from] PushError),
-    /// The disk is too slow, or fails. It may yet come to stand in the log, and is not in force.
+    /// The disk is too slow, or fails. The record may still become durable, but is not in force.
     #[error("the configuration was not durable within {} s: look at the disk of record.directory", PATIENCE.as_secs())]
     Late,
-    /// The exchange comes to its end.
+    /// The exchange is closing.
     #[error("the record is closed")]
     Closed,
 }
 
-/// The number of the last generation in the lane at `directory`; 0 when there is none. None is
-/// recorded behind one of a higher number, so that is the highest.
+/// The last generation's number in the lane at `directory`, which is the highest; 0 without any.
 pub(super) fn newest_number(directory: &Path) -> Result<u64, LogReadError> {
     let number = |record: LogRecord| match GenerationRecord::decode(&record.payload) {
         Ok(facts) => Some(facts.number),
@@ -60,31 +59,30 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, LogReadError> {
     Ok(found.unwrap_or(0))
 }
 
-/// Records generations.
 #[derive(Debug)]
 pub(crate) struct GenerationLog {
     ring: DurableRing,
     told: mpsc::Receiver<LaneEvent>,
-    /// The last number that was used.
+    /// Last number used.
     number: u64,
-    /// What is recorded once more, and when it was recorded last.
+    /// Last record and its time, for repetition.
     last: Option<(Vec<u8>, Instant)>,
 }
 
 impl GenerationLog {
-    /// Before the log's thread runs; `number` is the last one that was used.
+    /// Call before the log's thread starts. `number` is the last one used.
     pub fn new(log: &mut LogBuilder, number: u64) -> Self {
         let (tell, told) = mpsc::channel();
         let tell = move |news| {
-            // Nobody hears it any more at the end.
+            // Nobody listens at the end.
             let _ = tell.send(news);
         };
         let ring = log.durable_ring(RING_BYTES, Some(Box::new(tell)));
         Self { ring, told, number, last: None }
     }
 
-    /// Makes a generation durable, which gets the number that is returned. A number whose record
-    /// may yet become durable is not used again.
+    /// Makes a generation durable and returns its number. A number whose record may still become
+    /// durable is not reused.
     pub fn record(&mut self, config: &ExchangeConfig, campaigns: u64) -> Result<u64, Unrecorded> {
         let number = self.number + 1;
         let rates: Vec<_> =
@@ -100,8 +98,8 @@ impl GenerationLog {
         };
         encode_generation(&in_force, &mut record)?;
         self.number = number;
-        // One that is refused may yet become durable, and a start goes on counting from the last in the
-        // lane: none of a lower number is to come behind it.
+        // A refused record may still become durable, and a start continues from the lane's last
+        // number, so no lower number may follow.
         self.last = None;
         self.write(&record)?;
         self.last = Some((record, Instant::now()));
@@ -109,14 +107,14 @@ impl GenerationLog {
     }
 
     fn write(&mut self, record: &[u8]) -> Result<(), Unrecorded> {
-        // What was told before concerns others.
+        // Earlier events concern earlier records.
         self.told.try_iter().for_each(drop);
         let deadline = Instant::now() + PATIENCE;
         let position = self.ring.push(RecordKind::Generation.code(), unix_ms(), record)?;
         while !self.ring.is_durable(position) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.told.recv_timeout(left) {
-                // It may yet become durable; it does not come in force.
+                // It may still become durable, but does not take effect.
                 Ok(LaneEvent::Failing { cause, since_ms }) => {
                     return Err(PushError::Failing { cause, since_ms }.into());
                 }
@@ -128,7 +126,7 @@ impl GenerationLog {
         Ok(())
     }
 
-    /// Records the generation in force once more, if it is time to; when it will be.
+    /// Records the current generation again if due. Returns the wait until the next time.
     pub fn repeat(&mut self) -> Duration {
         let Some((record, recorded_at)) = &mut self.last else { return EVERY };
         let left = EVERY.saturating_sub(recorded_at.elapsed());

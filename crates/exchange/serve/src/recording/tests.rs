@@ -1,4 +1,4 @@
-//! What a start says of the lanes that it found.
+//! What a start logs about the lanes it finds.
 
 use super::*;
 

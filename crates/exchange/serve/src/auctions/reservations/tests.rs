@@ -1,4 +1,4 @@
-//! Whose price is held when an auction is answered, and what is given back.
+//! Which winners' prices stay reserved when an auction is answered, and which are released.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use super::*;
 use crate::budgets::campaigns::{Campaigns, SeatAccount};
 use crate::budgets::shard::tests::{SLOT, Seat, rights_of, seats};
 
-/// Another account's.
+/// Of another account.
 const OTHER: CampaignIndex = CampaignIndex(5);
-/// Of one that has nothing.
+/// Of an account without money.
 const POOR: CampaignIndex = CampaignIndex(6);
 
 fn dsp(id: &str) -> Dsp {
@@ -41,7 +41,7 @@ fn dsp(id: &str) -> Dsp {
     }
 }
 
-/// DSPs `d0` to `d3`, whose bids are returned beside the winners'.
+/// DSPs `d0` to `d3`; returns all bids, not only winners.
 fn market() -> Market {
     let notices = NoticeMode::Upstream;
     let others = PublisherTerms { notices, bids: BidsReturned::All, ..PublisherTerms::default() };
@@ -61,14 +61,13 @@ fn market() -> Market {
     }
 }
 
-/// Of auction type `at`, with so many impressions at a floor of 1.00.
+/// Auction type `at`, with `imps` impressions at a floor of 1.00.
 fn request(at: u32, imps: usize) -> Value {
     let imp =
         |imp| json!({ "id": format!("{imp}"), "bidfloor": 1, "banner": { "w": 300, "h": 250 } });
     json!({ "id": "c", "at": at, "imp": (0..imps).map(imp).collect::<Vec<_>>() })
 }
 
-/// An answer of bids for impressions at prices.
 fn answer(group: u32, bids: &[(usize, f64)]) -> String {
     let bid = |(imp, price): &(usize, f64)| json!({ "id": format!("{imp}"), "impid": format!("{imp}"), "price": price, "adm": "<p>" });
     let bids: Vec<_> = bids.iter().map(bid).collect();
@@ -80,7 +79,6 @@ fn payer(slot: CampaignIndex) -> Payer {
     Payer { slot, currency: Currency::USD }
 }
 
-/// The accounts of these DSPs' seats.
 fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
     let account = |(dsp, slot): &(&str, CampaignIndex)| SeatAccount {
         dsp: (*dsp).into(),
@@ -90,10 +88,10 @@ fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
     of.iter().map(account).collect()
 }
 
-/// What the house bids for impressions, and which of its campaigns.
+/// Bids of direct campaigns by impression, and their campaigns.
 type HouseBids<'h> = (&'h [(usize, f64)], &'h [usize]);
 
-/// A till, and the judgement of answers, each of the DSP in its place.
+/// Reservations, and the judgement of answers of the DSPs in order.
 fn with_till(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
@@ -103,8 +101,7 @@ fn with_till(
     with_house(desk, (request, answers), (accounts, None), test);
 }
 
-/// The same, with the house behind the DSPs that answer: its bids are of these campaigns of a catalogue
-/// in which the one at 0 is `OTHER` and the one at 1 is `SLOT`.
+/// Adds direct campaigns after the DSPs; in their catalogue 0 is `OTHER` and 1 is `SLOT`.
 fn with_house(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
@@ -167,7 +164,7 @@ fn campaign(slot: CampaignIndex) -> DirectCampaign {
     }
 }
 
-/// A shard whose accounts have so much, at a CPM of so many cents.
+/// A shard whose accounts have this much, in cents CPM.
 fn desk(cents: u64, other_cents: u64) -> Seat {
     let [mut desk] = seats(1, 64);
     let told: [[ToShard; 2]; 2] =
@@ -176,7 +173,7 @@ fn desk(cents: u64, other_cents: u64) -> Seat {
     desk
 }
 
-/// That an account has exactly so much left.
+/// Asserts the exact amount left.
 #[track_caller]
 fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
     let reserve = |nanos| desk.budget.reserve(slot, Nanos::new(nanos), 60);
@@ -187,17 +184,17 @@ fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
     }
 }
 
-/// What is held: the bid, and in whose name.
+/// The reserved bids with their accounts.
 fn held(reservations: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
     reservations.held.iter().map(|held| (held.bid, held.token.slot())).collect()
 }
 
-/// Its rival was refused, so what it had to beat is less, and what it pays is the same.
+/// Its rival was refused, so it has less to beat, but pays the same.
 #[test]
 fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
     let desk = desk(1500, 0);
-    // The first is complete only once the third is refused, and then the fourth; in between the
-    // second's bid is what it has to beat.
+    // The first is complete only after the refusals of the third and then the fourth. In between,
+    // the second's bid is the one to beat.
     let answers = [
         answer(1, &[(0, 10.0), (1, 5.0)]),
         answer(0, &[(0, 7.0)]),
@@ -218,11 +215,11 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
     check_free(&desk, SLOT, 0);
 }
 
-/// Its account has no more than what the dearest of its prices comes to.
+/// Its account covers only the dearest of its prices.
 #[test]
 fn a_bid_holds_one_price_at_a_time() {
     let desk = desk(801, 0);
-    // As above. The first has to beat 7.00, until that is refused while the first is out; then it wins
+    // As above. The first must beat 7.00 until that is refused while the first is out; then it wins
     // at the floor.
     let answers = [
         answer(1, &[(0, 10.0), (1, 5.0)]),
@@ -240,14 +237,14 @@ fn a_bid_holds_one_price_at_a_time() {
         assert_eq!(reservations.held.len(), 2);
         check_free(&desk, SLOT, 601);
     });
-    // They were never answered with.
+    // They were never returned.
     check_free(&desk, SLOT, 801);
 }
 
 #[test]
 fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
     let desk = desk(800, 700);
-    // The first wins, until the third's refusal brings the second's pair back; it is offered then.
+    // The first wins until the third's refusal brings back the second's pair; then it is offered.
     let answers = [
         answer(0, &[(0, 8.0)]),
         answer(1, &[(0, 10.0), (1, 2.0)]),
@@ -306,7 +303,7 @@ fn what_loses_after_all_is_given_back() {
     });
 }
 
-/// Also where its caller leaves while DSPs are waited for.
+/// Also if the caller leaves while DSPs answer.
 #[test]
 fn a_house_that_is_dropped_leaves_its_room() {
     let desk = desk(0, 0);
@@ -320,7 +317,7 @@ fn a_house_that_is_dropped_leaves_its_room() {
 fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
     let desk = desk(1000, 900);
     let answers = [answer(0, &[(0, 2.0), (1, 2.0)]), answer(0, &[(1, 3.0)])];
-    // For the first impression the campaign at 1, for the second that at 0.
+    // Campaign 1 for the first impression, campaign 0 for the second.
     let house: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
     let accounts = ([].as_slice(), Some(house));
     with_house(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
@@ -328,7 +325,7 @@ fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
         reservations.keep_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
-    // As the only one that answers.
+    // Without DSPs.
     with_house(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         reservations.keep_returned(&judgement, &clearing);

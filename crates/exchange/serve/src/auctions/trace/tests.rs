@@ -17,7 +17,7 @@ use super::*;
 const ID: &str = "0123456789abcdef000000000000002a";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The spans of what `record` traces, in the order of their sending.
+/// The spans that `record` traces, as sent.
 fn traced(record: impl FnOnce(&Tracer)) -> Vec<otlp::Span> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -116,7 +116,6 @@ fn an_auction_with_its_calls() {
     }
 }
 
-/// Nobody could be asked.
 #[test]
 fn an_auction_that_ends_early() {
     let arrival = Instant::now();

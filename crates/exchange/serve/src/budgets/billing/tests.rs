@@ -1,4 +1,4 @@
-//! What becomes of bills while the dispatcher takes them, refuses them, or is gone; the clock is the test's.
+//! Bills while the dispatcher takes them, refuses them, or is gone, on the test's clock.
 
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use tokio::sync::mpsc;
@@ -6,7 +6,6 @@ use units::Currency;
 
 use super::*;
 
-/// A shard's bills, and its dispatcher in the test's hands.
 struct Bench {
     billing: BillingQueue,
     orders: mpsc::Receiver<NoticeCommand>,
@@ -14,7 +13,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With room for so many orders, and for so many bills.
+    /// `room` is the dispatcher's, `max` the queue's.
     fn new(room: usize, max: usize) -> Self {
         let (dispatcher, orders) = NoticeSender::by_hand(room);
         let billing = BillingQueue { max, ..BillingQueue::new(dispatcher) };
@@ -29,7 +28,7 @@ impl Bench {
         self.billing.add(billed, now_ms, &self.metrics);
     }
 
-    /// The orders so far: each with its number, which its reservation has too, and who waits for it.
+    /// The orders so far: each number, which its reservation shares, and its answer.
     fn orders(&mut self) -> Vec<(u8, oneshot::Sender<BeaconAnswer>)> {
         let take = |order| {
             let NoticeCommand::Beacon(beacon, answer) = order else { panic!("{order:?}") };
@@ -45,7 +44,6 @@ impl Bench {
         self.billing.turn(now_ms, &self.metrics);
     }
 
-    /// That so many wait, and so many were lost.
     #[track_caller]
     fn check(&self, waiting: usize, lost: u64) {
         let got = (self.billing.waiting.borrow().len(), self.metrics.unbooked.value());

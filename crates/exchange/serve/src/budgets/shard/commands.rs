@@ -1,7 +1,7 @@
-//! What the shards of a process are told of their reservations: by the dispatcher, which of them are spent,
-//! and by each other, which of them are lost.
+//! Routes commands about reservations to the shard that made them: the dispatcher settles, and
+//! other shards release.
 //!
-//! It must not know what a reservation is worth.
+//! Must not know what a reservation is worth.
 
 use exchange_core::Reservation;
 use pacer_core::shard::token::{ReservationToken, TokenKey, TokenOrigin};
@@ -10,37 +10,35 @@ use tokio::sync::mpsc;
 use super::ShardLedgerPort;
 use crate::notices::Settlements;
 
-/// Releases that may wait on their way to a shard; of more the reservations expire.
+/// Most queued releases per shard; the reservations of further ones expire.
 const RELEASES_MAX: usize = 1024;
 
-/// What a shard is asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReservationCommand {
     Settle(ReservationToken),
     Release(ReservationToken),
 }
 
-/// Leads to all shards of a process.
+/// Senders to all shards of a process.
 #[derive(Clone)]
 pub(crate) struct PeerShards {
     key: TokenKey,
-    /// By number.
+    /// By shard number.
     shards: Vec<PeerShard>,
 }
 
-/// Leads to one shard.
 #[derive(Clone)]
 struct PeerShard {
-    /// Whose reservations are its own.
+    /// Identifies the shard's reservations.
     origin: TokenOrigin,
-    /// None may be lost. Each comes once, for a record of the log, so that no more wait than a shard has
-    /// reserved.
+    /// Unbounded, because none may be lost. Each reservation comes once, so the queue is bounded by
+    /// reservations.
     spent: mpsc::UnboundedSender<ReservationToken>,
-    /// As often as somebody calls a beacon.
+    /// Bounded: callers of beacons may send any number.
     lost: mpsc::Sender<ReservationToken>,
 }
 
-/// Where a shard hears what it is asked to do.
+/// A shard's receivers.
 #[derive(Debug)]
 pub(crate) struct ReservationCommands {
     spent: mpsc::UnboundedReceiver<ReservationToken>,
@@ -48,7 +46,7 @@ pub(crate) struct ReservationCommands {
 }
 
 impl PeerShards {
-    /// To the shards of these lines, by number, and where each hears.
+    /// Senders to the shards of `lines`, and each shard's receivers.
     pub fn new(key: TokenKey, lines: &[ShardLedgerPort]) -> (Self, Vec<ReservationCommands>) {
         let shard = |line: &ShardLedgerPort| {
             let (to_spent, spent) = mpsc::unbounded_channel();
@@ -60,30 +58,29 @@ impl PeerShards {
         (Self { key, shards }, commands)
     }
 
-    /// A reservation as the shard knows it. It was sealed in a beacon's token, which was opened: `None` is
-    /// another process's key.
+    /// The reservation's token. None if another process's key sealed it.
     pub fn open(&self, reservation: &Reservation) -> Option<ReservationToken> {
         self.key.open(reservation.token.as_str().as_bytes()).ok()
     }
 
-    /// A billable event is durable: what was reserved for it is spent. To be called once for each, in the
-    /// log's order. Of what another node reserved, or an earlier start, no shard knows: the ledger does.
+    /// Settles a reservation whose billing record is durable. Call once per record, in the log's
+    /// order. Ignores reservations of other nodes and earlier starts: the ledger knows them.
     fn settle(&self, reservation: &Reservation) {
         let token = self.open(reservation);
         if let Some((token, peer)) = token.and_then(|token| Some((token, self.peer(&token)?))) {
-            // A shard that has ended has no books.
+            // The shard may have ended.
             let _ended = peer.spent.send(token);
         }
     }
 
-    /// What was reserved was lost; whether that concerns any shard.
+    /// Queues a release; returns false if no shard here made the reservation.
     pub fn release(&self, token: ReservationToken) -> bool {
         let Some(peer) = self.peer(&token) else { return false };
         let _shed = peer.lost.try_send(token);
         true
     }
 
-    /// Who made the reservation, in this process.
+    /// The shard in this process that made the reservation.
     fn peer(&self, token: &ReservationToken) -> Option<&PeerShard> {
         let origin = token.origin();
         self.shards.get(usize::from(origin.shard)).filter(|peer| peer.origin == origin)
@@ -91,7 +88,7 @@ impl PeerShards {
 }
 
 impl ReservationCommands {
-    /// Waits for the next; `None` once nobody is left to ask.
+    /// The next command. None once all senders are gone.
     pub async fn next(&mut self) -> Option<ReservationCommand> {
         tokio::select! {
             biased;
@@ -102,8 +99,7 @@ impl ReservationCommands {
     }
 }
 
-/// Tells the shards, too, what is settled from now on: each of its own reservations, once the ledger's
-/// books have it.
+/// Passes settlements to the ledger's books, then to the reserving shard.
 pub(crate) struct SettlementRouter {
     pub books: Box<dyn Settlements>,
     pub peers: PeerShards,

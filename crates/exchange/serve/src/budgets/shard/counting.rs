@@ -1,7 +1,7 @@
-//! What a shard counts of campaigns' funnels, and requests that it copies, on their way to the thread that
-//! explains why a campaign does not spend.
+//! A shard's funnel counts and copied requests, on their way to the thread that explains why a
+//! campaign does not spend.
 //!
-//! Nothing here allocates on the auctions' path, and no lock is waited for.
+//! Nothing here allocates during auctions, or waits for a lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,15 +12,14 @@ use units::{Nanos, Tick};
 
 use crate::metrics::BudgetMetrics;
 
-/// How often a shard hands over.
+/// How often a shard hands over counts.
 const HANDED_EVERY: Duration = Duration::from_secs(1);
 /// How often a request is copied.
 const COPIED_EVERY: Duration = Duration::from_millis(250);
-/// Copies that are on their way at once, and the largest: longer requests are not copied.
+/// Most copies per handover, and the largest; longer requests are not copied.
 const COPIES_MAX: usize = 4;
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// What is on its way.
 #[derive(Debug)]
 pub(crate) struct ShardHandover {
     pub batch: FunnelBatch,
@@ -39,7 +38,7 @@ impl ShardHandover {
         &self.copies[..self.copied]
     }
 
-    /// It was taken; its room is kept, and nothing of what was in copies.
+    /// Empties it for reuse, and erases the copies.
     pub fn clear(&mut self) {
         self.batch.clear();
         for copy in &mut self.copies[..self.copied] {
@@ -54,7 +53,7 @@ impl ShardHandover {
     }
 }
 
-/// Where a shard leaves its handovers. Clones are the same.
+/// Where a shard leaves its handovers; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct HandoverSlot(Arc<Mutex<ShardHandover>>);
 
@@ -63,13 +62,12 @@ impl HandoverSlot {
         Self(Arc::new(Mutex::new(ShardHandover::new())))
     }
 
-    /// To take what is in it, at once: the shard leaves nothing meanwhile.
+    /// Locks the slot; the shard skips it meanwhile.
     pub fn open(&self) -> MutexGuard<'_, ShardHandover> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one shard counts.
 #[derive(Debug)]
 pub(super) struct FunnelCounting {
     buffer: FunnelBuffer,
@@ -79,7 +77,7 @@ pub(super) struct FunnelCounting {
     copy_at: Tick,
     hand_over_at: Tick,
     to: HandoverSlot,
-    /// As they were exposed last.
+    /// Totals last added to metrics.
     totals: [u64; FunnelStep::ALL.len()],
 }
 
@@ -118,7 +116,7 @@ impl FunnelCounting {
         self.buffer.bill(of, price);
     }
 
-    /// Copies a request's body, if it is time for one.
+    /// Copies a request's body if one is due.
     pub fn copy(&mut self, body: &[u8]) {
         if !self.is_copy_due || body.len() > COPY_BYTES_MAX {
             return;
@@ -130,7 +128,7 @@ impl FunnelCounting {
         self.is_copy_due = false;
     }
 
-    /// Hands over, about once a second, if what was handed over before was taken; tells metrics of all.
+    /// Hands over about once a second if the last handover was taken, and updates metrics.
     pub fn turn(&mut self, now: Tick, metrics: &BudgetMetrics) {
         if self.copy_at <= now {
             self.copy_at = now.after(COPIED_EVERY);
@@ -143,7 +141,7 @@ impl FunnelCounting {
             let total = self.buffer.totals()[step as usize];
             counter.add(total - std::mem::replace(&mut self.totals[step as usize], total));
         }
-        // Whoever holds it is taking the one before.
+        // The reader is still taking the last handover.
         let Ok(mut handover) = self.to.0.try_lock() else { return };
         if !handover.is_empty() {
             return;

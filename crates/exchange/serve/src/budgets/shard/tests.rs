@@ -15,13 +15,13 @@ use crate::notices::{Settlements as _, Unbudgeted};
 
 pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
-/// One shard: its budget, its ends of the rings, and what it counts.
+/// One shard: its budget, its ends of the rings, and its metrics.
 pub(crate) struct Seat {
     pub(crate) budget: ShardBudget,
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
     commands: ReservationCommands,
-    /// As the dispatcher tells it.
+    /// The dispatcher's end.
     pub(crate) spent: SettlementRouter,
     pub(crate) metrics: ExchangeMetrics,
     is_durable: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// As it is after it was told this.
+    /// Passes messages of the ledger.
     pub(crate) fn told(&mut self, messages: &[ToShard]) {
         for message in messages {
             self.to_shard.push(*message).expect("there is room");
@@ -39,14 +39,13 @@ impl Seat {
         self.budget.turn(&self.metrics);
     }
 
-    /// What it tells, after it has done what others asked of it.
+    /// Runs queued commands, then returns messages to the ledger.
     pub(crate) fn tells(&mut self) -> Vec<FromShard> {
         self.run_commands();
         self.budget.turn(&self.metrics);
         std::iter::from_fn(|| self.from_shard.pop().ok()).collect()
     }
 
-    /// Does what it was asked up to now.
     pub(crate) fn run_commands(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(command)) = pin!(self.commands.next()).poll(&mut context) {
@@ -54,12 +53,11 @@ impl Seat {
         }
     }
 
-    /// For how many answers of the house there is room.
+    /// Spare buffers for answers.
     pub(crate) fn rooms(&self) -> usize {
         self.budget.search.borrow().answers.len()
     }
 
-    /// The dispatcher tells that this is spent.
     fn settle(&mut self, reservation: &Reservation) {
         self.spent.settled(1, reservation);
     }
@@ -78,7 +76,7 @@ fn quarter() -> u32 {
     u32::try_from(unix_ms() / QUARTER_MS).expect("32 bits")
 }
 
-/// Open, with rights to so many nanos.
+/// An open gate and a grant of `nanos`.
 fn rights(nanos: u64) -> [ToShard; 2] {
     rights_of(SLOT, nanos)
 }
@@ -91,7 +89,7 @@ pub(crate) fn rights_of(slot: CampaignIndex, nanos: u64) -> [ToShard; 2] {
     [ToShard::Gate(gate), ToShard::Grant(grant)]
 }
 
-/// The shards of a process; rings have room for so many messages.
+/// The shards of a process, with rings of `room` messages.
 pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     let is_halted = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&is_halted);
@@ -164,7 +162,7 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     let spent = sealed(&other.budget, &won);
     other.settle(&spent);
     other.budget.release(&sealed(&other.budget, &lost));
-    // The same once more: the first has settled it.
+    // The first shard has settled it already.
     let spent = sealed(&other.budget, &won);
     other.settle(&spent);
     assert!(other.tells().is_empty(), "it has no part in it");
@@ -177,7 +175,7 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     assert_eq!(one.report().settled.get(), 40);
 }
 
-/// The clock on the wall was put back by an hour while the process was down.
+/// The wall clock was set back by an hour while the process was down.
 #[test]
 fn who_is_behind_the_ledger_goes_by_its_time() {
     let [mut seat] = seats(1, 64);
@@ -291,7 +289,7 @@ fn a_campaign_bids_by_its_pace() {
     assert!(desk.tells().contains(&seen), "a request is seen whether or not it is bid for");
 }
 
-/// What is decided in one auction, of impressions that are each shown so often.
+/// Decisions of one auction; each price has its impression's multiplier.
 fn decided(
     desk: &Seat,
     is_test: bool,
@@ -305,7 +303,7 @@ fn decided(
     prices.iter().map(decide).collect()
 }
 
-/// Else it would keep others of its account from winning what it cannot pay for.
+/// Otherwise it would win what it cannot pay for, in place of others.
 #[test]
 fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     let [mut desk] = seats(1, 64);
@@ -314,17 +312,17 @@ fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     desk.told(&rights(249));
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [none]);
     assert_eq!(decided(&desk, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
-    // It is the same in each auction, and what costs less may yet be bid for.
+    // Each auction starts anew, and a cheaper bid may still fit.
     let three = [(of, "1.5"), (of, "1"), (of, "0.9")];
     assert_eq!(decided(&desk, false, &three), [Ok(value), none, Ok(value)]);
     desk.told(&rights(250));
     assert_eq!(decided(&desk, false, &[(of, "2.5")]), [Ok(value)]);
-    // More than any amount.
+    // Exceeds any amount.
     let most = (CampaignPrice::Fixed(Cpm::MAX), "1000000");
     assert_eq!(decided(&desk, false, &[most]), [Err(SpendRefusal::Unknown)]);
 }
 
-/// What is left is of no use to it otherwise.
+/// A remainder below the price has no other use.
 #[test]
 fn the_last_of_a_budget_is_bid() {
     let [mut desk] = seats(1, 64);
@@ -341,10 +339,10 @@ fn the_last_of_a_budget_is_bid() {
         assert_eq!(decided(&desk, false, &[(value(250), "1")]), [last(249)]);
         assert_eq!(decided(&desk, false, &[(value(249), "1")]), [last(249)]);
         assert_eq!(decided(&desk, false, &[(value(250), "2.5")]), [last(99)]);
-        // A fixed price is bid as it is, or not.
+        // A fixed price is never lowered.
         let fixed = CampaignPrice::Fixed(Cpm::new(250).expect("a price"));
         assert_eq!(decided(&desk, false, &[(fixed, "1")]), [Err(closed)]);
-        // What it bids for one impression is not there for another.
+        // A bid for one impression leaves less for the next.
         let three = [(value(200), "1"), (value(200), "1"), (value(200), "1")];
         assert_eq!(decided(&desk, false, &three), [last(200), last(49), Err(closed)]);
     }
@@ -418,12 +416,12 @@ fn what_happened_is_counted_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
-    // One message at a time has room.
+    // Room for one message at a time.
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
     let token = reserve(&desk, 30).expect("there is money");
     drop(desk.tells());
-    // More is on its way, and is taken before the last is said.
+    // The close takes pending messages before it reports.
     for message in rights(150) {
         desk.to_shard.push(message).expect("there is room");
     }
@@ -445,7 +443,7 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
         _ => None,
     });
     assert_eq!(returned.max(), Some(120), "all but the reservation: {told:?}");
-    // What is granted from now on is not taken, and nothing is reserved.
+    // Later grants are not taken, and nothing is reserved.
     desk.told(&rights(200));
     assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(

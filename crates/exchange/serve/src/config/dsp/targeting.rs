@@ -1,11 +1,11 @@
-//! The keys of `[[dsp]]` that say of whom, where and how much it buys.
+//! The keys of `[[dsp]]` for targeting.
 
 use exchange_core::{Region, Targeting, UserIdNeed};
 use runtime::config::Section;
 
 use super::{country, read_ids};
 
-/// Names of device types, each with its number in AdCOM 1.0, List: Device Types.
+/// Device types by name, with their numbers in AdCOM 1.0, List: Device Types.
 const DEVICE_TYPES: [(&str, u16); 8] = [
     ("mobile", 1),
     ("pc", 2),
@@ -17,7 +17,6 @@ const DEVICE_TYPES: [(&str, u16); 8] = [
     ("ooh", 8),
 ];
 
-/// Declares and reads them.
 pub(super) fn read(s: &mut Section<'_>) -> Targeting {
     let device_types = s.texts(
         "device_types",

@@ -1,4 +1,4 @@
-//! Every problem of a campaign's keys, word for word, and what their values become.
+//! Every problem of a campaign's keys, word for word, and the effect of their values.
 
 use runtime::config::{default_toml, describe, parse};
 
@@ -18,14 +18,14 @@ fn check(text: &str, want: &[&str]) {
     assert_eq!(lines, want, "{text}");
 }
 
-/// Keys of `[targeting]`, in the first line after its own.
+/// Keys of `[targeting]`, on the line after it.
 #[track_caller]
 fn check_targeting(keys: &str, want: &str) {
     let text = format!("[targeting]\n{keys}\n[bid]\nvalue = \"1\"\n{CREATIVE}");
     check(&text, &[&format!("line 2: targeting.{want}")]);
 }
 
-/// Keys of the only `[[creative]]`, in the first line after the usual.
+/// Keys of the only `[[creative]]`, on the first line after the required ones.
 #[track_caller]
 fn check_creative(keys: &str, want: &str) {
     let text = format!("[bid]\nvalue = \"1\"\n{CREATIVE}{keys}");
@@ -251,7 +251,6 @@ fn creatives() {
     assert!(lines.iter().any(|line| line.to_string().contains("has more than 32 entries")));
 }
 
-/// All at once, each in its place.
 #[test]
 fn every_problem_is_told() {
     let text = "[bid]\nvalue = \"0\"\n[targeting]\ndeals = [\"\"]\n[[creative]]\nid = \"c\"\n";

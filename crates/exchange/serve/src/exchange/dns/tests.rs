@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Answers in turn, and ends with the last one for ever.
+/// Answers in turn, and repeats the last one.
 struct Answers(Vec<Result<(Vec<IpAddr>, Duration), &'static str>>, mpsc::UnboundedSender<()>);
 
 impl HostLookup for Answers {
@@ -53,9 +53,9 @@ fn addresses_follow_the_name_and_outlive_failures() {
         }
         let want = [
             (0, vec![ip(1)]),
-            (5, vec![ip(1)]), // The TTL of nothing is held to the least; the failure keeps it.
+            (5, vec![ip(1)]), // A TTL of 0 counts as the least; the failure keeps the address.
             (5, vec![ip(2), ip(3)]),
-            (300, vec![ip(2), ip(3)]), // An hour is held to the most.
+            (300, vec![ip(2), ip(3)]), // An hour counts as the most.
         ];
         assert_eq!(after, want);
         assert_eq!(addresses.current()[0].port(), 443);

@@ -1,4 +1,4 @@
-//! Governors on a simulated clock, while generations of DSPs come and go.
+//! Governors on a simulated clock, with changing generations.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,10 +17,9 @@ use crate::config::ExchangeConfig;
 use crate::exchange::dns::Resolver;
 use crate::exchange::generation::GenerationBuilder;
 
-/// Longest wait for what must happen; nothing that works takes a hundredth of it.
+/// Test timeout, a hundred times what a step takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// DSPs by id, with more keys of each.
 fn config(dsps: &[(&str, &str)]) -> ExchangeConfig {
     let mut text = "[exchange]\nlisten = \"127.0.0.1:0\"\n".to_owned();
     for (id, keys) in dsps {
@@ -38,12 +37,11 @@ fn config(dsps: &[(&str, &str)]) -> ExchangeConfig {
     config
 }
 
-/// One shard and its governors.
 struct Bench {
     guards: Guards,
     all: GenerationBuilder,
     line: GuardPort,
-    /// The shard's end of each DSP, by id.
+    /// By DSP id.
     shard: HashMap<String, (GuardId, SharedGuard)>,
     now: Tick,
 }
@@ -59,7 +57,7 @@ impl Bench {
             (None, None),
         )
         .expect("nothing is recorded");
-        // What limits change by the real clock is past by this one, and brings nothing.
+        // Limits change by the real clock, which lies before this one.
         let now = Tick::ZERO.after(Duration::from_secs(3600));
         let line = lines.pop().expect("one for each shard");
         let mut bench = Self { guards, all, line, shard: HashMap::new(), now };
@@ -72,7 +70,7 @@ impl Bench {
         self.adopt();
     }
 
-    /// As a shard does: what it has of a DSP that stays, it keeps.
+    /// As a shard does: keeps the guards of DSPs that stay.
     fn adopt(&mut self) {
         let generation = self.all.current();
         let ids = generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string());
@@ -85,7 +83,7 @@ impl Bench {
         }
     }
 
-    /// A turn of the shard's and a step of the governors'.
+    /// A turn of the shard and a step of the governors.
     fn step(&mut self) {
         self.line.turn(self.shard.values().map(|(id, guard)| (*id, guard)));
         self.now = self.now.after(STEP);
@@ -124,18 +122,18 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert!(0 < at_limit.outstanding && at_limit.good == 7, "{at_limit:?}");
     assert!(matches!(failing.state, BreakerState::Throttled { .. }), "{failing:?}");
     assert_eq!(paused.state, BreakerState::Paused);
-    // They stand elsewhere in the file, among others, one of which has an old id.
+    // They move in the file, among others, one with an old id.
     let after =
         [("new", limited), ("paused", ""), ("limited", limited), ("failing", ""), ("goes", "")];
     bench.reload(&after[..4]);
     assert_eq!(of(&bench), stood);
     bench.reload(&after);
     assert_eq!(of(&bench), stood);
-    // A limit that changes takes nothing else along.
+    // Changing one limit keeps the rest.
     let other = "in_flight_max = 3";
     bench.reload(&[("limited", limited), ("failing", other), ("paused", other)]);
     assert_eq!(of(&bench), stood);
-    // And what shards tell is understood still.
+    // Shards' reports still count.
     bench.step();
     assert_eq!(bench.call("paused", CallVerdict::Good), Err(GuardRefusal::Paused));
     assert_eq!(bench.call("limited", CallVerdict::Good), Ok(()));
@@ -144,7 +142,7 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert_eq!(bench.status("limited").good, 8);
 }
 
-/// A generation of many DSPs takes its time; rights are renewed all the same.
+/// Building many governors must not delay grants.
 #[test]
 fn governors_are_built_while_others_step() {
     let (guards, _lines) = Guards::new(2);
@@ -172,7 +170,7 @@ fn governors_are_built_while_others_step() {
     assert_eq!(guards.status(id), None);
 }
 
-/// Held by answers and pages of an admin listener until the test lets them go on.
+/// Blocks answers of an admin listener until the test opens it.
 #[derive(Clone, Debug, Default)]
 struct Gate(Arc<(Mutex<(usize, bool)>, std::sync::Condvar)>);
 
@@ -194,7 +192,7 @@ impl Gate {
     }
 }
 
-/// Asks without waiting for the answer.
+/// Sends a request without waiting for the answer.
 fn ask(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -202,7 +200,7 @@ fn ask(address: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
-/// Operators are answered by the thread that renews rights: none of what they ask may hold it up.
+/// The thread that renews grants also answers operators, whose requests must not delay it.
 #[test]
 fn rights_are_renewed_while_answers_to_operators_block() {
     let (control, shutdown) = (Control::start().unwrap(), Shutdown::new(PATIENCE));

@@ -136,7 +136,7 @@ proptest! {
     ) {
         let whole = read(&input, input.len().max(1));
         let pieces = read(&input, size);
-        // Which of two faults is met first may depend on where the pieces end; success may not.
+        // Which of two faults is found first may depend on the pieces; success may not.
         match (whole, pieces) {
             (Err(_), Err(_)) => (),
             (whole, pieces) => prop_assert_eq!(whole, pieces),

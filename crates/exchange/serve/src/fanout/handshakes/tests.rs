@@ -8,7 +8,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Begins as many as may begin each millisecond of a second, all of `cost`.
+/// Handshakes begun in a second, as many each millisecond as may, at `cost` each.
 fn begun_in_a_second(cost: Duration) -> u32 {
     let start = Instant::now();
     let handshakes = Handshakes::new(start);
@@ -27,7 +27,7 @@ fn they_take_their_share_whatever_one_costs() {
     for cost_us in [50, 400, 5_000] {
         let took =
             Duration::from_micros(cost_us) * begun_in_a_second(Duration::from_micros(cost_us));
-        // A burst, and the last one, may be on top.
+        // Plus a burst and the last one.
         let most = ms(250) + BURST + Duration::from_micros(cost_us);
         assert!((ms(245)..=most).contains(&took), "{cost_us} µs: {took:?}");
     }
@@ -44,7 +44,7 @@ fn what_is_under_way_counts_before_it_ends() {
     assert!(handshakes.begin(start + wait, QUARTER).is_ok());
 }
 
-/// A DSP that never answers must not make handshakes look cheap, nor a costly failure be free.
+/// A silent DSP must not make handshakes look cheap, nor a costly failure be free.
 #[test]
 fn what_fails_is_charged_and_says_nothing_of_the_cost() {
     let start = Instant::now();

@@ -9,7 +9,6 @@ fn address() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 1], 80))
 }
 
-/// Standings, and times by milliseconds.
 fn setup() -> (AddressHealths, impl Fn(u64) -> Instant) {
     let start = Instant::now();
     (AddressHealths::default(), move |ms| start + Duration::from_millis(ms))
@@ -19,11 +18,11 @@ fn setup() -> (AddressHealths, impl Fn(u64) -> Instant) {
 fn pauses_double_up_to_the_most_and_end_with_an_answer() {
     let (mut standings, at) = setup();
     let steps = [
-        // began, refused, which pause, until
+        // began, refused, number of the pause, until
         (0, 10, Some(1), 60),
-        (5, 20, None, 60), // It was under way with the first.
+        (5, 20, None, 60), // Began with the first.
         (60, 70, Some(2), 170),
-        (170, 170, Some(3), 320), // Not 200 ms: that is beyond the most.
+        (170, 170, Some(3), 320), // Not 200 ms, which exceeds the longest pause.
         (320, 330, Some(4), 480),
     ];
     for (began, refused, pause, until) in steps {
@@ -47,7 +46,7 @@ fn after_a_pause_one_is_tried_at_a_time() {
     standings.refused(address(), (at(0), at(0)), BACKOFF);
     standings.tried(address());
     assert!(!standings.allows(address(), at(60)));
-    standings.unused(address(), at(10)); // Of before the pause: it was not on trial.
+    standings.unused(address(), at(10)); // Before the pause: it was not on trial.
     assert!(!standings.allows(address(), at(60)));
     standings.unused(address(), at(55));
     assert!(standings.allows(address(), at(60)));

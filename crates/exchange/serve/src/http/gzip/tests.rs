@@ -1,4 +1,4 @@
-//! What callers accept, and that compressed parts are one text again.
+//! Callers' preferences, and a round trip of compressed parts.
 
 use std::io::Read as _;
 

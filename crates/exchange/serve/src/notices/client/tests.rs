@@ -1,4 +1,4 @@
-//! How many calls are under way at once, over real sockets.
+//! Concurrent calls, over real sockets.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,10 +11,10 @@ use tokio::task::LocalSet;
 
 use super::*;
 
-/// A server that answers when it is told to.
+/// A server that answers on command.
 struct Held {
     address: SocketAddr,
-    /// Paths of requests, in the order in which they come, and what each answer waits for.
+    /// Paths of requests in order, and the release of each answer.
     asked: mpsc::UnboundedReceiver<(String, oneshot::Sender<()>)>,
 }
 
@@ -51,7 +51,7 @@ async fn answer_all(
     }
 }
 
-/// All names are of this machine.
+/// Resolves all names to this machine.
 struct Here;
 
 impl Resolve for Here {
@@ -143,7 +143,7 @@ fn calls_that_wait_for_a_host_are_bounded() {
             (0..=CALLS_MAX).map(|_| call(&client, "a", &server, "/")).collect();
         let refused = call(&client, "a", &server, "/").await.unwrap();
         assert_eq!(refused, Err(CallError::Saturated));
-        // A call that is given up makes room for another.
+        // A cancelled call makes room for another.
         drop(waiting.pop());
         while client.hosts.borrow().values().any(|host| CALLS_MAX < host.calls.get()) {
             tokio::task::yield_now().await;
@@ -153,7 +153,7 @@ fn calls_that_wait_for_a_host_are_bounded() {
     });
 }
 
-/// A DSP that names a host for each notice must not keep those of others from being called for long.
+/// Many hosts of one DSP must not block those of others.
 #[test]
 fn hosts_that_are_called_at_once_are_bounded() {
     run(async {

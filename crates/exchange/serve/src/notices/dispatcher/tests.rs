@@ -1,4 +1,4 @@
-//! The dispatcher on a simulated clock: its calls go to the test, which answers them, and writes its log.
+//! The dispatcher on a simulated clock: the test answers its calls and writes its log.
 
 mod settling;
 
@@ -15,7 +15,6 @@ use crate::notices::settlements::Unbudgeted;
 
 const LINGER: Duration = Duration::from_millis(10);
 
-/// A dispatcher and all that it sees of the world.
 struct Bench {
     counter: NoticeSender,
     calls: mpsc::UnboundedReceiver<NoticeCall>,
@@ -23,17 +22,15 @@ struct Bench {
 }
 
 impl Bench {
-    /// Opened, on this thread.
     fn open() -> Self {
         Self::on(LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default())
     }
 
-    /// The same, by what a log holds.
     fn on(log: (LogByHand, NoticeJournal), policy: DeliveryPolicy) -> Self {
         Self::with(log, policy, Box::new(Unbudgeted))
     }
 
-    /// The same with somebody who books settlements, and was told of those in the log.
+    /// `settlements` has replayed the log.
     fn with(
         (log, journal): (LogByHand, NoticeJournal),
         policy: DeliveryPolicy,
@@ -66,7 +63,6 @@ impl Bench {
         Self { counter: NoticeSender { orders, fetches }, calls, log: Some(log) }
     }
 
-    /// So many win notices of a DSP.
     fn submit(&self, dsp: &str, count: usize) {
         for _ in 0..count {
             let taken = self.counter.order(NoticeCommand::Submit(BestEffort::Win, notice(dsp)));
@@ -74,7 +70,6 @@ impl Bench {
         }
     }
 
-    /// A beacon is called.
     fn beacon(&self, dsp: &str, number: u8) -> oneshot::Receiver<BeaconAnswer> {
         let (answer, acknowledged) = oneshot::channel();
         let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
@@ -91,7 +86,7 @@ impl Bench {
         self.log.as_mut().expect("it is open")
     }
 
-    /// A turn of the dispatcher, a turn of the log, and what the dispatcher makes of that.
+    /// A turn of the dispatcher, one of the log, and the dispatcher's reaction.
     async fn turns(&mut self) -> Vec<NoticeCall> {
         settle().await;
         advance(LINGER).await;
@@ -103,7 +98,7 @@ impl Bench {
         made
     }
 
-    /// The calls that it makes now, and without time going by.
+    /// The calls that it makes without time passing.
     async fn made(&mut self) -> Vec<NoticeCall> {
         let began = Instant::now();
         settle().await;
@@ -112,7 +107,7 @@ impl Bench {
     }
 }
 
-/// Lets all happen that does not wait for time to go by.
+/// Runs all that does not wait for time.
 async fn settle() {
     for _ in 0..64 {
         yield_now().await;
@@ -151,7 +146,7 @@ async fn what_comes_within_a_turn_is_sent_together() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Else a DSP would be told of so many as may be under way, and no more, in each turn.
+/// Otherwise a DSP would get only as many notices per turn as may be in flight.
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_calls_to_end_goes_as_they_end() {
     let test = async {
@@ -165,7 +160,7 @@ async fn what_waits_for_calls_to_end_goes_as_they_end() {
             under_way.extend(bench.made().await);
             assert_eq!(under_way.len(), at_once, "after {sent} others, no time has gone by");
         }
-        // None waits for another any more: what comes now gathers again.
+        // None waits for another now: new ones gather again.
         answer(under_way.remove(0), 200);
         assert!(bench.made().await.is_empty());
         bench.submit("a", 1);
@@ -176,7 +171,7 @@ async fn what_waits_for_calls_to_end_goes_as_they_end() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Its notices wait for a retry, and not for calls to end.
+/// Its notices wait for a retry, not for calls to end.
 #[tokio::test(start_paused = true)]
 async fn a_dsp_that_fails_keeps_nobody_from_gathering() {
     let test = async {
@@ -184,7 +179,7 @@ async fn a_dsp_that_fails_keeps_nobody_from_gathering() {
         bench.submit("down", 4);
         let mut failing = bench.made().await;
         assert_eq!(failing.len(), 4);
-        // First with a call under way, then with none, and only probed.
+        // First with a call in flight, then with none and only probed.
         for failures in [1, 3] {
             failing.drain(..failures).for_each(|call| answer(call, 500));
             advance(LINGER).await;
@@ -203,7 +198,6 @@ async fn a_dsp_that_fails_keeps_nobody_from_gathering() {
     LocalSet::new().run_until(test).await;
 }
 
-/// An auction waits for it.
 #[tokio::test(start_paused = true)]
 async fn an_ad_is_asked_for_at_once() {
     let test = async {
@@ -233,7 +227,7 @@ async fn a_beacon_is_promised_what_the_log_holds() {
         let mut acknowledged = bench.beacon("a", 7);
         assert!(bench.made().await.is_empty(), "not before it is durable");
         assert_eq!(acknowledged.try_recv(), Err(oneshot::error::TryRecvError::Empty));
-        // It waits for the disk, and not for calls to end: others gather meanwhile.
+        // It waits for the disk, not for calls to end, so others gather meanwhile.
         bench.submit("b", 1);
         assert!(bench.made().await.is_empty());
         advance(LINGER).await;
@@ -248,8 +242,7 @@ async fn a_beacon_is_promised_what_the_log_holds() {
     LocalSet::new().run_until(test).await;
 }
 
-/// A log thread that has ended must not leave browsers waiting, neither those who call after nor
-/// those who did before.
+/// When the log thread ends, neither earlier nor later callers may wait for ever.
 #[tokio::test(start_paused = true)]
 async fn without_a_log_beacons_are_refused() {
     let test = async {
@@ -270,7 +263,7 @@ async fn without_a_log_beacons_are_refused() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Nobody is kept waiting for a disk; what the log had taken is billed, once, when it is well.
+/// Callers do not wait for a failed disk; records already taken are billed once it recovers.
 #[tokio::test(start_paused = true)]
 async fn a_log_that_fails_refuses_and_what_it_had_taken_is_billed_once() {
     let test = async {
@@ -298,8 +291,8 @@ async fn a_log_that_fails_refuses_and_what_it_had_taken_is_billed_once() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Notices are few among what others record: each is promised as fast, what is not needed goes, and
-/// a start reads little.
+/// Among many other records, notices become durable as fast, unneeded segments go, and a start
+/// reads little.
 #[tokio::test(start_paused = true)]
 async fn the_lane_is_shared_with_others_under_load() {
     let test = async {
@@ -326,7 +319,7 @@ async fn the_lane_is_shared_with_others_under_load() {
             checkpoints += usize::from(matches!(record, JournalRecord::Checkpoint { .. }));
         });
         assert!(checkpoints > 0 && shown[0] + 1_000 > last, "from {} to {last}", shown[0]);
-        // Another dispatcher knows all of them by that.
+        // Another dispatcher knows all of them from the log.
         let mut bench = Bench::on(log.restart(), policy);
         for number in 0..100 {
             let mut acknowledged = bench.beacon("a", number);
@@ -337,7 +330,7 @@ async fn the_lane_is_shared_with_others_under_load() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Others bring the log forward while no notice does: it is seen all the same that nothing is needed.
+/// Only others extend the log, and the dispatcher still notices that it needs nothing.
 #[tokio::test(start_paused = true)]
 async fn an_idle_office_holds_no_segments() {
     let test = async {
@@ -357,7 +350,6 @@ async fn an_idle_office_holds_no_segments() {
     LocalSet::new().run_until(test).await;
 }
 
-/// A token is forgotten once it has expired by both clocks.
 #[test]
 fn a_clock_that_is_set_repeats_no_notice() {
     let (id, expires_ms) = (TokenId([1; TokenId::BYTES]), 10_000);
@@ -372,13 +364,13 @@ fn a_clock_that_is_set_repeats_no_notice() {
     // A day ahead, and back.
     check(2, 86_405_000, false);
     check(3, 5_003, false);
-    // It expires by ticks; a clock that was set back still takes it.
+    // It expires by ticks; a wall clock set back still accepts it.
     check(6_000, 4_000, false);
     check(11_999, 9_999, false);
     check(12_000, 10_000, true);
 }
 
-/// DSPs write what no URI has; nothing of a notice may be lost for it.
+/// DSPs write characters that no URI allows; all of the notice must arrive.
 #[test]
 fn every_url_that_is_a_target_can_be_called() {
     let check = |url: &str, want: &str| {

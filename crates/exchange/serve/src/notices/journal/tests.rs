@@ -1,4 +1,4 @@
-//! The notices' part of a log in memory, on a disk that fails when it is told to, beside others.
+//! The notices' part of a log in memory, on a disk with planted faults, beside other writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::notices::{DeliveryClock, unix_ms};
 
 const OTHER: u8 = 9;
 
-/// Short segments; the oldest go where nothing in them is needed.
+/// Short segments; the oldest go once nothing needs them.
 const OPTIONS: LaneOptions = LaneOptions {
     writer: WriterOptions {
         segment_bytes: 4_000,
@@ -41,7 +41,6 @@ pub(in crate::notices) struct LogByHand {
 }
 
 impl LogByHand {
-    /// Opens what is on the disk.
     pub fn open(disk: &FaultDisk) -> (Self, NoticeJournal) {
         let setup = |disk: &FaultDisk| {
             let opened = LogWriter::open_at_end(disk.clone(), OPTIONS.writer, |_| ());
@@ -59,31 +58,28 @@ impl LogByHand {
         (Self { disk, driver, others, elapsed }, journal)
     }
 
-    /// Shows what a start would read that has booked what was settled up to `applied_seq`.
+    /// Replays as a start would that has booked settlements up to `applied_seq`.
     pub fn read(&self, applied_seq: u64, visit: impl FnMut(u64, &[u8])) {
         read(&self.disk, applied_seq, visit).expect("nothing fails");
     }
 
-    /// Others hand over so many records.
     pub fn others(&mut self, count: usize) {
         for _ in 0..count {
             self.others.push(OTHER, unix_ms(), &[3; 100]).expect("there is room");
         }
     }
 
-    /// The log thread's turn, at a time at which it tries again if it has failed.
+    /// A turn of the log thread, late enough to retry after a failure.
     pub fn write(&mut self) {
         self.elapsed += Duration::from_secs(2);
         self.driver.step(LogNow { tick: self.elapsed, unix_ms: 5 });
     }
 
-    /// Every write fails from now on, or none.
     pub fn fail(&self, fails: bool) {
         let rate = u64::from(fails);
         self.disk.set_faults(DiskFaults { write: rate, sync: rate, other: rate });
     }
 
-    /// The process ends, and starts again.
     pub fn restart(self) -> (Self, NoticeJournal) {
         let disk = self.disk.clone();
         drop(self);
@@ -117,7 +113,7 @@ fn checkpoint(needed_from: u64) -> Vec<u8> {
     JournalRecord::Checkpoint { needed_from }.encode()
 }
 
-/// A disk with these records, two to a commit and so of many segments.
+/// A disk with these records, two per commit, in many segments.
 fn written(records: &[(u8, Vec<u8>)]) -> FaultDisk {
     let disk = FaultDisk::new(7);
     let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS.writer, |_| ()).expect("it opens");
@@ -130,19 +126,18 @@ fn written(records: &[(u8, Vec<u8>)]) -> FaultDisk {
     disk
 }
 
-/// What is read, the sequences that are shown, and how many bytes that took.
+/// What is read, the sequences passed on, and the bytes read.
 fn seen(disk: &FaultDisk) -> (JournalRead, Vec<u64>, u64) {
     seen_above(disk, u64::MAX)
 }
 
-/// The same where settlements are booked up to `applied_seq`.
 fn seen_above(disk: &FaultDisk, applied_seq: u64) -> (JournalRead, Vec<u64>, u64) {
     let (before, mut shown) = (disk.bytes_read(), Vec::new());
     let read = read(disk, applied_seq, |sequence, _| shown.push(sequence)).expect("nothing fails");
     (read, shown, disk.bytes_read() - before)
 }
 
-/// A log of `count` records of others, and these of ours by sequence.
+/// A log of `count` records, with `ours` at their sequences.
 fn log(count: u64, ours: &[(u64, Vec<u8>)]) -> FaultDisk {
     let ours: BTreeMap<_, _> = ours.iter().cloned().collect();
     let record = |sequence| match ours.get(&sequence) {
@@ -170,12 +165,12 @@ fn a_start_reads_from_where_the_last_checkpoint_says() {
     assert!(little * 2 < everything, "{little} of {everything} bytes");
     let least = check(&[(100, 5), (800, 650), (990, 985)], 985, &[990]);
     assert!(least * 10 < everything, "{least} of {everything} bytes");
-    // One in the oldest segment leaves all the same what is before it.
+    // A checkpoint in the oldest segment still excludes what precedes it.
     check(&[(20, 20)], 20, &[20, 300, 700, 900]);
     check(&[(1_000, 1_000)], 1_000, &[1_000]);
 }
 
-/// Settlements that are not booked are read again, and what others wrote before the first notice is not.
+/// Replays settlements that are not booked, but not what precedes the first notice.
 #[test]
 fn a_start_reads_from_where_settlements_are_not_booked() {
     let notice = records(1)[0].1.clone();
@@ -197,7 +192,7 @@ fn a_start_reads_from_where_settlements_are_not_booked() {
     assert_eq!(seen, [300, 700, 900, 950]);
 }
 
-/// Notices that are new on a node do not read what others have recorded for long.
+/// A node new to notices does not read long stretches of other records.
 #[test]
 fn without_notices_little_is_read() {
     let (read, shown, _) = seen(&log(5_000, &[]));
@@ -206,7 +201,7 @@ fn without_notices_little_is_read() {
     assert_eq!((read.from, read.records, shown.len()), (0, 0, 0));
 }
 
-/// What others wrote since, however much, is not looked through for a checkpoint.
+/// Later records of others are not searched for a checkpoint.
 #[test]
 fn segments_of_others_are_passed_over() {
     let (first, notice) = (checkpoint(2), records(1)[0].1.clone());
@@ -246,7 +241,7 @@ fn a_checkpoint_that_is_torn_or_damaged_was_never_there() {
     }
 }
 
-/// Neither what this ring's positions are among others', nor in which group a record came.
+/// Regardless of positions in the ring, and of commits.
 #[test]
 fn records_are_told_with_the_sequences_that_they_stand_at() {
     let (mut log, mut journal) = LogByHand::open(&FaultDisk::new(1));
@@ -311,7 +306,7 @@ fn a_ring_without_room_and_a_log_that_is_closed_refuse() {
     assert_eq!(journal.hand_over(other.0, &other.1), refused(other.0));
 }
 
-/// Then nothing will be told of what it had taken.
+/// No more reports will come for records it had taken.
 #[tokio::test]
 async fn the_end_of_the_log_thread_is_told_as_a_failure_and_once() {
     let (log, mut journal) = LogByHand::open(&FaultDisk::new(3));
@@ -329,7 +324,7 @@ async fn futures_are_pending(future: impl Future<Output = Event>) -> bool {
     }
 }
 
-/// However short the lane is to be: of its many segments those stay that a start needs.
+/// Of a lane's many segments, those that a start needs stay.
 #[test]
 fn old_segments_go_as_far_as_notices_need_them() {
     let (mut log, mut journal) = LogByHand::open(&FaultDisk::new(4));

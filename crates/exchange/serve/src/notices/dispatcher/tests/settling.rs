@@ -1,5 +1,5 @@
-//! What the dispatcher tells of settlements, and how much of the log it keeps for them: by hand, and over a
-//! log on a real disk, life after life.
+//! Settlements that the dispatcher passes on, and the log it keeps for them: simulated, and over a
+//! real log across restarts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,17 +27,17 @@ fn reservation(number: u8) -> Reservation {
     Reservation { token, currency: Currency::USD }
 }
 
-/// Who books, and remembers over all lives what was told.
+/// Records settlements over all restarts.
 #[derive(Clone, Debug, Default)]
 struct Books(Arc<Mutex<Shelf>>);
 
 #[derive(Debug, Default)]
 struct Shelf {
-    /// Numbers by sequence, each under one.
+    /// Reservation numbers by sequence.
     told: BTreeMap<u64, u8>,
-    /// In this life, nothing comes any more up to here.
+    /// Sequence reached in this run.
     passed: u64,
-    /// How often what was booked is told once more.
+    /// Settlements that came again after they were booked.
     repeated: usize,
     is_replayed: bool,
     applied_seq: u64,
@@ -52,7 +52,7 @@ impl Books {
         self.shelf().told.values().copied().collect()
     }
 
-    /// A life begins in which so much is booked for good.
+    /// Starts a run with settlements durably booked up to `applied_seq`.
     fn begin(&self, applied_seq: u64) {
         let mut shelf = self.shelf();
         (shelf.passed, shelf.is_replayed, shelf.applied_seq) = (applied_seq, false, applied_seq);
@@ -87,7 +87,7 @@ impl Settlements for Books {
     }
 }
 
-/// A beacon that carries money, and has nobody to tell.
+/// A beacon with a reservation, but without a notice.
 fn paid(counter: &NoticeSender, number: u8) -> oneshot::Receiver<BeaconAnswer> {
     billed(counter, number, reservation(number))
 }
@@ -129,7 +129,7 @@ async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
             }
         });
         assert_eq!(books.shelf().told, found);
-        // Others bring the log forward.
+        // Others extend the log.
         bench.log().others(30);
         bench.log().write();
         assert_eq!(books.shelf().passed, 18);
@@ -141,7 +141,7 @@ async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
     LocalSet::new().run_until(test).await;
 }
 
-/// The log fails, calls are refused, and what it had taken turns out to be durable.
+/// The log fails and calls are refused, but its records turn out to be durable.
 #[tokio::test(start_paused = true)]
 async fn what_is_durable_after_a_failure_is_settled_once() {
     let test = async {
@@ -170,7 +170,7 @@ async fn what_is_durable_after_a_failure_is_settled_once() {
     LocalSet::new().run_until(test).await;
 }
 
-/// What the shard has reserved is spent there too, and not once more, whoever hears of the beacon.
+/// The shard settles the reservation once, no matter how often the beacon is called.
 #[tokio::test(start_paused = true)]
 async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
     let test = async {
@@ -196,7 +196,7 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
         bench.turns().await;
         let report = one.report();
         assert_eq!((report.settled.get(), report.won_count), (30, 1));
-        // Whoever called has gone, too.
+        // The callers have left, too.
         for (number, reservation) in [(7, first), (8, second), (8, second), (9, ended)] {
             drop(billed(&bench.counter, number, reservation));
             bench.turns().await;
@@ -208,7 +208,7 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
     LocalSet::new().run_until(test).await;
 }
 
-/// However little delivery needs of it.
+/// Even if delivery needs little of it.
 #[tokio::test(start_paused = true)]
 async fn the_log_stays_until_it_is_booked() {
     let test = async {
@@ -233,7 +233,7 @@ async fn the_log_stays_until_it_is_booked() {
         }
         let kept = first(bench.log());
         assert!(1 < kept && kept <= booked + 1, "{kept} of {booked}");
-        // Another dispatcher hears of the rest.
+        // Another dispatcher replays the rest.
         let log = bench.log.take().expect("it is open").restart();
         let mut found = Vec::new();
         let mut replay = JournalReplay::new(policy, unix_ms());
@@ -249,7 +249,6 @@ async fn the_log_stays_until_it_is_booked() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Nobody is called.
 struct Nobody;
 
 impl Resolve for Nobody {
@@ -258,7 +257,7 @@ impl Resolve for Nobody {
     }
 }
 
-/// A dispatcher on its thread, over a log on its thread.
+/// A dispatcher and a log, each on its thread.
 struct Life {
     dispatcher: NoticeDispatcher,
     counter: NoticeSender,
@@ -267,7 +266,7 @@ struct Life {
 }
 
 impl Life {
-    /// Short segments, which go as soon as nobody needs them.
+    /// Short segments, dropped as soon as nobody needs them.
     fn open(directory: &Path) -> LogBuilder {
         let durable = LaneOptions {
             writer: WriterOptions { segment_bytes: 2_000, ..WriterOptions::DEFAULT },
@@ -314,7 +313,7 @@ impl Life {
         Self { dispatcher, counter, log, others }
     }
 
-    /// Calls each beacon, while others record more, and tells which were the first of their token.
+    /// Calls each beacon while others write; returns those that were the first of their token.
     fn call(&mut self, numbers: impl Iterator<Item = u8>) -> Vec<u8> {
         for _ in 0..300 {
             self.others.push(RecordKind::Generation.code(), 1, &[3; 100]).expect("there is room");
@@ -343,10 +342,10 @@ fn over_restarts_none_is_lost_and_none_settled_twice() {
     for life in 0..6_u8 {
         books.begin(saved);
         let mut begun = Life::start(directory.path(), &books);
-        // Twenty of before, and twenty that are new.
+        // Twenty old ones, and twenty new ones.
         let numbers = (20 * life).saturating_sub(20)..20 * life + 20;
         assert_eq!(begun.call(numbers), Vec::from_iter(20 * life..20 * life + 20));
-        // About half of what came before this life, and nothing of it, is booked for good.
+        // About half of the earlier settlements are durably booked, and none of this run.
         let told: Vec<_> = books.shelf().told.keys().copied().collect();
         saved = told[told.len() / 2];
         books.shelf().applied_seq = saved;
@@ -356,12 +355,12 @@ fn over_restarts_none_is_lost_and_none_settled_twice() {
     }
     assert_eq!(books.numbers(), Vec::from_iter(0..120));
     assert!(books.shelf().repeated > 100, "{}", books.shelf().repeated);
-    // What is booked has gone, and no more.
+    // Only booked records are gone.
     let folder =
         eventlog::disk::DiskFolder::read_only(directory.path().join(LaneKind::Durable.name()));
     let first = eventlog::segments(&folder).expect("a directory")[0].first;
     assert!(1 < first && first <= saved + 1, "{first} of {saved}");
-    // All of it was on disk: another book, which was at that place, is told the same.
+    // All of it was on disk: other books at that position get the same.
     let other = Books::default();
     other.begin(saved);
     Life::start(directory.path(), &other).end();
@@ -370,7 +369,7 @@ fn over_restarts_none_is_lost_and_none_settled_twice() {
     assert_eq!(rest.len(), 59);
 }
 
-/// Its records would be taken for what is booked already, and what is spent would not be.
+/// New records would be taken for booked ones, and their wins would not be spent.
 #[test]
 fn a_log_that_ends_before_what_is_booked_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -396,12 +395,12 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
     assert!(start(&mut Unbudgeted).is_none(), "nobody keeps books");
 }
 
-/// No record has the numbers of those that are lost, so none is taken for one that was booked.
+/// Lost records' numbers are not reused, so no new record is taken for a booked one.
 #[test]
 fn a_log_whose_end_is_lost_is_not_another_log() {
     let directory = tempfile::tempdir().expect("a directory");
     let books = Books::default();
-    // Each life begins a segment.
+    // Each run begins a segment.
     for life in 0..2 {
         let mut life_of = Life::start(directory.path(), &books);
         life_of.call(9 * life..9 * life + 9);
