@@ -1,5 +1,4 @@
-//! The exchange's keys in `vickrey.toml`: declared once, checked together, and turned into the
-//! market's rules and options of sockets.
+//! The exchange's keys in `vickrey.toml`, turned into the market's rules and socket options.
 
 mod dsp;
 mod guard;
@@ -77,7 +76,6 @@ pub struct ExchangeConfig {
     pub text: String,
 }
 
-/// Answer to a request that a shard has no time for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverloadAnswer {
     /// 503, visible to callers and load balancers.
@@ -87,7 +85,6 @@ pub enum OverloadAnswer {
     NoBid,
 }
 
-/// Terms for callers of one publisher.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallerTerms {
     /// Key that they must present. None: no key.
@@ -393,8 +390,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
     }
 }
 
-/// Share of a shard's time for TLS handshakes with DSPs: connections open soon, and auctions keep
-/// three quarters.
+/// Share of a shard's time for handshakes with DSPs; auctions keep three quarters.
 const HANDSHAKE_SHARE: Ppm = Ppm::new(250_000).expect("25 % is a share");
 
 /// Finds a restarted DSP within seconds; a dead one costs next to nothing.

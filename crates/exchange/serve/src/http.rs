@@ -32,7 +32,6 @@ pub const AUCTION_PATH: &str = "/openrtb2/auction";
 /// Most header fields of a request.
 const HEADERS_MAX: usize = 64;
 
-/// Why a request does not reach an auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TurnedAway {
     status: StatusCode,

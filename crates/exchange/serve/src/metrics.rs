@@ -138,8 +138,7 @@ impl RecentErrors {
     const EVERY_MS: u64 = 100;
     const BYTES_MAX: usize = 256;
 
-    /// Keeps the error unless it has just kept another, so that a failing DSP costs no more than a
-    /// healthy one.
+    /// Keeps the error, unless one just came: a failing DSP must cost no more than a healthy one.
     pub(crate) fn note(&self, error: impl FnOnce() -> String) {
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The record: opened before the shards start, written by the log's one thread, closed after the
-//! shards end.
+//! The record: opened before the shards start, closed after they end, written by one thread.
 //!
 //! Owns the rings' assignment and the operators' messages about the log. `exchange_core::record`
 //! defines records, `eventlog` defines files.
@@ -56,7 +55,6 @@ pub struct OpenRecord {
     lanes: RecordLanes,
 }
 
-/// Handles to both lanes.
 #[derive(Clone, Debug)]
 pub struct RecordLanes {
     /// Records that must not be lost.
@@ -70,7 +68,6 @@ pub struct RecordLanes {
 pub(crate) struct RecordParts {
     /// None: nothing is recorded.
     pub recording: Option<OpenRecord>,
-    /// By shard.
     pub recorders: Vec<Option<Recorder>>,
     pub generations: Option<GenerationLog>,
 }
@@ -107,7 +104,6 @@ impl<'c> OpenLog<'c> {
 }
 
 impl RecordParts {
-    /// Starts the log's thread. Without a log nothing is recorded.
     pub fn of(open: Option<OpenLog<'_>>, shards: usize) -> Result<Self, RecordError> {
         let Some(OpenLog { mut log, config }) = open else {
             let recorders = (0..shards).map(|_| None).collect();

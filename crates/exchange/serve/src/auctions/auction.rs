@@ -37,7 +37,6 @@ pub enum AuctionReply {
         /// To send once the body is written.
         notices: Vec<NoticeCommand>,
     },
-    /// No sale.
     NoBid {
         /// The caller's id, as JSON text.
         id: String,
@@ -51,7 +50,6 @@ pub enum AuctionReply {
     TurnedAway {
         /// 401, 403 or 429.
         status: StatusCode,
-        /// Text for the caller.
         problem: &'static str,
     },
 }
@@ -93,7 +91,6 @@ struct AuctionHolder<'s> {
     received: Instant,
 }
 
-/// A valid request and when it was parsed.
 #[derive(Clone, Copy)]
 struct Inbound<'r> {
     id: &'r str,
@@ -458,8 +455,7 @@ impl AuctionHolder<'_> {
     }
 }
 
-/// Reason for no sale: our fault if no DSP could be asked and direct campaigns did not answer; else
-/// nobody bid enough.
+/// Blames us if no DSP could be asked and direct campaigns did not answer; else nobody bid enough.
 pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>) -> NoBidReason {
     let never_asked = |outcome: &CallOutcome| {
         use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};

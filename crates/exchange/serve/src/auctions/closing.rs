@@ -42,7 +42,6 @@ pub struct AuctionClosing<'s> {
 }
 
 pub struct ClosedAuction {
-    /// The response, or why nothing is sold.
     pub response: Result<String, NoBidReason>,
     pub notices: Vec<NoticeCommand>,
     /// Calls with an unreadable bid response, by position; they count as malformed.
@@ -51,8 +50,7 @@ pub struct ClosedAuction {
 }
 
 impl AuctionClosing<'_> {
-    /// Judges and clears, then writes the answer and the record. `trials` belong to the calls;
-    /// `moments` end at the close.
+    /// Judges, clears, and writes the answer and the record. `moments` end at the close.
     pub async fn conclude(&self, trials: Vec<CallTrial>, moments: AuctionTimings) -> ClosedAuction {
         let answers = self.answers();
         let uncounted = PendingCounts { closing: self, trials };
@@ -165,8 +163,7 @@ impl AuctionClosing<'_> {
         }
     }
 
-    /// Counts the calls' outcomes and reports them to the guards. Returns the calls whose bid
-    /// response is unreadable.
+    /// Counts the calls' outcomes and reports them to the guards. Returns unreadable calls.
     fn note_responses(
         &self,
         trials: Vec<CallTrial>,

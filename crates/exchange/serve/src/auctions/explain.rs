@@ -1,5 +1,4 @@
-//! Explains an auction: notes each DSP's outcome for `exchange_core::explain`. Also rehearses
-//! auctions on given answers, without a DSP.
+//! Explains an auction from its DSPs' outcomes, or rehearses one on given answers.
 //!
 //! It makes no decision about money: those are `exchange-core`'s.
 
@@ -20,7 +19,6 @@ use crate::fanout::Outcomes;
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;
 
-/// Outcome of each DSP in one auction.
 #[derive(Debug, Default)]
 pub(crate) struct ExplainRecord(RefCell<Vec<(usize, ExplainOutcome)>>);
 
@@ -31,8 +29,7 @@ enum ExplainOutcome {
 }
 
 impl ExplainRecord {
-    /// Some if the caller asks for an explanation and may have it: a test of a publisher that may
-    /// see prices.
+    /// Some for a test that asks for an explanation, if its publisher may see prices.
     pub(crate) fn wanted(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
         let terms = config.market.publishers.terms(request.publisher_id());
         (terms.debug && request.wants_debug()).then(Self::default)
@@ -51,7 +48,6 @@ impl ExplainRecord {
         self.0.borrow_mut().extend(heard);
     }
 
-    /// Notes the bids of direct campaigns.
     pub(crate) fn house(&self, house: Option<&DirectOffer<'_>>) {
         let Some((call, DspAnswer { body, .. })) =
             house.map(|house| (house.call(), house.answer()))
@@ -136,7 +132,6 @@ pub fn rehearse<'d>(
     record.explain((id, &request), config, no_bid)
 }
 
-/// Notes each DSP's outcome; returns the reason if nothing is sold.
 fn ask<'d>(
     config: &ExchangeConfig,
     (id, request): (&str, &BidRequest<'_>),

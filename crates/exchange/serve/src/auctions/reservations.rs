@@ -46,7 +46,6 @@ impl<'p> DirectOffer<'p> {
         Some(Self { budget, ask, answer }).filter(|house| !house.answer.bids.is_empty())
     }
 
-    /// Judged like any other answer.
     pub fn answer(&self) -> DspAnswer<'_> {
         DspAnswer { ask: self.ask, body: self.answer.body.as_bytes() }
     }
@@ -68,7 +67,6 @@ impl<'p> DirectOffer<'p> {
     }
 }
 
-/// The funnel step of a bid's fate.
 const fn step_of(fate: Fate) -> FunnelStep {
     match fate {
         Fate::Won => FunnelStep::Won,
@@ -85,8 +83,7 @@ impl Drop for DirectOffer<'_> {
     }
 }
 
-/// Reserves for the winners of one auction. Dropped early, it releases its reservations: the
-/// auction was abandoned.
+/// Reservations for the winners of one auction. Releases them if the auction is abandoned.
 #[derive(Debug)]
 pub(crate) struct AuctionReservations<'t> {
     /// None without budgets, and for tests, which move no money.
@@ -101,7 +98,6 @@ pub(crate) struct AuctionReservations<'t> {
     held: Vec<WinReservation>,
 }
 
-/// A win's reserved price.
 #[derive(Clone, Copy, Debug)]
 struct WinReservation {
     entry: usize,
@@ -142,7 +138,6 @@ impl<'t> AuctionReservations<'t> {
         }
     }
 
-    /// Clears the auction from the start.
     pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
         self.give_back(|_| false);
         self.refusals.restart();
@@ -151,8 +146,7 @@ impl<'t> AuctionReservations<'t> {
         clear(entries, groups, imps, increment, |win| self.authorise(judgement, win))
     }
 
-    /// Reserves the win's price from the winner's account, in place of an earlier price of the same
-    /// bid.
+    /// Reserves the win's price, in place of an earlier price of the same bid.
     pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
         let Some(budget) = self.budget else { return Ok(()) };
         let Some(payer) = self.payer(judgement, win) else {
@@ -214,7 +208,6 @@ impl<'t> AuctionReservations<'t> {
         }
     }
 
-    /// The reservations as beacons carry them.
     pub fn sealed(&self) -> Vec<SealedReservation> {
         let Some(budget) = self.budget else { return Vec::new() };
         let seal = |held: &WinReservation| {
@@ -236,7 +229,6 @@ impl<'t> AuctionReservations<'t> {
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
     }
 
-    /// Refusals in the order of asking.
     pub fn refused(&self) -> &[BudgetRefusal] {
         self.refusals.refused()
     }

@@ -11,7 +11,6 @@ pub struct AuctionTrace<'t> {
     pub tracer: &'t Tracer,
     /// The auction's id, 32 hexadecimal digits, which becomes the trace's.
     pub id: &'t str,
-    /// The caller's header, unparsed.
     pub traceparent: Option<&'t [u8]>,
 }
 
@@ -28,7 +27,6 @@ pub struct AuctionTimings {
     /// All DSPs had answered or timed out.
     pub closed: Option<Instant>,
     pub cleared: Option<Instant>,
-    /// The answer was written.
     pub answered: Instant,
 }
 

@@ -1,5 +1,4 @@
-//! Wins billed without a beacon: the dispatcher books them as if one had been called, with retries
-//! until a deadline.
+//! Wins billed without a beacon: the dispatcher books them, with retries until a deadline.
 //!
 //! Must not know what a booking settles: the dispatcher tells the shard once the record is durable.
 
@@ -24,7 +23,6 @@ const BOOKED_WITHIN_MS: u64 = 60_000;
 /// Most unbooked bills of a shard.
 const BILLS_MAX: usize = 65_536;
 
-/// Unbooked bills of one shard.
 #[derive(Debug)]
 pub(crate) struct BillingQueue {
     dispatcher: NoticeSender,
@@ -38,9 +36,7 @@ pub(crate) struct BillingQueue {
 #[derive(Debug)]
 pub(crate) struct DirectBill {
     pub id: TokenId,
-    /// The reservation to settle.
     pub reservation: Option<Reservation>,
-    /// The DSP's billing notice.
     pub notice: Option<Notice>,
 }
 
@@ -94,8 +90,7 @@ impl BillingQueue {
         }
     }
 
-    /// Counts a bill that reaches no budget. Logs the first, and the number once the queue is
-    /// empty.
+    /// Counts a bill that reaches no budget, and logs the first of a row.
     fn lose(&self, metrics: &BudgetMetrics) {
         metrics.unbooked.increment();
         if self.lost.replace(self.lost.get() + 1) == 0 {

@@ -45,8 +45,7 @@ pub struct Payer {
     pub currency: Currency,
 }
 
-/// Why the DSP `configured` has no such seat, so that the account pays for nothing. None if it has.
-/// `configured` is None if no DSP has the id `dsp`.
+/// Why an account of this seat pays for nothing. None if `configured` has the seat.
 pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<String> {
     let Some(configured) = configured else {
         return Some(format!("no [[dsp]] has the id `{dsp}`: correct it, or add the DSP"));
@@ -59,7 +58,6 @@ pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<Str
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payers<'g> {
-    /// Accounts of DSPs' seats.
     pub seats: &'g HashMap<Seat, Payer>,
     /// Direct campaigns, which pay for themselves.
     pub campaigns: &'g [DirectCampaign],

@@ -1,8 +1,6 @@
-//! Why campaigns do not spend: their counts over the last hour and day, and copies of requests on
-//! which their criteria can be tried.
+//! Why campaigns do not spend: counts of the last hour and day, and requests to try criteria on.
 //!
-//! A builder's job takes the shards' counts twice a second. Auctions never wait for it, and nothing
-//! survives the process.
+//! A builder's job takes shards' counts twice a second. Auctions never wait; nothing is durable.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -62,7 +60,6 @@ impl Funnels {
         Self(Arc::new(FunnelsShared { boxes, book, followed, dropped, copies: Mutex::default() }))
     }
 
-    /// One per shard.
     pub fn boxes(&self) -> &[HandoverSlot] {
         &self.0.boxes
     }
@@ -116,7 +113,6 @@ impl Funnels {
         book.follow(campaigns);
     }
 
-    /// The last hour and day of a campaign.
     pub fn windows(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
         let book = self.book();
         [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
@@ -157,8 +153,8 @@ impl Funnels {
 }
 
 impl RequestCopies {
-    /// Keeps a request, unless one came within the gap. If there are too many, drops every second
-    /// one and doubles the gap.
+    /// Keeps a request unless one came within the gap. When full, drops every second and doubles
+    /// it.
     fn keep(&mut self, now_ms: u64, body: &[u8]) {
         self.forget_old(now_ms);
         if self.kept.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {

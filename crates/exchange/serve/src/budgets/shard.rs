@@ -1,7 +1,6 @@
-//! A shard's budgets and reservations: its end of the ledger.
+//! A shard's end of the ledger: its budgets and reservations.
 //!
-//! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and finds
-//! the shard that owns a reservation.
+//! Moves messages; `pacer_core::shard` decides about money.
 
 mod commands;
 mod counting;
@@ -66,8 +65,7 @@ pub struct BudgetContext {
     pub origin: Instant,
     /// Whether the ledger's books fail to add up, which stops all reservations. Called each time.
     pub is_halted: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// The ledger's wall clock, in Unix milliseconds; a system clock that was set back is behind
-    /// it.
+    /// The ledger's wall clock in Unix milliseconds; a system clock that was set back is behind it.
     pub ledger_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -83,7 +81,6 @@ pub(crate) struct ShardBudget {
     was_durable: Cell<bool>,
 }
 
-/// Whether billed wins become durable.
 type IsDurable = Box<dyn Fn() -> bool + Send>;
 
 #[derive(Debug)]
@@ -113,7 +110,6 @@ struct CampaignSearch {
 struct CampaignState {
     pace: BidPace,
     seen: RequestCounts,
-    /// Whether it is in the list of campaigns that matched.
     is_listed: bool,
     /// Whether it ever matched an impression; seats of DSPs never do.
     is_house: bool,
@@ -189,8 +185,7 @@ impl ShardBudget {
         self.open.borrow_mut().count(slot, step);
     }
 
-    /// Copies a request's body if it is time for a sample; campaigns that match nothing are tried
-    /// on it.
+    /// Copies a request's body if a sample is due, to try campaigns that match nothing.
     pub fn copy(&self, body: &[u8]) {
         self.open.borrow_mut().counting.copy(body);
     }
@@ -237,8 +232,7 @@ impl ShardBudget {
         self.command(ReservationCommand::Release(*token));
     }
 
-    /// Releases a reservation of any shard whose bid lost upstream. If the release gets lost, the
-    /// reservation expires.
+    /// Releases a reservation of any shard, whose bid lost upstream. A lost release expires.
     pub fn release(&self, reservation: &Reservation) {
         let Some(token) = self.peers.open(reservation) else { return };
         // Releases that no shard owns count here.
@@ -285,9 +279,8 @@ impl ShardBudget {
         open.counts = counts;
     }
 
-    /// Stops reserving, returns all unreserved money, and reports what is left, once auctions have
-    /// ended. What the ring has no room for in time stays frozen for the reservations' time to
-    /// live, as after a crash.
+    /// Ends reserving once auctions have ended: returns all unreserved money, and reports the rest.
+    /// What finds no room in time stays frozen for its time to live, as after a crash.
     pub async fn close(&self) {
         let until = Instant::now() + CLOSE_PATIENCE;
         while !self.close_some() {
@@ -466,7 +459,7 @@ impl CampaignBidder for AuctionPacing<'_> {
             CampaignPrice::Value(_) => paced,
             CampaignPrice::Fixed(own) => own,
         });
-        // A campaign that cannot pay for all its bids in an auction stops bidding, and blocks no
+        // A campaign that cannot pay for all its bids in an auction stops, so that it blocks no
         // other.
         let before = if state.bidding.0 == number { state.bidding.1 } else { Nanos::new(0) };
         let cost = |bid: Cpm| {

@@ -30,7 +30,6 @@ pub(super) const OWN_HEADERS: [&str; 9] = [
 
 #[derive(Clone, Debug)]
 pub struct DspOptions {
-    /// Input of the auction's rules.
     pub rules: Dsp,
     url: HttpUrl,
     headers: Vec<(String, Secret)>,

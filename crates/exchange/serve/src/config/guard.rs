@@ -20,7 +20,6 @@ const BREAKER: BreakerLimits = BreakerLimits {
 /// Twice the default of `exchange.dsp_time_min`: a timeout with less time is not the DSP's fault.
 const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
-/// `[exchange.breaker]`, for all DSPs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BreakerConfig {
     limits: BreakerLimits,
@@ -42,7 +41,6 @@ impl BreakerConfig {
     }
 }
 
-/// Keys of one `[[dsp]]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DspGuard {
     rate: Option<CallRate>,

@@ -61,7 +61,6 @@ impl HouseRules {
     }
 }
 
-/// Reads the limits of direct campaigns in one auction.
 pub(super) fn read_limits(s: &mut Section<'_>) -> BiddingLimits {
     BiddingLimits {
         matches_max: s.integer(

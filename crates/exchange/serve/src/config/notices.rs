@@ -30,7 +30,6 @@ pub struct NoticesConfig {
     pub policy: DeliveryPolicy,
     /// Longest wait for an ad from a win notice.
     pub markup_timeout: Duration,
-    /// Largest such ad.
     pub markup_bytes_max: usize,
     /// Proxies whose `x-forwarded-for` is trusted.
     pub proxies_trusted: Vec<Network>,

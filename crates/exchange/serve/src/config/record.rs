@@ -1,5 +1,4 @@
-//! `[record]`: where auctions and durable records go, how long they are kept, and how much of
-//! bodies.
+//! `[record]`: where records go, how long they are kept, and how much of bodies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,9 +77,7 @@ pub struct LaneConfig {
 pub struct BodiesConfig {
     /// Share of auctions.
     pub sample: Ppm,
-    /// Whether to record DSPs' answers too.
     pub answers: bool,
-    /// Fields masked in requests.
     pub masks: Masks,
 }
 
@@ -203,7 +200,6 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
 }
 
 impl BodiesConfig {
-    /// Draws whether to record the next auction's bodies.
     pub(crate) fn draws(&self) -> bool {
         let share = self.sample.get();
         share > 0 && rand::random_range(0..Ppm::ONE.get()) < share

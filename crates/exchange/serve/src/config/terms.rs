@@ -73,8 +73,7 @@ pub(super) struct NamedFloors {
     pub(super) floors: Vec<FloorRule>,
 }
 
-/// `usual` is the default notice mode, None if we fire no notices. If `is_local`, only this machine
-/// can send requests.
+/// `usual` is None if we fire no notices. If `is_local`, only this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
     (usual, rates): (Option<NoticeMode>, &Rates),
@@ -209,7 +208,6 @@ fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
     }
 }
 
-/// Terms of named publishers; `fee` is the default.
 pub(super) fn with_fee(named: NamedTerms, fee: Ppm) -> HashMap<Box<str>, PublisherTerms> {
     let resolve = |(id, (terms, own)): (Box<str>, (PublisherTerms, Option<Ppm>))| {
         (id, PublisherTerms { fee: own.unwrap_or(fee), ..terms })

@@ -19,18 +19,15 @@ pub struct ResolvedName {
     pub host: String,
     /// Port of the published addresses.
     pub port: u16,
-    /// Receives the addresses.
     pub addresses: Addresses,
 }
 
-/// Shortest wait before a new look-up, also after a failure: a TTL of 0 must not load the name
-/// server.
+/// Shortest wait, also after failures: a TTL of 0 must not load the name server.
 const TTL_MIN: Duration = Duration::from_secs(5);
 
 /// Longest wait before a new look-up: a DSP that moves is followed in minutes, whatever its TTL.
 const TTL_MAX: Duration = Duration::from_secs(300);
 
-/// Resolves names until dropped.
 #[derive(Debug)]
 pub struct Resolver {
     wanted: mpsc::UnboundedSender<Vec<ResolvedName>>,
@@ -81,7 +78,6 @@ fn by_host(names: Vec<ResolvedName>) -> HashMap<String, Vec<ResolvedName>> {
     hosts
 }
 
-/// Looks up a host's addresses and when they expire.
 trait HostLookup: Send + 'static {
     type Error: std::fmt::Display + Send;
 
@@ -100,7 +96,6 @@ impl HostLookup for TokioResolver {
     }
 }
 
-/// Resolves one host for ever.
 async fn keep(mut resolver: impl HostLookup, host: String, names: Vec<ResolvedName>) {
     let mut failed = false;
     loop {

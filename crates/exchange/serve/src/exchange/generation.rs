@@ -26,8 +26,7 @@ use crate::recording::{GenerationLog, Unrecorded};
 /// One configuration in force. An auction uses the same one throughout.
 #[derive(Debug)]
 pub struct Generation {
-    /// Increases with each reload. Unique on a node that records its generations; elsewhere each
-    /// start counts from 1.
+    /// Increases with each reload. Unique on a node with a record; else each start counts from 1.
     pub number: u64,
     /// As configured. With direct campaigns, the last of `market.dsps` stands for them.
     pub config: ExchangeConfig,
@@ -43,10 +42,8 @@ pub struct Generation {
     pub(crate) sealer: Option<Sealer>,
 }
 
-/// Metrics of direct campaigns.
 #[derive(Clone, Debug)]
 pub struct DirectInForce {
-    /// Of all campaigns.
     pub metrics: PerShard<DspMetrics>,
     /// Of the accounts that have campaigns, in the market's order.
     pub seats: Vec<PerShard<SeatMetrics>>,
@@ -117,7 +114,6 @@ struct DirectCounts {
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
-/// Host, port and options.
 type DspAddress = (String, u16, EndpointOptions);
 
 #[derive(Debug)]
@@ -225,7 +221,6 @@ impl GenerationBuilder {
         put.map(|reloaded| reloaded.number)
     }
 
-    /// Records `config`, then puts it in force.
     pub(crate) fn replace(
         &mut self,
         mut config: ExchangeConfig,
@@ -279,7 +274,6 @@ impl GenerationBuilder {
         self.log.as_mut().map(GenerationLog::repeat)
     }
 
-    /// Pauses or resumes a DSP. Returns false if the id is unknown.
     pub(crate) fn pause(&mut self, id: &str, paused: bool) -> bool {
         let generation = self.current();
         let Some(index) = generation.dsp_ids().position(|known| known == id) else { return false };
@@ -437,8 +431,7 @@ fn endpoint((host, port, options): &DspAddress) -> Arc<Endpoint> {
     Arc::new(Endpoint::new(options, addresses))
 }
 
-/// A known DSP with another address or other options. Keeps the resolved addresses if the host and
-/// port are the same.
+/// A known DSP at another address or with other options. The same host keeps its addresses.
 fn endpoint_after(known: &KnownDsp, reached: &DspAddress) -> Arc<Endpoint> {
     let place = |(host, port, _): &DspAddress| (host.clone(), *port);
     if place(&known.reached) != place(reached) {

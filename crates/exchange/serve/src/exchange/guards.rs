@@ -19,8 +19,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::error;
 use units::Tick;
 
-/// Most messages between a shard and the governors. Messages are cumulative: the next one makes up
-/// for one that finds no room.
+/// Messages are cumulative, so the next one makes up for one that finds no room.
 const MESSAGES_MAX: usize = 16;
 
 /// Names a DSP's governor for as long as the DSP is configured.
@@ -30,23 +29,20 @@ pub struct GuardId(u64);
 type Reports = Box<[(GuardId, GuardReport)]>;
 type Grants = Box<[(GuardId, CallGrant)]>;
 
-/// A shard's end.
 #[derive(Debug)]
 pub struct GuardPort {
     reports: rtrb::Producer<Reports>,
     grants: rtrb::Consumer<Grants>,
 }
 
-/// The governors' end of one shard.
 #[derive(Debug)]
 struct GovernorPort {
     reports: rtrb::Consumer<Reports>,
     grants: rtrb::Producer<Grants>,
 }
 
-/// All governors; clones share them. Shards never take the lock: they use their ports. A slow build
-/// of a generation must not delay grants, so it takes the lock per DSP, with the governor already
-/// built.
+/// All governors; clones share them. Shards use ports, never the lock. A reload builds each
+/// governor before it takes the lock, so that grants do not wait.
 #[derive(Clone, Debug)]
 pub struct Guards(Arc<GuardsShared>);
 
@@ -67,7 +63,6 @@ struct GovernorTable {
 }
 
 impl Guards {
-    /// One port per shard.
     pub fn new(shards: usize) -> (Self, Vec<GuardPort>) {
         let line = |_| {
             let (reports_in, reports) = rtrb::RingBuffer::new(MESSAGES_MAX);
@@ -82,8 +77,8 @@ impl Guards {
         (Self(Arc::new(shared)), ends)
     }
 
-    /// Renews grants from now on. A governor that finds more calls than it granted ends the
-    /// process: not asking a DSP is cheap, exceeding its limits is not.
+    /// Renews grants. Excess calls end the process: not asking a DSP is cheap, exceeding limits is
+    /// not.
     pub fn start(&self, control: &Control, shutdown: &Shutdown) -> ControlTask {
         let (guards, shutdown) = (self.clone(), shutdown.clone());
         control.spawn(move || async move {

@@ -79,7 +79,6 @@ pub struct Exchange {
     tracer: Tracer,
     id_key: [u8; 16],
     outbound_max: usize,
-    /// Each shard takes its own when it starts.
     seats: Vec<Mutex<Option<ShardSlot>>>,
     closing: Mutex<Option<ExchangeEnd>>,
 }
@@ -90,7 +89,6 @@ struct ShardSlot {
     recorder: Option<Recorder>,
     budget: Option<(ShardBudget, ReservationCommands)>,
     dispatcher: Option<NoticeSender>,
-    /// Configuration of the client that calls other nodes.
     to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
 }
 
@@ -477,8 +475,7 @@ impl Exchange {
         market.rates.ratio(currency, market.currency).is_some()
     }
 
-    /// Why billed wins do not become durable, which stops direct campaigns and accounts. None if
-    /// they do.
+    /// Why billed wins do not become durable, so that accounts win nothing. None if they do.
     pub fn unrecorded(&self) -> Option<String> {
         match self.lanes.as_ref()?.durable.state() {
             LaneState::Writing => None,
@@ -518,7 +515,6 @@ struct OpenNotices {
     counter: NoticeSender,
     window: NoticeMonitor,
     own_key: [u8; 32],
-    /// Configuration of the client that calls other nodes.
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
@@ -548,7 +544,6 @@ impl BudgetParts {
         )
     }
 
-    /// One budget per shard, with the receiver of its commands.
     fn shard_budgets(
         self,
         (recording, has_dispatcher): (Option<&OpenRecord>, bool),

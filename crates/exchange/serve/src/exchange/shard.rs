@@ -29,11 +29,9 @@ use crate::recording::Recorder;
 const ROOMS_MAX: usize = 64;
 pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 
-/// Parts of a shard besides its DSP connections.
 pub(crate) struct ShardParts {
     pub admission: Admission,
     pub dispatcher: Option<NoticeSender>,
-    /// Passes beacons on to other nodes.
     pub nodes: Option<NodeClient>,
     /// None: auctions are not recorded.
     pub recorder: Option<Recorder>,
@@ -72,7 +70,6 @@ pub struct ExchangeShard {
     retired: RefCell<Vec<Rc<DspPool>>>,
     ids: RefCell<AuctionIds>,
     origin: Instant,
-    /// Spare body buffers.
     rooms: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -88,14 +85,12 @@ pub(crate) struct ShardSnapshot {
     house: Option<DirectLane>,
 }
 
-/// Metrics of direct campaigns on this shard.
 #[derive(Debug)]
 struct DirectLane {
     metrics: Arc<Padded<DspMetrics>>,
     seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
 
-/// A DSP on this shard.
 #[derive(Debug)]
 pub(crate) struct ShardDsp {
     pub(crate) id: Arc<str>,
@@ -124,7 +119,6 @@ impl ShardSnapshot {
         self.generation.payers()
     }
 
-    /// Metrics of a DSP or of direct campaigns.
     pub(crate) fn metrics(&self, dsp: usize) -> &DspMetrics {
         let house = || &self.house.as_ref().expect("the house is the last").metrics;
         self.dsps.get(dsp).map_or_else(house, |lane| &lane.metrics)
@@ -203,8 +197,7 @@ impl ExchangeShard {
         }
     }
 
-    /// New auctions use `generation`. A DSP at the same address with the same options keeps its
-    /// pool.
+    /// New auctions use `generation`. DSPs with the same address and options keep their pool.
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
         let after = snapshot(self.index, generation, Some(&before), &self.reactor);
@@ -261,8 +254,7 @@ impl ExchangeShard {
         }
     }
 
-    /// Books a win that is billed without a beacon; its durable record settles it. Without a
-    /// dispatcher its reservation is released instead.
+    /// Books a win billed without a beacon. Without a dispatcher, releases its reservation instead.
     pub(crate) fn bill(&self, billed: DirectBill) {
         if let Some(billing) = &self.billing {
             billing.add(billed, unix_ms(), &self.metrics.budget);
@@ -307,7 +299,6 @@ impl ExchangeShard {
         taken
     }
 
-    /// An empty body buffer.
     pub(crate) fn room(&self) -> Vec<u8> {
         self.rooms.borrow_mut().pop().unwrap_or_default()
     }
@@ -320,7 +311,7 @@ impl ExchangeShard {
         }
     }
 
-    /// A random auction id of 128 bits, unique across shards, starts and machines.
+    /// An auction id of 128 bits, unique across shards, starts and machines.
     pub(crate) fn next_id(&self) -> String {
         self.ids.borrow_mut().next_id()
     }

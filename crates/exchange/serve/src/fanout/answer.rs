@@ -107,7 +107,6 @@ enum Chunk {
     Trailer,
 }
 
-/// How the body ends.
 #[derive(Clone, Copy)]
 enum Framing {
     Sized(usize),
@@ -219,8 +218,7 @@ impl AnswerReader {
         self.read_body(rest)
     }
 
-    /// Parses heads up to the final one; returns where its body starts. None if more bytes are
-    /// needed; it keeps those it has.
+    /// Parses heads; returns where the final one's body starts. None if more bytes are needed.
     fn parse_heads(&mut self, input: &[u8]) -> Result<Option<(usize, Framing)>, AnswerError> {
         let mut start = 0;
         loop {
@@ -239,7 +237,6 @@ impl AnswerReader {
         }
     }
 
-    /// Length of the head, and its framing unless interim.
     fn parse_head(
         &mut self,
         input: &[u8],

@@ -17,7 +17,6 @@ pub(super) struct Bodies<'q> {
     distinct: Vec<Body<'q>>,
     /// The distinct body of each question.
     of: Vec<usize>,
-    /// Length of the longest head.
     head_room: usize,
 }
 
@@ -55,8 +54,7 @@ impl<'q> Bodies<'q> {
         bodies
     }
 
-    /// Passes the parts of the request for `question` at `slot` to `write`. `tmax_ms` is at most
-    /// the question's.
+    /// Passes the request's parts to `write`. `tmax_ms` is at most the question's.
     pub(super) fn write<T>(
         &self,
         (slot, question): (usize, &Question<'_>),

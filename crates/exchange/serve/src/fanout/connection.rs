@@ -20,7 +20,6 @@ use crate::exchange::guards::CallInFlight;
 /// A smaller read that does not end the answer is a crumb.
 const CRUMB_BYTES: usize = 256;
 
-/// A call on the wire.
 #[derive(Debug)]
 pub(super) struct ConnectionCall {
     pub(super) inbox: Rc<Inbox>,
@@ -43,7 +42,6 @@ pub(super) enum FinishedCall {
     Answered,
 }
 
-/// An open socket and its call.
 pub(super) struct DspConnection {
     transport: RefCell<Transport>,
     token: Token,
@@ -61,7 +59,6 @@ pub(super) struct DspConnection {
     /// Whether it has been idle or carried an answer. Only then may a reset mean that the DSP
     /// closed it without reading the request.
     reused: Cell<bool>,
-    /// Closed for good.
     closed: Cell<bool>,
     idle_since: Cell<Instant>,
 }
@@ -193,13 +190,11 @@ impl DspConnection {
         }
     }
 
-    /// Returns it to its pool.
     pub(super) fn release(self: Rc<Self>, now: Instant) {
         let pool = Rc::clone(&self.pool);
         pool.release(self, now);
     }
 
-    /// Marks it idle.
     pub(super) fn rest(&self, now: Instant) {
         self.idle_since.set(now);
         self.reused.set(true);

@@ -32,13 +32,10 @@ pub struct EndpointOptions {
     pub path: Secret,
     /// Extra header fields, validated.
     pub headers: Vec<(String, Secret)>,
-    /// Currencies it may bid in.
     pub currencies: Vec<Currency>,
     /// Largest answer body, also once decompressed.
     pub response_bytes_max: usize,
-    /// Whether answers may be compressed.
     pub gzip: bool,
-    /// Whether to compress requests.
     pub gzip_requests: bool,
     /// None: no TLS.
     pub tls: Option<TlsOptions>,
@@ -47,7 +44,6 @@ pub struct EndpointOptions {
 pub struct Endpoint {
     /// Head of every request, up to the value of `content-length`.
     pub(crate) head: Box<str>,
-    /// JSON array for `cur`.
     pub(crate) cur: Box<str>,
     pub(crate) addresses: Addresses,
     pub(crate) response_bytes_max: usize,

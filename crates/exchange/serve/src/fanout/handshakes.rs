@@ -1,8 +1,7 @@
 //! Limits a shard's time for TLS handshakes with DSPs.
 //!
-//! A handshake costs a good part of an auction, and a cold start needs hundreds. Unlimited, they
-//! would delay auctions, which then need still more connections. So handshakes queue until their
-//! time is earned. Knows no sockets.
+//! A handshake costs a good part of an auction, and a cold start needs hundreds. Without a limit
+//! auctions wait, and then need still more connections. Knows no sockets.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -26,7 +25,6 @@ pub(super) struct Handshakes {
 struct HandshakeAllowance {
     /// Work begun that is not earned yet.
     owed: Duration,
-    /// When `owed` was last updated.
     at: Instant,
     /// Moving average cost of a handshake.
     cost: Duration,

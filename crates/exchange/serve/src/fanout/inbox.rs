@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::connection::DspConnection;
 use crate::exchange::guards::CallInFlight;
 
-/// Work for the auction's own task.
 #[derive(Debug)]
 pub(super) enum Todo {
     /// A connection is ready for this call.
@@ -32,7 +31,6 @@ struct CallSlot {
     wait_until: Instant,
     /// None if not sent yet.
     sent_at: Option<Instant>,
-    /// The `tmax` sent to the DSP.
     tmax_ms: Option<u32>,
     retried: bool,
     /// The call's permit, until a connection takes it.
@@ -148,12 +146,10 @@ impl Inbox {
         }))
     }
 
-    /// Takes the call's permit for the connection that sends it.
     pub(super) fn take_right(&self, slot: usize) -> Option<CallInFlight> {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
     }
 
-    /// Marks the call as sent with this `tmax`.
     pub(super) fn sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.sent_at = Some(now);
@@ -173,10 +169,8 @@ impl Inbox {
         inner.open && inner.slots[slot].outcome.is_none()
     }
 
-    /// Takes an answer; returns false if it is late.
-    ///
-    /// Late means that the auction gave up the call. On a busy shard, bytes that arrived in time
-    /// are read after the deadline, but before the auction's task runs.
+    /// Takes an answer; returns false if the auction gave up the call. On a busy shard, bytes that
+    /// arrived in time are read after the deadline, but before the auction's task runs.
     pub(super) fn deliver(&self, slot: usize, outcome: CallOutcome, body: &[u8]) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() {
@@ -191,7 +185,6 @@ impl Inbox {
         true
     }
 
-    /// Notes the latency of the answer about to be delivered.
     pub(super) fn timed(&self, slot: usize, latency: Duration) {
         let inner = &mut *self.0.borrow_mut();
         if let Some(slot) = inner.slots.get_mut(slot).filter(|slot| slot.outcome.is_none()) {
@@ -199,8 +192,8 @@ impl Inbox {
         }
     }
 
-    /// Asks the auction's task to repeat the call with the same permit. Returns false, and leaves
-    /// the permit, if it may not.
+    /// Asks the auction's task to repeat the call. Returns false, and leaves the permit, if it may
+    /// not.
     pub(super) fn retry(&self, slot: usize, right: &mut Option<CallInFlight>) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
@@ -270,8 +263,7 @@ impl Inbox {
         let mut inner = self.0.borrow_mut();
         inner.open = false;
         inner.waker = None;
-        // Dropped outside the borrow: unused permits end, and an unused connection returns to its
-        // pool.
+        // Drop unused permits and connections outside the borrow: they release themselves.
         let todo = std::mem::take(&mut inner.todo);
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);

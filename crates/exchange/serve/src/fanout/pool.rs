@@ -49,7 +49,6 @@ pub struct PoolLimits {
     pub crumbs_max: u32,
 }
 
-/// One shard's connections to one DSP.
 #[derive(Debug)]
 pub struct DspPool {
     pub(super) endpoint: Arc<Endpoint>,
@@ -222,7 +221,6 @@ impl DspPool {
         while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
             match self.open(now) {
                 Ok(()) => (),
-                // A busy connection will be released.
                 Err(CallOutcome::Saturated) => return,
                 Err(_) if self.opening.get() > 0 || self.has_proven() => return,
                 Err(outcome) => return self.disappoint(outcome),
@@ -235,12 +233,10 @@ impl DspPool {
         self.all.borrow().values().any(|open| open.past() == FinishedCall::Answered)
     }
 
-    /// Drops calls whose time is up.
     fn forget_past(&self) {
         self.waiting.borrow_mut().retain(|(inbox, slot)| inbox.is_waiting(*slot));
     }
 
-    /// Fails all waiting calls.
     fn disappoint(&self, outcome: CallOutcome) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for (inbox, slot) in waiting {
@@ -269,7 +265,6 @@ impl DspPool {
         self.release(connection, Instant::now());
     }
 
-    /// Handles a failed attempt that began at `began`.
     fn failed(&self, address: SocketAddr, began: Instant, error: &io::Error) {
         self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
         if is_ours(error) {
@@ -296,7 +291,6 @@ impl DspPool {
         }
     }
 
-    /// Logs an address's pause.
     fn paused(&self, address: SocketAddr, pause: Option<u32>, error: &str) {
         let Some(count) = pause else { return };
         if count == 1 {
@@ -330,7 +324,6 @@ impl DspPool {
         self.idle.borrow_mut().push(connection);
     }
 
-    /// Handles a closed connection.
     pub(super) fn forget(&self, connection: &DspConnection) {
         if self.all.borrow_mut().remove(&connection.id).is_none() {
             return;
@@ -352,8 +345,7 @@ impl DspPool {
         }
     }
 
-    /// Closes connections that are overdue, idle for too long, or at a former address of the DSP.
-    /// Then opens connections for waiting calls.
+    /// Closes overdue, long idle and outdated connections, then opens some for waiting calls.
     pub fn sweep(self: &Rc<Self>, now: Instant) {
         let known = self.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);

@@ -40,7 +40,6 @@ pub struct Reactor {
     pub(super) inflater: RefCell<Inflater>,
     /// Shared by all pools, in turn.
     pub(super) handshakes: Handshakes,
-    /// Sockets that may still be opened.
     sockets_left: Rc<Cell<usize>>,
 }
 
@@ -54,8 +53,7 @@ impl Drop for SocketPermit {
     }
 }
 
-/// Connections by token. A token is reused after its connection closes: a stale event then costs
-/// the new one an empty read.
+/// By token. Tokens are reused: a stale event costs the new connection an empty read.
 #[derive(Debug, Default)]
 struct Connections {
     by_token: Vec<Option<Rc<DspConnection>>>,

@@ -29,14 +29,11 @@ pub struct Question<'q> {
     pub bidder: Option<&'q str>,
     /// Whether user data is withheld for privacy.
     pub is_limited: bool,
-    /// Deadline of the answer.
     pub wait_until: Instant,
-    /// The call's permit.
     pub right: Cell<Option<CallInFlight>>,
 }
 
-/// Asks all DSPs at once; `room` is the buffer for bodies. Dropping the round abandons the auction:
-/// its answers are drained.
+/// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
 pub fn ask_all<'r>(
     outbound: &'r Outbound<'r>,
     questions: &'r [Question<'r>],
@@ -53,7 +50,6 @@ pub fn ask_all<'r>(
     round
 }
 
-/// A round whose questions are sent.
 #[must_use = "answers are collected, or given up"]
 pub struct FanoutRound<'r> {
     bodies: Bodies<'r>,
@@ -95,7 +91,6 @@ impl FanoutRound<'_> {
         }
     }
 
-    /// Whether the request was sent.
     fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
         let (question, inbox) = (&self.questions[slot], &self.guard.0);
         let call = ConnectionCall {

@@ -23,7 +23,6 @@ struct AddressHealth {
 
 #[derive(Clone, Copy, Debug)]
 struct Pause {
-    /// Number in a row.
     count: u32,
     until: Instant,
     /// Whether a connection after the pause is open.
@@ -94,8 +93,7 @@ impl AddressHealths {
         self.0.retain(|address, _| known.contains(address));
     }
 
-    /// An attempt begun at `began` failed. Returns the number of the pause in a row, if it starts
-    /// one.
+    /// An attempt begun at `began` failed. Returns the pause's number, if it starts one.
     pub(super) fn refused(
         &mut self,
         address: SocketAddr,

@@ -36,7 +36,6 @@ impl TlsOptions {
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// TLS state shared by all sessions with one DSP.
 #[derive(Debug)]
 pub(super) struct TlsPeer {
     server_name: ServerName<'static>,
@@ -109,7 +108,6 @@ fn would_block_is_zero(done: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Tokio's socket for rustls.
 struct NonBlocking<'s>(&'s TcpStream);
 
 impl Read for NonBlocking<'_> {

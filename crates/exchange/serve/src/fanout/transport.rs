@@ -10,7 +10,6 @@ use rustls::ClientConnection;
 
 use super::reactor::SocketPermit;
 
-/// A non-blocking socket with its unsent bytes.
 pub(super) struct Transport {
     socket: TcpStream,
     kind: TransportKind,

@@ -9,7 +9,6 @@ use runtime::metrics::{Counter, MetricsPage, PerShard};
 
 use super::ExchangeMetrics;
 
-/// A counter's label and source.
 type BudgetCount = (&'static str, fn(&ShardCounts) -> u64);
 
 const OUTCOMES: [BudgetCount; 5] = [
@@ -38,7 +37,6 @@ pub struct BudgetMetrics {
 }
 
 impl BudgetMetrics {
-    /// Adds the difference of two counts.
     pub(crate) fn add(&self, before: &ShardCounts, after: &ShardCounts) {
         for (counter, (_, of)) in self.outcomes.iter().zip(OUTCOMES) {
             counter.add(of(after) - of(before));

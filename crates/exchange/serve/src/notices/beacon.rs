@@ -209,8 +209,7 @@ impl BeaconCall<'_> {
         if self.shard.order(order) { pixel() } else { busy() }
     }
 
-    /// Answers once the billing record is durable. That record settles the win, whether or not the
-    /// DSP gets its notice.
+    /// Answers once the billing record is durable, which settles the win even without a notice.
     async fn bill(
         &self,
         claims: &Claims<'_>,
@@ -289,8 +288,7 @@ impl BeaconCall<'_> {
     }
 }
 
-/// Our answer to a beacon that `node` handled. None if the node is busy, or another server answers
-/// at its URL.
+/// Our answer for `node`'s. None if it is busy, or another server answers at its URL.
 fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     if answered.node != Some(node) {
         debug!(node, by = answered.node, status = answered.status, "another server answered");
@@ -308,7 +306,6 @@ fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     }
 }
 
-/// Whether the notice was delivered without an ad.
 fn is_empty_answer(answered: &ServerAnswer) -> bool {
     answered.status == 204 || (answered.status == 200 && answered.body.trim_ascii().is_empty())
 }

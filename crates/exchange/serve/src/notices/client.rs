@@ -50,7 +50,6 @@ pub struct ServerAnswer {
 /// Why a call was not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// Too many hosts, or too many calls to this one.
@@ -62,9 +61,7 @@ pub enum CallError {
 pub struct CallLimits {
     /// Longest wait for a connection and the answer.
     pub timeout: Duration,
-    /// Most connections to one host.
     pub connections_max: usize,
-    /// Idle connections close after this long.
     pub idle_timeout: Duration,
     /// Networks that may be called although they are not public.
     pub networks_allowed: Vec<Network>,
@@ -77,7 +74,6 @@ impl CallLimits {
     }
 }
 
-/// Calls many hosts from one thread.
 pub struct NoticeClient {
     http: HttpClient,
     connections_max: usize,
@@ -136,7 +132,6 @@ impl NoticeClient {
                 client.hosts.borrow_mut().remove(&authority);
             }
             if let Some(made) = made {
-                // The receiver may be gone.
                 let _ = call.done.send(made);
             }
         });

@@ -56,7 +56,6 @@ pub enum NoticeCommand {
 #[derive(Debug)]
 pub struct MarkupFetch {
     pub notice: Notice,
-    /// Most bytes of the answer.
     pub body_max: usize,
     /// The token that asks, with its expiry in Unix milliseconds. Repeated calls get no answer.
     pub once: Option<(TokenId, u64)>,
@@ -190,8 +189,7 @@ pub struct NoticeTiming {
     pub clock: DeliveryClock,
     /// How long orders and events gather for one turn, which costs two wake-ups and a log commit.
     pub linger: Duration,
-    /// Longest wait for an answer; shorter than delivery's own, so that delivery learns how every
-    /// call ended.
+    /// Shorter than delivery's own, so that delivery learns how every call ended.
     pub answer_timeout: Duration,
 }
 
@@ -199,7 +197,6 @@ pub struct NoticeTiming {
 pub struct DeliveryClock(Instant);
 
 impl DeliveryClock {
-    /// Ticks count from now.
     pub fn start() -> Self {
         Self(Instant::now())
     }
@@ -356,7 +353,6 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
     }
 
     fn answer(&mut self, call: u64, acknowledged: BeaconAnswer) {
-        // The caller may have left.
         let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
     }
 

@@ -1,10 +1,8 @@
-//! Notices in the log: a ring into its durable lane, and the replay at a start, which skips other
-//! records.
+//! Notices in the log: a ring into its durable lane, and the replay at a start.
 //!
-//! Must not know a record's content, except where a checkpoint says that replay begins; unbooked
-//! settlements begin it earlier. Nothing here waits: the log thread writes, and reports over a
-//! channel. While it cannot write, beacons are refused at once; records already in the ring become
-//! durable once it writes again.
+//! Must not know a record's content, except where replay begins. Nothing waits: the log thread
+//! writes, and reports over a channel. While it cannot write, beacons are refused at once; records
+//! already in the ring become durable later.
 
 use std::path::Path;
 
@@ -26,16 +24,14 @@ pub struct NoticeJournal {
     ring: DurableRing,
     lane: LaneHandle,
     told: mpsc::UnboundedReceiver<LaneEvent>,
-    /// Whether the log thread still runs.
     is_told: bool,
     handed: TicketQueue,
     kept_from: u64,
 }
 
 impl NoticeJournal {
-    /// Opens a ring of `ring_bytes` into `log`, whose thread has not started. First replays the log
-    /// in `directory` to `visit`, by sequence: for delivery, and for settlements after
-    /// `applied_seq`.
+    /// Opens a ring into `log`, whose thread has not started, after it replays `directory` to
+    /// `visit`: for delivery, and for settlements after `applied_seq`.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -65,7 +61,6 @@ impl NoticeJournal {
     ) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let ring = make(Box::new(move |told| {
-            // The journal may have ended.
             let _unheard = tell.send(told);
         }));
         Self { ring, lane, told, is_told: true, handed: TicketQueue::default(), kept_from: 0 }
@@ -104,7 +99,6 @@ impl NoticeJournal {
         std::future::pending().await
     }
 
-    /// The next report, if any.
     pub fn try_heard(&mut self) -> Option<Event> {
         let told = self.told.try_recv().ok()?;
         Some(self.event(told))
@@ -129,7 +123,6 @@ impl NoticeJournal {
     }
 }
 
-/// Extent of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct JournalRead {
     /// From the last checkpoint or, without one, the first notice; earlier if settlements before it

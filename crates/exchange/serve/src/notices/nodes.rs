@@ -1,5 +1,4 @@
-//! Passes beacons on to the nodes that sealed them: only that node's log knows whether a beacon was
-//! called before.
+//! Passes beacons on to the nodes that sealed them, whose logs know which calls are repeated.
 //!
 //! Must not know a beacon's content, nor which nodes exist.
 
@@ -33,17 +32,13 @@ pub struct NodeClient {
 pub struct ForeignBeacon<'b> {
     /// The node's beacon URL.
     pub base: &'b BeaconBase,
-    /// The token, already opened.
     pub token: &'b str,
     /// The call's query.
     pub query: Option<&'b str>,
-    /// Address of the caller.
     pub device: IpAddr,
     /// Printable ASCII.
     pub user_agent: Option<&'b str>,
-    /// This node.
     pub node: u32,
-    /// Most bytes of the answer's body.
     pub body_max: usize,
 }
 

@@ -21,9 +21,7 @@ const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 pub struct Sealer {
     pub keys: KeyRing,
     pub base: BeaconBase,
-    /// Number of this node.
     pub node: u32,
-    /// Beacon URLs of other nodes, by number.
     pub nodes: HashMap<u32, BeaconBase>,
     pub lifetimes: Lifetimes,
     pub markup_timeout: Duration,

@@ -14,7 +14,6 @@ use super::settlements::Settlements;
 /// Why the start must stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The log cannot be read.
     #[error(transparent)]
     Read(#[from] LogReadError),
     /// New records would be taken for booked ones.

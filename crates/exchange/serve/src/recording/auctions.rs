@@ -1,7 +1,6 @@
 //! A shard's record of each auction, however it ends.
 //!
-//! Owns the shard's ring and the buffer that encodes records. `exchange_core::record` defines their
-//! content.
+//! Owns the shard's ring and the records' buffer. `exchange_core::record` defines their content.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,7 +30,6 @@ pub(crate) struct Recorder(RefCell<RecordRing>);
 #[derive(Debug)]
 struct RecordRing {
     firehose: FirehoseRing,
-    /// Reused buffer of the record.
     record: Vec<u8>,
 }
 
@@ -66,7 +64,6 @@ impl Recorder {
 pub(crate) struct RecordedAuction<'m> {
     pub shard: &'m ExchangeShard,
     pub snapshot: &'m ShardSnapshot,
-    /// Our auction id.
     pub id: &'m str,
     pub request: &'m BidRequest<'m>,
     /// Text of the request.
@@ -155,7 +152,6 @@ impl RecordedAuction<'_> {
 /// Calls and their questions, one for one.
 pub(crate) type Calls<'c> = (&'c [BidderCall], &'c [Question<'c>]);
 
-/// Calls with their outcomes.
 pub(crate) fn calls(
     (asks, questions): Calls<'_>,
     outcomes: &Outcomes,

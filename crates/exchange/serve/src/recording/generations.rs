@@ -63,7 +63,6 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, LogReadError> {
 pub(crate) struct GenerationLog {
     ring: DurableRing,
     told: mpsc::Receiver<LaneEvent>,
-    /// Last number used.
     number: u64,
     /// Last record and its time, for repetition.
     last: Option<(Vec<u8>, Instant)>,
@@ -81,8 +80,7 @@ impl GenerationLog {
         Self { ring, told, number, last: None }
     }
 
-    /// Makes a generation durable and returns its number. A number whose record may still become
-    /// durable is not reused.
+    /// Makes a generation durable and returns its number, which is not reused even if this fails.
     pub fn record(&mut self, config: &ExchangeConfig, campaigns: u64) -> Result<u64, Unrecorded> {
         let number = self.number + 1;
         let rates: Vec<_> =

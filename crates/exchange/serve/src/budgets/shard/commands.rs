@@ -1,5 +1,4 @@
-//! Routes commands about reservations to the shard that made them: the dispatcher settles, and
-//! other shards release.
+//! Routes commands to a reservation's shard: the dispatcher settles, other shards release.
 //!
 //! Must not know what a reservation is worth.
 
@@ -19,11 +18,9 @@ pub(crate) enum ReservationCommand {
     Release(ReservationToken),
 }
 
-/// Senders to all shards of a process.
 #[derive(Clone)]
 pub(crate) struct PeerShards {
     key: TokenKey,
-    /// By shard number.
     shards: Vec<PeerShard>,
 }
 
@@ -31,14 +28,12 @@ pub(crate) struct PeerShards {
 struct PeerShard {
     /// Identifies the shard's reservations.
     origin: TokenOrigin,
-    /// Unbounded, because none may be lost. Each reservation comes once, so the queue is bounded by
-    /// reservations.
+    /// Unbounded, because none may be lost; each reservation comes once.
     spent: mpsc::UnboundedSender<ReservationToken>,
     /// Bounded: callers of beacons may send any number.
     lost: mpsc::Sender<ReservationToken>,
 }
 
-/// A shard's receivers.
 #[derive(Debug)]
 pub(crate) struct ReservationCommands {
     spent: mpsc::UnboundedReceiver<ReservationToken>,

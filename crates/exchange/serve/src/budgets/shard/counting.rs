@@ -1,5 +1,4 @@
-//! A shard's funnel counts and copied requests, on their way to the thread that explains why a
-//! campaign does not spend.
+//! Funnel counts and copied requests of a shard, for the thread that explains campaigns.
 //!
 //! Nothing here allocates during auctions, or waits for a lock.
 
@@ -33,7 +32,6 @@ impl ShardHandover {
         Self { batch: FunnelBatch::new(), copies, copied: 0 }
     }
 
-    /// Bodies of requests.
     pub fn copies(&self) -> &[Vec<u8>] {
         &self.copies[..self.copied]
     }
