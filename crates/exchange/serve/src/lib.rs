@@ -1,7 +1,6 @@
 //! The exchange on the wire: HTTP in, DSP fan-out under a deadline.
 //!
-//! Owns sockets, configuration and metrics, and moves bytes. It makes no decision about money:
-//! those are `exchange-core`'s.
+//! Owns sockets, configuration and metrics. `exchange-core` makes all decisions about money.
 
 mod auctions;
 mod budgets;

@@ -1,6 +1,6 @@
 //! The life of one auction on its shard: parse, choose, ask, collect, clear, answer.
 //!
-//! It makes no decision about money: those are `exchange-core`'s.
+//! `exchange-core` makes all decisions about money.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -124,7 +124,7 @@ struct AskedDsps {
     trials: Vec<CallTrial>,
     /// Other DSPs, each with the reason.
     not_asked: Vec<(usize, NotAsked)>,
-    /// What direct campaigns may bid for.
+    /// None if direct campaigns may bid for nothing.
     house: Option<BidderCall>,
 }
 

@@ -1,6 +1,6 @@
 //! From bids to the caller's answer: judges, clears, fetches ads of win notices, and plans notices.
 //!
-//! It makes no decision about money: those are `exchange-core`'s.
+//! `exchange-core` makes all decisions about money.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -281,7 +281,7 @@ impl Drop for PendingCounts<'_> {
     }
 }
 
-/// What the outcome says about the DSP's health.
+/// The outcome as evidence of the DSP's health.
 fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
     match outcome {
         CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,

@@ -1,6 +1,6 @@
 //! Explains an auction from its DSPs' outcomes, or rehearses one on given answers.
 //!
-//! It makes no decision about money: those are `exchange-core`'s.
+//! `exchange-core` makes all decisions about money.
 
 use std::cell::RefCell;
 

@@ -1,6 +1,6 @@
 //! Money of one auction: direct campaigns' bids, and what winners' accounts reserve and release.
 //!
-//! It makes no decision about money: those are `exchange-core`'s and `pacer-core`'s.
+//! `exchange-core` and `pacer-core` make all decisions about money.
 
 use exchange_core::campaigns::DirectAnswer;
 use exchange_core::record::{BudgetRefusal, BudgetRefusals, CallOutcome, RecordedCall};

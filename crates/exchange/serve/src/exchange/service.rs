@@ -58,7 +58,7 @@ pub const BUDGETS: Port<Budgets> = Port::new("budgets");
 
 /// Fewest outbound connections to start with; each shard needs at least one for each DSP.
 const OUTBOUND_MIN: u64 = 16;
-/// Gathers beacons and notices for one commit; no browser notices an answer this much later.
+/// How long beacons and notices gather for one commit; no browser notices twice this delay.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// A running exchange.
@@ -526,7 +526,7 @@ struct BudgetParts {
 }
 
 impl BudgetParts {
-    /// Also returns the first campaigns and what books billed wins. Without budgets both are empty.
+    /// Also returns the first campaigns and the settlements. Without budgets both are empty.
     fn of(
         budgets: Option<Budgets>,
     ) -> (Option<Self>, Campaigns, Box<dyn Settlements>, Option<OnStart>) {
@@ -562,7 +562,7 @@ impl BudgetParts {
 }
 
 /// Opens the dispatcher with the notices that the log says are owed. None if we fire no notices.
-/// `settlements` receives what the log holds and the ledger has not booked before this returns;
+/// `settlements` receives the log's settlements that are not booked before this returns;
 /// nothing here is durable until the log starts.
 fn open_notices(
     config: &ExchangeConfig,
