@@ -7,12 +7,12 @@ FUZZ_SECONDS ?= 5
 # Tests at once: most of them wait for a socket, a disk or another process.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # What `make test` runs, in this order.
-STEPS = format lint unit bench-tests docs deny readme fuzz-smoke
+STEPS = format lint unit mutants-sample bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test check bench bench-tests format lint unit unit-changed fuzz-smoke docs deny readme pictures tools compare clean
+.PHONY: help demo test check bench bench-tests format lint unit unit-changed mutants mutants-sample fuzz-smoke docs deny readme pictures tools compare clean
 
 help: ## What can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
 	$(CARGO) run --release -p vickrey -- demo
@@ -37,6 +37,12 @@ unit: tools ## Unit, property, integration and simulation tests, with fixed seed
 
 unit-changed: ## Unit tests of the packages that differ from main
 	scripts/unit-changed
+
+mutants: ## Plants every known mistake in a copy of the code, and expects a test to fail
+	scripts/mutants
+
+mutants-sample: ## A dozen of them, chosen by the hash of the commit
+	scripts/mutants --sample 12
 
 bench-tests: ## Tests of the driver, of the pictures, of the comparison and of the Go peer, where Python and Go are installed
 	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 scripts/test_pictures.py && python3 compat/test_compare.py; fi

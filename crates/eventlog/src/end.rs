@@ -22,7 +22,6 @@
 
 use std::io;
 
-use crate::bug::{LogBug, planted};
 use crate::chain::{ChainHash, ChainPoint};
 use crate::disk::{Disk, DiskFile};
 use crate::item::LogReadError;
@@ -193,9 +192,7 @@ impl LogEnd {
         }
         let mut file = disk.create(NEW_NAME)?;
         file.write_at(0, &self.encode())?;
-        if !planted(LogBug::SkipEndSync) {
-            file.sync_data()?;
-        }
+        file.sync_data()?;
         disk.replace(NEW_NAME, END_NAME)?;
         disk.sync_directory()
     }

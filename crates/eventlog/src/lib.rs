@@ -17,11 +17,11 @@
 //! sequence: a new epoch begins at each start, after each failed commit, and when a segment without
 //! records is abandoned.
 
-mod bug;
 mod chain;
 pub mod disk;
 mod end;
 mod index;
+mod interleaving;
 mod item;
 pub mod lane;
 mod reader;

@@ -13,7 +13,6 @@ mod seek;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, DiskFile};
 use crate::end::{END_NAME, EndFile};
 use crate::index::IndexBuilder;
@@ -241,7 +240,7 @@ impl<'a, D: Disk> LogReader<'a, D> {
     /// unfinished write.
     fn knowing(mut self, end: EndFile) -> Self {
         let node = self.names.back().map(|newest| newest.node);
-        let reaches = end.of_node(node).filter(|_| !planted(LogBug::IgnoreEnd));
+        let reaches = end.of_node(node);
         self.end = end;
         self.proven_through(reaches.map_or(0, |end| end.last))
     }
@@ -261,7 +260,7 @@ impl<'a, D: Disk> LogReader<'a, D> {
     pub(crate) fn skip_to_newest(&mut self) -> Result<(), LogReadError> {
         let mut newest = None;
         for (at, identity) in self.names.iter().enumerate().rev() {
-            if self.examine(*identity)?.trusted || planted(LogBug::TrustNewestName) {
+            if self.examine(*identity)?.trusted {
                 newest = Some(at);
                 break;
             }
@@ -389,7 +388,6 @@ impl<'a, D: Disk> LogReader<'a, D> {
     /// The last sequence that may have been used, given the newest segment found.
     fn known_behind(&self, newest: Option<SegmentId>) -> u64 {
         let end = self.end.of_node(newest.map(|newest| newest.node));
-        let end = end.filter(|_| !planted(LogBug::IgnoreEnd));
         self.known.max(end.and_then(|end| end.lost_through(newest)).unwrap_or(0))
     }
 
@@ -537,7 +535,7 @@ fn is_good(header: Header) -> bool {
 }
 
 fn overruled<F>(current: &CurrentSegment<F>, sequence: u64) -> bool {
-    current.limit.is_some_and(|limit| sequence >= limit) && !planted(LogBug::KeepOverruled)
+    current.limit.is_some_and(|limit| sequence >= limit)
 }
 
 fn has_record<F: DiskFile>(

@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::bug::{LogBug, planted};
 use crate::chain::{ChainPoint, SegmentHasher};
 use crate::disk::{Disk, DiskFile};
 use crate::end::LogEnd;
@@ -160,11 +159,6 @@ impl<D: Disk> LogWriter<D> {
         self.durable
     }
 
-    /// The last appended sequence, durable or not.
-    pub(crate) fn appended(&self) -> u64 {
-        self.next - 1
-    }
-
     /// The epoch of new records.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -227,11 +221,6 @@ impl<D: Disk> LogWriter<D> {
                 }
                 Ok(self.durable)
             }
-            Err(_) if planted(LogBug::AcknowledgeEarly) => {
-                let last = self.next - 1;
-                let _failed = self.abandon();
-                Ok(last)
-            }
             Err(source) => Err(self.failed(source)),
         }
     }
@@ -260,7 +249,7 @@ impl<D: Disk> LogWriter<D> {
     /// Fails if records were appended since the last commit, or if the newest segment was found
     /// missing and nothing was written since.
     pub fn seal_end(&mut self, unix_ms: u64) -> io::Result<()> {
-        if !self.is_committed() && !planted(LogBug::SealBeforeSync) {
+        if !self.is_committed() {
             return Err(io::Error::other("records were appended since the last commit"));
         }
         self.seal();
@@ -290,9 +279,7 @@ impl<D: Disk> LogWriter<D> {
     /// Stops writing to the active segment and moves the chain past it.
     fn detach_active(&mut self) -> Option<ActiveSegment<D::File>> {
         let active = self.active.take()?;
-        if !planted(LogBug::SkipChain) {
-            self.chain = self.chain_behind(&active);
-        }
+        self.chain = self.chain_behind(&active);
         Some(active)
     }
 
@@ -359,14 +346,7 @@ impl<D: Disk> LogWriter<D> {
 
     fn sync(&mut self) -> io::Result<()> {
         let active = self.active.as_mut().expect("what was written stands in a segment");
-        if !planted(LogBug::DropSync) {
-            let synced = active.file.sync_data();
-            if planted(LogBug::RetrySync) && synced.is_err() {
-                active.file.sync_data()?;
-            } else {
-                synced?;
-            }
-        }
+        active.file.sync_data()?;
         active.length += std::mem::take(&mut self.flushed);
         active.durable.clone_from(&active.written);
         Ok(())
@@ -381,10 +361,8 @@ impl<D: Disk> LogWriter<D> {
         // On a nearly full disk, the file `end` needs the space that this frees.
         self.sweep(header.keep_from);
         // The file exists whether or not `end` can be written now, and a clean stop seals after it.
-        let before = self.newest.replace((identity, false));
-        if !(planted(LogBug::KeepSeal) && before.is_some_and(|(_, is_sealed)| is_sealed))
-            && let Err(error) = self.end_at_begin(identity).write(&self.disk)
-        {
+        self.newest = Some((identity, false));
+        if let Err(error) = self.end_at_begin(identity).write(&self.disk) {
             // Its name is durable, so the next attempt uses it.
             self.spare = Some(SpareSegment { file, identity, durable_header });
             return Err(error);
@@ -424,10 +402,8 @@ impl<D: Disk> LogWriter<D> {
             self.spare = Some(SpareSegment { file, identity, durable_header: None });
             return Err(error);
         }
-        if !planted(LogBug::SkipDirectorySync) {
-            // If this fails, the file stays without records; its name may never be durable.
-            self.disk.sync_directory()?;
-        }
+        // If this fails, the file stays without records; its name may never be durable.
+        self.disk.sync_directory()?;
         let durable_header = Some(DurableHeader { bytes, keep_from });
         Ok(SpareSegment { file, identity, durable_header })
     }

@@ -12,8 +12,8 @@ use super::GapFormat;
 use super::gap::RecordSpan;
 use super::ring::{HEADER_BYTES, LaneEvent, LaneListener, RingPosition};
 use super::status::{CLASSES, LogThreadCounts, RingShared};
-use crate::bug::{LogBug, meanwhile, planted};
 use crate::disk::Disk;
+use crate::interleaving::meanwhile;
 use crate::segment::{u32_at, u64_at};
 use crate::writer::{AppendError, LogWriter};
 
@@ -167,11 +167,6 @@ impl RingConsumer {
         fits
     }
 
-    /// Planted bug: acknowledges what is not even written.
-    pub fn acknowledge_taken(&self) {
-        self.shared.log.durable.store(self.position + self.taken.records, Ordering::Release);
-    }
-
     /// Removes from the ring what is written.
     pub fn release(&mut self) {
         let taken = std::mem::take(&mut self.taken);
@@ -210,18 +205,10 @@ impl RingConsumer {
 
     /// Forgets what was written and lost. What was only taken stays in the ring.
     pub fn lose(&mut self, counts: &LogThreadCounts) {
-        if planted(LogBug::LoseRetained) {
-            return self.release();
-        }
         self.taken = RingBatch::default();
         let lost = std::mem::take(&mut self.unsynced);
         counts.disk_lost.add(lost.records);
-        if !planted(LogBug::ForgetGap) {
-            self.owed.add(lost.all);
-        }
-        if planted(LogBug::RepeatGap) {
-            self.owed.records += lost.lost;
-        }
+        self.owed.add(lost.all);
     }
 
     pub fn tell(&mut self, told: LaneEvent) {

@@ -14,7 +14,6 @@ use super::status::LaneShared;
 use super::waker::WakeThreshold;
 use super::watermark::{LaneWatermark, WatermarkSchedule};
 use super::{LaneFailure, LaneFormats, LaneKind, LaneOptions, LaneState};
-use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, SyncMeter};
 use crate::writer::{CommitError, LogWriter};
 
@@ -146,11 +145,7 @@ impl<D: Disk> LaneWriter<D> {
     /// How far the lane is durable.
     pub fn reached(&self) -> LaneWatermark {
         let writer = &self.writer;
-        let sequence = match planted(LogBug::WatermarkAhead) {
-            true => writer.appended(),
-            false => writer.durable(),
-        };
-        LaneWatermark { epoch: writer.epoch(), sequence }
+        LaneWatermark { epoch: writer.epoch(), sequence: writer.durable() }
     }
 
     /// Keeps watermarks of the other lane from now on, which is durable up to `reached`.
@@ -246,9 +241,6 @@ impl<D: Disk> LaneWriter<D> {
             };
             fits &= ring.take(context, left);
             left = left.saturating_sub(ring.taken());
-            if planted(LogBug::AcknowledgeBeforeCommit) {
-                ring.acknowledge_taken();
-            }
         }
         self.first = (self.first + 1) % self.rings.len().max(1);
         self.write_watermark(now);

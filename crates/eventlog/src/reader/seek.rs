@@ -3,7 +3,6 @@
 //! Owns when an index is trusted. Indexes only save time; what is yielded comes from segments.
 
 use super::{LogReader, is_good};
-use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, DiskFile};
 use crate::index::{IndexEntry, SegmentIndex};
 use crate::item::LogReadError;
@@ -74,9 +73,6 @@ pub(crate) fn trusted_index<D: Disk>(
     limit: u64,
 ) -> Option<SegmentIndex> {
     let index = SegmentIndex::read(disk, source.identity())?;
-    if planted(LogBug::TrustIndex) {
-        return Some(index);
-    }
     let last = stands(source, index.last_offset, index.last)?;
     let whole = index.last.checked_add(1) == Some(limit);
     (whole && last.time_ms == index.last_time_ms).then_some(index)

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bug::{LogBug, plant};
 use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::{END_BYTES, HEADER_BYTES, LogEntry, LogReader, LogRecord, LogWriter, WriterOptions};
 
@@ -251,29 +250,6 @@ fn search() -> Option<(u64, String)> {
 #[test]
 fn what_was_acknowledged_is_found_and_nothing_else() {
     assert_eq!(search(), None);
-}
-
-#[test]
-fn planted_bugs_are_found() {
-    let bugs = [
-        LogBug::DropSync,
-        LogBug::AcknowledgeEarly,
-        LogBug::RetrySync,
-        LogBug::SkipDirectorySync,
-        LogBug::SkipCheck,
-        LogBug::ReuseSequence,
-        LogBug::TrustPageCache,
-        LogBug::KeepOverruled,
-        LogBug::TrustNewestName,
-        LogBug::RemoveWanted,
-        LogBug::RemoveUndeclared,
-    ];
-    for bug in bugs {
-        plant(Some(bug));
-        let found = search();
-        plant(None);
-        assert!(found.is_some(), "{bug:?} went unnoticed in {SEEDS} runs");
-    }
 }
 
 /// Room is set aside for a segment only once the file of the end is written.

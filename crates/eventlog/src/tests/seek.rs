@@ -1,7 +1,6 @@
 //! Indexes: their bytes, and that with them, without them and with wrong ones the same is found.
 
 use super::format::hex;
-use crate::bug::{LogBug, plant};
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::index::IndexBuilder;
 use crate::segment::HEADER_BYTES_MIN;
@@ -260,14 +259,6 @@ fn search() -> Option<(u64, String)> {
 #[test]
 fn whatever_the_indexes_say_all_that_is_wanted_is_found() {
     assert_eq!(search(), None);
-}
-
-#[test]
-fn believing_indexes_is_found() {
-    plant(Some(LogBug::TrustIndex));
-    let found = search();
-    plant(None);
-    assert!(found.is_some(), "it went unnoticed in {SEEDS} runs");
 }
 
 #[test]

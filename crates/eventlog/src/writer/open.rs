@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::io;
 
 use super::{LogWriter, WriterOptions, write_index};
-use crate::bug::{LogBug, planted};
 use crate::chain::ChainPoint;
 use crate::disk::{Disk, DiskFile};
 use crate::end::{EndFile, LogEnd};
@@ -189,7 +188,7 @@ impl<D: Disk> LogWriter<D> {
             disk.remove(&name).map_err(failed(name))?;
         }
         disk.sync_directory().map_err(failed(String::new()))?;
-        let next = if planted(LogBug::ReuseSequence) { durable.max(1) } else { durable + 1 };
+        let next = durable + 1;
         let writer = Self {
             disk,
             _lock: lock,
@@ -304,9 +303,6 @@ fn settle<F: DiskFile>(tail: &mut SegmentTail<F>, trims: bool) -> io::Result<u64
     // Truncating at the end frees what was preallocated beyond.
     if good.end < source.length() || trims {
         source.truncate(good.end)?;
-    }
-    if planted(LogBug::TrustPageCache) {
-        return Ok(0);
     }
     let mut at = good.unproven;
     while at < good.end {

@@ -4,7 +4,6 @@
 use std::io;
 
 use super::{LogWriter, SegmentTimes};
-use crate::bug::{LogBug, planted};
 use crate::disk::{Disk, DiskFile as _};
 use crate::index::{IndexBuilder, SegmentIndex};
 use crate::item::LogReadError;
@@ -76,11 +75,7 @@ impl<D: Disk> LogWriter<D> {
         }
         let before = self.segments.clone();
         self.keep_from = self.keep_from.max(before[count].first);
-        if planted(LogBug::RemoveUndeclared) {
-            self.sweep(self.keep_from);
-        } else {
-            self.begin_anew()?;
-        }
+        self.begin_anew()?;
         let gone = before.iter().take_while(|identity| !self.segments.contains(identity)).count();
         if gone < count {
             let name = before[gone].file_name();
@@ -110,7 +105,7 @@ impl<D: Disk> LogWriter<D> {
     ) -> usize {
         let mut total: u64 = lengths.iter().sum();
         for (at, second) in self.segments.iter().skip(1).enumerate() {
-            let wanted = second.first > keep_from_sequence && !planted(LogBug::RemoveWanted);
+            let wanted = second.first > keep_from_sequence;
             let too_long = bytes_max.is_some_and(|bytes_max| total > bytes_max);
             if wanted || !too_long && !is_old(at) {
                 return at;

@@ -326,3 +326,22 @@ fn functions_take_few_parameters() {
     });
     no_more_than(PARAMETERS_KNOWN, &problems.collect());
 }
+
+/// A patch that no longer applies proves nothing; whether its test catches it is `make mutants`'s.
+#[test]
+fn mutants_apply() {
+    let mut patches = Vec::new();
+    files(&root().join("crates/sim/mutants"), &[".patch"], &mut patches);
+    assert!(patches.len() > 20, "{} mutants", patches.len());
+    let mut problems = Vec::new();
+    for patch in patches {
+        let name = patch.file_name().unwrap().to_string_lossy().into_owned();
+        let mut git = std::process::Command::new("git");
+        let output =
+            git.current_dir(root()).args(["apply", "--check"]).arg(&patch).output().unwrap();
+        if !output.status.success() {
+            problems.push(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        }
+    }
+    none(&problems);
+}

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::{GAPS, OPTIONS, Rig, gap, records, texts};
-use crate::bug::happen;
 use crate::disk::testing::DiskFaults;
+use crate::interleaving::happen;
 use crate::lane::{FirehoseRing, LaneGap, LaneKind, LaneOptions};
 
 const SHARD: u32 = 7;
