@@ -1,4 +1,4 @@
-//! What an operator has configured, as the rules see it: one immutable snapshot.
+//! The operator's configuration as the rules see it: one immutable snapshot.
 
 pub(crate) mod lifetimes;
 pub(crate) mod rates;
@@ -20,32 +20,33 @@ use signals::TrackingSignals;
 use targeting::Targeting;
 use tie::TieKey;
 
-/// Everything an auction depends on beside its request and its answers.
+/// Everything an auction depends on, apart from its request and answers.
 #[derive(Clone, Debug)]
 pub struct Market {
-    /// Whom to ask; an auction knows a DSP by its position here.
+    /// DSPs; auctions refer to them by position.
     pub dsps: Vec<Dsp>,
-    /// Whom we sell for.
+    /// Terms by publisher.
     pub publishers: Publishers,
-    /// What is agreed about deals, by deal id.
+    /// Terms by deal id.
     pub deals: HashMap<Box<str>, DealTerms>,
-    /// Floors beside those in requests.
+    /// Floors in addition to those in requests.
     pub floors: Vec<FloorRule>,
     /// Exchange rates.
     pub rates: Rates,
-    /// In which bids are compared when the request names no currency.
+    /// Currency of an auction whose request names none.
     pub currency: Currency,
-    /// What a second price adds to the best other bid.
+    /// Added to the best other bid in a second-price auction.
     pub increment: Price,
     /// Whether any deal bid beats every open bid.
     pub deals_first: bool,
     /// Whether a bid without `crid` is refused.
     pub creative_id_required: bool,
-    /// Most macros in one bid, or in markup that its win notice answers with; more are malformed.
+    /// Most macros in one bid, or in markup that its win notice returns. A bid with more is
+    /// malformed.
     pub bid_macros_max: usize,
     /// Orders equal bids.
     pub tie_key: TieKey,
-    /// Our node in the supply chain, appended when present.
+    /// Our node in the supply chain. None if we append none.
     pub supply_chain: Option<SupplyChainNode>,
 }
 
@@ -70,45 +71,45 @@ pub struct Dsp {
     pub currencies: Vec<Currency>,
     /// Longest wait for its answer.
     pub timeout: Duration,
-    /// Taken off the `tmax` that it is told; None if it is the exchange's.
+    /// Deducted from the `tmax` sent to it. None if the exchange's margin applies.
     pub network_margin: Option<Duration>,
-    /// Of whom and where else it buys.
+    /// Users and places that it buys.
     pub targeting: Targeting,
-    /// By which signals of the device it sees less of the user.
+    /// Device signals that reduce the user data it receives.
     pub privacy: TrackingSignals,
-    /// Hosts that its notice URLs may name: a domain stands for itself and its subdomains, an IP
-    /// address for itself alone. Empty: none.
+    /// Hosts its notice URLs may name: a domain includes its subdomains, an IP address only itself.
+    /// Empty if none is allowed.
     pub notice_hosts: Vec<Box<str>>,
 }
 
 /// Terms by publisher.
 #[derive(Clone, Debug, Default)]
 pub struct Publishers {
-    /// Terms of those that are named.
+    /// Publishers with their own terms.
     pub named: HashMap<Box<str>, PublisherTerms>,
-    /// Terms of all others, and of requests that name none.
+    /// Terms of all others, and of requests without a publisher.
     pub others: PublisherTerms,
 }
 
 impl Publishers {
-    /// What is agreed with `publisher`.
+    /// The terms of `publisher`.
     pub fn terms(&self, publisher: Option<&str>) -> &PublisherTerms {
         publisher.and_then(|id| self.named.get(id)).unwrap_or(&self.others)
     }
 }
 
-/// What is agreed with a publisher.
+/// Terms of a publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublisherTerms {
-    /// Its requests are refused.
+    /// Whether its requests are refused.
     pub blocked: bool,
-    /// Our share of what DSPs pay; less than the whole.
+    /// Our share of what DSPs pay; below 100 %.
     pub fee: Ppm,
     /// Who fires the DSPs' notices, and when.
     pub notices: NoticeMode,
-    /// How many bids an impression is answered with.
+    /// How many bids per impression the response has.
     pub bids: BidsReturned,
-    /// Whether its tests may ask how they went (`ext.debug`): prices and DSPs are told.
+    /// Whether its tests may request an explanation (`ext.debug`), which reveals prices and DSPs.
     pub debug: bool,
 }
 
@@ -119,20 +120,20 @@ pub struct PublisherTerms {
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum NoticeMode {
-    /// The caller: a winner's notice URLs reach it with macros replaced. Losers learn nothing.
+    /// The caller: it gets the winner's notice URLs with macros replaced. Losers get no notice.
     #[default]
     PassThrough = 1,
-    /// We do, and ours is the last auction: `nurl` once the answer is written, `burl` when our
-    /// beacon in the markup is called, `lurl` of losers at once.
+    /// We do, as the last auction: `nurl` after the response, `burl` when our beacon in the markup
+    /// is called, losers' `lurl` at once.
     Final = 2,
-    /// We do, when the caller, who holds another auction, fires ours. `lurl` of those who have
-    /// lost here at once.
+    /// We do, when the caller, who runs another auction, fires ours. Losers here get `lurl` at
+    /// once.
     Upstream = 3,
 }
 
 units::labelled!(NoticeMode);
 
-/// How many bids an impression is answered with.
+/// How many bids per impression the response has.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray,
 )]
@@ -142,33 +143,33 @@ pub enum BidsReturned {
     /// The winner.
     #[default]
     Winner = 1,
-    /// Up to [`crate::BIDS_RETURNED_MAX`], the best first, each at its own price: under
-    /// [`NoticeMode::Upstream`], and where the winner pays a first price.
+    /// Up to [`crate::BIDS_RETURNED_MAX`], best first, each at its own price. Applies under
+    /// [`NoticeMode::Upstream`], where the winner pays a first price.
     All = 2,
 }
 
 units::labelled!(BidsReturned);
 
-/// What is agreed about a deal.
+/// Terms of a deal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DealTerms {
-    /// DSPs that see it, by position; empty: any with a seat for it.
+    /// DSPs that see it, by position. Empty: all with a seat for it.
     pub dsps: Vec<usize>,
-    /// Our share instead of the publisher's.
+    /// Our share, if not the publisher's.
     pub fee: Option<Ppm>,
-    /// What the seller takes off every bid under the deal (section 7.16).
+    /// The seller's discount on every bid under the deal (section 7.16).
     pub discount: Ppm,
-    /// Priority class; a higher one beats every lower. Absent: 1 when deals come first, else 0,
-    /// the class of open bids.
+    /// Priority class: higher classes win over lower ones. None: 1 if deals come first, else 0, the
+    /// class of open bids.
     pub priority: Option<u8>,
 }
 
-/// A floor for open bids; what is absent matches everything.
+/// A floor for open bids. Absent criteria match everything.
 #[derive(Clone, Debug)]
 pub struct FloorRule {
     /// Publisher id.
     pub publisher: Option<Box<str>>,
-    /// What the bid brings.
+    /// The bid's format.
     pub format: Option<MediaType>,
     /// ISO 3166-1 alpha-3 code.
     pub country: Option<Box<str>>,
@@ -183,8 +184,8 @@ pub struct FloorRule {
 pub struct SupplyChainNode {
     /// Our domain, as in ads.txt.
     pub asi: Box<str>,
-    /// The paid company's name, when sellers.json does not say.
+    /// The paid company's name, if sellers.json does not say.
     pub name: Option<Box<str>>,
-    /// The paid company's domain, when sellers.json does not say.
+    /// The paid company's domain, if sellers.json does not say.
     pub domain: Option<Box<str>>,
 }

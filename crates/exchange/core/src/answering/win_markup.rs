@@ -1,14 +1,10 @@
-//! Markup served on the win notice (section 4.3.1): a bid without `adm`, whose `nurl` returns the ad.
+//! Markup served on the win notice (section 4.3.1): a bid without `adm`, whose `nurl` returns the
+//! ad.
 //!
-//! If ours is the last auction, the ad is fetched before the answer is written:
-//!
-//! - clear;
-//! - [`markup_wanted`] lists the wins without markup;
-//! - each is fetched, and [`checked_markup`] applies the rules for inline markup;
-//! - bids whose markup is not available are barred ([`Judgement::bar`]), and all of this repeats until
-//!   none is missing.
-//!
-//! A barred bid is out before the auction clears, so it sets no price.
+//! If ours is the last auction, the ad is fetched before the response is written: clear the
+//! auction; fetch the wins that [`markup_wanted`] lists; apply the rules for inline markup with
+//! [`checked_markup`]; bar bids whose markup is not available ([`Judgement::bar`]), and repeat
+//! until none is missing. A barred bid is out before the auction clears, so it sets no price.
 
 use units::Cpm;
 
@@ -33,29 +29,29 @@ pub struct MarkupRequest {
     pub dsp: usize,
     /// The clearing price, in the auction's currency.
     pub price: Cpm,
-    /// Its win notice with macros replaced, which returns the ad. If it must not be called, the bid is to
-    /// be barred.
+    /// Its win notice with macros replaced, which returns the ad. If it must not be called, the bid
+    /// must be barred.
     pub url: Result<String, NotSent>,
-    /// Whether the bid names a preloaded ad (`adid`) of a known format, and so may win without markup. If
-    /// its notice cannot be delivered now, it is queued like any other.
+    /// Whether the bid names a preloaded ad (`adid`) of a known format, and so may win without
+    /// markup. If its notice cannot be delivered now, it is queued like others.
     pub is_preloaded: bool,
 }
 
-/// A win notice delivered before the answer is written.
+/// A win notice delivered before the response is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedMarkup {
     /// [`MarkupRequest::entry`].
     pub entry: usize,
-    /// [`MarkupRequest::price`]: at another price the notice is called again.
+    /// [`MarkupRequest::price`]: the notice is called again at another price.
     pub price: Cpm,
-    /// The ad in its response; may be empty if the ad is preloaded.
+    /// The returned ad; may be empty if the ad is preloaded.
     pub markup: String,
 }
 
-/// The wins whose markup must be fetched before the answer is written and is not in `fetched`.
+/// Wins whose markup must be fetched before the response is written and is not in `fetched`.
 ///
-/// Under [`NoticeMode::Upstream`] our own win notice relays the ad, so only wins whose URL must not be
-/// called are listed. A test has no notices and fetches nothing.
+/// Under [`NoticeMode::Upstream`] our own win notice relays the ad, so only wins with a URL that
+/// must not be called are listed. A test has no notices and fetches nothing.
 pub fn markup_wanted(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
@@ -110,8 +106,8 @@ pub(crate) fn is_out_of_reach(
     checked_url(&auction.market.dsps[seat.dsp], raw, &values).is_err()
 }
 
-/// Checks fetched markup like inline markup, and returns it. It may be empty only for a preloaded ad. The
-/// fate is for [`Judgement::bar`].
+/// Checks fetched markup like inline markup, and returns it. It may be empty only for a preloaded
+/// ad. The fate is for [`Judgement::bar`].
 pub fn checked_markup(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

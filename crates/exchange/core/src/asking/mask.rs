@@ -1,70 +1,68 @@
-//! What is taken out of a request before its body is recorded, or before it goes to a DSP where
-//! privacy asks for it: ids of users, parts of addresses, places, profiles. Everything else stays as
-//! it is, unknown members included. Sections 3.2.18 to 3.2.20.
-//!
-//! Which requests are masked, and by which masks, is not known here.
+//! Removes personal data from a request before its body is recorded, or before it goes to a DSP if
+//! privacy requires: user ids, parts of addresses, places, profiles (sections 3.2.18 to 3.2.20).
+//! Everything else stays, including unknown members. Does not decide which requests are masked.
 
 use std::borrow::Cow;
-// Addresses as text, and no socket.
+// Addresses as text, no socket.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use openrtb::{escaped, members, string};
 
-/// Ids of a user: section 3.2.20.
+/// User ids: section 3.2.20.
 const USER_IDS: [&str; 4] = ["id", "buyeruid", "customdata", "eids"];
-/// Ids of a user where OpenRTB 2.5 and Prebid have them.
+/// User ids as placed by OpenRTB 2.5 and Prebid.
 const USER_EXT_IDS: [&str; 2] = ["eids", "buyeruids"];
-/// Ids of a device, those that are deprecated included: section 3.2.18.
+/// Device ids, including deprecated ones: section 3.2.18.
 const DEVICE_IDS: [&str; 7] =
     ["ifa", "didsha1", "didmd5", "dpidsha1", "dpidmd5", "macsha1", "macmd5"];
-/// The vendor's id of a device, in `device.ext`, under both of its names.
+/// The vendor's device id in `device.ext`, under both of its names.
 const DEVICE_EXT_IDS: [&str; 2] = ["ifv", "idfv"];
-/// What is known of a user: section 3.2.20.
+/// The user's profile: section 3.2.20.
 const PROFILE: [&str; 5] = ["yob", "gender", "keywords", "kwarray", "data"];
-/// What says as much of a place as latitude and longitude, or how exact these are.
+/// As precise as latitude and longitude, or their precision.
 const EXACT_PLACE: [&str; 2] = ["zip", "accuracy"];
 
-/// What is masked in requests.
+/// Data to mask in requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
-    /// Ids of users and devices are removed.
+    /// Removes ids of users and devices.
     pub user_ids: bool,
-    /// Addresses are cut to their network: IPv4 to /24, IPv6 to /48, and 6to4 (RFC 3056) to /40,
+    /// Truncates addresses to their network: IPv4 to /24, IPv6 to /48, and 6to4 (RFC 3056) to /40,
     /// which is /24 of the IPv4 address in it.
     pub ip: bool,
-    /// What becomes of latitude and longitude. Unless they stay, `zip` and `accuracy` are removed.
+    /// Masks latitude and longitude. Unless kept, `zip` and `accuracy` are removed.
     pub geo: GeoMask,
-    /// What is known of the user is removed: year of birth, gender, keywords, data, `device.ext`, and
-    /// of `user.ext` all but consent.
+    /// Removes the user's profile: year of birth, gender, keywords, data, `device.ext`, and
+    /// `user.ext` except consent.
     pub profile: bool,
 }
 
-/// What becomes of latitude and longitude.
+/// How latitude and longitude are masked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GeoMask {
-    /// They stay.
+    /// Not at all.
     #[default]
     Keep,
-    /// They are cut, towards zero, to so many decimals: with two, a place is one of about 1 km.
+    /// Truncated towards zero: two decimals are about 1 km.
     Cut {
-        /// How many.
+        /// Decimals to keep.
         decimals: u8,
     },
-    /// They are removed.
+    /// Removed.
     Remove,
 }
 
 impl Masks {
-    /// What DSPs must not see of a user who asks not to be tracked.
+    /// Masks for a user who limits tracking.
     pub const LIMITED: Self =
         Self { user_ids: true, ip: true, geo: GeoMask::Cut { decimals: 2 }, profile: false };
-    /// What DSPs must not see of a child.
+    /// Masks for a child.
     pub const COPPA: Self = Self { user_ids: true, ip: true, geo: GeoMask::Remove, profile: true };
 
-    /// The body `request` as it may be recorded; `None` when it is no JSON object, or nested too
-    /// deep: then nothing of it may be.
+    /// The body `request` for recording. None if it is not a JSON object or is nested too deep:
+    /// then nothing of it may be recorded.
     ///
-    /// What should be masked and is not of the type that it should be is removed.
+    /// Members to be masked that have a wrong type are removed.
     pub fn apply(&self, request: &str) -> Option<Vec<u8>> {
         let masked = rewritten(request, |key, raw| match key {
             "user" => self.user(raw),
@@ -74,7 +72,7 @@ impl Masks {
         masked.map(String::into_bytes)
     }
 
-    /// The JSON text of `user` without what is masked; `None` if it is not an object.
+    /// The masked JSON text of `user`. None if it is not an object.
     pub fn user<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
         let removed = |ids: &[&str], key: &str| self.user_ids && ids.contains(&key);
         let prebid =
@@ -100,7 +98,7 @@ impl Masks {
         })
     }
 
-    /// The JSON text of `device` without what is masked; `None` if it is not an object.
+    /// The masked JSON text of `device`. None if it is not an object.
     pub fn device<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
         let ext = |raw| {
             within(raw, |key, raw| {
@@ -131,7 +129,7 @@ impl Masks {
     }
 }
 
-/// The object `raw` with its members as `edit` leaves them; a null stays, anything else goes.
+/// The object `raw` with its members edited; null stays, other values are removed.
 fn within<'r>(
     raw: &'r str,
     edit: impl FnMut(&str, &'r str) -> Option<Cow<'r, str>>,
@@ -142,8 +140,8 @@ fn within<'r>(
     rewritten(raw, edit).map(Cow::Owned)
 }
 
-/// The object `text` with its members as `edit` leaves them. Keys come to it without escapes, so that
-/// none can hide behind them.
+/// The object `text` with its members edited. `edit` gets keys without escapes, so that none can
+/// hide.
 fn rewritten<'r>(
     text: &'r str,
     mut edit: impl FnMut(&str, &'r str) -> Option<Cow<'r, str>>,
@@ -161,7 +159,7 @@ fn rewritten<'r>(
     Some(out)
 }
 
-/// The JSON string `raw` as the network of the address in it.
+/// The network of an address, both as JSON strings.
 fn network(raw: &str) -> Option<String> {
     let address: IpAddr = string(raw)?.parse().ok()?;
     let network = match address.to_canonical() {
@@ -178,7 +176,7 @@ fn network(raw: &str) -> Option<String> {
     Some(format!("\"{network}\""))
 }
 
-/// The JSON number `raw` with at most so many decimals; `None` of one with an exponent, or of none.
+/// The JSON number `raw` truncated to `decimals`. None if it has an exponent or is not a number.
 fn coarse(raw: &str, decimals: u8) -> Option<&str> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     if !raw.bytes().all(is_plain) {

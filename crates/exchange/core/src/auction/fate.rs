@@ -1,9 +1,9 @@
-//! What became of a bid. Each has exactly one fate; declaration order is precedence,
-//! and the number is that of records, which never changes.
+//! The fate of a bid. Each bid has exactly one. Declaration order is precedence; the numbers are
+//! those of records and never change.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-/// The fate of a bid, with the loss code that reports it (OpenRTB 3.0, list: Loss Reason Codes).
+/// The fate of a bid, with its loss code (OpenRTB 3.0, list: Loss Reason Codes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
@@ -12,11 +12,11 @@ pub enum Fate {
     WrongAuction = 1,
     /// The response's currency is not one the DSP may bid in.
     CurrencyNotAccepted = 2,
-    /// The bid is no JSON of the right types, lacks an id, or lists more than any creative has.
+    /// The bid is not JSON of the right types, lacks an id, or has longer lists than any creative.
     Malformed = 3,
     /// No price.
     NoPrice = 4,
-    /// A price that is no number above zero, or beyond any price.
+    /// A price that is not a number above zero, or too high for a price.
     BadPrice = 5,
     /// No markup, inline or otherwise.
     NoMarkup = 6,
@@ -24,7 +24,7 @@ pub enum Fate {
     NoCreativeId = 7,
     /// For an impression that was not offered.
     UnknownImp = 8,
-    /// A bid id that stands earlier in the response.
+    /// A bid id that occurs earlier in the response.
     DuplicateBid = 9,
     /// For a seat that the DSP has not declared.
     SeatUndeclared = 10,
@@ -44,21 +44,21 @@ pub enum Fate {
     PrivateAuction = 17,
     /// A size that was not offered.
     Size = 18,
-    /// A format that was not offered, that its markup is not of, or that does not show.
+    /// A format that was not offered, does not match the markup, or cannot be determined.
     Format = 19,
-    /// A protocol of video or audio that the player does not take.
+    /// A video or audio protocol that the player does not support.
     Protocol = 35,
-    /// Only API frameworks that the player does not have.
+    /// Only API frameworks that the player does not support.
     Api = 36,
-    /// Shorter or longer than the player takes.
+    /// Shorter or longer than the player allows.
     Duration = 37,
     /// Insecure markup where HTTPS is required.
     Insecure = 20,
-    /// A language that is not welcome.
+    /// A language that is not allowed.
     Language = 21,
     /// A blocked advertiser.
     Advertiser = 22,
-    /// A blocked category, or none of those allowed.
+    /// A blocked category, or none of the allowed ones.
     Category = 23,
     /// A blocked creative attribute.
     Attribute = 24,
@@ -70,7 +70,7 @@ pub enum Fate {
     BelowFloor = 27,
     /// Below the deal's floor, or its agreed price.
     BelowDealFloor = 28,
-    /// The account behind the seat cannot pay.
+    /// The seat's account cannot pay.
     BudgetExhausted = 29,
     /// Its group did not win every impression it bid on.
     GroupIncomplete = 30,
@@ -78,9 +78,9 @@ pub enum Fate {
     LostToHigherBid = 31,
     /// A bid under a deal took the impression.
     LostToDeal = 32,
-    /// Returned beside the winner: whoever holds the next auction decides. Lost here to the winner,
-    /// and yet no loser: nothing is told of it until the caller tells, and should its markup be
-    /// shown, then because it has won. So its code is that of a win.
+    /// Returned with the winner, for the caller's auction to decide. It lost to the winner here,
+    /// but gets no notice unless the caller fires one. Its code is that of a win, because its
+    /// markup is shown only if it wins.
     Offered = 33,
     /// Won.
     Won = 34,
@@ -89,7 +89,7 @@ pub enum Fate {
 units::labelled!(Fate);
 
 impl Fate {
-    /// The standard's loss code; from 1000 on, ours.
+    /// The standard's loss code; ours start at 1000.
     pub const fn code(self) -> u32 {
         match self {
             Self::Offered | Self::Won => 0,
@@ -134,7 +134,7 @@ impl Fate {
         )
     }
 
-    /// Whether price decided: only then may a bidder learn what would have won (section 4.4.1).
+    /// Whether price decided: only then may a bidder learn the winning price (section 4.4.1).
     pub const fn by_price(self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! Floors: what a bid must reach. Section 7.11.
+//! Floors of bids (section 7.11).
 //!
-//! Floors in requests and in configuration are the publisher's net; here they are what DSPs must
-//! pay for that to be left, in the auction's currency. A deal's agreed price is what the buyer
-//! pays, and no fee is added to it.
+//! Floors in requests and configuration are the publisher's net. Here they are gross: what DSPs
+//! must pay for it, in the auction's currency. A deal's agreed price is what the buyer pays; no fee
+//! is added.
 
 use openrtb::codes::MediaType;
 use openrtb::{DurFloor, FloorPrice};
@@ -12,22 +12,22 @@ use super::duration::untold_seconds;
 use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::market::FloorRule;
 
-/// What a floor may depend on.
+/// The properties of a bid on which floors depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BidShape {
     pub(crate) format: MediaType,
-    /// Banner size in DIPS, where told or implied.
+    /// Banner size in DIPS, if given or implied.
     pub(crate) size: Option<(u32, u32)>,
-    /// Seconds of video or audio, where told.
+    /// Seconds of video or audio, if given.
     pub(crate) dur: Option<u32>,
 }
 
-/// Floors that video, audio and deals may carry beside a plain one.
+/// Floors by duration of video, audio and deals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DurationFloors<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
     pub(crate) by_duration: &'a [DurFloor<'a>],
-    /// What a bid without a duration is held to.
+    /// Duration assumed for a bid without one.
     pub(crate) untold_seconds: Option<u32>,
 }
 
@@ -36,10 +36,8 @@ impl DurationFloors<'_> {
         self.per_second.is_some() || !self.by_duration.is_empty()
     }
 
-    /// The floor for `dur` seconds, net and in its own currency.
-    ///
-    /// A bid that does not tell its duration, or tells none, is held to the longest that may be
-    /// shown: else silence would be the cheapest creative.
+    /// The floor for `dur` seconds, net and in its own currency. A bid without a duration, or with
+    /// 0, gets the floor of the longest allowed one: omission must not be the cheapest.
     fn floor(&self, dur: Option<u32>) -> Option<Cpm> {
         let dur = dur.filter(|dur| *dur > 0);
         let seconds = dur.or(self.untold_seconds);
@@ -52,7 +50,7 @@ impl DurationFloors<'_> {
             }
             None => true,
         });
-        // Ranges may overlap (section 3.2.35); the dearest one that holds is the floor.
+        // Ranges may overlap (section 3.2.35); the highest matching floor applies.
         let by_duration =
             ranges.map(|range| range.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount)).max();
         per_second.max(by_duration)
@@ -60,7 +58,7 @@ impl DurationFloors<'_> {
 }
 
 impl<'a> ImpTerms<'a> {
-    /// The timed floors of the impression's video or audio.
+    /// Floors by duration of the impression's video or audio.
     pub(crate) fn timed(&self, format: MediaType) -> DurationFloors<'a> {
         self.imp.timed_media(format).map_or_else(DurationFloors::default, |media| DurationFloors {
             per_second: media.mincpmpersec,
@@ -69,16 +67,15 @@ impl<'a> ImpTerms<'a> {
         })
     }
 
-    /// For an open bid: the highest of the impression's floor, its video's or audio's, and the
-    /// rules that match.
+    /// The floor of an open bid: the highest of the impression's, its video's or audio's, and
+    /// matching rules.
     pub(crate) fn open_floor(&self, shape: &BidShape) -> Cpm {
         let timed = self.timed(shape.format).floor(shape.dur);
         let timed = timed.map_or(Cpm::ZERO, |floor| or_beyond(gross(floor, self.rate, self.fee)));
         self.floor.max(timed).max(self.rules_floor(shape))
     }
 
-    /// For a bid under `deal`: the deal's floor alone; without one, the video's or audio's, and
-    /// without that the impression's.
+    /// The floor under `deal`: the deal's own, else the video's or audio's, else the impression's.
     pub(crate) fn deal_floor(&self, deal: &AuctionDeal<'_>, shape: &BidShape) -> Cpm {
         if deal.auction_type == AuctionType::Agreed {
             return deal.agreed_price();
@@ -92,13 +89,12 @@ impl<'a> ImpTerms<'a> {
         or_beyond(gross(inherited.unwrap_or(Cpm::ZERO), self.rate, deal.fee))
     }
 
-    /// Whether the impression's video or audio has floors of its own.
     pub(crate) fn has_timed_floor(&self) -> bool {
         MediaType::ALL.into_iter().any(|format| self.timed(format).says_anything())
     }
 
-    /// Whether every open bid has to reach the same, whatever format, size and duration it brings: then
-    /// that is the floor shown.
+    /// Whether all open bids have the same floor, regardless of format, size and duration: the
+    /// floor shown.
     pub(crate) fn has_plain_floor(&self) -> bool {
         let mut formats = MediaType::members(self.imp.formats());
         let is_sized = |rule: &FloorRule| {
@@ -112,7 +108,7 @@ impl<'a> ImpTerms<'a> {
         formats.all(|format| Some(floor(format)) == first)
     }
 
-    /// Whether every bid under `deal` has to reach the same, whatever it brings.
+    /// Whether all bids under `deal` have the same floor.
     pub(crate) fn has_plain_deal_floor(&self, deal: &AuctionDeal<'_>) -> bool {
         let is_timed = deal.deal.mincpmpersec.is_some()
             || deal.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty());
@@ -120,7 +116,7 @@ impl<'a> ImpTerms<'a> {
         !(is_timed || inherits && self.has_timed_floor())
     }
 
-    /// The plain floor to show: what holds for an open bid whatever format and size it brings.
+    /// The floor shown: the one of open bids of any format and size.
     pub(crate) fn shown_floor(&self) -> Cpm {
         let mut lowest = None;
         let mut consider = |format, size| {
@@ -146,7 +142,7 @@ impl<'a> ImpTerms<'a> {
     fn rules_floor(&self, shape: &BidShape) -> Cpm {
         let is_size = |size| match shape.size {
             Some(own) => own == size,
-            // Silence must not be the cheapest size either.
+            // Omitting the size must not be cheapest either.
             None => shape.format == MediaType::Banner && self.offers_size(size),
         };
         let matches = |rule: &FloorRule| {
@@ -163,15 +159,15 @@ impl<'a> ImpTerms<'a> {
 }
 
 impl AuctionDeal<'_> {
-    /// What a buyer pays under `at` 3, in the auction's currency: rounded as bids are, so that a
-    /// bid of just that price reaches it.
+    /// A buyer's price under `at` 3, in the auction's currency, rounded like bids so that a bid of
+    /// exactly this price reaches it.
     pub(crate) fn agreed_price(&self) -> Cpm {
         let agreed = self.deal.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
         or_beyond(self.rate.convert(agreed, Rounding::Down))
     }
 
-    /// The deal's own guidance, net and in its own currency; an explicit 0 is 0. Durations matter
-    /// to video and audio alone.
+    /// The deal's own floor, net and in its own currency; an explicit 0 is 0. Durations apply only
+    /// to video and audio.
     fn own_floor(&self, of_imp: &DurationFloors<'_>, shape: &BidShape) -> Option<Cpm> {
         let plain = self.deal.bidfloor.map(|floor| floor.amount);
         if !matches!(shape.format, MediaType::Video | MediaType::Audio) {
@@ -185,14 +181,13 @@ impl AuctionDeal<'_> {
         plain.max(timed.floor(shape.dur))
     }
 
-    /// Whether the deal says anything of floors.
     pub(crate) fn has_own_floor(&self) -> bool {
         self.deal.bidfloor.is_some()
             || self.deal.mincpmpersec.is_some()
             || self.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty())
     }
 
-    /// What the seller takes off bids. An agreed price is agreed.
+    /// The seller's discount on bids; none on an agreed price.
     pub(crate) fn discount(&self) -> Ppm {
         match self.auction_type {
             AuctionType::Agreed => Ppm::ZERO,

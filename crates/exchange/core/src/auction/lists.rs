@@ -1,5 +1,5 @@
-//! The lists of a request and its deals that bids are held to. Each is sorted once an auction asks
-//! for it, so that a long list costs an auction little and a short one next to nothing.
+//! A request's and its deals' lists that restrict bids. Each is sorted on first use, so that long
+//! lists cost little and short ones almost nothing.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -12,13 +12,13 @@ use super::steps::Steps;
 /// Lists up to this length are scanned instead of sorted.
 const SCANNED_MAX: usize = 8;
 
-/// A longer list is sorted apart from all else, see [`Lists::prepare`].
+/// Longer lists are sorted ahead of use: see [`Lists::prepare`].
 const SHORT_MAX: usize = 64;
 
-/// Most dashes of a category at which it is looked up as a child: Content Taxonomy 1.0 has one.
+/// Most dashes of a category that is looked up as a child: Content Taxonomy 1.0 has one.
 const CHILD_DEPTH_MAX: usize = 4;
 
-/// Texts in one buffer, sorted.
+/// Sorted texts in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct TextSet {
     text: String,
@@ -26,7 +26,7 @@ pub(crate) struct TextSet {
 }
 
 impl TextSet {
-    /// Of `texts`, each in a form in which they compare.
+    /// A set of `texts` in their comparable form.
     pub(crate) fn new<'t>(
         texts: &'t [Text<'_>],
         form: impl Fn(&'t str) -> Cow<'t, str>,
@@ -48,7 +48,7 @@ impl TextSet {
         set
     }
 
-    /// The texts that come no earlier than `text`, in order.
+    /// The texts from `text` on, in order.
     fn from<'s>(&'s self, text: &str, steps: &Steps) -> impl Iterator<Item = &'s str> {
         steps.add_search(self.spans.len());
         steps.add_bytes(text.len());
@@ -61,7 +61,6 @@ impl TextSet {
         self.from(text, steps).next() == Some(text)
     }
 
-    /// Whether any of them begins with `prefix`.
     fn has_prefix(&self, prefix: &str, steps: &Steps) -> bool {
         self.from(prefix, steps).next().is_some_and(|text| text.starts_with(prefix))
     }
@@ -71,13 +70,11 @@ fn slice(text: &str, start: u32, end: u32) -> &str {
     &text[start as usize..end as usize]
 }
 
-/// A list that is sorted when it is first asked about. `IS_TRIMMED`: white space around its texts
-/// does not count.
+/// A list that is sorted on first use. `IS_TRIMMED`: surrounding white space is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct SortedList<const IS_TRIMMED: bool = false>(OnceCell<TextSet>);
 
 impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
-    /// Whether `text` stands in `list`.
     pub(crate) fn has(&self, list: &[Text<'_>], text: &str, steps: &Steps) -> bool {
         let text = Self::form(text);
         if list.len() <= SCANNED_MAX {
@@ -95,7 +92,7 @@ impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
         self.0.get_or_init(|| TextSet::new(list, |text| Self::form(text).into(), steps))
     }
 
-    /// Sorts a long list; `false` if it is short, or sorted.
+    /// Sorts a long list. False if it is short or sorted.
     pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
         let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
         if is_due {
@@ -105,12 +102,11 @@ impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
     }
 }
 
-/// A list of domains that is sorted when it is first asked about.
 #[derive(Debug, Default)]
 pub(crate) struct DomainList(OnceCell<DomainSet>);
 
 impl DomainList {
-    /// Whether `domain` is in `list`, or a subdomain of one that is.
+    /// Whether `domain` or a parent of it is in `list`.
     pub(crate) fn has(&self, list: &[Text<'_>], domain: &str, steps: &Steps) -> bool {
         self.sorted(list, steps).has(domain, steps)
     }
@@ -119,7 +115,7 @@ impl DomainList {
         self.0.get_or_init(|| DomainSet::new(list.iter().map(|text| &**text), steps))
     }
 
-    /// Sorts a long list; `false` if it is short, or sorted.
+    /// Sorts a long list. False if it is short or sorted.
     pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
         let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
         if is_due {
@@ -129,7 +125,6 @@ impl DomainList {
     }
 }
 
-/// The lists of a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLists {
     pub(crate) steps: Steps,
@@ -143,7 +138,7 @@ pub(crate) struct RequestLists {
 }
 
 impl RequestLists {
-    /// Sorts one of the long lists; `false` if all are sorted.
+    /// Sorts one of the long lists. False if all are sorted.
     pub(crate) fn prepare(&self, request: &BidRequest<'_>) -> bool {
         let steps = &self.steps;
         let list = |list: &'_ Option<Vec<Text<'_>>>| list.as_ref().map_or(0, Vec::len);
@@ -167,15 +162,15 @@ impl RequestLists {
             || self.prepare_seats(request)
     }
 
-    /// As [`Lists::prepare`], of the lists of seats alone.
+    /// As [`Lists::prepare`], for lists of seats only.
     pub(crate) fn prepare_seats(&self, request: &BidRequest<'_>) -> bool {
         let [wseat, bseat] =
             [&request.wseat, &request.bseat].map(|list| list.as_deref().unwrap_or_default());
         self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
     }
 
-    /// Whether a creative in the language `told` (ISO 639-1 or BCP 47) is welcome: a bare language
-    /// covers all its regions, and a region itself and a language without one.
+    /// Whether a creative in language `told` (ISO 639-1 or BCP 47) is allowed. A bare language
+    /// covers all its regions; a region covers itself and the bare language.
     pub(crate) fn admit_language(&self, request: &BidRequest<'_>, told: &str) -> bool {
         let wlang = request.wlang.as_deref().unwrap_or_default();
         let wlangb = request.wlangb.as_deref().unwrap_or_default();
@@ -199,7 +194,7 @@ impl RequestLists {
         })
     }
 
-    /// Whether a creative that tells these categories, of the request's taxonomy, is welcome.
+    /// Whether a creative with these categories of the request's taxonomy is allowed.
     pub(crate) fn admit_categories(
         &self,
         request: &BidRequest<'_>,
@@ -221,8 +216,8 @@ impl RequestLists {
         own.get_or_init(|| TextSet::new(list, Cow::Borrowed, &self.steps))
     }
 
-    /// In Content Taxonomy 1.0 a child is written as its parent, a dash, and a number: IAB7-39.
-    /// Later taxonomies number categories without order, so there only the same is the same.
+    /// In Content Taxonomy 1.0 a child is its parent, a dash and a number, as IAB7-39. Later
+    /// taxonomies are unordered, so only equal categories match.
     fn is_listed(&self, set: &TextSet, category: &str, has_children: bool) -> bool {
         let depth = if has_children { CHILD_DEPTH_MAX } else { 0 };
         let dashes = memchr::memchr_iter(b'-', category.as_bytes()).take(depth);
@@ -230,13 +225,12 @@ impl RequestLists {
         set.has(category, &self.steps) || parents.any(|parent| set.has(parent, &self.steps))
     }
 
-    /// Whether an advertiser's `domain` is blocked.
     pub(crate) fn blocks_advertiser(&self, request: &BidRequest<'_>, domain: &str) -> bool {
         let badv = request.badv.as_deref().unwrap_or_default();
         !badv.is_empty() && self.badv.has(badv, domain, &self.steps)
     }
 
-    /// Whether an application, by its store id, is blocked.
+    /// Whether an application's store id is blocked.
     pub(crate) fn blocks_app(&self, request: &BidRequest<'_>, bundle: &str) -> bool {
         self.bapp.has(request.bapp.as_deref().unwrap_or_default(), bundle, &self.steps)
     }

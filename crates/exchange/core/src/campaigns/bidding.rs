@@ -1,8 +1,7 @@
-//! Bids of direct campaigns in one auction: what each campaign shows, what its pacing lets it bid, and
-//! the best bids of a few accounts, written as a bid response.
+//! Bids of direct campaigns in one auction: matches campaigns, applies their pacing, and writes the
+//! best bids of a few accounts as a bid response.
 //!
-//! Every written bid passes the checks that the judge will make, so that only valid bids count towards
-//! pacing.
+//! Written bids pass the judge's checks, so that only valid bids count towards pacing.
 
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
@@ -29,17 +28,17 @@ use crate::judging::judge::BIDS_MAX;
 
 const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
 
-/// Most floors cached for one impression; others are computed again.
+/// Cached floors per impression; others are computed again.
 const FLOORS_MAX: usize = 32;
 
 impl Catalogue {
-    /// Writes the bids for `ask` into `answer`, which it empties first. `bidder` prices each campaign
-    /// that matches an impression. An impression gets at most one bid per account, from the few accounts
-    /// whose bids are worth most.
+    /// Writes the bids for `ask` into `answer`, which it empties first. `bidder` prices each
+    /// campaign that matches an impression. An impression gets at most one bid per account, of the
+    /// few accounts whose bids are worth most.
     ///
-    /// Impressions share the limit on matches equally; what one does not use goes to those after it. If
-    /// more campaigns match an impression, a uniform draw seeded by the auction's id picks those that are
-    /// considered.
+    /// Impressions share the limit on matches equally; later ones may use what earlier ones leave.
+    /// If more campaigns match an impression, a uniform draw seeded by the auction's id picks among
+    /// them.
     pub fn bid(
         &self,
         (auction, ask, limits): (&Auction<'_>, &BidderCall, &BiddingLimits),
@@ -98,7 +97,8 @@ impl Catalogue {
         self.write(auction, scratch, answer);
     }
 
-    /// Checks separately what the first campaign requires of an impression in addition to its targeting.
+    /// Checks separately what the first campaign requires of an impression in addition to its
+    /// targeting.
     pub(super) fn try_first(
         &self,
         auction: &Auction<'_>,
@@ -126,7 +126,7 @@ impl Catalogue {
         }
     }
 
-    /// Prepares what is the same for all impressions: rates, seats and blocks.
+    /// Prepares what all impressions share: rates, seats and blocks.
     fn prepare(&self, auction: &Auction<'_>, scratch: &mut SearchScratch) {
         let rates = &auction.market.rates;
         let ratio = |own| rates.ratio(own, auction.currency);
@@ -192,17 +192,14 @@ impl Catalogue {
     }
 }
 
-/// Which of a campaign's requirements an impression meets.
+/// The requirements of a campaign that an impression meets.
 pub(super) struct ImpMatch {
-    /// One of its creatives fits, without a deal.
     pub(super) fits_creative: bool,
-    /// The request admits its account's seat.
     pub(super) admits_seat: bool,
-    /// It is offered one of its deals.
     pub(super) has_deal: bool,
 }
 
-/// Picks at most `most` of `matches`, which wrap around: the position of the first, and how many.
+/// Picks at most `most` of `matches`, wrapping around: the position of the first, and the number.
 fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usize) {
     if matches <= most {
         return (0, matches);
@@ -211,24 +208,22 @@ fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usi
     (usize::try_from(first).expect("it is below their number"), most)
 }
 
-/// The positions of impression and campaign, which are unique in the answer.
+/// Writes the positions of impression and campaign, which are unique in the answer.
 fn write_bid_id(offer: &Offer, out: &mut String) {
     let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
 }
 
-/// Bidding for one impression.
 struct ImpBidding<'b, 'a> {
     catalogue: &'b Catalogue,
     auction: &'b Auction<'a>,
     dsp: usize,
     imp: ImpFacts<'b, 'a>,
-    /// The page's URL, if any campaign lists pages.
+    /// None if no campaign lists pages.
     url: Option<PageUrl<'b>>,
     /// Seeds the rotation of creatives.
     rotation_seed: u64,
 }
 
-/// What an impression requires of creatives.
 struct ImpFacts<'b, 'a> {
     index: usize,
     terms: &'b ImpTerms<'a>,
@@ -239,7 +234,7 @@ struct ImpFacts<'b, 'a> {
     /// By format; code n is bit n.
     attributes_blocked: [u64; 4],
     tells_sizes: bool,
-    /// The only size on offer, which banners without a size of their own take.
+    /// The only size on offer, used for banners without a size.
     only_size: Option<(u32, u32)>,
 }
 
@@ -281,7 +276,6 @@ impl<'b, 'a> ImpFacts<'b, 'a> {
 }
 
 impl ImpBidding<'_, '_> {
-    /// Lets a matched campaign bid.
     fn consider(
         &mut self,
         campaign: usize,
@@ -301,7 +295,8 @@ impl ImpBidding<'_, '_> {
         let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
         let shown = self.imp.terms.multiplier;
         let Ok(decided) = bidder.decide(own.slot, own.rules.price, shown) else { return };
-        // Bids round down, so that none exceeds the decided price. A bid of zero is below every floor.
+        // Bids round down, so that none exceeds the decided price. A bid of zero is below every
+        // floor.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
             false => ratio.convert(decided, Rounding::Down),
@@ -323,20 +318,20 @@ impl ImpBidding<'_, '_> {
     /// The decided price and a floor of the auction, both in the account's currency.
     fn shortfall(&self, bid: Cpm, floor: Cpm, own: Currency) -> Shortfall {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
-        // Without a floor, the smallest amount takes its place.
+        // Without a floor, the smallest amount replaces it.
         let floor = floor.max(Cpm::new(1).expect("it is small"));
         let floor = rates.convert(floor, currency, own, Rounding::Up).unwrap_or(Cpm::MAX);
         Shortfall { bid, floor }
     }
 
-    /// Whether the market has the seat: another generation's may lack it, or list it elsewhere.
+    /// Whether the market has the seat: another generation may lack it, or list it elsewhere.
     fn is_declared(&self, seat: u32) -> bool {
         let declared = &self.auction.market.dsps[self.dsp].seats;
         let own = &self.catalogue.seats[seat as usize];
         declared.get(seat as usize) == Some(own) || declared.position(own).is_some()
     }
 
-    /// Collects what the campaign may show here: without a deal, or under each of its deals on offer.
+    /// Collects the campaign's offers: without a deal, or under each of its deals on offer.
     fn choose(&self, campaign: usize, scratch: &mut SearchScratch) {
         scratch.choices.clear();
         let entry = &self.catalogue.entries[campaign];
@@ -356,7 +351,7 @@ impl ImpBidding<'_, '_> {
         }
     }
 
-    /// One of the campaign's creatives that may be shown; auctions rotate through them.
+    /// One of the campaign's creatives that fits; auctions rotate through them.
     fn ad(
         &self,
         campaign: usize,
@@ -368,7 +363,7 @@ impl ImpBidding<'_, '_> {
         if ads.len() == 1 {
             return Some(ads.start).filter(fits);
         }
-        // Each draws; of those that fit the highest is shown, so that each is as often as another.
+        // Each draws, and the highest that fits is shown, so all are shown equally often.
         let first = ads.start;
         let slot = u64::from(self.catalogue.campaigns()[campaign].slot.0) << 32;
         let drawn = |ad: &usize| {
@@ -377,7 +372,7 @@ impl ImpBidding<'_, '_> {
         ads.filter(fits).max_by_key(drawn)
     }
 
-    /// Whether a judge would let it pass, here and under this deal.
+    /// Whether the judge would accept the creative here, under this deal.
     fn fits(
         &self,
         campaign: usize,
@@ -400,19 +395,20 @@ impl ImpBidding<'_, '_> {
             && may_tell(self.catalogue.ad_terms.told(ad.told))
     }
 
-    /// Whether a banner has a size on offer, and one that its campaign wants.
+    /// Whether a banner's size is on offer and targeted by its campaign.
     fn fits_size(&self, campaign: usize, ad: &CatalogueAd) -> bool {
         let imp = &self.imp;
         let wanted = &self.catalogue.targeting(campaign).sizes;
         match ad.size {
-            // Where no size is told, any may be shown, but none is known to be wanted.
+            // Without sizes in the request any banner may be shown, but none is known to be
+            // targeted.
             Some(_) if !imp.tells_sizes => wanted.is_empty(),
             Some(size) => imp.offers_size(size),
             None => wanted.is_empty() || wanted.iter().any(|size| imp.offers_size(*size)),
         }
     }
 
-    /// Offers what is decided, if it reaches its floor; else returns that.
+    /// Offers the decided price if it reaches the floor, else returns the floor.
     fn offer(
         &self,
         campaign: usize,

@@ -1,4 +1,4 @@
-//! All direct campaigns of one generation, with the indexes that match them to auctions. Immutable, and
+//! All direct campaigns of one generation, with indexes that match them to auctions. Immutable;
 //! built outside the shards.
 
 pub(super) mod attributes;
@@ -24,7 +24,7 @@ pub struct Catalogue {
     campaigns: Arc<[DirectCampaign]>,
     /// By campaign.
     pub(super) entries: Arc<[CatalogueEntry]>,
-    /// Of all campaigns, those of one campaign together.
+    /// By campaign.
     pub(super) ads: Arc<[CatalogueAd]>,
     pub(super) seats: Arc<[Box<str>]>,
     pub(super) seat_numbers: Arc<TextNumbers>,
@@ -37,24 +37,24 @@ pub struct Catalogue {
     pub(super) wants: Arc<KeyValueIndex>,
 }
 
-/// What is read of a matched campaign.
+/// The data of a matched campaign.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueEntry {
     pub(super) seat: u32,
-    /// By position among the catalogue's.
+    /// By position in the catalogue.
     pub(super) currency: usize,
-    /// Among the catalogue's.
+    /// Positions in the catalogue.
     pub(super) ads: std::ops::Range<usize>,
-    /// By key: one number of each is wanted.
+    /// By key: the request must have one number of each.
     pub(super) key_values: Box<[Box<[u32]>]>,
-    /// By number, in ascending order.
+    /// Numbers in ascending order.
     pub(super) deals: Box<[u32]>,
 }
 
-/// A creative whose size and format its campaign targets.
+/// A creative of a format and size that its campaign targets.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueAd {
-    /// By position among the campaign's.
+    /// By position in the campaign.
     pub(super) creative: u32,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
@@ -63,55 +63,50 @@ pub(super) struct CatalogueAd {
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     pub(super) attributes: u64,
-    /// By number among the catalogue's [`AdTerms`].
+    /// By position among the catalogue's [`AdTerms`].
     pub(super) told: u32,
 }
 
-/// Campaigns by publisher, place and device.
 #[derive(Clone, Debug)]
 pub(super) struct PlaceIndex {
     pub(super) countries: Dimension<Box<str>>,
-    /// By country of which they take some regions only.
+    /// By country; only some of its regions match.
     pub(super) narrowed: InvertedIndex<Box<str>>,
-    /// By country and region, with a slash between.
+    /// By `country/region`.
     pub(super) regions: InvertedIndex<Box<str>>,
     pub(super) regions_blocked: InvertedIndex<Box<str>>,
     pub(super) publishers: Dimension<Box<str>>,
     pub(super) domains: Dimension<Box<str>>,
     pub(super) bundles: Dimension<Box<str>>,
-    /// By host, in small letters, and directory.
+    /// By lower-case host and directory.
     pub(super) pages: Dimension<Box<str>>,
     pub(super) devices: Dimension<u32>,
 }
 
-/// Campaigns by format and size.
 #[derive(Clone, Debug)]
 pub(super) struct FormatIndex {
     /// By format, any size.
     pub(super) formats: [Bits; 4],
-    /// Banners that adapt.
+    /// Campaigns with banners that adapt.
     pub(super) adaptive: Bits,
     pub(super) sizes: InvertedIndex<(u32, u32)>,
 }
 
-/// Campaigns by deal.
 #[derive(Clone, Debug)]
 pub(super) struct DealIndex {
     pub(super) numbers: TextNumbers,
     pub(super) lists: InvertedIndex<u32>,
-    /// Those that bid under none.
+    /// Campaigns that bid under no deal.
     pub(super) open: Bits,
 }
 
-/// Campaigns by key value.
 #[derive(Clone, Debug)]
 pub(super) struct KeyValueIndex {
     pub(super) lists: InvertedIndex<u32>,
-    /// Those that want none.
+    /// Campaigns without key values.
     pub(super) open: Bits,
 }
 
-/// The key values that campaigns want, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyValueNumbers {
     numbers: HashMap<Box<str>, HashMap<Box<str>, u32>>,
@@ -144,7 +139,7 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    /// Indexes `campaigns`; the seats are their accounts, in the order in which these come.
+    /// Indexes `campaigns`. Seats are their accounts, in order of first appearance.
     pub fn new(campaigns: Vec<DirectCampaign>) -> Self {
         let len = campaigns.len();
         let mut builder = CatalogueBuilder::default();
@@ -181,8 +176,8 @@ impl Catalogue {
         }
     }
 
-    /// Like [`new`](Self::new), for the campaigns of a later generation. If only data outside the indexes
-    /// changed, such as prices, the indexes are shared.
+    /// Like [`new`](Self::new), for a later generation. If only data outside the indexes changed,
+    /// such as prices, the indexes are shared.
     #[must_use]
     pub fn renewed(&self, campaigns: Vec<DirectCampaign>) -> Self {
         let mut pairs = self.campaigns.iter().zip(&campaigns);
@@ -194,12 +189,12 @@ impl Catalogue {
         }
     }
 
-    /// The campaigns, as they were given.
+    /// The campaigns, in the given order.
     pub fn campaigns(&self) -> &[DirectCampaign] {
         &self.campaigns
     }
 
-    /// The accounts that have campaigns, which are the seats of direct campaigns in the market.
+    /// Accounts with campaigns: the seats of direct campaigns in the market.
     pub fn seats(&self) -> &[Box<str>] {
         &self.seats
     }
@@ -214,7 +209,7 @@ impl Catalogue {
 }
 
 impl DirectCampaign {
-    /// Whether both have the same index entries. Shared rules are not compared.
+    /// Whether both have the same index entries, without comparing shared rules.
     fn is_indexed_as(&self, other: &Self) -> bool {
         let is_same = |rules: &BiddingRules, others: &BiddingRules| {
             rules.targeting == others.targeting && rules.creatives == others.creatives
@@ -225,7 +220,6 @@ impl DirectCampaign {
     }
 }
 
-/// Builds a [`Catalogue`].
 #[derive(Debug, Default)]
 struct CatalogueBuilder {
     entries: Vec<CatalogueEntry>,

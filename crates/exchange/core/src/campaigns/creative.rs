@@ -1,5 +1,4 @@
-//! A campaign's creative, and the members of a bid that it makes. The auction decides whether it may be
-//! shown.
+//! A campaign's creative, and its members of a bid. The auction decides whether it may be shown.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,17 +11,18 @@ use crate::creatives::format::{Syntax, formats_of_markup};
 use crate::creatives::mixed_content::is_insecure;
 use crate::creatives::rules::has_tag;
 
-/// Highest creative attribute: codes are bits of a word. AdCOM 1.0 (List: Creative Attributes) ends at 18.
+/// Highest creative attribute, as codes are bits of a word. AdCOM 1.0 (List: Creative Attributes)
+/// ends at 18.
 const ATTRIBUTE_MAX: u32 = 63;
 
-/// What a creative is made of.
+/// The definition of a creative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreativeSpec {
     /// Its id; `crid` of its bids.
     pub id: Box<str>,
     /// The format of its markup.
     pub format: MediaType,
-    /// Of a banner, in DIPS. None if it adapts to any size.
+    /// Banner size in DIPS. None if it adapts to any size.
     pub size: Option<(u32, u32)>,
     /// HTML, VAST, or JSON of the Native Ads API, with macros of OpenRTB.
     pub markup: Box<str>,
@@ -61,7 +61,7 @@ impl CreativeSpec {
     }
 }
 
-/// What is wrong with a creative. Declaration order is precedence.
+/// Why a creative is refused. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreativeProblem {
     /// No id.
@@ -99,7 +99,7 @@ pub enum CreativeProblem {
     Attributes,
 }
 
-/// Most bytes of a creative's markup, which every bid carries.
+/// Limit of a creative's markup, which every bid carries.
 pub const MARKUP_BYTES_MAX: usize = 65_536;
 
 const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
@@ -116,14 +116,13 @@ pub struct Creative {
     pub(super) duration_s: Option<u32>,
     /// Whether it loads anything over plain HTTP.
     pub(super) is_insecure: bool,
-    /// Whether its markup contains JavaScript or an iframe.
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     /// The members of every bid with it, as JSON text.
     pub(super) members: Box<str>,
 }
 
-/// The metadata of an ad by which a request may block it.
+/// Ad metadata by which a request may block it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AdMetadata {
     pub(super) domains: Box<[Box<str>]>,
@@ -140,7 +139,7 @@ impl Creative {
     pub fn new(spec: CreativeSpec) -> Result<Self, CreativeProblem> {
         check(&spec)?;
         let members = members_of(&spec);
-        // The judge of the bid will see exactly this.
+        // The judge will see exactly this bid.
         let bid = format!("{{{members}}}");
         let bid = parse_bid(&bid).expect("what was written is a bid");
         let markup = bid.markup_text().expect("markup that is not empty is markup");
@@ -168,7 +167,7 @@ impl Creative {
         self.format
     }
 
-    /// Of a banner in DIPS, where it has one.
+    /// Banner size in DIPS. None if it adapts to any size.
     pub const fn size(&self) -> Option<(u32, u32)> {
         self.size
     }
@@ -199,7 +198,6 @@ fn check(spec: &CreativeSpec) -> Result<(), CreativeProblem> {
     )
 }
 
-/// The members of a bid that come from the creative.
 fn members_of(spec: &CreativeSpec) -> String {
     let mut out = String::with_capacity(spec.markup.len() + 160);
     let _ = write!(out, r#""crid":"{}","adm":"{}""#, escaped(&spec.id), escaped(&spec.markup));

@@ -1,7 +1,5 @@
-//! Why a campaign matches nothing: tries each of its criteria on actual requests.
-//!
-//! Owns the list of criteria. It searches the same indexes as auctions do, built from this campaign
-//! alone.
+//! Why a campaign matches nothing: tries each of its criteria on actual requests, with the indexes
+//! of auctions built from this campaign alone. Owns the list of criteria.
 
 use std::sync::Arc;
 
@@ -51,7 +49,7 @@ impl Criterion {
     /// All criteria.
     pub const ALL: [Self; 12] = *Self::VARIANTS.as_array().expect("that is how many there are");
 
-    /// The key of the campaign's table that this criterion judges, or a name of its own if it has no key.
+    /// The criterion's key in the campaign's table, or a name if it has no key.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Creatives => "creative",
@@ -69,8 +67,8 @@ impl Criterion {
         }
     }
 
-    /// A targeting with this criterion of `all` alone. None if `all` lacks it, or if it is not a matter of
-    /// targeting.
+    /// The targeting of `all` with only this criterion. None if `all` lacks it, or if it is not
+    /// about targeting.
     fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
         let mut alone = CampaignTargeting::default();
         match self {
@@ -90,7 +88,6 @@ impl Criterion {
         (alone != CampaignTargeting::default()).then_some(alone)
     }
 
-    /// Whether a campaign with this targeting has the criterion.
     fn is_asked(self, all: &CampaignTargeting) -> bool {
         match self {
             Self::Creatives | Self::Seat => true,
@@ -108,7 +105,7 @@ pub struct ProbeCounts {
     pub impressions: u64,
     /// Impressions that the campaign matches.
     pub matched: u64,
-    /// Impressions that fail each of the campaign's criteria, considered separately.
+    /// Failed impressions per criterion, each considered separately.
     pub failed: Vec<(Criterion, u64)>,
 }
 
@@ -116,7 +113,8 @@ pub struct ProbeCounts {
 #[derive(Debug)]
 pub struct Probe {
     all: Catalogue,
-    /// Its criteria; for those about the request or key values, a catalogue with that criterion alone.
+    /// Its criteria. Those about the request or key values have a catalogue with only that
+    /// criterion.
     each: Vec<(Criterion, Option<Catalogue>)>,
     counts: ProbeCounts,
     scratch: SearchScratch,
@@ -184,7 +182,6 @@ impl Probe {
     }
 }
 
-/// Whether an impression was matched.
 struct MatchProbe(bool);
 
 impl CampaignBidder for MatchProbe {

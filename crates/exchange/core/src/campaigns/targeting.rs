@@ -1,46 +1,45 @@
-//! A campaign's targeting, as its definition has it. Knows no catalogue.
+//! The definition of a campaign's targeting. Knows no catalogue.
 
 use super::creative::Creative;
 use crate::market::targeting::Region;
 
-/// Longest name of a host, with a port.
+/// Longest host name with a port.
 const HOST_BYTES_MAX: usize = 253 + ":65535".len();
-/// Directories that pages are found by, and bytes of a path that these are in.
+/// Limits of the indexed directories of a page, and of their bytes.
 const DIRECTORIES_MAX: usize = 8;
 const DIRECTORY_BYTES_MAX: usize = 256;
 
-/// A campaign's targeting; by default everything that its creatives fit. A request without an attribute
-/// does not match a list of its values.
+/// A campaign's targeting. The default matches everything that its creatives fit. A request without
+/// an attribute does not match a list of its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CampaignTargeting {
-    /// Formats, as a set of [`openrtb::codes::MediaType::bit`]; 0: any.
+    /// Formats, as a set of [`openrtb::codes::MediaType::bit`]; 0 if any.
     pub formats: u8,
-    /// Of banners these sizes, in DIPS; empty: any.
+    /// Banner sizes in DIPS. Empty if any.
     pub sizes: Vec<(u32, u32)>,
     /// Countries (ISO 3166-1 alpha-3).
     pub countries: MatchList,
-    /// Of each country named here, only these regions; other countries are not restricted.
+    /// Regions by country: a listed country matches only in these. Others are unrestricted.
     pub regions: Vec<Region>,
-    /// Regions in which it never bids.
+    /// Blocked regions.
     pub regions_blocked: Vec<Region>,
     /// Publishers, by id.
     pub publishers: MatchList,
-    /// Domains of sites and applications, each with its subdomains.
+    /// Domains of sites and applications, including subdomains.
     pub domains: MatchList,
     /// Applications, by store id.
     pub bundles: MatchList,
-    /// Pages; empty: any, and requests without a page.
+    /// Pages. Empty if any, or none.
     pub pages: Vec<PagePrefix>,
-    /// Keys that a request must all have, with one of these values each.
+    /// Keys that a request must all have, each with one of its values.
     pub key_values: Vec<KeyValues>,
-    /// Deals under which it bids; empty: it bids under none.
+    /// Deals under which it bids. Empty if it bids under none.
     pub deals: Vec<Box<str>>,
-    /// Types of device (AdCOM 1.0, List: Device Types), type n as bit n; 0: any.
+    /// Device types (AdCOM 1.0, List: Device Types), type n as bit n; 0 if any.
     pub device_types: u16,
 }
 
 impl CampaignTargeting {
-    /// Whether it allows the creative's format and size.
     pub(super) fn takes(&self, creative: &Creative) -> bool {
         let wanted = |size| self.sizes.is_empty() || self.sizes.contains(&size);
         (self.formats == 0 || self.formats & creative.format.bit() != 0)
@@ -48,39 +47,38 @@ impl CampaignTargeting {
     }
 }
 
-/// Values that are allowed, and values that are blocked.
+/// Allowed and blocked values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatchList {
-    /// These only; empty: any.
+    /// Only these match. Empty if all do.
     pub allowed: Vec<Box<str>>,
-    /// Never these.
+    /// These never match.
     pub blocked: Vec<Box<str>>,
 }
 
-/// A key, and the values of which one is wanted. Compared as they are written; of keywords the key
-/// is `keywords`.
+/// A key and its accepted values, compared as written. The key of keywords is `keywords`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KeyValues {
     /// As in `ext.data`.
     pub key: Box<str>,
-    /// Any of these.
+    /// Accepted values.
     pub values: Vec<Box<str>>,
 }
 
-/// Pages of one host whose paths start alike.
+/// Pages of one host with a common path prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PagePrefix {
-    /// In small letters; `None`: any.
+    /// In lower case. None if any.
     scheme: Option<Box<str>>,
-    /// In small letters, with its port if it has one.
+    /// In lower case, with its port if it has one.
     host: Box<str>,
     /// At least a slash.
     path: Box<str>,
 }
 
 impl PagePrefix {
-    /// Reads `https://example.com/sport/`, or without a scheme `example.com/sport/`. The host is the
-    /// whole host: not its subdomains, which have pages of their own.
+    /// Parses `https://example.com/sport/`, or without a scheme `example.com/sport/`. The host
+    /// excludes its subdomains, which have pages of their own.
     pub fn parse(prefix: &str) -> Option<Self> {
         let (scheme, rest) = match prefix.split_once("://") {
             Some((scheme, rest)) => (Some(scheme), rest),
@@ -105,7 +103,6 @@ impl PagePrefix {
         format!("{}{directory}", self.host).into()
     }
 
-    /// Whether `url` is one of the pages.
     pub(super) fn is_of(&self, url: &PageUrl<'_>) -> bool {
         self.host.eq_ignore_ascii_case(url.host)
             && self.scheme.as_deref().is_none_or(|scheme| scheme.eq_ignore_ascii_case(url.scheme))
@@ -113,7 +110,6 @@ impl PagePrefix {
     }
 }
 
-/// The parts of a page's URL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageUrl<'u> {
     scheme: &'u str,
@@ -147,7 +143,7 @@ impl<'u> PageUrl<'u> {
     }
 }
 
-/// The directories of a path that are index keys, the root first. A host alone is its root.
+/// The directories of a path that are index keys, the root first.
 fn directories(path: &str) -> impl Iterator<Item = &str> + Clone {
     let path = if path.starts_with('/') { path } else { "/" };
     let head = &path.as_bytes()[..path.len().min(DIRECTORY_BYTES_MAX)];
@@ -165,7 +161,7 @@ mod tests {
         url.keys(&mut text).any(|key| *key == *page.key())
     }
 
-    /// Else thousands of pages of one host would be gone through one by one.
+    /// Otherwise thousands of pages of one host would be compared one by one.
     #[test]
     fn pages_are_found_by_the_directories_that_they_share() {
         let deep = "/d".repeat(DIRECTORIES_MAX + 2) + "/";

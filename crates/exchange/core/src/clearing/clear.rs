@@ -1,15 +1,15 @@
-//! Clearing: who wins each impression, and at what price. Integers only.
+//! Clearing: who wins each impression, at what price. Integers only.
 //!
-//! Works on bids that have passed every check of their own; what a bid is worth in the auction's
-//! currency has been decided. Order of arrival plays no part.
+//! Its input are bids that passed all their own checks, with prices in the auction's currency.
+//! Order of arrival plays no part.
 
 use units::Cpm;
 
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 
-/// Whose bid it is: seats are coordinated between an exchange and one DSP, so the same name at
-/// two DSPs is two seats.
+/// A bidder. Seats are agreed between an exchange and one DSP: the same name at two DSPs is two
+/// seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
     /// Position of the DSP in the market.
@@ -23,24 +23,24 @@ pub struct Seat {
 pub struct ClearingEntry {
     /// The impression, by position.
     pub imp: usize,
-    /// Who bids.
+    /// The bidder.
     pub seat: Seat,
-    /// Higher classes win over lower ones whatever the price; open bids have 0.
+    /// Higher classes win over lower ones at any price; open bids have 0.
     pub class: u8,
-    /// How its price is made should it win.
+    /// How its price is set if it wins.
     pub auction_type: AuctionType,
-    /// What it is worth, in the auction's currency; under [`AuctionType::Agreed`] the agreed price.
+    /// Its value in the auction's currency; under [`AuctionType::Agreed`] the agreed price.
     pub price: Cpm,
-    /// What it had to reach; at most `price`.
+    /// Its floor, at most `price`.
     pub floor: Cpm,
-    /// Orders equal bids, lower first.
+    /// Orders equal bids, lowest first.
     pub tie: u64,
-    /// The group it belongs to, by position among the groups.
+    /// Its group, by position.
     pub group: Option<usize>,
     /// Whether it is under a deal.
     pub is_deal: bool,
-    /// Out before the auction clears, and why: [`crate::Judgement::bar`] says so of a bid whose
-    /// markup could not be had.
+    /// Why it is out before the auction clears, as set by [`crate::Judgement::bar`] if its markup
+    /// is not available.
     pub barred: Option<Fate>,
 }
 
@@ -49,9 +49,9 @@ pub struct ClearingEntry {
 pub struct BidGroup {
     /// The impressions it must win.
     pub imps: Vec<usize>,
-    /// Whether it can be complete at all: not when it bids on what is not on sale.
+    /// Whether it can win at all: not if it includes an impression that is not on sale.
     pub possible: bool,
-    /// Orders groups of equal total, lower first out.
+    /// Orders groups with equal totals; the lowest is removed first.
     pub tie: u64,
 }
 
@@ -60,32 +60,31 @@ pub struct BidGroup {
 pub struct Win {
     /// The winner, by position among the entries.
     pub entry: usize,
-    /// What DSPs call the clearing price: gross, in the auction's currency.
+    /// The clearing price: gross, in the auction's currency.
     pub price: Cpm,
-    /// Least bid that would have tied with the next, or the floor: `${AUCTION_MIN_TO_WIN}`.
+    /// Lowest bid that would have tied with the next, or the floor: `${AUCTION_MIN_TO_WIN}`.
     pub min_to_win: Cpm,
 }
 
-/// The outcome.
+/// The result of clearing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clearing {
-    /// By impression.
+    /// Winners, by impression.
     pub wins: Vec<Option<Win>>,
-    /// Those returned beside the winners, by impression and rank: see [`crate::offer_others`].
+    /// Bids returned with the winners, by impression and rank: see [`crate::offer_others`].
     pub offered: Vec<Win>,
-    /// By entry.
+    /// Fates, by entry.
     pub fates: Vec<Fate>,
 }
 
 impl Clearing {
-    /// All that the caller is answered with: each winner, and then those beside it. `entries` are
-    /// those that were cleared.
+    /// All returned bids: each winner, then those returned with it. `entries` are the cleared ones.
     pub(crate) fn returned(&self, entries: &[ClearingEntry]) -> Vec<&Win> {
         let mut returned = Vec::with_capacity(self.wins.len() + self.offered.len());
         for win in self.wins.iter().flatten() {
             let imp = entries[win.entry].imp;
             returned.push(win);
-            // By impression and rank already.
+            // Already by impression and rank.
             returned.extend(self.offered.iter().filter(|win| entries[win.entry].imp == imp));
         }
         returned
@@ -94,13 +93,13 @@ impl Clearing {
 
 /// Clears `imps` impressions.
 ///
-/// `authorise` is asked of each winner at its price; a bid it refuses has the fate that it says, is
-/// out, sets no price, and the auction clears again as if it had never been. What was authorised may
-/// yet win at another price, for which it is asked again: only the last answer for a bid holds. Or it
-/// may lose: what is not in the outcome is the caller's to release. A barred bid is out from the start.
+/// `authorise` is called for each winner at its price. A refused bid gets the returned fate, is out
+/// and sets no price, and the auction clears again without it. An authorised bid may win at another
+/// price, for which `authorise` is called again: the last result counts. It may also lose: the
+/// caller releases what is not in the result. Barred bids are out from the start.
 ///
-/// Groups (`seatbid.group`): the auction clears as if there were none; while a group misses one of
-/// its impressions, the one with the lowest total is taken out and the auction clears again.
+/// Groups (`seatbid.group`): the auction clears as if there were none. While a group misses one of
+/// its impressions, the one with the lowest total is removed and the auction clears again.
 pub fn clear(
     entries: &[ClearingEntry],
     groups: &[BidGroup],
@@ -115,7 +114,7 @@ pub fn clear(
         fates: entries.iter().map(open).collect(),
     };
     let ranked = ranking(entries, imps);
-    // At which price each was authorised last.
+    // The price of each entry's last authorisation.
     let mut authorised: Vec<(usize, Cpm)> = Vec::new();
     'again: loop {
         clear_with_groups(entries, groups, &ranked, increment, &mut clearing);
@@ -151,14 +150,14 @@ pub(crate) fn ranking(entries: &[ClearingEntry], imps: usize) -> Vec<Vec<usize>>
 }
 
 impl ClearingEntry {
-    /// Orders bids for one impression, the best first.
+    /// Orders bids for one impression, best first.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
-        // The seat breaks what a 64-bit hash might leave.
+        // The seat breaks ties of the 64-bit hash.
         (std::cmp::Reverse((self.class, self.price)), self.tie, self.seat)
     }
 }
 
-/// Clears with the entries whose fate is still open ([`Fate::Won`]), until no group misses a win.
+/// Clears the entries whose fate is still open ([`Fate::Won`]), until every group is complete.
 fn clear_with_groups(
     entries: &[ClearingEntry],
     groups: &[BidGroup],
@@ -179,7 +178,7 @@ fn clear_with_groups(
     }
 }
 
-/// Groups that fell while a bid was in that is now out get another chance.
+/// Gives groups another chance that were removed when a bid that is now out was in.
 fn reopen_groups(fates: &mut [Fate]) {
     for fate in fates {
         if *fate == Fate::GroupIncomplete {
@@ -198,8 +197,8 @@ fn winner(
     Some(priced(entries, index, rival, increment))
 }
 
-/// The best of `bids`, ranked, whose fate is still open, and the one that sets its price: the best
-/// of another seat, where that is of its class.
+/// The best open bid of the ranked `bids`, and the one that sets its price: the best of another
+/// seat, if in the same class.
 pub(crate) fn leader(
     entries: &[ClearingEntry],
     bids: &[usize],
@@ -212,7 +211,6 @@ pub(crate) fn leader(
     Some((index, other.filter(|other| entries[*other].class == best.class)))
 }
 
-/// What the leader pays.
 pub(crate) fn priced(
     entries: &[ClearingEntry],
     index: usize,
@@ -240,7 +238,7 @@ fn lowest_incomplete(
     if groups.is_empty() {
         return None;
     }
-    // Of what is left of each group; wide enough for any number of bids.
+    // Of the remaining bids; 128 bits suffice for any number of bids.
     let mut totals: Vec<Option<u128>> = vec![None; groups.len()];
     for (entry, fate) in entries.iter().zip(&clearing.fates) {
         if let (Some(group), Fate::Won) = (entry.group, fate) {
@@ -260,7 +258,7 @@ fn lowest_incomplete(
     lowest.map(|(group, _)| group)
 }
 
-/// Tells losers why: until here every bid that is not out counts as won.
+/// Sets the fates of losers: until here every bid that is not out counts as won.
 fn settle_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
     for (index, entry) in entries.iter().enumerate() {
         if clearing.fates[index] != Fate::Won {
@@ -275,7 +273,7 @@ fn settle_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
 }
 
 impl Clearing {
-    /// What must hold of money, whatever was bid.
+    /// Checks what must be true of money, whatever was bid.
     fn assert_sound(&self, entries: &[ClearingEntry]) {
         for (imp, win) in self.wins.iter().enumerate() {
             let Some(win) = win else { continue };

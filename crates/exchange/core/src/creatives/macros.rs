@@ -1,11 +1,10 @@
-//! Substitution macros in markup and notice URLs. Section 4.4.
+//! Substitution macros in markup and notice URLs (section 4.4).
 //!
-//! A value is percent-encoded once, whatever it holds and wherever it goes: all but the unreserved
-//! characters of RFC 3986, so that no id can leave the URL, the markup or the JSON that it is put
-//! into, nor make another macro. Numbers hold nothing to encode. With `:B64` after its name a
-//! macro stands for the standard Base64 of its value (RFC 4648, section 4, padded), whose `+`, `/`
-//! and `=` are percent-encoded like anything else. A JSON string may have the dollar sign and the
-//! braces as `\u0024`, `\u007b` and `\u007d`. Which notices there are is not known here.
+//! Values are percent-encoded once, except the unreserved characters of RFC 3986, so that no id can
+//! break out of a URL, markup or JSON, or form another macro. Numbers need no encoding. The suffix
+//! `:B64` stands for padded standard Base64 (RFC 4648, section 4), whose `+`, `/` and `=` are
+//! percent-encoded too. A JSON string may escape the dollar sign and the braces as `\u0024`,
+//! `\u007b` and `\u007d`. Knows no kinds of notices.
 
 use std::fmt::Write as _;
 
@@ -14,33 +13,33 @@ use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 use units::{Cpm, Currency, Multiplier, Ppm};
 
-/// What names of macros begin with, behind a dollar sign and a brace.
+/// Start of macro names, after `${`.
 const PREFIX: &str = "AUCTION_";
 
-/// The longest name, with its encoding, that is looked for after [`PREFIX`].
+/// Longest name and encoding recognised after [`PREFIX`].
 const NAME_BYTES_MAX: usize = 32;
 
-/// The longest text that a macro is replaced by. A bidder chooses some of it; how often it stands in a
-/// bid is bounded by [`crate::Market::bid_macros_max`].
+/// Longest value of a macro. A bidder chooses some values; [`crate::Market::bid_macros_max`] limits
+/// the number of macros in its bid.
 pub const VALUE_BYTES_MAX: usize = 256;
 
-/// How many macros `text` has at most, known or not, whatever escapes its dollar signs and braces have.
+/// An upper bound of the number of macros in `text`, known or not, escaped or not.
 pub fn macros_len(text: &str) -> usize {
     memmem::find_iter(text.as_bytes(), PREFIX).count()
 }
 
-/// At least as many as the macros in the JSON text `json` once its escapes are resolved: a quick
-/// count, which takes every dollar sign and every escape that may hide one for a macro.
+/// A cheap upper bound of the macros in the JSON text `json` after unescaping: counts every dollar
+/// sign and every escape that may hide one.
 pub(crate) fn macros_bound(json: &str) -> usize {
-    // Resolved once, an escape may be part of another: any of them may hide a sign.
+    // An unescaped escape may be part of another, so any of them may hide a sign.
     let escaped = memmem::find_iter(json.as_bytes(), br"\u00").count();
     memchr::memchr_iter(b'$', json.as_bytes()).count() + escaped
 }
 
-/// What the macros stand for; text as it is, not encoded.
+/// Values of macros, not yet encoded.
 #[derive(Clone, Debug)]
 pub struct MacroValues<'a> {
-    /// `${AUCTION_ID}`: the id that the DSP was sent.
+    /// `${AUCTION_ID}`: the id sent to the DSP.
     pub auction_id: &'a str,
     /// `${AUCTION_BID_ID}`: `bidid` of the response.
     pub bid_id: &'a str,
@@ -50,42 +49,42 @@ pub struct MacroValues<'a> {
     pub seat_id: &'a str,
     /// `${AUCTION_AD_ID}`.
     pub ad_id: &'a str,
-    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid. `None` for a loser, who
-    /// is not told what the winner pays.
+    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid. None for losers, which
+    /// must not learn the winner's price.
     pub price: Option<Cpm>,
     /// `${AUCTION_CURRENCY}`.
     pub currency: Currency,
-    /// The price that was bid: with `price` it makes `${AUCTION_MBR}`, and with `discount`
+    /// The bid's price: with `price` it gives `${AUCTION_MBR}`, with `discount`
     /// `${AUCTION_DISCOUNT_CPM}`.
     pub bid: Option<Cpm>,
     /// `${AUCTION_MIN_TO_WIN}`, in the currency of the bid.
     pub min_to_win: Option<Cpm>,
-    /// `${AUCTION_MULTIPLIER}`: what was won.
+    /// `${AUCTION_MULTIPLIER}`.
     pub multiplier: Option<Multiplier>,
     /// `${AUCTION_DISCOUNT_PCT}`, and times the bid `${AUCTION_DISCOUNT_CPM}`.
     pub discount: Ppm,
     /// `${AUCTION_LOSS}`.
     pub loss: Option<u32>,
-    /// Names of macros that stay as they are: their values are known when the notice is called, to us
-    /// ([`LateValues`]) or to the caller who was handed it.
+    /// Macros that stay: their values are known when the notice is called, to us ([`LateValues`])
+    /// or to the caller.
     pub left: &'static [&'static str],
 }
 
 impl MacroValues<'_> {
-    /// `text` with every known macro replaced; one without a value, or whose value is longer than
-    /// any in use, is removed, and what is no macro of the standard stays.
+    /// `text` with every known macro replaced. A macro without a value, or with a value over the
+    /// limit, is removed; unknown macros stay.
     pub fn substitute(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 64);
         self.substitute_into(text, &mut out);
         out
     }
 
-    /// As [`MacroValues::substitute`], at the end of `out`.
+    /// As [`MacroValues::substitute`], appended to `out`.
     pub fn substitute_into(&self, text: &str, out: &mut String) {
         replace_macros(text, out, |name, out| self.write(name, out));
     }
 
-    /// Writes the value of the macro `name`; `None` when there is no such macro, or it is to stay.
+    /// Writes the value of the macro `name`. None if it is unknown or stays.
     fn write(&self, name: &str, out: &mut String) -> Option<()> {
         if self.left.contains(&name) {
             return None;
@@ -102,10 +101,10 @@ impl MacroValues<'_> {
             "LOSS" => write_some(out, self.loss),
             "MIN_TO_WIN" => write_some(out, self.min_to_win),
             "MULTIPLIER" => write_some(out, self.multiplier),
-            "IMP_TS" => (), // Known to nobody before the ad is shown.
+            "IMP_TS" => (), // Unknown before the ad is shown.
             "DISCOUNT_PCT" => {
                 write_some(out, Some(self.discount));
-                out.pop(); // The sign that a share ends with.
+                out.pop(); // The percent sign of a share.
             }
             "DISCOUNT_CPM" => write_some(out, self.bid.map(|bid| self.taken_off(bid))),
             _ => return None,
@@ -127,18 +126,18 @@ impl MacroValues<'_> {
     }
 }
 
-/// What is known only when a notice fires, for a URL in which all else has been replaced.
+/// Values known only when a notice fires, for a URL whose other macros have been replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateValues {
-    /// `${AUCTION_IMP_TS}`: when the ad was shown, in milliseconds since the epoch of Unix.
+    /// `${AUCTION_IMP_TS}`: when the ad was shown, in Unix time in milliseconds.
     pub imp_ts_ms: Option<u64>,
-    /// `${AUCTION_LOSS}`: the code that whoever held the next auction gave, if it gave one.
+    /// `${AUCTION_LOSS}`: the code given by the caller, if any.
     pub loss: Option<u32>,
 }
 
 impl LateValues {
-    /// `url` with what was left for later; without a value it is removed. No value that was put in
-    /// before can look like a macro.
+    /// `url` with its remaining macros replaced, or removed if they have no value. Values inserted
+    /// earlier cannot look like macros.
     pub fn substitute(&self, url: &str) -> String {
         let mut out = String::with_capacity(url.len());
         replace_macros(url, &mut out, |name, out| {
@@ -159,8 +158,8 @@ fn write_some(out: &mut String, value: Option<impl std::fmt::Display>) {
     }
 }
 
-/// Copies `text` to the end of `out` and replaces each macro, once, by what `write` writes for its
-/// name. Where that is nothing of its own (`None`), or the encoding is unknown, the macro stays.
+/// Appends `text` to `out` and replaces each macro once by what `write` appends for its name. If
+/// that returns None, or the encoding is unknown, the macro stays.
 fn replace_macros(
     text: &str,
     out: &mut String,
@@ -190,13 +189,13 @@ fn replace_macros(
     out.push_str(rest);
 }
 
-/// Where the `${` stands that `text` ends with, or its form in a JSON string.
+/// Start of a final `${` in `text`, or of its escaped form.
 fn opener(text: &str) -> Option<usize> {
     let text = without_suffix(text, "{", "\\u007b")?;
     without_suffix(text, "$", "\\u0024").map(str::len)
 }
 
-/// `text` without the sign that it ends with, as it is or as a JSON string escapes it.
+/// `text` without a final `sign`, plain or escaped as in a JSON string.
 fn without_suffix<'t>(text: &'t str, sign: &str, escape: &str) -> Option<&'t str> {
     text.strip_suffix(sign).or_else(|| {
         let (before, end) = text.split_at_checked(text.len().checked_sub(escape.len())?)?;
@@ -206,7 +205,7 @@ fn without_suffix<'t>(text: &'t str, sign: &str, escape: &str) -> Option<&'t str
     })
 }
 
-/// Where a macro's name ends in `text`, which begins with it, and where its brace does.
+/// Ends of the macro's name and of its closing brace in `text`, which begins with the name.
 fn closer(text: &str) -> Option<(usize, usize)> {
     let is_end = |byte: u8| byte == b'}' || byte == b'\\';
     let end = text.bytes().take(NAME_BYTES_MAX).position(is_end)?;
@@ -222,7 +221,7 @@ const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Encodes what stands in `out` from `start`, and removes it when that makes it too long.
+/// Encodes `out` from `start`, and removes it if the result exceeds the limit.
 fn encode(out: &mut String, start: usize, is_base64: bool) {
     if out.len() - start > VALUE_BYTES_MAX {
         out.truncate(start);

@@ -1,6 +1,5 @@
-//! Whether markup loads anything over plain HTTP: HTML, VAST and native markup, each by what it says
-//! of a URL. Links, namespace names and plain text load nothing. A URL is judged by its own scheme,
-//! not by its query.
+//! Detects markup (HTML, VAST, native) that loads anything over plain HTTP. Links, namespace names
+//! and plain text load nothing. A URL's scheme counts, not its query.
 
 use std::borrow::Cow;
 
@@ -9,7 +8,7 @@ use memchr::memmem;
 use super::format::Syntax;
 use super::html::{comment_len, is_named, tag_end, tag_name, text_end};
 
-/// Attributes whose value is a URL that is loaded; `href` is too, unless a user follows it.
+/// Attributes whose URL is loaded; so is `href`, unless a user follows it.
 const LOADED: [&[u8]; 12] = [
     b"src",
     b"data",
@@ -25,27 +24,26 @@ const LOADED: [&[u8]; 12] = [
     b"data-src",
 ];
 
-/// Elements of HTML whose content is neither markup nor code.
+/// HTML elements with content that is neither markup nor code.
 const MERE_TEXT: [&str; 6] = ["textarea", "title", "xmp", "iframe", "noembed", "noframes"];
 
-/// Elements whose content is code.
+/// Elements that contain code.
 const CODE: [&str; 2] = ["script", "style"];
 
-/// Elements of VAST whose content is text for people.
+/// VAST elements that contain text for people.
 const VAST_TEXT: [&[u8]; 5] =
     [b"AdTitle", b"Description", b"Advertiser", b"AdSystem", b"UniversalAdId"];
 
-/// How far back code is read to tell whether a URL is a link.
+/// How far back to read code to tell whether a URL is a link.
 const LINK_BYTES_MAX: usize = 1024;
 
-/// What names of XML namespaces begin with.
 const NAMESPACE: &[u8] = b"http://www.w3.org/";
 
-/// Whether `markup`, as it is or as JSON text, loads anything over plain HTTP.
+/// Whether `markup`, plain or JSON, loads anything over plain HTTP.
 pub(crate) fn is_insecure(markup: &str) -> bool {
     let bytes = markup.as_bytes();
     if urls(bytes).next().is_none() && memmem::find(bytes, b"&#").is_none() {
-        return false; // As nearly all markup.
+        return false; // Nearly all markup.
     }
     let is_json = markup.starts_with('"');
     let text = if is_json { openrtb::string(markup) } else { None };
@@ -60,8 +58,8 @@ fn markup_loads(markup: &str) -> bool {
     }
 }
 
-/// Where URLs of plain HTTP begin. As in browsers, tabs and line ends within the scheme do not count,
-/// and any slash or backslash follows it. JSON may escape all of these.
+/// Positions of plain-HTTP URLs. As in browsers, tabs and line ends within the scheme are ignored,
+/// and any slash or backslash may follow it. JSON may escape all of these.
 fn urls(text: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(b':', text).filter_map(|colon| {
         let is_break = |byte: &&u8| is_break(**byte);
@@ -70,7 +68,7 @@ fn urls(text: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Where the `http` begins that `text` ends with.
+/// Start of an `http` at the end of `text`.
 fn scheme_start(text: &[u8]) -> Option<usize> {
     let mut rest = text;
     for letter in b"ptth" {
@@ -96,8 +94,8 @@ const fn is_slash(byte: &u8) -> bool {
     matches!(byte, b'/' | b'\\')
 }
 
-/// Whether `value`, its character references resolved, is a URL of plain HTTP, and not the name of a
-/// namespace.
+/// Whether `value`, after resolving character references, is a plain-HTTP URL and not a namespace
+/// name.
 fn is_insecure_url(value: &[u8]) -> bool {
     let is_before = |byte: &u8| *byte <= b' ' || b"\\\"'".contains(byte);
     let bytes = UnescapedText(value).skip_while(is_before).filter(|byte| !is_break(*byte));
@@ -110,8 +108,8 @@ fn is_namespace(url: &[u8]) -> bool {
     url.starts_with(NAMESPACE)
 }
 
-/// The bytes of text with its character references resolved: the five of XML, and numeric ones. Since
-/// no rule looks for characters beyond ASCII, these become a question mark.
+/// Text with numeric and XML's five character references resolved. Characters beyond ASCII become a
+/// question mark: no rule looks for them.
 struct UnescapedText<'t>(&'t [u8]);
 
 impl Iterator for UnescapedText<'_> {
@@ -126,7 +124,7 @@ impl Iterator for UnescapedText<'_> {
     }
 }
 
-/// The character of the reference whose part after `&` starts `text`, and the text after it.
+/// The character of the reference that follows `&`, and the text after it.
 fn reference(text: &[u8]) -> Option<(u8, &[u8])> {
     const NAMED: [(&[u8], u8); 5] =
         [(b"amp;", b'&'), (b"lt;", b'<'), (b"gt;", b'>'), (b"quot;", b'"'), (b"apos;", b'\'')];
@@ -153,7 +151,7 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether any tag of HTML loads something, or its content where that is code.
+/// Whether any HTML tag, or its content if that is code, loads something.
 fn html_loads(html: &[u8]) -> bool {
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'<', &html[at..]) {
@@ -173,7 +171,7 @@ fn html_loads(html: &[u8]) -> bool {
     false
 }
 
-/// Where to go on after the tag whose name starts at `at`. `None` if it loads something.
+/// Position after the element whose name starts at `at`. None if it loads something.
 fn element_end(html: &[u8], at: usize) -> Option<usize> {
     let rest = &html[at..];
     let element = tag_name(rest);
@@ -183,7 +181,7 @@ fn element_end(html: &[u8], at: usize) -> Option<usize> {
         let is_type = name.eq_ignore_ascii_case(b"type");
         is_data |= is_type && memmem::find(value, b"json").is_some();
     });
-    let Some(end) = end else { return Some(html.len()) }; // What is never closed is no tag.
+    let Some(end) = end else { return Some(html.len()) }; // An unclosed tag is none.
     if loads {
         return None;
     }
@@ -198,7 +196,7 @@ fn element_end(html: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Whether a tag of VAST loads something, or a player what an element has as its content.
+/// Whether a VAST tag or the content of an element loads something.
 fn vast_loads(vast: &[u8]) -> bool {
     const CDATA: &[u8] = b"![CDATA[";
     let mut at = 0;
@@ -225,7 +223,7 @@ fn vast_loads(vast: &[u8]) -> bool {
                 let end = tag_end(vast, open + 1, |attribute, value| {
                     loads |= attribute_loads(name, attribute, value);
                 });
-                let Some(end) = end else { return false }; // What is never closed is no tag.
+                let Some(end) = end else { return false }; // An unclosed tag is none.
                 if loads {
                     return true;
                 }
@@ -260,19 +258,19 @@ fn attribute_loads(element: &[u8], name: &[u8], value: &[u8]) -> bool {
         return code_loads(&unescaped(value));
     }
     if is(b"srcdoc") {
-        // Its quotes may be escaped in many ways, so any plain-HTTP URL counts.
+        // Quotes may be escaped in many ways, so any plain-HTTP URL counts.
         return urls(&unescaped(value)).next().is_some();
     }
     if is(b"content") && of(b"meta") {
         let value = unescaped(value);
         let is_target = |at: usize| value[..at].trim_ascii_end().ends_with(b"=");
-        return urls(&value).any(is_target); // A refresh.
+        return urls(&value).any(is_target); // `<meta http-equiv="refresh">`
     }
     LOADED.into_iter().any(is) && is_insecure_url(value)
 }
 
-/// Whether a player loads something of the content of an element of VAST: a URL, the tags of HTML, or
-/// what code names. `AdParameters` are those of a player's script.
+/// Whether a player loads the content of a VAST element: a URL, HTML, or code. `AdParameters` are
+/// those of a player's script.
 fn content_loads(element: &[u8], content: &[u8]) -> bool {
     if element.is_empty() || !is_loaded(element) {
         return false;
@@ -285,7 +283,7 @@ fn content_loads(element: &[u8], content: &[u8]) -> bool {
     is_insecure_url(content) || loads(content)
 }
 
-/// Whether the content of an element of VAST is no link, and no text for people.
+/// Whether the content of a VAST element is neither a link nor text for people.
 fn is_loaded(element: &[u8]) -> bool {
     let local = local_name(element);
     !local.ends_with(b"ClickThrough") && !VAST_TEXT.contains(&local)
@@ -295,8 +293,8 @@ fn local_name(element: &[u8]) -> &[u8] {
     element.rsplit(|byte| *byte == b':').next().unwrap_or_default()
 }
 
-/// Whether parameters, in whatever form, name a URL of plain HTTP: as code does, as the content of an
-/// element, or as the value in a pair.
+/// Whether parameters of any form name a plain-HTTP URL: as code, as the content of an element, or
+/// as the value of a pair.
 fn parameters_load(text: &[u8]) -> bool {
     let mut elements = text.split(|byte| *byte == b'<');
     let mut words =
@@ -304,19 +302,19 @@ fn parameters_load(text: &[u8]) -> bool {
     code_loads(text) || elements.any(element_loads) || words.any(pair_loads)
 }
 
-/// Whether an element, from after its `<` on, is a URL that is loaded.
+/// Whether an element, after its `<`, is a URL that is loaded.
 fn element_loads(element: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'>', element) else { return false };
     is_loaded(tag_name(element)) && is_insecure_url(&element[end + 1..])
 }
 
-/// Whether a value in `pairs` is a URL that is loaded. In a URL, pairs are its query.
+/// Whether a value in `pairs` is a URL that is loaded. The pairs of a URL are its query.
 fn pair_loads(pairs: &[u8]) -> bool {
     let first = pairs.iter().find(|byte| b":/=".contains(byte));
     first == Some(&b'=') && urls(pairs).any(|at| pairs[..at].ends_with(b"="))
 }
 
-/// Whether code names a URL of plain HTTP where a string, a `url(…)` or an attribute begins.
+/// Whether code has a plain-HTTP URL at the start of a string, a `url(…)` or an attribute.
 fn code_loads(code: &[u8]) -> bool {
     urls(code).any(|at| {
         let before = code[..at].trim_ascii_end();
@@ -330,8 +328,8 @@ fn code_loads(code: &[u8]) -> bool {
     })
 }
 
-/// Whether a string after `before`, in code, is a link that a user follows: what is opened, assigned to
-/// a click tag or to the location, or the attribute of an `a`.
+/// Whether a string after `before`, in code, is a link: opened, assigned to a click tag or the
+/// location, or an attribute of `a`.
 fn is_link(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(LINK_BYTES_MAX)..];
     let end = before.iter().rposition(|byte| *byte != b'\\').map_or(0, |last| last + 1);
@@ -350,13 +348,12 @@ fn is_link(before: &[u8]) -> bool {
     }
 }
 
-/// `clickTag`, in any case and with any number.
 fn is_click_tag(name: &[u8]) -> bool {
     let last = name.iter().rposition(|byte| !byte.is_ascii_digit());
     last.is_some_and(|last| name[..=last].eq_ignore_ascii_case(b"clickTag"))
 }
 
-/// The names with dots between them that `code` ends with.
+/// The dotted path at the end of `code`.
 fn path(code: &[u8]) -> &[u8] {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$.".contains(byte);
     let start = code.iter().rposition(|byte| !is_part(byte)).map_or(0, |last| last + 1);
@@ -368,7 +365,7 @@ fn ends_with(text: &[u8], end: &[u8]) -> bool {
     start.is_some_and(|start| text[start..].eq_ignore_ascii_case(end))
 }
 
-/// Whether a string of native markup is a URL that is loaded, or markup that loads something.
+/// Whether a string of native markup is a loaded URL, or markup that loads something.
 fn native_loads(markup: &str) -> bool {
     let mut loads = false;
     let is_json = openrtb::native_strings(markup, &mut |parent, key, value| {
@@ -387,7 +384,7 @@ fn native_loads(markup: &str) -> bool {
     if is_json {
         return loads;
     }
-    // Text in braces, or JSON that we cannot read and others may.
+    // Text in braces, or JSON that we cannot parse but others may.
     html_loads(markup.as_bytes()) || code_loads(markup.as_bytes())
 }
 

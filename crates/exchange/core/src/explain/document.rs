@@ -1,108 +1,108 @@
-//! An explanation as data: what `vickrey explain --json` prints and `ext.debug` holds.
+//! An explanation as data: the output of `vickrey explain --json` and the value of `ext.debug`.
 //!
-//! Amounts are decimal text, so that no reader rounds them; where no currency stands beside one, it
-//! is of [`ExplainedTerms::currency`]. Text that callers and DSPs have chosen is shortened. Knows no rule.
+//! Amounts are decimal text, so that no reader rounds them. An amount without a currency is in
+//! [`ExplainedTerms::currency`]. Text of callers and DSPs is shortened. Contains no rules.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of this form: it changes when a member changes its meaning or goes.
+/// Version of this format, increased when a member changes its meaning or is removed.
 pub const FORMAT: u32 = 1;
 
-/// One auction from request to notices, as if its request were no test.
+/// One auction from request to notices, explained as if it were not a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// [`FORMAT`].
     pub format: u32,
-    /// Our id of the auction, which DSPs see.
+    /// Our auction id, which DSPs see.
     pub auction_id: String,
-    /// What was asked for.
+    /// The request.
     pub request: ExplainedRequest,
-    /// By what terms; absent when no auction is held.
+    /// The auction's terms. None if there is no auction.
     pub terms: Option<ExplainedTerms>,
-    /// Every rate that converts something below.
+    /// Exchange rates used below.
     pub rates: Vec<ExplainedRate>,
-    /// What is on sale.
+    /// Impressions.
     pub imps: Vec<ExplainedImp>,
-    /// Who is asked, why not, and what came.
+    /// Configured DSPs, with their calls and answers.
     pub dsps: Vec<ExplainedDsp>,
-    /// Every bid, in the order in which it was judged.
+    /// Every bid, in judging order.
     pub bids: Vec<ExplainedBid>,
-    /// By impression.
+    /// Clearing, by impression.
     pub clearing: Vec<ExplainedClearing>,
     /// Why nothing is sold.
     pub no_bid: Option<ExplainedNoBid>,
-    /// The bid response, but that tokens are replaced by their names in [`ExplainedNotices::later`].
+    /// The bid response, with tokens replaced by their names in [`ExplainedNotices::later`].
     pub response: Option<String>,
-    /// Who would be told what.
+    /// The notices that would be sent.
     pub notices: ExplainedNotices,
-    /// What is left out because there is too much of it.
+    /// What was left out to limit the size.
     pub omitted: ExplainedOmissions,
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRequest {
-    /// The caller's id.
+    /// `id`.
     pub id: String,
-    /// Who is paid.
+    /// The publisher's id.
     pub publisher: Option<String>,
-    /// Of the device.
+    /// `device.geo.country`.
     pub country: Option<String>,
-    /// What the caller waits, as it says.
+    /// `tmax`.
     pub tmax_ms: Option<u32>,
-    /// Where fields stand that have another type than the standard's: DSPs do not see them.
+    /// Paths of fields whose type is not the standard's; DSPs do not see them.
     #[serde(default)]
     pub dropped: Vec<String>,
-    /// Whether it says that it is a test: then it is answered without notices.
+    /// `test`: if set, the response has no notices.
     pub test: bool,
 }
 
 /// Terms of the whole auction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedTerms {
-    /// In which bids are compared and the caller is answered.
+    /// Currency of the comparison and of the response.
     pub currency: String,
-    /// `first_price` or `second_price`, where a deal does not say otherwise.
+    /// `first_price` or `second_price`, unless a deal says otherwise.
     pub auction_type: String,
-    /// What a second price adds to the best other bid.
+    /// Added to the second price.
     pub increment: String,
-    /// Our share, where a deal does not say otherwise, as `10%`.
+    /// Our share, as `10%`, unless a deal says otherwise.
     pub fee: String,
     /// Who fires notices: `pass_through`, `final` or `upstream`.
     pub notices: String,
     /// `winner` or `all`.
     pub bids_returned: String,
-    /// What accounts may spend: `unlimited`, for what is explained is a test, which moves no money.
+    /// Budgets of accounts: `unlimited`, because an explained auction is a test and moves no money.
     pub budgets: String,
 }
 
-/// A rate: one unit of `from` in `to`. Conversion is exact; this is rounded down to six places.
+/// An exchange rate. Conversion is exact; `one` is rounded down to six places.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRate {
     /// Currency.
     pub from: String,
     /// Currency.
     pub to: String,
-    /// What one is worth.
+    /// The value of one unit of `from`, in `to`.
     pub one: String,
 }
 
-/// An impression on sale.
+/// An impression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedImp {
     /// Its id.
     pub id: String,
     /// Formats with their sizes, as `banner 300x250`.
     pub formats: Vec<String>,
-    /// Why it is not sold; absent if it is on sale.
+    /// Why it is not sold. None if it is on sale.
     pub not_sold: Option<String>,
-    /// Whether only bids under deals are welcome.
+    /// `pmp.private_auction`: only bids under deals take part.
     pub private: bool,
-    /// How many impressions one display is.
+    /// Impressions per display.
     pub multiplier: String,
     /// `imp.bidfloor`.
     pub floor: Option<ExplainedFloor>,
-    /// Whether there are floors by duration beside it: what they come to stands with each bid.
+    /// Whether it has floors by duration; each bid shows the one that applies.
     pub floors_by_duration: bool,
     /// `[[floor]]` rules for this publisher and country.
     pub rules: Vec<ExplainedRule>,
@@ -110,16 +110,16 @@ pub struct ExplainedImp {
     pub deals: Vec<ExplainedDeal>,
 }
 
-/// From a publisher's net to what DSPs must pay.
+/// A floor: the publisher's net, and what DSPs must pay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedFloor {
     /// The publisher's net.
     pub net: String,
     /// The currency of `net`.
     pub currency: String,
-    /// The same in the auction's currency, rounded up.
+    /// `net` in the auction's currency, rounded up.
     pub converted: String,
-    /// Our share, added to it.
+    /// Our share, added to the net.
     pub fee: String,
     /// What DSPs must pay.
     pub gross: String,
@@ -128,7 +128,7 @@ pub struct ExplainedFloor {
 /// A configured floor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRule {
-    /// For which bids, as `banner 300x250`; empty: all.
+    /// Bids it applies to, as `banner 300x250`. Empty if to all.
     pub on: String,
     /// The floor.
     pub floor: ExplainedFloor,
@@ -141,17 +141,17 @@ pub struct ExplainedDeal {
     pub id: String,
     /// `first_price`, `second_price` or `agreed`.
     pub auction_type: String,
-    /// Its class: a higher one beats every lower; open bids have 0.
+    /// Priority class: higher classes win over lower ones; open bids have 0.
     pub class: u8,
     /// Our share.
     pub fee: String,
-    /// What the seller takes off every bid.
+    /// The seller's discount on every bid.
     pub discount: String,
-    /// Why it is offered to nobody; absent if it is on offer.
+    /// Why it is not on offer. None if it is.
     pub not_sold: Option<String>,
-    /// Its own floor; absent where it has none, or agrees a price.
+    /// Its own floor. None if it has none, or has an agreed price.
     pub floor: Option<ExplainedFloor>,
-    /// The price it agrees.
+    /// The agreed price.
     pub agreed: Option<String>,
 }
 
@@ -160,107 +160,107 @@ pub struct ExplainedDeal {
 pub struct ExplainedDsp {
     /// Its id.
     pub id: String,
-    /// What it is asked for.
+    /// The call. None if it is not asked.
     pub asked: Option<ExplainedCall>,
-    /// Why it is not.
+    /// Why it is not asked.
     pub not_asked: Option<ExplainedRefusal>,
-    /// What came of asking.
+    /// The result of the call.
     pub answer: Option<ExplainedAnswer>,
 }
 
-/// What a DSP is asked for.
+/// A call of a DSP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedCall {
     /// Impressions by id.
     pub imps: Vec<String>,
     /// Deals by id.
     pub deals: Vec<String>,
-    /// The `tmax` that it is told.
+    /// The `tmax` sent to it.
     pub tmax_ms: u32,
 }
 
 /// Why a DSP is not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRefusal {
-    /// As `vickrey_exchange_dsp_not_asked_total` has it.
+    /// Label of `vickrey_exchange_dsp_not_asked_total`.
     pub reason: String,
-    /// In a sentence, with the values.
+    /// The reason as a sentence, with the values.
     pub why: String,
 }
 
-/// What came of asking a DSP.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedAnswer {
-    /// As `vickrey_exchange_dsp_calls_total` has it.
+    /// Label of `vickrey_exchange_dsp_calls_total`.
     pub outcome: String,
-    /// In a sentence.
+    /// The outcome as a sentence.
     pub why: String,
-    /// From question to answer, where it was measured.
+    /// From request to answer, if measured.
     pub latency_us: Option<u64>,
-    /// Bids in it.
+    /// Number of bids.
     pub bids: usize,
 }
 
 /// One bid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedBid {
-    /// From 1, by which it is named elsewhere.
+    /// Number of the bid, from 1, to which other members refer.
     pub number: usize,
-    /// Whose DSP.
+    /// The DSP's id.
     pub dsp: String,
-    /// On whose behalf.
+    /// The seat's id.
     pub seat: Option<String>,
     /// Its own id.
     pub id: Option<String>,
-    /// The impression it is for.
+    /// The impression's id.
     pub imp: Option<String>,
-    /// The deal it is under.
+    /// The deal's id.
     pub deal: Option<String>,
     /// The currency of `price` and `offer`.
     pub currency: String,
-    /// What it says.
+    /// Its price as written.
     pub price: Option<String>,
-    /// What is left of it after its deal's discount.
+    /// The price after the deal's discount.
     pub offer: Option<String>,
     /// The offer in the auction's currency, rounded down.
     pub worth: Option<String>,
-    /// What it had to reach, where its checks came so far.
+    /// The floor it must reach. None if an earlier check failed.
     pub floor: Option<String>,
-    /// As `vickrey_exchange_bids_total` has it.
+    /// Label of `vickrey_exchange_bids_total`.
     pub fate: String,
-    /// The loss code that reports it.
+    /// Its loss code.
     pub code: u32,
-    /// In a sentence.
+    /// The fate as a sentence.
     pub why: String,
 }
 
-/// How one impression clears.
+/// The clearing of one impression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedClearing {
     /// The impression's id.
     pub imp: String,
-    /// Bids that took part, the best first.
+    /// Bids that took part, best first.
     pub ranking: Vec<ExplainedRank>,
-    /// Who wins, and the price.
+    /// The winner and its price.
     pub won: Option<ExplainedWin>,
-    /// Bids returned beside the winner.
+    /// Bids returned with the winner.
     pub offered: Vec<ExplainedOffer>,
 }
 
-/// A bid in its rank.
+/// A ranked bid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRank {
     /// [`ExplainedBid::number`].
     pub bid: usize,
     /// Its class.
     pub class: u8,
-    /// What it counts for.
+    /// Its price in clearing.
     pub price: String,
     /// Its floor.
     pub floor: String,
-    /// Orders equal bids, lower first.
+    /// Orders equal bids, lowest first.
     pub tie: String,
-    /// Why it is out, and sets no price; absent of one that is in.
+    /// Why it is out and sets no price. None if it is in.
     pub out: Option<String>,
 }
 
@@ -273,11 +273,11 @@ pub struct ExplainedWin {
     pub pricing: String,
     /// The bid that sets a second price: the best of another seat in the winner's class.
     pub next: Option<usize>,
-    /// What DSPs call the clearing price: gross.
+    /// The clearing price: gross.
     pub price: String,
-    /// Our share of it.
+    /// Our share of `price`.
     pub fee: String,
-    /// What the caller is told.
+    /// The price in the response.
     pub net: String,
     /// What the DSP pays, in its bid's currency.
     pub paid: String,
@@ -285,20 +285,20 @@ pub struct ExplainedWin {
     pub paid_currency: String,
     /// `${AUCTION_MIN_TO_WIN}`, in the bid's currency.
     pub min_to_win: Option<String>,
-    /// What one display costs the DSP, in the exchange's own currency.
+    /// What one display costs the DSP, in the exchange's base currency.
     pub revenue: String,
     /// The arithmetic, line by line.
     pub steps: Vec<String>,
 }
 
-/// A bid returned beside the winner.
+/// A bid returned with the winner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedOffer {
     /// [`ExplainedBid::number`].
     pub bid: usize,
     /// Its own price, gross.
     pub price: String,
-    /// What the caller is told.
+    /// The price in the response.
     pub net: String,
 }
 
@@ -307,36 +307,36 @@ pub struct ExplainedOffer {
 pub struct ExplainedNoBid {
     /// The value of `nbr`.
     pub nbr: u32,
-    /// As `vickrey_exchange_auctions_total` has it.
+    /// Label of `vickrey_exchange_auctions_total`.
     pub reason: String,
-    /// In a sentence.
+    /// The reason as a sentence.
     pub why: String,
 }
 
-/// Who would be told what.
+/// The notices that would be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedNotices {
-    /// Win notices that would be called before the answer, because they answer with the ad. Here
-    /// they are not called, and their bids stand as if they had.
+    /// Win notices that would be called for their ads. Here they are not called, and their bids
+    /// count as if the calls had succeeded.
     pub for_markup: Vec<ExplainedMarkupCall>,
-    /// Notices that we would send once the answer is written.
+    /// Notices that we would send after the response.
     pub now: Vec<ExplainedNotice>,
-    /// Notices that wait behind our tokens.
+    /// Notices that we would send when their tokens are called.
     pub later: Vec<ExplainedBeacon>,
-    /// Notices in the response that are the caller's to call.
+    /// Notices in the response, which the caller fires.
     pub callers: Vec<ExplainedNotice>,
-    /// Notices that bids name, and that would not be sent.
+    /// Notices of bids that would not be sent.
     pub not_sent: Vec<ExplainedUnsent>,
-    /// Ads without a beacon of ours: never billed, unless a secure impression is the reason.
+    /// Ads without our beacon. They are never billed, unless a secure impression is the reason.
     pub unmarked: Vec<ExplainedUnmarked>,
 }
 
-/// A win notice that answers with the ad.
+/// A win notice whose response is the ad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedMarkupCall {
     /// [`ExplainedBid::number`].
     pub bid: usize,
-    /// What would be called; absent where it must not be, and the bid would lose with no markup.
+    /// The URL. None if it must not be called; the bid then loses for lack of markup.
     pub url: Option<String>,
     /// Why it must not be called.
     pub problem: Option<String>,
@@ -345,58 +345,58 @@ pub struct ExplainedMarkupCall {
 /// A notice with its macros replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedNotice {
-    /// To whom.
+    /// The DSP's id.
     pub dsp: String,
     /// `win`, `billing` or `loss`.
     pub kind: String,
-    /// What is called.
+    /// The URL.
     pub url: String,
 }
 
-/// A notice behind a token of ours.
+/// A notice that one of our tokens triggers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedBeacon {
-    /// What stands in the response instead of the token.
+    /// The token's name in `response`.
     pub token: String,
-    /// To whom.
+    /// The DSP's id.
     pub dsp: String,
     /// `win`, `billing` or `loss`.
     pub kind: String,
-    /// What is called when the token is; absent where the DSP names nothing: it is only recorded.
+    /// The URL called when the token is. None if the DSP has none: the call is only recorded.
     pub url: Option<String>,
-    /// Whether the DSP's answer is the ad, and ours to hand on.
+    /// Whether the DSP's response is the ad, which we relay.
     pub relays_markup: bool,
 }
 
 /// A notice that would not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedUnsent {
-    /// To whom.
+    /// The DSP's id.
     pub dsp: String,
     /// `win`, `billing` or `loss`.
     pub kind: String,
-    /// As `vickrey_exchange_notices_unsent_total` has it.
+    /// Label of `vickrey_exchange_notices_unsent_total`.
     pub reason: String,
 }
 
-/// An ad without a beacon.
+/// An ad without our beacon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedUnmarked {
-    /// Whose.
+    /// The DSP's id.
     pub dsp: String,
-    /// As `vickrey_exchange_ads_unmarked_total` has it.
+    /// Label of `vickrey_exchange_ads_unmarked_total`.
     pub reason: String,
 }
 
-/// What is left out because there is too much of it.
+/// What was left out to limit the size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedOmissions {
-    /// Bids that lost.
+    /// Losing bids.
     pub bids: usize,
-    /// Bids in rankings.
+    /// Ranked bids.
     pub ranked: usize,
     /// Notices.
     pub notices: usize,
-    /// Whether the response is.
+    /// Whether the response was left out.
     pub response: bool,
 }

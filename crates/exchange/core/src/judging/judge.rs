@@ -1,4 +1,4 @@
-//! From answers to entries: each bid is checked alone, in the documented order of [`Fate`].
+//! From answers to clearing entries: checks each bid alone, in the order of [`Fate`].
 
 use openrtb::codes::MediaType;
 use openrtb::{
@@ -21,28 +21,28 @@ use crate::creatives::macros::{macros_bound, macros_len};
 use crate::creatives::rules::{CreativeRules, banner_size};
 use crate::creatives::win_notice::fetches_markup;
 
-/// Most bids of one response that are judged; those after them are ignored and counted.
+/// Limit of judged bids per response; later ones are ignored and counted.
 ///
-/// A bid takes far more memory than its least text, `{}`, and is compared with all before it: a
-/// bound on bytes alone would bound neither.
+/// A bid takes far more memory than its shortest text, `{}`, and is compared with all earlier ones,
+/// so a limit of bytes alone would not bound memory or time.
 pub const BIDS_MAX: usize = 256;
 
-/// Bytes of an answer that are parsed in the time of a step.
+/// Bytes of an answer parsed in the time of one step.
 const PARSED_BYTES: usize = 6;
 
-/// Bytes of an answer that are read again, for the mistakes in it, in the time of a step.
+/// Bytes of a faulty answer parsed again in the time of one step.
 const REREAD_BYTES: usize = 2;
 
 /// The body of a DSP's 200 answer that came in time.
 #[derive(Clone, Copy, Debug)]
 pub struct DspAnswer<'a> {
-    /// What it was asked for.
+    /// The call it answers.
     pub ask: BidderCall,
     /// Untrusted bytes, expected to be JSON.
     pub body: &'a [u8],
 }
 
-/// What an answer was.
+/// The fate of an answer.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
 )]
@@ -53,51 +53,51 @@ pub enum ResponseFate {
     Malformed = 1,
     /// More than [`BIDS_MAX`] bids: only the first are judged.
     TooManyBids = 2,
-    /// No bids in it.
+    /// No bids.
     NoBid = 3,
-    /// Bids that share the response's own mistake, or are judged one by one.
+    /// Bids, which share the response's fault or are judged one by one.
     Bids = 4,
 }
 
 units::labelled!(ResponseFate);
 
-/// One bid and what its own checks made of it.
+/// A bid and the result of its checks.
 #[derive(Clone, Debug)]
 pub struct JudgedBid<'a> {
-    /// Which answer it came in.
+    /// The answer, by position.
     pub answer: usize,
-    /// Which `seatbid` of the response, and which bid of that.
+    /// Positions of its `seatbid` and of the bid in it.
     pub place: (usize, usize),
-    /// The impression by position, when it was offered.
+    /// The impression, by position. None if it was not offered.
     pub imp: Option<usize>,
-    /// Whose it is, when the seat is one the DSP has declared.
+    /// The seat. None if the DSP has not declared it.
     pub seat: Option<Seat>,
-    /// The bid itself, when it could be read.
+    /// The bid. None if it could not be read.
     pub bid: Option<Bid<'a>>,
     /// The currency of the response.
     pub currency: Currency,
-    /// What is left of the price after the deal's discount, in `currency`.
+    /// The price after the deal's discount, in `currency`.
     pub offer: Cpm,
     /// The deal, by position among the auction's.
     pub deal: Option<usize>,
-    /// The formats that it may be of, as a set of [`MediaType::bit`]. Empty until that is checked;
-    /// several only if its markup is fetched before the answer is written.
+    /// The possible formats, as a set of [`MediaType::bit`]. Empty until checked. Several only if
+    /// the markup is fetched before the response is written.
     pub formats: u8,
-    /// What it had to reach, in the auction's currency, where its checks came so far.
+    /// Its floor, in the auction's currency. None if an earlier check failed.
     pub floor: Option<Cpm>,
     /// Its entry, or why it has none.
     pub verdict: Result<usize, Fate>,
 }
 
 impl JudgedBid<'_> {
-    /// Its format. `None` if that shows in markup that is not `fetched`, or in none.
+    /// Its format. None if only markup shows it, and `fetched` is missing or shows none.
     pub(crate) fn format(&self, fetched: Option<&str>) -> Option<MediaType> {
         let formats =
             fetched.map_or(self.formats, |markup| formats_of_markup(self.formats, markup));
         MediaType::only(formats)
     }
 
-    /// What it is priced by; `None` when it is for no impression.
+    /// The terms of its price. None if it is for no impression.
     pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<BidTerms> {
         let imp = &auction.imps[self.imp?];
         let deal = self.deal.map(|deal| &auction.deals[deal]);
@@ -114,30 +114,30 @@ impl JudgedBid<'_> {
     }
 }
 
-/// Every answer judged.
+/// All judged answers.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement<'a> {
-    /// By answer.
+    /// Fates, by answer.
     pub responses: Vec<ResponseFate>,
-    /// `bidid` of the response, by answer.
+    /// `bidid`, by answer.
     pub bidids: Vec<Option<Text<'a>>>,
     /// All bids of all answers.
     pub bids: Vec<JudgedBid<'a>>,
-    /// Those that take part in clearing.
+    /// Bids that take part in clearing.
     pub entries: Vec<ClearingEntry>,
     /// Groups among the entries.
     pub groups: Vec<BidGroup>,
-    /// Answers with more than [`BIDS_MAX`] bids, by position, and how many bids of each were ignored.
+    /// Answers with more than [`BIDS_MAX`] bids, by position, with the number of ignored bids.
     pub surplus: Vec<(usize, usize)>,
 }
 
 impl Judgement<'_> {
-    /// Takes the bid behind `entry` out with that fate, before the auction clears (again).
+    /// Removes the bid of `entry` with that fate, before the auction clears (again).
     pub fn bar(&mut self, entry: usize, fate: Fate) {
         self.entries[entry].barred = Some(fate);
     }
 
-    /// The bid behind `entry`, by position.
+    /// The bid of `entry`, by position.
     pub fn bid_of(&self, entry: usize) -> usize {
         let bid = self.bids.iter().position(|bid| bid.verdict == Ok(entry));
         bid.expect("every entry is a bid's")
@@ -151,8 +151,8 @@ pub fn judge<'a>(auction: &Auction<'_>, answers: &[DspAnswer<'a>]) -> Judgement<
     judging.finish()
 }
 
-/// Judges the answers of one auction in slices of a few milliseconds: answers may be long, and the shard
-/// has other auctions to serve.
+/// Judges the answers of one auction in slices of a few milliseconds: answers may be long, and the
+/// shard has other auctions to serve.
 #[derive(Debug)]
 pub struct Judge<'j, 'm, 'a> {
     auction: &'j Auction<'m>,
@@ -161,7 +161,6 @@ pub struct Judge<'j, 'm, 'a> {
 }
 
 impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
-    /// None of `answers` is judged yet.
     pub fn new(auction: &'j Auction<'m>, answers: &'j [DspAnswer<'a>]) -> Self {
         let judgement = Judgement {
             responses: Vec::with_capacity(answers.len()),
@@ -174,8 +173,8 @@ impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
         Self { auction, answers, judgement }
     }
 
-    /// Runs for [`STEPS_MAX`] steps and to the end of the current list or answer. Returns whether any
-    /// answer is left.
+    /// Runs for [`STEPS_MAX`] steps, and then to the end of the current list or answer. Returns
+    /// whether any answer is left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while let Some(answer) = self.answers.get(self.judgement.responses.len()) {
@@ -193,7 +192,7 @@ impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
         false
     }
 
-    /// The judgement, once nothing is left.
+    /// The judgement, after the last answer.
     pub fn finish(self) -> Judgement<'a> {
         assert_eq!(self.judgement.responses.len(), self.answers.len(), "every answer is judged");
         self.judgement
@@ -223,11 +222,11 @@ fn judge_answer<'a>(
     ResponseFate::TooManyBids
 }
 
-/// Reads a response at once where it is sound, else bid by bid: a bad one must not spoil the
-/// others. `None` if not even its frame can be read.
+/// Parses a sound response at once and others bid by bid, so that a bad bid does not spoil the
+/// rest. None if the frame around the bids cannot be parsed.
 fn read_response<'a>(auction: &Auction<'_>, body: &'a str) -> Option<ReadResponse<'a>> {
     let macros_max = auction.market.bid_macros_max;
-    // Every bid opens a brace: with few of them the memory for all bids is bounded.
+    // Every bid opens a brace: few braces bound the memory for all bids.
     let few = memchr::memchr_iter(b'{', body.as_bytes()).nth(4 * BIDS_MAX).is_none();
     let few = few && macros_bound(body) <= macros_max;
     let whole = few.then(|| parse_response(body).ok()).flatten();
@@ -245,8 +244,8 @@ fn read_response<'a>(auction: &Auction<'_>, body: &'a str) -> Option<ReadRespons
     })
 }
 
-/// How many macros `bid` has in its JSON text `text`, those included that escapes hide in what may be
-/// read without them: its markup and its notice URLs.
+/// Number of macros in `bid`'s markup and notice URLs, including those hidden by JSON escapes.
+/// `text` is its JSON text.
 pub(crate) fn bid_macros_len(text: &str, bid: &Bid<'_>) -> usize {
     let urls = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss]
         .into_iter()
@@ -267,9 +266,9 @@ fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
 /// A response with at most [`BIDS_MAX`] of its bids.
 struct ReadResponse<'a> {
     response: BidResponse<'a, Result<Bid<'a>, Fate>>,
-    /// How many bids are ignored.
+    /// Number of ignored bids.
     surplus: usize,
-    /// The `seatbid` that has lost some of its bids, by position.
+    /// The `seatbid` that lost some of its bids, by position.
     cut: Option<usize>,
 }
 
@@ -300,7 +299,6 @@ fn keep_bids<'a, B>(
     ReadResponse { response, surplus, cut }
 }
 
-/// Judges the bids of one response.
 struct AnsweringDsp<'j, 'a, 'm> {
     auction: &'j Auction<'m>,
     answer: usize,
@@ -336,7 +334,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
                         bid.and_then(|bid| self.check_bid(&mut judged, bid, first, seat))
                     }
                     (Err(fate), bid) => {
-                        // Kept for its loss notice.
+                        // Needed for its loss notice.
                         judged.bid = bid.ok();
                         Err(fate)
                     }
@@ -353,7 +351,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         }
     }
 
-    /// What a mistake of the response as a whole makes of all its bids.
+    /// The response's currency, and the fault that all its bids share.
     fn check_response<B>(&self, response: &BidResponse<'a, B>) -> (Currency, Result<(), Fate>) {
         let currency = match &response.cur {
             None => Some(Currency::USD),
@@ -373,7 +371,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         (currency.unwrap_or(Currency::USD), common)
     }
 
-    /// The seat by position: the one named, or the DSP's first.
+    /// The seat, by position: the named one, or the DSP's first.
     fn seat(&self, named: Option<&str>) -> Result<Seat, Fate> {
         let seats = &self.auction.market.dsps[self.ask.dsp].seats;
         let position = match named {
@@ -418,7 +416,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         judged.formats = formats;
         judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
         let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
-        // Of a format that is not known yet, the dearest.
+        // The format is not known yet: use the highest floor.
         let floors =
             MediaType::members(formats).map(|format| floor_of(imp, deal, &shape(imp, bid, format)));
         let floor = floors.max().expect("a bid that passed is of a format");
@@ -440,7 +438,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         })
     }
 
-    /// What a bid must have whatever it is for.
+    /// Checks that apply to every bid.
     fn check_form(&self, bid: &Bid<'_>, currency: Currency) -> Result<Cpm, Fate> {
         let present = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
         let has_ids = present(bid.id.as_deref()) && present(bid.impid.as_deref());
@@ -463,7 +461,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         Ok(price)
     }
 
-    /// The impression, when it was offered to this DSP.
+    /// The impression, by position, if it was offered to this DSP.
     fn imp(&self, bid: &Bid<'_>) -> Option<usize> {
         let id = bid.impid.as_deref()?;
         let index = self.auction.imps.iter().position(|imp| *imp.id == *id)?;
@@ -471,7 +469,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         (self.ask.imps >> index & 1 == 1).then_some(index)
     }
 
-    /// The deal by position, when the bid names one it may use.
+    /// The deal, by position, if the bid may use it.
     fn deal(&self, imp: &ImpTerms<'_>, bid: &Bid<'_>, seat: &str) -> Result<Option<usize>, Fate> {
         let Some(id) = bid.dealid.as_deref() else {
             return if imp.imp.is_private() { Err(Fate::PrivateAuction) } else { Ok(None) };
@@ -495,7 +493,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         Ok(Some(index))
     }
 
-    /// `offer` in the auction's currency; `None` when that is nothing, or beyond any price.
+    /// `offer` in the auction's currency. None if that is zero or too high for a price.
     fn worth(&self, offer: Cpm, currency: Currency) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
         rates
@@ -503,8 +501,8 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
             .filter(|worth| *worth > Cpm::ZERO)
     }
 
-    /// Ties the bids since `first_of_seat` together: all must win, those that failed a check too.
-    /// If bids of the group were cut (`is_whole` is false), the group cannot win.
+    /// Groups the bids since `first_of_seat`: all must win, including those that failed a check. If
+    /// bids of the group were cut (`is_whole` is false), the group cannot win.
     fn group(&mut self, first_of_seat: usize, is_whole: bool) {
         let bids = &mut self.judgement.bids[first_of_seat..];
         let mut imps = Vec::new();
@@ -524,7 +522,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
             let Ok(entry) = judged.verdict else { continue };
             let entry = &mut self.judgement.entries[entry];
             entry.group = Some(index);
-            // Any order will do that bidders cannot choose and arrival does not change.
+            // Any order that bidders cannot choose and arrival does not change.
             tie ^= entry.tie;
         }
         self.judgement.groups.push(BidGroup { imps, possible, tie });
@@ -535,7 +533,7 @@ fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &BidShape
     deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
 }
 
-/// What the bid counts for, once it has reached its floor.
+/// The bid's price in clearing, if it reaches its floor.
 fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Result<Cpm, Fate> {
     if !reaches(worth, floor) {
         return Err(if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor });

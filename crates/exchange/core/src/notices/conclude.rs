@@ -1,5 +1,5 @@
-//! Concludes an auction: the response to the caller, the notices sent at once, and the tokens of those
-//! sent later, according to the publisher's [`NoticeMode`].
+//! Concludes an auction: the response, the notices sent at once, and the tokens of later ones,
+//! according to the publisher's [`NoticeMode`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,20 +25,20 @@ use crate::market::NoticeMode;
 use crate::market::lifetimes::Lifetimes;
 use crate::notices::markup::unmarked::Unmarked;
 
-/// The query of notices that the caller fires, for the record. Only the code of a loss reaches the DSP.
+/// Query of notices that the caller fires, for the record. Only a loss code reaches the DSP.
 const UPSTREAM_QUERY: &str = "?p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}\
                               &m=${AUCTION_MIN_TO_WIN}";
 
 /// An auction that has cleared.
 #[derive(Clone, Copy, Debug)]
 pub struct ClearedAuction<'c, 'a> {
-    /// The answers that were judged.
+    /// The judged answers.
     pub answers: &'c [DspAnswer<'a>],
-    /// Of these answers.
+    /// Their judgement.
     pub judgement: &'c Judgement<'a>,
-    /// Of the judgement's entries.
+    /// The clearing of its entries.
     pub clearing: &'c Clearing,
-    /// Of the clearing's wins and offers.
+    /// The sales of the clearing.
     pub sales: &'c [Sale],
 }
 
@@ -49,13 +49,13 @@ pub struct Sealing<'s> {
     pub keys: &'s KeyRing,
     /// The base URL of beacons.
     pub base: &'s BeaconBase,
-    /// The node that seals them.
+    /// The node that seals.
     pub node: u32,
     /// Unix time in seconds.
     pub now_unix_s: u64,
     /// How long beacons are valid.
     pub lifetimes: &'s Lifetimes,
-    /// Win notices that have been called, with the ads that they returned.
+    /// Called win notices, with the ads they returned.
     pub fetched: &'s [FetchedMarkup],
     /// Reservations by the bid's position in the judgement, at most one each.
     pub reserved: &'s [(usize, Reservation)],
@@ -66,8 +66,8 @@ pub struct Sealing<'s> {
 pub struct BeaconBase(Box<str>);
 
 impl BeaconBase {
-    /// An `http` or `https` URL that ends with a slash, of letters, digits and `-._~:/` alone: it
-    /// stands as it is in HTML, XML and JSON. At most 256 bytes.
+    /// An `http` or `https` URL of at most 256 bytes that ends with a slash. Letters, digits and
+    /// `-._~:/` only, so that HTML, XML and JSON need no escapes.
     pub fn parse(url: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte);
         let is_base = url.len() <= 256 && url.ends_with('/') && url.bytes().all(is_plain);
@@ -75,12 +75,12 @@ impl BeaconBase {
         target.path_and_query.starts_with('/').then(|| Self(url.into()))
     }
 
-    /// The URL itself.
+    /// The URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is `https`: browsers load nothing else into a secure page.
+    /// Whether it is `https`, the only scheme that browsers load into a secure page.
     pub fn is_tls(&self) -> bool {
         NoticeTarget::parse(&self.0).is_some_and(|target| target.is_tls)
     }
@@ -91,26 +91,26 @@ impl BeaconBase {
 pub struct Conclusion {
     /// The bid response. None if nothing is sold.
     pub response: Option<String>,
-    /// Notices to send once the response is written.
+    /// Notices to send after the response.
     pub now: Vec<PlannedNotice>,
     /// Notices of bids that are not sent.
     pub unsent: Vec<UnsentNotice>,
-    /// Returned ads without a beacon, by position of the DSP. They are never billed, unless they are in
+    /// Returned ads without a beacon, by position of the DSP. Never billed, except those in
     /// `billed`.
     pub unmarked: Vec<(usize, Unmarked)>,
-    /// Bids, by position in the judgement, whose reservation is in a billing beacon, whose call settles
-    /// it. Reservations of all other bids must be settled or released now.
+    /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle
+    /// or release all other reservations now.
     pub billable: Vec<usize>,
-    /// Sales billed now, because their impressions only allow HTTPS beacons and ours is not.
+    /// Sales billed now, because their impressions require HTTPS beacons and ours is not HTTPS.
     pub billed: Vec<SaleBilledNow>,
 }
 
-/// A sale that is billed when the response is written.
+/// A sale that is billed with the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleBilledNow {
     /// The bid, by position in the judgement.
     pub bid: usize,
-    /// Its billing notice, if it has one that may be called.
+    /// Its billing notice. None if it has none that may be called.
     pub notice: Option<PlannedNotice>,
 }
 
@@ -119,9 +119,9 @@ pub struct SaleBilledNow {
 pub struct PlannedNotice {
     /// Position of the DSP in the market.
     pub dsp: usize,
-    /// Of what.
+    /// The kind of notice.
     pub kind: NoticeKind,
-    /// To a host that the DSP has declared, macros replaced.
+    /// The URL, macros replaced, on a host that the DSP has declared.
     pub url: String,
 }
 
@@ -130,16 +130,15 @@ pub struct PlannedNotice {
 pub struct UnsentNotice {
     /// Position of the DSP in the market.
     pub dsp: usize,
-    /// Of what.
+    /// The kind of notice.
     pub kind: NoticeKind,
-    /// Why.
+    /// The reason.
     pub why: NotSent,
 }
 
 /// Concludes an auction. Call it once per auction: auction, bid and kind identify a token.
 ///
-/// Without `sealing`, notices of all publishers are passed through. A test has no notices, unless they are
-/// passed through.
+/// Without `sealing`, all publishers' notices are passed through. A test has no other notices.
 pub fn conclude(
     auction: &Auction<'_>,
     cleared: &ClearedAuction<'_, '_>,
@@ -190,7 +189,6 @@ impl<'p> NoticePlanner<'p, '_> {
         }
     }
 
-    /// Plans a notice that is sent at once.
     fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
         let dsp = self.dsp(bid);
         match checked_url(&self.auction.market.dsps[dsp], raw, values) {
@@ -247,7 +245,7 @@ impl<'p> NoticePlanner<'p, '_> {
         self.sealing.fetched.iter().find(is_it).map(|ad| &*ad.markup)
     }
 
-    /// Markup with our beacon; the win notice fires now, if it has not for the markup.
+    /// Writes markup with our beacon. The win notice fires now, unless it fetched the markup.
     fn write_final(
         &mut self,
         out: &mut String,
@@ -274,7 +272,7 @@ impl<'p> NoticePlanner<'p, '_> {
         };
         let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
         if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
-            // An ad that could not carry an HTTPS beacon either is not billed.
+            // An ad that cannot carry even an HTTPS beacon is not billed.
             let base = self.sealing.base.as_str();
             let why = match format.and_then(|format| markup.marked(format, base, values)) {
                 Ok(_) => Unmarked::Insecure,
@@ -304,7 +302,7 @@ impl<'p> NoticePlanner<'p, '_> {
         }
     }
 
-    /// Bills the sale now, at the time of the response, because no beacon will report the impression.
+    /// Bills the sale with the response, because no beacon will report the impression.
     fn bill(&mut self, sale: &Sale) {
         let (dsp, kind) = (self.dsp(sale.bid), NoticeKind::Billing);
         let bid = self.cleared.judgement.bids[sale.bid].bid.as_ref();
@@ -328,7 +326,7 @@ impl<'p> NoticePlanner<'p, '_> {
         self.conclusion.billed.push(SaleBilledNow { bid: sale.bid, notice });
     }
 
-    /// Writes our own notices, in which the DSP's are sealed.
+    /// Writes our own notices, which seal the DSP's.
     fn write_upstream(&mut self, out: &mut String, sale: &Sale) {
         for (key, kind) in
             [("nurl", NoticeKind::Win), ("burl", NoticeKind::Billing), ("lurl", NoticeKind::Loss)]
@@ -354,7 +352,7 @@ impl<'p> NoticePlanner<'p, '_> {
         reserved.find(|(bid, _)| *bid == sale.bid).map(|(_, reservation)| *reservation)
     }
 
-    /// Our URL for the notice of `kind`, even if the DSP has no such notice or it must not be called.
+    /// Our URL for a notice of `kind`, even if the DSP has none or it must not be called.
     fn sealed(&mut self, sale: &Sale, kind: NoticeKind) -> Option<String> {
         let judgement = self.cleared.judgement;
         let bid = judgement.bids[sale.bid].bid.as_ref().expect("a winner has been parsed");
@@ -419,7 +417,7 @@ impl<'p> NoticePlanner<'p, '_> {
     }
 }
 
-/// Markup as received: JSON text, or a response body.
+/// Markup as received.
 #[derive(Clone, Copy)]
 enum RawMarkup<'m> {
     Inline(&'m str),
@@ -427,7 +425,7 @@ enum RawMarkup<'m> {
 }
 
 impl RawMarkup<'_> {
-    /// The JSON value of `adm`, with macros replaced and `beacon` in it.
+    /// The JSON value of `adm`, with macros replaced and `beacon` added.
     fn marked(
         self,
         format: MediaType,
@@ -435,7 +433,7 @@ impl RawMarkup<'_> {
         values: &MacroValues<'_>,
     ) -> Result<String, Unmarked> {
         let text = match self {
-            // Native markup as it is, within JSON and not within a string.
+            // Native markup is a JSON object, not a string.
             Self::Inline(raw) if raw.starts_with('{') && format == MediaType::Native => {
                 return add_beacon(format, &values.substitute(raw), beacon);
             }
@@ -456,7 +454,6 @@ impl RawMarkup<'_> {
     }
 }
 
-/// Writes the member `adm` with macros replaced.
 fn write_markup(out: &mut String, inline: Option<&str>, values: &MacroValues<'_>) {
     if let Some(raw) = inline {
         out.push_str(",\"adm\":");

@@ -1,5 +1,5 @@
-//! Beacon tokens: sealed data that a notice needs when it fires, so that the server stores nothing and no
-//! price leaks.
+//! Beacon tokens: sealed data that a notice needs when it fires, so that the server stores nothing
+//! and no price leaks.
 //!
 //! A token is base64url without padding (RFC 4648, section 5) of
 //!
@@ -9,12 +9,12 @@
 //!
 //! Version and key id are authenticated as associated data, and the nonce by its use.
 //!
-//! **The nonce** is `auction id 16 ‖ bid 4 ‖ kind 1 ‖ imp 1 ‖ 0 0`, big-endian: no random source is
-//! needed, and the token's id, by which repeated calls are known, is the nonce. It is unique under
-//! a key: a process never repeats an auction id ([`crate::AuctionIds`]), and among 10^12 auctions of
-//! all processes two ids collide with probability 10^-15. Within an auction, bid position, kind and
-//! impression differ: it is concluded once, which seals at most one token of each kind for a bid.
-//! Key ids are made with a nonce of all ones, which has no kind.
+//! **The nonce** is `auction id 16 ‖ bid 4 ‖ kind 1 ‖ imp 1 ‖ 0 0`, big-endian. It is also the
+//! token's id, which identifies repeated calls. It is unique under a key, without a random source:
+//! a process never repeats an auction id ([`crate::AuctionIds`]), and two ids among 10^12 auctions
+//! of all processes collide with probability 10^-15. An auction is concluded once and seals at most
+//! one token per bid position, kind and impression. Key ids use a nonce of all ones, which has no
+//! kind.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -40,13 +40,12 @@ const HEAD_BYTES: usize = 1 + KEY_ID_BYTES + NONCE_BYTES;
 /// Flags, three prices, two currencies, the expiry, and the lengths of five texts.
 const FIXED_BYTES: usize = 1 + 3 * 8 + 2 * 3 + 8 + 5 * 2;
 
-/// The node's number.
 const NODE_BYTES: usize = 4;
 
-/// Longest DSP id, seat id, impression id and publisher id.
+/// Limit of the ids of DSP, seat, impression and publisher.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Longest token: within what HTTP servers take for a request line.
+/// Longest token: fits the request line of HTTP servers.
 pub const TOKEN_BYTES_MAX: usize = 7168;
 
 const _: () = {
@@ -68,11 +67,11 @@ pub struct Claims<'a> {
     pub bid: u32,
     /// The DSP's id, which survives a reconfiguration.
     pub dsp: Cow<'a, str>,
-    /// Its seat.
+    /// The seat's id.
     pub seat: Cow<'a, str>,
-    /// The impression by its id.
+    /// The impression's id.
     pub imp_id: Cow<'a, str>,
-    /// The publisher's id; empty without one.
+    /// The publisher's id. Empty if there is none.
     pub publisher: Cow<'a, str>,
     /// What the DSP pays.
     pub paid: Cpm,
@@ -90,13 +89,13 @@ pub struct Claims<'a> {
     pub is_test: bool,
     /// Whether the DSP's response is the ad, which we relay.
     pub relays_markup: bool,
-    /// The DSP's notice URL, with [`crate::LateValues`] still to be replaced. Empty if it has none; the
-    /// beacon then only informs us.
+    /// The DSP's notice URL, before [`crate::LateValues`] are substituted. Empty if it has none:
+    /// the beacon then only informs us.
     pub url: Cow<'a, str>,
     /// The reservation, which billing settles and a loss releases.
     pub reservation: Option<Reservation>,
-    /// The node that sealed it, whose log knows earlier calls. None in tokens of releases without nodes,
-    /// which any node accepts.
+    /// The node that sealed it, whose log knows earlier calls. None in tokens of releases without
+    /// nodes; any node accepts those.
     pub node: Option<u32>,
 }
 
@@ -105,18 +104,18 @@ pub struct Claims<'a> {
 pub struct TokenId(pub [u8; NONCE_BYTES]);
 
 impl TokenId {
-    /// Its length.
+    /// Length of an id.
     pub const BYTES: usize = NONCE_BYTES;
 
-    /// The id of a sale's billing beacon, whether or not it has one. None unless the auction's id has 32
-    /// lower-case hexadecimal digits.
+    /// The id of a sale's billing beacon, whether or not it has one. None unless the auction's id
+    /// has 32 lower-case hexadecimal digits.
     pub fn of_billing(auction_id: &str, sale: &Sale) -> Option<Self> {
         let bid = u32::try_from(sale.bid).ok()?;
         let imp = u8::try_from(sale.imp).expect("impressions have a bit each");
         Some(Self::new(auction_number(auction_id)?, bid, NoticeKind::Billing, imp))
     }
 
-    /// The auction whose sale it is about.
+    /// The auction of the sale.
     pub fn auction_id(&self) -> u128 {
         u128::from_be_bytes(*self.0.first_chunk().expect("a nonce is longer"))
     }
@@ -155,7 +154,7 @@ impl fmt::Debug for TokenId {
 }
 
 impl Claims<'_> {
-    /// Unique over all tokens.
+    /// The token's id, unique over all tokens.
     pub fn id(&self) -> TokenId {
         TokenId::new(self.auction_id, self.bid, self.kind, self.imp)
     }
@@ -165,9 +164,9 @@ impl Claims<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum BeaconTokenError {
-    /// Not in the form of a token.
+    /// Not a token.
     Malformed,
-    /// Its key is not in the ring, or no longer.
+    /// No key in the ring has its key id.
     UnknownKey,
     /// Not authentic.
     Forged,
@@ -185,8 +184,8 @@ impl fmt::Display for BeaconTokenError {
 
 impl std::error::Error for BeaconTokenError {}
 
-/// Keys for tokens. The first seals and all open. To rotate, put a new key first and keep the old one
-/// until its last token has expired.
+/// Keys for tokens. The first seals; all open. To rotate, add a new key in front and keep the old
+/// one until its last token has expired.
 #[derive(Clone)]
 pub struct KeyRing(Vec<SealingKey>);
 
@@ -197,7 +196,7 @@ struct SealingKey {
 }
 
 impl KeyRing {
-    /// None without a key, or if two keys have the same id, which are most likely equal.
+    /// None without a key, or if two keys (most likely equal ones) have the same id.
     pub fn new(keys: &[[u8; 32]]) -> Option<Self> {
         let mut ring: Vec<SealingKey> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -249,14 +248,14 @@ impl KeyRing {
 }
 
 impl fmt::Debug for KeyRing {
-    /// Shows only ids: the keys are secret.
+    /// Only ids: the keys are secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|key| u32::from_be_bytes(key.id))).finish()
     }
 }
 
 impl SealingKey {
-    /// Its id is the start of the tag of an empty text, under a nonce that no token uses.
+    /// The id is the start of the tag of an empty text, under a nonce that no token uses.
     fn new(key: &[u8; 32]) -> Self {
         let cipher = XChaCha20Poly1305::new(key.into());
         let tag = cipher.encrypt(&XNonce::from([0xff; NONCE_BYTES]), &[][..]);
@@ -268,7 +267,7 @@ impl SealingKey {
 
 const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
-/// A reservation follows the texts. A token without one has the form of earlier releases.
+/// A reservation follows the texts. Tokens without one keep the format of earlier releases.
 const IS_RESERVED: u8 = 4;
 /// The node's number comes last.
 const NAMES_NODE: u8 = 8;
@@ -365,7 +364,6 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
     (reader.0.is_empty() && id.0 == [0, 0] && is_known).then_some(claims)
 }
 
-/// Bytes not yet read.
 struct ClaimsReader<'b>(&'b [u8]);
 
 impl ClaimsReader<'_> {

@@ -13,9 +13,9 @@ use crate::market::{BidsReturned, NoticeMode};
 /// The record of one auction. Its positions are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuctionRecord<'b> {
-    /// Ours.
+    /// Our id.
     pub id: &'b str,
-    /// The caller's.
+    /// The caller's id.
     pub caller_id: &'b str,
     /// Number of the configuration's generation.
     pub generation: u64,
@@ -62,15 +62,15 @@ pub struct AuctionRecord<'b> {
 /// The terms of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermsRecord {
-    /// In which bids are compared.
+    /// Currency of the comparison.
     pub currency: Currency,
-    /// Of open bids, and of deals that do not say.
+    /// The auction type of open bids, and of deals that name none.
     pub auction_type: AuctionType,
     /// Added to a second price.
     pub increment: Cpm,
     /// Who fires notices.
     pub notices: NoticeMode,
-    /// How many bids an impression is answered with.
+    /// How many bids per impression the response has.
     pub bids_returned: BidsReturned,
 }
 
@@ -83,13 +83,13 @@ pub struct ImpRecord<'b> {
     pub formats: u8,
     /// Whether only bids under deals were welcome.
     pub is_private: bool,
-    /// What DSPs must pay for `bidfloor` to be left, in the auction's currency.
+    /// The floor for DSPs at which the publisher nets `bidfloor`, in the auction's currency.
     pub bidfloor: Cpm,
     /// The floor shown to DSPs, configured floors included.
     pub shown_floor: Cpm,
     /// Our share of open bids.
     pub fee: Ppm,
-    /// How many impressions a display makes.
+    /// Impressions per display.
     pub multiplier: Multiplier,
     /// The publisher's `bidfloor`, net. None if the request or the record has none.
     pub bidfloor_net: Option<Price>,
@@ -104,18 +104,18 @@ pub struct DealRecord<'b> {
     pub imp: usize,
     /// Its id.
     pub id: &'b str,
-    /// How its price is made.
+    /// How its price is set.
     pub auction_type: AuctionType,
     /// Higher classes win over lower ones.
     pub class: u8,
     /// Our share of bids under it.
     pub fee: Ppm,
-    /// What the seller takes off them.
+    /// The seller's discount on them.
     pub discount: Ppm,
-    /// Its plain floor as DSPs must pay it, or the price it agrees, in the auction's currency.
+    /// Its plain floor as DSPs pay it, or its agreed price, in the auction's currency.
     pub floor: Option<Cpm>,
-    /// Whether that floor, or the impression's with the deal's fee, held for every bid under the deal.
-    /// False if the record does not say.
+    /// Whether `floor`, or the impression's floor plus the deal's fee, applied to every bid under
+    /// the deal. False if the record does not say.
     pub is_floor_plain: bool,
 }
 
@@ -175,7 +175,7 @@ pub struct GroupRecord {
 /// A winner's cost that its account refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalRecord {
-    /// The number of the request to the account.
+    /// Number of the request to the accounts.
     pub question: usize,
     /// The bid, by position.
     pub bid: usize,
@@ -196,7 +196,7 @@ pub struct SaleRecord {
     pub net: Cpm,
     /// What the DSP pays, in the currency of its bid.
     pub paid: Cpm,
-    /// The price that would have tied, in the currency of its bid.
+    /// Lowest price that would have tied, in the currency of its bid.
     pub min_to_win: Option<Cpm>,
     /// What the DSP owes for all impressions of one display, in the base currency.
     pub revenue: Nanos,

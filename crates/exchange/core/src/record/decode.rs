@@ -1,5 +1,5 @@
-//! From bytes to the record of an auction. The bytes may be anything: what they point to is there,
-//! what they count has a limit, and what they say of how it ended does not contradict itself.
+//! Decodes the record of an auction from any bytes. Positions in a decoded record are valid, counts
+//! are limited, and its contents agree with how it ended.
 
 use events::{Bytes, MalformedRecord, MessageReader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
@@ -14,78 +14,77 @@ use super::limits::BIDS_MAX;
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::auction::fate::Fate;
 
-/// Most DSPs in a record.
+/// Limit of DSPs in a record.
 pub(super) const DSPS_MAX: usize = 1 << 16;
 
-/// Room for as many as most auctions have, so that it grows for few.
+/// Initial capacity, enough for most auctions.
 const CALLS_USUAL: usize = 64;
 const BIDS_USUAL: usize = 16;
 
-/// How many calls are looked at before all of them are searched.
+/// Calls to try before a search over all of them.
 const NEAR: usize = 8;
 
 /// Why bytes are not the record of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordDecodeError {
-    /// Not a record, or of a version that is not known.
+    /// Malformed, or of an unknown version.
     #[error(transparent)]
     Malformed(#[from] MalformedRecord),
-    /// Within one of a list.
+    /// Malformed within an element of a list.
     #[error("{list}[{at}]: {why}")]
     Element {
         /// The list, as the schema names it.
         list: &'static str,
-        /// Which of its elements.
+        /// Position of the element.
         at: usize,
-        /// What is wrong with it.
+        /// The fault.
         why: MalformedRecord,
     },
-    /// An element of a list names what is not there.
+    /// An element of a list refers to one that does not exist.
     #[error("{list}[{at}] names {what}[{position}], and there are {len}")]
     Position {
         /// The list, as the schema names it.
         list: &'static str,
-        /// Which of its elements.
+        /// Position of the element.
         at: usize,
-        /// The list that it names one of.
+        /// The list it refers to.
         what: &'static str,
-        /// By this position, from 0.
+        /// The position it refers to, from 0.
         position: usize,
-        /// Where so many are.
+        /// Length of that list.
         len: usize,
     },
-    /// An element of a list contradicts itself, or the rest.
+    /// An element contradicts itself or the rest of the record.
     #[error("{list}[{at}] {what}")]
     Contradiction {
         /// The list, as the schema names it.
         list: &'static str,
-        /// Which of its elements.
+        /// Position of the element.
         at: usize,
-        /// How.
+        /// The contradiction.
         what: &'static str,
     },
-    /// More of something than any auction has.
+    /// A list is longer than in any auction.
     #[error("more than {max} {list}")]
     TooMany {
         /// The list, as the schema names it.
         list: &'static str,
-        /// How many there may be.
+        /// Limit of its length.
         max: usize,
     },
-    /// What no auction is without.
+    /// A required field is missing.
     #[error("it has no {0}")]
     Absent(&'static str),
-    /// It ended in one way and holds what comes of another.
+    /// Contents contradict how the auction ended.
     #[error("it ended otherwise than its {0} say")]
     Ending(&'static str),
 }
 
 impl<'b> AuctionRecord<'b> {
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
-    ///
-    /// When it is none, or of a version that is not known.
+    /// If it is malformed or of an unknown version.
     pub fn decode(record: &'b [u8]) -> Result<Self, RecordDecodeError> {
         use fields::auction as number;
         let mut reader = MessageReader::of_record(record)?;
@@ -123,11 +122,11 @@ impl<'b> AuctionRecord<'b> {
     }
 }
 
-/// A record as far as it has been read: fields stand in the order of their numbers, so that what an
-/// element names has been read before it.
+/// A partly decoded record. Fields come in the order of their numbers, so references point
+/// backwards.
 struct AuctionDecoder<'b> {
     record: AuctionRecord<'b>,
-    /// The call that the last bid was of.
+    /// The last bid's call.
     call: usize,
 }
 
@@ -151,7 +150,7 @@ impl<'b> AuctionDecoder<'b> {
             push(&mut self.record.calls, "calls", DSPS_MAX, field, call)?;
             self.check_call()
         })?;
-        // Only who does not say is of the auction's currency.
+        // The default is the auction's currency.
         let currency = self.record.terms.map(|terms| terms.currency);
         reader.each(number::BIDS, |field| {
             let auction = currency.ok_or(RecordDecodeError::Absent("terms"))?;
@@ -192,7 +191,7 @@ impl<'b> AuctionDecoder<'b> {
         Ok(())
     }
 
-    /// Whatever of a bid depends on what stands before it.
+    /// Checks a bid against earlier fields.
     fn check_bid(&mut self) -> Result<(), RecordDecodeError> {
         let record = &self.record;
         let Some((bid, before)) = record.bids.split_last() else { return Ok(()) };
@@ -206,7 +205,7 @@ impl<'b> AuctionDecoder<'b> {
         within("imps", bid.imp, record.imps.len())?;
         within("deals", bid.deal, record.deals.len())?;
         let wrong = |what| Err(RecordDecodeError::Contradiction { list: "bids", at, what });
-        // Bids stand in the order of calls: most are of one of the next.
+        // Bids are in the order of calls: most belong to one of the next.
         let is_its = |call: &CallRecord| call.call.ask.dsp == bid.dsp;
         let calls = &record.calls[self.call..];
         let near = calls.iter().take(NEAR).position(is_its).map(|near| self.call + near);
@@ -244,7 +243,7 @@ impl<'b> AuctionDecoder<'b> {
 const ABSENT_ENDING: RecordDecodeError = RecordDecodeError::Absent("ending");
 
 impl AuctionRecord<'_> {
-    /// Whatever of a record depends on all of it.
+    /// Checks the whole record.
     fn check(&self) -> Result<(), RecordDecodeError> {
         self.check_deals()?;
         self.check_groups()?;
@@ -304,7 +303,7 @@ impl AuctionRecord<'_> {
         Ok(())
     }
 
-    /// Whether it holds what one that ended so has, and nothing else.
+    /// Checks the contents against how the auction ended.
     fn check_ending(&self) -> Result<(), RecordDecodeError> {
         let (is_sold, is_refused) = (!self.sales.is_empty(), self.ending == AuctionEnding::Refused);
         if is_sold != (self.ending == AuctionEnding::Filled) {
@@ -337,7 +336,6 @@ fn check_position(
     Err(RecordDecodeError::Position { list, at, what, position, len })
 }
 
-/// Reads one more of a list.
 fn push<'b, T>(
     elements: &mut Vec<T>,
     list: &'static str,

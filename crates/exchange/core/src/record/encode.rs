@@ -1,6 +1,6 @@
-//! Writes the record of an auction straight from the auction: what it was cleared from, and what
-//! came of it. Nothing is allocated once the buffer has room, save for bids whose ads are served on
-//! win notices where bids are returned beside winners: their notice URLs are looked at.
+//! Encodes the record of an auction: the inputs and results of its clearing. Allocates only to grow
+//! the buffer, and to check notice URLs where bids are returned with winners and their ads are
+//! served on win notices.
 
 use std::time::Duration;
 
@@ -22,102 +22,102 @@ use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond
 use crate::judging::judge::ResponseFate;
 use crate::notices::conclude::ClearedAuction;
 
-/// Room for what ends a record, and for a key and a length.
+/// Room for the end of a record, a key and a length.
 const MARGIN: usize = 16;
 
-/// An auction that is over.
+/// A finished auction.
 #[derive(Clone, Copy, Debug)]
 pub struct AuctionContext<'p> {
-    /// Our id of it.
+    /// Our auction id.
     pub id: &'p str,
-    /// What the caller sent, validated.
+    /// The caller's request, validated.
     pub request: &'p BidRequest<'p>,
-    /// The generation of the configuration by which it was held.
+    /// Generation of the configuration.
     pub generation: u64,
-    /// When the request's head came, in microseconds of Unix time.
+    /// Arrival of the request's head, in microseconds of Unix time.
     pub arrival_unix_us: u64,
-    /// When its phases were over.
+    /// When its phases ended.
     pub moments: Timings,
     /// How it ended.
     pub ending: AuctionEnding,
-    /// Why nothing was sold, if nothing was.
+    /// Why nothing was sold. None if something was.
     pub no_bid: Option<NoBidReason>,
-    /// `None` when it was refused before its terms were known.
+    /// None if it was refused before its terms were known.
     pub auction: Option<&'p Auction<'p>>,
-    /// `None` when its answers were not judged.
+    /// None if no answers were judged.
     pub judged: Option<JudgedAuction<'p>>,
-    /// What is recorded of the bodies themselves.
+    /// The bodies to record.
     pub full: RecordedBodies<'p>,
 }
 
-/// When each phase of an auction was over, from its arrival, as far as it came.
+/// When each phase of an auction ended, since its arrival. None for phases it did not reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// The request had been read.
+    /// The request was parsed.
     pub parsed: Option<Duration>,
-    /// It was known whom to ask for what.
+    /// The DSPs to ask were selected.
     pub asked: Option<Duration>,
-    /// All DSPs had answered, or their time was up.
+    /// All DSPs had answered, or time was up.
     pub closed: Option<Duration>,
-    /// It was known who had won, and what they pay.
+    /// Winners and prices were known.
     pub cleared: Option<Duration>,
-    /// The answer had been written down.
+    /// The response was written.
     pub answered: Option<Duration>,
-    /// What was then left until the deadline, in microseconds; below 0, it was too late.
+    /// Microseconds then left until the deadline; negative if it was late.
     pub left_us: i64,
 }
 
-/// Answers that were judged, and what came of them.
+/// Judged answers and their results.
 #[derive(Clone, Copy, Debug)]
 pub struct JudgedAuction<'p> {
     /// Answers, judgement, clearing and sales.
     pub cleared: ClearedAuction<'p, 'p>,
-    /// What accounts refused in that clearing, and in what was offered beside it.
+    /// Refusals by accounts during clearing and [`crate::offer_others`].
     pub refusals: &'p [BudgetRefusal],
 }
 
-/// What is recorded of bodies, where the auction is sampled.
+/// The bodies to record, if the auction is sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedBodies<'p> {
-    /// The request's body, once [masked](crate::Masks::apply).
+    /// The request's body, [masked](crate::Masks::apply).
     pub request: Option<&'p [u8]>,
-    /// Whether the bodies of answers are recorded too.
+    /// Whether to record the bodies of answers too.
     pub answers: bool,
 }
 
-/// A DSP that was asked, and what became of the call.
+/// A DSP that was asked, and the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
-    /// For what.
+    /// What it was asked for.
     pub ask: BidderCall,
-    /// The `tmax` that it was to be told.
+    /// The `tmax` sent to it.
     pub tmax_ms: u32,
-    /// What became of it.
+    /// The outcome of the call.
     pub outcome: CallOutcome,
-    /// When it was sent, from the auction's arrival; `None` when it was not.
+    /// When it was sent, since the auction's arrival. None if it was not.
     pub sent: Option<Duration>,
-    /// From sending to answer, of one that was answered in time.
+    /// From sending to the answer, if that came in time.
     pub latency: Option<Duration>,
 }
 
-/// How much of an auction was recorded; the log counts records by it. A record has at most [`RECORD_BYTES_MAX`] bytes.
+/// How much of an auction was recorded. A record has at most [`RECORD_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum RecordedExtent {
-    /// All that was to be.
+    /// Everything.
     Whole,
-    /// All but bodies, which would have made it too long.
+    /// Everything but bodies, which would have exceeded the limit.
     WithoutBodies,
-    /// Of bids only those that were sold: it cannot be recomputed.
+    /// Only those bids that were sold: the auction cannot be recomputed.
     SoldBidsOnly,
 }
 
 units::labelled!(RecordedExtent);
 
-/// Writes the record of an auction behind what `out` holds. `not_asked` and `calls` are the DSPs that
-/// it came to, by position in the market; both in market order.
+/// Appends the record of an auction to `out`. `not_asked` and `calls` are DSPs by position in the
+/// market, both in market order.
 ///
-/// Returns how much of it was recorded; `None`, and nothing is written, when not even its calls fit.
+/// Returns how much was recorded. None, with nothing written, if not even the calls fit.
 pub fn encode(
     proceedings: &AuctionContext<'_>,
     not_asked: impl IntoIterator<Item = (usize, NotAsked)>,
@@ -270,12 +270,12 @@ fn write_call(
     out.present_uint(field::RESPONSE, response.map(ResponseFate::number));
 }
 
-/// A set of so many impressions.
+/// The set of the first `imps` impressions.
 pub(super) const fn all(imps: usize) -> u64 {
     if imps < 64 { (1 << imps) - 1 } else { u64::MAX }
 }
 
-/// What answers were, in the order in which they came to be judged: that of the calls.
+/// Fates of answers, in the order of calls.
 struct RecordedAnswers<'p> {
     judged: Option<&'p JudgedAuction<'p>>,
     next: usize,
@@ -286,7 +286,7 @@ impl<'p> RecordedAnswers<'p> {
         Self { judged, next: 0 }
     }
 
-    /// What the answer of `dsp` was; None if it was not judged.
+    /// The fate of `dsp`'s answer. None if it was not judged.
     fn response_of(&mut self, dsp: usize) -> Option<ResponseFate> {
         let JudgedAuction { cleared, .. } = self.judged?;
         let answer = cleared.answers.get(self.next)?;
@@ -298,7 +298,6 @@ impl<'p> RecordedAnswers<'p> {
     }
 }
 
-/// Bids and what came of them.
 #[derive(Clone, Copy)]
 struct RecordedBids<'p> {
     auction: &'p Auction<'p>,
@@ -306,7 +305,7 @@ struct RecordedBids<'p> {
 }
 
 impl RecordedBids<'_> {
-    /// All of them, or those alone that were sold.
+    /// Writes all bids, or only the sold ones if all do not fit.
     fn write(self, record: &mut MessageWriter<'_>) -> RecordedExtent {
         let before = record.len();
         if self.write_all(record).is_some() {
@@ -317,7 +316,7 @@ impl RecordedBids<'_> {
         RecordedExtent::SoldBidsOnly
     }
 
-    /// `None` when it has become too much.
+    /// None if the record exceeds its limit.
     fn write_all(self, record: &mut MessageWriter<'_>) -> Option<()> {
         use fields::auction as field;
         let JudgedAuction { cleared, refusals } = *self.judged;
@@ -413,7 +412,7 @@ impl RecordedBids<'_> {
     }
 }
 
-/// Bodies, as far as they are wanted and there is room.
+/// Writes the requested bodies as far as they fit.
 fn write_bodies(
     record: &mut MessageWriter<'_>,
     proceedings: &AuctionContext<'_>,
@@ -449,7 +448,7 @@ fn millionths(multiplier: Multiplier) -> u64 {
     UNIT.cost(multiplier).expect("a million viewers pay less than 2^64 nanos").get()
 }
 
-/// The start of an id.
+/// The start of an id, up to the limit.
 pub(super) fn cut(id: &str) -> &str {
     if id.len() <= ID_BYTES_MAX { id } else { &id[..id.floor_char_boundary(ID_BYTES_MAX)] }
 }

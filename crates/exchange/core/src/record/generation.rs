@@ -1,5 +1,5 @@
-//! One generation of the configuration, as far as auctions are cleared by it: written when it comes
-//! in force, and read by whoever holds its auctions again.
+//! The record of a configuration's generation, as far as clearing depends on it: written when the
+//! generation comes into force, read by replays.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,37 +16,37 @@ use super::elements::{code, cpm, currency, ppm};
 use crate::market::rates::Rates;
 use crate::market::{DealTerms, Dsp, Market, PublisherTerms, Publishers};
 
-/// Room for what ends a record, for a key and a length, and for a key and a number.
+/// Room for the end of a record, a key and a length, and a key and a number.
 const MARGIN: usize = 32;
 
-/// Most rates in a record: several times the currencies of ISO 4217.
+/// Limit of rates: several times the currencies of ISO 4217.
 const RATES_MAX: usize = 1024;
 
-/// A generation that comes in force.
+/// A generation that comes into force.
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationInForce<'g> {
     /// Never used before on this node.
     pub number: u64,
-    /// From when, in milliseconds of Unix time.
+    /// Start, in milliseconds of Unix time.
     pub since_unix_ms: u64,
     /// Its rules.
     pub market: &'g Market,
-    /// What one unit of each currency but the base is worth in that, as decimal text: what the
-    /// market's rates were read from.
+    /// Value of one unit of each currency in the base currency, as the decimal text from which the
+    /// market's rates were parsed.
     pub rates: &'g [(Currency, &'g str)],
-    /// The file, secrets masked.
+    /// The configuration file, secrets masked.
     pub toml: &'g [u8],
-    /// Campaigns and accounts of seats, by their number; 0 without any.
+    /// Number of the campaigns and seat accounts; 0 if there are none.
     pub campaigns: u64,
 }
 
 /// Why a generation cannot be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnrecordableGeneration {
-    /// What is said of a currency is not what the market has.
+    /// The text of a currency's rate differs from the market's rate.
     #[error("the rate of {0} is not the one in force")]
     Rate(Currency),
-    /// Even without the file.
+    /// Too long even without the file.
     #[error("{0} bytes are more than a record holds: configure fewer publishers, deals or seats")]
     TooLong(usize),
 }
@@ -54,33 +54,33 @@ pub enum UnrecordableGeneration {
 /// The configuration by which auctions of one generation were cleared.
 #[derive(Clone, Debug)]
 pub struct GenerationRecord {
-    /// Which.
+    /// Its number.
     pub number: u64,
-    /// From when, in milliseconds of Unix time.
+    /// Start, in milliseconds of Unix time.
     pub since_unix_ms: u64,
-    /// In which revenue is counted.
+    /// Currency of revenue.
     pub base: Currency,
-    /// What currencies were worth.
+    /// Exchange rates.
     pub rates: Rates,
-    /// What a second price adds.
+    /// Added to a second price.
     pub increment: Price,
     /// Whether deals without a priority came before open bids.
     pub deals_first: bool,
-    /// Whether a bid without `crid` was refused.
+    /// Whether bids without `crid` were refused.
     pub creative_id_required: bool,
-    /// In market order.
+    /// DSPs, in market order.
     pub dsps: Vec<DspRecord>,
-    /// What was agreed with publishers; whether tests may be explained is not recorded.
+    /// Terms of publishers, without permission to explain tests.
     pub publishers: Publishers,
-    /// What was agreed about deals.
+    /// Terms of deals.
     pub deals: HashMap<Box<str>, DealTerms>,
-    /// The file, secrets masked; `None` when it was too long.
+    /// The configuration file, secrets masked. None if it was too long.
     pub toml: Option<Vec<u8>>,
-    /// Campaigns and accounts of seats, by their number; 0 without any.
+    /// Number of the campaigns and seat accounts; 0 if there are none.
     pub campaigns: u64,
 }
 
-/// A DSP, as auctions name it by position.
+/// A DSP, to which auctions refer by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DspRecord {
     /// Its id.
@@ -96,8 +96,7 @@ pub struct DspRecord {
 /// Appends the record of a generation to `out`, without the file if that does not fit.
 ///
 /// # Errors
-///
-/// If its auctions could not be replayed from it; nothing is written then.
+/// If its auctions could not be replayed; nothing is written then.
 pub fn encode_generation(
     generation: &GenerationInForce<'_>,
     out: &mut Vec<u8>,
@@ -125,7 +124,7 @@ pub fn encode_generation(
     for dsp in &market.dsps {
         record.message(field::DSPS, |out| write_dsp(out, dsp));
     }
-    // By id, so that the same configuration has the same bytes.
+    // Sorted by id, so that equal configurations have equal bytes.
     let mut named: Vec<_> = market.publishers.named.iter().collect();
     named.sort_unstable_by_key(|(id, _)| *id);
     for (id, terms) in named {
@@ -150,7 +149,7 @@ pub fn encode_generation(
     Ok(())
 }
 
-/// Whether `rates` say what the market's rates are, of every currency that it may need.
+/// Checks that `rates` equal the market's, for every currency that it may need.
 fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGeneration> {
     let GenerationInForce { market, rates, .. } = *generation;
     let base = market.currency;
@@ -199,11 +198,10 @@ fn write_deal(out: &mut MessageWriter<'_>, id: &str, terms: &DealTerms) {
 }
 
 impl GenerationRecord {
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
-    ///
-    /// When it is none, or of a version that is not known.
+    /// If it is malformed or of an unknown version.
     pub fn decode(record: &[u8]) -> Result<Self, MalformedRecord> {
         use fields::generation as number;
         let mut reader = MessageReader::of_record(record)?;
@@ -250,7 +248,7 @@ impl GenerationRecord {
     }
 }
 
-/// All elements of a list, of which there are at most so many.
+/// Decodes a list with a limit on its length.
 fn list<'b, T>(
     reader: &mut MessageReader<'b>,
     number: u32,

@@ -1,7 +1,5 @@
-//! The inputs of clearing, and a replay from them alone.
-//!
-//! No request, no answer and no configuration is needed for that. How facts are written down is not
-//! known here.
+//! The inputs of clearing, and a replay from them alone, without request, answers or configuration.
+//! Knows nothing of the record's encoding.
 
 use units::{Cpm, Currency};
 
@@ -15,56 +13,56 @@ use crate::clearing::pricing::{BidTerms, SalePrices};
 use crate::judging::judge::Judgement;
 use crate::market::rates::{Currencies, Rates};
 
-/// The inputs from which an auction was cleared.
+/// The inputs of an auction's clearing.
 #[derive(Clone, Debug)]
 pub struct ClearingInputs {
     /// The auction's currency.
     pub currency: Currency,
-    /// That in which revenue is counted.
+    /// The currency of revenue.
     pub base: Currency,
-    /// What currencies were worth.
+    /// Exchange rates.
     pub rates: Rates,
-    /// What a second price adds, in the auction's currency.
+    /// Added to a second price, in the auction's currency.
     pub increment: Cpm,
-    /// How many impressions were on sale.
+    /// Number of impressions on sale.
     pub imps: usize,
-    /// All bids of all answers, in the order of their judgement.
+    /// All bids, in judging order.
     pub bids: Vec<BidInputs>,
     /// Groups among the entries.
     pub groups: Vec<BidGroup>,
-    /// What accounts refused, in the order of asking.
+    /// Refusals by accounts, in the order of requests.
     pub refusals: Vec<BudgetRefusal>,
-    /// Whether losers could be returned beside the winners.
+    /// Whether losing bids may be returned with the winners.
     pub returns_others: bool,
 }
 
 /// One bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BidInputs {
-    /// What took part, or why it did not.
+    /// Its entry, or why it has none.
     pub verdict: Result<ClearingEntry, Fate>,
-    /// What it is priced by; `None` when it is for no impression.
+    /// The terms of its price. None if it is for no impression.
     pub terms: Option<BidTerms>,
-    /// Whether its ad is served on a win notice that must not be called.
+    /// Whether its win notice, which serves its ad, must not be called.
     pub is_out_of_reach: bool,
 }
 
-/// A winner whose account refused its cost.
+/// A winner's cost that its account refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetRefusal {
-    /// Which question it was, of all that accounts were asked: from 0.
+    /// Number of the request to the accounts, from 0.
     pub question: usize,
-    /// By position among the entries.
+    /// The entry, by position.
     pub entry: usize,
-    /// What it would have had to pay, in the auction's currency.
+    /// The clearing price, in the auction's currency.
     pub price: Cpm,
-    /// What became of it.
+    /// The bid's fate.
     pub fate: Fate,
 }
 
 /// Refusals by accounts during clearing, in the order of requests.
 ///
-/// An account may refuse what it granted before, because each grant leaves it less. So each refusal
+/// Each grant leaves an account less, so it may refuse what it granted before. Hence each refusal
 /// has the number of its request.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetRefusals {
@@ -73,11 +71,10 @@ pub struct BudgetRefusals {
 }
 
 impl BudgetRefusals {
-    /// Notes that `win` was asked about, and the answer, which it returns.
+    /// Counts the request for `win`, and records `answer` if it is a refusal.
     ///
     /// # Errors
-    ///
-    /// The answer's own.
+    /// `answer`'s own.
     pub fn note(&mut self, win: &Win, answer: Result<(), Fate>) -> Result<(), Fate> {
         let question = self.asked;
         self.asked += 1;
@@ -88,13 +85,13 @@ impl BudgetRefusals {
         answer
     }
 
-    /// Forgets all, for an auction that clears from the start once more.
+    /// Removes everything, before an auction clears from the start again.
     pub fn restart(&mut self) {
         self.asked = 0;
         self.refused.clear();
     }
 
-    /// What was refused, in the order of asking.
+    /// Refusals, in the order of requests.
     pub fn refused(&self) -> &[BudgetRefusal] {
         &self.refused
     }
@@ -103,9 +100,9 @@ impl BudgetRefusals {
 /// The results of an auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecomputedClearing {
-    /// By bid.
+    /// Fates, by bid.
     pub fates: Vec<Fate>,
-    /// Bids that were returned.
+    /// Returned bids.
     pub sales: Vec<Sale>,
     /// The clearing price of each sale: gross, in the auction's currency.
     pub prices: Vec<Cpm>,
@@ -114,55 +111,55 @@ pub struct RecomputedClearing {
 /// Why inputs are not those of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInputs {
-    /// For an impression that is not on sale.
+    /// A bid is for an impression that is not on sale.
     #[error("bid {bid} is for impression {imp} of {imps}")]
     Imp {
         /// The bid, by position.
         bid: usize,
         /// The impression.
         imp: usize,
-        /// How many there are.
+        /// Number of impressions.
         imps: usize,
     },
-    /// In a group that is not there.
+    /// A bid is in a group that does not exist.
     #[error("bid {bid} is of group {group} of {groups}")]
     Group {
         /// The bid, by position.
         bid: usize,
         /// The group.
         group: usize,
-        /// How many there are.
+        /// Number of groups.
         groups: usize,
     },
-    /// A group that wants an impression that is not on sale.
+    /// A group includes an impression that is not on sale.
     #[error("group {group} wants impression {imp} of {imps}")]
     GroupImp {
         /// The group, by position.
         group: usize,
         /// The impression.
         imp: usize,
-        /// How many there are.
+        /// Number of impressions.
         imps: usize,
     },
-    /// It takes part, and nothing says what it pays.
+    /// A bid takes part without terms of its price.
     #[error("bid {bid} takes part without terms")]
     Terms {
         /// The bid, by position.
         bid: usize,
     },
-    /// It takes part below its floor.
+    /// A bid takes part below its floor.
     #[error("bid {bid} takes part below its floor")]
     Floor {
         /// The bid, by position.
         bid: usize,
     },
-    /// No account is asked what this refusal answers.
+    /// A refusal answers a request that no account gets.
     #[error("no account is asked what refusal {refusal} answers")]
     Refusal {
         /// The refusal, by position.
         refusal: usize,
     },
-    /// What it pays cannot be told in its own currency, or is more than its offer.
+    /// A bid's cost does not convert to its currency, or exceeds its offer.
     #[error("the price of bid {bid} cannot be told in its currency")]
     Price {
         /// The bid, by position.
@@ -171,8 +168,8 @@ pub enum InvalidInputs {
 }
 
 impl ClearingInputs {
-    /// Of an auction whose answers were judged; `refusals` are those of its clearing, and of what
-    /// was offered beside its winners.
+    /// The inputs of an auction whose answers were judged. `refusals` are those of its clearing and
+    /// of [`crate::offer_others`].
     pub fn of(
         auction: &Auction<'_>,
         judgement: &Judgement<'_>,
@@ -197,14 +194,13 @@ impl ClearingInputs {
         }
     }
 
-    /// Holds the auction once more.
+    /// Clears again.
     ///
     /// # Errors
-    ///
-    /// When it cannot have been one.
+    /// The inputs are not those of an auction.
     pub fn recompute(&self) -> Result<RecomputedClearing, InvalidInputs> {
         self.check()?;
-        // Of each that took part, which bid it is.
+        // The bid of each entry.
         let (mut bids, mut entries) =
             (Vec::with_capacity(self.bids.len()), Vec::with_capacity(self.bids.len()));
         for (bid, facts) in self.bids.iter().enumerate() {
@@ -249,7 +245,7 @@ impl ClearingInputs {
         })
     }
 
-    /// That what clearing takes for granted is so.
+    /// Checks what clearing assumes.
     fn check(&self) -> Result<(), InvalidInputs> {
         let (imps, groups) = (self.imps, self.groups.len());
         for (group, wanted) in self.groups.iter().enumerate() {
@@ -276,8 +272,8 @@ impl ClearingInputs {
     }
 }
 
-/// Whether the bid's ad is served on a win notice that must not be called, told of those that may
-/// come to be returned beside a winner.
+/// Whether the bid's win notice, which serves its ad, must not be called. Asked only of bids that
+/// may be returned with a winner.
 pub(super) fn is_out_of_reach(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
@@ -292,7 +288,7 @@ pub(super) fn is_out_of_reach(
 struct RecordedAccounts<'f> {
     refusals: &'f [BudgetRefusal],
     asked: usize,
-    /// How many of the refusals have been given.
+    /// Number of refusals already returned.
     answered: usize,
 }
 

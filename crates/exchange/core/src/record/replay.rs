@@ -1,9 +1,9 @@
-//! Replays an auction from its record and compares values, floors, winners and prices with those
-//! recorded.
+//! Replays an auction from its record and compares values, floors, winners and prices with the
+//! recorded ones.
 //!
-//! What precedes clearing and does not concern prices is taken from the record: who was asked, why bids
-//! were refused, and how ties were ordered. Floors are recomputed unless they depend on a bid's format,
-//! size or duration, which are not recorded.
+//! What precedes clearing and does not affect prices is taken from the record: DSPs asked, refusals
+//! of bids, order of ties. Floors are recomputed unless they depend on a bid's format, size or
+//! duration, which are not recorded.
 
 use std::fmt;
 
@@ -24,18 +24,17 @@ use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// The same, bit for bit.
+    /// Identical to the record.
     Same,
     /// No bid was judged, so there is nothing to recompute.
     NotHeld,
-    /// Bids are left out of the record: it cannot be recomputed.
+    /// The record lacks bids, so it cannot be recomputed.
     Cut,
 }
 
-/// Replays the auction of `record`, by `generation`.
+/// Replays the auction of `record` under `generation`.
 ///
 /// # Errors
-///
 /// If the replay differs from the record.
 pub fn replay(
     record: &AuctionRecord<'_>,
@@ -55,7 +54,7 @@ pub fn replay(
                 Err(unsound) if replay.changes.is_empty() => {
                     return Err(ReplayDifference::Unsound(unsound));
                 }
-                Err(_) => (), // What makes it so has been told.
+                Err(_) => (),
             }
             ReplayOutcome::Same
         }
@@ -64,12 +63,11 @@ pub fn replay(
 }
 
 impl AuctionRecord<'_> {
-    /// What the auction was cleared from.
+    /// The inputs of the auction's clearing.
     ///
     /// # Errors
-    ///
-    /// When bids were not worth what was recorded, or were held to other terms; also when none were
-    /// judged, or some are left out.
+    /// If bids have other values or terms than recorded, if none were judged, or if some are left
+    /// out.
     pub fn facts(
         &self,
         generation: &GenerationRecord,
@@ -101,7 +99,7 @@ struct ReplayComparison<'r, 'b> {
 }
 
 impl ReplayComparison<'_, '_> {
-    /// Compares what the generation alone decides.
+    /// Compares values that the generation alone decides.
     fn check_terms(&mut self) {
         let (record, generation) = (self.record, self.generation);
         let increment = generation.increment;
@@ -114,7 +112,7 @@ impl ReplayComparison<'_, '_> {
         let recorded = OptionalPrice(Some(self.terms.increment));
         self.expect(ChangedValue::Auction, "increment", recorded, OptionalPrice(increment));
         self.check_bidfloors();
-        // A cut id cannot be looked up.
+        // A truncated id cannot be looked up.
         if !record.publisher.is_some_and(may_be_cut) {
             self.check_publisher(generation.publishers.terms(record.publisher));
         }
@@ -163,7 +161,7 @@ impl ReplayComparison<'_, '_> {
         for group in &record.groups {
             groups.push(BidGroup { imps: group.imps.clone(), possible: group.is_possible, tie: 0 });
         }
-        // By bid, which entry is its own, or the next.
+        // The entry of each bid, or the next one.
         let mut entries = Vec::with_capacity(bids.len());
         let mut next = 0;
         for bid in &bids {
@@ -194,7 +192,7 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// The bid as the rules see it, from its price as it was written.
+    /// The bid's inputs, from its price as written.
     fn bid(&mut self, at: usize) -> BidInputs {
         let (record, generation) = (self.record, self.generation);
         let bid = &record.bids[at];
@@ -255,9 +253,9 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// What can be told of a floor. An agreed price is the deal's. Where floors do not depend on what a
-    /// bid brings, it is that of the impression or of the deal; elsewhere an open bid never had to
-    /// reach less than the impression's own floor.
+    /// Checks a floor as far as the record allows. An agreed price is the deal's. A plain floor is
+    /// the impression's or the deal's; otherwise an open bid's floor is at least the impression's
+    /// own.
     fn check_floor(&mut self, at: usize, deal: Option<&DealRecord<'_>>) {
         let bid = &self.record.bids[at];
         let (Some(floor), Some(imp)) = (bid.floor, bid.imp) else { return };
@@ -294,25 +292,26 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// What a bid under a deal without a floor had to reach: the impression's own, with the deal's fee.
+    /// The floor of a bid under a deal without its own: the impression's, with the deal's fee.
     fn inherited(&self, imp: usize, deal: &DealRecord<'_>) -> Option<Cpm> {
         let Some(net) = self.record.imps[imp].bidfloor_net else { return Some(Cpm::ZERO) };
         self.gross(net, deal.fee)
     }
 
-    /// What DSPs must pay for `net` to be left, in the auction's currency. None if no rate is known.
+    /// The floor for DSPs at which the publisher nets `net`, in the auction's currency. None if no
+    /// rate is known.
     fn gross(&self, net: Price, fee: Ppm) -> Option<Cpm> {
         let (rates, to) = (&self.generation.rates, self.terms.currency);
         let rate = rates.ratio(net.currency, to)?;
         Some(or_beyond(gross(net.amount, rate, fee)))
     }
 
-    /// Impressions' floors, from what publishers asked for.
+    /// Checks impressions' floors against those of their publishers.
     fn check_bidfloors(&mut self) {
         for at in 0..self.record.imps.len() {
             let imp = self.record.imps[at];
             let Some(net) = imp.bidfloor_net else { continue };
-            // Without a rate it was not sold, and its floor says nothing.
+            // An impression without a rate was not sold, so its floor does not matter.
             if let Some(floor) = self.gross(net, imp.fee) {
                 self.expect(ChangedValue::Imp(at), "bidfloor", imp.bidfloor, floor);
             }
@@ -323,10 +322,10 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// Whether there is such a seat, and whether it may bid in that currency.
+    /// Checks that the seat exists and may bid in that currency.
     fn check_bidder(&mut self, at: usize) {
         let bid = &self.record.bids[at];
-        let Some(dsp) = self.generation.dsps.get(bid.dsp) else { return }; // Its call was told.
+        let Some(dsp) = self.generation.dsps.get(bid.dsp) else { return }; // Its call was reported.
         let seats = dsp.seats.len();
         if let Some(seat) = bid.seat.filter(|seat| seats <= *seat) {
             self.differ(ChangedValue::Bid(at), "seat", seat, format_args!("one of {seats}"));
@@ -398,7 +397,6 @@ impl ReplayComparison<'_, '_> {
         self.changes.push(ValueChange { subject, name, field, recorded, recomputed });
     }
 
-    /// What people call it.
     fn name(&self, subject: ChangedValue) -> String {
         let record = self.record;
         let dsp = |dsp: usize| self.generation.dsps.get(dsp);
@@ -427,13 +425,13 @@ impl ReplayComparison<'_, '_> {
     }
 }
 
-/// What the bid counts for, or that it is below its floor.
+/// The bid's price in clearing, or that it is below its floor.
 fn counts_for(
     bid: &BidRecord<'_>,
     deal: Option<&DealRecord<'_>>,
     worth: Option<Cpm>,
 ) -> Result<Cpm, Fate> {
-    // What is nothing in the auction's currency has come to no floor.
+    // A price that converts to zero reaches no floor.
     let Some(worth) = worth else { return Err(Fate::BelowDealFloor) };
     let below = if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor };
     let floor = bid.floor.filter(|floor| reaches(worth, *floor)).ok_or(below)?;
@@ -441,13 +439,12 @@ fn counts_for(
     Ok(if is_agreed { floor } else { worth })
 }
 
-/// Whether the id may be longer than a record has it.
+/// Whether the record may have truncated the id.
 fn may_be_cut(id: &str) -> bool {
     // A character has at most four bytes.
     id.len() + 4 > ID_BYTES_MAX
 }
 
-/// A price, or none.
 #[derive(PartialEq)]
 struct OptionalPrice(Option<Cpm>);
 

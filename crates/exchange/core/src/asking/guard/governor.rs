@@ -1,5 +1,5 @@
 //! One DSP's rights to call, over all shards of the process: accrues them, leases them to shards
-//! after their recent demand, and takes them back. Must not know how messages travel.
+//! according to recent demand, and recalls them. Must not know how messages travel.
 
 use std::num::NonZeroU32;
 
@@ -12,8 +12,8 @@ use super::limits::{CallRate, GuardLimits};
 use super::message::{CallGrant, GuardMode, GuardReport};
 use super::share::{ShareClaim, ShareDivider};
 
-/// Steps after which what cannot be divided goes to other shards: long enough that a permit is
-/// used more than it travels.
+/// Steps after which an indivisible remainder moves to other shards: long enough that a permit
+/// spends more time in use than on its way.
 const TURN_STEPS: u64 = 10;
 
 /// The rights of one DSP.
@@ -24,10 +24,10 @@ pub struct Governor {
     steps: u64,
     is_paused: bool,
     breaker: Option<CircuitBreaker>,
-    /// Told apart by shards: calls of before a throttling from those within it.
+    /// Lets shards tell calls before a throttling from those during it.
     epoch: u32,
     limit: Option<TokenBucket>,
-    /// While throttled: the allowance.
+    /// The allowance. None if not throttled.
     throttle: Option<TokenBucket>,
     leases: Vec<CallLease>,
     token_shares: ShareDivider,
@@ -43,25 +43,25 @@ pub struct Governor {
 pub enum BreakerState {
     /// Up to its limits.
     Closed,
-    /// To see whether it is well again.
+    /// Only probes, to see whether it has recovered.
     Throttled {
         /// Calls per second, over all shards.
         allowance: NonZeroU32,
     },
-    /// Not at all: the operator has paused it.
+    /// No calls: the operator has paused it.
     Paused,
 }
 
-/// How things stand, for operators.
+/// The state of a DSP's guard, for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardStatus {
     /// Whether it is asked.
     pub state: BreakerState,
-    /// Tokens that nobody holds; absent: calls need none.
+    /// Tokens not leased. None if calls need none.
     pub level: Option<u64>,
-    /// Tokens that shards hold, or have used and not yet reported.
+    /// Tokens leased to shards, including used ones not yet reported.
     pub outstanding: u64,
-    /// Calls under way, as last reported.
+    /// Calls in flight, as last reported.
     pub in_flight: u64,
     /// Good results in the breaker's window.
     pub good: u64,
@@ -70,9 +70,9 @@ pub struct GuardStatus {
 }
 
 impl Governor {
-    /// For so many shards. A rate starts with nothing at hand, for the process before may have used
-    /// its burst a moment ago: shards get first tokens with the first [`step`](Self::step), once
-    /// time has passed. All else is theirs at once, in [`grants`](Self::grants).
+    /// A governor of `shards` shards. Without tokens at first, because the previous process may
+    /// just have used its burst: they come with the first [`step`](Self::step) after some time. All
+    /// other rights are in [`grants`](Self::grants) at once.
     pub fn new(limits: GuardLimits, shards: usize, now: Tick) -> Self {
         let mut governor = Self {
             limits,
@@ -95,9 +95,9 @@ impl Governor {
         governor
     }
 
-    /// The same rights under other limits, from the next step on: nothing is minted, and what
-    /// shards hold stays counted. Without a breaker nothing is throttled; one that is there stays
-    /// as it was unless its own limits change.
+    /// The same rights under other limits, from the next step on: mints nothing and keeps leased
+    /// tokens counted. Without a breaker nothing is throttled; a breaker keeps its state unless its
+    /// own limits change.
     #[must_use]
     pub fn with_limits(mut self, limits: GuardLimits, now: Tick) -> Self {
         self.accrue(now);
@@ -118,19 +118,18 @@ impl Governor {
         self
     }
 
-    /// Whether calls are to be made. From the next step on shards are told to make none, and give
-    /// back what they hold.
+    /// Pauses or resumes calls. From the next step on, shards of a paused DSP make none and return
+    /// their rights.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
     }
 
-    /// Reads reports and leases anew; one grant per shard. Every [`STEP`](super::STEP), with the
-    /// reports that have come since, in any order.
+    /// Applies reports and leases anew, with one grant per shard. Call it every
+    /// [`STEP`](super::STEP) with the reports since the last call, in any order.
     ///
     /// # Panics
-    ///
-    /// When rights were minted: more is at hand and outstanding than the limits allow, or a shard
-    /// has spent what it was not granted.
+    /// If rights were minted: more are at hand and outstanding than the limits allow, or a shard
+    /// has spent more than it was granted.
     pub fn step(&mut self, now: Tick, reports: &[GuardReport]) -> &[CallGrant] {
         self.accrue(now);
         let mut news = ReportDelta::default();
@@ -146,12 +145,12 @@ impl Governor {
         &self.grants
     }
 
-    /// What shards were last granted, by shard.
+    /// The last grants, by shard.
     pub fn grants(&self) -> &[CallGrant] {
         &self.grants
     }
 
-    /// How things stand.
+    /// The current state, for operators.
     pub fn status(&self) -> GuardStatus {
         let throttled = self.breaker.as_ref().and_then(CircuitBreaker::allowance);
         let counts = self.breaker.as_ref().map(CircuitBreaker::counts).unwrap_or_default();
@@ -198,7 +197,7 @@ impl Governor {
             BreakerChange::None => (),
             BreakerChange::Throttled(allowance) => {
                 self.end_epoch();
-                // What was granted before must not add to the probes.
+                // Earlier grants must not add to the probes.
                 for lease in &mut self.leases {
                     lease.void = lease.granted;
                 }
@@ -219,7 +218,7 @@ impl Governor {
         self.throttle = None;
     }
 
-    /// Leases what is at hand, and says what is to come back.
+    /// Leases what is at hand, and recalls the surplus.
     fn lease(&mut self) {
         self.steps += 1;
         let mode = match (&self.limit, &self.throttle) {
@@ -249,9 +248,8 @@ impl Governor {
         self.assert_conserved();
     }
 
-    /// First what shards want by their recent demand. Of what the burst holds beyond that, half is
-    /// spread as a reserve, for a shard whose demand comes suddenly; all of it where shards are
-    /// many and tokens few.
+    /// Serves recent demand first. Half of the burst's remainder is spread as a reserve for sudden
+    /// demand; all of it if shards are many and tokens few.
     fn lease_tokens(&mut self) {
         let Some(level) = self.tokens_at_hand() else { return };
         let burst = [&self.limit, &self.throttle].into_iter().flatten();
@@ -288,7 +286,7 @@ impl Governor {
         }
     }
 
-    /// Permits are not used up: each step says anew how many are whose, all of them.
+    /// Permits are not used up: each step divides all of them anew.
     fn lease_permits(&mut self) {
         let Some(cap) = self.limits.in_flight_max else { return };
         let cap = u64::from(cap.get());
@@ -303,7 +301,7 @@ impl Governor {
         let spread = SpareUnits::new(spare, shards as u64, self.steps / TURN_STEPS);
         let held: u64 = self.leases.iter().map(CallLease::permits_held).sum();
         let mut free = cap.saturating_sub(held);
-        // Who comes first when permits are still on their way back differs from step to step.
+        // Rotates who is first while permits are still on their way back.
         let first = usize::try_from(self.steps % shards.max(1) as u64).unwrap_or(0);
         for shard in (first..shards).chain(0..first) {
             let lease = &mut self.leases[shard];
@@ -316,7 +314,7 @@ impl Governor {
         }
     }
 
-    /// Tokens of the mode in force that a shard may have unused.
+    /// Valid tokens that a shard may still have.
     fn held(&self, lease: &CallLease) -> u64 {
         match self.throttle {
             Some(_) => lease.outstanding_in(self.epoch),
@@ -348,7 +346,7 @@ fn outstanding_in(leases: &[CallLease], epoch: u32) -> u64 {
     leases.iter().map(|lease| lease.outstanding_in(epoch)).sum()
 }
 
-/// Units that nobody wants, spread evenly; those that cannot be divided go round.
+/// Units without demand, spread evenly; the remainder rotates.
 struct SpareUnits {
     each: u64,
     one_more: u64,

@@ -1,4 +1,4 @@
-//! What an operator allows between us and one DSP. Knows nothing of how it is kept.
+//! An operator's limits on calls to one DSP. Knows nothing of their enforcement.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,13 +8,12 @@ use units::Ppm;
 /// Limits of one DSP, over all shards of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardLimits {
-    /// Calls per second; absent: any number.
+    /// Calls per second. None if unlimited.
     pub rate: Option<CallRate>,
-    /// Most calls under way at once, those that are late and still being read included; absent:
-    /// any number. One that is newly set holds once every shard has heard of it and the calls of
-    /// before have ended.
+    /// Limit of calls in flight, including late ones still being read. None if unlimited. A new
+    /// limit holds once every shard knows it and earlier calls have ended.
     pub in_flight_max: Option<NonZeroU32>,
-    /// When it is throttled for its errors; absent: never.
+    /// When errors throttle the DSP. None if never.
     pub breaker: Option<BreakerLimits>,
 }
 
@@ -22,7 +21,7 @@ impl GuardLimits {
     /// No limit, no breaker.
     pub const NONE: Self = Self { rate: None, in_flight_max: None, breaker: None };
 
-    /// A rate alone, as for a publisher.
+    /// Only a rate, as for a publisher.
     pub const fn of_rate(rate: CallRate) -> Self {
         Self { rate: Some(rate), ..Self::NONE }
     }
@@ -38,55 +37,54 @@ impl Default for GuardLimits {
 /// A token bucket: at most `burst + qps × T` calls in any window of length T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRate {
-    /// Calls per second in the long run.
+    /// Sustained calls per second.
     pub qps: NonZeroU32,
-    /// Calls that may be made at once. What shards hold and what they have used but not yet
-    /// reported counts towards it: below half a second's worth the rate is not reached, and where
-    /// there are more shards than tokens, a shard's first call is refused until its token comes.
+    /// Calls that may be made at once, including tokens that shards hold or have used and not yet
+    /// reported. Below half a second's worth the rate is not reached. With more shards than tokens,
+    /// a shard's first call is refused until it gets a token.
     pub burst: NonZeroU32,
 }
 
 impl CallRate {
-    /// With a burst of a second's worth, at least 2: one token is on its way while one is used.
+    /// A burst of one second's worth, at least 2: one token travels while one is used.
     pub fn per_second(qps: NonZeroU32) -> Self {
         Self { qps, burst: qps.max(const { NonZeroU32::new(2).expect("2 is not 0") }) }
     }
 }
 
-/// Error throttling. While over `window` more than `error_share_max` of at least `calls_min` results
-/// are bad, the DSP is asked `probe_qps` times per second only. Each `probe_interval` in which the
-/// share of bad results is at most `error_share_max` doubles the allowance; once it is no less than
-/// what is wanted, the breaker closes. A bad interval falls back to probes, as soon as it has
-/// `calls_min` results, else at its end.
+/// Error throttling. If over `window` more than `error_share_max` of at least `calls_min` results
+/// are bad, the DSP gets only `probe_qps` calls per second. Each `probe_interval` with a share of
+/// bad results of at most `error_share_max` doubles the allowance; when it reaches demand, the
+/// breaker closes. A bad interval returns to probes, as soon as it has `calls_min` results or at
+/// its end.
 ///
-/// Bounds, while calls are wanted at a steady rate, with `slack` = 5 × [`STEP`](super::STEP) for
-/// results to be reported and grants to arrive:
+/// Bounds under steady demand of at least `probe_qps`, with `slack` = 5 × [`STEP`](super::STEP) for
+/// reports and grants to arrive:
 ///
-/// - A DSP of which all calls turn bad is throttled within `error_share_max × window + slack`, or
-///   the time for `calls_min` results where that is longer.
-/// - One that is well again is asked everything within
-///   `(2 + ⌈log₂(wanted / probe_qps)⌉) × (probe_interval + STEP) + slack`, counted from the end of
-///   its last bad call: the interval that held it, one of probes, and one for each doubling. What
-///   is wanted must be at least `probe_qps`, so that there are probes to judge.
+/// - A DSP whose calls all turn bad is throttled within `error_share_max × window + slack`, or the
+///   time for `calls_min` results if longer.
+/// - A recovered DSP gets all calls within `(2 + ⌈log₂(demand / probe_qps)⌉) × (probe_interval +
+///   STEP) + slack` after its last bad call: the interval of that call, one of probes, and one per
+///   doubling.
 ///
-/// Where `in_flight_max` is set, hanging calls hold their permits until their connections are given
-/// up: probes wait for that.
+/// If `in_flight_max` is set, hanging calls hold their permits until their connections close;
+/// probes wait for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerLimits {
-    /// Largest share of errors and timeouts that is borne.
+    /// Highest tolerated share of errors and timeouts.
     pub error_share_max: Ppm,
-    /// Over how long it is counted.
+    /// Period over which results are counted.
     pub window: Duration,
-    /// With fewer results in the window the breaker does nothing.
+    /// Fewest results in the window for the breaker to act.
     pub calls_min: u32,
-    /// Calls per second while throttled, to begin with.
+    /// Initial calls per second when throttled.
     pub probe_qps: NonZeroU32,
-    /// How long probes go on before they are judged.
+    /// Duration of probes before they are judged.
     pub probe_interval: Duration,
 }
 
 impl Default for BreakerLimits {
-    /// 15 % over 10 s of at least 50 calls; then 5 probes a second, judged each second.
+    /// 15 % over 10 s of at least 50 calls; then 5 probes per second, judged each second.
     fn default() -> Self {
         Self {
             error_share_max: const { Ppm::new(150_000).expect("15 % is a share") },

@@ -1,4 +1,4 @@
-//! Messages between shards and governor. All counts are cumulative; the message with the highest `seq`
+//! Messages between shards and governor. Counts are cumulative; the message with the highest `seq`
 //! counts.
 
 use std::time::Duration;
@@ -13,33 +13,33 @@ pub struct GuardReport {
     pub shard: usize,
     /// Counts the shard's reports.
     pub seq: u64,
-    /// Calls wanted, those refused included.
+    /// Calls wanted, including refused ones.
     pub attempts: u64,
     /// Tokens used.
     pub consumed: u64,
-    /// Tokens given back, or void before they were used.
+    /// Tokens returned, or void before use.
     pub returned: u64,
-    /// Permits given back.
+    /// Permits returned.
     pub permits_returned: u64,
     /// Calls under way.
     pub in_use: u32,
-    /// Most calls under way at once since the report before.
+    /// Most calls in flight at once since the previous report.
     pub in_use_peak: u32,
-    /// Calls refused for want of a permit.
+    /// Calls refused for lack of a permit.
     pub in_flight_refused: u64,
-    /// What counts in this epoch alone.
+    /// Counts of the current epoch.
     pub epoch: EpochCounts,
 }
 
-/// Counts since the shard learnt of an epoch. An epoch separates calls made before a throttling from
-/// those made during it.
+/// Counts since the shard learnt of an epoch. Epochs separate calls before a throttling from those
+/// during it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCounts {
     /// The epoch.
     pub epoch: u32,
     /// Tokens used in it.
     pub consumed: u64,
-    /// Tokens of this epoch that were given back.
+    /// Tokens of this epoch that were returned.
     pub returned: u64,
     /// Good results of calls that began in it.
     pub good: u64,
@@ -54,30 +54,30 @@ pub struct CallGrant {
     pub shard: usize,
     /// Counts the governor's steps.
     pub seq: u64,
-    /// What calls need.
+    /// Requirements of a call.
     pub mode: GuardMode,
     /// The breaker's epoch.
     pub epoch: u32,
     /// Tokens granted.
     pub tokens: u64,
-    /// Of those, the first so many are void: they were granted before the throttling.
+    /// Number of these tokens that are void, the oldest: they were granted before the throttling.
     pub tokens_void: u64,
-    /// Free tokens beyond these are to be given back.
+    /// Free tokens above this are to be returned.
     pub tokens_keep: u64,
-    /// Permits granted; `None`: calls need none.
+    /// Permits granted. None if calls need none.
     pub permits: Option<u64>,
-    /// Permits beyond these are to be given back as they become free, and not used again.
+    /// Permits above this are to be returned once free, and not reused.
     pub permits_keep: u32,
 }
 
-/// What a call needs besides a permit.
+/// What a call needs in addition to a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardMode {
     /// Nothing.
     Open,
     /// A token.
     Limited,
-    /// A token, of which there are few because the DSP fails.
+    /// A token, few of which are granted because the DSP fails.
     Throttled,
     /// No calls are allowed.
     Paused,

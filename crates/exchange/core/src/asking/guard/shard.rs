@@ -1,5 +1,5 @@
-//! The hot path: whether a shard may call a DSP now, in plain integers. Uses what it was granted
-//! and no more; a shard that hears nothing keeps what it holds. Must not know why it was granted.
+//! The hot path: whether a shard may call a DSP now, in plain integers. It uses only what it was
+//! granted, and without messages keeps what it has. Must not know the reasons for grants.
 
 use super::message::{CallGrant, EpochCounts, GuardMode, GuardReport};
 
@@ -21,37 +21,36 @@ pub enum GuardRefusal {
 pub enum CallVerdict {
     /// A valid answer: bids or none.
     Good,
-    /// An error, however fast: status, malformed, too large, reset, unreachable.
+    /// An error: status, malformed, too large, reset, unreachable.
     Bad,
     /// No answer in time.
     TimedOut {
-        /// Whether the DSP had the minimum time; otherwise the timeout is our fault.
+        /// Whether the DSP had its minimum time; otherwise the timeout is our fault.
         had_min_time: bool,
     },
     /// Says nothing about the DSP: our caller left, or we had no free connection.
     Neutral,
 }
 
-/// The right to one call, given back by [`ShardGuard::release`].
+/// The right to one call, returned by [`ShardGuard::release`].
 #[derive(Debug)]
 #[must_use = "the call stays in flight until its permit is released"]
 pub struct CallPermit(());
 
-/// One call whose end is not known yet. It may outlast the call: what an answer says is judged when
-/// its auction closes. One that is dropped counts as [`CallVerdict::Neutral`].
+/// A call whose result is pending. It may outlast the call: answers are judged when the auction
+/// closes. If dropped, it counts as [`CallVerdict::Neutral`].
 #[derive(Debug)]
 pub struct CallTrial {
     epoch: u32,
 }
 
-/// What one shard may ask of one DSP.
+/// One shard's rights to call one DSP.
 #[derive(Debug)]
 pub struct ShardGuard {
     mode: GuardMode,
-    /// Tokens in hand.
     tokens: u64,
     in_use: u32,
-    /// Calls that may be under way at once.
+    /// Limit of calls in flight.
     in_use_max: u32,
     attempts: u64,
     consumed: u64,
@@ -69,7 +68,7 @@ pub struct ShardGuard {
 }
 
 impl ShardGuard {
-    /// With its first grant, which a new [`Governor`](super::Governor) has at hand.
+    /// Starts with its first grant from a new [`Governor`](super::Governor).
     pub fn new(first: &CallGrant) -> Self {
         let mut guard = Self {
             mode: GuardMode::Paused,
@@ -120,7 +119,7 @@ impl ShardGuard {
         Ok((CallPermit(()), CallTrial { epoch: self.in_epoch.epoch }))
     }
 
-    /// Counts how the call ended, though a late answer may still be read.
+    /// Counts the result of a call, though a late answer may still be read.
     #[expect(clippy::needless_pass_by_value, reason = "a call ends once")]
     pub fn settle(&mut self, trial: CallTrial, end: CallVerdict) {
         if trial.epoch != self.in_epoch.epoch {
@@ -135,13 +134,13 @@ impl ShardGuard {
         }
     }
 
-    /// Ends the call: its answer was read completely, or its connection closed.
+    /// Ends the call: its answer is completely read, or its connection closed.
     pub fn release(&mut self, permit: CallPermit) {
         let _spent = permit;
         self.in_use = self.in_use.checked_sub(1).expect("a permit is released once");
     }
 
-    /// Returns surplus rights and reports the counts; every [`STEP`](super::STEP).
+    /// Returns surplus rights and reports counts. Call it every [`STEP`](super::STEP).
     pub fn report(&mut self) -> GuardReport {
         let surplus = self.tokens.saturating_sub(self.tokens_keep);
         self.tokens -= surplus;
@@ -166,14 +165,14 @@ impl ShardGuard {
         }
     }
 
-    /// Applies a grant, unless a later one has been applied.
+    /// Applies a grant, unless a later one was applied.
     pub fn apply(&mut self, grant: &CallGrant) {
         if grant.seq > self.grant {
             self.take(grant);
         }
     }
 
-    /// Calls under way.
+    /// Calls in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_use
     }
@@ -185,7 +184,7 @@ impl ShardGuard {
             self.in_epoch = EpochCounts { epoch: grant.epoch, ..EpochCounts::default() };
         }
         let spent = self.consumed + self.returned;
-        // The oldest tokens are used first: of the void ones, those that are left are at hand.
+        // The oldest tokens are used first, so the rest of the void ones are still unused.
         let void = grant.tokens_void.saturating_sub(spent);
         self.returned += void;
         self.tokens = grant

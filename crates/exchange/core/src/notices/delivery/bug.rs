@@ -1,63 +1,54 @@
-//! Faults that the simulation plants in delivery, to see that they would be found. Outside of this
-//! package's own tests there are none, and the question below costs nothing.
+//! Faults planted in delivery by the simulation, to prove that it finds them. None exist outside
+//! this crate's tests, where the check below costs nothing.
 
-/// A mistake that delivery could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryBug {
-    /// Sending before the record is durable.
     SendEarly,
-    /// Answering the beacon before the record is durable.
     AcknowledgeEarly,
-    /// Forgetting a token once its notice is delivered.
     ForgetDelivered,
-    /// Forgetting delivered tokens at a start.
     ForgetAtStart,
-    /// Forgetting owed notices at a start.
     ForgetOwed,
-    /// Not saying in the journal that a notice was delivered.
+    /// No journal record of a delivery.
     SkipSettled,
-    /// Giving up after the first failure.
     NeverRetry,
-    /// Declaring records unneeded that are needed.
+    /// Needed records are declared deletable.
     UnpinOwed,
-    /// Treating DSPs that fail like those that do not.
     ShareNothing,
-    /// Counting no limit on what is owed.
     Unbounded,
-    /// Forgetting beacons whose record may yet become durable.
+    /// Forgetting beacons whose record may still become durable.
     ForgetPending,
-    /// Letting calls wait for a log that is not written.
+    /// Calls wait while the log cannot be written.
     WaitWhileFailing,
-    /// Telling of each call that comes after the first of a beacon that it is the first.
+    /// Later calls of a beacon count as its first.
     CallAgainFirst,
-    /// Declaring unneeded what is on its way.
+    /// Pending records are declared deletable.
     UnpinOnTheWay,
-    /// Writing checkpoints behind what a start needs.
+    /// Checkpoints are too late for a start.
     CheckpointLate,
-    /// Taking the last record of a group for where all of it stands.
+    /// A group's records get the sequence of its last.
     MisplaceGroup,
-    /// Writing a reservation anew with its notice.
+    /// Rewritten records carry their reservation.
     SettleMoved,
-    /// Settling only what somebody waits for.
+    /// Only records with a waiting call settle.
     SettleAwaited,
-    /// Settling once more with each call that comes after the first.
+    /// Each later call settles again.
     SettleAgain,
-    /// Settling a group of records from its end.
+    /// Groups settle from their end.
     SettleBackward,
-    /// Settling what is handed over, before it is durable.
+    /// Records settle before they are durable.
     SettleEarly,
-    /// Telling of all as settled that is durable, though not all of it was heard of.
+    /// Durable records count as settled before they are reported.
     ReachEarly,
-    /// Letting records go that settle what is not booked.
+    /// Records with unapplied settlements are deleted.
     KeepNeededAlone,
-    /// Starting to read behind what is not booked.
+    /// A start skips records with unapplied settlements.
     ReadNeededAlone,
-    /// Passing over what settles at a start.
+    /// A start emits no settlements.
     SkipReplayed,
 }
 
-/// What a beacon carried, for bugs that must know it later: delivery does not. Beacons of tests carry what
-/// their id says.
+/// A beacon's reservation, for bugs that need it later: delivery forgets it. In tests the id
+/// determines it.
 #[cfg(test)]
 pub(crate) fn carried(
     id: crate::notices::token::TokenId,

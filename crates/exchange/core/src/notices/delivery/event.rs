@@ -21,7 +21,7 @@ pub struct DeliveryTime {
 }
 
 impl DeliveryTime {
-    /// When Unix time reaches `unix_ms`, if nobody sets the clock; later than now.
+    /// The tick at which Unix time reaches `unix_ms`, if nobody sets the clock. Later than now.
     pub fn tick_at(self, unix_ms: u64) -> Tick {
         self.tick.after(Duration::from_millis(unix_ms.saturating_sub(self.unix_ms).max(1)))
     }
@@ -38,13 +38,13 @@ pub struct Attempt(pub(crate) u64);
 /// A call of a beacon that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacon {
-    /// The owner's number of the waiting call.
+    /// Number of the waiting call.
     pub call: u64,
     /// The nonce of its authenticated token.
     pub id: TokenId,
-    /// When the token expires, in Unix time.
+    /// Expiry of the token, in Unix time.
     pub expires_ms: u64,
-    /// The notice to send. None if the DSP wants none.
+    /// The notice to send. None if the DSP has none.
     pub notice: Option<Notice>,
     /// The reservation that the first call settles.
     pub reservation: Option<Reservation>,
@@ -64,30 +64,31 @@ pub enum SendOutcome {
 /// An input of delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Send a win or loss notice. A billing notice is sent by [`Event::Beacon`] alone.
+    /// Send a win or loss notice. Billing notices are sent only by [`Event::Beacon`].
     Submit {
         /// Win or loss.
         kind: BestEffort,
-        /// What to send.
+        /// The notice.
         notice: Notice,
     },
     /// A beacon was called.
     Beacon(Box<Beacon>),
     /// These records are durable, at these sequences of the log.
     JournalCommitted(Vec<(JournalTicket, u64)>),
-    /// The log refused these records and will never contain them.
+    /// The log refused these records and never contains them.
     JournalRefused(Vec<JournalTicket>),
     /// The log cannot be written. Pending records may become durable later, or never.
     JournalFailing,
-    /// The log is written again.
+    /// The log can be written again.
     JournalWriting,
-    /// The log is durable up to this sequence, others' records included. Later records get higher ones.
+    /// The log is durable up to this sequence, including records of others. Later records have
+    /// higher sequences.
     JournalReached(u64),
     /// A call of a DSP ended.
     Sent {
-        /// Which.
+        /// The call.
         attempt: Attempt,
-        /// How.
+        /// Its outcome.
         outcome: SendOutcome,
     },
 }
@@ -115,72 +116,73 @@ impl From<BestEffort> for NoticeKind {
 pub enum BeaconRefusal {
     /// Its token has expired; a retry does not help.
     Expired,
-    /// A limit of this DSP or in total is reached; a retry later helps.
+    /// A limit of this DSP or of the total is reached; a later retry helps.
     Busy,
-    /// The journal could not take it; a retry later helps.
+    /// The journal did not take the record; a later retry helps.
     Journal,
 }
 
 /// Why a billing notice is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUpReason {
-    /// It was tried for as long as the policy says.
+    /// The policy's horizon has passed.
     Horizon,
-    /// We may not call its URL.
+    /// Its URL must not be called.
     Forbidden,
 }
 
 /// An output of delivery, to be done in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Append this record to the log, in this order, and report when it is refused or durable.
+    /// Append this record to the log, in this order, and report whether it becomes durable or is
+    /// refused.
     Journal {
-        /// Names it.
+        /// Identifies the record.
         ticket: JournalTicket,
         /// Its bytes.
         record: Vec<u8>,
     },
     /// Call the notice's URL with the headers of [`Notice::forwarded`], and report the outcome.
     Send {
-        /// Names the call.
+        /// Identifies the call.
         attempt: Attempt,
-        /// Which notice of the bid it is.
+        /// The kind of notice.
         kind: NoticeKind,
-        /// What to call.
+        /// The notice.
         notice: Arc<Notice>,
     },
-    /// The durable record at this sequence settles a reservation. Emitted once per token, in the log's
-    /// order, before the call is acknowledged. [`super::JournalReplay::record`] returns those that a start
-    /// finds in the log.
+    /// The durable record at this sequence settles a reservation. Emitted once per token, in log
+    /// order, before the call is acknowledged. On restart, [`super::JournalReplay::record`] returns
+    /// those found in the log.
     Settled {
-        /// Above all before.
+        /// Above all earlier ones.
         sequence: u64,
-        /// What is spent.
+        /// The settled reservation.
         reservation: Reservation,
     },
     /// Answer the beacon's call with success.
     Acknowledge {
-        /// The caller's name for it.
+        /// Number of the call.
         call: u64,
-        /// Whether it had been called before.
+        /// Whether the beacon was called before.
         duplicate: bool,
     },
     /// Answer the beacon's call with a refusal.
     Refuse {
-        /// The caller's name for it.
+        /// Number of the call.
         call: u64,
-        /// Why.
+        /// The reason.
         refusal: BeaconRefusal,
     },
     /// A billing notice will not be delivered: money is lost.
     GiveUp {
         /// The beacon's token.
         id: TokenId,
-        /// What was owed.
+        /// The notice.
         notice: Arc<Notice>,
-        /// How often it was tried since the process started.
+        /// Tries since the process started.
         tries: u32,
-        /// Why.
+        /// The reason.
         reason: GiveUpReason,
     },
 }
@@ -196,14 +198,13 @@ pub struct DeliveryCounters {
     pub best_effort_delivered: u64,
     /// Win and loss notices given up.
     pub best_effort_failed: u64,
-    /// Win and loss notices shed at a limit.
+    /// Win and loss notices dropped at a limit.
     pub best_effort_shed: u64,
-    /// Calls that ended otherwise.
+    /// Failed calls of DSPs.
     pub tries_failed: u64,
-    /// Beacons whose record is durable: acknowledged, or refused while it was not known
-    /// whether their record would be durable.
+    /// Beacons with a durable record: acknowledged, or refused while the record was pending.
     pub beacons_accepted: u64,
-    /// Calls of beacons that had been acknowledged before.
+    /// Calls of beacons that were acknowledged before.
     pub beacons_duplicate: u64,
     /// Beacons whose token had expired.
     pub beacons_expired: u64,
@@ -211,7 +212,7 @@ pub struct DeliveryCounters {
     pub beacons_busy: u64,
     /// Calls of beacons refused because the log could not be written.
     pub beacons_unjournalled: u64,
-    /// Billing notices owed now, those not yet acknowledged among them.
+    /// Billing notices owed now, unacknowledged ones included.
     pub billing_owed: usize,
     /// Win and loss notices waiting now.
     pub best_effort_waiting: usize,

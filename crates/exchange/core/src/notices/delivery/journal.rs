@@ -34,7 +34,7 @@ const UNTOLD: u8 = 3;
 pub enum NoticeEnd {
     /// The DSP answered 200 or 204.
     Delivered,
-    /// The policy's time is over.
+    /// The policy's horizon passed.
     GivenUp,
     /// There was no notice to send.
     Untold,
@@ -51,7 +51,7 @@ pub enum JournalRecord {
         accepted_ms: u64,
         /// When the token expires; until then it is remembered.
         expires_ms: u64,
-        /// The notice owed. None if there is none.
+        /// The notice owed. None if the DSP has none.
         notice: Option<Arc<Notice>>,
         /// The reservation that this record settles. None in rewritten records.
         reservation: Option<Reservation>,
@@ -65,9 +65,9 @@ pub enum JournalRecord {
         /// How it ended.
         outcome: NoticeEnd,
     },
-    /// A start needs no notice's record before this point.
+    /// A restart needs no notice's record before this point.
     Checkpoint {
-        /// The first sequence that may be needed, of this log; not above the checkpoint's own.
+        /// The lowest sequence of this log that may be needed; not above the checkpoint's own.
         needed_from: u64,
     },
 }
@@ -79,17 +79,17 @@ pub enum JournalDecodeError {
     Truncated,
     /// Written by a later release.
     Version(u8),
-    /// Not a type of this version.
+    /// A type unknown to this version.
     Type(u8),
-    /// Not an outcome of this version.
+    /// An outcome unknown to this version.
     Outcome(u8),
     /// A reservation without a currency.
     Reservation,
     /// Text that is not UTF-8.
     Text,
-    /// Not a notice that could be sent.
+    /// A notice that cannot be sent.
     Notice,
-    /// More bytes than the record has.
+    /// Bytes after the last field.
     Trailing,
 }
 
@@ -150,10 +150,10 @@ impl JournalRecord {
         out
     }
 
-    /// Reads a record from any bytes.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// They are not a record: see [`JournalDecodeError`].
+    /// If the bytes are not a record: see [`JournalDecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, JournalDecodeError> {
         let mut rest = UnreadBytes(bytes);
         let version = rest.byte()?;
@@ -219,7 +219,7 @@ fn decode_notice(rest: &mut UnreadBytes<'_>, dsp_bytes: u8) -> Result<Notice, Jo
     let [ip, user_agent] = [rest.long_text()?, rest.long_text()?];
     let header = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let forwarded = ForwardedDevice::new(header(ip), header(user_agent));
-    // No writer leaves bytes behind the last field.
+    // No writer adds bytes after the last field.
     let kept = [forwarded.ip().unwrap_or_default(), forwarded.user_agent().unwrap_or_default()];
     if kept != [ip, user_agent] {
         return Err(JournalDecodeError::Notice);
@@ -227,7 +227,6 @@ fn decode_notice(rest: &mut UnreadBytes<'_>, dsp_bytes: u8) -> Result<Notice, Jo
     Notice::new(dsp, url, forwarded).map_err(|_| JournalDecodeError::Notice)
 }
 
-/// Bytes left to read.
 struct UnreadBytes<'a>(&'a [u8]);
 
 impl<'a> UnreadBytes<'a> {
@@ -261,21 +260,21 @@ impl<'a> UnreadBytes<'a> {
     }
 }
 
-/// What a pending record says.
+/// The purpose of a pending record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RecordPurpose {
     Accepted(TokenId, Option<Reservation>),
     Settled(TokenId),
     /// A rewritten record, so that old segments can be deleted.
     Moved(TokenId),
-    /// From where a start has to read.
+    /// The point from which a restart must read.
     Checkpoint,
 }
 
-/// A record that is not yet known to be durable.
+/// A record that is not known to be durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRecord {
     pub(super) purpose: RecordPurpose,
-    /// Its sequence is above this.
+    /// A lower bound of its sequence, exclusive.
     pub(super) after: u64,
 }

@@ -1,6 +1,5 @@
-//! One lane per DSP, served in turn; failing DSPs are only probed.
-//!
-//! Knows notices by number only, and nothing of journals or tokens.
+//! One lane per DSP, served in turn; failing DSPs are only probed. Knows notices only by number,
+//! and nothing of journals or tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,10 +10,9 @@ use super::bug::{DeliveryBug, planted};
 use super::policy::DeliveryPolicy;
 use openrtb::NoticeKind;
 
-/// Notices that wait, earliest due first.
+/// Waiting notices, earliest due first.
 type WaitingNotices = BTreeSet<(Tick, u64)>;
 
-/// One DSP.
 #[derive(Debug)]
 struct DspLane {
     dsp: Arc<str>,
@@ -63,7 +61,6 @@ impl DspLane {
         self.billing_held + self.best_effort_held == 0
     }
 
-    /// Earliest that something of it is due.
     fn first_due(&self) -> Option<Tick> {
         let first = |waiting: &WaitingNotices| waiting.first().map(|(at, _)| *at);
         first(&self.billing).into_iter().chain(first(&self.best_effort)).min()
@@ -81,22 +78,21 @@ pub struct LaneView {
     pub best_effort_waiting: usize,
     /// Calls under way.
     pub in_flight: usize,
-    /// Failures since it last answered well.
+    /// Failures since the last success.
     pub failures: u32,
     /// Whether it is only probed.
     pub probed: bool,
 }
 
-/// All DSPs.
 #[derive(Debug)]
 pub(crate) struct DspLanes {
     policy: DeliveryPolicy,
     lanes: Vec<DspLane>,
     names: BTreeMap<Arc<str>, usize>,
-    /// Whose turn is next.
+    /// Lane with the next turn.
     cursor: usize,
     in_flight: usize,
-    /// Of them, those of DSPs that have failed since their last success.
+    /// Calls in flight to DSPs that have failed since their last success.
     in_flight_failing: usize,
 }
 
@@ -159,7 +155,7 @@ impl DspLanes {
         lane
     }
 
-    /// A notice belongs to the lane from here on.
+    /// Adds a notice to the lane.
     pub fn hold(&mut self, lane: usize, kind: NoticeKind) {
         *self.lanes[lane].held(kind) += 1;
     }
@@ -170,17 +166,16 @@ impl DspLanes {
         *held = held.checked_sub(1).expect("what is released was held");
     }
 
-    /// The notice may be sent from `at` on.
+    /// Schedules a notice from `at` on.
     pub fn wait(&mut self, lane: usize, kind: NoticeKind, at: Tick, job: u64) {
         self.lanes[lane].waiting(kind).insert((at, job));
     }
 
-    /// The notice waits no more.
     pub fn unwait(&mut self, lane: usize, kind: NoticeKind, at: Tick, job: u64) {
         self.lanes[lane].waiting(kind).remove(&(at, job));
     }
 
-    /// The next notice to send, lanes in turn, billing first within a lane; it flies from here on.
+    /// Starts the next notice: lanes in turn, billing first within a lane.
     pub fn take_off(&mut self, now: Tick) -> Option<u64> {
         if self.in_flight >= self.policy.in_flight_max {
             return None;
@@ -215,7 +210,7 @@ impl DspLanes {
             return lane.in_flight < policy.in_flight_per_dsp;
         }
         let failing = lane.failures > 0;
-        // Half of the calls are reserved for DSPs that do not fail.
+        // Half of the calls are reserved for healthy DSPs.
         let shared = !failing || self.in_flight_failing < policy.in_flight_max.div_ceil(2);
         let alone = if lane.failures >= policy.failures_to_probe {
             lane.in_flight == 0 && lane.probe_at <= now
@@ -243,7 +238,7 @@ impl DspLanes {
                 *in_flight_failing += if was_failing { 0 } else { lane.in_flight };
                 lane.failures = lane.failures.saturating_add(1);
                 if lane.failures >= policy.failures_to_probe && lane.in_flight == 0 {
-                    // Calls that were under way when it began to fail count as one probe.
+                    // Calls in flight at the first failure count as one probe.
                     lane.probes = lane.probes.saturating_add(1);
                     lane.probe_at = now.after(policy.pause(lane.probes));
                 }
@@ -251,7 +246,7 @@ impl DspLanes {
         }
     }
 
-    /// When the next notice can be sent. None if a call must end first, or if nothing waits.
+    /// When the next notice can be sent. None if a call must end first, or nothing waits.
     pub fn wake_at(&self, now: Tick) -> Option<Tick> {
         if self.in_flight >= self.policy.in_flight_max {
             return None;

@@ -1,4 +1,4 @@
-//! The state of delivery and its step: notices owed, calls in flight, and when each is tried.
+//! The state and step of delivery: notices owed, calls in flight, times of retries.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,11 +18,10 @@ use super::notice::Notice;
 use super::policy::DeliveryPolicy;
 use crate::notices::token::TokenId;
 
-/// A notice to deliver.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) kind: NoticeKind,
-    /// Of a billing notice.
+    /// None for win and loss notices.
     pub(super) id: Option<TokenId>,
     /// When its beacon was called, in Unix time.
     pub(super) accepted_ms: u64,
@@ -30,20 +29,18 @@ pub(super) struct Job {
     pub(super) notice: Arc<Notice>,
     /// Failed tries since the start.
     pub(super) failed: u32,
-    /// Given up from then on.
+    /// When to give up.
     pub(super) deadline: Tick,
-    /// When it may be tried next. None if it does not wait in its lane.
+    /// When to try next. None if it does not wait in its lane.
     pub(super) waits_for: Option<Tick>,
 }
 
-/// A call in flight.
 #[derive(Debug)]
 pub(super) struct NoticeFlight {
     job: u64,
     until: Tick,
 }
 
-/// The queued notices of one kind: billing, or win and loss.
 #[derive(Debug, Default)]
 struct NoticeLoad {
     notices: usize,
@@ -60,22 +57,22 @@ pub struct Delivery {
     pub(super) flights: BTreeMap<Attempt, NoticeFlight>,
     deadlines: BTreeSet<(Tick, u64)>,
     pub(super) journalling: BTreeMap<JournalTicket, PendingRecord>,
-    /// Records among them that are rewritten.
+    /// Those of `journalling` that are rewritten.
     pub(super) moving: usize,
-    /// Whether the log is not written.
+    /// Whether the log cannot be written.
     pub(super) failing: bool,
-    /// Settled, but the log refused the record.
+    /// Settled tokens whose record the log refused.
     pub(super) unrecorded: VecDeque<TokenId>,
-    /// When refused records are tried again.
+    /// When to retry refused records.
     pub(super) again_at: Tick,
     billing: NoticeLoad,
     best_effort: NoticeLoad,
     pub(super) counters: DeliveryCounters,
     /// Numbers jobs, attempts and tickets.
     serial: u64,
-    /// The last sequence of the log known to be durable.
+    /// Last sequence of the log known to be durable.
     pub(super) durable: u64,
-    /// The last of our records known to be durable; pending ones come after it.
+    /// Our last record known to be durable; pending ones follow it.
     pub(super) committed: u64,
     /// Approximate sequence of the last checkpoint.
     pub(super) checkpointed: u64,
@@ -105,7 +102,8 @@ impl Delivery {
         }
     }
 
-    /// Processes events and appends effects to `outbox`, in order. Also call it when time has passed.
+    /// Processes events and appends effects to `outbox`, in order. Call it also when time has
+    /// passed.
     pub fn step(&mut self, now: DeliveryTime, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
         for event in inbox.drain(..) {
             match event {
@@ -128,7 +126,7 @@ impl Delivery {
         self.dispatch(now, outbox);
     }
 
-    /// When to step next if no event comes before.
+    /// When to step next if no event arrives before.
     pub fn wake_at(&self, now: DeliveryTime) -> Option<Tick> {
         let flight = self.flights.values().next().map(|flight| flight.until);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
@@ -137,7 +135,7 @@ impl Delivery {
         [flight, deadline, unrecorded, lane, self.tokens.wake_at()].into_iter().flatten().min()
     }
 
-    /// No later start needs records of notices below this sequence.
+    /// No later restart needs records of notices below this sequence.
     pub fn safe_before(&self) -> u64 {
         let pinned = self.tokens.lowest_pin().filter(|_| !planted(DeliveryBug::UnpinOwed));
         let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
@@ -145,8 +143,8 @@ impl Delivery {
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
-    /// Records of notices below this sequence may be deleted, if settlements are applied up to
-    /// `applied_sequence`.
+    /// Records of notices below this sequence may be deleted if settlements up to
+    /// `applied_sequence` are applied.
     pub fn keep_from(&self, applied_sequence: u64) -> u64 {
         let booked = applied_sequence.saturating_add(1);
         if planted(DeliveryBug::KeepNeededAlone) {
@@ -156,8 +154,8 @@ impl Delivery {
         }
     }
 
-    /// Every settlement of this process up to this sequence has been emitted ([`Effect::Settled`]). Never
-    /// decreases.
+    /// All settlements of this process up to this sequence have been emitted ([`Effect::Settled`]).
+    /// Never decreases.
     pub fn settled_through(&self) -> u64 {
         let oldest = self.journalling.values().next();
         let on_the_way = oldest.map(|record| record.after.max(self.committed));
@@ -189,7 +187,6 @@ impl Delivery {
         if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
-    /// Whether one more token fits.
     pub(super) fn remembers_more(&self) -> bool {
         self.tokens.len() < self.policy.remembered_max || planted(DeliveryBug::Unbounded)
     }
@@ -268,7 +265,7 @@ impl Delivery {
         outcome: SendOutcome,
         outbox: &mut Vec<Effect>,
     ) {
-        // A late result: the call has already been counted as failed.
+        // A late result: the call already counts as failed.
         let Some(NoticeFlight { job: number, .. }) = self.flights.remove(&attempt) else { return };
         let job = self.jobs.get_mut(&number).expect("a flying job is held");
         let well = match outcome {
@@ -297,7 +294,6 @@ impl Delivery {
         }
     }
 
-    /// Ends a notice: delivered, or given up.
     fn settle(
         &mut self,
         now: DeliveryTime,
@@ -331,7 +327,6 @@ impl Delivery {
         }
     }
 
-    /// Fails calls whose result is overdue.
     fn time_out(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         while let Some((attempt, flight)) = self.flights.first_key_value()
             && flight.until <= now.tick
@@ -345,7 +340,7 @@ impl Delivery {
             && at <= now.tick
         {
             self.deadlines.remove(&(at, number));
-            // One in flight, or with a pending record, is decided when that ends.
+            // Notices in flight or with a pending record are decided when that ends.
             if self.jobs[&number].waits_for.is_some() {
                 self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
             }

@@ -1,12 +1,12 @@
-//! Where an `Impression` goes in VAST 2 to 4 and DAAST 1: the tokens of XML, checked as far as they
-//! decide which tag is one and what it stands in. Knows no namespace but by its prefix.
+//! Where to insert an `Impression` in VAST 2 to 4 and DAAST 1: tokenises XML, checked as far as
+//! element structure depends on it. Namespaces are known only by their prefix.
 
 use super::unmarked::Unmarked;
 
-/// Most ads of one document: a pod is shorter, and each gets a beacon.
+/// Limit of ads in a document: pods are shorter, and each ad gets a beacon.
 pub(super) const ADS_MAX: usize = 16;
 
-/// Deepest nesting: VAST has about ten levels, and its extensions some.
+/// Limit of nesting: VAST has about ten levels, and its extensions some.
 const DEPTH_MAX: usize = 64;
 
 /// `xml` with an `Impression` of `url` in every `InLine` and `Wrapper`.
@@ -25,32 +25,31 @@ pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
     Ok(out)
 }
 
-/// Where a beacon goes.
 #[derive(Debug)]
 struct BeaconPosition<'a> {
     at: usize,
-    /// Of the elements around, its colon included.
+    /// Of the surrounding elements, with its colon.
     prefix: &'a str,
 }
 
-/// An `InLine` or `Wrapper` that is open.
+/// An open `InLine` or `Wrapper`.
 struct OpenAd<'a> {
     prefix: &'a str,
     /// After its tag.
     start: usize,
     /// Before its first `Impression`.
     impression: Option<usize>,
-    /// Before the first of those that follow an `Impression` up to VAST 3.
+    /// Before the first element that follows an `Impression` up to VAST 3.
     follower: Option<usize>,
-    /// After the last of those that an `Impression` follows in VAST 4.
+    /// After the last element that precedes an `Impression` in VAST 4.
     leader: Option<usize>,
     is_empty: bool,
 }
 
 impl<'a> OpenAd<'a> {
-    /// Beside an `Impression`, which every ad must have; of one that has none where the schema of
-    /// its version wants it. Up to version 3 that is before `Creatives` and `Extensions`, in
-    /// version 4 after `AdSystem`, `Error` and `Extensions`.
+    /// Next to an `Impression`, which every ad must have; otherwise as the schema of its version
+    /// requires: up to version 3 before `Creatives` and `Extensions`, in version 4 after
+    /// `AdSystem`, `Error` and `Extensions`.
     fn place(&self, end: usize, is_version_4: bool) -> BeaconPosition<'a> {
         let by_schema = if is_version_4 {
             self.leader.unwrap_or(self.start)
@@ -85,19 +84,18 @@ fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, Unmarked> {
     if walk.places.is_empty() { Err(Unmarked::NoAd) } else { Ok(walk.places) }
 }
 
-/// What is known of the document so far.
+/// The state of the walk.
 #[derive(Default)]
 struct VastWalk<'a> {
     has_root: bool,
     is_version_4: bool,
-    /// Names of the open elements.
     stack: Vec<&'a str>,
     ad: Option<OpenAd<'a>>,
     places: Vec<BeaconPosition<'a>>,
 }
 
 impl<'a> VastWalk<'a> {
-    /// The element `name`, whose tag stands at `at` with `tag` after its name, until `end`.
+    /// Opens the element `name`, whose tag spans `at..end`; `tag` follows the name.
     fn open(&mut self, name: &'a str, at: usize, tag: &str, end: usize) -> Result<(), Unmarked> {
         let (prefix, local) = split_name(name);
         match (self.stack.len(), &mut self.ad) {
@@ -135,8 +133,8 @@ impl<'a> VastWalk<'a> {
         Ok(())
     }
 
-    /// The element `name`, whose end tag stands at `at` until `end`; of an empty element both are
-    /// its end.
+    /// Closes the element `name`, whose end tag spans `at..end`. An empty element's tag opens and
+    /// closes it.
     fn close(&mut self, name: &str, at: usize, end: usize) -> Result<(), Unmarked> {
         if self.stack.pop() != Some(name) {
             return Err(Unmarked::NotVast);
@@ -170,7 +168,7 @@ fn is_ad(local: &str) -> bool {
     matches!(local, "InLine" | "Wrapper")
 }
 
-/// Whether `tag`, the attributes of the root, says version 4 or later.
+/// Whether the root's attributes `tag` declare version 4 or later.
 fn is_version_4(tag: &str) -> bool {
     let is_version = |(name, _): &(&str, &str)| *name == "version";
     let version = attributes(tag).flatten().find(is_version).map(|(_, value)| value);
@@ -178,7 +176,7 @@ fn is_version_4(tag: &str) -> bool {
     major.is_some_and(|major| major >= 4)
 }
 
-/// The attributes in what stands in a tag after its name; `None` for what is none, at the end.
+/// The attributes of a tag, after its name. Ends with None at malformed ones.
 fn attributes(tag: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
     let mut rest = tag.trim_ascii();
     std::iter::from_fn(move || {
@@ -202,9 +200,8 @@ fn split_attribute(text: &str) -> Option<((&str, &str), &str)> {
     (is_name && parted && !value.contains('<')).then_some(((name, value), after.trim_ascii_start()))
 }
 
-/// A piece of XML.
 enum XmlToken<'a> {
-    /// `tag` is what follows the name; `is_empty` of an element that is closed at once.
+    /// `tag` follows the name; `is_empty` if the element closes at once.
     Start {
         name: &'a str,
         at: usize,
@@ -215,13 +212,13 @@ enum XmlToken<'a> {
         name: &'a str,
         at: usize,
     },
-    /// Text, CDATA, comments and instructions; whether it may only stand within an element.
+    /// Text, CDATA, comments and instructions; whether only allowed within an element.
     Other {
         is_content: bool,
     },
 }
 
-/// Takes XML apart; after an error nothing more comes of it that counts.
+/// Tokenises XML. Ignore what follows an error.
 struct XmlTokens<'a> {
     xml: &'a str,
     at: usize,
@@ -246,7 +243,7 @@ impl<'a> XmlTokens<'a> {
                 return Some(XmlToken::Other { is_content });
             }
         }
-        // Neither `<!`: a document type could define entities that hold tags.
+        // Includes `<!`: a document type could define entities that contain tags.
         let end = self.tag_end()?;
         let inside = &rest[1..end - start - 1];
         self.at = end;
@@ -264,7 +261,7 @@ impl<'a> XmlTokens<'a> {
             .then_some(XmlToken::Start { name, at: start, tag, is_empty })
     }
 
-    /// Where the tag that starts here ends, its `>` included.
+    /// End of the tag that starts here, after its `>`.
     fn tag_end(&self) -> Option<usize> {
         let bytes = self.xml.as_bytes();
         let mut at = self.at;

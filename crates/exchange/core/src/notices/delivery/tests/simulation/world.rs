@@ -1,5 +1,5 @@
-//! The world around delivery: its log's disk, its DSPs, the callers of beacons, the books of what they
-//! settle, and a referee that remembers across restarts.
+//! The simulated world: the log's disk, DSPs, callers of beacons, the ledger of settlements, and a
+//! referee that remembers across restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,16 +18,16 @@ use openrtb::NoticeKind;
 
 const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
 const WELL: &str = "well";
-/// A DSP that is well answers so fast.
+/// Answer time of a healthy DSP.
 const LATENCY: Duration = Duration::from_millis(500);
-/// From acknowledgement to the first try, for a DSP that is well: others may have all calls until
-/// the first of them times out, and between two steps up to 1.5 s go by.
+/// From acknowledgement to the first try at a healthy DSP: others may have all calls until the
+/// first times out, and two steps are up to 1.5 s apart.
 const DELAY_MAX: Duration = Duration::from_secs(8);
-/// Steps at the end, when everything has recovered.
+/// Steps at the end, after everything has recovered.
 const RECOVERY_STEPS: u64 = 20_000;
 
 type Check = Result<(), String>;
-/// At which sequence what is settled.
+/// A settlement and its sequence.
 type Booking = (u64, Reservation);
 
 fn policy() -> DeliveryPolicy {
@@ -53,18 +53,18 @@ enum Health {
     Hangs,
 }
 
-/// What is known whatever happens to the process.
+/// Knowledge that survives the process.
 #[derive(Default)]
 struct Referee {
     expires_ms: BTreeMap<u8, u64>,
     acknowledged: BTreeSet<u8>,
-    /// A call of theirs was answered as the first.
+    /// Beacons with a call that was acknowledged as the first.
     first: BTreeSet<u8>,
-    /// Their records of acceptance are durable.
+    /// Beacons whose acceptance is durable.
     durable: BTreeSet<u8>,
-    /// How often a DSP answered its notice with success.
+    /// Successful deliveries per notice.
     delivered: BTreeMap<u8, u32>,
-    /// Their success is on record, or known to this life of the process.
+    /// Beacons whose success is recorded, or known to the current process.
     over: BTreeSet<u8>,
     over_on_record: BTreeSet<u8>,
 }
@@ -78,27 +78,24 @@ pub struct World {
     referee: Referee,
     books: Books,
     recovering: bool,
-    /// Few beacons, soon forgotten: often nothing is needed but what is on its way.
+    /// Few beacons with short lifetimes: often only pending records are needed.
     quiet: bool,
     beacons: u8,
 }
 
-/// One life of the process.
 struct Life {
     delivery: Delivery,
     log: SharedLog,
     handed: TicketQueue,
     inbox: Vec<Event>,
-    /// Answers on their way, by when they arrive.
+    /// Answers under way, by time of arrival.
     answers: Vec<(Duration, Attempt, SendOutcome)>,
-    /// Waiting calls of beacons.
     calls: BTreeMap<u64, u8>,
     serial: u64,
-    /// Attempts of billing notices.
     tries: BTreeMap<Attempt, u8>,
-    /// Acknowledged for the DSP that is well, and not tried yet.
+    /// Acknowledged for the healthy DSP, and not tried yet.
     fresh: BTreeMap<u8, Duration>,
-    /// Owed when it began, beyond all limits if need be.
+    /// Notices owed at the start, possibly beyond the limits.
     owed_before: usize,
 }
 
@@ -110,23 +107,19 @@ fn token(number: u8) -> TokenId {
     TokenId([number; TokenId::BYTES])
 }
 
-/// Which DSP a beacon's notice goes to.
 fn dsp_of(number: u8) -> usize {
     usize::from(number) % DSPS.len()
 }
 
-/// Whether there is somebody to tell.
 fn is_told(number: u8) -> bool {
     number / 4 % 4 != 1
 }
 
-/// Whether it carries money.
 fn is_paid(number: u8) -> bool {
     !(number / 4).is_multiple_of(4)
 }
 
 impl World {
-    /// One history.
     pub fn run(seed: u64) -> Check {
         let mut world = Self {
             chance: Chance::new(seed),
@@ -152,7 +145,6 @@ impl World {
         DeliveryTime { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
     }
 
-    /// Chance has its turn.
     fn stir(&mut self) {
         self.elapsed += Duration::from_millis(self.chance.below(1_500));
         if self.chance.once_in(12) {
@@ -210,7 +202,6 @@ impl World {
         }
     }
 
-    /// The process starts from what its disk holds.
     fn start(&mut self) -> Check {
         let now = self.now();
         let Some(log) = SharedLog::open(&self.disk) else {
@@ -225,7 +216,7 @@ impl World {
             self.books.replayed(sequence, reservation)?;
         }
         self.books.reached(log.sequence())?;
-        // It is as if all had been read.
+        // A start from the checkpoint equals a start from the whole log.
         let (whole, _) = self.replayed(0, now)?;
         let about = |delivery: &Delivery| {
             let owed: BTreeSet<_> = delivery.jobs.values().filter_map(|job| job.id).collect();
@@ -251,7 +242,7 @@ impl World {
         Ok(())
     }
 
-    /// Delivery as the log has it from `sequence` on, and what its records settle.
+    /// Delivery as replayed from `sequence` on, and the settlements of its records.
     fn replayed(
         &self,
         sequence: u64,
@@ -266,7 +257,7 @@ impl World {
         Ok((replay.finish(now), settled))
     }
 
-    /// What is on the disk at a start is durable, whether that was told or not.
+    /// What a start finds on disk is durable, reported or not.
     fn referee_reads(&mut self) -> Check {
         let referee = &mut self.referee;
         SharedLog::read(&self.disk, 0, |_, bytes| {
@@ -278,7 +269,7 @@ impl World {
         Ok(())
     }
 
-    /// The process ends, sometimes as it should, and perhaps the machine.
+    /// Ends the process, cleanly or not, and sometimes the machine.
     fn end(&mut self) {
         if let Some(life) = self.life.take()
             && self.chance.once_in(3)
@@ -296,7 +287,6 @@ impl World {
         }
     }
 
-    /// Each thread's loop, once around.
     fn step(&mut self) -> Check {
         if self.life.is_none() {
             self.start()?;
@@ -307,7 +297,7 @@ impl World {
         for (_, attempt, outcome) in life.answers.extract_if(.., |answer| answer.0 <= elapsed) {
             life.inbox.push(Event::Sent { attempt, outcome });
         }
-        // It knows at once how far the log has come, and only later what of it is its own.
+        // The log's progress is known at once, our own records in it only later.
         life.inbox.push(Event::JournalReached(life.log.sequence()));
         if self.recovering || !self.chance.once_in(3) {
             for told in life.log.hear() {
@@ -345,7 +335,7 @@ impl World {
         Ok(())
     }
 
-    /// Others hand over records, and the log thread has some turns.
+    /// Others append records, and the log thread runs.
     fn log_steps(&mut self, life: &mut Life) {
         let (now, elapsed) = (self.now(), self.elapsed);
         let turns = if self.recovering { 1 } else { self.chance.below(4) };
@@ -359,7 +349,7 @@ impl World {
         }
     }
 
-    /// Successes that delivery is about to hear of.
+    /// Notes successes that delivery is about to learn.
     fn referee_hears(&mut self, life: &Life) {
         for event in &life.inbox {
             if let Event::Sent { attempt, outcome: SendOutcome::Status(200) } = event
@@ -410,7 +400,7 @@ impl World {
         if !duplicate && !self.referee.first.insert(number) {
             return Err(format!("beacon {number} is the first once more"));
         }
-        // One that was refused before may have been accepted, and tried, since.
+        // A refused beacon may have been accepted and tried since.
         let is_tried = life.tries.values().any(|tried| *tried == number);
         let is_owed = !is_tried && is_told(number);
         if !duplicate && is_owed && DSPS[dsp_of(number)] == WELL {
@@ -464,7 +454,7 @@ impl World {
         if lanes && fits { Ok(()) } else { Err(format!("beyond a limit: {counters:?}")) }
     }
 
-    /// Nobody waits for a DSP that is well because others are not.
+    /// Failing DSPs must not delay a healthy one.
     fn check_delays(&self, life: &Life) -> Check {
         let late = life.fresh.iter().find(|(_, since)| self.elapsed > **since + DELAY_MAX);
         match late {
@@ -473,8 +463,8 @@ impl World {
         }
     }
 
-    /// Everything is well from here on, with a restart or without: what was acknowledged, and
-    /// whatever else is durable, is delivered, by stepping at just the moments that are asked for.
+    /// From here on nothing fails. With or without a restart, everything acknowledged or durable is
+    /// delivered, stepping only when `wake_at` says.
     fn recover(&mut self) -> Check {
         self.recovering = true;
         self.health = [Health::Answers; DSPS.len()];
@@ -497,7 +487,7 @@ impl World {
             let log = match life.log.next {
                 NextStep::Now => Some(self.elapsed),
                 NextStep::At(at) => Some(at),
-                // What was handed over since has woken it.
+                // Later submissions have woken it.
                 NextStep::Woken => (!delivery.journalling.is_empty()).then_some(self.elapsed),
             };
             let next = [asked, answer, log].into_iter().flatten().min();
@@ -522,7 +512,7 @@ impl World {
             let settled = self.books.numbers();
             return Err(format!("{paid:?} were accepted and {settled:?} are settled"));
         }
-        // And the log knows.
+        // The log contains it too.
         self.end();
         self.start()?;
         if *self.books.numbers() != paid {
