@@ -1,4 +1,4 @@
-//! Answering: which bids are returned to the caller, at what price, and with which macro values.
+//! Answering: the bids returned to the caller, their prices and macro values.
 
 pub(crate) mod notice_url;
 pub(crate) mod other_bids;

@@ -1,4 +1,4 @@
-//! Asking: who is asked for what, why the others are not, and what they see of the request.
+//! Selects DSPs and what they are asked for, the reasons for others, and their view of the request.
 
 pub(crate) mod admission;
 pub(crate) mod eligibility;

@@ -20,21 +20,21 @@ use crate::market::{FloorRule, Market, PublisherTerms};
 use lists::{DomainList, RequestLists, SortedList};
 use terms::or_beyond;
 
-/// Why no auction is run.
+/// Why there is no auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuctionRefusal {
     /// The request is wrong.
     Invalid(InvalidRequest),
-    /// The request is right, and there is nothing to sell.
+    /// The request is valid, but there is nothing to sell.
     NoBid(NoBidReason),
 }
 
 /// A request with its terms resolved.
 #[derive(Debug)]
 pub struct Auction<'a> {
-    /// Our id of it, which DSPs see.
+    /// Our auction id, which DSPs see.
     pub id: &'a str,
-    /// What the caller sent.
+    /// The caller's request.
     pub request: &'a BidRequest<'a>,
     /// The configuration snapshot used throughout.
     pub market: &'a Market,
@@ -50,7 +50,7 @@ pub struct Auction<'a> {
 }
 
 impl<'a> Auction<'a> {
-    /// Resolves `request`, which has passed validation.
+    /// Resolves `request`, which is validated.
     pub fn new(
         id: &'a str,
         request: &'a BidRequest<'a>,
@@ -95,7 +95,6 @@ impl<'a> Auction<'a> {
         self.market.publishers.terms(self.request.publisher_id())
     }
 
-    /// The currencies between which it converts.
     pub(crate) fn currencies(&self) -> Currencies<'a> {
         let Market { rates, currency, .. } = self.market;
         Currencies { rates, auction: self.currency, base: *currency }
@@ -119,12 +118,12 @@ impl<'a> Auction<'a> {
             || self.deals.iter().any(|deal| deal.wseat.prepare(deal.seats(), steps))
     }
 
-    /// How many impressions the request has.
+    /// Number of impressions.
     pub fn imps_len(&self) -> usize {
         self.imps.len()
     }
 
-    /// How many of them are on sale: those whose floors are in a currency with a rate.
+    /// Number of impressions on sale: those whose floors are in a currency with a rate.
     pub fn imps_on_sale(&self) -> usize {
         self.imps.iter().filter(|imp| imp.has_rate).count()
     }
@@ -164,7 +163,7 @@ impl<'a> Auction<'a> {
     fn add_deal(&mut self, deal: &'a Deal<'a>, publisher: &PublisherTerms) {
         let id = deal.id.as_deref().unwrap_or_default();
         let terms = self.market.deals.get(id);
-        // Never the impression's: absent is USD.
+        // Not the impression's currency: the default is USD.
         let rate = self.rate_from(currency_of(deal.bidfloorcur.as_deref()));
         let class = terms.and_then(|terms| terms.priority);
         self.deals.push(AuctionDeal {
@@ -190,7 +189,7 @@ impl<'a> Auction<'a> {
         self.market.rates.ratio(currency, self.currency)
     }
 
-    /// The floor rules that hold for this publisher and country, priced for DSPs.
+    /// The floor rules for this publisher and country, priced for DSPs.
     fn rules_for_all(&self, fee: Ppm) -> Vec<(&'a FloorRule, Cpm)> {
         let publisher = self.request.publisher_id();
         let country = self.request.country();
@@ -216,7 +215,7 @@ fn currency_of(code: Option<&str>) -> Currency {
     })
 }
 
-/// The first currency in `cur` that ours converts to; ours when the request names none.
+/// The first currency in `cur` to which ours converts; ours if the request names none.
 fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currency, AuctionRefusal> {
     let Some(cur) = request.cur.as_ref().filter(|cur| !cur.is_empty()) else {
         return Ok(market.currency);

@@ -1,11 +1,10 @@
 //! Direct campaigns: the exchange's own demand, which bids next to the DSPs.
 //!
-//! To the auction, direct campaigns are one more DSP whose seats are their accounts: their bids form a
-//! bid response and are judged like any other. This module matches campaigns to impressions and picks
-//! creatives and deals. [`CampaignBidder`] decides what a campaign may spend and how it is paced.
-//!
-//! A [`Catalogue`] is immutable and shared. Each shard searches it with its own [`SearchScratch`],
-//! which stops allocating once it has grown.
+//! In an auction they are one more DSP whose seats are their accounts: their bids form a bid
+//! response and are judged like others. This module matches campaigns to impressions and picks
+//! creatives and deals; [`CampaignBidder`] decides and paces what they spend. A [`Catalogue`] is
+//! immutable and shared; each shard searches it with its own [`SearchScratch`], which stops
+//! allocating once grown.
 
 mod bidder;
 mod bidding;

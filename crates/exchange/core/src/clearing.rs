@@ -1,4 +1,4 @@
-//! Clearing: who wins, at which price, and what that is in each currency.
+//! Clearing: winners, their prices, and conversion of prices.
 
 pub(crate) mod clear;
 pub(crate) mod pricing;

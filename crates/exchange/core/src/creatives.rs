@@ -1,4 +1,4 @@
-//! Creatives: what an ad must be to be shown, as far as the bid and its markup say.
+//! Checks of creatives, from the bid and its markup.
 
 pub(crate) mod format;
 pub(crate) mod html;

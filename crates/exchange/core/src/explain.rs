@@ -1,8 +1,6 @@
-//! How an auction came to its end, step by step, for people: who was asked and why not, every bid
-//! and its fate, the arithmetic of clearing, and who would be told what.
-//!
-//! The auction is replayed on its answers by the functions that clear, which make every number here.
-//! Knows nothing of how explanations are shown.
+//! How an auction ended, step by step, for people: DSPs and why they were not asked, bids and
+//! fates, the arithmetic of clearing, and notices. The functions that clear auctions compute every
+//! number, by replaying the answers. Knows nothing of presentation.
 
 mod asking;
 mod auction;
@@ -30,8 +28,7 @@ use auction::ReplayedAuction;
 /// Explains an auction.
 ///
 /// # Errors
-///
-/// When the request cannot be auctioned: what is wrong with it, and where.
+/// If the request cannot be auctioned: what is wrong with it, and where.
 pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequest> {
     let mut request = hearing.request.clone();
     request.test = None;

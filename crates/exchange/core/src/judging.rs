@@ -1,4 +1,4 @@
-//! Judging: the fate of each bid before the auction clears, and what a winner's account must hold.
+//! Judging: the fate of each bid before the auction clears, and the cost of wins to accounts.
 
 pub(crate) mod judge;
 pub(crate) mod win_cost;

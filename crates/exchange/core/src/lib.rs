@@ -1,8 +1,7 @@
-//! The rules of an auction: who is asked, what counts, who wins and what it costs.
+//! The rules of an auction: eligibility, judging, clearing and notices.
 //!
-//! Pure: no socket, clock, thread or random source. Time, keys and identifiers are arguments, and
-//! every price is an integer. How requests arrive and DSPs are reached is `exchange-serve`'s
-//! business.
+//! Pure: no socket, clock, thread or random source. Time, keys and ids are arguments; prices are
+//! integers. `exchange-serve` receives requests and calls DSPs.
 
 #![deny(clippy::float_arithmetic)]
 

@@ -1,7 +1,5 @@
-//! Win, billing and loss notices: which there are, to whom, with what in them, and how those that
-//! fire later are sealed until then. Sections 4.3, 4.4 and 7.2.
-//!
-//! Nothing here sends anything, opens a connection or keeps anything between auctions.
+//! Win, billing and loss notices (sections 4.3, 4.4 and 7.2): their recipients and contents, and
+//! the sealing of those that fire later. Sends nothing and keeps nothing between auctions.
 
 pub(crate) mod conclude;
 pub mod delivery;

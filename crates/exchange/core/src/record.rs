@@ -1,11 +1,9 @@
-//! The record of an auction: its inputs and results, written when it ends, from which it can be
-//! replayed.
+//! The record of an auction: its inputs and results, from which it can be replayed. `proto/`
+//! defines the schema. Knows nothing of where records are stored.
 //!
-//! [`encode`] writes a record straight from an auction into a reused buffer. [`AuctionRecord`] is a
-//! decoded record. [`replay`] recomputes it from its [`GenerationRecord`] and reports any fate or price
-//! that differs. [`Masks`](crate::Masks) remove from a request what must not be recorded.
-//!
-//! `proto/` defines the schema. Knows nothing of where records are stored.
+//! [`encode`] writes a record from an auction into a reused buffer; [`AuctionRecord`] is a decoded
+//! record. [`replay`] recomputes it from its [`GenerationRecord`] and reports differing fates or
+//! prices. [`Masks`](crate::Masks) remove what must not be recorded from a request.
 
 mod auction;
 mod codes;

@@ -1,5 +1,5 @@
-//! Parses notice URLs strictly: a URL that two parsers could read as two hosts is refused. Addresses are
-//! checked when a connection opens, not here.
+//! Strict parser of notice URLs: refuses a URL that two parsers could read as two hosts. Addresses
+//! are checked when a connection opens, not here.
 
 use openrtb::string;
 use strum::{IntoStaticStr, VariantArray};
@@ -16,18 +16,18 @@ pub const URL_BYTES_MAX: usize = 4096;
 pub struct NoticeTarget<'a> {
     /// Whether it is `https`.
     pub is_tls: bool,
-    /// A name, or an IP address; without the brackets of IPv6.
+    /// A name, or an IP address, without the brackets of IPv6.
     pub host: &'a str,
     /// 80 or 443 by default.
     pub port: u16,
-    /// What follows the authority, without a fragment: empty, or starting with `/` or `?`.
+    /// The rest after the authority, without a fragment: empty, or starting with `/` or `?`.
     pub path_and_query: &'a str,
 }
 
 impl<'a> NoticeTarget<'a> {
-    /// Reads `http` and `https` URLs (RFC 3986) of printable ASCII. Refused: user information, a
-    /// backslash, which browsers take for a slash, an empty port or port 0, and hosts of anything
-    /// but letters, digits, hyphens, underscores and dots, percent-encoding included.
+    /// Parses `http` and `https` URLs (RFC 3986) of printable ASCII. Refuses user information, a
+    /// backslash (a slash to browsers), an empty port or port 0, and hosts with other characters
+    /// than letters, digits, hyphens, underscores and dots, including percent-encoding.
     pub fn parse(url: &'a str) -> Option<Self> {
         let printable = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
         if url.len() > URL_BYTES_MAX || !url.bytes().all(printable) {
@@ -50,8 +50,8 @@ impl<'a> NoticeTarget<'a> {
         })
     }
 
-    /// Whether `hosts` declares the host: a domain stands for itself and its subdomains, an IP
-    /// address, in brackets or not, for itself as it is written.
+    /// Whether `hosts` declares the host: a domain includes its subdomains; an IP address, in
+    /// brackets or not, matches as written.
     pub fn is_declared(&self, hosts: &[Box<str>]) -> bool {
         let bare = |declared: &str| {
             let inside = declared.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -70,11 +70,11 @@ impl<'a> NoticeTarget<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum NotSent {
-    /// The JSON string cannot be read.
+    /// The JSON string cannot be decoded.
     Unreadable,
     /// Not an unambiguous absolute HTTP URL, or longer than [`URL_BYTES_MAX`].
     BadUrl,
-    /// To a host that the DSP has not declared.
+    /// The DSP has not declared the host.
     UndeclaredHost,
     /// An id is too long for a token.
     Unsealed,
@@ -82,7 +82,7 @@ pub enum NotSent {
 
 units::labelled!(NotSent);
 
-/// The notice URL `raw`, JSON text, with macros replaced. Its host is checked after that.
+/// The notice URL `raw`, JSON text, with macros replaced. Its host is checked afterwards.
 pub(crate) fn checked_url(
     dsp: &Dsp,
     raw: &str,
@@ -90,7 +90,7 @@ pub(crate) fn checked_url(
 ) -> Result<String, NotSent> {
     let url = string(raw).ok_or(NotSent::Unreadable)?;
     if url.len() > URL_BYTES_MAX {
-        return Err(NotSent::BadUrl); // Whatever the macros might make of it.
+        return Err(NotSent::BadUrl); // Whatever the macros would insert.
     }
     let url = values.substitute(&url);
     let target = NoticeTarget::parse(&url).ok_or(NotSent::BadUrl)?;
@@ -125,8 +125,8 @@ fn parse_port(port: &str) -> Option<u16> {
     port.parse().ok().filter(|port| *port != 0)
 }
 
-/// Whether resolvers might read `host` as an address: with a colon, or a number at its end in any form
-/// (`127.1`, `0x7f000001`, `2130706433`).
+/// Whether a resolver might take `host` for an address: it has a colon, or ends with a number in
+/// any form (`127.1`, `0x7f000001`, `2130706433`).
 fn is_address(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());

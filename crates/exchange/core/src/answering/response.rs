@@ -10,8 +10,8 @@ use super::values::{self, Occasion};
 use crate::auction::Auction;
 use crate::judging::judge::{DspAnswer, JudgedBid, Judgement};
 
-/// The bid response for `sales`, at least one, with all members of the winners' bids. `answers` are those
-/// that were judged.
+/// The bid response for `sales`, at least one, with all members of the winners' bids. `answers` are
+/// the judged ones.
 pub fn response(
     auction: &Auction<'_>,
     answers: &[DspAnswer<'_>],
@@ -43,7 +43,7 @@ pub(crate) fn response_with(
     for (index, sale) in sales.iter().enumerate() {
         let seat = seat_of(sale);
         if sales[..index].iter().any(|earlier| seat_of(earlier) == seat) {
-            continue; // Stands with the seat's first.
+            continue; // Written with the seat's first bid.
         }
         let comma = if std::mem::take(&mut first_seat) { "" } else { "," };
         let _ = write!(
@@ -64,7 +64,7 @@ pub(crate) fn response_with(
     out
 }
 
-/// The response that gives the reason for no bid. `id` is the JSON text of the caller's id.
+/// The response with a no-bid reason. `id` is the JSON text of the caller's id.
 pub fn no_bid(id: &str, reason: NoBidReason) -> String {
     format!(r#"{{"id":{id},"seatbid":[],"nbr":{}}}"#, reason.code())
 }
@@ -74,8 +74,8 @@ fn seat_id<'m>(auction: &Auction<'m>, judgement: &Judgement<'_>, sale: &Sale) ->
     seat_name(auction, seat)
 }
 
-/// The winner's JSON with the net price and with macros replaced; macros that only the caller can replace
-/// stay in its notices. Macro values are plain ASCII and need no escape in JSON strings.
+/// The winner's JSON with the net price and macros replaced, except those in notices that only the
+/// caller can replace. Macro values are plain ASCII and need no escape in JSON strings.
 fn pass_through(
     out: &mut String,
     auction: &Auction<'_>,
@@ -104,7 +104,7 @@ fn pass_through(
     values.substitute_into(&text[written..], out);
 }
 
-/// The JSON text of one bid, parsed from its answer again. Only used for winners.
+/// The JSON text of a winning bid, parsed again from its answer.
 pub(crate) fn bid_text<'a>(answers: &[DspAnswer<'a>], judged: &JudgedBid<'_>) -> &'a str {
     let body = std::str::from_utf8(answers[judged.answer].body).expect("a winner has been parsed");
     let frame = bid_texts(body).expect("a winner has been parsed");

@@ -1,4 +1,4 @@
-//! What a returned bid is worth to the caller, to the DSP and to us.
+//! Prices of a returned bid for the caller, the DSP and us.
 
 use units::{Cpm, Nanos};
 
@@ -21,8 +21,8 @@ pub struct Sale {
     pub net: Cpm,
     /// What the DSP pays, in the currency of its bid.
     pub paid: Cpm,
-    /// For a winner the price that ties with the next bid, for others the price that ties with the
-    /// winner; in the currency of the bid, before its deal's discount.
+    /// The price that ties with the next bid (for a winner) or with the winner; in the currency of
+    /// the bid, before its deal's discount.
     pub min_to_win: Option<Cpm>,
     /// What the DSP owes for all impressions of one display, in the market's currency.
     pub revenue: Nanos,

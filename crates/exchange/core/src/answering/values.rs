@@ -1,5 +1,5 @@
-//! Macro values by bid and occasion, which decide who learns what (section 4.4.1). Knows nothing of the
-//! syntax of macros.
+//! Macro values by bid and occasion, which decide who learns what (section 4.4.1). Knows nothing of
+//! the syntax of macros.
 
 use openrtb::NoticeKind;
 use units::{Cpm, Ppm};
@@ -11,21 +11,21 @@ use crate::clearing::clear::Clearing;
 use crate::creatives::macros::MacroValues;
 use crate::judging::judge::Judgement;
 
-/// Where the values of a returned bid go.
+/// The use of a returned bid's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// Its markup, and its win notice.
+    /// In its markup and win notice.
     Win,
-    /// Its billing notice, which reports when the ad was shown.
+    /// In its billing notice, which reports when the ad was shown.
     Billing,
-    /// Its loss notice after a loss in the caller's auction; the caller gives the reason.
+    /// In its loss notice after the caller's auction; the caller gives the reason.
     LossElsewhere,
-    /// The same if the caller calls the DSP itself, and fills in everything about its auction.
+    /// In a loss notice that the caller sends itself, with all values of its auction.
     LossPassedOn,
 }
 
 impl Occasion {
-    /// For a notice that is passed through to the caller.
+    /// The use of a notice that is passed through to the caller.
     pub(crate) const fn of_passed(kind: NoticeKind) -> Self {
         match kind {
             NoticeKind::Win => Self::Win,
@@ -63,7 +63,7 @@ pub(crate) fn of_returned<'s>(
     }
 }
 
-/// The values for a bid that has lost: never the price that the winner pays.
+/// The values for a losing bid, never with the winner's price.
 pub(crate) fn of_loser<'s>(
     auction: &'s Auction<'_>,
     judgement: &'s Judgement<'_>,

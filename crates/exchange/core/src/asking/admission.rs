@@ -7,8 +7,8 @@ use crate::market::targeting::{Region, Targeting, UserIdNeed};
 use crate::market::tie::TieKey;
 
 impl Targeting {
-    /// Whether `dsp` buys this request, or why not: the first reason in [`NotAsked`]'s order. A
-    /// request that it sees limited has no id of the user.
+    /// Whether `dsp` buys this request, or the first reason in [`NotAsked`]'s order. A limited
+    /// request has no user id.
     pub(crate) fn admit(
         &self,
         request: &BidRequest<'_>,

@@ -1,4 +1,4 @@
-//! Who is asked, for which impressions, under which deals; and why the others are not.
+//! Which DSPs are asked, for which impressions and deals; and why others are not.
 
 use openrtb::codes::MediaType;
 use openrtb::{DealMask, Format, Imp, ImpMask, Text};
@@ -14,22 +14,22 @@ use crate::market::Dsp;
 /// Configured ids or sizes compared per step.
 const LISTED_PER_STEP: usize = 4;
 
-/// Steps of finding a seat by name.
+/// Steps to find a seat by name.
 const SEAT_STEPS: usize = 2;
 
-/// What one DSP is asked for.
+/// The call of one DSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BidderCall {
     /// Position of the DSP in the market.
     pub dsp: usize,
-    /// Impressions on offer to it; at least one.
+    /// Impressions offered to it; at least one.
     pub imps: ImpMask,
-    /// Deals on offer to it, all on those impressions.
+    /// Deals offered to it, all on those impressions.
     pub deals: DealMask,
 }
 
-/// Selects DSPs in slices of a few milliseconds: DSPs and lists of seats may be many, and the shard has
-/// other auctions to serve.
+/// Selects DSPs in slices of a few milliseconds: there may be many DSPs and long lists of seats,
+/// and the shard has other auctions to serve.
 #[derive(Debug)]
 pub struct DspSelection<'j, 'm> {
     auction: &'j Auction<'m>,
@@ -38,13 +38,13 @@ pub struct DspSelection<'j, 'm> {
 }
 
 impl<'j, 'm> DspSelection<'j, 'm> {
-    /// For the first `dsps` of the market.
+    /// Selects among the first `dsps` of the market.
     pub fn new(auction: &'j Auction<'m>, dsps: usize) -> Self {
         Self { auction, dsps, found: Vec::with_capacity(dsps) }
     }
 
-    /// Runs for [`STEPS_MAX`] steps and to the end of the current list or DSP. Returns whether any DSP is
-    /// left.
+    /// Runs for [`STEPS_MAX`] steps, and then to the end of the current list or DSP. Returns
+    /// whether any DSP is left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while self.found.len() < self.dsps {
@@ -58,15 +58,15 @@ impl<'j, 'm> DspSelection<'j, 'm> {
         false
     }
 
-    /// The result of [`eligible`] for each DSP, once none is left.
+    /// The result of [`eligible`] for each DSP, after the last one.
     pub fn finish(self) -> Vec<Result<BidderCall, NotAsked>> {
         assert_eq!(self.found.len(), self.dsps, "every DSP is looked at");
         self.found
     }
 }
 
-/// Whether and for what the DSP at position `index` is asked according to the market. Its
-/// [`guard`](crate::guard) decides last.
+/// The call of the DSP at position `index` according to the market. Its [`guard`](crate::guard)
+/// decides last.
 pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let request = auction.request;
@@ -88,14 +88,13 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     impressions(auction, index, named)
 }
 
-/// For what direct campaigns are asked, which are the DSP at position `index`.
-/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) finds which of their seats may bid, and under
-/// which deals.
+/// The call of direct campaigns, which are the DSP at position `index`.
+/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) finds which of their seats may bid, and
+/// under which deals.
 pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     impressions(auction, index, |deal| deal_is_open_to(deal, index))
 }
 
-/// Checks `seat` against `wseat` and `bseat`.
 pub(crate) fn seat_is_welcome(
     auction: &Auction<'_>,
     seat: &str,
@@ -116,8 +115,8 @@ fn is_blocked(auction: &Auction<'_>, seat: &str) -> bool {
     bseat.has(auction.request.bseat.as_deref().unwrap_or_default(), seat, steps)
 }
 
-/// Whether any of the DSP's seats is in `wseat`, sorted in `sorted`, and passes `is_welcome`. An empty
-/// `wseat` admits all. Iterates over the shorter list.
+/// Whether any of the DSP's seats is in `wseat`, sorted in `sorted`, and passes `is_welcome`. An
+/// empty `wseat` admits all. Iterates over the shorter list.
 fn has_seat(
     dsp: &Dsp,
     sorted: &SortedList,
@@ -145,7 +144,7 @@ fn buys_from(dsp: &Dsp, publisher: Option<&str>, steps: &Steps) -> bool {
         && !listed(&dsp.publishers_blocked)
 }
 
-/// The impressions and deals offered to a DSP; `has` tells whether it may use a deal.
+/// The impressions and deals offered to a DSP; `has` says whether it may use a deal.
 fn impressions(
     auction: &Auction<'_>,
     index: usize,

@@ -1,26 +1,24 @@
-//! Protection of DSPs from us and of us from them: calls per second, calls in flight, and a
-//! breaker that throttles who fails. Owns the rights to call, and who may use them.
+//! Protection of DSPs and of ourselves: calls per second, calls in flight, and a breaker that
+//! throttles failing DSPs. Owns the rights to call and their division among shards. Must not know
+//! clocks, threads, rings or DSPs: time is a [`units::Tick`] argument.
 //!
-//! Rights are leased. A [`Governor`], one per DSP and process, holds them; a [`ShardGuard`], one
-//! per DSP and shard, uses what it was granted, in plain integers, and refuses the rest. Every
-//! [`STEP`] a shard sends a [`GuardReport`] and the governor answers with a [`CallGrant`]. All counts in
-//! them are cumulative, so messages that are lost, repeated or overtaken lose and mint nothing.
+//! A [`Governor`], one per DSP and process, leases rights; a [`ShardGuard`], one per DSP and shard,
+//! uses what it was granted and refuses the rest. Every [`STEP`] a shard sends a [`GuardReport`]
+//! and the governor answers with a [`CallGrant`]. All counts in them are cumulative, so messages
+//! that are lost, repeated or reordered neither lose nor mint rights.
 //!
 //! **Rate.** A token is debited before it is granted: level + outstanding ≤ burst, where
-//! outstanding = granted − consumed − returned as far as reported. Over *any* window of length T
-//! at most `burst + qps × T` calls leave the process. Tokens that a shard does not use go back
-//! and to others.
+//! outstanding = granted − consumed − returned, as reported. In *any* window of length T at most
+//! `burst + qps × T` calls leave the process. Unused tokens go to other shards.
 //!
-//! **In flight.** The permits granted, those in use included, never exceed the cap. A shard gives
-//! back only permits that are free.
+//! **In flight.** The permits granted, including those in use, never exceed the cap. A shard
+//! returns only free permits.
 //!
 //! **Breaker.** See [`BreakerLimits`]. The throttled allowance is leased as tokens of its own, with
 //! the same conservation.
 //!
-//! A publisher's calls per second are limited by the same types, without breaker
+//! The same types, without breaker, limit a publisher's calls per second
 //! ([`GuardLimits::of_rate`]).
-//!
-//! It must not know clocks, threads, rings or DSPs: time is a [`units::Tick`] that is passed in.
 
 mod breaker;
 mod bucket;

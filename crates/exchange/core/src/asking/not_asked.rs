@@ -17,13 +17,13 @@ pub enum NotAsked {
     Country = 2,
     /// It does not buy on this type of device.
     Device = 3,
-    /// It wants a user id, and there is none.
+    /// It needs a user id, and the request has none.
     UserId = 4,
     /// The request is not in its sample.
     Sampling = 5,
-    /// `wseat` or `bseat` leaves it no seat.
+    /// `wseat` and `bseat` exclude all its seats.
     Seats = 6,
-    /// No impression has a format and size that it buys, or is open to it.
+    /// No impression is open to it with a format and size that it buys.
     Impressions = 7,
     /// The operator has paused it. From here on the [`guard`](crate::guard) decides.
     Paused = 8,

@@ -1,5 +1,5 @@
-//! What changes in a request on its way to DSPs: our id, the floors they must reach, our node in
-//! the supply chain, and what privacy takes away. What differs between DSPs is `openrtb::View`'s.
+//! Changes of a request for DSPs: our id, their floors, our node in the supply chain, and privacy.
+//! [`openrtb::View`] makes the differences between DSPs.
 
 use openrtb::{DurFloor, Editor, FloorPrice, Outbound};
 use units::Cpm;
@@ -8,7 +8,7 @@ use super::privacy;
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, back, gross, or_beyond};
 
-/// The request as DSPs see it. `body` is the text that `auction.request` was parsed from.
+/// The request for DSPs. `body` is the text from which `auction.request` was parsed.
 pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
     let mut editor = Editor::new(body, auction.request);
     let id = auction.request.id.as_ref().expect("validation requires an id");
@@ -57,7 +57,7 @@ fn show_deal_floors(
     if deal.auction_type == AuctionType::Agreed {
         return;
     }
-    // `net` counts in the currency of `from`, what must be bid in that of `to`.
+    // `net` is in the currency `from`; bids are in `to`.
     let raise = |net, from, to| {
         let paid = back(or_beyond(gross(net, from, deal.fee)), to);
         or_beyond(deal.discount().added_to(paid))
@@ -69,8 +69,8 @@ fn show_deal_floors(
         raise_all(editor, body, duration_floors(deal.deal.durfloors.as_deref()), raise);
         return;
     }
-    // It inherits the impression's floor, but neither its fee nor the rules for open bids: where
-    // that makes a difference the deal says so. Floors by duration cannot be told in one number.
+    // It inherits the impression's floor, but not its fee nor the rules for open bids: if that
+    // makes a difference the deal gets its own. One number cannot show floors by duration.
     let net = imp.imp.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
     let differs = raise(net, imp.rate, imp.rate) != back(imp.shown_floor(), imp.rate);
     if differs && !imp.has_timed_floor() {
@@ -129,7 +129,7 @@ fn append_node(editor: &mut Editor<'_>, body: &str, auction: &Auction<'_>) {
         return;
     }
     if chain.is_some() {
-        return; // A chain without nodes is not ours to mend.
+        return; // We cannot repair a chain without nodes.
     }
     // The publisher calls us directly: the chain starts, complete, with us.
     let chain = format!("{{\"ver\":\"1.0\",\"complete\":1,\"nodes\":[{node}]}}");

@@ -1,5 +1,5 @@
-//! What a request's privacy flags take away from what DSPs see of it. What exactly is masked is
-//! [`Masks`]'; TCF, GPP and US privacy strings are passed on and not read.
+//! Applies a request's privacy flags to what DSPs see. [`Masks`] defines what is masked; TCF, GPP
+//! and US privacy strings are passed on unread.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,13 @@ use super::mask::Masks;
 use crate::auction::Auction;
 
 impl Auction<'_> {
-    /// Whether the DSP at position `index` sees the request limited.
+    /// Whether the DSP at position `index` gets the limited request.
     pub fn is_limited(&self, index: usize) -> bool {
         self.market.dsps[index].privacy.limit(self.request)
     }
 }
 
-/// Adds the limited form of `user` and `device` for DSPs that see the request limited. Does nothing
-/// unless a flag is set.
+/// Adds the limited form of `user` and `device`, if a privacy flag is set.
 pub(crate) fn limit(editor: &mut Editor<'_>, request: &BidRequest<'_>) {
     let masks = match request {
         request if request.is_coppa() => Masks::COPPA,

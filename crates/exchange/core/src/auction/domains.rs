@@ -1,20 +1,20 @@
-//! Names of domains in one normal form, and sets of domains that hold their subdomains too.
+//! Domains in normal form, and sets of domains that include subdomains.
 
 use std::borrow::Cow;
 
 use super::steps::Steps;
 
-/// Longest name of a host (RFC 1035).
+/// Longest host name (RFC 1035).
 const DOMAIN_BYTES_MAX: usize = 253;
 
-/// Longest text that is read as a domain: a name in Unicode, a scheme and a port around it.
+/// Longest text parsed as a domain: a Unicode name with scheme and port.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// The normal form of a domain that may be spelled as a URL: `ford.com` of `https://www.Ford.com./x`.
+/// The normal form of a domain or URL: `ford.com` for `https://www.Ford.com./x`.
 ///
-/// Dropped are white space around it, scheme, user information, port, path, dots at its end, dots and
-/// asterisks at its start, and a leading `www.` before a name that has a dot; capitals become small, and what is not ASCII becomes
-/// the ASCII form of IDNA (UTS 46). Text that is no domain stays as it is.
+/// Drops surrounding white space, scheme, user information, port, path, final dots, initial dots
+/// and asterisks, and an initial `www.` before a name with a dot. Lower-cases, and converts other
+/// than ASCII by IDNA (UTS 46). Text that is not a domain is unchanged.
 pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     let is_normal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || is_mark(byte);
     if text.bytes().all(is_normal) {
@@ -34,20 +34,21 @@ pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is not ASCII decides alone whether a name is one of IDNA: an underscore is harmless.
+/// IDNA only checks characters beyond ASCII: an underscore is harmless.
 const DENIED: idna::AsciiDenyList = idna::AsciiDenyList::EMPTY;
 
 fn is_mark(byte: u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// `*.ford.com`, `.ford.com` and `www.ford.com` are `ford.com`; `www.com` is a domain of its own.
+/// Turns `*.ford.com`, `.ford.com` and `www.ford.com` into `ford.com`; `www.com` is a domain
+/// itself.
 fn without_start(domain: &str) -> &str {
     let domain = domain.trim_start_matches(['*', '.']);
     domain.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(domain)
 }
 
-/// The host in a URL, with its scheme or without.
+/// The host in a URL, with or without a scheme.
 fn host_of(url: &str) -> &str {
     let rest = url.split_once("//").filter(|(scheme, _)| is_scheme(scheme));
     let rest = rest.map_or(url, |(_, rest)| rest);
@@ -60,13 +61,13 @@ fn host_of(url: &str) -> &str {
     host.trim().trim_end_matches('.')
 }
 
-/// Nothing, or a name and a colon (RFC 3986, section 3.1).
+/// Whether `text` is empty, or a name and a colon (RFC 3986, section 3.1).
 fn is_scheme(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     text.is_empty() || text.strip_suffix(':').is_some_and(|name| name.bytes().all(is_part))
 }
 
-/// Whether `domain` is `parent` or a subdomain of it, both as they are written.
+/// Whether `domain` is `parent` or a subdomain of it, both as written.
 pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
     let (domain, parent) = (domain.as_bytes(), parent.as_bytes());
     let Some(start) = domain.len().checked_sub(parent.len()) else { return false };
@@ -75,7 +76,7 @@ pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
         && (start == 0 || domain[start - 1] == b'.')
 }
 
-/// `domain`, in its normal form, and its parent domains; names longer than 253 bytes are skipped.
+/// `domain`, in normal form, and its parents; skips names longer than 253 bytes.
 pub(crate) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
     let dots = domain.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
     let rest = dots.map(|(at, _)| &domain[at + 1..]);
@@ -83,17 +84,17 @@ pub(crate) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
     std::iter::once(domain).chain(rest).filter(is_name)
 }
 
-/// Domains, each with all its subdomains, in one buffer: backwards and sorted, so that one search
-/// finds the only domain that another can be within.
+/// Domains with all their subdomains, in one buffer: reversed and sorted, so that one search finds
+/// the only domain that may contain another.
 #[derive(Debug, Default)]
 pub(crate) struct DomainSet {
     bytes: Vec<u8>,
-    /// Where each ends; it begins where the one before ends. None is within another.
+    /// The end of each, where the next begins. No domain contains another.
     ends: Vec<u32>,
 }
 
 impl DomainSet {
-    /// Of domains in any spelling.
+    /// A set of domains in any spelling.
     pub(crate) fn new<'t>(texts: impl ExactSizeIterator<Item = &'t str>, steps: &Steps) -> Self {
         steps.add_sort(texts.len());
         let mut bytes = Vec::with_capacity(texts.len() * 16);
@@ -119,12 +120,12 @@ impl DomainSet {
         set
     }
 
-    /// Whether `text`, a domain in any spelling, is one of them or a subdomain of one.
+    /// Whether the set contains `text`, a domain in any spelling, or a parent of it.
     pub(crate) fn has(&self, text: &str, steps: &Steps) -> bool {
         steps.add_text(text);
         steps.add_search(self.ends.len());
         let domain = normal_domain(text);
-        // What is longer cannot be a name; its end tells what it is within.
+        // Longer text is not a name; its end decides the set membership.
         let mut buffer = [0; DOMAIN_BYTES_MAX + 1];
         let length = domain.len().min(buffer.len());
         for (own, byte) in buffer.iter_mut().zip(backwards(&domain)) {
@@ -145,13 +146,13 @@ impl DomainSet {
     }
 }
 
-/// The bytes of a domain from its end. A dot sorts before all else, so that nothing but its
-/// subdomains comes between a domain and these.
+/// The bytes of a domain in reverse. A dot sorts first, so that only its subdomains follow a domain
+/// directly.
 fn backwards(domain: &str) -> impl Iterator<Item = u8> {
     domain.bytes().rev().map(|byte| if byte == b'.' { 0 } else { byte })
 }
 
-/// Whether `domain` is within `parent`, both backwards.
+/// Whether `domain` is within `parent`, both reversed.
 fn starts(parent: &[u8], domain: &[u8]) -> bool {
     domain.strip_prefix(parent).is_some_and(|rest| matches!(rest, [] | [0, ..]))
 }

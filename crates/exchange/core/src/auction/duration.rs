@@ -1,8 +1,8 @@
-//! How long a video or audio ad may be, as the impression says.
+//! Limits of a video or audio ad's duration.
 
 use openrtb::TimedMedia;
 
-/// The longest ad: `maxduration` plus `maxextended` (-1: unlimited), and at most the pod. None if
+/// The longest ad: `maxduration` plus `maxextended` (-1: unlimited), at most the pod. None if
 /// unlimited; 0 is no limit.
 pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
     let max = media.maxduration.filter(|max| *max > 0);

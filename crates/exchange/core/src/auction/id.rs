@@ -1,21 +1,21 @@
-//! Auction ids: numbers that never repeat within a process and that tell nothing to those who see
-//! them, neither how many auctions there are nor what the next id will be.
+//! Auction ids: never repeated within a process, and without information about the number of
+//! auctions or the next id.
 //!
-//! An id is a keyed permutation of (shard, count): a balanced Feistel network over 128 bits, whose
-//! round function is SipHash-2-4 of the round and one half (Luby and Rackoff, "How to construct
-//! pseudorandom permutations from pseudorandom functions", 1988). Every Feistel network is a
-//! bijection, so ids of one key differ as their inputs do. The caller draws a key for each process;
-//! ids of two processes then coincide as two draws of 128 bits do.
+//! An id is a keyed permutation of (shard, count): a balanced Feistel network over 128 bits with
+//! SipHash-2-4 of the round and one half as round function (Luby and Rackoff, "How to construct
+//! pseudorandom permutations from pseudorandom functions", 1988). Feistel networks are bijections,
+//! so ids of one key differ. Each process draws a key; ids of two processes coincide like two draws
+//! of 128 bits.
 
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher24;
 
 /// Four rounds make a strong pseudorandom permutation up to about 2^32 ids; each further pair
-/// brings that nearer to 2^64.
+/// approaches 2^64.
 const ROUNDS: u8 = 8;
 
-/// The ids of one shard's auctions, one after the other.
+/// The ids of one shard's auctions.
 #[derive(Clone)]
 pub struct AuctionIds {
     key: [u8; 16],
@@ -24,7 +24,7 @@ pub struct AuctionIds {
 }
 
 impl AuctionIds {
-    /// `key` is drawn for each process and the same for all of its shards; nobody else may know it.
+    /// `key` is drawn per process, shared by its shards, and otherwise secret.
     pub const fn new(key: [u8; 16], shard: u32) -> Self {
         Self { key, shard, count: 0 }
     }
@@ -38,7 +38,7 @@ impl AuctionIds {
 }
 
 impl std::fmt::Debug for AuctionIds {
-    /// The key is secret, and the count is what ids hide.
+    /// The key is secret, and ids hide the count.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("AuctionIds(…)")
     }

@@ -1,35 +1,35 @@
-//! When an auction closes, and how long a DSP has.
+//! When an auction closes, and how much time a DSP has.
 
 use std::time::Duration;
 
 use units::Tick;
 
-/// The exchange's own limits on time.
+/// The exchange's time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// Longest auction; a longer or absent `tmax` becomes this.
+    /// Longest auction, also if `tmax` is longer or absent.
     pub tmax_max: Duration,
-    /// Kept back for clearing and writing the answer.
+    /// Reserved for clearing and writing the response.
     pub answer_reserve: Duration,
-    /// Taken off what a DSP is told, for the way there and back.
+    /// Deducted from a DSP's `tmax` for the network.
     pub network_margin: Duration,
-    /// Least that a DSP must be left with, or nobody is asked.
+    /// Least time for DSPs; with less, none is asked.
     pub dsp_time_min: Duration,
 }
 
 /// The moments of one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionSchedule {
-    /// When the answer must have left: arrival + `tmax`.
+    /// When the response must have left: arrival + `tmax`.
     pub deadline: Tick,
-    /// When the auction closes with what it has: deadline − answer reserve.
+    /// When the auction closes with the answers it has: deadline − answer reserve.
     pub close: Tick,
     network_margin: Duration,
     dsp_time_min: Duration,
 }
 
 impl AuctionSchedule {
-    /// `None` when `tmax` leaves DSPs less than the least time.
+    /// None if `tmax` leaves DSPs less than the least time.
     pub fn new(arrival: Tick, tmax_ms: Option<u32>, limits: &TimeLimits) -> Option<Self> {
         let asked = tmax_ms.map(|ms| Duration::from_millis(ms.into()));
         let tmax = asked.unwrap_or(limits.tmax_max).min(limits.tmax_max);
@@ -52,19 +52,19 @@ impl AuctionSchedule {
         self.left(now, None) >= self.dsp_time_min
     }
 
-    /// What is left until the close, less the network margin.
+    /// Time until the close, less the network margin.
     fn left(&self, now: Tick, margin: Option<Duration>) -> Duration {
         self.close.since(now).saturating_sub(margin.unwrap_or(self.network_margin))
     }
 
-    /// The `tmax` to tell a DSP, in whole milliseconds: what is left until the close, less the
-    /// network margin, at most its own timeout. 0 if nothing is left.
+    /// The `tmax` sent to a DSP, in whole milliseconds: the time until the close less the network
+    /// margin, at most the DSP's timeout. 0 if there is none.
     pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration, margin: Option<Duration>) -> u32 {
         let left = self.left(now, margin).min(timeout);
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// When a DSP asked at `now` is no longer waited for.
+    /// When to stop waiting for a DSP asked at `now`.
     pub fn wait_until(&self, now: Tick, timeout: Duration) -> Tick {
         self.close.min(now.after(timeout))
     }

@@ -1,4 +1,4 @@
-//! Counts the work of an auction on untrusted lists and texts. A step is about one comparison of short
+//! Counts an auction's work on untrusted lists and texts. A step is about one comparison of short
 //! texts.
 
 use std::cell::Cell;
@@ -12,7 +12,6 @@ const BYTES: usize = 32;
 /// Bytes of a non-ASCII name converted per step.
 const IDN_BYTES: usize = 1;
 
-/// Steps of one auction.
 #[derive(Debug, Default)]
 pub(crate) struct Steps(Cell<u64>);
 
@@ -25,24 +24,24 @@ impl Steps {
         self.0.set(self.0.get() + steps as u64);
     }
 
-    /// For text that is scanned once.
+    /// For a scan of text.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.add(1 + bytes / BYTES);
     }
 
-    /// For a name that is normalized.
+    /// For normalising a name.
     pub(crate) fn add_text(&self, text: &str) {
         let is_plain = text.is_ascii();
         self.add(1 + text.len() / if is_plain { BYTES } else { IDN_BYTES });
     }
 
-    /// For a list of this length that is sorted.
+    /// For sorting a list of this length.
     pub(crate) fn add_sort(&self, length: usize) {
-        // What is sorted lies together, and most comparisons end at once.
+        // Sorted data is contiguous, and most comparisons end at once.
         self.add(length.saturating_mul(depth(length)) / 4);
     }
 
-    /// For a search of a sorted list of this length.
+    /// For a search in a sorted list of this length.
     pub(crate) fn add_search(&self, length: usize) {
         // Most comparisons end at once.
         self.add(1 + depth(length) / 2);

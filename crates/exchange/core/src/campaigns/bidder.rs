@@ -1,4 +1,4 @@
-//! The interface between campaigns and their pacing, the limits on bidding, and the bid response.
+//! Interfaces of campaigns: to pacing, limits and the bid response.
 
 use pacer_core::funnel::Shortfall;
 use pacer_core::messages::CampaignIndex;
@@ -10,20 +10,20 @@ use super::campaign::CampaignPrice;
 /// Limits on direct campaigns in one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiddingLimits {
-    /// Most matches considered: pairs of an impression and a campaign that the indexes found for it.
+    /// Limit of matches considered: pairs of an impression and a campaign found by the indexes.
     pub matches_max: usize,
-    /// Most bids for one impression, each from a different account; at most
+    /// Limit of bids per impression, each from a different account; at most
     /// [`ACCOUNTS_MAX`](super::ACCOUNTS_MAX).
     pub bids_max: usize,
 }
 
 /// Decides what campaigns bid, and paces them.
 pub trait CampaignBidder {
-    /// Counts an impression as available to the campaign, and returns its bid in the account's currency.
-    /// `shown` is how many impressions a win pays for. Called at most once per campaign and impression.
+    /// Counts an impression as available to the campaign, and returns its bid in the account's
+    /// currency. `shown` is how many impressions a win pays for. Called at most once per campaign
+    /// and impression.
     ///
     /// # Errors
-    ///
     /// Why the campaign does not bid.
     fn decide(
         &mut self,
@@ -32,7 +32,7 @@ pub trait CampaignBidder {
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal>;
 
-    /// The decided price is below every floor, so the campaign does not bid for the impression.
+    /// The campaign does not bid for the impression, because its price is below every floor.
     /// `shortfall` returns that price and the lowest floor.
     fn fall_short(&mut self, _slot: CampaignIndex, _shortfall: impl FnOnce() -> Shortfall) {}
 }
@@ -46,7 +46,7 @@ pub struct DirectBid {
     pub campaign: usize,
     /// The campaign's slot in the ledger.
     pub slot: CampaignIndex,
-    /// The decided price, in the account's currency. The bid, in the auction's currency, is worth at most
+    /// The decided price, in the account's currency; the bid, in the auction's, is worth at most
     /// this.
     pub price: Cpm,
 }
@@ -54,7 +54,7 @@ pub struct DirectBid {
 /// The direct campaigns' answer in one auction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectAnswer {
-    /// The bid response; empty without bids.
+    /// The bid response. Empty if there are no bids.
     pub body: String,
     /// Its bids, in the response's order.
     pub bids: Vec<DirectBid>,

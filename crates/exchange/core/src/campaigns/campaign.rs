@@ -26,7 +26,7 @@ pub struct DirectCampaign {
 /// The exchange's part of a campaign's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BiddingRules {
-    /// Its bid.
+    /// The campaign's bid.
     pub price: CampaignPrice,
     /// Shared by campaigns with equal targeting, see [`Interner`](super::Interner).
     pub targeting: Arc<CampaignTargeting>,
@@ -35,14 +35,14 @@ pub struct BiddingRules {
 }
 
 impl BiddingRules {
-    /// Whether any creative has a format and size that the targeting allows. Otherwise the campaign never
-    /// bids.
+    /// Whether any creative has a format and size that the targeting allows. Otherwise the campaign
+    /// never bids.
     pub fn can_show(&self) -> bool {
         self.creatives.iter().any(|creative| self.targeting.takes(creative))
     }
 }
 
-/// What a campaign bids, in the currency of its account.
+/// A campaign's bid, in the currency of its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CampaignPrice {
     /// The value of an impression, of which the strategy bids a share.
@@ -52,7 +52,7 @@ pub enum CampaignPrice {
 }
 
 impl CampaignPrice {
-    /// The amount of either kind.
+    /// The amount.
     pub const fn amount(self) -> Cpm {
         match self {
             Self::Value(amount) | Self::Fixed(amount) => amount,

@@ -8,8 +8,8 @@ use super::campaign::BiddingRules;
 use super::creative::AdMetadata;
 use super::targeting::CampaignTargeting;
 
-/// The targetings and ad metadata of campaigns that are read together, such as those of one file. Many
-/// campaigns differ only in price and creatives.
+/// Targetings and ad metadata of campaigns that are loaded together. Many campaigns differ only in
+/// price and creatives.
 #[derive(Debug, Default)]
 pub struct Interner {
     targetings: HashSet<Arc<CampaignTargeting>>,

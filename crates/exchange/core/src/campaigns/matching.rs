@@ -1,4 +1,4 @@
-//! Matches campaigns to a request, and then to each impression. Knows neither creatives nor prices.
+//! Matches campaigns to a request and its impressions. Knows neither creatives nor prices.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::auction::domains::{normal_domain, suffixes};
 use crate::auction::terms::ImpTerms;
 
 impl Catalogue {
-    /// Finds the campaigns that match the request, into `scratch.matched`.
+    /// Collects the campaigns that match the request in `scratch.matched`.
     pub(super) fn match_request(
         &self,
         request: &BidRequest<'_>,
@@ -104,7 +104,6 @@ impl Catalogue {
         scratch.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
     }
 
-    /// Whether the first campaign's key values match the impression.
     pub(super) fn takes_key_values(
         &self,
         request: &BidRequest<'_>,
@@ -191,7 +190,7 @@ impl Catalogue {
         at_imp.keep(spare);
     }
 
-    /// Collects the deals on offer that any campaign bids under, and who may use them.
+    /// Collects the offered deals under which any campaign bids, and who may use them.
     pub(super) fn find_deals(
         &self,
         auction: &Auction<'_>,
@@ -224,7 +223,6 @@ impl Catalogue {
         }
     }
 
-    /// The request's page, if any campaign lists pages.
     pub(super) fn page<'r>(&self, request: &'r BidRequest<'_>) -> Option<Cow<'r, str>> {
         if self.places.pages.matters() { request.page() } else { None }
     }
@@ -248,12 +246,11 @@ impl Catalogue {
 }
 
 impl DealScratch {
-    /// Whether `seat` may use it.
     pub(super) fn admits_seat(&self, seat: u32) -> bool {
         !self.lists_seats || self.seats.has(seat)
     }
 
-    /// Whether an advertiser of these domains may use it: all of them may be shown.
+    /// Whether an advertiser with these domains, any of which may be shown, may use the deal.
     pub(super) fn admits_domains(&self, domains: &[u32]) -> bool {
         !self.lists_domains
             || (!domains.is_empty() && domains.iter().all(|domain| self.domains.has(*domain)))

@@ -1,14 +1,14 @@
-//! The best offers of an impression: at most one of an account, and only those of a few accounts.
+//! The best offers for an impression: at most one per account, of a few accounts.
 
 use units::Cpm;
 
-/// Most accounts that bid for an impression, whatever is configured.
+/// Limit of accounts that bid for an impression, whatever the configuration says.
 pub const ACCOUNTS_MAX: usize = 3;
 
-/// What could be bid.
+/// A possible bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
-    /// Of the impression, by position.
+    /// The impression, by position.
     pub(super) imp: usize,
     /// The account's seat, by position in the catalogue.
     pub(super) seat: u32,
@@ -16,17 +16,17 @@ pub(super) struct Offer {
     pub(super) campaign: usize,
     /// By position in the catalogue.
     pub(super) ad: usize,
-    /// By position among the auction's.
+    /// By position in the auction.
     pub(super) deal: Option<usize>,
     /// Higher classes win over lower ones.
     pub(super) class: u8,
     /// Its value in clearing, in the auction's currency.
     pub(super) counts: Cpm,
-    /// What is bid, in the auction's currency.
+    /// The bid, in the auction's currency.
     pub(super) price: Cpm,
     /// The decided price, in the account's currency.
     pub(super) decided: Cpm,
-    /// Orders equal offers, lower first; computed on demand.
+    /// Orders equal offers, lowest first; computed on demand.
     pub(super) tie: Option<u64>,
 }
 
@@ -36,19 +36,18 @@ impl Offer {
     }
 }
 
-/// The offers of an auction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
     /// Most offers per impression.
     most: usize,
-    /// Offers for the current impression, the best first.
+    /// Offers for the current impression, best first.
     best: Vec<Offer>,
     /// Offers for earlier impressions.
     all: Vec<Offer>,
 }
 
 impl Offers {
-    /// Empties it, for an auction that keeps at most `most` offers per impression.
+    /// Clears it, for an auction that keeps at most `most` offers per impression.
     pub(super) fn start(&mut self, most: usize) {
         self.most = most.min(ACCOUNTS_MAX);
         self.best.clear();
@@ -59,7 +58,7 @@ impl Offers {
     pub(super) fn add(&mut self, mut offer: Offer, mut tie: impl FnMut(&Offer) -> u64) {
         let worst = self.best.last().filter(|_| self.best.len() == self.most);
         if worst.is_some_and(|worst| offer.worth() < worst.worth()) {
-            return; // Worse than every kept offer, its own account's included.
+            return; // Worse than all kept offers, including its own account's.
         }
         let mut at = self.best.len();
         for (place, other) in self.best.iter_mut().enumerate() {
@@ -87,12 +86,11 @@ impl Offers {
         self.best.truncate(self.most);
     }
 
-    /// Ends the current impression.
     pub(super) fn close_imp(&mut self) {
         self.all.append(&mut self.best);
     }
 
-    /// All, by seat and impression.
+    /// All offers, by seat and impression.
     pub(super) fn by_seat(&mut self) -> &[Offer] {
         self.all.sort_unstable_by_key(|offer| (offer.seat, offer.imp));
         &self.all
@@ -107,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As when all are ranked, and each account keeps its first.
+        /// The result equals a ranking of all offers that keeps each account's first.
         #[test]
         fn the_best_are_kept_whatever_their_order(
             most in 1..=ACCOUNTS_MAX,
@@ -123,7 +121,7 @@ mod tests {
                 counts: Cpm::new(micros).unwrap(),
                 price: Cpm::ZERO,
                 decided: Cpm::ZERO,
-                // No two alike.
+                // All are unequal.
                 tie: Some(tie << 32 | campaign as u64),
             };
             let mut all: Vec<Offer> = drawn.into_iter().enumerate().map(offer).collect();

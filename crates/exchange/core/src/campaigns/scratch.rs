@@ -1,4 +1,4 @@
-//! Buffers for searching a catalogue. A shard reuses them, so that searches do not allocate.
+//! Buffers for searching a catalogue. Shards reuse them, so that searches do not allocate.
 
 use openrtb::codes::MediaType;
 use units::{Cpm, Ratio};
@@ -7,7 +7,7 @@ use super::offers::Offers;
 use crate::campaigns::catalogue::attributes::BlockedAttributes;
 use crate::campaigns::catalogue::index::Bits;
 
-/// A shard's buffers for searches, of any catalogue.
+/// A shard's search buffers, for any catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct SearchScratch {
     /// Normalized text.
@@ -22,39 +22,37 @@ pub struct SearchScratch {
     pub(super) ratios: Vec<Option<Ratio>>,
     /// Seats that may bid.
     pub(super) seats: Bits,
-    /// Key values of the request, and together with those of the impression.
+    /// Key values of the request, and of the request and the impression.
     pub(super) key_values: Bits,
     pub(super) key_values_at_imp: Bits,
     pub(super) blocked: BlockedAttributes,
     /// The first `deals_len` are the impression's deals that the catalogue knows.
     pub(super) deals: Vec<DealScratch>,
     pub(super) deals_len: usize,
-    /// Floors of the impression that have been computed.
+    /// Computed floors of the impression.
     pub(super) floors: Vec<(FloorKey, Cpm)>,
-    /// What one campaign may show at the impression, and under which deal.
+    /// Creatives and deals of one campaign for the impression.
     pub(super) choices: Vec<AdChoice>,
     pub(super) offers: Offers,
 }
 
-/// A deal on offer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DealScratch {
-    /// Its position among the auction's.
+    /// Its position in the auction.
     pub(super) index: usize,
-    /// Its number in the catalogue.
     pub(super) number: u32,
-    /// Seats that may use it, if it lists any.
+    /// Whether it limits seats; `seats` has those allowed.
     pub(super) lists_seats: bool,
     pub(super) seats: Bits,
-    /// Advertisers that may use it, if it lists any.
+    /// Whether it limits advertisers.
     pub(super) lists_domains: bool,
     pub(super) domains: Bits,
 }
 
-/// What a floor depends on, at one impression.
+/// The inputs of a floor, at one impression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FloorKey {
-    /// The deal, by position among the auction's.
+    /// The deal, by position in the auction.
     pub(super) deal: Option<usize>,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,

@@ -1,5 +1,5 @@
-//! What a win is worth to whom: arithmetic over terms that an auction, or the record of one, holds.
-//! Who wins is not decided here.
+//! Prices of a win for all parties: arithmetic on the terms of an auction or its record. Does not
+//! decide who wins.
 
 use std::cmp::Ordering;
 
@@ -10,28 +10,28 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::market::rates::Currencies;
 
-/// What a bid is priced by.
+/// The terms of a bid's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BidTerms {
     /// The currency of the bid.
     pub currency: Currency,
-    /// What is left of its price after the deal's discount, in that currency.
+    /// The price after the deal's discount, in that currency.
     pub offer: Cpm,
-    /// What it had to reach, in the auction's currency, where its checks came so far.
+    /// Its floor, in the auction's currency. None if an earlier check failed.
     pub floor: Option<Cpm>,
     /// Our share.
     pub fee: Ppm,
-    /// What its deal takes off its price.
+    /// The discount of its deal.
     pub discount: Ppm,
     /// Higher classes win over lower ones; open bids have 0.
     pub class: u8,
     /// Whether its deal's price is agreed.
     pub is_agreed: bool,
-    /// How many impressions a display of its impression makes.
+    /// Impressions per display.
     pub multiplier: Multiplier,
 }
 
-/// A win in the currencies of all concerned.
+/// A win's prices in the currencies of all parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SalePrices {
     pub(crate) net: Cpm,
@@ -41,8 +41,8 @@ pub(crate) struct SalePrices {
 }
 
 impl BidTerms {
-    /// Prices `win`, which is of `entry` and has that fate, beside the impression's winner. `None`
-    /// when the bid's currency has no rate, which no bid that takes part is without.
+    /// Prices `win`, which is of `entry` and has that fate, with the impression's winner. None if
+    /// the bid's currency has no rate, which never holds for a bid that takes part.
     pub(crate) fn prices(
         &self,
         currencies: Currencies<'_>,
@@ -68,25 +68,23 @@ impl BidTerms {
         })
     }
 
-    /// `price` in the currency of the bid.
     pub(crate) fn paid(
         &self,
         currencies: Currencies<'_>,
         entry: &ClearingEntry,
         price: Cpm,
     ) -> Option<Cpm> {
-        // Who pays its own bid pays just that, not what two conversions make of it.
+        // A bid that pays its own price pays exactly that, without two conversions.
         if price == entry.price && entry.auction_type != AuctionType::Agreed {
             return Some(self.offer);
         }
         currencies.rates.convert(price, currencies.auction, self.currency, Rounding::Up)
     }
 
-    /// The least bid that would have tied with the winner, in the loser's currency, before its
-    /// deal's discount: the winner's price (the specification's tables say 0.91, not the bid of
-    /// 1.00 behind it), or the loser's own floor where that is higher, or it is of a higher class.
-    /// `None` where no price would have won: the winner is of a higher class, or the loser's price
-    /// is agreed.
+    /// The lowest bid that would have tied with the winner, in the loser's currency before its
+    /// deal's discount: the winner's price (0.91 in the specification's tables, not the next bid of
+    /// 1.00), or the loser's own floor if that is higher, or if the loser has a higher class. None
+    /// if no price would have won: the winner's class is higher, or the loser's price is agreed.
     pub(crate) fn least_to_tie(
         &self,
         currencies: Currencies<'_>,
@@ -105,8 +103,8 @@ impl BidTerms {
         self.in_bid(currencies, least)
     }
 
-    /// `worth`, in the auction's currency, as the least price of the bid that makes so much: in its
-    /// own currency, before its deal's discount.
+    /// The lowest price, in the bid's currency before its deal's discount, that converts to
+    /// `worth`.
     pub(crate) fn in_bid(&self, currencies: Currencies<'_>, worth: Cpm) -> Option<Cpm> {
         let Currencies { rates, auction, .. } = currencies;
         let offer = rates.convert(worth, auction, self.currency, Rounding::Up)?;

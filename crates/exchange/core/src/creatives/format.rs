@@ -1,4 +1,4 @@
-//! Which format a bid is of: by its `mtype`, its markup, and what it says of video and audio.
+//! The format of a bid, from its `mtype`, its markup, and its members for video and audio.
 
 use memchr::memmem;
 use openrtb::codes::MediaType;
@@ -12,24 +12,20 @@ const NATIVE: u8 = MediaType::Native.bit();
 /// DAAST 1.0 and its wrapper (AdCOM 1.0, List: Creative Subtypes - Audio/Video).
 const DAAST_PROTOCOLS: [u32; 2] = [9, 10];
 
-/// The language that markup is written in, as far as its beginning shows.
+/// The language of markup, judged from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     /// XML whose root is `VAST`.
     Vast,
     /// XML whose root is `DAAST`.
     Daast,
-    /// A JSON object.
     Json,
-    /// White space.
     Blank,
-    /// Anything else.
     Html,
 }
 
 impl Syntax {
-    /// Of markup as it is, or as JSON text. In JSON text no letter before the name of the root may
-    /// be escaped.
+    /// `markup` is plain or JSON text, in which no letter before the root's name may be escaped.
     pub(crate) fn of(markup: &str) -> Self {
         let mut rest = markup.as_bytes();
         rest = rest.strip_prefix(b"\"").unwrap_or(rest);
@@ -59,7 +55,7 @@ impl Syntax {
     }
 }
 
-/// `text` without white space, escaped white space and byte order marks at its start.
+/// `text` without initial white space, plain or escaped, and byte order marks.
 fn skip_space(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
@@ -72,14 +68,14 @@ fn skip_space(mut text: &[u8]) -> &[u8] {
     }
 }
 
-/// The formats on offer that the bid may be of, as a set of [`MediaType::bit`]. Empty if it is of
-/// another, or if its markup is not of the format that it names.
+/// The offered formats that the bid may have, as a set of [`MediaType::bit`]. Empty if it has
+/// another, or if its markup does not match its format.
 pub(crate) fn formats_of(imp: &Imp<'_>, bid: &Bid<'_>, markup: Option<&str>) -> u8 {
     let named = match bid.mtype {
         Some(code) => MediaType::from_code(code).map_or(0, MediaType::bit),
         None => u8::MAX,
     };
-    // Native markup alone may be an object, where all other is text.
+    // Only native markup may be an object; all other is a string.
     let is_object = bid.markup().is_some_and(|raw| raw.starts_with('{'));
     let formats = imp.formats() & named & if is_object { NATIVE } else { u8::MAX };
     match markup {
@@ -94,7 +90,7 @@ pub(crate) fn formats_of(imp: &Imp<'_>, bid: &Bid<'_>, markup: Option<&str>) -> 
     }
 }
 
-/// Those of `formats` that `markup` may be of.
+/// Those of `formats` that `markup` may have.
 pub(crate) fn formats_of_markup(formats: u8, markup: &str) -> u8 {
     match Syntax::of(markup) {
         // Some banners are JSON for an SDK.
@@ -109,12 +105,12 @@ pub(crate) fn formats_of_markup(formats: u8, markup: &str) -> u8 {
     }
 }
 
-/// Those of `formats` that are `likely` too, or all of them if none is.
+/// `formats` limited to `likely`, or unchanged if none is left.
 const fn narrowed(formats: u8, likely: u8) -> u8 {
     if formats & likely == 0 { formats } else { formats & likely }
 }
 
-/// Video or audio, by the types of the media files in `vast`. `None` if they do not tell.
+/// Video or audio, from the types of the media files in `vast`. None if they do not show it.
 fn media_of(vast: &str) -> Option<MediaType> {
     let mut has_audio = false;
     for tag in media_file_tags(vast.as_bytes()) {
@@ -135,7 +131,7 @@ fn media_of(vast: &str) -> Option<MediaType> {
     has_audio.then_some(MediaType::Audio)
 }
 
-/// The attributes of each media file; no byte is in two of them.
+/// The attributes of each media file, without overlap.
 fn media_file_tags(vast: &[u8]) -> impl Iterator<Item = &[u8]> {
     const NAME: &[u8] = b"MediaFile";
     let mut from = 0;

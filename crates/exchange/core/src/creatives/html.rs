@@ -1,15 +1,15 @@
-//! The tokens of HTML, as far as they decide what is a tag, what its attributes are, and what only
-//! looks like one. Knows no element but those whose content is text.
+//! The tokens of HTML, as far as tags and attributes depend on them. Knows only those elements
+//! whose content is text.
 
 use memchr::memmem;
 
-/// Elements whose content is text up to their end tag: there is no tag in it.
+/// Elements whose content is text without tags, up to their end tag.
 pub(crate) const TEXT_ELEMENTS: [&str; 10] = [
     "script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript",
     "template",
 ];
 
-/// Length of a comment from after its `<!--`, its end included.
+/// Length of a comment after its `<!--`, including its end.
 pub(crate) fn comment_len(comment: &[u8]) -> Option<usize> {
     for (start, length) in [(&b">"[..], 1), (b"->", 2)] {
         if comment.starts_with(start) {
@@ -26,19 +26,17 @@ pub(crate) fn comment_len(comment: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether a tag whose name starts `rest` is called `name`.
 pub(crate) fn is_named(rest: &[u8], name: &str) -> bool {
     tag_name(rest).eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// The name of the tag that starts `rest`.
 pub(crate) fn tag_name(rest: &[u8]) -> &[u8] {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"/>".contains(byte);
     &rest[..rest.iter().position(is_end).unwrap_or(rest.len())]
 }
 
-/// Where the tag whose name starts at `at` ends, its `>` included. Only the value of an attribute
-/// can hold a `>`, between quotes. `each` is called with the name and the value of each attribute.
+/// End of the tag whose name starts at `at`, after its `>`. Only quoted attribute values may
+/// contain a `>`. Calls `each` with each attribute's name and value.
 pub(crate) fn tag_end(
     html: &[u8],
     mut at: usize,
@@ -56,7 +54,7 @@ pub(crate) fn tag_end(
         }
         html.get(at)?;
         let start = at;
-        at += 1; // Whatever it is, an equals sign included, it starts a name.
+        at += 1; // Any character starts a name, even an equals sign.
         while html.get(at).is_some() && !is_space(at) && !is_in(at, b"/>=") {
             at += 1;
         }
@@ -87,7 +85,7 @@ pub(crate) fn tag_end(
     }
 }
 
-/// Where the end tag of the text element `name`, whose content starts at `start`, begins.
+/// Start of the end tag of the text element `name`, whose content starts at `start`.
 pub(crate) fn text_end(html: &[u8], start: usize, name: &str) -> Option<usize> {
     let ends = memmem::find_iter(&html[start..], b"</");
     let is_end = |at: &usize| is_named(&html[start + at + 2..], name);

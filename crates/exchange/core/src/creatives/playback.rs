@@ -1,5 +1,5 @@
-//! What the player of an impression takes: durations, protocols and API frameworks. What a bid does
-//! not tell passes, and so does what the impression does not list.
+//! What an impression's player supports: durations, protocols and API frameworks. Members that the
+//! bid or the impression omits do not restrict.
 
 use openrtb::codes::MediaType;
 use openrtb::{Bid, Imp};
@@ -7,15 +7,15 @@ use openrtb::{Bid, Imp};
 use crate::auction::duration::seconds_max;
 use crate::auction::fate::Fate;
 
-/// What an impression says of ads of one format.
+/// An impression's requirements for ads of one format.
 #[derive(Clone, Copy, Debug, Default)]
 struct Playback<'i> {
     protocols: Option<&'i [u32]>,
     api: Option<&'i [u32]>,
     seconds_min: Option<u32>,
-    /// Extensions included.
+    /// Including extensions.
     seconds_max: Option<u32>,
-    /// These alone.
+    /// The only durations allowed, if any.
     seconds_required: &'i [u32],
 }
 
@@ -38,7 +38,7 @@ impl<'i> Playback<'i> {
         Self { api, ..Self::default() }
     }
 
-    /// Whether an ad of so many seconds may be played; 0 means the bid gives no duration.
+    /// Whether an ad of this duration may be played; 0 means the bid gives none.
     fn takes_seconds(&self, seconds: u32) -> bool {
         let is_required =
             self.seconds_required.is_empty() || self.seconds_required.contains(&seconds);
@@ -49,12 +49,10 @@ impl<'i> Playback<'i> {
     }
 }
 
-/// Whether the impression may show an ad of `format` that tells this duration.
 pub(crate) fn takes_duration(imp: &Imp<'_>, format: MediaType, seconds: Option<u32>) -> bool {
     seconds.is_none_or(|seconds| Playback::of(imp, format).takes_seconds(seconds))
 }
 
-/// Whether the player takes the bid's protocol and duration, and one of its API frameworks.
 pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) -> Result<(), Fate> {
     let playback = Playback::of(imp, format);
     let lists = |list: Option<&[u32]>, code: u32| {

@@ -9,13 +9,13 @@ use super::playback::check_playback;
 use crate::auction::fate::Fate;
 use crate::auction::lists::RequestLists;
 
-/// The taxonomy in which a category's children show: Content Taxonomy 1.0.
+/// The taxonomy whose categories show their parents: Content Taxonomy 1.0.
 pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
 
-/// How far into markup its syntax shows, unless comments come first.
+/// Length of the markup's start that shows its syntax, unless comments come first.
 const HEAD_BYTES: usize = 256;
 
-/// What creatives are held to at one impression.
+/// The rules for creatives at one impression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreativeRules<'r> {
     pub(crate) request: &'r BidRequest<'r>,
@@ -24,9 +24,8 @@ pub(crate) struct CreativeRules<'r> {
 }
 
 impl CreativeRules<'_> {
-    /// Checks the creative, and returns the formats that it may be of, as a set of
-    /// [`MediaType::bit`]: those of which it may be shown. They are several only if its markup
-    /// `comes_later`.
+    /// Checks the creative, and returns the possible formats that may be shown, as a set of
+    /// [`MediaType::bit`]: several only if its markup `comes_later`.
     pub(crate) fn check(&self, bid: &Bid<'_>, comes_later: bool) -> Result<u8, Fate> {
         let raw = bid.markup();
         let head = raw.map_or(&b""[..], |raw| &raw.as_bytes()[..raw.len().min(HEAD_BYTES)]);
@@ -51,7 +50,7 @@ impl CreativeRules<'_> {
         if is_known || (passed != 0 && comes_later) { Ok(passed) } else { Err(fate) }
     }
 
-    /// Everything about a creative of this format, in order of precedence.
+    /// Checks a creative of this format, in order of precedence.
     fn check_as(&self, format: MediaType, bid: &Bid<'_>, markup: Option<&str>) -> Result<(), Fate> {
         let Self { request, lists, imp } = *self;
         let refuse_if = |refused: bool, fate| if refused { Err(fate) } else { Ok(()) };
@@ -72,7 +71,7 @@ impl CreativeRules<'_> {
         refuse_if(is_blocked, Fate::AppBundle)
     }
 
-    /// Not in `bcat`, and in `acat` where that is given. Categories compare within one taxonomy.
+    /// Whether categories are not in `bcat`, and in `acat` if given, within one taxonomy.
     fn admit_categories(&self, bid: &Bid<'_>) -> bool {
         let taxonomy = self.request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
         let told = bid.cat.as_deref().unwrap_or_default();
@@ -97,13 +96,13 @@ impl CreativeRules<'_> {
     }
 }
 
-/// Whether there is anything that markup can be blocked for: it takes time to search.
+/// Whether markup can be blocked at all: searching it takes time.
 fn markup_matters(imp: &Imp<'_>) -> bool {
     let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
     imp.secure == Some(1) || btype.is_some_and(|btype| !btype.is_empty())
 }
 
-/// What is wrong with the markup itself, and the fate that it brings.
+/// The fate of a bid whose markup is blocked.
 pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) -> Option<Fate> {
     if imp.secure == Some(1) && is_insecure(markup) {
         return Some(Fate::Insecure);
@@ -111,7 +110,7 @@ pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) 
     is_blocked_ad_type(imp, markup, format).then_some(Fate::AdType)
 }
 
-/// A banner's size, told or implied by the only one on offer.
+/// A banner's size, given or implied by the only one on offer.
 pub(crate) fn banner_size(imp: &Imp<'_>, bid: &Bid<'_>) -> Option<(u32, u32)> {
     if let Some(size) = bid.w.zip(bid.h) {
         return Some(size);
@@ -124,7 +123,7 @@ pub(crate) fn banner_size(imp: &Imp<'_>, bid: &Bid<'_>) -> Option<(u32, u32)> {
 fn size_is_offered(imp: &Imp<'_>, bid: &Bid<'_>) -> bool {
     let Some(banner) = &imp.banner else { return true };
     let told = match (bid.w.zip(bid.h), bid.wratio.zip(bid.hratio)) {
-        (None, None) => return true, // Silence is no wrong size.
+        (None, None) => return true, // A missing size is not wrong.
         told => told,
     };
     let matches = |offered: Format| {
@@ -142,7 +141,7 @@ fn size_is_offered(imp: &Imp<'_>, bid: &Bid<'_>) -> bool {
     sizes.peek().is_none() || sizes.any(matches)
 }
 
-/// Whether `size` is the one offered, or fits in it: an interstitial's sizes are the largest.
+/// Whether `size` is offered; an interstitial's offered sizes are maxima.
 pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstitial: bool) -> bool {
     match offered.w.zip(offered.h) {
         Some((w_max, h_max)) if is_interstitial => w <= w_max && h <= h_max,
@@ -150,8 +149,8 @@ pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstiti
     }
 }
 
-/// `btype` 3 is JavaScript and 4 an iframe, which show in the markup. The other two, text and
-/// plain XHTML banners, cannot be told from it.
+/// `btype` 3 is JavaScript and 4 an iframe, which the markup shows. It cannot show the other two,
+/// text and plain XHTML banners.
 fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
     let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
     let (MediaType::Banner, Some(btype)) = (format, btype) else { return false };
@@ -159,7 +158,6 @@ fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
         || (btype.contains(&4) && has_tag(markup, "iframe"))
 }
 
-/// Whether an element's tag opens in the markup.
 pub(crate) fn has_tag(markup: &str, tag: &str) -> bool {
     let tags = memchr::memchr_iter(b'<', markup.as_bytes());
     tags.into_iter().any(|at| {

@@ -5,12 +5,12 @@ use openrtb::{Bid, NoticeKind};
 use crate::auction::Auction;
 use crate::market::NoticeMode;
 
-/// The win notice that answers with the ad, as JSON text.
+/// The win notice that returns the ad, as JSON text.
 pub(crate) fn served_on_win<'a>(bid: &Bid<'a>) -> Option<&'a str> {
     if bid.markup().is_some() { None } else { bid.notice_url(NoticeKind::Win) }
 }
 
-/// Whether the bid's ad is served on its win notice, and fetched before the answer is written.
+/// Whether the bid's ad is served on its win notice and fetched before the response is written.
 pub(crate) fn fetches_markup(auction: &Auction<'_>, bid: &Bid<'_>) -> bool {
     auction.publisher_terms().notices == NoticeMode::Final
         && !auction.request.is_test()

@@ -1,4 +1,4 @@
-//! Who is asked for what, why others are not, and what came of it.
+//! DSPs and what they were asked for, why others were not asked, and the results.
 
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
@@ -130,7 +130,7 @@ impl ReplayedAuction<'_> {
     }
 }
 
-/// What an outcome means.
+/// The outcome as a sentence.
 pub(super) fn sentence(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Answered => "200 with a body",
@@ -152,7 +152,7 @@ pub(super) fn sentence(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// What a DSP's answer held, in a sentence: with the place of the mistake if it cannot be read.
+/// A DSP's answer as a sentence, with the place of the fault if it cannot be parsed.
 pub fn response_content(fate: ResponseFate, body: &[u8]) -> String {
     let frame = std::str::from_utf8(body).map(bid_texts);
     match (fate, frame) {

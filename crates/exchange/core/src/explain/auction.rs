@@ -1,4 +1,4 @@
-//! An auction that is explained, and how texts of others are shown in it.
+//! The auction to explain, and the display of texts from outside.
 
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
@@ -15,49 +15,48 @@ use crate::market::lifetimes::Lifetimes;
 use crate::notices::conclude::BeaconBase;
 use crate::record::RecordedCall;
 
-/// Bids that lost and are listed all the same; of rankings, so many bids of each impression.
+/// Limit of listed losing bids, and of ranked bids per impression.
 pub(super) const BIDS_MAX: usize = 512;
 pub(super) const RANKED_MAX: usize = 64;
-/// Notices of each sort that are listed.
+/// Limit of listed notices of each kind.
 pub(super) const NOTICES_MAX: usize = 256;
-/// Longest shown of a text that a caller or a DSP has chosen, and of a list how much.
+/// Limit of displayed text from a caller or a DSP, and of displayed lists.
 pub(super) const TEXT_CHARS_MAX: usize = 120;
 pub(super) const LISTED_MAX: usize = 8;
 
-/// An auction that is over.
+/// A finished auction.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedAuction<'h> {
-    /// Our id of it.
+    /// Our auction id.
     pub id: &'h str,
-    /// What the caller sent, validated.
+    /// The caller's request, validated.
     pub request: &'h BidRequest<'h>,
-    /// By what it was held.
+    /// Its configuration.
     pub market: &'h Market,
-    /// What governs each DSP, in the market's order; empty where it is not known.
+    /// Limits of each DSP, in market order. Empty if unknown.
     pub guards: &'h [GuardLimits],
-    /// What came of each DSP, by position in the market; those that are absent were not reached.
+    /// Outcomes by position of the DSP in the market. DSPs without one were not reached.
     pub dsps: &'h [(usize, DspOutcome<'h>)],
-    /// What notices would be sealed for; `None` when every publisher's are passed through.
+    /// Base URL and lifetimes of beacons. None if all publishers' notices are passed through.
     pub sealed: Option<(&'h BeaconBase, &'h Lifetimes)>,
     /// Why nothing is sold, if nothing is.
     pub no_bid: NoBidReason,
 }
 
-/// What came of one DSP.
+/// The outcome of one DSP.
 #[derive(Clone, Copy, Debug)]
 pub enum DspOutcome<'h> {
     /// It was not asked.
     NotAsked(Reason),
-    /// It was.
+    /// It was asked.
     Asked {
-        /// How the call went; of the answer in its body, [`explain`](super::explain) finds out itself.
+        /// The call. [`explain`](super::explain) judges the answer itself.
         call: RecordedCall,
-        /// The body of an answer that counts.
+        /// The answer's body, if it counts.
         body: Option<&'h [u8]>,
     },
 }
 
-/// The replayed auction.
 pub(super) struct ReplayedAuction<'h> {
     pub(super) hearing: &'h FinishedAuction<'h>,
     pub(super) auction: &'h Auction<'h>,
@@ -80,7 +79,7 @@ impl ReplayedAuction<'_> {
     }
 }
 
-/// The start of a text that somebody else has chosen.
+/// The start of a text from outside.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Every bid: what it says, what it is worth, what it had to reach, and its fate.
+//! Every bid: its members, its value, its floor and its fate.
 
 use openrtb::bid_texts;
 use units::{Cpm, Rounding};
@@ -11,7 +11,7 @@ use crate::auction::terms::AuctionType;
 use crate::judging::judge::JudgedBid;
 
 impl ReplayedAuction<'_> {
-    /// Bids, and how many are left out. Those that are returned are not.
+    /// Bids, and the number left out. Returned bids are never left out.
     pub(super) fn bids(&self) -> (Vec<ExplainedBid>, usize) {
         let is_returned = |bid: usize| self.sales.iter().any(|sale| sale.bid == bid);
         let bids: Vec<_> = (0..self.judgement.bids.len())
@@ -28,7 +28,7 @@ impl ReplayedAuction<'_> {
         let text = |text: Option<&str>| text.map(shown);
         let fate = self.fate(index);
         let price = bid.and_then(|bid| bid.price().ok());
-        // Only what has been judged so far counts for something.
+        // Bids that failed an early check have no offer.
         let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO);
         ExplainedBid {
             number: index + 1,
@@ -48,7 +48,7 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// What the offer is in the auction's currency.
+    /// The offer in the auction's currency.
     pub(super) fn worth(&self, judged: &JudgedBid<'_>) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
         let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO)?;
@@ -61,7 +61,7 @@ impl ReplayedAuction<'_> {
         Some(worth)
     }
 
-    /// The seat that the bid names, or the DSP's first, which it then is.
+    /// The seat that the bid names, or else the DSP's first.
     pub(super) fn seat_named(&self, judged: &JudgedBid<'_>) -> Option<String> {
         if let Some(seat) = judged.seat {
             return Some(seat_name(self.auction, seat).to_owned());
@@ -71,7 +71,7 @@ impl ReplayedAuction<'_> {
         Some(seatbids.get(judged.place.0)?.seat.as_deref()?.to_owned())
     }
 
-    /// A bid as it is spoken of: `bid 2 (beta's seat b1)`.
+    /// The bid's name in sentences: `bid 2 (beta's seat b1)`.
     pub(super) fn called(&self, index: usize) -> String {
         let judged = &self.judgement.bids[index];
         let dsp = self.dsp_id(self.answers[judged.answer].ask.dsp);
@@ -81,7 +81,7 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Whether the bid is in when prices are made.
+    /// Whether the bid affects prices.
     pub(super) fn is_in(fate: Fate) -> bool {
         matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
     }

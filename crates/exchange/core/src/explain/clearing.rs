@@ -1,4 +1,4 @@
-//! Who wins each impression and what that costs, with the arithmetic.
+//! The winner and price of each impression, with the arithmetic.
 
 use units::{Cpm, Multiplier};
 
@@ -11,11 +11,11 @@ use crate::auction::terms::AuctionType;
 use crate::clearing::clear::{Win, leader, priced, ranking};
 
 impl ReplayedAuction<'_> {
-    /// By impression, and how many bids in rankings are left out.
+    /// Clearing by impression, and the number of ranked bids left out.
     pub(super) fn clearing(&self) -> (Vec<ExplainedClearing>, usize) {
         let entries = &self.judgement.entries;
         let mut omitted = 0;
-        // As it stood when prices were made: losers were in.
+        // As in pricing: losers were in.
         let fates = self.clearing.fates.iter();
         let fates: Vec<_> =
             fates.map(|fate| if Self::is_in(*fate) { Fate::Won } else { *fate }).collect();
@@ -105,7 +105,7 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// The line that shows how the price came about; its parts make the price that was cleared.
+    /// The line that shows the price's arithmetic.
     fn price_made(&self, win: &Win, rival: Option<usize>) -> String {
         let entry = &self.judgement.entries[win.entry];
         let (price, floor, bid) = (win.price, entry.floor, entry.price);

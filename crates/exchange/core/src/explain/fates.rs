@@ -1,4 +1,4 @@
-//! Why a bid has its fate, in a sentence with the values that decided.
+//! The reason for a bid's fate, as a sentence with the values that decided.
 
 use openrtb::{Bid, Text, bid_texts, parse_bid};
 use units::{Cpm, Currency};
@@ -88,7 +88,7 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Why a bid was not read at all.
+    /// Why a bid could not be parsed.
     fn unread(&self, judged: &JudgedBid<'_>) -> String {
         let text = bid_text(&self.answers, judged);
         let most = self.auction.market.bid_macros_max;
@@ -268,7 +268,6 @@ fn names(texts: Option<&[Text<'_>]>) -> String {
     list(texts.unwrap_or_default().iter().map(|text| &**text))
 }
 
-/// How a price is made, as it is spoken of.
 pub(super) fn pricing(kind: AuctionType) -> &'static str {
     match kind {
         AuctionType::FirstPrice => "first price",

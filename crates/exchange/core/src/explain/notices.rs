@@ -1,7 +1,6 @@
-//! The response as it would be sent, and who would be told what.
-//!
-//! Tokens are sealed here with a key that opens nothing elsewhere, opened again to see what is
-//! behind them, and replaced by names: no token of an explanation can ever be called.
+//! The response and the notices as they would be sent. Tokens are sealed with a key that opens
+//! nothing elsewhere, opened again to show their contents, and replaced by names: no token of an
+//! explanation can be called.
 
 use openrtb::{NoticeKind, string};
 
@@ -21,11 +20,11 @@ use crate::market::NoticeMode;
 use crate::notices::conclude::{ClearedAuction, Conclusion, Sealing, conclude};
 use crate::notices::token::{Claims, KeyRing};
 
-/// Seals what is opened a moment later, and nothing that is ever handed out.
+/// Seals only tokens that are opened at once and never handed out.
 const KEY: [u8; 32] = *b"explains auctions, seals nothing";
 
-/// Takes winners out whose ad is served on a win notice that must not be called; whether there were
-/// any, and the auction must clear again.
+/// Bars winners whose ad is served on a win notice that must not be called. Returns whether there
+/// were any, and the auction must clear again.
 pub(super) fn bar_unreachable(
     hearing: &FinishedAuction<'_>,
     auction: &Auction<'_>,
@@ -45,7 +44,7 @@ pub(super) fn bar_unreachable(
 }
 
 impl ReplayedAuction<'_> {
-    /// The response, the notices, and how many of these are left out.
+    /// The response, the notices, and the number of notices left out.
     pub(super) fn conclusion(&self) -> (Option<String>, ExplainedNotices, usize) {
         let keys = KeyRing::new(&[KEY]).expect("there is a key");
         let fetched = self.fetched();
@@ -111,8 +110,8 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Win notices that are called before the answer, which are not called after it. What they
-    /// would answer is not known.
+    /// Win notices called before the response, and therefore not after it. Their results are
+    /// unknown.
     fn fetched(&self) -> Vec<FetchedMarkup> {
         let wanted = self.wanted().into_iter().filter(|wanted| wanted.url.is_ok());
         let called = |MarkupRequest { entry, price, .. }| FetchedMarkup {
@@ -137,10 +136,10 @@ impl ReplayedAuction<'_> {
         told.collect()
     }
 
-    /// The notice URLs of DSPs that stand in the response.
+    /// The DSPs' notice URLs in the response.
     fn callers(&self, response: &str, are_sealed: bool) -> Vec<ExplainedNotice> {
         if are_sealed && self.auction.publisher_terms().notices != NoticeMode::PassThrough {
-            return Vec::new(); // Those in it are ours.
+            return Vec::new(); // The URLs are ours.
         }
         let mut notices = Vec::new();
         for sale in &self.sales {
@@ -162,7 +161,7 @@ impl ReplayedAuction<'_> {
     }
 }
 
-/// `response` with each token replaced by a name, and what is behind them.
+/// `response` with each token replaced by a name, and the tokens' contents.
 fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>) {
     let base = sealing.base.as_str();
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -180,7 +179,7 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>
                 out.push_str(&name);
                 later.push(behind(name, &claims));
             }
-            // A DSP's own markup may name whatever it likes.
+            // A DSP's own markup may contain such a URL.
             Err(_) => out.push_str(token),
         }
         out.push_str(rest);
@@ -198,7 +197,7 @@ fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
     }
 }
 
-/// Leaves out what is too much, and says how much that was.
+/// Truncates the list, and returns the number of removed elements.
 fn cut<T>(list: &mut Vec<T>) -> usize {
     let omitted = list.len().saturating_sub(NOTICES_MAX);
     list.truncate(NOTICES_MAX);

@@ -1,4 +1,4 @@
-//! What is on sale and by what terms: floors from net to gross, deals, and the rates in use.
+//! Impressions and terms: floors from net to gross, deals, and exchange rates.
 
 use openrtb::codes::{MediaType, NoBidReason};
 use openrtb::{BidRequest, FloorPrice};
@@ -65,7 +65,7 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
     let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
         let converted = or_beyond(terms.rate.convert(floor.amount, Rounding::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
-        // What counts is what the auction itself has made of it.
+        // The auction's own floor counts.
         told(net, currency, converted, terms.fee, terms.floor)
     });
     let rule = |(rule, gross): &(&FloorRule, Cpm)| {
@@ -115,7 +115,7 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
     MediaType::members(terms.imp.formats()).map(name).collect()
 }
 
-/// For which bids a rule is; publisher and country are those of the request.
+/// The bids to which a rule applies; publisher and country match already.
 fn on(rule: &FloorRule) -> String {
     let format = rule.format.map(|format| format.label().to_owned());
     let size = rule.size.map(|(w, h)| format!("{w}x{h}"));
@@ -144,7 +144,7 @@ fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
 }
 
 impl ReplayedAuction<'_> {
-    /// Every rate that converts something, from whatever it is into the auction's currency.
+    /// Every rate used, into the auction's currency.
     pub(super) fn rates(&self) -> Vec<ExplainedRate> {
         let auction = self.auction;
         let rules = auction.imps.iter().flat_map(|imp| &imp.rules);

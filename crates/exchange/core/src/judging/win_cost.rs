@@ -1,4 +1,4 @@
-//! What a winner's account must hold before it may win.
+//! The amount that a winner's account must have.
 
 use units::{Currency, Nanos, Rounding};
 
@@ -7,20 +7,20 @@ use crate::auction::Auction;
 use crate::clearing::clear::Win;
 use crate::market::lifetimes::Lifetimes;
 
-/// What a win costs whoever pays for it.
+/// The cost of a win to its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WinCost {
     /// The winner's bid, by position in the judgement.
     pub bid: usize,
-    /// For all impressions of one display, in the currency that was asked for.
+    /// For all impressions of one display, in the requested currency.
     pub amount: Nanos,
-    /// How long after the auction it may be billed, in seconds.
+    /// Seconds after the auction within which it may be billed.
     pub billable_s: u32,
 }
 
-/// What `win` costs in `currency`: what the DSP pays where that is its bid's, else the clearing price
-/// converted up, so that an account never pays with less than it owes. `None` when the currency has no
-/// rate, or the cost is beyond any amount.
+/// The cost of `win` in `currency`: what the DSP pays if its bid is in that currency, else the
+/// clearing price converted up, so that an account never pays less than it owes. None if the
+/// currency has no rate, or the cost is too high for an amount.
 pub fn win_cost(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -1,14 +1,12 @@
-//! How long after the auction a notice counts, by what is shown where. Section 7.2.
-//!
-//! `bid.exp`, the delay that a bidder puts up with, is advisory and not applied: by 7.2 a later
-//! impression may be billed all the same, and what is agreed about it is no matter of the protocol.
+//! How long after the auction a notice counts, by format and place (section 7.2). A bidder's delay
+//! `bid.exp` is advisory and not applied: by 7.2 a later impression may be billed.
 
 use std::time::Duration;
 
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, Imp};
 
-/// Seconds from auction to billing, by the first kind that holds; the defaults are 7.2's rules of
+/// Seconds from auction to billing, by the first kind that applies. Defaults are 7.2's rules of
 /// thumb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
@@ -24,7 +22,7 @@ pub struct Lifetimes {
     pub app_banner_s: u32,
     /// All others: browsers.
     pub web_s: u32,
-    /// Most that a request's own `imp.exp` can ask for.
+    /// Limit of a request's own `imp.exp`.
     pub exp_max_s: u32,
 }
 
@@ -43,7 +41,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// Each with the name of its key.
+    /// Lifetimes with the names of their keys.
     pub fn named(&self) -> [(&'static str, Duration); 7] {
         let Self {
             dooh_s,
@@ -66,8 +64,8 @@ impl Lifetimes {
         .map(|(name, seconds)| (name, Duration::from_secs(seconds.into())))
     }
 
-    /// For an ad of one of `formats`, a set of [`MediaType::bit`], on `imp`: `imp.exp` where the
-    /// caller says it, at most the cap; else the longest that the formats have.
+    /// The lifetime of an ad on `imp` with one of `formats`, a set of [`MediaType::bit`]: the
+    /// caller's `imp.exp` up to the limit, else the longest of the formats.
     pub(crate) fn seconds(&self, request: &BidRequest<'_>, imp: &Imp<'_>, formats: u8) -> u32 {
         if let Some(exp) = imp.exp.filter(|exp| *exp > 0) {
             return exp.min(self.exp_max_s);
@@ -134,7 +132,7 @@ mod tests {
             check(site.clone(), json!({"ssai": ssai}), Video, want);
         }
         check(dooh.clone(), json!({"instl": 1}), Banner, 86_400);
-        // The caller knows best, within the cap.
+        // The caller's own value applies, up to the limit.
         check(app, json!({"exp": 120}), Banner, 120);
         check(dooh, json!({"exp": 5}), Video, 5);
         check(site.clone(), json!({"exp": 4001}), Banner, 4000);

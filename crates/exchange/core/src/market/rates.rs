@@ -1,16 +1,16 @@
-//! Exchange rates: exact, and only those that are configured.
+//! Exchange rates: exact, and only the configured ones.
 
 use units::{Cpm, Currency, Ratio, Rounding};
 
-/// The worth of one unit of each currency, all in one common currency.
+/// The value of one unit of each currency, in a common currency.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     worth: Vec<(Currency, Ratio)>,
 }
 
 impl Rates {
-    /// `worth` gives each currency's value in the common one, which stands in it with a ratio of
-    /// one. A later entry for a currency replaces an earlier one.
+    /// `worth` gives each currency's value in a common currency, whose own ratio is one. Later
+    /// entries replace earlier ones of the same currency.
     pub fn new(worth: impl IntoIterator<Item = (Currency, Ratio)>) -> Self {
         let mut rates = Self::default();
         for (currency, ratio) in worth {
@@ -20,26 +20,26 @@ impl Rates {
         rates
     }
 
-    /// All that have a rate.
+    /// Currencies with a rate.
     pub fn currencies(&self) -> impl Iterator<Item = Currency> {
         self.worth.iter().map(|(currency, _)| *currency)
     }
 
-    /// Whether prices in `currency` can be compared with others.
+    /// Whether `currency` has a rate.
     pub fn knows(&self, currency: Currency) -> bool {
         self.worth_of(currency).is_some()
     }
 
-    /// The factor from `from` to `to`; `None` when either has no rate.
+    /// The factor from `from` to `to`. None if either has no rate.
     pub fn ratio(&self, from: Currency, to: Currency) -> Option<Ratio> {
         if from == to {
-            // Exact, and known even without a rate.
+            // Exact, even without a rate.
             return Some(Ratio::ONE);
         }
         self.worth_of(from)?.over(self.worth_of(to)?)
     }
 
-    /// `amount` in another currency; `None` without a rate, or above [`Cpm::MAX`].
+    /// `amount` in another currency. None without a rate, or above [`Cpm::MAX`].
     pub fn convert(
         &self,
         amount: Cpm,
@@ -55,12 +55,12 @@ impl Rates {
     }
 }
 
-/// Between which currencies an auction converts.
+/// The currencies between which an auction converts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Currencies<'r> {
     pub(crate) rates: &'r Rates,
     /// The auction's own.
     pub(crate) auction: Currency,
-    /// That in which revenue is counted.
+    /// The currency of revenue.
     pub(crate) base: Currency,
 }

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// As few are found by comparing each.
+/// Fewer seats are scanned instead of hashed.
 const SCANNED_MAX: usize = 16;
 
-/// Names of seats, in their order: shared by all that hold them.
+/// Names of seats, in order. Clones share their data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seats(Arc<SeatNames>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct SeatNames {
     names: Box<[Box<str>]>,
-    /// Their positions, where they are many.
+    /// Positions by name, if there are many.
     positions: HashMap<Box<str>, usize>,
 }
 

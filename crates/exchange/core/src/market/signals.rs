@@ -1,8 +1,8 @@
-//! Which signals of a device limit what a DSP sees of its user.
+//! Device signals that limit what a DSP sees of its user.
 
 use openrtb::BidRequest;
 
-/// Which of a device's signals limit what a DSP sees. COPPA always does.
+/// Device signals that limit what a DSP sees. COPPA always does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackingSignals {
     /// `device.lmt`: limit ad tracking.
@@ -18,7 +18,7 @@ impl Default for TrackingSignals {
 }
 
 impl TrackingSignals {
-    /// Whether a DSP that these limit sees `request` limited.
+    /// Whether a DSP limited by these signals gets a limited `request`.
     pub fn limit(self, request: &BidRequest<'_>) -> bool {
         request.is_coppa() || (self.lmt && request.is_lmt()) || (self.dnt && request.is_dnt())
     }

@@ -1,21 +1,21 @@
-//! Of whom, where and how much a DSP buys, beyond publishers, countries and what is on sale. Knows
-//! the request, and no auction.
+//! A DSP's targeting in addition to publishers, countries, formats and sizes. Knows requests, but
+//! no auction.
 
 use units::Ppm;
 
-/// What a DSP buys, beyond publishers, countries, formats and sizes. By default anything. What a
-/// request does not tell is not among what is listed.
+/// A DSP's targeting; the default matches everything. A request without an attribute does not match
+/// a list of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targeting {
-    /// Countries in which it never buys (ISO 3166-1 alpha-3).
+    /// Blocked countries (ISO 3166-1 alpha-3).
     pub countries_blocked: Vec<Box<str>>,
-    /// Of a country that is named here it buys these regions only; other countries are whole.
+    /// Regions by country: in a listed country it buys only these. Others are unrestricted.
     pub regions: Vec<Region>,
-    /// Regions in which it never buys.
+    /// Blocked regions.
     pub regions_blocked: Vec<Region>,
-    /// Types of device (AdCOM 1.0, List: Device Types), type n as bit n; 0: any.
+    /// Device types (AdCOM 1.0, List: Device Types), type n as bit n; 0 if any.
     pub device_types: u16,
-    /// Whether it wants to know the user.
+    /// Whether it needs a user id.
     pub user_id: UserIdNeed,
     /// Its share of all requests, by a keyed hash of request and DSP.
     pub sample: Ppm,
@@ -39,14 +39,14 @@ impl Default for Targeting {
 pub struct Region {
     /// ISO 3166-1 alpha-3.
     pub country: Box<str>,
-    /// What ISO 3166-2 has after the hyphen, such as `CA`.
+    /// The code of ISO 3166-2 after the hyphen, such as `CA`.
     pub region: Box<str>,
 }
 
-/// Whether a DSP buys users that it cannot know.
+/// Whether a DSP buys impressions without an id of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserIdNeed {
-    /// It does.
+    /// It buys them.
     #[default]
     Any,
     /// The request must have its own id of the user, `user.id`, `user.eids` or `device.ifa`.

@@ -1,5 +1,5 @@
-//! The order of equal bids, and which requests a DSP is sampled: a keyed hash, so that it is fair,
-//! reproducible and beyond the reach of bidders and callers; never arrival order.
+//! The order of equal bids, and the sampling of requests: a keyed hash, which is fair, reproducible
+//! and beyond the control of bidders and callers; never arrival order.
 
 use std::hash::Hasher;
 
@@ -11,13 +11,13 @@ use units::Ppm;
 pub struct TieKey([u8; 16]);
 
 impl TieKey {
-    /// A key that bidders do not know: who knows it can pick bid ids that win ties.
+    /// Keep the key secret: with it, bidders can pick bid ids that win ties.
     pub const fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// Of two equal bids the one with the lower rank comes first. A seat is named by its DSP and
-    /// its own id: another DSP's seat of the same id is another seat, and may use the same bid ids.
+    /// Orders equal bids, lowest first. A seat is named by its DSP and its own id: other DSPs may
+    /// have equal seat and bid ids.
     pub fn rank(&self, auction: &str, imp: &str, (dsp, seat): (&str, &str), bid: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in [auction, imp, dsp, seat, bid] {
@@ -27,8 +27,8 @@ impl TieKey {
         hasher.finish()
     }
 
-    /// Whether a request is in the share of all requests that a DSP is sampled. The same request is
-    /// or is not, each time; other DSPs' samples have nothing to do with it.
+    /// Whether a request is in a DSP's sample. The result is the same each time, and independent of
+    /// other DSPs' samples.
     pub fn is_sampled(&self, request: &str, dsp: &str, share: Ppm) -> bool {
         if share == Ppm::ONE {
             return true;

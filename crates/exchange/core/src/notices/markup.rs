@@ -1,8 +1,6 @@
-//! Our beacon in the markup of a banner, a video, an audio or a native ad. What it is a beacon of,
-//! and what becomes of an ad that takes none, is not known here.
-//!
-//! What is added is text of its own at one place per ad: a bidder's markup is neither parsed into a
-//! tree nor written anew, for a tree forgets what browsers and players forgive.
+//! Our beacon in the markup of banners, video, audio and native ads. Text is inserted at one place
+//! per ad; markup is not parsed into a tree and rewritten, which would lose what browsers and
+//! players tolerate. Knows no kinds of beacons.
 
 mod html;
 pub(crate) mod unmarked;
@@ -13,8 +11,8 @@ use openrtb::codes::MediaType;
 use unmarked::Unmarked;
 
 /// `markup` with `beacon` called when the ad is shown. `beacon` is a URL of letters, digits and
-/// `-._~:/`, which need no escape in any of the formats. It grows by at most [`vast::ADS_MAX`]
-/// beacons and some tags.
+/// `-._~:/`, which need no escape in any format. Adds at most [`vast::ADS_MAX`] beacons and some
+/// tags.
 pub(crate) fn add_beacon(
     format: MediaType,
     markup: &str,

@@ -6,20 +6,18 @@ use units::Currency;
 
 const CURRENCY_BYTES: usize = 3;
 
-/// A reservation as carried by a beacon's token, and recorded in the log once settled.
+/// A reservation in a beacon's token, recorded in the log when settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Identifies it and holds its amount.
+    /// Identifies it, and contains its amount.
     pub token: TokenText,
     /// The account's currency.
     pub currency: Currency,
 }
 
 impl Reservation {
-    /// As bytes.
     pub(crate) const BYTES: usize = TOKEN_BYTES + CURRENCY_BYTES;
 
-    /// The token's bytes, and the currency's code.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let (token, currency) = bytes.split_at_mut(TOKEN_BYTES);
@@ -28,7 +26,7 @@ impl Reservation {
         bytes
     }
 
-    /// The inverse. None without a currency.
+    /// The inverse of `to_bytes`. None if the currency is invalid.
     pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let (token, currency) = bytes.split_first_chunk().expect("the token is a part");
         let currency = Currency::parse(std::str::from_utf8(currency).ok()?)?;

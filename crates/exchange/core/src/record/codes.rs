@@ -1,4 +1,4 @@
-//! Which number stands for what in a record: of each enumeration its own, which is that of `proto/`.
+//! The numbers of enumerations in records, as in `proto/`.
 
 use events::{MalformedRecord, Varint};
 
@@ -9,9 +9,8 @@ use crate::auction::terms::AuctionType;
 use crate::judging::judge::ResponseFate;
 use crate::market::{BidsReturned, NoticeMode};
 
-/// What has a number in records.
 pub(super) trait SchemaCode: Copy {
-    /// The number, which never changes; never 0.
+    /// The number, which never changes and is never 0.
     fn number(self) -> u64;
 
     /// None if no variant has this number.

@@ -1,5 +1,5 @@
-//! The competition of a recorded bid: the least value that would have won, and the price of that win,
-//! with all other bids unchanged.
+//! The competition of a recorded bid: the lowest value that would have won, and its price, with all
+//! other bids unchanged.
 
 use std::cmp::Reverse;
 
@@ -10,39 +10,39 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::{AuctionType, reaches};
 use crate::clearing::clear::Seat;
 
-/// The competition of a bid on one impression. Prices are in the auction's currency, after any
-/// discount of the bid's deal.
+/// The competition of a bid on one impression, in the auction's currency after the discount of the
+/// bid's deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
     /// The impression, by position.
     pub imp: usize,
-    /// The least value that wins: the bid's floor, or what ranks before the best other bid.
+    /// Lowest value that wins: the bid's floor, or enough to rank before the best other bid.
     pub least: Cpm,
-    /// Whether a win pays a second price; otherwise it pays the bid.
+    /// Whether a win pays a second price rather than the bid.
     pub is_second_price: bool,
-    /// The least second price of a win.
+    /// Lowest second price of a win.
     second: Cpm,
 }
 
-/// Why no price of its own would have made a bid win. Order is precedence.
+/// Why no price would have made a bid win. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum NoContest {
-    /// It was refused for another reason than its price, or its markup was not available.
+    /// It was refused for a reason other than price, or its markup was not available.
     #[error("the bid was refused, whatever its price")]
     NotAdmitted,
     /// Its deal has an agreed price.
     #[error("the price of the bid's deal is agreed")]
     Agreed,
-    /// It wins with the others of its group, or not at all.
+    /// It wins only with the rest of its group.
     #[error("the bid is one of a group")]
     InGroup,
-    /// A bid of a higher class was there, or its floor, or another bid, is beyond any price.
+    /// A bid of a higher class competed, or its floor or another bid is too high for a price.
     #[error("no price would have come before another bid, or reached the floor")]
     Outranked,
 }
 
 impl Contest {
-    /// The price that a bid of this value would have paid. None if it would have lost.
+    /// The price of a bid of this value. None if it would have lost.
     pub fn paid(&self, worth: Cpm) -> Option<Cpm> {
         let is_won = worth >= self.least;
         let price = if self.is_second_price { worth.min(self.second) } else { worth };
@@ -54,7 +54,6 @@ impl AuctionRecord<'_> {
     /// The competition of the bid at this position, without the bids that `is_own` selects.
     ///
     /// # Errors
-    ///
     /// If its price did not decide.
     pub fn contest(
         &self,
@@ -115,7 +114,7 @@ impl AuctionRecord<'_> {
     }
 }
 
-/// Another bid on the same impression, ordered as clearing ranks it: the best first.
+/// Another bid on the same impression, ordered as in clearing: best first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RivalBid {
     class: Reverse<u8>,
@@ -128,7 +127,7 @@ fn seat(bid: &BidRecord<'_>) -> Option<Seat> {
     bid.seat.map(|seat| Seat { dsp: bid.dsp, seat })
 }
 
-/// Whether a bid stood until the auction had cleared.
+/// Whether a bid was in until the auction cleared.
 const fn is_open(fate: Fate) -> bool {
     matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
 }

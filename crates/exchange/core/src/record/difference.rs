@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::inputs::InvalidInputs;
 
-/// Changes that are listed; the rest is counted.
+/// Limit of listed changes; the rest is counted.
 const CHANGES_MAX: usize = 32;
 
 /// Why a replay differs from its record.
@@ -12,18 +12,18 @@ const CHANGES_MAX: usize = 32;
 pub enum ReplayDifference {
     /// The record names another generation.
     Generation {
-        /// Which it names.
+        /// The record's generation.
         recorded: u64,
-        /// Which was given.
+        /// The given generation.
         given: u64,
     },
     /// No auction can have these inputs.
     Unsound(InvalidInputs),
     /// Values differ.
     Changed {
-        /// Where and how, in the order of the record; at least one.
+        /// The changes, in the order of the record; at least one.
         changes: Vec<ValueChange>,
-        /// How many are not listed.
+        /// Number of changes not listed.
         more: usize,
     },
 }
@@ -31,22 +31,22 @@ pub enum ReplayDifference {
 /// One value that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueChange {
-    /// Of what.
+    /// The object.
     pub subject: ChangedValue,
-    /// Its name: a bid's DSP, seat and id; an impression's or a deal's id.
+    /// The object's name: a bid's DSP, seat and id; an impression's or deal's id.
     pub name: String,
-    /// Which of its values.
+    /// The field.
     pub field: &'static str,
-    /// What the record says.
+    /// Its recorded value.
     pub recorded: String,
-    /// What the replay computes.
+    /// Its recomputed value.
     pub recomputed: String,
 }
 
 /// The object of a changed value, by position in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangedValue {
-    /// The auction as a whole.
+    /// The whole auction.
     Auction,
     /// An impression.
     Imp(usize),
@@ -63,7 +63,7 @@ pub enum ChangedValue {
 }
 
 impl ReplayDifference {
-    /// `None` when nothing changed.
+    /// None if nothing changed.
     pub(super) fn of(mut changes: Vec<ValueChange>) -> Option<Self> {
         let more = changes.len().saturating_sub(CHANGES_MAX);
         changes.truncate(CHANGES_MAX);

@@ -1,5 +1,5 @@
-//! The elements of a record: each a message, read field by field into the rules' own types. What they
-//! name is not looked for here.
+//! Decodes the elements of a record, field by field, into the rules' types. Does not check their
+//! references.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ pub(super) fn not_asked<'b>(
     Ok((dsp, reason))
 }
 
-/// `imps` are all there are.
+/// `imps` is the set of all impressions.
 pub(super) fn call(message: MessageReader<'_>, imps: u64) -> Result<CallRecord, MalformedRecord> {
     message.read_message(|plain| call_of(plain, imps), |any| call_of(any, imps))
 }
@@ -136,7 +136,7 @@ fn call_of<'b>(
     Ok(CallRecord { call, response })
 }
 
-/// `auction` is the currency of one that does not say.
+/// `auction` is the default currency.
 pub(super) fn bid(
     message: MessageReader<'_>,
     auction: Currency,
@@ -242,7 +242,6 @@ pub(super) fn currency(field: Bytes<'_>) -> Result<Currency, MalformedRecord> {
     field.parsed(Currency::parse)
 }
 
-/// A set of deals, by position.
 fn deals(field: Bytes<'_>) -> Result<DealMask, MalformedRecord> {
     let mut deals = 0;
     field.packed(|deal| {
@@ -265,7 +264,7 @@ fn duration(field: Varint) -> Result<Duration, MalformedRecord> {
     Ok(Duration::from_micros(field.uint32()?.into()))
 }
 
-/// Decimal text is the only way to one.
+/// A multiplier can only be parsed from decimal text.
 fn multiplier(millionths: u64) -> Option<Multiplier> {
     let (whole, part) = (millionths / 1_000_000, millionths % 1_000_000);
     Multiplier::parse(&format!("{whole}.{part:06}")).ok()

@@ -1,5 +1,5 @@
-//! How an auction and each of its calls end. The numbers are those of records, which never change;
-//! metrics, rows and filters have the labels.
+//! How an auction and its calls end. The numbers are those of records and never change; metrics,
+//! rows and filters use the labels.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
@@ -12,34 +12,34 @@ pub enum AuctionEnding {
     Filled = 1,
     /// DSPs were asked, and nothing was sold. It can be recomputed.
     NoBid = 2,
-    /// Nobody was asked: `nbr` says why. There are no calls, no bids and no sales.
+    /// No DSP was asked, for the reason in `nbr`. There are no calls, bids and sales.
     Refused = 3,
-    /// The caller went away while DSPs were waited for. There are no bids and no sales.
+    /// The caller left before the auction closed. There are no bids and sales.
     Abandoned = 4,
 }
 
 units::labelled!(AuctionEnding);
 
-/// What became of a call to a DSP.
+/// The outcome of a call to a DSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum CallOutcome {
-    /// 200 with a body; [`Self::Malformed`] once that turns out not to be a bid response.
+    /// 200 with a body; [`Self::Malformed`] if that is not a bid response.
     Answered = 1,
     /// 204, or 200 without a body.
     NoBid = 2,
-    /// Not all there when the auction closed, or the DSP's own time was up.
+    /// Incomplete when the auction closed or the DSP's own time was up.
     Late = 3,
     /// Another status.
     Status = 4,
-    /// Not HTTP, cut off, or a 200 whose bid response cannot be read.
+    /// Not HTTP, truncated, or a 200 whose bid response cannot be parsed.
     Malformed = 5,
     /// A body beyond `response_bytes_max`, or an oversized head.
     TooLarge = 6,
-    /// A compressed body that was not asked for, or cannot be decompressed.
+    /// A compressed body that was not requested, or cannot be decompressed.
     Encoded = 7,
-    /// It dripped in too slowly.
+    /// It arrived too slowly.
     Trickle = 8,
     /// The connection broke before the answer began.
     Reset = 9,
@@ -47,12 +47,11 @@ pub enum CallOutcome {
     Unreachable = 10,
     /// The name has no address.
     Unresolved = 11,
-    /// As many connections are in use, or calls wait for one, as may be; or this machine has no room
-    /// for one more.
+    /// A limit of connections, waiting calls or this machine is reached.
     Saturated = 12,
-    /// Its time was up before a connection was free for it.
+    /// Its time was up before it got a connection.
     Unsent = 13,
-    /// The caller went away before the auction closed.
+    /// The caller left before the auction closed.
     Abandoned = 14,
 }
 

@@ -1,5 +1,5 @@
-//! When a DSP is throttled for its errors, by how much, and when it is trusted again. Counts
-//! results; must not know shards or tokens.
+//! When and how much a DSP is throttled for its errors, and when it has recovered. Counts results;
+//! must not know shards or tokens.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use units::{Ppm, Tick};
 use super::limits::BreakerLimits;
 use super::window::{CallWindow, OutcomeCounts};
 
-/// Good or bad results that make an interval of probes worth judging, or as many as it yields.
+/// Results needed to judge an interval of probes, if it yields that many.
 const PROBES_MIN: u64 = 3;
 
 /// Error throttling of one DSP.
@@ -19,7 +19,6 @@ pub(super) struct CircuitBreaker {
     throttled: Option<ProbeInterval>,
 }
 
-/// An interval of probes.
 #[derive(Clone, Copy, Debug)]
 struct ProbeInterval {
     allowance: NonZeroU32,
@@ -28,14 +27,14 @@ struct ProbeInterval {
     attempts: u64,
 }
 
-/// What a step of the breaker changes.
+/// The effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerChange {
-    /// Results are as they should be.
+    /// No change.
     None,
-    /// Throttled to so many calls per second; results of calls of before no longer count.
+    /// Throttled to these calls per second; results of earlier calls no longer count.
     Throttled(NonZeroU32),
-    /// Throttled less.
+    /// The allowance was raised.
     Raised(NonZeroU32),
     /// No longer throttled.
     Closed,
@@ -46,17 +45,16 @@ impl CircuitBreaker {
         Self { limits, window: CallWindow::new(limits.window, now), throttled: None }
     }
 
-    /// What is allowed per second, while throttled.
+    /// Calls per second when throttled.
     pub(super) fn allowance(&self) -> Option<NonZeroU32> {
         self.throttled.map(|throttled| throttled.allowance)
     }
 
-    /// Results in the window.
     pub(super) fn counts(&self) -> OutcomeCounts {
         self.window.sum()
     }
 
-    /// Takes new results and attempts, and judges. `qps_max` is what may be asked at most.
+    /// Adds results and attempts, and judges. `qps_max` is the DSP's limit.
     pub(super) fn step(
         &mut self,
         now: Tick,
@@ -91,7 +89,6 @@ impl CircuitBreaker {
         BreakerChange::Throttled(allowance)
     }
 
-    /// Judges the probes of an interval.
     fn judge(&mut self, now: Tick, qps_max: Option<NonZeroU32>) -> BreakerChange {
         let limits = self.limits;
         let Some(throttled) = &mut self.throttled else { return BreakerChange::None };

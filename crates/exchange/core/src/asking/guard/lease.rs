@@ -1,20 +1,19 @@
-//! One shard's account with the governor: what it was granted, used and gave back as far as it
-//! has reported, and what it seems to want. Must not know limits.
+//! One shard's account with the governor: tokens and permits granted, used and returned, as
+//! reported, and its demand. Must not know limits.
 
 use super::message::{EpochCounts, GuardReport};
 use super::window::OutcomeCounts;
 
 /// Fixed point of the mean demand.
 const MEAN_ONE: u64 = 1 << 10;
-/// Fixed point of peaks, so that small ones fade in a few steps rather than one.
+/// Fixed point of peaks, so that small ones fade over a few steps.
 const PEAK_ONE: u64 = 4;
-/// The same for permits, which are not used up: they are wanted for longer.
+/// The same for permits, which are reused and therefore wanted for longer.
 const PERMITS_ONE: u64 = 16;
-/// Steps of demand that a shard holds tokens for: until it reports, until the governor steps, and
-/// until the grant is there.
+/// Steps of demand for which a shard holds tokens: until its report, the governor's step, and the
+/// arrival of the grant.
 const STEPS_HELD: u64 = 3;
 
-/// One shard's account.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallLease {
     reports: u64,
@@ -22,7 +21,7 @@ pub(super) struct CallLease {
     pub(super) granted: u64,
     consumed: u64,
     returned: u64,
-    /// Of the tokens granted, the first so many are void.
+    /// Number of granted tokens that are void, the oldest.
     pub(super) void: u64,
     in_epoch: EpochCounts,
     pub(super) permits_granted: u64,
@@ -31,19 +30,19 @@ pub(super) struct CallLease {
     in_flight_refused: u64,
     /// Calls wanted since the last step.
     arrived: u64,
-    /// Whether a call was refused for want of a permit since the last step.
+    /// Whether a call was refused for lack of a permit since the last step.
     is_pressed: bool,
     mean: u64,
     peak: u64,
     permits_peak: u64,
 }
 
-/// What reports told that was not known.
+/// The news of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReportDelta {
-    /// Tokens that came back.
+    /// Tokens returned.
     pub(super) returned: u64,
-    /// Of this epoch's, tokens that came back.
+    /// Tokens of this epoch returned.
     pub(super) returned_in_epoch: u64,
     pub(super) results: OutcomeCounts,
     pub(super) attempts: u64,
@@ -59,7 +58,7 @@ impl ReportDelta {
 }
 
 impl CallLease {
-    /// Takes a report, unless it has taken a later one.
+    /// Applies a report, unless a later one was applied.
     pub(super) fn take(&mut self, report: &GuardReport, epoch: u32) -> ReportDelta {
         if report.seq <= self.reports {
             return ReportDelta::default();
@@ -100,7 +99,7 @@ impl CallLease {
         news
     }
 
-    /// Follows demand: what was wanted since the last step counts, what was before fades.
+    /// Follows demand: adds what was wanted since the last step; earlier demand fades.
     pub(super) fn follow_demand(&mut self) {
         let arrived = std::mem::take(&mut self.arrived);
         self.mean = (self.mean * 7 + arrived * MEAN_ONE) / 8;
@@ -108,28 +107,27 @@ impl CallLease {
         self.peak = faded(self.peak).max(arrived * PEAK_ONE);
     }
 
-    /// Tokens that may be unused yet: at the shard or on their way to it.
+    /// Tokens that may be unused: at the shard or on their way to it.
     pub(super) fn outstanding(&self) -> u64 {
         self.granted - self.consumed - self.returned
     }
 
-    /// Of those, the ones that are not void.
+    /// Outstanding tokens that are not void.
     pub(super) fn outstanding_in(&self, epoch: u32) -> u64 {
         let known = Some(self.in_epoch).filter(|known| known.epoch == epoch).unwrap_or_default();
         self.granted - self.void - known.consumed - known.returned
     }
 
-    /// Permits that are the shard's, and calls that it made when none were needed.
+    /// The shard's permits, including calls made when none were needed.
     pub(super) fn permits_held(&self) -> u64 {
         (self.permits_granted - self.permits_returned).max(u64::from(self.in_use))
     }
 
-    /// Tokens it wants to hold.
     pub(super) fn tokens_wanted(&self) -> u64 {
         (self.peak * STEPS_HELD).div_ceil(PEAK_ONE)
     }
 
-    /// Permits it wants to hold, of `cap`; to be asked once a step.
+    /// Permits it wants to hold, of `cap`. Call it once per step.
     pub(super) fn permits_wanted(&mut self, cap: u64) -> u64 {
         let peak = self.permits_peak;
         self.permits_peak =
@@ -143,7 +141,7 @@ impl CallLease {
         }
     }
 
-    /// How much its demand weighs beside that of others.
+    /// Weight of its demand relative to others.
     pub(super) fn weight(&self) -> u64 {
         self.mean.max(1)
     }

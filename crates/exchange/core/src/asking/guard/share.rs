@@ -1,27 +1,27 @@
-//! Dividing what there is among shards: by weight, never beyond what a shard wants, and fairly
-//! over time where there is less than one for each. Knows neither tokens nor permits.
+//! Divides units among shards: by weight, within each shard's demand, and fairly over time if there
+//! is less than one each. Knows neither tokens nor permits.
 
 use std::cmp::Reverse;
 
 /// One whole unit of credit.
 const UNIT: i64 = 1_000_000;
 
-/// Credit is what a shard is owed of the whole units that could not be divided. It stays within
-/// a few units by itself; the bound keeps a shard that comes and goes from saving it up.
+/// Credit is a shard's share of whole units that could not be divided. It stays within a few units
+/// by itself; the limit keeps an intermittent shard from accumulating it.
 const CREDIT_MAX: i64 = 8 * UNIT;
 
-/// How much a shard wants, and how much that weighs.
+/// A shard's demand and its weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShareClaim {
     pub(super) want: u64,
     pub(super) weight: u64,
 }
 
-/// Divides, and remembers who is owed a remainder.
+/// Divides units, and remembers who is owed a remainder.
 #[derive(Clone, Debug)]
 pub(super) struct ShareDivider {
     credit: Vec<i64>,
-    /// Who got a remainder at the last turn, and keeps it until the next.
+    /// Shards that got a remainder at the last turn, and keep it until the next.
     served: Vec<bool>,
 }
 
@@ -30,10 +30,10 @@ impl ShareDivider {
         Self { credit: vec![0; shards], served: vec![false; shards] }
     }
 
-    /// Divides `total` into `parts`, in proportion to weight: three quarters by demand, one quarter
-    /// evenly among those who want any, so that who wants little next to others is still served.
-    /// Whole units that are left go, at a `turn`, to those who are owed most, who then are owed
-    /// less; and stay with them until the next. Returns what nobody wants.
+    /// Divides `total` into `parts` by weight: three quarters by demand, and one quarter evenly
+    /// among shards with demand, so that small demand is served too. At a `turn`, indivisible units
+    /// go to the shards with the highest credit, which pay for them in credit and keep them until
+    /// the next turn. Returns units without demand.
     pub(super) fn divide(
         &mut self,
         total: u64,
@@ -56,7 +56,7 @@ impl ShareDivider {
         left
     }
 
-    /// Divides `left` among those who want more than their part: all of it goes.
+    /// Divides all of `left` among shards with unmet demand.
     fn divide_open(
         &mut self,
         left: u64,
@@ -65,7 +65,7 @@ impl ShareDivider {
         (turn, parts): (bool, &mut [u64]),
     ) {
         let mut rest = left;
-        // What each is owed, highest first; `None` for who wants no more.
+        // The credit of each shard with unmet demand, highest first.
         let mut owed: Vec<Option<i64>> = vec![None; claims.len()];
         for (shard, claim) in claims.iter().enumerate() {
             if claim.want <= parts[shard] {
@@ -93,7 +93,7 @@ impl ShareDivider {
     }
 }
 
-/// Weight and number of those who want more than they have.
+/// Total weight and number of shards with unmet demand.
 fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
     let open = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
     open.fold((0, 0), |(weight, shards), (claim, _)| {
@@ -101,7 +101,7 @@ fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
     })
 }
 
-/// Gives all they want to those who want no more than their part; `false` when there are none.
+/// Serves demands no larger than their part in full. False if there are none.
 fn fill_small_wants(
     left: &mut u64,
     claims: &[ShareClaim],
@@ -119,7 +119,7 @@ fn fill_small_wants(
     *left < total
 }
 
-/// A shard's part of `total`: whole units, and the fraction in credit.
+/// A shard's part of `total`: whole units, and a fraction for its credit.
 fn part_of(total: u64, weight: u64, (weights, shards): (u128, u64)) -> (u64, i64) {
     // 3/4 × weight / weights + 1/4 × 1 / shards, over one denominator.
     let shards = u128::from(shards);

@@ -1,13 +1,12 @@
-//! Good and bad results over a sliding window, in slots. Knows no threshold.
+//! Good and bad results over a sliding window of slots. Knows no threshold.
 
 use std::time::Duration;
 
 use units::Tick;
 
-/// Slots of a window; it slides by one of them at a time.
+/// Slots of a window, which slides by one at a time.
 const SLOTS: usize = 50;
 
-/// Counts of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OutcomeCounts {
     pub(super) good: u64,
@@ -25,13 +24,12 @@ impl OutcomeCounts {
     }
 }
 
-/// Counts of the last while.
 #[derive(Clone, Debug)]
 pub(super) struct CallWindow {
     slot_nanos: u64,
     slots: [OutcomeCounts; SLOTS],
     sum: OutcomeCounts,
-    /// Which slot is being filled, counted from the origin of time.
+    /// The slot being filled, counted from the origin of time.
     current: u64,
 }
 
@@ -47,7 +45,7 @@ impl CallWindow {
         }
     }
 
-    /// Forgets what is too old.
+    /// Forgets slots that have left the window.
     pub(super) fn advance(&mut self, now: Tick) {
         let target = (now.nanos() / self.slot_nanos).max(self.current);
         let steps = (target - self.current).min(SLOTS as u64);
@@ -98,7 +96,7 @@ mod tests {
             (200, 4, 0, (5, 2)),
             (9_999, 0, 0, (5, 2)),
             (10_000, 0, 0, (4, 0)),
-            (9_000, 1, 0, (5, 0)), // Time that goes back stands still.
+            (9_000, 1, 0, (5, 0)), // Time that runs backward stands still.
             (10_200, 0, 0, (1, 0)),
             (100_000, 0, 3, (0, 3)),
         ];

@@ -1,5 +1,5 @@
-//! The attributes of creatives, numbered, and which of them a request blocks. A long block list is read
-//! once per request, not once per creative.
+//! Creative attributes by number, and those that a request blocks. A long block list is read once
+//! per request, not once per creative.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,12 @@ use crate::auction::lists::RequestLists;
 use crate::campaigns::creative::{AdMetadata, Creative};
 use crate::creatives::rules::TAXONOMY_WITH_CHILDREN;
 
-/// Texts by number.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct TextNumbers {
     of: HashMap<Box<str>, u32>,
 }
 
 impl TextNumbers {
-    /// The number of a text, new or known.
     pub(in crate::campaigns) fn number(&mut self, text: &str) -> u32 {
         if let Some(known) = self.of.get(text) {
             return *known;
@@ -41,7 +39,7 @@ impl TextNumbers {
 #[derive(Clone, Debug, Default)]
 struct NestedNumbers {
     numbers: TextNumbers,
-    /// Without the texts themselves. Most texts share a few wider ones.
+    /// Without the texts themselves; most share a few wider ones.
     within: HashMap<Box<str>, Vec<u32>>,
 }
 
@@ -68,7 +66,6 @@ impl NestedNumbers {
     }
 }
 
-/// The attributes of all creatives of a catalogue.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct AdTerms {
     domains: NestedNumbers,
@@ -89,12 +86,11 @@ pub(in crate::campaigns) struct AdAttributes {
     language: Option<u32>,
 }
 
-/// The attributes that a request blocks.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct BlockedAttributes {
     domains: Bits,
     categories: Bits,
-    /// Whether the request allows only some categories, and which.
+    /// Whether the request allows only the listed categories.
     lists_welcome: bool,
     categories_welcome: Bits,
     taxonomy: u32,
@@ -112,12 +108,11 @@ impl AdTerms {
         u32::try_from(self.told.len() - 1).expect("creatives fit their numbers")
     }
 
-    /// The attributes with this number.
     pub(in crate::campaigns) fn told(&self, number: u32) -> &AdAttributes {
         &self.told[number as usize]
     }
 
-    /// Drops what only building needs.
+    /// Drops what is needed only for building.
     pub(in crate::campaigns) fn shrink(&mut self) {
         self.told.shrink_to_fit();
         for nested in [&mut self.domains, &mut self.categories] {
@@ -145,7 +140,6 @@ impl AdTerms {
         AdAttributes { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
     }
 
-    /// Writes what `request` blocks into `blocked`.
     pub(in crate::campaigns) fn block(
         &self,
         request: &BidRequest<'_>,

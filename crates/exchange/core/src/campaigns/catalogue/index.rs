@@ -1,11 +1,10 @@
-//! Inverted indexes of campaigns, as bit sets: each value of a request narrows all campaigns at once.
-//! Knows no request.
+//! Inverted indexes of campaigns as bit sets: each value of a request narrows all campaigns at
+//! once. Knows no requests.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A set of small numbers.
 #[derive(Clone, Debug, Default)]
 pub(in crate::campaigns) struct Bits {
     words: Vec<u64>,
@@ -19,13 +18,12 @@ impl Bits {
         bits
     }
 
-    /// Empties it and sizes it for the numbers below `len`.
+    /// Empties it and sizes it for numbers below `len`.
     pub(in crate::campaigns) fn reset(&mut self, len: usize) {
         self.words.clear();
         self.words.resize(len.div_ceil(64), 0);
     }
 
-    /// Sets all numbers below `len`.
     pub(in crate::campaigns) fn fill(&mut self, len: usize) {
         self.reset(len);
         self.words.fill(u64::MAX);
@@ -51,17 +49,14 @@ impl Bits {
         self.words[member as usize / 64] >> (member % 64) & 1 == 1
     }
 
-    /// Intersects it with `other`, which has the same size.
     pub(in crate::campaigns) fn keep(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= other);
     }
 
-    /// Removes the members of `other`, which has the same size.
     pub(in crate::campaigns) fn remove(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own &= !other);
     }
 
-    /// Adds the members of `other`, which has the same size.
     pub(in crate::campaigns) fn add(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(own, other)| *own |= other);
     }
@@ -74,7 +69,6 @@ impl Bits {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The members in ascending order.
     pub(in crate::campaigns) fn members(&self) -> impl Iterator<Item = u32> + '_ {
         self.members_from(0)
     }
@@ -92,7 +86,7 @@ impl Bits {
         }
         let split = self.words.get(first).copied().unwrap_or_default();
         let upper = (0..left).fold(split, |word, _| word & word.wrapping_sub(1));
-        // The first word comes once more at the end, for the members skipped in it.
+        // The first word comes again at the end, for members skipped in it.
         (0..=self.words.len()).flat_map(move |turn| {
             let place = (first + turn) % self.words.len().max(1);
             let word = match turn {
@@ -116,7 +110,7 @@ fn ones_of(word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The campaigns that list one value: as numbers, or as bits where that takes less memory.
+/// Campaigns that list one value, as numbers or as bits, whichever takes less memory.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) enum Postings {
     Few(Box<[u32]>),
@@ -146,7 +140,7 @@ impl Postings {
     }
 }
 
-/// Campaigns by the values that they list.
+/// Campaigns by the values they list.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) struct InvertedIndex<K>(HashMap<K, Postings>);
 
@@ -164,7 +158,6 @@ impl<K: Hash + Eq> InvertedIndex<K> {
     }
 }
 
-/// Builds an [`InvertedIndex`].
 #[derive(Debug)]
 pub(in crate::campaigns) struct InvertedIndexBuilder<K>(HashMap<K, Vec<u32>>);
 
@@ -192,14 +185,14 @@ impl<K: Hash + Eq> InvertedIndexBuilder<K> {
 /// One attribute of requests, of which campaigns may list or block values.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) struct Dimension<K> {
-    /// Campaigns that list nothing, and so take any value. None if all do.
+    /// Campaigns that list nothing and accept any value. None if all do.
     open: Option<Bits>,
     listed: InvertedIndex<K>,
     blocked: InvertedIndex<K>,
 }
 
 impl<K: Hash + Eq> Dimension<K> {
-    /// Keeps the campaigns that take a request with these `values`, which may be empty.
+    /// Keeps campaigns that accept a request with these `values`, which may be empty.
     pub(in crate::campaigns) fn narrow<'v, Q>(
         &self,
         matched: &mut Bits,
@@ -223,13 +216,11 @@ impl<K: Hash + Eq> Dimension<K> {
         }
     }
 
-    /// Whether any campaign lists or blocks anything.
     pub(in crate::campaigns) fn matters(&self) -> bool {
         self.open.is_some() || !self.blocked.is_empty()
     }
 }
 
-/// Builds a [`Dimension`].
 #[derive(Debug)]
 pub(in crate::campaigns) struct DimensionBuilder<K> {
     open: Vec<u32>,
@@ -276,7 +267,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Whatever the form of a list: as a set of numbers.
+        /// In either form, bits behave as a set of numbers.
         #[test]
         fn bits_are_a_set(
             len in 1usize..400,

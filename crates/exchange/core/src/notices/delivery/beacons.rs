@@ -1,5 +1,4 @@
-//! Beacons that were called. Each is remembered until its token expires, and pins its record in the
-//! journal.
+//! Called beacons. Each is remembered until its token expires, and pins its record in the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,34 +8,31 @@ use super::event::DeliveryTime;
 use super::journal::NoticeEnd;
 use crate::notices::token::TokenId;
 
-/// The state of a beacon's notice.
 #[derive(Debug)]
 pub(crate) enum BeaconState {
-    /// Its record is pending, and these calls wait for it in order; none do while the log fails, though
-    /// the record may still become durable. None as job if there is no notice.
+    /// Its record is pending and `calls` wait for it, in order. None wait while the log fails,
+    /// though the record may still become durable. `job` is None if there is no notice.
     Accepting { job: Option<u64>, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },
     /// Its notice is delivered, given up, or never existed.
     Settled {
         outcome: NoticeEnd,
-        /// Whether the journal says so.
+        /// Whether the journal has the outcome.
         recorded: bool,
     },
 }
 
-/// One beacon.
 #[derive(Debug)]
 pub(crate) struct KnownBeacon {
     pub expires_ms: u64,
     pub state: BeaconState,
-    /// Whether a call was acknowledged; assumed for beacons known from before the start.
+    /// Whether a call was acknowledged; assumed for beacons from before the start.
     pub acknowledged: bool,
     /// Sequence of the record that a start needs.
     pin: Option<u64>,
 }
 
-/// All beacons.
 #[derive(Debug, Default)]
 pub(crate) struct KnownBeacons {
     tokens: BTreeMap<TokenId, KnownBeacon>,
@@ -67,7 +63,7 @@ impl KnownBeacons {
         Some(token)
     }
 
-    /// Pins the record at `sequence` instead of an earlier one.
+    /// Replaces an earlier pin of its record.
     pub fn pin(&mut self, id: TokenId, sequence: u64) {
         let Some(token) = self.tokens.get_mut(&id) else { return };
         if let Some(before) = token.pin.replace(sequence) {
@@ -76,12 +72,12 @@ impl KnownBeacons {
         self.pins.insert(sequence, id);
     }
 
-    /// The lowest sequence that is needed.
+    /// Lowest sequence that is needed.
     pub fn lowest_pin(&self) -> Option<u64> {
         self.pins.keys().next().copied()
     }
 
-    /// Beacons whose records are oldest.
+    /// Beacons with the oldest records.
     pub fn oldest(&self, count: usize) -> Vec<TokenId> {
         self.pins.values().take(count).copied().collect()
     }
@@ -93,8 +89,8 @@ impl KnownBeacons {
         }
     }
 
-    /// Forgets beacons that have expired by both clocks. With Unix time alone, a clock that is set forward
-    /// and back would make a forgotten token valid again.
+    /// Forgets beacons that have expired by both clocks. By Unix time alone, setting the clock
+    /// forward and back would revive a forgotten token.
     pub fn forget_expired(&mut self, now: DeliveryTime) {
         while let Some((at, id)) = self.expiries.first().copied().filter(|(at, _)| *at <= now.tick)
         {

@@ -1,11 +1,11 @@
 //! The durable half of delivery: beacons and their records.
 //!
-//! A record that the log accepted becomes durable, unless the process ends first. While the log fails,
-//! calls are refused but their beacons stay known: a beacon is accepted and delivered once its record is
-//! durable, and further calls make no second record. Only beacons that the log refused are forgotten.
+//! A record that the log accepted becomes durable, unless the process ends first. While the log
+//! fails, calls are refused but their beacons stay known: a beacon is accepted and delivered once
+//! its record is durable, and further calls write no second record. Only beacons that the log
+//! refused are forgotten.
 //!
-//! The record of a beacon with a reservation settles that reservation, once: rewritten records carry
-//! no reservation.
+//! A beacon's record settles its reservation, once: rewritten records carry none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use openrtb::NoticeKind;
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
-/// Most records rewritten or retried in one step.
+/// Records rewritten or retried per step.
 const REJOURNAL_MAX: usize = 256;
 /// Pause before a refused record is retried.
 const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
@@ -235,7 +235,7 @@ impl Delivery {
                         self.refuse(call, BeaconRefusal::Journal, outbox);
                     }
                 }
-                // Its durable record still serves a start; the next checkpoint replaces this one.
+                // Its durable record still serves a restart; the next checkpoint replaces this one.
                 RecordPurpose::Moved(_) | RecordPurpose::Checkpoint => {
                     self.again_at = now.tick.after(JOURNAL_PAUSE);
                 }
@@ -256,8 +256,8 @@ impl Delivery {
         }
     }
 
-    /// Rewrites the oldest records when they pin too much of the journal. Its length stays within a few
-    /// times what is needed, at less than one rewrite per new record.
+    /// Rewrites the oldest records if they pin too much of the journal. The journal's length stays
+    /// within a few times what is needed, at less than one rewrite per new record.
     pub(super) fn move_oldest(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
         let span = self.durable.saturating_sub(self.safe_before());
         let needed = (self.tokens.len() as u64).saturating_mul(4);
@@ -288,8 +288,7 @@ impl Delivery {
         }
     }
 
-    /// Writes a checkpoint each time the log has grown by a fixed number of records. A refused checkpoint
-    /// is not retried.
+    /// Writes a checkpoint after each fixed number of records. A refused checkpoint is not retried.
     pub(super) fn checkpoint(&mut self, outbox: &mut Vec<Effect>) {
         if self.durable - self.checkpointed < self.policy.checkpoint_span {
             return;

@@ -1,5 +1,5 @@
-//! A notice: the URL of a DSP, and the device on whose behalf it is called. Checked on construction.
-//! Whether its host may be called is decided when a connection opens.
+//! A notice: a DSP's URL, and the device on whose behalf it is called. Checked on construction,
+//! except its host, which is checked when a connection opens.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 /// The longest header that is forwarded.
 pub const HEADER_BYTES_MAX: usize = 1024;
 
-/// The device that a notice is sent on behalf of (7.8, server-side billing notifications).
+/// The device on whose behalf a notice is sent (7.8, server-side billing notifications).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardedDevice {
     ip: Option<String>,
@@ -18,8 +18,8 @@ pub struct ForwardedDevice {
 }
 
 impl ForwardedDevice {
-    /// The device's address and user agent. A value that is longer than [`HEADER_BYTES_MAX`] or not
-    /// printable ASCII is left out.
+    /// The device's address and user agent. Omits a value longer than [`HEADER_BYTES_MAX`] or not
+    /// printable ASCII.
     pub fn new(ip: Option<&str>, user_agent: Option<&str>) -> Self {
         let fit = |text: &&str| {
             let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -50,13 +50,13 @@ impl ForwardedDevice {
 /// Why a notice is refused. Order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeError {
-    /// No DSP, or one with an id longer than [`DSP_BYTES_MAX`].
+    /// The DSP's id is empty or longer than [`DSP_BYTES_MAX`].
     Dsp,
     /// Longer than [`URL_BYTES_MAX`].
     Length,
     /// Neither `http://` nor `https://`.
     Scheme,
-    /// Holds a space or a control character, which would end it on the wire.
+    /// Contains a space or control character, which would end it on the wire.
     Character,
 }
 
@@ -72,7 +72,7 @@ impl Notice {
     /// A call of `url`, which belongs to `dsp`.
     ///
     /// # Errors
-    /// It cannot be called: see [`NoticeError`].
+    /// If it cannot be called: see [`NoticeError`].
     pub fn new(
         dsp: Arc<str>,
         url: String,
@@ -95,22 +95,22 @@ impl Notice {
         }
     }
 
-    /// Whose it is.
+    /// The DSP.
     pub fn dsp(&self) -> &Arc<str> {
         &self.dsp
     }
 
-    /// What to call.
+    /// The URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// On whose behalf.
+    /// The device.
     pub fn forwarded(&self) -> &ForwardedDevice {
         &self.forwarded
     }
 
-    /// Bytes that it keeps in memory.
+    /// Its size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let headers: usize = self.forwarded.headers().map(|(_, value)| value.len()).sum();
         self.url.len() + headers + self.dsp.len()

@@ -1,46 +1,46 @@
-//! The limits and retry times of delivery, and their defaults.
+//! Limits and retry times of delivery, with defaults.
 
 use std::time::Duration;
 
 /// Limits and retry times. All counts are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPolicy {
-    /// Between the first tries of a notice (7.8: "every 10 seconds").
+    /// Pause between the first tries of a notice (7.8: "every 10 seconds").
     pub retry_pause: Duration,
-    /// How long that pause is kept (7.8: "for the next minute"); then it doubles each time.
+    /// How long that pause applies (7.8: "for the next minute"); then it doubles each time.
     pub retry_steady: Duration,
     /// The longest pause.
     pub retry_pause_max: Duration,
-    /// When a billing notice is given up.
+    /// When to give up a billing notice.
     pub billing_horizon: Duration,
     /// Tries of a win or loss notice after the first.
     pub retries_best_effort: u32,
-    /// When a win or loss notice is given up.
+    /// When to give up a win or loss notice.
     pub best_effort_horizon: Duration,
-    /// Billing notices that one DSP may be owed.
+    /// Billing notices owed to one DSP.
     pub billing_max_per_dsp: usize,
-    /// Billing notices that may be owed in all.
+    /// Billing notices owed in total.
     pub billing_max: usize,
-    /// Win and loss notices that may wait for one DSP.
+    /// Win and loss notices waiting for one DSP.
     pub best_effort_max_per_dsp: usize,
-    /// Win and loss notices that may wait in all.
+    /// Win and loss notices waiting in total.
     pub best_effort_max: usize,
-    /// Bytes of URLs and headers of each of the two sorts.
+    /// Bytes of URLs and headers of billing notices, and of win and loss notices.
     pub bytes_max: usize,
-    /// Tokens that are remembered; what is owed counts among them.
+    /// Remembered tokens, those of owed notices included.
     pub remembered_max: usize,
     /// Calls to one DSP at a time.
     pub in_flight_per_dsp: usize,
-    /// Calls at a time; DSPs that fail have at most half of them together.
+    /// Calls at a time. Failing DSPs have at most half of them together.
     pub in_flight_max: usize,
     /// A call without a result after this time has failed. The caller's own timeout is shorter.
     pub answer_timeout: Duration,
     /// Failures in a row after which a DSP is only probed.
     pub failures_to_probe: u32,
-    /// DSPs that may be owed something at a time.
+    /// DSPs with notices at a time.
     pub dsps_max: usize,
-    /// Distance in records from the oldest needed record to the log's end above which old ones are
-    /// rewritten; at least four times the remembered tokens.
+    /// Distance in records from the oldest needed record to the log's end, above which old ones are
+    /// rewritten. At least four times the remembered tokens.
     pub journal_span: u64,
     /// Records of the log between checkpoints: the most that a start reads to find the last one.
     pub checkpoint_span: u64,

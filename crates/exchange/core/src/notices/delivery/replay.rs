@@ -15,7 +15,7 @@ use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
 
-/// What the last record of a beacon says.
+/// The last record of a beacon.
 #[derive(Debug)]
 enum LastRecord {
     Owed { accepted_ms: u64, notice: Arc<Notice> },
@@ -29,18 +29,19 @@ pub struct JournalReplay {
     unix_ms: u64,
     beacons: BTreeMap<TokenId, (u64, u64, LastRecord)>,
     durable: u64,
-    /// Sequence of the last checkpoint; 0: none was seen.
+    /// Sequence of the last checkpoint; 0 if none.
     checkpointed: u64,
 }
 
 impl JournalReplay {
-    /// Nothing yet; it is now `unix_ms`.
+    /// An empty state at time `unix_ms`.
     pub fn new(policy: DeliveryPolicy, unix_ms: u64) -> Self {
         Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
     }
 
-    /// Where a start has to begin reading: at the last checkpoint's
-    /// [`needed_from`](JournalRecord::Checkpoint), or after the last applied settlement if that is earlier.
+    /// Where a start must begin to read: at the last checkpoint's
+    /// [`needed_from`](JournalRecord::Checkpoint), or after the last applied settlement if that is
+    /// earlier.
     pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
         if planted(DeliveryBug::ReadNeededAlone) {
             return needed_from;
@@ -51,7 +52,7 @@ impl JournalReplay {
     /// Reads the next record, and returns the reservation that it settles.
     ///
     /// # Errors
-    /// It cannot be decoded. A start without it may lose or repeat a notice or a settlement.
+    /// If it cannot be decoded. A start without it may lose or repeat a notice or a settlement.
     pub fn record(
         &mut self,
         sequence: u64,

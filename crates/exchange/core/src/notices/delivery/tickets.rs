@@ -1,22 +1,22 @@
-//! Records handed to the log that are not yet known to be durable. Knows neither ring nor record.
+//! Records appended to the log that are not known to be durable. Knows neither ring nor record.
 
 use std::collections::VecDeque;
 
 use super::bug::{DeliveryBug, planted};
 use super::event::JournalTicket;
 
-/// Pending records, in the order of the log.
+/// Pending records, in log order.
 #[derive(Debug, Default)]
 pub struct TicketQueue(VecDeque<(u64, JournalTicket)>);
 
 impl TicketQueue {
-    /// Adds a record that the log accepted, at a higher position than all before.
+    /// Adds an accepted record, at a higher position than all before.
     pub fn push(&mut self, position: u64, ticket: JournalTicket) {
         self.0.push_back((position, ticket));
     }
 
-    /// All up to position `through` are durable, the last of them at `sequence`, and those that were
-    /// not before stand in the log one after another. Tells where each stands.
+    /// Handles that records up to position `through` are durable, the last of them at `sequence`.
+    /// Those newly durable are consecutive in the log. Returns their sequences.
     pub fn durable(&mut self, through: u64, sequence: u64) -> Vec<(JournalTicket, u64)> {
         let count = self.0.partition_point(|(position, _)| *position <= through);
         let stands = |(position, ticket)| {

@@ -1,13 +1,12 @@
-//! Where a pixel goes in the HTML of a banner: the tokens of HTML as far as they decide what is a
-//! tag and what only looks like one.
+//! Inserts a pixel in the HTML of a banner.
 
 use crate::creatives::html::{TEXT_ELEMENTS, comment_len, is_named, tag_end, text_end};
 
-/// `html` with an invisible image before the last `</body>`, else at its end; before what is never
-/// closed, for after it nothing is a tag any more.
+/// `html` with an invisible image before the last `</body>`, else at its end; but before an
+/// unclosed tag, after which no tag is parsed.
 pub(super) fn add_pixel(html: &str, url: &str) -> String {
     let place = place(html.as_bytes());
-    // Closed as XHTML wants it. An image that is not displayed would be loaded late, or never.
+    // Closed as in XHTML. An image that is not displayed would load late, or never.
     let pixel = format!(
         "<img src=\"{url}\" width=\"1\" height=\"1\" alt=\"\" \
          style=\"position:absolute;border:0;opacity:0;pointer-events:none\"/>"
@@ -29,8 +28,8 @@ fn place(html: &[u8]) -> usize {
     body_end.unwrap_or(html.len())
 }
 
-/// Where what starts with the `<` at `open` ends, an element of text with its content; `None` when
-/// it does not end.
+/// End of the token that starts with the `<` at `open`, including the content of a text element.
+/// None if it does not end.
 fn token_end(html: &[u8], open: usize) -> Option<usize> {
     let rest = &html[open + 1..];
     if let Some(comment) = rest.strip_prefix(b"!--") {

@@ -6,11 +6,11 @@ use strum::{IntoStaticStr, VariantArray};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Unmarked {
-    /// There is no markup in the bid: the ad is preloaded.
+    /// The bid has no markup: the ad is preloaded.
     Absent,
-    /// The JSON string that it stands in cannot be read.
+    /// The markup's JSON string cannot be decoded.
     Unreadable,
-    /// Nothing but white space.
+    /// Only white space.
     Empty,
     /// No VAST or DAAST, or not well-formed.
     NotVast,
@@ -18,12 +18,12 @@ pub enum Unmarked {
     NoAd,
     /// VAST with more ads than any pod.
     TooManyAds,
-    /// No native markup, or not as the standard has it.
+    /// Not valid native markup.
     NotNative,
     /// The beacon could not be sealed.
     Unsealed,
     /// The impression is secure, and the beacon's URL is not HTTPS. Such a sale is billed at once;
-    /// all others without a beacon never are.
+    /// others without a beacon never are.
     Insecure,
 }
 
