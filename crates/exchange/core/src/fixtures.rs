@@ -1,5 +1,5 @@
-//! What tests share: a small market, and the texts of requests and responses with what a test
-//! changes in them. Knows no rule.
+//! Test fixtures: a small market, and the texts of requests and responses with a test's changes.
+//! Knows no rules.
 
 pub(crate) mod rehearsal;
 
@@ -21,7 +21,6 @@ use crate::market::targeting::Targeting;
 use crate::market::tie::TieKey;
 use crate::market::{Dsp, Market, Publishers};
 
-/// The exchange's id of every auction in tests.
 pub(crate) const AUCTION_ID: &str = "auction-1";
 
 pub(crate) fn cpm(text: &str) -> Cpm {
@@ -58,7 +57,7 @@ pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
     }
 }
 
-/// `alpha` with two seats, `beta` and `gamma` with one; a cent of increment; no fee.
+/// `alpha` with two seats, `beta` and `gamma` with one; an increment of one cent; no fee.
 pub(crate) fn market() -> Market {
     let worth = [("USD", "1"), ("EUR", "1.08"), ("GBP", "1.27"), ("JPY", "0.0064")];
     Market {
@@ -79,7 +78,7 @@ pub(crate) fn market() -> Market {
     }
 }
 
-/// `base` with the members of `change`; a null removes what is there, or stays to do so later.
+/// `base` with the members of `change`; a null removes a member, or stays to remove it later.
 pub(crate) fn merged(base: &Value, change: &Value) -> Value {
     let mut out = base.as_object().unwrap().clone();
     for (key, value) in change.as_object().unwrap() {
@@ -91,26 +90,25 @@ pub(crate) fn merged(base: &Value, change: &Value) -> Value {
     Value::Object(out)
 }
 
-/// A banner of 300×250.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 pub(crate) fn imp(change: Value) -> Value {
     merged(&json!({ "id": "1", "banner": { "w": 300, "h": 250 } }), &change)
 }
 
-/// Of one impression.
+/// With one impression.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 pub(crate) fn request(change: Value) -> String {
     merged(&json!({ "id": "caller-1", "imp": [imp(json!({}))] }), &change).to_string()
 }
 
-/// At 2.00, with nothing wrong.
+/// A valid bid at 2.00.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 pub(crate) fn bid(change: Value) -> Value {
     let sound = json!({ "id": "b1", "impid": "1", "price": 2.0, "adm": "<p>", "crid": "c1" });
     merged(&sound, &change)
 }
 
-/// Of one seat that is not named.
+/// With one unnamed seat.
 pub(crate) fn response(bids: &[Value]) -> String {
     json!({ "id": AUCTION_ID, "seatbid": [{ "bid": bids }] }).to_string()
 }
@@ -125,7 +123,7 @@ pub(crate) fn with_auction<T>(
     test(&auction)
 }
 
-/// Answers, each of a DSP by position; those of DSPs that are not asked are dropped.
+/// Answers by position of the DSP, without those of DSPs that are not asked.
 pub(crate) fn answers<'a>(
     auction: &Auction<'_>,
     bodies: &'a [(usize, String)],
@@ -145,7 +143,7 @@ pub(crate) fn cleared(
     clear(entries, groups, auction.imps_len(), auction.increment, authorise)
 }
 
-/// What became of every bid of every answer; bids at 6.66 have no budget.
+/// The fates of all bids; bids at 6.66 have no budget.
 pub(crate) fn fates(market: &Market, request: &str, bodies: &[(usize, String)]) -> Vec<Fate> {
     with_auction(market, request, |auction| {
         let judgement = judge(auction, &answers(auction, bodies));

@@ -1,4 +1,4 @@
-//! What an auction resolves to, and why there may be none.
+//! The resolved terms of an auction, and its refusals.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,6 @@ const VIEW: openrtb::OutboundView<'_> = openrtb::OutboundView {
     is_limited: false,
 };
 
-/// The auction's currency, type and increment, or the refusal as text.
 #[track_caller]
 fn check(market: &Market, of_request: Value, want: Result<(&str, AuctionType, u64), &str>) {
     let body = request(of_request);
@@ -43,12 +42,12 @@ fn currency_type_and_increment() {
     check(&market, json!({ "cur": [] }), USD);
     check(&market, json!({ "at": 1 }), Ok(("USD", AuctionType::FirstPrice, 10_000)));
     check(&market, json!({ "at": 2 }), USD);
-    // The first that has a rate; the increment is rounded up into it.
+    // The first with a rate; the increment is converted and rounded up.
     check(&market, json!({ "cur": ["ZZZ", "USD", "EUR"] }), USD);
     let euros = Ok(("EUR", AuctionType::SecondPrice, 9_260));
     check(&market, json!({ "cur": ["EUR", "USD"] }), euros);
     check(&market, json!({ "cur": ["ZZZ"] }), Err("no_currency"));
-    // Without any rate there is our own currency.
+    // Without any rate, our own currency.
     let alone = Market { rates: Rates::default(), ..market.clone() };
     check(&alone, json!({}), USD);
     check(&alone, json!({ "cur": ["EUR", "USD"] }), USD);
@@ -90,7 +89,7 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         let house = crate::asking::eligibility::eligible_direct(auction, 0)
             .expect("for our own campaigns too");
         assert_eq!((house.imps, house.deals), (0b1010, 0b01));
-        // What it gets is without them, and with its floors as they came.
+        // The request sent lacks them, and has the original floors.
         let sent = crate::asking::outbound::outbound(auction, &body);
         let view = openrtb::OutboundView { imps: ask.imps, deals: ask.deals, ..VIEW };
         let sent: Value = serde_json::from_str(&sent.to_text(&view)).unwrap();
@@ -100,7 +99,7 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         assert_eq!(ids(&sent["imp"]), ["2", "1"]);
         assert_eq!(ids(&sent["imp"][0]["pmp"]["deals"]), ["d"]);
     });
-    // A deal alone without a rate, where only deals are welcome.
+    // Only a deal without a rate, in a private auction.
     let deals = json!([{ "id": "e", "bidfloorcur": "ZZZ" }]);
     let private = imp(json!({ "pmp": { "private_auction": 1, "deals": deals } }));
     with_auction(&market, &request(json!({ "imp": [private] })), |auction| {

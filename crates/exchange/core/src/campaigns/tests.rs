@@ -1,5 +1,5 @@
-//! Bids of direct campaigns: each key of targeting, creatives, and ranking. The judge accepts every bid,
-//! whatever the request and the catalogue.
+//! Bids of direct campaigns: targeting, creatives and ranking. The judge accepts every bid, for any
+//! request and catalogue.
 
 mod bids;
 mod fixtures;

@@ -1,5 +1,4 @@
-//! A sentence for every reason and every fate, bounds, and numbers that agree with those of the
-//! auction.
+//! A sentence for every reason and fate, limits, and numbers that agree with the auction's.
 
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, parse_request};
@@ -23,7 +22,7 @@ fn call(ask: BidderCall, outcome: CallOutcome) -> RecordedCall {
     RecordedCall { ask, tmax_ms: 100, outcome, sent: None, latency: None }
 }
 
-/// Explains `request` as if each DSP that may be asked answered as `bodies` say.
+/// Explains `request` with `bodies` as the answers of the DSPs asked.
 fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Explanation {
     let request = parse_request(request).expect("the request is right");
     let auction = Auction::new(AUCTION_ID, &request, market).expect("there is an auction");
@@ -179,7 +178,7 @@ fn what_guards_refuse_is_told_with_their_limits() {
     }
 }
 
-/// Why alpha's bid, or the last of them, has its fate.
+/// The reason for the fate of alpha's last bid.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 fn check_fate(more: Value, body: &str, want: &str) {
@@ -196,12 +195,10 @@ fn none() -> Value {
     json!({})
 }
 
-/// A response of one bid, changed.
 fn one(change: Value) -> String {
     response(&[bid(change)])
 }
 
-/// A response of one bid that is itself changed.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 fn whole(change: Value) -> String {
     let body: Value = serde_json::from_str(&one(none())).expect("JSON");
@@ -413,7 +410,7 @@ fn every_fate_of_a_deal_has_its_sentence() {
     );
 }
 
-/// The first line of arithmetic of a second price that a deal of alpha's pays.
+/// The first line of arithmetic of a second price under one of alpha's deals.
 #[track_caller]
 fn check_price(next: &str, want: &str) {
     let deal = json!({ "id": "d", "bidfloor": 2, "at": 2 });
@@ -454,7 +451,6 @@ fn what_strangers_choose_is_shortened_and_counted() {
         let one = |n: u32| bid(json!({ "id": format!("{long}{n}"), "price": 1000 * dsp + n + 1 }));
         response(&(0..256).map(one).collect::<Vec<_>>())
     };
-    // The best comes last.
     let bodies: Vec<_> = (0..3).zip([0, 1, 2].map(bids)).collect();
     let told = explained(&market(), &request(json!({ "at": 1 })), &bodies);
     assert_eq!((told.bids.len(), told.omitted.bids), (513, 768 - 513), "the winner among them");
@@ -473,7 +469,7 @@ fn unreadable_answers_are_malformed() {
     assert_eq!((answer.outcome.as_str(), answer.why.as_str()), ("malformed", why));
 }
 
-/// Before the answer, and not after it too.
+/// It is called before the response, and not afterwards.
 #[test]
 fn a_notice_that_is_called_for_its_ad_is_told_once() {
     use crate::fixtures::rehearsal::{BASE, ID, noticed, response};

@@ -30,13 +30,12 @@ use crate::judging::judge::{DspAnswer, judge};
 use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
 use crate::notices::conclude::ClearedAuction;
 
-/// Of every generation in these tests.
+/// The generation in these tests.
 const GENERATION: u64 = 12;
 
-/// What the fixtures' market has been read from.
+/// The rates of the fixtures' market.
 const RATES: [(&str, &str); 3] = [("EUR", "1.08"), ("GBP", "1.27"), ("JPY", "0.0064")];
 
-/// Draws by a seed.
 struct Dice(SplitMix64);
 
 impl Dice {
@@ -54,13 +53,13 @@ impl Dice {
     }
 }
 
-/// An auction that has not been held.
+/// An auction before it runs.
 struct Case {
     market: Market,
     request: String,
-    /// What DSPs answer; those that are absent do not.
+    /// Answers by DSP; DSPs without one do not answer.
     bodies: Vec<(usize, String)>,
-    /// Whether the ad of a bid cannot be had.
+    /// Whether the ad of a bid is not available.
     bars: bool,
     /// Accounts refuse prices that are a multiple of this, in micros.
     refuses: u64,
@@ -78,7 +77,6 @@ impl Case {
         }
     }
 
-    /// One bid at first price, alone.
     fn of_one_bid() -> Self {
         let bodies = vec![(0, crate::fixtures::response(&[bid(json!({}))]))];
         let request = request(json!({ "at": 1 }));
@@ -86,8 +84,8 @@ impl Case {
     }
 }
 
-/// With a fee, a discounted deal, one with a class and a fee of its own, and, by chance, bids beside
-/// the winner.
+/// With a fee, a discounted deal, one with a class and a fee of its own, and, by chance, losers
+/// returned with winners.
 fn any_market(dice: &mut Dice) -> Market {
     let deal = |fee, discount, priority| DealTerms { dsps: vec![], fee, discount, priority };
     let mut market = market();
@@ -121,13 +119,12 @@ fn any_market(dice: &mut Dice) -> Market {
     };
     let named = PublisherTerms { fee: ppm(250_000), ..PublisherTerms::default() };
     market.publishers.named.insert("pub-1".into(), named);
-    // Sometimes beta is not asked for banners, and gamma for nothing else.
+    // Sometimes beta is not asked for banners, or gamma for anything else.
     market.dsps[1].formats = dice.one_of(&[0b1111, 0b1111, 0b1111, 0b1110]);
     market.dsps[2].formats = dice.one_of(&[0b1111, 0b0001]);
     market
 }
 
-/// What other currencies are worth in the market's own.
 fn rates_in(market: &Market) -> [(Currency, &'static str); 3] {
     match market.currency.code() {
         "JPY" => [("USD", "156.25"), ("EUR", "168.75"), ("GBP", "198.4375")],
@@ -152,7 +149,7 @@ fn any_request(dice: &mut Dice) -> String {
             "pmp": { "private_auction": private, "deals": deals },
         });
         if id > 0 && dice.one_in(5) {
-            change["bidfloorcur"] = json!("ZZZ"); // No rate: it is not sold.
+            change["bidfloorcur"] = json!("ZZZ"); // It has no rate, so it is not sold.
         }
         if dice.one_in(5) {
             change["qty"] = json!({ "multiplier": 2.5 });
@@ -186,7 +183,7 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
                     let deal = dice.one_of(&[None, None, Some("agreed"), Some("better"), Some("plain"), Some("foreign")]);
                     let id = format!("{seat}-{id}");
                     let nurl = "https://elsewhere.example/";
-                    // Out of reach, by chance: its ad comes from a host that is not declared.
+                    // By chance its ad comes from an undeclared host.
                     let adm = dice.one_of(&[Some("<p>"), Some("<p>"), Some("<p>"), None]);
                     bid(json!({ "id": id, "impid": imp, "price": price, "dealid": deal, "adm": adm, "nurl": nurl }))
                 })
@@ -207,7 +204,7 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
     bodies
 }
 
-/// An auction that is over: facts, what came of it, and both records.
+/// A finished auction: inputs, results, and both records.
 struct Held {
     facts: ClearingInputs,
     result: RecomputedClearing,
@@ -222,7 +219,7 @@ fn held(case: &Case) -> Held {
     held_with(case, &|_| ())
 }
 
-/// `change` is made to what is recorded.
+/// As recorded after `change`.
 fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");
@@ -326,13 +323,13 @@ fn recorded_generation(market: &Market) -> GenerationRecord {
     GenerationRecord::decode(&record).expect("it was just written")
 }
 
-/// What reading and holding again comes to, in words.
+/// The result of decoding and replaying, in words.
 fn replayed(record: &[u8], generation: &GenerationRecord) -> Result<ReplayOutcome, String> {
     let record = AuctionRecord::decode(record).map_err(|error| error.to_string())?;
     replay(&record, generation).map_err(|difference| difference.to_string())
 }
 
-/// As somebody else has written it: whole, and ended as it should be.
+/// A complete record by another writer.
 fn written(message: &v1::Auction) -> Vec<u8> {
     let open = v1::Auction { length: 0, ..message.clone() };
     let length = u32::try_from(open.encoded_len()).expect("it is short");

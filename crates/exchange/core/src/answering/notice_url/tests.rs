@@ -1,4 +1,4 @@
-//! Which URLs a notice may have, and what declares their hosts.
+//! Valid notice URLs, and declarations of their hosts.
 
 use super::*;
 

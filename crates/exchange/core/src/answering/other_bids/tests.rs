@@ -1,4 +1,4 @@
-//! Who is returned beside a winner, in what order, at what price.
+//! Losers returned with a winner: selection, order and price.
 
 use Fate::{GroupIncomplete, LostToHigherBid, Offered, Won};
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use crate::answering::sale::sales;
 use crate::fixtures::rehearsal::{SampleAuction, noticed, response};
 use crate::fixtures::{cpm, imp, request};
 
-/// One bid each, of `alpha`, `beta` and `gamma` in turn.
 fn bodies(prices: &[&str]) -> Vec<(usize, String)> {
     let body = |(index, price): (usize, &&str)| {
         let dsp = ["alpha", "beta", "gamma"][index % 3];
@@ -83,7 +82,7 @@ fn each_pays_a_first_price_of_its_own() {
     let lost = [LostToHigherBid; 2];
     let open = all(&body(1), &bids(of(9, Value::Null, "a")));
     check(&open, &[Won, lost[0], lost[1], Offered, Offered], &[9.0, 3.0, 1.0]);
-    // The winner's own type decides whether others go beside it.
+    // The winner's own type decides whether losers are returned.
     let second = all(&body(2), &bids(of(9, Value::Null, "a")));
     assert_eq!(second.fates()[1..], [LostToHigherBid; 4]);
 }
@@ -99,7 +98,7 @@ fn a_group_is_returned_whole_or_not() {
         json!({ "id": crate::fixtures::rehearsal::ID, "seatbid": seatbid }).to_string()
     };
     let open = response(&[of("o", "1", 2)], json!({}));
-    // Complete: its winners, and not its lower bid on what it wins.
+    // Complete: its winners, but not its lower bid on an impression it wins.
     let whole = group(&[of("a", "1", 5), of("b", "2", 5), of("c", "1", 4)]);
     let rehearsal = all(&two, &[(0, whole), (1, open.clone())]);
     check(&rehearsal, &[Won, Won, LostToHigherBid, Offered], &[5.0, 5.0, 2.0]);

@@ -1,4 +1,4 @@
-//! What the caller is told, and that conversion and fee keep both sides whole.
+//! The response; conversions and fees that favour neither side.
 
 mod conversion;
 
@@ -15,7 +15,6 @@ use crate::fixtures::{
 use crate::judging::judge::judge;
 use crate::market::{DealTerms, Market, PublisherTerms};
 
-/// The sales and the caller's answer.
 fn sell(market: &Market, request: &str, bodies: &[(usize, String)]) -> (Vec<Sale>, String) {
     with_auction(market, request, |auction| {
         let answers = answers(auction, bodies);
@@ -50,7 +49,7 @@ fn the_answer_byte_for_byte() {
         r#"{"id":"c\u0041\"","bidid":"auction-1","cur":"USD","seatbid":[{"seat":"a1","bid":[{"id":"b1" , "price" : 2.25,"impid":"1","#,
         r#""crid":"c","adm":"<img src=\"https://x?p=2.5&b=r%227\">","#,
         r#""nurl":"https:\/\/n?i=auction-1&c=USD&l=0","#,
-        // What only the caller will know stays.
+        // Macros that only the caller can replace stay.
         r#""lurl": "https://l?i=auction-1&p=${AUCTION_PRICE}&l=${AUCTION_LOSS}&m=${AUCTION_MIN_TO_WIN:B64}","#,
         r#""burl":"https://b?p=2.5&t=${AUCTION_IMP_TS}&l=0","#,
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#
@@ -149,7 +148,7 @@ fn a_winner_is_told_the_least_that_would_have_won() {
         let bodies = [(1, of(0.90)), (0, of(1.00)), (2, both)];
         let (_, text) = sell(&market(), &body, &bodies);
         assert_eq!(json_of(&text)["seatbid"][0]["bid"][0]["adm"], want);
-        // Only where price decided may the others learn it.
+        // Losers learn it only if price decided.
         let fates = fates(&market(), &body, &bodies);
         let want = [Fate::LostToHigherBid, Fate::Won, Fate::BelowFloor, Fate::UnknownImp];
         assert_eq!(fates, want);
@@ -167,7 +166,7 @@ fn prices_in_three_currencies() {
     let own = dsp_response(&[bid(json!({ "adm": "${AUCTION_PRICE} ${AUCTION_CURRENCY}" }))]);
     let own = merged(&json_of(&own), &json!({ "cur": "GBP" })).to_string();
     let (sales, text) = sell(&market, &body, &[(0, own)]);
-    // 2 GBP are 2.351851(85) EUR, of which 2.116665(9) are left; they cost 2.539999 USD.
+    // 2 GBP are 2.351851(85) EUR, net 2.116665(9); they cost 2.539999 USD.
     assert_eq!((sales[0].net, sales[0].paid), (cpm("2.116665"), cpm("2")));
     assert_eq!(sales[0].revenue, Nanos::new(2_539_999));
     let answer = json_of(&text);

@@ -1,4 +1,4 @@
-//! Markup on win: what is fetched before the answer, what becomes of it, and of those without.
+//! Markup on win: what is fetched before the response, and with which results.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,6 @@ use crate::fixtures::{cpm, imp, request};
 
 const AD: &str = "<p>${AUCTION_PRICE}";
 
-/// A bid whose ad is at its win notice.
 fn on_win(dsp: &str, change: Value) -> Value {
     let mut bid = noticed(dsp, change);
     bid.as_object_mut().expect("a bid").remove("adm");
@@ -16,7 +15,6 @@ fn on_win(dsp: &str, change: Value) -> Value {
     bid
 }
 
-/// `alpha` and `beta` with ads on win at 3.00 and 2.00, `gamma` at 1.00 with its ad inline.
 fn three(mode: NoticeMode) -> SampleAuction {
     let bodies = [
         (0, response(&[on_win("alpha", json!({ "price": 3 }))], json!({}))),
@@ -53,7 +51,7 @@ fn the_winner_is_fetched_and_its_ad_becomes_its_markup() {
     let adm = bids[0]["adm"].as_str().unwrap();
     assert!(adm.starts_with("<p>2.01<img "), "{adm}");
     assert_eq!(tokens(adm)[0].url, "https://n.alpha.example/bill");
-    // Its win notice has been called; the others have lost.
+    // Its win notice was called; the others have lost.
     let urls: Vec<_> = conclusion.now.iter().map(|notice| &*notice.url).collect();
     assert_eq!(urls, ["https://n.beta.example/loss?102", "https://n.gamma.example/loss?102"]);
     assert!(conclusion.unmarked.is_empty());
@@ -129,7 +127,7 @@ fn a_preloaded_ad_stands_without_an_answer() {
     check(NoticeMode::Upstream, false, 0);
 }
 
-/// A pure win notice: it is called once, and its bid goes out as it came.
+/// The notice is called once, and the bid is returned unchanged.
 #[test]
 fn a_delivered_notice_of_a_preloaded_ad_is_not_sent_again() {
     let bid = on_win("alpha", json!({ "adid": "7" }));
@@ -186,7 +184,7 @@ fn fetched_markup_tells_the_format() {
             checked_markup(auction, judgement, &wanted[0], markup.to_owned())
         });
         assert_eq!(got.map(drop), want.map(drop), "{markup}");
-        // Without its markup it stands for nothing that could be shown.
+        // Without its markup there is no ad to show.
         let wanted = &wanted(&rehearsal)[0];
         assert!(!wanted.is_preloaded);
         let Ok(beacon) = want else { return };

@@ -1,4 +1,4 @@
-//! What a DSP's targeting admits, and the reason where it does not.
+//! What a DSP's targeting admits, and reasons for refusal.
 
 use openrtb::parse_request;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn countries_and_regions() {
     check(&some, in_geo("USA", "TX"), NO_GEO);
     check(&some, in_geo("USA", "BY"), NO_GEO);
     check(&some, json!({ "device": { "geo": { "country": "USA" } } }), NO_GEO);
-    // A country of which no region is named is whole.
+    // A country without listed regions is unrestricted.
     check(&some, in_geo("FRA", "75C"), Ok(()));
     check(&some, json!({}), Ok(()));
     let but = Targeting {
@@ -91,7 +91,7 @@ fn user_ids() {
         (json!({ "id": "u" }), json!({}), Ok(())),
         (json!({ "id": "" }), json!({}), none),
         (json!({ "eids": [{}, { "uids": [{ "id": "" }, { "id": "e" }] }] }), json!({}), Ok(())),
-        // A provider without an id, or with an empty or zero one, identifies nobody.
+        // A provider without an id, or with an empty or zero one, identifies no user.
         (json!({ "eids": [{}] }), json!({}), none),
         (json!({ "eids": [{ "source": "s" }, { "source": "t", "uids": [] }] }), json!({}), none),
         (json!({ "eids": [{ "uids": [{ "id": zeros }, { "id": null }] }] }), json!({}), none),
@@ -106,7 +106,7 @@ fn user_ids() {
         (json!({ "ext": { "buyeruids": { "alpha": "b" } } }), json!({}), Ok(())),
         (json!({ "ext": { "prebid": { "buyeruids": { "alpha": "b" } } } }), json!({}), Ok(())),
         (json!({ "ext": { "buyeruids": { "alpha": "" } } }), json!({}), none),
-        // Another buyer's id, and one that says not whose it is, are not shown to it.
+        // The DSP does not see ids of other buyers, or of unnamed ones.
         (json!({ "ext": { "buyeruids": { "beta": "b" } } }), json!({}), none),
         (json!({ "buyeruid": "b" }), json!({}), none),
         (json!({}), json!({ "ifa": "6f1c4a10-0000-4000-8000-000000000000" }), Ok(())),

@@ -1,4 +1,4 @@
-//! Who is asked, for what, and why the others are not.
+//! Calls of DSPs, and reasons not to ask.
 
 use serde_json::{Value, json};
 use units::Ppm;
@@ -9,7 +9,7 @@ use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
 use crate::market::targeting::{Targeting, UserIdNeed};
 use crate::market::{DealTerms, Market};
 
-/// What the first DSP is asked for: impressions and deals, as masks.
+/// The first DSP's call: impressions and deals, as masks.
 #[track_caller]
 fn check(market: &Market, of_request: Value, want: Result<(ImpMask, DealMask), NotAsked>) {
     let body = request(of_request);
@@ -65,8 +65,7 @@ fn seats() {
     }
 }
 
-/// Its seats are accounts: those that may bid are its catalogue's to find, and so are the deals that
-/// they may use.
+/// Seats are accounts: the catalogue finds those that may bid, and their deals.
 #[test]
 fn the_house_is_asked_whatever_seats_are_welcome() {
     let mut market = market();
@@ -134,7 +133,6 @@ fn deals_are_shown_to_those_who_may_use_them() {
         { "id": "beta", "wseat": ["a1"] },
     ]);
     check(&market, deals(by_seat), Ok((1, 0b00101)));
-    // Its seat for the deal is blocked, though another is welcome.
     let mut blocked =
         deals(json!([{ "id": "x", "wseat": ["a1"] }, { "id": "y", "wseat": ["a2"] }]));
     blocked["bseat"] = json!(["a1"]);
@@ -151,7 +149,7 @@ fn private_auctions_are_for_those_with_a_deal() {
     let market = market();
     check(&market, json!({ "imp": [private("1", theirs())] }), Err(NotAsked::Impressions));
     check(&market, json!({ "imp": [private("1", json!([]))] }), Err(NotAsked::Impressions));
-    // Deals count over all impressions, those of impressions that are not shown too.
+    // Positions of deals count over all impressions, including those not offered.
     let three =
         json!({ "imp": [private("1", theirs()), private("2", ours()), imp(json!({ "id": "3" }))] });
     check(&market, three, Ok((0b110, 0b100)));

@@ -1,4 +1,4 @@
-//! What is masked, and all that is not.
+//! What is masked, and what is not.
 
 use proptest::prelude::*;
 
@@ -41,12 +41,12 @@ fn ids_of_users_go() {
         r#"{"device":{"ext":{"ifv":"1","idfv":"2","IFV":"1","IDFV":"2","atts":3}}}"#,
         r#"{"device":{"ext":{"atts":3}}}"#,
     );
-    // Behind an escape, twice, and of another type than it should be.
+    // Escaped, twice, and of a wrong type.
     check(USER_IDS, r#"{"us\u0065r":{"\u0069d":"u","id":"v"}}"#, r#"{"user":{}}"#);
     check(USER_IDS, r#"{"user":"u","device":[{"ifa":"i"}]}"#, "{}");
     check(USER_IDS, r#"{"user":{"ext":"u","id":null}}"#, r#"{"user":{}}"#);
     check(USER_IDS, r#"{"user":null}"#, r#"{"user":null}"#);
-    // Other things have ids too.
+    // Other objects have ids too.
     let others = r#"{"id":"r","site":{"id":"s","publisher":{"id":"p"}},"imp":[{"id":"1"}]}"#;
     check(ALL, others, others);
 }
@@ -61,7 +61,7 @@ fn addresses_are_cut_to_their_network() {
         ("2001:DB8:1::", "2001:db8:1::"),
         ("::ffff:203.0.113.77", "203.0.113.0"),
         ("fe80::1", "fe80::"),
-        // 6to4 holds an IPv4 address.
+        // 6to4 contains an IPv4 address.
         ("2002:cb00:714d:1::1", "2002:cb00:7100::"),
         ("2003:cb00:714d:1::1", "2003:cb00:714d::"),
     ] {
@@ -87,7 +87,7 @@ fn places_are_cut_or_go() {
     check(WHOLE, &geo("52.520008", "-0.4"), &geo("52", "-0"));
     let gone = r#"{"device":{"geo":{"country":"DEU"}}}"#;
     check(REMOVE, &geo("52.520008", "13.404954"), gone);
-    // An exponent hides how much would be left; text is no place.
+    // An exponent hides the precision; text is not a coordinate.
     check(CUT, &geo("5252.0008e-2", "\"13.404954\""), gone);
     check(CUT, &geo("[52.520008]", "null"), gone);
     let home = r#"{"user":{"geo":{"lat":52.520008,"city":"Berlin"}}}"#;
@@ -120,7 +120,6 @@ fn profiles_go_and_consent_stays() {
     check(Masks::COPPA, device, r#"{"device":{"ua":"x"}}"#);
 }
 
-/// Whatever else there is stays as it was written, in its order.
 #[test]
 fn what_is_not_known_stays() {
     let request = r#"{"id":"r\u0041","x":[1,  2.50e1],"user":{"new":{"id":"n"}},"device":{"new":{"lat":1.23456}},"ext":{"user":{"id":"e"}}}"#;
@@ -138,7 +137,6 @@ fn what_cannot_be_read_is_not_recorded() {
 }
 
 proptest! {
-    /// Once masked, there is nothing more to mask; and it is JSON still.
     #[test]
     fn masking_is_final(
         id in "[a-z\"\\\\]{0,6}", lat in -9_000_000i64..9_000_000, a in any::<[u8; 4]>(),

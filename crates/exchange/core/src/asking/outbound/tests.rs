@@ -1,4 +1,4 @@
-//! What DSPs see, byte for byte.
+//! The request that DSPs get, byte for byte.
 
 use openrtb::OutboundView;
 use openrtb::codes::MediaType;
@@ -16,7 +16,7 @@ const VIEW: OutboundView<'_> = OutboundView {
     is_limited: false,
 };
 
-/// `tail` stands after members that change alike for every DSP.
+/// `tail` follows members that change equally for every DSP.
 #[track_caller]
 fn check(market: &Market, tail: &str, want: &str) {
     let body = format!(r#"{{"id":"caller-1","tmax":100,"cur":["USD"],{tail}}}"#);
@@ -26,7 +26,7 @@ fn check(market: &Market, tail: &str, want: &str) {
     assert!(openrtb::is_json(&text));
 }
 
-/// One impression with what stands before its id.
+/// One impression with `imp` before its id.
 #[track_caller]
 fn check_imp(market: &Market, imp: &str, want: &str) {
     let around = |imp: &str| format!(r#""imp":[{{{imp},"id":"1"}}]"#);
@@ -66,7 +66,6 @@ fn without_fee_and_rules_only_the_id_changes() {
     ] {
         check_imp(&market(), same, same);
     }
-    // The caller's id may be any string.
     let body = r#"{ "id" : "a\"b" ,"imp":[{"id":"1","banner":{}}]}"#;
     let text =
         with_auction(&market(), body, |auction| super::outbound(auction, body).to_text(&VIEW));
@@ -120,17 +119,15 @@ fn rules_raise_the_floor_to_what_any_bid_must_reach() {
             r#""banner":{"format":[{"w":300,"h":250},{"w":1,"h":1}]},"bidfloor":2"#,
         ),
         (r#""banner":{},"bidfloor":5"#, r#""banner":{},"bidfloor":5"#),
-        // In the impression's currency, rounded up.
         (
             r#""bidfloorcur":"EUR","banner":{}"#,
             r#""bidfloor":1.851852,"bidfloorcur":"EUR","banner":{}"#,
         ),
-        // A video need not reach the banner's.
         (
             r#""banner":{},"video":{"mimes":["v"]},"bidfloor":1"#,
             r#""banner":{},"video":{"mimes":["v"]},"bidfloor":1"#,
         ),
-        // A deal without a floor inherits the impression's, and not the rules.
+        // A deal without a floor inherits the impression's, but not the rules.
         (
             r#""banner":{},"bidfloor":1,"pmp":{"deals":[{"id":"d"}]}"#,
             r#""banner":{},"bidfloor":2,"pmp":{"deals":[{"bidfloor":1,"bidfloorcur":"USD","id":"d"}]}"#,
@@ -143,7 +140,6 @@ fn rules_raise_the_floor_to_what_any_bid_must_reach() {
         check_imp(&market, imp, want);
     }
     market.publishers.others.fee = ppm(500_000);
-    // Rules are net too.
     check_imp(&market, r#""banner":{}"#, r#""bidfloor":4,"banner":{}"#);
 }
 
@@ -162,7 +158,7 @@ fn a_deal_shows_its_own_floor() {
     check(nine, r#"{"id":"d","bidfloor":18}"#, ten, r#"{"id":"d","bidfloor":20}"#);
     check(nine, r#"{"id":"d","bidfloor":0}"#, ten, r#"{"id":"d","bidfloor":0}"#);
     check(nine, r#"{"id":"half","bidfloor":18}"#, ten, r#"{"id":"half","bidfloor":36}"#);
-    // 18 net is 20 paid, of which a fifth has been taken off.
+    // 18 net is 20 gross, after a discount of a fifth.
     check(nine, r#"{"id":"off","bidfloor":18}"#, ten, r#"{"id":"off","bidfloor":25}"#);
     check(
         nine,
@@ -170,14 +166,13 @@ fn a_deal_shows_its_own_floor() {
         ten,
         r#"{"id":"d","mincpmpersec":1,"durfloors":[{"bidfloor":10},{"mindur":1}]}"#,
     );
-    // An agreed price is agreed.
     check(
         nine,
         r#"{"id":"half","at":3,"bidfloor":18}"#,
         ten,
         r#"{"id":"half","at":3,"bidfloor":18}"#,
     );
-    // What is inherited is told where it differs from what the impression shows.
+    // The inherited floor is shown where it differs from the impression's.
     check(nine, r#"{"id":"d"}"#, ten, r#"{"id":"d"}"#);
     check(nine, r#"{"id":"half"}"#, ten, r#"{"bidfloor":18,"bidfloorcur":"USD","id":"half"}"#);
     check(
@@ -192,7 +187,6 @@ fn a_deal_shows_its_own_floor() {
         ten,
         r#"{"bidfloor":16.666667,"id":"half","bidfloorcur":"EUR"}"#,
     );
-    // Floors by duration are not told in one number.
     check(
         r#""video":{"mimes":["v"],"mincpmpersec":0.9}"#,
         r#"{"id":"half"}"#,
@@ -233,7 +227,7 @@ fn our_node_ends_the_supply_chain() {
         r#""source":{"schain":{"ver":"1.0"}},"#,
         r#""source":{"schain":{"ver":"1.0"}},"#,
     );
-    // Where OpenRTB 2.5 kept it.
+    // Its place in OpenRTB 2.5.
     check_with(
         &market,
         r#""source":{"ext":{"schain":{"nodes":[{}]}}},"#,
@@ -242,9 +236,8 @@ fn our_node_ends_the_supply_chain() {
     check_with(&market, r#""source":{"tid":"t"},"#, &format!(r#""source":{{{chain},"tid":"t"}},"#));
     check_with(&market, r#""source":{},"#, &format!(r#""source":{{{chain}}},"#));
     check_with(&market, r#""source":null,"#, &format!(r#""source":{{{chain}}},"#));
-    // Without a publisher there is nobody to name.
     check(&market, imp, imp);
-    // Absent altogether: it stands first.
+    // A new member comes first.
     let body = format!(r#"{{"id":"c","tmax":1,"cur":[],{imp},{site}}}"#);
     let text =
         with_auction(&market, &body, |auction| super::outbound(auction, &body).to_text(&VIEW));

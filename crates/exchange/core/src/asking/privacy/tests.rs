@@ -1,4 +1,4 @@
-//! What DSPs see of users whom the law or they themselves protect, and who is not asked for them.
+//! What DSPs see of protected users, and which DSPs are not asked for them.
 
 use openrtb::OutboundView;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const VIEW: OutboundView<'_> = OutboundView {
     is_limited: false,
 };
 
-/// A request whose user and device tell all that they can, with `flags`.
+/// A request with all data of user and device, and `flags`.
 fn told(flags: &str) -> String {
     let [regs, lmt, dnt] = ["coppa", "lmt", "dnt"].map(|flag| u8::from(flag == flags));
     let ids = ["didsha1", "didmd5", "dpidsha1", "dpidmd5", "macsha1", "macmd5"];
@@ -44,7 +44,6 @@ fn told(flags: &str) -> String {
     request(json!({ "user": user, "device": device, "regs": { "coppa": regs } }))
 }
 
-/// What a DSP sees with these signals, and whether it is limited.
 fn seen(body: &str, signals: TrackingSignals) -> (Value, String, bool) {
     let mut market = market();
     market.dsps[0].privacy = signals;
@@ -76,7 +75,7 @@ fn flags_limit_what_is_configured_and_coppa_always() {
     ] {
         let (_, text, is_limited) = seen(&told(flag), signals);
         assert_eq!(is_limited, want, "{flag} {signals:?}");
-        // What is for one buyer alone is for no other, whatever the flags.
+        // One buyer's id is never for others, whatever the flags.
         let others = ["secret-buyer", "secret-alpha", "secret-beta"];
         assert!(others.iter().all(|id| !text.contains(id)), "{text}");
         assert_eq!(text.contains("secret-"), !want, "{text}");
@@ -108,7 +107,7 @@ fn of_a_child_no_profile_and_no_coordinates_go_out() {
     assert_eq!(json["user"], user);
 }
 
-/// Objects in any order, and of no other type than an object.
+/// Objects in any order, and values that are not objects.
 #[test]
 fn whatever_stands_in_the_place_of_user_and_device() {
     let coppa = |rest: &str| {

@@ -1,4 +1,4 @@
-//! One form for all spellings, and sets against a scan of all their members.
+//! The normal form of domains, and sets against a scan of all members.
 
 use proptest::prelude::*;
 
@@ -50,11 +50,11 @@ fn all_spellings_have_one_form() {
     ] {
         assert_eq!(normal_domain(text), want, "{text}");
     }
-    // Nothing is copied of what is normal already.
+    // Normal text is not copied.
     for text in ["ads.ford.com", "www.ford.com", "ford.com."] {
         assert!(matches!(normal_domain(text), Cow::Borrowed(_)), "{text}");
     }
-    // A long name beyond ASCII is not converted.
+    // Long names beyond ASCII are not converted.
     let long = "é".repeat(TEXT_BYTES_MAX);
     assert_eq!(normal_domain(&long), long);
 }

@@ -1,4 +1,4 @@
-//! Floors: where each comes from, and what a bid must reach exactly.
+//! Where floors come from, and their exact values.
 
 use openrtb::codes::MediaType;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn an_open_bid_meets_the_highest() {
     check(json!({ "bidfloor": 0.85 }), json!({}), "0.85");
     check(json!({ "bidfloor": 0 }), json!({}), "0");
     check(json!({ "bidfloor": 1.0000001 }), json!({}), "1.000001");
-    // The impression's, and the video's or audio's where the bid brings that.
+    // The impression's, and for video and audio also theirs.
     check(video(json!({ "mincpmpersec": 0.1 })), json!({ "dur": 30 }), "3");
     check(video(json!({ "mincpmpersec": 0.1 })), json!({ "dur": 20 }), "2");
     check(video(json!({ "mincpmpersec": 0.1 })), json!({ "dur": 19 }), "2");
@@ -81,11 +81,11 @@ fn an_open_bid_meets_the_highest() {
     check(both.clone(), json!({ "mtype": 2, "dur": 30 }), "3");
     check(both.clone(), json!({ "mtype": 3, "dur": 30 }), "6");
     check(both, json!({ "mtype": 1, "dur": 30 }), "2");
-    // One currency for all that is not the deals'.
+    // One currency for all but deals.
     let euros = merged(&video(json!({ "mincpmpersec": 0.1 })), &json!({ "bidfloorcur": "EUR" }));
     check(euros.clone(), json!({ "dur": 30 }), "3.24");
     check(euros, json!({ "dur": 1 }), "2.16");
-    // Both forms of guidance: the dearer.
+    // Both forms of guidance: the higher.
     let ranges = json!([{ "mindur": 1, "bidfloor": 4 }]);
     let of = |per_second: f64| json!({ "mincpmpersec": per_second, "durfloors": ranges });
     check(video(of(0.1)), json!({ "dur": 30 }), "4");
@@ -103,10 +103,10 @@ fn floors_by_duration() {
     for (dur, want) in [(1, "5"), (15, "5"), (16, "10"), (30, "10"), (31, "20"), (u32::MAX, "20")] {
         check(of(&ranges), json!({ "dur": dur }), want);
     }
-    // Untold, or told to be none: the dearest.
+    // Absent or zero: the highest.
     check(of(&ranges), json!({}), "20");
     check(of(&ranges), json!({ "dur": 0 }), "20");
-    // Overlapping: the dearest that holds. Outside all: the impression's.
+    // Overlapping: the highest match. Outside all: the impression's.
     let open =
         json!([{ "maxdur": 20, "bidfloor": 7 }, { "mindur": 10, "maxdur": 20, "bidfloor": 9 }]);
     for (dur, want) in [(1, "7"), (9, "7"), (10, "9"), (20, "9"), (21, "2")] {
@@ -132,7 +132,7 @@ fn an_untold_duration_is_the_longest() {
     check(of(json!({ "maxduration": 30, "maxextended": 45, "poddur": 60 })), json!({}), "6");
     check(of(json!({ "maxduration": 30, "maxextended": -1, "poddur": 60 })), json!({}), "6");
     check(of(json!({ "maxduration": 30, "maxextended": 45, "rqddurs": [15, 60] })), json!({}), "6");
-    // Without end, the longest that is named.
+    // Unlimited: the longest named.
     check(of(json!({ "maxduration": 30, "maxextended": -1 })), json!({}), "3");
     check(of(json!({ "maxduration": 30, "maxextended": -1 })), json!({ "dur": 60 }), "6");
     let extended = json!({ "mincpmpersec": 0.1, "maxduration": 30, "maxextended": 15 });
@@ -150,24 +150,24 @@ fn a_deal_bid_meets_the_deals_floor_alone() {
     let plain = || under(json!({}));
     check(of(json!({ "bidfloor": 1 }), json!({})), plain(), "1");
     check(of(json!({ "bidfloor": 3 }), json!({})), plain(), "3");
-    // Explicit 0 is 0; absent falls through to the impression's.
+    // Explicit 0 is 0; an absent one is the impression's.
     check(of(json!({ "bidfloor": 0 }), json!({})), plain(), "0");
     check(of(json!({}), json!({})), plain(), "2");
     check(of(json!({}), json!({ "bidfloor": null })), plain(), "0");
-    // Absent currency is USD, never the impression's; what is inherited keeps its own.
+    // An absent currency is USD, not the impression's; an inherited floor keeps its own.
     let euros = || json!({ "bidfloorcur": "EUR" });
     check(of(json!({ "bidfloor": 1 }), euros()), plain(), "1");
     check(of(json!({ "bidfloor": 1, "bidfloorcur": "EUR" }), json!({})), plain(), "1.08");
     check(of(json!({}), euros()), plain(), "2.16");
     check(of(euros(), json!({})), plain(), "2");
-    // Through video and audio, to the impression; a lower one of theirs stands.
+    // Inherits from video and audio, then the impression, even if lower.
     let timed = || video(json!({ "mincpmpersec": 0.05, "maxduration": 60 }));
     check(of(json!({}), timed()), under(json!({ "dur": 10 })), "0.5");
     check(of(json!({}), timed()), plain(), "3");
     check(of(json!({}), audio(json!({ "mincpmpersec": 0.5 }))), under(json!({ "dur": 10 })), "5");
     check(of(json!({}), video(json!({}))), under(json!({ "dur": 10 })), "2");
     check(of(json!({ "bidfloor": 0 }), timed()), under(json!({ "dur": 10 })), "0");
-    // The deal's own floors by duration: for video and audio alone.
+    // The deal's own floors by duration apply only to video and audio.
     let by_second = || json!({ "mincpmpersec": 0.2 });
     check(of(by_second(), timed()), under(json!({ "dur": 10 })), "2");
     check(of(by_second(), timed()), plain(), "12");
@@ -179,7 +179,6 @@ fn a_deal_bid_meets_the_deals_floor_alone() {
     check(of(ranges(), timed()), under(json!({ "dur": 40 })), "2");
     check(of(ranges(), json!({})), plain(), "2");
     check(of(ranges(), json!({})), under(json!({ "dur": 15 })), "2");
-    // An agreed price is the floor.
     check(of(json!({ "at": 3, "bidfloor": 4 }), json!({})), plain(), "4");
 }
 
@@ -222,14 +221,14 @@ fn rules_hold_for_open_bids_where_they_match() {
         (with(large(), site("p2")), json!({}), "9"),
         (with(two(), json!({})), json!({ "w": 728, "h": 90 }), "0"),
         (with(two(), json!({})), json!({ "w": 300, "h": 250 }), "4"),
-        // Silence is not the cheapest size.
+        // Omitting the size is not cheapest.
         (with(two(), json!({})), json!({}), "4"),
         (with(two(), site("p2")), json!({}), "9"),
         (with(deal, json!({})), json!({ "dealid": "d" }), "0"),
     ] {
         check_in(&market, &of_request, &of_bid, want);
     }
-    // Without a rate the rule cannot be met.
+    // Without a rate no bid satisfies the rule.
     let got = with_auction(&market, &request(with(large(), site("p3"))), |auction| {
         let body = [(0, response(&[bid(json!({ "price": 1_000_000_000 }))]))];
         judge(auction, &answers(auction, &body)).bids[0].verdict
@@ -256,10 +255,10 @@ fn floors_are_net_and_dsps_pay_gross() {
     let timed = video(json!({ "mincpmpersec": 0.9 }));
     check_in(&market, &with(timed), &json!({ "dur": 10 }), "10");
     check_in(&market, &deal(json!({ "id": "d", "bidfloor": 9 })), &under("d"), "10");
-    // The deal's own fee, also on what it inherits.
+    // The deal's own fee, also on an inherited floor.
     check_in(&market, &deal(json!({ "id": "own", "bidfloor": 9 })), &under("own"), "18");
     check_in(&market, &deal(json!({ "id": "own" })), &under("own"), "4");
-    // An agreed price is what is paid, fee within.
+    // The agreed price includes the fee.
     check_in(&market, &deal(json!({ "id": "own", "at": 3, "bidfloor": 9 })), &under("own"), "9");
 }
 

@@ -1,4 +1,4 @@
-//! The permutation has an inverse, and its neighbours have nothing in common.
+//! The permutation is invertible, and successive ids are unrelated.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Undoes [`permuted`]: what has an inverse repeats nothing.
+/// Undoes [`permuted`]: an invertible function repeats no output.
 fn restored(key: &[u8; 16], output: u128) -> u128 {
     (0..ROUNDS).rev().fold(output, |block, round| {
         let (left, right) = halves(block);
@@ -36,7 +36,7 @@ fn no_two_shards_share_an_id() {
     }
 }
 
-/// Each bit of an id differs from that of the next in half of all cases, for any key.
+/// Each bit of successive ids differs in half of all cases, for any key.
 #[test]
 fn neighbours_have_nothing_in_common() {
     for key in [[0; 16], [7; 16], [0xff; 16]] {
@@ -58,8 +58,8 @@ fn each_bit_of_the_key_matters() {
     }
 }
 
-/// With equal rounds, who knows an id could have its input made from it: the network would be its
-/// own inverse but for the order of the halves.
+/// With equal rounds, the network would be its own inverse except for the order of the halves, so
+/// an id would reveal its input.
 #[test]
 fn rounds_differ() {
     let swapped = |block: u128| block.rotate_left(64);

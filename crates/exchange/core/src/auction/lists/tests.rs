@@ -1,4 +1,4 @@
-//! Lists, short and long, against a scan of all their entries.
+//! Short and long lists, against a scan of all entries.
 
 use openrtb::parse_request;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::fixtures::request;
 
-/// Asks of lists of this many entries beside those that decide.
+/// Checks lists with `filler` irrelevant entries.
 fn check(filler: usize) {
     let fill = |own: &[&str], form: &dyn Fn(usize) -> String| -> Vec<String> {
         let filler = (0..filler).map(form);
@@ -58,7 +58,6 @@ fn short_and_long_lists_say_the_same() {
     }
 }
 
-/// What nobody asks about is not sorted.
 #[test]
 fn a_list_is_sorted_when_it_is_asked_about_and_once() {
     let badv: Vec<_> = (0..60).map(|at| format!("adv-{at}.example")).collect();

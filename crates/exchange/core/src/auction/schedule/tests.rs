@@ -1,4 +1,4 @@
-//! How `tmax` and the limits make the times of an auction.
+//! Deadlines from `tmax` and the limits.
 
 use super::*;
 

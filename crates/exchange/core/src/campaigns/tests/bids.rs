@@ -1,4 +1,4 @@
-//! What is shown, what is written, and whose bids are best.
+//! Creatives shown, bids written, and whose bids rank best.
 
 use openrtb::codes::MediaType;
 use pacer_core::messages::CampaignIndex;
@@ -28,7 +28,6 @@ fn usual(slot: u32, account: &str, value: &str) -> DirectCampaign {
     campaign(slot, account, rules)
 }
 
-/// Whether the only creative may be shown.
 #[track_caller]
 fn check_creative(change: &Value, spec: CreativeSpec, want: bool) {
     let request = merged(&request(), change);
@@ -36,7 +35,7 @@ fn check_creative(change: &Value, spec: CreativeSpec, want: bool) {
     let catalogue = Catalogue::new(vec![campaign(0, "acme", rules(any(), vec![spec]))]);
     let outcome = bid(&catalogue, &market_of(&catalogue), &request);
     assert_eq!(outcome.answer.bids.len(), usize::from(want), "{about}");
-    // What may not be shown is no opportunity missed.
+    // A blocked creative is not a missed opportunity.
     assert_eq!(outcome.asked.len(), usize::from(want), "{about}");
 }
 
@@ -271,7 +270,7 @@ fn the_best_of_three_accounts_bid() {
     assert_eq!(outcome.asked, [0, 1, 2, 3, 4, 5, 6]);
 }
 
-/// Order of arrival is none: which of equal campaigns bid differs from auction to auction.
+/// Which of equal campaigns bid differs between auctions, and does not depend on their order.
 #[test]
 fn equal_bids_are_ordered_by_the_tie_key() {
     let equal = |order: &[u32]| {
@@ -319,17 +318,16 @@ fn who_may_pay_more_in_a_higher_class_goes_first() {
     let change = json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 }, "pmp": { "deals": deals } }] });
     let request = merged(&request(), &change);
     let outcome = bid_and(&catalogue, &market, &request, |_, judgement, _| {
-        // The agreed price is what counts.
+        // The agreed price counts.
         assert_eq!(judgement.entries[0].price, cpm("1.5"));
     });
     assert_eq!(outcome.all("dealid"), [json!("high"), json!("low"), Value::Null]);
     assert_eq!(outcome.all("cid"), ["campaign-0", "campaign-1", "campaign-2"]);
-    // Each is asked once, however many deals there are.
+    // Each is asked once, whatever the number of deals.
     assert_eq!(outcome.asked, [0, 1, 2, 3]);
 }
 
-/// However much it would pay, it counts for what is agreed; and a discount that leaves nothing of a
-/// bid leaves no bid.
+/// Its agreed price counts, whatever its own. A discount that leaves zero leaves no bid.
 #[test]
 fn what_counts_is_what_is_agreed_and_what_a_discount_leaves() {
     let targeting = CampaignTargeting { deals: vec!["d1".into()], ..any() };
@@ -358,7 +356,7 @@ fn what_counts_is_what_is_agreed_and_what_a_discount_leaves() {
     market.deals.insert("d1".into(), terms());
     let outcome = bid(&catalogue, &market, &at_first);
     assert_eq!(outcome.all("cid"), ["campaign-1", "campaign-2", "campaign-3"]);
-    // Direct campaigns may not use a deal of other DSPs.
+    // Direct campaigns may not use deals of other DSPs.
     market.deals.insert("d1".into(), DealTerms { dsps: vec![0], ..DealTerms::default() });
     assert_eq!(bid(&catalogue, &market, &at_first).asked, [1, 2, 3]);
     for (value, want) in [("0.000001", 0), ("0.000002", 1)] {
@@ -375,11 +373,10 @@ fn below_a_floor_there_is_no_bid() {
     let mut market = market_of(&catalogue);
     market.publishers.others.fee = crate::fixtures::ppm(100_000);
     let floor = |floor: f64| json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 }, "bidfloor": floor }] });
-    // Nine tenths are left of 2.
+    // 2 less a tenth.
     for (net, want) in [(1.8, 1), (1.801, 0)] {
         let outcome = bid(&catalogue, &market, &merged(&request(), &floor(net)));
         assert_eq!(outcome.answer.bids.len(), want, "{net}");
-        // It had its chance.
         assert_eq!(outcome.asked, [0]);
     }
 }
@@ -397,7 +394,7 @@ fn a_price_is_converted_down() {
         assert_eq!(outcome.all("price"), [price], "{cur}");
         assert_eq!(outcome.answer.bids[0].price, cpm("2"));
     }
-    // The direct campaigns do not bid in that currency, or an account's currency has no rate.
+    // Direct campaigns do not bid in that currency, or an account's currency has no rate.
     let mut other = market.clone();
     other.dsps.last_mut().unwrap().currencies = vec![currency("GBP")];
     assert!(bid(&catalogue, &other, &request()).answer.bids.is_empty());
@@ -407,7 +404,7 @@ fn a_price_is_converted_down() {
     assert!(bid(&catalogue, &market_of(&catalogue), &request()).answer.bids.is_empty());
 }
 
-/// Refuses even slots, and halves the rest.
+/// Refuses even slots, and halves other bids.
 struct Picky(Vec<(CampaignIndex, CampaignPrice, Multiplier)>);
 
 impl CampaignBidder for Picky {
@@ -449,7 +446,7 @@ fn the_desk_has_the_last_word() {
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
 }
 
-/// A market that does not know an account does not take its bids.
+/// The market accepts no bids of unknown accounts.
 #[test]
 fn an_account_that_the_market_does_not_know_stays_out() {
     let catalogue = Catalogue::new(vec![usual(0, "a", "2"), usual(1, "b", "2")]);
@@ -458,7 +455,7 @@ fn an_account_that_the_market_does_not_know_stays_out() {
     assert_eq!(bid(&catalogue, &market, &request()).all("cid"), ["campaign-1"]);
 }
 
-/// Whatever changes, it bids as one that was built anew does.
+/// A renewed catalogue bids like a new one.
 #[test]
 fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
     let before = [usual(0, "a", "2"), usual(1, "b", "1"), usual(2, "c", "3")];

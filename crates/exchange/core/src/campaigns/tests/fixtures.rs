@@ -1,4 +1,4 @@
-//! Campaigns, a market that has them, and an auction in which they bid and are judged.
+//! Campaigns, a market with them, and an auction in which they bid and are judged.
 
 use openrtb::codes::MediaType;
 use openrtb::parse_request;
@@ -20,22 +20,21 @@ use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::Market;
 
-/// Enough for all that is tested.
+/// Limits that no test reaches.
 pub(super) const ALL: BiddingLimits = BiddingLimits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
 
-/// A banner of 300×250.
 pub(super) fn banner() -> CreativeSpec {
     let size = Some((300, 250));
     CreativeSpec { size, ..CreativeSpec::new("c1", MediaType::Banner, "<p>ad</p>") }
 }
 
-/// Worth 2.00, with that creative.
+/// Worth 2.00, with these creatives.
 pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) -> BiddingRules {
     let creatives = creatives.into_iter().map(|spec| Creative::new(spec).unwrap()).collect();
     BiddingRules { price: CampaignPrice::Value(cpm("2")), targeting: targeting.into(), creatives }
 }
 
-/// Number `slot`, in US dollars.
+/// In slot `slot`, in US dollars.
 pub(super) fn campaign(slot: u32, account: &str, rules: BiddingRules) -> DirectCampaign {
     DirectCampaign {
         id: format!("campaign-{slot}").into(),
@@ -56,7 +55,7 @@ pub(super) fn market_of(catalogue: &Catalogue) -> Market {
     market
 }
 
-/// Says yes, at the value, and notes who asked.
+/// Bids the full value, and records slots asked.
 #[derive(Default)]
 pub(super) struct Yes(pub(super) Vec<(CampaignIndex, CampaignPrice, Multiplier)>);
 
@@ -72,17 +71,15 @@ impl CampaignBidder for Yes {
     }
 }
 
-/// How direct campaigns bid.
 pub(super) struct Outcome {
     pub(super) answer: DirectAnswer,
-    /// By slot, in the order in which they were.
+    /// By slot, in the order of calls.
     pub(super) asked: Vec<u32>,
-    /// The response as JSON; null where there is none.
+    /// The response as JSON; null if there is none.
     pub(super) json: Value,
 }
 
 impl Outcome {
-    /// The value of a key in each bid.
     pub(super) fn all(&self, key: &str) -> Vec<Value> {
         let seats = self.json["seatbid"].as_array().into_iter().flatten();
         let bids = seats.flat_map(|seat| seat["bid"].as_array().unwrap());
@@ -96,7 +93,7 @@ pub(super) fn bid(catalogue: &Catalogue, market: &Market, request: &Value) -> Ou
     bid_and(catalogue, market, request, |_, _, _| ())
 }
 
-/// The same, and a look at the auction and the judgement.
+/// As [`bid`], with a check of the auction and the judgement.
 #[track_caller]
 pub(super) fn bid_and(
     catalogue: &Catalogue,
@@ -132,7 +129,7 @@ pub(super) fn bid_and(
             assert_eq!(parsed.campaign().as_deref(), Some(&*campaign.id), "{place}");
             let seat = judged.seat.unwrap();
             assert_eq!(*market.dsps[seat.dsp].seats[seat.seat], *campaign.account, "{place}");
-            // What is bid costs its account no more than was decided.
+            // A bid costs its account at most the decided price.
             let price = parsed.price().unwrap();
             let back = market.rates.convert(
                 price,

@@ -1,4 +1,4 @@
-//! Why campaigns do not bid: floors, and the criteria that requests fail.
+//! Why campaigns do not bid: floors, and failed criteria.
 
 use openrtb::parse_request;
 use pacer_core::funnel::Shortfall;
@@ -20,7 +20,7 @@ use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PageP
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::market::Market;
 
-/// Says yes, and notes what was below its floor.
+/// Always bids, and records shortfalls.
 #[derive(Default)]
 struct Floors(Vec<(u32, Shortfall)>);
 
@@ -79,7 +79,7 @@ fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
     let market: Market = market_of(&catalogue);
     let own = market.rates.convert(cpm("9"), currency("USD"), currency("EUR"), units::Rounding::Up);
     check(&floor("9"), vec![yen()], &[(0, "2", &own.unwrap().to_string())]);
-    // A bid that comes to nothing in the auction's currency, which has no floor.
+    // A bid that converts to zero, without a floor.
     let rules = rules(CampaignTargeting::default(), vec![banner()]);
     let least = BiddingRules { price: CampaignPrice::Fixed(cpm("0.000001")), ..rules };
     let tiny = DirectCampaign { currency: currency("JPY"), rules: least.into(), ..open() };
@@ -128,7 +128,7 @@ fn each_criterion_is_tried_by_itself() {
         (Criterion::DeviceTypes, 0),
     ];
     assert_eq!(counts, ProbeCounts { impressions: 3, matched: 0, failed: want.to_vec() });
-    // A criterion is tried whatever the others say.
+    // A criterion is tried independently of others.
     let leaderboard = CreativeSpec { size: Some((728, 90)), ..banner() };
     let counts = probed(german, leaderboard, std::slice::from_ref(&usual));
     assert!(counts.failed.contains(&(Criterion::Creatives, 1)), "{counts:?}");

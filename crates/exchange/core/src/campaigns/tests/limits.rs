@@ -1,4 +1,4 @@
-//! What is left out where more campaigns match than may be gone through, or more accounts bid than may.
+//! What is left out if more campaigns match than may be considered, or more accounts than may bid.
 
 use openrtb::parse_request;
 use serde_json::{Value, json};
@@ -13,10 +13,9 @@ use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, PagePrefix};
 use crate::fixtures::{cpm, merged};
 
-/// The slots that were priced, and the answer.
+/// The priced slots, and the answer.
 type Outcome = (Vec<u32>, DirectAnswer);
 
-/// The bids within `limits` in the auction `id`.
 fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, BiddingLimits)) -> Outcome {
     let market = market_of(catalogue);
     let text = request.to_string();
@@ -37,14 +36,14 @@ fn at_most(matches_max: usize) -> BiddingLimits {
     BiddingLimits { matches_max, ..ALL }
 }
 
-/// So many campaigns, each of an account of its own, that want this.
+/// Campaigns of different accounts with this targeting.
 fn catalogue_of(count: u32, targeting: impl Fn(u32) -> CampaignTargeting) -> Catalogue {
     let of =
         |slot| campaign(slot, &format!("account-{slot}"), rules(targeting(slot), vec![banner()]));
     Catalogue::new((0..count).map(of).collect())
 }
 
-/// Impressions of which the first so many are banners that no campaign has.
+/// Impressions, the first of which match no campaign.
 fn imps(strange: usize, wanted: usize) -> Value {
     let imp = |at: usize| {
         let width = if at < strange { 1 } else { 300 };
@@ -63,11 +62,11 @@ fn as_many_matches_are_gone_through_as_may_be() {
     }
 }
 
-/// Else the same ones would never bid.
+/// Otherwise the same ones would never bid.
 #[test]
 fn which_are_left_out_is_chance_and_the_same_for_the_same_auction() {
     let catalogue = catalogue_of(100, |slot| CampaignTargeting {
-        // Those that match do not stand evenly.
+        // Matches are unevenly distributed.
         key_values: match slot {
             0..10 | 60 | 99 => Vec::new(),
             _ => vec![KeyValues { key: "section".into(), values: vec!["culture".into()] }],
@@ -96,7 +95,7 @@ fn impressions_share_what_may_be_gone_through() {
         (0, 3, 29, &[10, 10, 9]),
         (0, 3, 7, &[3, 2, 2]),
         (0, 3, 2, &[1, 1, 0]),
-        // What one leaves is for those after it.
+        // One impression's surplus goes to later ones.
         (2, 2, 12, &[6, 6]),
         (1, 1, 12, &[10]),
     ] {
@@ -110,12 +109,12 @@ fn impressions_share_what_may_be_gone_through() {
         assert_eq!(asked.len(), each.iter().sum::<usize>());
         assert_eq!(answer.left_out, (10 * wanted - asked.len()) as u64);
     }
-    // Each draws for itself.
+    // Each impression draws independently.
     let (asked, _) = bid(&catalogue, &imps(0, 8), ("auction-1", at_most(8)));
     assert!(asked.iter().any(|slot| *slot != asked[0]), "{asked:?}");
 }
 
-/// A campaign that wants another value, or a page elsewhere, takes nobody's turn.
+/// Campaigns for another key value or page do not use up the limit.
 #[test]
 fn what_is_for_other_requests_is_no_match() {
     let values = catalogue_of(100, |slot| CampaignTargeting {

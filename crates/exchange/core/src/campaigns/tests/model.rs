@@ -1,5 +1,5 @@
-//! The naive way: each campaign held against the JSON of the request, key by key, and each of its
-//! creatives written as a bid of its own and judged by the real judge. No index, no parsed request.
+//! A naive model: matches each campaign with the JSON of the request, key by key, and lets the real
+//! judge decide on a bid per creative. No index, no parsed request.
 
 use serde_json::{Value, json};
 
@@ -14,17 +14,15 @@ use crate::fixtures::AUCTION_ID;
 use crate::judging::judge::{DspAnswer, judge};
 use crate::market::targeting::Region;
 
-/// What a campaign could do at an impression.
+/// What a campaign could bid for an impression.
 #[derive(Debug, Default)]
 pub(super) struct Chances {
     /// Whether any of its creatives may be shown, so that its bidder is asked.
     pub(super) may_show: bool,
-    /// What its creatives would be worth, openly or under its deals: the creative, the deal, and
-    /// what became of it.
+    /// The value of its creatives with and without its deals: creative, deal, and entry.
     pub(super) entries: Vec<(usize, Option<String>, ClearingEntry)>,
 }
 
-/// Holds `campaign`, number `number`, against the impression at `imp`.
 pub(super) fn chances(
     (auction, ask): (&Auction<'_>, &BidderCall),
     request: &Value,
@@ -48,12 +46,12 @@ pub(super) fn chances(
         for deal in &deals {
             let rates = &auction.market.rates;
             let Some(ratio) = rates.ratio(campaign.currency, auction.currency) else {
-                continue; // Without a rate it cannot bid.
+                continue; // It cannot bid without a rate.
             };
-            // Beyond any price is none.
+            // A price too high is none.
             let price = ratio.convert(campaign.rules.price.amount(), units::Rounding::Down);
             let price = price.unwrap_or(units::Cpm::ZERO);
-            // One micro: that its worth is nothing shows only with what is decided.
+            // One micro, because a value of zero shows only with the decided price.
             let shown = if price == units::Cpm::ZERO { units::Cpm::new(1).unwrap() } else { price };
             let bid = bid_of((number, campaign), spec, (&on_sale["id"], imp), deal.as_deref());
             let mut bid = bid;

@@ -1,5 +1,5 @@
-//! Whatever the request and the catalogue: who is asked and who bids is what the naive way says, and
-//! a judge finds nothing wrong.
+//! For any request and catalogue, the campaigns asked and their bids equal the naive model's, and
+//! the judge accepts them.
 
 use std::cmp::Reverse;
 
@@ -19,7 +19,7 @@ use crate::fixtures::{cpm, currency, ppm};
 use crate::market::targeting::Region;
 use crate::market::{DealTerms, Market};
 
-/// Choices, one a byte; when they are used up, always the first.
+/// Choices, one per byte; when used up, always the first.
 struct Draws<'d>(std::slice::Iter<'d, u8>);
 
 impl Draws<'_> {
@@ -36,7 +36,7 @@ impl Draws<'_> {
         of[self.below(of.len())].clone()
     }
 
-    /// Once in `odds` some of these, else none.
+    /// Some of these once in `odds`, else none.
     fn some<T: Clone>(&mut self, odds: usize, of: &[T]) -> Vec<T> {
         if !self.happens(odds) {
             return Vec::new();
@@ -264,7 +264,7 @@ fn request(draws: &mut Draws<'_>) -> Value {
         };
         device.insert("geo".into(), geo);
     }
-    // An index of 99 is beyond the word of the naive way.
+    // An index of 99 exceeds the model's word.
     if device.get("devicetype") == Some(&json!(99)) {
         device.insert("devicetype".into(), 15.into());
     }
@@ -294,7 +294,7 @@ fn with_terms(mut market: Market, draws: &mut Draws<'_>) -> Market {
     market
 }
 
-/// At most one of an account, the best of few.
+/// At most one per account, the best few.
 fn best(all: &[(usize, &DirectCampaign, Chances)]) -> Vec<usize> {
     let mut ranked: Vec<_> = all
         .iter()
@@ -340,7 +340,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         let mut bids: Vec<_> =
             outcome.answer.bids.iter().map(|bid| (bid.imp, bid.campaign)).collect();
         bids.sort_unstable();
-        // Which of several creatives is shown is drawn, and with it perhaps the floor.
+        // Which of several creatives is shown is random, and possibly its floor.
         let is_drawn = specs.iter().any(|own| own.len() > 1);
         result = if asked != outcome.asked {
             Err(TestCaseError::fail(format!(
@@ -366,7 +366,7 @@ proptest! {
     }
 }
 
-/// The draws are of use only if they come to bids, several and under deals.
+/// The drawn cases are useful only if they have bids, several and under deals.
 #[test]
 fn what_is_drawn_comes_to_bids() {
     let (mut auctions, mut bids, mut deals) = (0, 0, 0);

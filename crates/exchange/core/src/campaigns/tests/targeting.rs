@@ -1,4 +1,4 @@
-//! A row for each key: what is listed, and whether the usual request has it.
+//! A row for each targeting key, and whether the usual request matches.
 
 use openrtb::codes::MediaType;
 use serde_json::{Value, json};
@@ -53,11 +53,11 @@ fn formats_and_sizes() {
     ] {
         check(&json!({}), CampaignTargeting { formats, sizes, ..any() }, want);
     }
-    // A banner that tells no size is none that is wanted.
+    // A banner without a size does not match a list of sizes.
     let sizeless = json!({ "imp": [{ "id": "1", "banner": {} }] });
     check(&sizeless, any(), true);
     check(&sizeless, CampaignTargeting { sizes: vec![(300, 250)], ..any() }, false);
-    // An interstitial takes what fits in it.
+    // An interstitial's size is a maximum.
     let large = json!({ "imp": [{ "id": "1", "instl": 1, "banner": { "w": 320, "h": 480 } }] });
     check(&large, CampaignTargeting { sizes: vec![(300, 250)], ..any() }, true);
     let small = json!({ "imp": [{ "id": "1", "instl": 1, "banner": { "w": 320, "h": 240 } }] });
@@ -96,7 +96,7 @@ fn countries_and_regions() {
     for (change, own, blocked, want) in [
         (json!({}), vec!["USA/CA", "USA/NY"], vec![], true),
         (json!({}), vec!["USA/NY"], vec![], false),
-        // Other countries are whole.
+        // Other countries are unrestricted.
         (json!({}), vec!["DEU/BE"], vec![], true),
         (json!({}), vec![], vec!["USA/CA"], false),
         (json!({}), vec![], vec!["USA/NY"], true),

@@ -1,4 +1,4 @@
-//! The specification's worked numbers, groups, classes and ties, by table.
+//! The specification's worked numbers, groups, classes and ties.
 
 mod model;
 mod properties;
@@ -14,7 +14,7 @@ const CENT: Cpm = match Cpm::new(10_000) {
     None => Cpm::ZERO,
 };
 
-/// A second-price open bid of seat 0 of `dsp`; equal bids: the lower DSP first.
+/// A second-price open bid of seat 0 of `dsp`. The lower DSP wins ties.
 fn entry(imp: usize, dsp: usize, price: &str) -> ClearingEntry {
     ClearingEntry {
         imp,
@@ -42,7 +42,7 @@ fn group(imps: &[usize]) -> BidGroup {
     BidGroup { imps: imps.to_vec(), possible: true, tie: 0 }
 }
 
-/// One impression: the winner, its price and what it had to beat.
+/// One impression: the winner, its price and its minimum to win.
 #[track_caller]
 fn check_one(entries: &[ClearingEntry], want: Option<(usize, &str, &str)>) {
     let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
@@ -54,7 +54,6 @@ fn check_one(entries: &[ClearingEntry], want: Option<(usize, &str, &str)>) {
     assert_eq!(clearing.wins, [want], "{entries:?}");
 }
 
-/// Several impressions with groups: the fate of each entry.
 #[track_caller]
 fn check_groups(entries: &[ClearingEntry], groups: &[BidGroup], want: &[Fate]) {
     let imps = entries.iter().map(|entry| entry.imp + 1).max().unwrap_or(0);
@@ -63,8 +62,7 @@ fn check_groups(entries: &[ClearingEntry], groups: &[BidGroup], want: &[Fate]) {
 
 use Fate::{BudgetExhausted, GroupIncomplete, LostToDeal, LostToHigherBid, Won};
 
-/// Section 4.4.1: a floor of $0.85, and bids of 1.00, 0.90 and 0.80 (which is below the floor and
-/// so never an entry).
+/// Section 4.4.1: a floor of $0.85, and bids of 1.00, 0.90 and 0.80 (below the floor, so no entry).
 #[test]
 fn worked_numbers_of_the_specification() {
     let of = |auction_type| {
@@ -95,16 +93,16 @@ fn second_prices() {
     check_one(&[], None);
     check_one(&[entry(0, 0, "3")], Some((0, "0", "0")));
     check_one(&two("2"), Some((0, "2.01", "2")));
-    // Never above the bid, where the increment would carry it.
+    // The increment never raises the price above the bid.
     check_one(&two("2.989999"), Some((0, "2.999999", "2.989999")));
     check_one(&two("2.99"), Some((0, "3", "2.99")));
     check_one(&two("2.995"), Some((0, "3", "2.995")));
     check_one(&two("3"), Some((0, "3", "3")));
-    // Its own floor holds, not the other's.
+    // Its own floor applies, not the other's.
     check_one(&[floor("2.5", entry(0, 0, "3")), entry(0, 1, "2")], Some((0, "2.5", "2.5")));
     check_one(&[floor("2.5", entry(0, 0, "3")), entry(0, 1, "2.6")], Some((0, "2.61", "2.6")));
     check_one(&[entry(0, 0, "3"), floor("1", entry(0, 1, "1"))], Some((0, "1.01", "1")));
-    // A seat is not its own rival; another seat of the same DSP is.
+    // A seat does not compete with itself, but with another seat of its DSP.
     check_one(&[entry(0, 0, "3"), entry(0, 0, "2"), entry(0, 1, "1")], Some((0, "1.01", "1")));
     check_one(&[entry(0, 0, "3"), entry(0, 0, "2")], Some((0, "0", "0")));
     check_one(&[entry(0, 0, "3"), seat(1, entry(0, 0, "2"))], Some((0, "2.01", "2")));
@@ -121,12 +119,11 @@ fn deals_pay_by_their_own_type() {
     let open = entry(0, 1, "2");
     check_one(&[deal(AuctionType::FirstPrice, "3"), open], Some((0, "3", "2")));
     check_one(&[deal(AuctionType::SecondPrice, "3"), open], Some((0, "2.01", "2")));
-    // An agreed price is what it ranks at and pays.
     let agreed =
         |price: &str| ClearingEntry { floor: cpm(price), ..deal(AuctionType::Agreed, price) };
     check_one(&[agreed("3"), open], Some((0, "3", "3")));
     check_one(&[agreed("1.5"), open], Some((1, "1.51", "1.5")));
-    // The winner's own type decides, whatever the loser's.
+    // The winner's own type decides.
     let first = ClearingEntry { auction_type: AuctionType::FirstPrice, ..open };
     check_one(&[deal(AuctionType::SecondPrice, "3"), first], Some((0, "2.01", "2")));
 }
@@ -150,7 +147,7 @@ fn groups_win_all_or_none() {
     };
     let [a, b] = pair(["2", "2"]);
     check_groups(&[a, b], &[group(&[0, 1])], &[Won, Won]);
-    // One impression lost, all lost; the other then goes to whoever is next.
+    // A lost impression loses the group; its other impression goes to the next bid.
     let others = [entry(0, 1, "3"), entry(1, 1, "1")];
     check_groups(
         &[a, b, others[0], others[1]],
@@ -169,20 +166,19 @@ fn groups_win_all_or_none() {
 
 #[test]
 fn the_lowest_incomplete_group_goes_first() {
-    // Each misses what the other wins; with the lower out the higher is complete.
+    // Each misses an impression; without the lower group the higher is complete.
     let one = [in_group(0, entry(0, 0, "5")), in_group(0, entry(1, 0, "1"))];
     let two = [in_group(1, entry(0, 1, "3")), in_group(1, entry(1, 1, "2"))];
     let entries = [one[0], one[1], two[0], two[1]];
     let both = [group(&[0, 1]), group(&[0, 1])];
     check_groups(&entries, &both, &[Won, Won, GroupIncomplete, GroupIncomplete]);
-    // Of equal totals the one with the lower tie.
     let entries = [one[0], one[1], two[0], in_group(1, entry(1, 1, "3"))];
     let tied = |first, second| {
         [BidGroup { tie: first, ..group(&[0, 1]) }, BidGroup { tie: second, ..group(&[0, 1]) }]
     };
     check_groups(&entries, &tied(1, 2), &[GroupIncomplete, GroupIncomplete, Won, Won]);
     check_groups(&entries, &tied(2, 1), &[Won, Won, GroupIncomplete, GroupIncomplete]);
-    // More bids at the highest price than 64 bits could total.
+    // The total of these bids exceeds 64 bits.
     let many: Vec<ClearingEntry> = (0..20_000)
         .map(|dsp| ClearingEntry { price: Cpm::MAX, ..in_group(0, entry(0, dsp, "1")) })
         .collect();
@@ -197,11 +193,10 @@ fn a_refused_bid_is_as_if_it_had_never_been() {
     let clearing = clear(&entries, &[], 1, CENT, refusing(0));
     assert_eq!(clearing.fates, [BudgetExhausted, Won, LostToHigherBid]);
     assert_eq!(clearing.wins[0].map(|win| win.price), Some(cpm("1.01")));
-    // Not even a group that fell to it is out for good.
+    // A group that lost to it gets another chance.
     let entries = [entry(0, 0, "9"), in_group(0, entry(0, 1, "2")), in_group(0, entry(1, 1, "2"))];
     let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, refusing(0));
     assert_eq!(clearing.fates, [BudgetExhausted, Won, Won]);
-    // One of a group is refused: the others go, by the group.
     let entries = [in_group(0, entry(0, 1, "2")), in_group(0, entry(1, 1, "2")), entry(0, 0, "1")];
     let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, refusing(1));
     assert_eq!(clearing.fates, [GroupIncomplete, BudgetExhausted, Won]);
@@ -210,7 +205,7 @@ fn a_refused_bid_is_as_if_it_had_never_been() {
     assert_eq!(clearing.wins, [None, None]);
 }
 
-/// Refused only when it wins, a bid may yet set the price of another that a group brings in.
+/// If refused only when it wins, a bid could still set the price of another that a group brings in.
 #[test]
 fn a_barred_bid_is_out_before_anything_clears() {
     let barred = |entry| ClearingEntry { barred: Some(Fate::NoMarkup), ..entry };
@@ -228,7 +223,7 @@ fn a_barred_bid_is_out_before_anything_clears() {
     assert_eq!(clearing.fates, [Fate::NoMarkup, Fate::NoMarkup, Won, Won, LostToHigherBid]);
     let prices: Vec<_> = clearing.wins.iter().map(|win| win.map(|win| win.price)).collect();
     assert_eq!(prices, [Some(cpm("0")), Some(cpm("1.01"))]);
-    // A group that has one of them is never complete.
+    // A group with a barred bid is never complete.
     let entries = [barred(in_group(0, entry(0, 1, "2"))), in_group(0, entry(1, 1, "2"))];
     check_groups(&entries, &[group(&[0, 1])], &[Fate::NoMarkup, GroupIncomplete]);
 }
@@ -236,7 +231,7 @@ fn a_barred_bid_is_out_before_anything_clears() {
 #[test]
 fn a_winner_is_authorised_once_at_each_price() {
     let first = |entry| ClearingEntry { auction_type: AuctionType::FirstPrice, ..entry };
-    // The refusal on impression 1 takes the group, and with it the rival on impression 0.
+    // The refusal on impression 1 removes the group, and with it the rival on impression 0.
     let entries = [
         entry(0, 0, "5"),
         first(entry(1, 0, "5")),
@@ -251,7 +246,7 @@ fn a_winner_is_authorised_once_at_each_price() {
         authorised(win.entry != 4)
     });
     assert_eq!(clearing.fates[4], BudgetExhausted);
-    // Alone, then with the group back as its rival: twice, for the price has changed.
+    // Alone, then with the group as its rival: twice, because the price has changed.
     let want = [(0, "0"), (1, "5"), (4, "0"), (0, "0")].map(|(entry, price)| (entry, cpm(price)));
     assert_eq!(asked[..3], want[..3]);
     for (index, ask) in asked.iter().enumerate() {
@@ -269,7 +264,7 @@ fn ties_are_fair_and_independent_of_order() {
         let auction = format!("auction-{auction}");
         let entries = [0, 1, 2].map(|dsp| {
             let name = ["x", "y", "z"][dsp];
-            // Seat and bid ids are the same: DSPs do not agree on them.
+            // Different DSPs may use the same seat and bid ids.
             ClearingEntry { tie: key.rank(&auction, "1", (name, "s"), "1"), ..entry(0, dsp, "1") }
         });
         let winner = |entries: &[ClearingEntry]| {

@@ -1,4 +1,4 @@
-//! What markup is, however it begins, and what media it has.
+//! The syntax of markup, however it begins, and its media.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn media_files_tell_video_from_audio() {
     }
 }
 
-/// Also where no tag is ever closed.
+/// Even without any closed tag.
 #[test]
 fn no_byte_of_media_files_is_looked_at_twice() {
     for tag in ["<MediaFile ", "<MediaFile type=", "<MediaFile type=\"x/y\">a</MediaFile>"] {

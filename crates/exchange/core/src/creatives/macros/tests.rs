@@ -1,11 +1,11 @@
-//! Every macro in every encoding, what is none, and that no value does more than stand there.
+//! Every macro in every encoding, texts that are no macros, and hostile values.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::fixtures::{cpm, ppm};
 
-/// Ids that would each do harm where they are not encoded.
+/// Ids that do harm if not encoded.
 const HOSTILE: [&str; 8] = [
     r#"" onload="alert(1)"#,
     "'><script>alert(1)</script>",
@@ -77,7 +77,6 @@ fn a_macro_without_a_value_is_removed() {
     }
 }
 
-/// As a JSON string may have them.
 #[test]
 fn escapes_of_signs_are_the_signs() {
     for text in [
@@ -163,13 +162,12 @@ fn ids_inject_nothing() {
         }
         assert_eq!(decoded(first), id.as_bytes());
         assert_eq!(STANDARD.decode(decoded(second)).unwrap(), id.as_bytes());
-        // Neither a second pass nor the late values find anything left.
+        // Neither a second pass nor late values find another macro.
         assert_eq!(values.substitute(&url), url);
         assert_eq!(LateValues { imp_ts_ms: Some(1), loss: Some(2) }.substitute(&url), url);
     }
 }
 
-/// The octets that percent-encoded text stands for.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();
@@ -194,7 +192,7 @@ fn ids_are_bounded() {
     let longest = "x".repeat(VALUE_BYTES_MAX);
     assert_eq!(with(&longest, "BID_ID"), longest);
     assert_eq!(with(&"x".repeat(VALUE_BYTES_MAX + 1), "BID_ID"), "");
-    // Its encoding counts.
+    // The encoded length counts.
     assert_eq!(with(&" ".repeat(VALUE_BYTES_MAX / 3), "BID_ID").len(), VALUE_BYTES_MAX / 3 * 3);
     assert_eq!(with(&" ".repeat(VALUE_BYTES_MAX / 3 + 1), "BID_ID"), "");
     assert_eq!(with(&"x".repeat(192), "BID_ID:B64").len(), 256);
@@ -219,7 +217,7 @@ fn ratios_and_discounts_at_the_edges() {
 }
 
 proptest! {
-    /// JSON stays JSON, whatever stands in ids.
+    /// JSON stays JSON, whatever the ids.
     #[test]
     fn any_id_in_any_string(id in "\\PC{0,40}|[\\x00-\\x7f]{0,40}", name in "(BID_ID|AD_ID|IMP_ID|SEAT_ID)(:B64)?") {
         let values = MacroValues { bid_id: &id, ad_id: &id, imp_id: &id, seat_id: &id, ..values() };

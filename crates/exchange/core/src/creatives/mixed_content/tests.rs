@@ -1,11 +1,11 @@
-//! What markup loads, and what only looks like it.
+//! Markup that loads over plain HTTP, and markup that only looks like it.
 
 use super::*;
 
 #[track_caller]
 fn check(markup: &str, want: bool) {
     assert_eq!(is_insecure(markup), want, "{markup}");
-    // As JSON text, with slashes escaped and not.
+    // As JSON text, with and without escaped slashes.
     let json = format!("\"{}\"", openrtb::escaped(markup));
     assert_eq!(is_insecure(&json), want, "{json}");
     let json = json.replace('/', r"\/");
@@ -35,7 +35,7 @@ fn tags_load_what_their_attributes_say() {
         "<style>p{background:url(http://x)}</style>",
         "<style>@import \"http://x\";</style>",
         "<script src='https://x'></script><script src='http://x'></script>",
-        // As browsers read them: character references, no tabs and line ends, any slashes.
+        // As in browsers: character references, no tabs and line ends, any slashes.
         "<img src=\"http:&#x2F;&#x2F;x\">",
         "<img src='&#104;ttp&#58//x'>",
         "<img src='ht&#10;tp://x'>",
@@ -103,24 +103,20 @@ fn players_load_what_stands_in_vast() {
         ("<v:VASTAdTagURI>http://x</v:VASTAdTagURI>", true),
         ("<HTMLResource><![CDATA[<img src='http://x'>]]></HTMLResource>", true),
         ("<AdParameters><![CDATA[{\"u\":\"http://x\"}]]></AdParameters>", true),
-        // A self-closing element has no content.
         ("<AdParameters/><MediaFile><![CDATA[http://x/v.mp4]]></MediaFile>", true),
         ("<AdParameters\n/><script /><style/><Impression>http://x</Impression>", true),
         ("<AdParameters><MediaFile><![CDATA[http://x]]></MediaFile>", true),
-        // Escaped as XML.
         ("<HTMLResource>&lt;img src=&quot;http://x&quot;&gt;</HTMLResource>", true),
         ("<Impression>http:&#x2F;&#47;x</Impression>", true),
         (
             "<AdParameters xmlEncoded=\"true\">{&quot;u&quot;:&quot;http://x&quot;}</AdParameters>",
             true,
         ),
-        // Parameters in XML, and in pairs.
         ("<AdParameters><![CDATA[<c><video>http://x/v.mp4</video></c>]]></AdParameters>", true),
         ("<AdParameters><c><video>http://x/v.mp4</video></c></AdParameters>", true),
         ("<AdParameters><![CDATA[img=a.png&video=http://x]]></AdParameters>", true),
         ("<AdParameters><![CDATA[img=https://a&video=http://x]]></AdParameters>", true),
         ("<AdParameters>http://x/parameters.json</AdParameters>", true),
-        // Comments, within character data and without.
         ("<Impression><!-- a --><![CDATA[http://x]]></Impression>", true),
         ("<Impression> <!-- a --> http://x</Impression>", true),
         ("<HTMLResource><![CDATA[<p><!-- a]]></HTMLResource><Error>http://x</Error>", true),
@@ -160,7 +156,7 @@ fn native_markup_loads_its_assets_and_trackers() {
         (r#"{"link":{"url":"https://x","clicktrackers":["http://x"]}}"#, true),
         (r#"{"jstracker":"<script src='http://x'></script>"}"#, true),
         (r#"{"video":{"vasttag":"<VAST><Error>http://x</Error></VAST>"}}"#, true),
-        // White space and a byte order mark before markup, and of a key given twice the first.
+        // White space and a byte order mark before markup; the first of equal keys.
         (r#"{"jstracker":" \n<script src='http://x'></script>"}"#, true),
         (r#"{"video":{"vasttag":"\ufeff<VAST><Error>http://x</Error></VAST>"}}"#, true),
         (r#"{"video":{"vasttag":"<DAAST><Error>http://x</Error></DAAST>"}}"#, true),
@@ -179,7 +175,7 @@ fn native_markup_loads_its_assets_and_trackers() {
     check("{ <img src='http://x'>", true);
 }
 
-/// With a lone surrogate it is no JSON that we can read, but a browser may.
+/// A lone surrogate makes it JSON that we cannot decode, but a browser may.
 #[test]
 fn what_cannot_be_unescaped_is_searched_as_it_is() {
     for insecure in [

@@ -1,4 +1,4 @@
-//! What players take, as tables: video, and audio likewise.
+//! What players support, for video and audio.
 
 use openrtb::{parse_bid, parse_request};
 use serde_json::{Value, json};
@@ -16,7 +16,6 @@ fn check(says: Value, of_bid: Value, want: Result<(), Fate>) {
         let text = bid(of_bid.clone()).to_string();
         let bid = parse_bid(&text).unwrap();
         assert_eq!(check_playback(&request.imps()[0], format, &bid), want, "{body} {text}");
-        // Another format has limits of its own.
         let other = check_playback(&request.imps()[0], MediaType::Banner, &bid);
         assert_eq!(other, Ok(()));
     }
@@ -90,7 +89,6 @@ fn one_framework_that_the_player_has_is_enough() {
     ] {
         check(says, told, want);
     }
-    // Banners and native ads list theirs too.
     for (key, format) in [("banner", MediaType::Banner), ("native", MediaType::Native)] {
         let body = request(json!({ "imp": [{ "id": "1", key: { "request": "{}", "api": [5] } }] }));
         let request = parse_request(&body).unwrap();

@@ -1,4 +1,4 @@
-//! What a creative may be, by request, impression and bid.
+//! Creatives that may be shown, by request, impression and bid.
 
 use openrtb::{parse_bid, parse_request};
 use serde_json::{Value, json};
@@ -63,7 +63,6 @@ fn a_banner_has_a_size_that_was_offered() {
     ] {
         check(json!({}), of_imp, of_bid, want);
     }
-    // Other formats have no size.
     let video = json!({ "banner": null, "video": { "mimes": ["v"] } });
     check(json!({}), video, json!({ "w": 1, "h": 1, "adm": "<VAST/>" }), OK);
 }

@@ -1,4 +1,4 @@
-//! Every fate of a bid, alone and beside every later one; every fate of a response.
+//! Every fate of a bid, alone and with every later one; every fate of a response.
 
 use serde_json::{Value, json};
 
@@ -11,16 +11,15 @@ use crate::market::{DealTerms, Market, NoticeMode};
 mod macros;
 mod stretches;
 
-/// What is wrong with one bid of the first DSP, as changes to a sound auction.
+/// A fault of one bid of the first DSP, as changes to a sound auction.
 #[derive(Clone)]
 struct Row {
     fate: Fate,
     code: u32,
     /// Changes by object: request, imp, response, seatbid, bid.
     changes: [Value; 5],
-    /// A bid that stands before it in the same seatbid.
+    /// An earlier bid in the same seatbid.
     earlier: Value,
-    /// A bid of the second DSP.
     rival: Value,
 }
 
@@ -178,7 +177,7 @@ fn check(row: &Row, note: Fate) {
 fn every_fate_has_its_row_and_code() {
     let rows = rows();
     let listed: Vec<Fate> = rows.iter().map(|row| row.fate).collect();
-    // What is offered beside a winner is no judge's business.
+    // The judge does not decide on returned losers.
     let all = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Offered);
     assert_eq!(listed, all.collect::<Vec<_>>());
     for row in &rows {
@@ -186,7 +185,6 @@ fn every_fate_has_its_row_and_code() {
     }
 }
 
-/// Both at once, unless they contradict each other.
 fn both(earlier: &Row, later: &Row) -> Option<Row> {
     let contradict = |a: &Value, b: &Value| {
         let (a, b) = (a.as_object().unwrap(), b.as_object().unwrap());
@@ -214,14 +212,13 @@ fn of_two_mistakes_the_first_in_order_is_the_fate() {
     let rows = rows();
     let mut pairs = 0;
     for (index, earlier) in rows.iter().enumerate() {
-        // What a bid itself has wrong; the rest is decided among bids.
         if earlier.fate.took_part() {
             break;
         }
         for later in &rows[index + 1..] {
             let exclusive = matches!(
                 (earlier.fate, later.fate),
-                // Only a banner has a size, and what is under a deal meets the deal's floor alone.
+                // Only a banner has a size, and bids under a deal need only reach its floor.
                 (Fate::Size, Fate::Format | Fate::Protocol | Fate::Duration)
                     | (Fate::BelowFloor, Fate::BelowDealFloor)
             );
@@ -274,7 +271,7 @@ fn every_response_has_a_fate() {
     }
 }
 
-/// A group that is cut cannot win: nobody knows what its other bids want.
+/// The group cannot win, because its other bids are unknown.
 #[test]
 fn bids_beyond_the_most_are_ignored_and_a_cut_group_is_impossible() {
     let check = |sizes: &[usize], want: (&[(usize, usize)], &[bool])| {
@@ -305,7 +302,7 @@ fn bids_beyond_the_most_are_ignored_and_a_cut_group_is_impossible() {
     check(&[BIDS_MAX, 3], (&[(0, 3)], &[true, true]));
 }
 
-/// Each macro may grow to 256 bytes. A dollar sign alone is not a macro, and an escape does not hide one.
+/// Each macro may grow to 256 bytes. A dollar sign alone is no macro, and escapes hide none.
 #[test]
 fn a_bid_with_too_many_macros_is_malformed() {
     let check = |adm: &str, escape: (&str, &str), want: Result<(), Fate>| {
@@ -355,7 +352,6 @@ fn one_bad_bid_leaves_the_others() {
     }
 }
 
-/// What a lone bid of the first DSP counts for: its seat, its price in the auction's currency.
 #[track_caller]
 fn check_entry(of_request: Value, response: &Value, want: Result<(usize, &str), Fate>) {
     let body = [(0, response.to_string())];
@@ -390,12 +386,10 @@ fn what_is_absent_has_its_default() {
         &of(json!("ZZZ"), Value::Null, bid(none())),
         Err(Fate::CurrencyNotAccepted),
     );
-    // Markup on the notice, or preloaded.
     let other = |key: &str| of(Value::Null, Value::Null, bid(json!({ "adm": null, key: "x" })));
     check_entry(none(), &other("nurl"), Ok((0, "2")));
     check_entry(none(), &other("adid"), Ok((0, "2")));
     check_entry(none(), &other("iurl"), Err(Fate::NoMarkup));
-    // A format is one of those on offer.
     let typed = |mtype: u32| of(Value::Null, Value::Null, bid(json!({ "mtype": mtype })));
     check_entry(none(), &typed(1), Ok((0, "2")));
     check_entry(none(), &typed(2), Err(Fate::Format));
@@ -404,8 +398,8 @@ fn what_is_absent_has_its_default() {
     check_entry(none(), &of(Value::Null, Value::Null, object), Err(Fate::Format));
 }
 
-/// The formats that a bid may be of on an impression of all four, as the codes of `mtype`; `later`
-/// where its markup is fetched before the answer.
+/// Checks the possible formats of a bid on an impression of all four, as codes of `mtype`; `later`
+/// if its markup is fetched before the response.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 #[track_caller]
 fn check_formats(bid_change: Value, want: Result<&[u32], Fate>, later: Result<&[u32], Fate>) {
@@ -440,10 +434,8 @@ fn without_mtype_the_markup_says_what_a_bid_is() {
     check(json!({ "adm": media("video/mp4") }), Ok(&[2]));
     check(json!({ "adm": media("audio/mpeg") }), Ok(&[3]));
     check(json!({ "adm": "<DAAST/>" }), Ok(&[3]));
-    // A wrapper may be of either, unless one of them takes no such ad.
     check(json!({ "adm": "<VAST><Wrapper/>" }), Err(Fate::Format));
     check(json!({ "adm": "<VAST><Wrapper/>", "attr": [9] }), Ok(&[2]));
-    // What is told is held against the markup.
     check(json!({ "mtype": 1, "adm": "{}" }), Ok(&[1]));
     check(json!({ "mtype": 1, "adm": "<VAST/>" }), Err(Fate::Format));
     check(json!({ "mtype": 2, "adm": "<p>" }), Err(Fate::Format));
@@ -471,7 +463,7 @@ fn markup_that_is_fetched_tells_the_format_later() {
     check_formats(preloaded, none, none);
 }
 
-/// Until the format is known, the floor is the dearest of those it may have.
+/// Until the format is known, the highest floor applies.
 #[test]
 fn a_bid_of_unknown_format_is_held_to_the_dearest_floor() {
     let of_imp = json!({ "video": { "mimes": ["v"], "mincpmpersec": 0.25, "maxduration": 10 } });
@@ -497,9 +489,9 @@ fn deals_admit_whom_they_name() {
         (json!({ "id": "d" }), 1, json!({}), Err(Fate::PrivateAuction)),
         (json!({ "id": "d", "wseat": ["a1", "x"] }), 0, with_deal(json!([])), Ok((0, "2"))),
         (json!({ "id": "d", "wseat": [] }), 0, with_deal(json!([])), Ok((0, "2"))),
-        // A seat of the DSP's is welcome, but this one is not.
+        // Another seat of the DSP is allowed, but not this one.
         (json!({ "id": "d", "wseat": ["a2"] }), 0, with_deal(json!([])), Err(Fate::DealSeat)),
-        // None of the DSP's is: the deal was not offered.
+        // No seat of the DSP is allowed: the deal was not offered.
         (json!({ "id": "d", "wseat": ["b1"] }), 0, with_deal(json!([])), Err(Fate::DealNotOffered)),
         (json!({ "id": "e" }), 0, with_deal(json!([])), Err(Fate::DealUnknown)),
         (sites.clone(), 0, with_deal(json!(["ads.Ford.example"])), Ok((0, "2"))),
@@ -526,7 +518,7 @@ fn equal_groups_fall_by_the_hash_and_not_by_arrival() {
         let seatbid = json!({ "group": 1, "bid": bids });
         (dsp, json!({ "id": AUCTION_ID, "seatbid": [seatbid] }).to_string())
     };
-    // Both total 6, and neither is complete while the other stands.
+    // Both total 6, and each blocks the other.
     let (alpha, beta) = (of(0, [5.0, 1.0]), of(1, [3.0, 3.0]));
     let there = fates(&market(), &body, &[alpha.clone(), beta.clone()]);
     let mut back = fates(&market(), &body, &[beta, alpha]);
@@ -557,7 +549,7 @@ fn a_group_with_a_bid_that_cannot_win_is_out_as_a_whole() {
     );
     check(of(["1", "9"], second(json!({}))), [Fate::GroupIncomplete, Fate::UnknownImp]);
     check(of(["1", "2"], second(json!({ "id": 7 }))), [Fate::GroupIncomplete, Fate::Malformed]);
-    // Another bid of the group takes the impression that a bad one was for.
+    // Another bid of the group wins the impression of the faulty one.
     check(of(["1", "1"], second(json!({ "crid": null }))), [Fate::Won, Fate::NoCreativeId]);
     check(of(["1", "1"], second(json!({ "price": 3 }))), [Fate::LostToHigherBid, Fate::Won]);
 }

@@ -1,4 +1,4 @@
-//! What wins cost accounts, by currency and by what is shown.
+//! Costs of wins to accounts, by currency and format.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,6 @@ use crate::fixtures::{
 };
 use crate::judging::judge::judge;
 
-/// What the winner of one bid at `price`, in `cur`, costs an account in `of`.
 #[track_caller]
 fn check((price, cur): (f64, &str), of_imp: Value, of: &str, want: Option<(u64, u32)>) {
     let request = request(json!({ "at": 1, "app": {}, "imp": [imp(of_imp)] }));
@@ -32,7 +31,7 @@ fn check((price, cur): (f64, &str), of_imp: Value, of: &str, want: Option<(u64, 
 #[test]
 fn in_the_accounts_currency_and_never_less_than_is_paid() {
     check((2.0, "USD"), json!({}), "USD", Some((2_000_000, 300)));
-    // The bid's own currency: just what it pays, not what two conversions make of it.
+    // The bid's own currency: exactly its price, without two conversions.
     check((1.0, "EUR"), json!({}), "EUR", Some((1_000_000, 300)));
     // 1.000001 USD is 0.92592685… EUR, and 156.25015625 JPY.
     check((1.000001, "USD"), json!({}), "EUR", Some((925_927, 300)));

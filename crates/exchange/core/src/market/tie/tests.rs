@@ -35,7 +35,7 @@ fn samples_are_stable_exact_and_independent() {
     assert_eq!(tenth, sampled(key, "d", 100_000));
     assert!((1_800..2_200).contains(&count(&tenth)), "{}", count(&tenth));
     assert!((9_700..10_300).contains(&count(&half)), "{}", count(&half));
-    // A larger share only adds to a smaller.
+    // A larger share includes the smaller.
     assert!(tenth.iter().zip(&half).all(|(tenth, half)| !tenth || *half));
     for other in [sampled(key, "e", 500_000), sampled(TieKey::new([8; 16]), "d", 500_000)] {
         let both: Vec<bool> = half.iter().zip(&other).map(|(a, b)| *a && *b).collect();

@@ -1,5 +1,5 @@
-//! Golden notices: every macro in every place and mode; then who is told, who is not, and where the
-//! beacon goes.
+//! Golden notices: every macro in every place and mode; then recipients, and the place of the
+//! beacon.
 
 mod golden;
 mod reserved;
@@ -14,7 +14,7 @@ use crate::fixtures::{imp, ppm, request};
 const ALL_MODES: [NoticeMode; 3] =
     [NoticeMode::PassThrough, NoticeMode::Final, NoticeMode::Upstream];
 
-/// `alpha` at 3.00 before `beta` at 2.00, each with all notices; first price.
+/// `alpha` at 3.00 beats `beta` at 2.00, each with all notices; first price.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 fn two(mode: NoticeMode, change: Value) -> SampleAuction {
     let bodies = [
@@ -134,7 +134,7 @@ fn losers_are_told_even_when_nobody_wins() {
     assert_eq!(conclusion, Conclusion::default());
 }
 
-/// What a bid names beyond what its DSP has declared is neither called nor sealed.
+/// URLs on undeclared hosts are neither called nor sealed.
 #[test]
 fn urls_are_checked_once_macros_are_in_them() {
     let check = |url: &str, want: Option<NotSent>| {
@@ -165,7 +165,7 @@ fn urls_are_checked_once_macros_are_in_them() {
     check("https://alpha.example/a b", bad);
     check("https://${AUCTION_IMP_TS:X}.alpha.example/", bad);
     check(&format!("https://alpha.example/{}", "x".repeat(URL_BYTES_MAX)), bad);
-    // A macro makes a host, too: percent-encoded, or of a plain id.
+    // A macro may form a host: percent-encoded, or of a plain id.
     let own_host = |adid: &str| {
         let change = json!({ "adid": adid, "nurl": "https://${AUCTION_AD_ID}/" });
         let (_, conclusion) = two(NoticeMode::Final, change).bids();
@@ -174,7 +174,6 @@ fn urls_are_checked_once_macros_are_in_them() {
     assert_eq!(own_host("evil.example"), undeclared);
     assert_eq!(own_host("evil.example/?"), bad);
     assert_eq!(own_host("n.alpha.example"), None);
-    // Half of a surrogate pair.
     let mut rehearsal = two(NoticeMode::Final, json!({ "nurl": "REPLACED" }));
     rehearsal.bodies[0].1 = rehearsal.bodies[0].1.replace("REPLACED", r"\ud83d");
     let (_, conclusion) = rehearsal.bids();
@@ -198,7 +197,7 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     check(json!("<VAST/>"), Unmarked::NoAd, json!("<VAST/>"));
     check(json!(" "), Unmarked::Empty, json!(" "));
     check(Value::Null, Unmarked::Absent, Value::Null);
-    // Ids that a token has no room for.
+    // Ids too long for a token.
     let long = "x".repeat(300);
     let mut rehearsal = two(NoticeMode::Final, json!({ "impid": long }));
     rehearsal.request = request(json!({ "imp": [imp(json!({ "id": long }))] }));
@@ -211,7 +210,7 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     assert!(conclusion.unsent.iter().filter(|unsent| unsent.why == NotSent::Unsealed).count() == 3);
 }
 
-/// Nor does it make the answer anything but JSON.
+/// And the response stays JSON.
 #[test]
 fn what_is_no_markup_takes_no_beacon() {
     for adm in ["null", "\"\"", "{}", "7", "{\"a\":1},\"mtype\":1"] {
@@ -225,7 +224,7 @@ fn what_is_no_markup_takes_no_beacon() {
     }
 }
 
-/// A browser would not load our pixel, and count it as a fault of the page.
+/// A browser would not load our pixel, and blame the page.
 #[test]
 fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     let check = |secure: u8, base: &'static str, mode: NoticeMode, is_billed: bool| {
@@ -239,7 +238,7 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
         assert_eq!(adm == "<p>", is_billed || mode == NoticeMode::Upstream, "{secure} {base}");
         let unmarked: &[_] = if is_billed { &[(0, Unmarked::Insecure)] } else { &[] };
         assert_eq!(conclusion.unmarked, unmarked);
-        // The time of the answer: nobody tells when it is shown.
+        // The time of the response, because no beacon reports the impression.
         let url = format!("https://n.alpha.example/b?3&t={NOW_UNIX_S}000");
         let notice = PlannedNotice { dsp: 0, kind: NoticeKind::Billing, url };
         let billed = SaleBilledNow { bid: 0, notice: Some(notice) };
@@ -251,9 +250,8 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     check(0, plain, NoticeMode::Final, false);
     check(1, "https://x.example/n/", NoticeMode::Final, false);
     check(1, "HTTPS://x.example/n/", NoticeMode::Final, false);
-    // The caller, and no browser, calls what it is handed.
     check(1, plain, NoticeMode::Upstream, false);
-    // A notice that must not be called is left out, and the sale is billed all the same.
+    // A notice that must not be called is omitted, and the sale is billed all the same.
     let mut rehearsal = two(NoticeMode::Final, json!({}));
     rehearsal.base = plain;
     rehearsal.request = request(json!({ "imp": [imp(json!({ "secure": 1 }))] }));
@@ -262,7 +260,7 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     assert_eq!(conclusion.billed, [SaleBilledNow { bid: 0, notice: None }]);
     let unsent = conclusion.unsent.iter().filter(|unsent| unsent.kind == NoticeKind::Billing);
     assert_eq!(unsent.count(), 1);
-    // What takes no beacon anywhere is billed nowhere.
+    // An ad that never carries a beacon is never billed.
     let video = json!({ "secure": 1, "banner": null, "video": { "mimes": ["video/mp4"] } });
     let mut rehearsal = two(NoticeMode::Final, json!({ "adm": "<VAST/>" }));
     rehearsal.base = plain;

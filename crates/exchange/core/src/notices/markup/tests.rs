@@ -1,4 +1,4 @@
-//! Where the beacon goes in HTML, VAST and native markup, and where it must not.
+//! Where the beacon is inserted in HTML, VAST and native markup, and where not.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ const PIXEL: &str = "<img src=\"https://x.example/n/t\" width=\"1\" height=\"1\"
                      style=\"position:absolute;border:0;opacity:0;pointer-events:none\"/>";
 const IMPRESSION: &str = "<Impression><![CDATA[https://x.example/n/t]]></Impression>";
 
-/// `marked` with `@` where the beacon goes; without one it goes nowhere.
+/// `marked` has `@` at the beacon's place. Without it there is none.
 #[track_caller]
 fn check(format: MediaType, marked: &str, beacon: &str) {
     let markup = marked.replace('@', "");
@@ -48,7 +48,7 @@ fn a_pixel_stands_before_the_end_of_the_body() {
         "<bodyx></bodyx>@",
         "<a title=\"</body>\">@",
         "<a title='>' x=\">\">@</body>",
-        // What only looks like an end tag, or like a quote.
+        // Text that looks like an end tag, or like a quote.
         "<a title=</body>@",
         "<a =\"></body>\">@</body>",
         "<a b\"c>@</body>",
@@ -76,14 +76,14 @@ fn a_pixel_stands_outside_what_is_no_markup() {
         "<!-- --!>@</body>",
         "<!-- --->@</body>",
         "<!--[if IE]></body><![endif]-->@",
-        // To browsers a comment, which the first bracket ends.
+        // A comment to browsers, which the first bracket ends.
         "<![CDATA[</body>@",
     ] {
         check_banner(marked);
     }
 }
 
-/// After what is never closed nothing is a tag any more.
+/// After an unclosed tag no tag is parsed.
 #[test]
 fn a_pixel_stands_before_what_is_never_closed() {
     for marked in [
@@ -114,7 +114,7 @@ fn an_impression_stands_beside_others_in_every_ad() {
         "<VAST version=\"4.2\"><Ad><InLine>@<Impression id=\"a>b\">a</Impression></InLine></Ad>\
          <Ad><Wrapper><AdSystem/>@<Impression></Impression></Wrapper></Ad></VAST>",
         "<DAAST version=\"1.0\"><Ad><InLine>@<Impression/></InLine></Ad></DAAST>",
-        // What only looks like an ad, or stands deeper.
+        // Elements that look like an ad, or are nested deeper.
         "<VAST><Ad><InLine><Extensions><Impression/><Extension><InLine><Impression/></InLine>\
          </Extension></Extensions>@<Impression/></InLine></Ad></VAST>",
         "<VAST><Ad><InLine><AdTitle><![CDATA[<Impression></InLine>]]></AdTitle>\
@@ -233,7 +233,6 @@ fn reasons_have_labels_of_their_own() {
     }
 }
 
-/// Pieces of markup in any order.
 fn jumble() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "<",
@@ -272,7 +271,7 @@ fn jumble() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever comes, nothing of it is lost, and what is added is whole beacons.
+    /// No markup is lost, and only whole beacons are added.
     #[test]
     fn all_of_the_markup_stays(markup in jumble()) {
         for (format, beacon) in [

@@ -42,7 +42,6 @@ fn reservation(number: u8) -> Reservation {
     Reservation { token, currency: currency("GBP") }
 }
 
-/// Any claims that can be sealed.
 fn any_claims() -> impl Strategy<Value = Claims<'static>> {
     let text = |bytes_max: usize| {
         prop_oneof![
@@ -89,7 +88,7 @@ fn a_token_says_what_was_sealed_until_it_expires() {
     for now in [1000, 1001, u64::MAX] {
         assert_eq!(ring.open(&token, now), Err(BeaconTokenError::Expired));
     }
-    // Neither a price, a name nor a URL shows.
+    // No price, name or URL is visible.
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
     for secret in ["alpha", "dsp.example", "GBP"] {
         assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none(), "{secret}");
@@ -97,7 +96,7 @@ fn a_token_says_what_was_sealed_until_it_expires() {
     assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
 }
 
-/// As they were sealed before nodes were named: byte for byte.
+/// Byte for byte as sealed before nodes had numbers.
 #[test]
 fn a_token_without_a_node_is_as_it_was() {
     let plain = |claims: &Claims<'_>| encode(claims).expect("it fits");
@@ -169,7 +168,7 @@ fn what_is_no_token_is_malformed() {
     assert_eq!(ring.open(&unknown, 0), Err(BeaconTokenError::UnknownKey));
 }
 
-/// The form is strict even for who holds the key: one text for one token.
+/// The format is strict even with a valid key: one text per token.
 #[test]
 fn sealed_bytes_that_are_no_claims_are_malformed() {
     let ring = ring(&[KEY]);
@@ -197,7 +196,8 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
         plain[at] = byte;
         plain
     };
-    // Unknown flags, a node that is not there, a reservation that is not, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
+    // Unknown flags, a missing node or reservation, a price too high, no currency, a truncated
+    // text, invalid UTF-8.
     let first_text = FIXED_BYTES - 10;
     for plain in [
         changed(0, 0x10),
@@ -225,7 +225,7 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
     }
 }
 
-/// As the release before reservations sealed it: what is out when a node is upgraded still counts.
+/// As sealed by the release before reservations: tokens in use when a node is upgraded still count.
 #[test]
 fn tokens_of_before_reservations_open() {
     const GOLDEN: &str = concat!(
@@ -244,7 +244,7 @@ fn the_reservation_is_sealed_behind_the_rest() {
     assert_eq!(plain[0], before[0] | IS_RESERVED);
     let reservation = [&[9; TOKEN_BYTES][..], b"GBP"].concat();
     assert_eq!(plain[1..], [&before[1..], &reservation].concat());
-    // The same beacon, whatever it moves.
+    // The reservation does not change the id.
     assert_eq!(with.id(), claims().id());
 }
 
@@ -263,7 +263,7 @@ fn ids_differ_in_every_part() {
     for (index, id) in ids.iter().enumerate() {
         assert!(!ids[..index].contains(id), "{id:?}");
     }
-    // What is no part of it changes nothing, or repeated calls would not be known.
+    // Other claims do not change the id, or repeated calls would not be recognised.
     assert_eq!(Claims { url: "x".into(), ..claims() }.id(), ids[0]);
 }
 
@@ -288,7 +288,7 @@ proptest! {
         bytes[at_byte] ^= 1 << bit;
         prop_assert!(refused(&URL_SAFE_NO_PAD.encode(&bytes[..at_byte])));
         prop_assert!(refused(&URL_SAFE_NO_PAD.encode([&bytes[..], &[bytes[at_byte]]].concat())));
-        // The text too: another spelling of the same bytes would pass for another token.
+        // Another spelling of the same bytes would pass for another token.
         let mut text = token.clone().into_bytes();
         let at_char = at.index(text.len());
         text[at_char] ^= 1 << bit;
@@ -296,7 +296,7 @@ proptest! {
             prop_assert!(refused(text));
         }
         prop_assert!(refused(&token[..at_char]));
-        // Under another key of the same id nothing opens either.
+        // Another key with the same id opens nothing.
         let mut other = KeyRing::new(&[OTHER]).unwrap();
         prop_assert_eq!(other.open(&token, 0), Err(BeaconTokenError::UnknownKey));
         other.0[0].id = ring.0[0].id;

@@ -7,7 +7,7 @@ use strum::VariantArray;
 
 use super::*;
 
-/// Each has the number and the name of the schema, and nothing of the schema is missing.
+/// Variants and schema have the same numbers and names.
 fn check<T, W>(prefix: &str, name: impl Fn(W) -> &'static str)
 where
     T: SchemaCode + PartialEq + Debug + VariantArray + Into<&'static str>,

@@ -1,5 +1,5 @@
-//! What a bid was up against, beside the rules themselves: the same auction held again with the bid at
-//! another price, or with its rivals alone.
+//! The competition of a bid against the rules themselves: clears again with the bid at another
+//! price, or with only its rivals.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,7 @@ fn micros(micros: u64) -> Cpm {
     Cpm::new(micros).expect("a small price")
 }
 
-/// The naive model: the auction of `own` at `worth` and of those that stood beside it, cleared.
-/// What `own` pays, if it wins.
+/// The naive model: clears `own` at `worth` with its rivals. Returns what `own` pays, if it wins.
 fn held_again(
     (record, facts): (&AuctionRecord<'_>, &ClearingInputs),
     own: usize,
@@ -83,7 +82,7 @@ fn a_bid_wins_from_the_least_on_and_pays_as_the_rules_have_it() {
     assert!(seen.values().all(|times| *times > 1000) && seen.len() == 2, "{seen:?}");
 }
 
-/// Not only in a model: what was recorded of each bid is what is told of it.
+/// Recorded bids and contests agree.
 #[test]
 fn a_bid_that_won_would_have_won_at_what_it_paid() {
     let (mut won, mut lost) = (0, 0);
@@ -135,7 +134,7 @@ fn where_a_price_decides_nothing_it_is_told_why() {
     assert!(seen.len() == 4 && seen.values().all(|times| *times > 50), "{seen:?}");
 }
 
-/// By hand: what stands beside a bid, at second price with an increment of a cent.
+/// At second price with an increment of one cent.
 #[test]
 fn by_hand() {
     let bids = |prices: &[(&str, f64)]| {
@@ -159,7 +158,7 @@ fn by_hand() {
         let (want_least, paid) = want;
         let floor = record.bids[0].floor.expect("it has one");
         let want_least = if want_least == "floor" { floor } else { cpm(want_least) };
-        // Equal bids are ordered by a hash: a micro more is enough, whatever it says.
+        // A hash orders equal bids: one more micro always wins.
         let above = least.micros() - want_least.micros();
         assert!(above <= u64::from(!rivals.is_empty()), "{least} for {want_least}");
         for (worth, price) in paid {
@@ -171,6 +170,6 @@ fn by_hand() {
     check(3.0, &[2.0], ("2", &[("3", Some("2.01")), ("2.005", Some("2.005")), ("1.99", None)]));
     // It lost, and would have won with more.
     check(1.0, &[2.0], ("2", &[("1", None), ("2.01", Some("2.01")), ("9", Some("2.01"))]));
-    // Below its floor it never came to a rival.
+    // Below its floor it met no rival.
     check(0.3, &[2.0, 1.0], ("2", &[("0.3", None), ("3", Some("2.01"))]));
 }

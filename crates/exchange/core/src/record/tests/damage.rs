@@ -1,10 +1,10 @@
-//! Bytes that are not as they were written: cut off, flipped, or never a record.
+//! Bytes that are truncated, flipped, or never were a record.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Auctions with much in them.
+/// Auctions with many elements.
 const SEEDS: [u64; 5] = [0, 3, 7, 20, 47];
 
 #[test]
@@ -19,8 +19,8 @@ fn a_part_of_a_record_is_none() {
     }
 }
 
-/// A flipped bit is an error, or a difference, or it has changed what is told and not computed: an
-/// id, a time, a tie. Never is it the same record, and never are other sales taken for these.
+/// A flipped bit is an error or a difference, or changes only a value that is not recomputed: an
+/// id, a time, a tie. It never leaves the record the same, nor changes sales unnoticed.
 #[test]
 fn a_flipped_bit_never_passes_for_another_result() {
     let (mut errors, mut differences, mut told) = (0, 0, 0);
@@ -52,7 +52,7 @@ fn a_flipped_bit_never_passes_for_another_result() {
     assert!(errors > 1000 && differences > 1000 && told > 1000, "{errors} {differences} {told}");
 }
 
-/// The same for generations: a record of one is read, refused, or is of another.
+/// A damaged generation is refused or differs.
 #[test]
 fn a_damaged_generation_is_never_the_same() {
     let market = market();
@@ -88,7 +88,7 @@ proptest! {
         let _ = GenerationRecord::decode(&ended(&content));
     }
 
-    /// Several bytes at once, and the length made right: what is left to the decoder alone.
+    /// Several bytes change and the length is valid, so only the decoder can notice.
     #[test]
     fn no_change_of_a_record_panics(
         seed in 0..40u64,

@@ -1,4 +1,4 @@
-//! What the record of a generation says, and when there is none.
+//! The record of a generation, and refusals to write one.
 
 use events::{MalformedRecord, RECORD_BYTES_MAX};
 

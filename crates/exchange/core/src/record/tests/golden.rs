@@ -1,16 +1,16 @@
-//! Records of version 1, byte for byte: files hold such bytes, so that they never change. Another
-//! version has files of its own beside these.
+//! Records of version 1, byte for byte. Files contain such bytes, so they never change; another
+//! version gets files of its own.
 
 use super::*;
 use crate::fixtures::cpm;
 
 const AUCTION: &[u8] = include_bytes!("../../../../../events/golden/v1/auction.bin");
-/// With what floors are recomputed from, which records had not at first.
+/// With the inputs of floors, which were added later.
 const AUCTION_FLOORS: &[u8] = include_bytes!("../../../../../events/golden/v1/auction-floors.bin");
 const GENERATION_RECORD: &[u8] = include_bytes!("../../../../../events/golden/v1/generation.bin");
 
-/// Three DSPs, of which one is not asked; deals of every kind, a group, a refusal, bids beside a
-/// winner, and bids that took no part.
+/// Three DSPs, one of which is not asked; deals of every kind, a group, a refusal, losers returned
+/// with winners, and bids that took no part.
 fn case() -> Case {
     let mut market = market();
     let deal = |discount, priority| DealTerms {
@@ -107,7 +107,7 @@ fn a_generation_keeps_its_bytes() {
     let market = case().market;
     let rates = rates_in(&market);
     let mut record = Vec::new();
-    // As before there were campaigns, and as it is where there are none.
+    // As before campaigns existed, and as without any.
     let without = GenerationInForce { campaigns: 0, ..in_force(&market, &rates) };
     encode_generation(&without, &mut record).unwrap();
     let message = v1::Generation::decode(&*record);
@@ -115,7 +115,7 @@ fn a_generation_keeps_its_bytes() {
     assert_eq!(message.unwrap().encode_to_vec(), GENERATION_RECORD);
 }
 
-/// What stands in the file, in words: bytes alone could be wrong from the start.
+/// The file's contents in words, because bytes alone could be wrong from the start.
 #[test]
 fn the_golden_auction_says_what_happened() {
     let record = AuctionRecord::decode(AUCTION).unwrap();

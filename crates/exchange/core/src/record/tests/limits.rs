@@ -11,7 +11,7 @@ fn a_record_fits_the_log() {
     assert_eq!(RECORD_BYTES_MAX, eventlog::PAYLOAD_BYTES_MAX);
 }
 
-/// As many bids as DSPs may answer with, each with as long an id as there is.
+/// As many bids as DSPs may answer with, each with the longest id.
 #[test]
 fn of_too_many_bids_those_that_were_sold_are_kept() {
     let mut case = Case::of_one_bid();
@@ -63,7 +63,7 @@ fn bodies_are_kept_whole_or_not_at_all() {
     };
     check(0, false, RecordedExtent::Whole);
     check(1000, true, RecordedExtent::Whole);
-    // Beside the rest of the record there is room for so much.
+    // The room left by the rest of the record.
     let most = RECORD_BYTES_MAX - held(&case).record.len() - 26;
     check(most, false, RecordedExtent::Whole);
     check(most + 1, false, RecordedExtent::WithoutBodies);
@@ -83,7 +83,7 @@ fn what_does_not_fit_at_all_is_not_written() {
     assert_eq!(out, b"another");
 }
 
-/// The floor of the request, and with what the operator has configured.
+/// The request's floor, with configured floors included.
 #[test]
 fn floors_are_recorded_as_dsps_were_told() {
     let check = |configured: &str, want: &str| {
@@ -103,7 +103,7 @@ fn floors_are_recorded_as_dsps_were_told() {
     check("1.35 USD", "1.5");
 }
 
-/// Terms of whom a record cannot name in full are taken as recorded.
+/// Terms of truncated ids are taken as recorded.
 #[test]
 fn ids_that_are_too_long_are_not_looked_up() {
     let mut case = Case::of_one_bid();
@@ -142,7 +142,6 @@ fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> AuctionContext<'p> {
     }
 }
 
-/// Of auctions that came to no bids, too, there is a record.
 #[test]
 fn auctions_that_ended_early_are_recorded() {
     let text = request(json!({ "tmax": 7, "test": 1 }));
@@ -182,7 +181,7 @@ fn auctions_that_ended_early_are_recorded() {
     assert_eq!(replay(&record, &generation), Ok(ReplayOutcome::NotHeld));
 }
 
-/// What `change` makes of a record of one bid.
+/// Checks a record of one bid after `change`.
 #[track_caller]
 fn check(change: impl Fn(&mut v1::Auction), want: &str) {
     let held = held(&Case::of_one_bid());
@@ -317,7 +316,7 @@ fn nothing_counts_more_than_an_auction_has() {
     );
 }
 
-/// So that whoever reads it need not go back.
+/// So that readers need not go back.
 #[test]
 fn fields_stand_in_order() {
     let mut out = Vec::new();
@@ -330,7 +329,7 @@ fn fields_stand_in_order() {
     assert_eq!(error, RecordDecodeError::Malformed(MalformedRecord::Order(2)));
 }
 
-/// A release that does not know of a field has nothing to do with it.
+/// Older releases ignore unknown fields.
 #[test]
 fn fields_of_later_releases_are_skipped() {
     let held = held(&Case::of_one_bid());
@@ -345,7 +344,6 @@ fn fields_of_later_releases_are_skipped() {
     assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same));
 }
 
-/// In the record as in metrics.
 #[test]
 fn an_unreadable_answer_is_recorded_as_malformed() {
     let check = |body: &str, want: (CallOutcome, Option<ResponseFate>)| {

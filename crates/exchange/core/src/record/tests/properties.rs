@@ -1,5 +1,4 @@
-//! Auctions of all kinds are the same when they are held again: from their facts, and from their
-//! records.
+//! Auctions of all kinds replay identically, from their inputs and from their records.
 
 use std::collections::HashMap;
 
@@ -8,7 +7,7 @@ use crate::fixtures::cpm;
 
 const AUCTIONS: u64 = 3000;
 
-/// Rates are not compared: these are the same from the start.
+/// Does not compare rates, which are the same by construction.
 fn assert_same(got: &ClearingInputs, want: &ClearingInputs, seed: u64) {
     let bare = |facts: &ClearingInputs| {
         let ClearingInputs { currency, base, increment, imps, returns_others, .. } = *facts;
@@ -25,9 +24,7 @@ fn an_auction_is_the_same_again() {
     for seed in 0..AUCTIONS {
         let held = held(&Case::drawn(seed));
         assert_eq!(held.kept, Some(RecordedExtent::Whole), "seed {seed}");
-        // From its facts.
         assert_eq!(held.facts.recompute().as_ref(), Ok(&held.result), "seed {seed}");
-        // From its record: the same facts, and the same result.
         let record = AuctionRecord::decode(&held.record).expect("it was just written");
         let facts = record.facts(&held.generation).expect("nothing differs");
         assert_same(&facts.expect("bids were judged"), &held.facts, seed);
@@ -66,7 +63,7 @@ fn an_auction_is_the_same_again() {
     assert!(rare.iter().all(|times| *times >= 50), "{rare:?}");
 }
 
-/// What was computed, and what was told, stands in the record.
+/// The record has the results and the notified values.
 fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
     let fates: Vec<_> = record.bids.iter().map(|bid| bid.fate).collect();
     assert_eq!(fates, held.result.fates, "seed {seed}");
@@ -90,8 +87,7 @@ fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
     }
 }
 
-/// Field by field in the order of the schema, with nothing at its default: any other writer of
-/// protobuf comes to the same bytes.
+/// Fields in schema order without defaults: any other writer of protobuf gives the same bytes.
 #[test]
 fn prost_reads_a_record_and_writes_the_same() {
     for seed in 0..200 {
@@ -103,7 +99,7 @@ fn prost_reads_a_record_and_writes_the_same() {
     }
 }
 
-/// What changes a price changes what comes of it: nothing that clearing looks at is left out.
+/// Changing any input of clearing changes the result.
 #[test]
 fn a_changed_fact_is_noticed() {
     let (mut prices, mut refusals) = (0, 0);
@@ -112,7 +108,7 @@ fn a_changed_fact_is_noticed() {
         for sale in result.sales.iter().filter(|sale| sale.fate == Fate::Won) {
             let entry = facts.bids[sale.bid].verdict.unwrap();
             if entry.auction_type != AuctionType::FirstPrice {
-                continue; // Its price is another's.
+                continue; // Another bid sets its price.
             }
             let mut changed = facts.clone();
             let terms = changed.bids[sale.bid].terms.as_mut().unwrap();
@@ -178,7 +174,7 @@ fn facts_that_no_auction_has_are_told() {
     check(&|facts| facts.refusals.push(never_asked), InvalidInputs::Refusal { refusal: 0 });
 }
 
-/// An account that has paid once may refuse the same the next time.
+/// An account may refuse what it authorised before.
 #[test]
 fn refusals_know_their_question() {
     let win = |entry| Win { entry, price: cpm("2"), min_to_win: cpm("1") };

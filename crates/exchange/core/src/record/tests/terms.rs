@@ -1,9 +1,9 @@
-//! Every price, fate and refusal that is changed in a record is found, and it is told which.
+//! Every changed price, fate and refusal is found and named.
 
 use super::*;
 
-/// Changes every element of a list that `change` applies to, one at a time, in many auctions; how
-/// many there were. Each must be found, as one of the fields `told`, or by the reader.
+/// Changes every element of a list that `change` applies to, one at a time, in many auctions, and
+/// returns their number. Each change must be found as one of the fields `told`, or by the decoder.
 #[track_caller]
 fn check(told: &[&str], change: impl Fn(&mut v1::Auction, usize) -> Option<bool>) -> usize {
     let mut changed = 0;
@@ -13,7 +13,7 @@ fn check(told: &[&str], change: impl Fn(&mut v1::Auction, usize) -> Option<bool>
         for at in 0.. {
             let mut message = whole.clone();
             match change(&mut message, at) {
-                None => break, // The list is over.
+                None => break,
                 Some(false) => continue,
                 Some(true) => (),
             }
@@ -71,12 +71,12 @@ fn plus_one(value: &mut Option<u64>) -> bool {
 
 #[test]
 fn a_changed_price_of_a_bid_is_found() {
-    // A thousandth, for less may be lost where prices are rounded between currencies.
+    // A thousandth, because conversions round away less.
     let price = bids(|bid| {
         bid.price_micros = bid.price_micros.map(|price| price + 1000);
         took_part(bid)
     });
-    // Of an agreed price the bid says nothing: what it pays is agreed.
+    // A bid under an agreed price pays that price, whatever its own.
     let is_agreed = |message: &v1::Auction, at: usize| {
         let deal = message.bids.get(at).and_then(|bid| bid.deal);
         let kind = deal.map(|deal| message.deals[deal as usize].auction_type());
@@ -92,7 +92,7 @@ fn a_changed_price_of_a_bid_is_found() {
         bid.currency = "JPY".to_owned();
         Some(took_part(bid))
     };
-    // None of the DSPs bids in it.
+    // No DSP bids in yen.
     check(&["currency"], in_yen);
     check(&["worth"], |message, at| {
         let applies = !is_agreed(message, at);
@@ -117,7 +117,7 @@ fn a_changed_floor_is_found_where_it_decides() {
         bid.floor_micros = least.checked_sub(1);
         Some(took_part(bid) && bid.deal.is_none() && least > 0)
     });
-    // What was below its floor, and reaches it.
+    // A bid below its floor now reaches it.
     check(&["worth"], |message, at| {
         let bid = message.bids.get_mut(at)?;
         let below = [v1::Fate::BelowFloor, v1::Fate::BelowDealFloor].contains(&bid.fate());
@@ -127,8 +127,7 @@ fn a_changed_floor_is_found_where_it_decides() {
     });
 }
 
-/// By a micro, whether or not the floor set a price: of every bid that was held to one, where that
-/// does not depend on what it brings.
+/// By a micro, whether or not the floor set a price: for every bid with a plain floor.
 #[test]
 fn a_floor_changed_by_one_micro_is_found() {
     let is_plain = |message: &v1::Auction, at: usize| {
@@ -153,7 +152,6 @@ fn a_floor_changed_by_one_micro_is_found() {
         });
         assert!(changed > 400, "{changed}");
     }
-    // What the publisher asked for, and what came of it.
     check(&["bidfloor"], |message, at| {
         let imp = message.imps.get_mut(at)?;
         imp.bidfloor_micros += 1;
@@ -208,7 +206,6 @@ fn a_changed_refusal_is_found() {
     check(&["fate", "bid", "unsound"], |message, at| {
         (at < message.refusals.len()).then(|| message.refusals.remove(at)).map(|_| true)
     });
-    // One that nobody gave.
     check(&["unsound"], |message, at| {
         let bid = message.bids.get(at)?;
         let question = message.refusals.last().map_or(90, |last| last.question + 90);
@@ -272,7 +269,7 @@ fn changed_terms_are_found() {
     );
 }
 
-/// What is worth nothing in the auction's currency takes no part, though no floor forbids it.
+/// A bid that converts to zero takes no part, even without a floor.
 #[test]
 fn a_bid_of_nothing_is_found() {
     let held = held(&Case::of_one_bid());
@@ -285,7 +282,6 @@ fn a_bid_of_nothing_is_found() {
     assert_eq!(told.lines().next(), Some(want));
 }
 
-/// The difference is for people: which bid, which value, what it was and what it would be.
 #[test]
 fn a_difference_says_what_and_where() {
     let held = held(&Case::of_one_bid());
@@ -310,7 +306,6 @@ fn a_difference_says_what_and_where() {
     }
 }
 
-/// However much differs, what is told has an end.
 #[test]
 fn a_difference_has_an_end() {
     let mut case = Case::of_one_bid();

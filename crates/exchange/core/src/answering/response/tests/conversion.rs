@@ -1,4 +1,4 @@
-//! Whatever the currencies, fees, discounts and floors: nobody pays above its bid, and nobody
+//! For any currencies, fees, discounts and floors, no bidder pays above its bid, and no publisher
 //! sells below its floor.
 
 use proptest::prelude::*;
@@ -13,16 +13,15 @@ use crate::market::rates::Rates;
 
 const CODES: [&str; 3] = ["USD", "EUR", "GBP"];
 
-/// What is drawn for one auction.
+/// One drawn auction.
 #[derive(Clone, Debug)]
 struct Drawn {
-    /// Worth of each of [`CODES`], in hundred-thousandths.
+    /// Value of each of [`CODES`], in hundred-thousandths.
     worth: [u32; 3],
     /// By position in [`CODES`]: of the auction, of the impression's floor, of the deal's.
     currencies: [usize; 3],
     fee: u32,
     discount: u32,
-    /// Of the impression and of the deal, in micros.
     floors: [u64; 2],
     at: u8,
     deal_at: u8,
@@ -109,7 +108,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     let market = drawn.market();
     let body = drawn.request();
     let parsed = openrtb::parse_request(&body).unwrap();
-    // A floor that cannot be expressed is refused beforehand.
+    // A floor too high for a price is refused beforehand.
     let Ok(auction) = Auction::new("auction-1", &parsed, &market) else { return Ok(()) };
     let bodies = drawn.bodies();
     let answers = answers(&auction, &bodies);
@@ -124,7 +123,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
         let discounted = ppm(if is_deal && drawn.deal_at != 3 { drawn.discount } else { 0 });
         prop_assert!(sale.paid <= discounted.taken_from(Cpm::new(bid).unwrap()));
         prop_assert!(sale.min_to_win.unwrap().micros() <= bid);
-        // The publisher gets no more than was paid, and no less than its floor.
+        // The publisher gets at most what was paid, and at least its floor.
         let [of_auction, of_imp, of_deal] = drawn.currencies;
         let net = drawn.common(sale.net.micros(), of_auction);
         prop_assert!(net <= drawn.common(sale.paid.micros(), code));
@@ -145,7 +144,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A bid at just the floor that its DSP was shown, in the currency it was shown in, is enough.
+/// A bid of exactly the floor shown to its DSP, in that currency, suffices.
 fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
     let market = drawn.market();
     let body = drawn.request();
@@ -165,7 +164,7 @@ fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
     let of_deal = &of_imp["pmp"]["deals"][0];
     for (floor, dealid) in [(of_imp, Value::Null), (of_deal, json!("d"))] {
         let micros = cpm(&floor["bidfloor"].to_string()).micros();
-        // Nothing can be bid, or nothing is enough.
+        // No bid is possible, or none suffices.
         if micros < 100 || micros > Cpm::MAX.micros() / 2 {
             continue;
         }
@@ -174,7 +173,7 @@ fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
         let bodies = [(0, own.to_string())];
         let judgement = judge(&auction, &answers(&auction, &bodies));
         let verdict = judgement.bids[0].verdict;
-        // A price so low that nothing is left of it in the auction's currency is no price.
+        // A price that converts to zero is invalid.
         prop_assert!(matches!(verdict, Ok(_) | Err(Fate::BadPrice)), "{:?} {}", verdict, floor);
     }
     Ok(())

@@ -53,7 +53,7 @@ fn over_the_share_of_enough_results_throttles() {
     ] {
         Case::new(limits()).check(100, (good, bad, 0), want);
     }
-    // Results add up over the window, and those before it are forgotten.
+    // Results add up over the window, and earlier ones are forgotten.
     let mut case = Case::new(limits());
     case.check(100, (0, 10, 0), BreakerChange::None);
     case.check(9_000, (9, 0, 0), BreakerChange::None);
@@ -69,13 +69,13 @@ fn healthy_intervals_double_the_allowance_until_it_suffices() {
     let raised = |qps| BreakerChange::Raised(per_second(qps));
     case.check(500, (3, 0, 20), BreakerChange::None);
     case.check(500, (2, 0, 20), raised(10));
-    // Just as many bad ones as are borne.
+    // Exactly the tolerated share of bad results.
     case.check(1_000, (17, 3, 40), raised(20));
     case.check(1_000, (20, 0, 40), raised(40));
     assert_eq!(case.breaker.allowance(), Some(per_second(40)));
     case.check(1_000, (40, 0, 40), BreakerChange::Closed);
     assert_eq!(case.breaker.allowance(), None);
-    // What was before is forgotten.
+    // Earlier results are forgotten.
     assert_eq!(case.breaker.counts().total(), 0);
     case.check(100, (1, 3, 4), BreakerChange::None);
 }
@@ -96,7 +96,7 @@ fn bad_intervals_fall_back_to_probes() {
     case.check(1_000, (5, 0, 100), BreakerChange::Raised(per_second(10)));
     case.check(1_000, (10, 0, 100), BreakerChange::Raised(per_second(20)));
     case.check(900, (1, 18, 100), BreakerChange::None);
-    // Enough to be sure before the interval ends.
+    // Enough results before the interval ends.
     case.check(50, (0, 1, 0), probes);
     case.check(1_000, (0, 5, 100), probes);
 }
@@ -108,11 +108,11 @@ fn too_few_results_are_waited_for() {
     case.check(1_000, (2, 0, 100), BreakerChange::None);
     case.check(5_000, (0, 0, 100), BreakerChange::None);
     case.check(100, (1, 0, 0), BreakerChange::Raised(per_second(10)));
-    // Where an interval yields one, one is enough.
+    // If an interval yields only one result, one suffices.
     let mut case = Case::throttled(BreakerLimits { probe_qps: per_second(1), ..limits() });
     case.check(1_000, (0, 0, 100), BreakerChange::None);
     case.check(100, (1, 0, 100), BreakerChange::Raised(per_second(2)));
-    // Who is not wanted is not kept waiting.
+    // Without demand the breaker closes.
     let mut case = Case::throttled(limits());
     case.check(2_000, (3, 0, 3), BreakerChange::Closed);
 }

@@ -36,7 +36,7 @@ fn a_cut_below_what_is_outstanding_leaves_nothing() {
     bucket.accrue(Duration::from_secs(1), 6);
     assert_eq!(bucket.tokens(), 0);
     bucket.assert_conserved(6);
-    // Five of six come back: four are as many as it holds, with one that is still out.
+    // Five of six return: with one outstanding, the burst has room for four.
     bucket.refund(5, 1);
     assert_eq!(bucket.tokens(), 3);
 }

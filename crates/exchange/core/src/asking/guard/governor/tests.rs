@@ -19,7 +19,7 @@ fn cap(in_flight_max: u32) -> GuardLimits {
     GuardLimits { in_flight_max: Some(number(in_flight_max)), ..GuardLimits::NONE }
 }
 
-/// A governor and its shards, with messages that arrive.
+/// A governor and its shards, with reliable messages.
 struct Case {
     governor: Governor,
     shards: Vec<ShardGuard>,
@@ -42,7 +42,7 @@ impl Case {
         }
     }
 
-    /// So many calls wanted of each shard; how many are made.
+    /// Tries calls on each shard; returns how many are made.
     fn call(&mut self, wanted: &[usize]) -> Vec<usize> {
         let mut made = vec![0; wanted.len()];
         for (shard, wanted) in wanted.iter().enumerate() {
@@ -63,7 +63,6 @@ impl Case {
         }
     }
 
-    /// Calls made in so many steps.
     fn calls_in(&mut self, steps: usize, wanted: &[usize]) -> Vec<usize> {
         let mut made = vec![0; wanted.len()];
         for _ in 0..steps {
@@ -95,7 +94,7 @@ fn a_rate_starts_empty_and_a_cap_at_once() {
     assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Qps));
     case.step();
     case.step();
-    // All of 7 are out, as evenly as can be, before anyone has used one.
+    // All 7 are granted, as evenly as possible, before any is used.
     let permits: u64 = case.governor.grants().iter().filter_map(|grant| grant.permits).sum();
     assert_eq!(permits, 7);
     assert_eq!(case.call(&[3, 3, 3]).iter().sum::<usize>(), 7);
@@ -110,7 +109,7 @@ fn tokens_follow_demand_and_come_back_from_who_is_idle() {
     case.calls_in(2, &[0, 80, 0, 0]);
     let made = case.calls_in(20, &[0, 80, 0, 0]);
     assert!(made[1] >= 1_550, "{made:?}");
-    // Everyone at once: the limit, and everyone's part of it.
+    // All shards at once: the total limit, and each shard's part.
     case.calls_in(20, &[200; 4]);
     let made = case.calls_in(20, &[200; 4]);
     let sum: usize = made.iter().sum();
@@ -127,7 +126,7 @@ fn a_burst_just_before_a_step_is_not_made_good_by_it() {
     assert_eq!(held(&case), 100);
     let made = case.call(&[100])[0] as u64;
     assert!(made >= 50);
-    // The bucket was full until a moment ago: what is gone accrues from now on.
+    // The bucket was full until now: used tokens accrue from now on.
     case.step();
     assert_eq!(held(&case), 100 - made);
     case.step();
@@ -145,7 +144,7 @@ fn permits_follow_demand_and_are_never_more_than_the_cap() {
     let in_use =
         |case: &Case| -> Vec<_> { case.shards.iter().map(ShardGuard::in_flight).collect() };
     assert_eq!(in_use(&case), [12, 0, 0]);
-    // Another wants some, but those in use stay where they are.
+    // Another shard wants permits, but those in use stay.
     for _ in 0..4 {
         case.step();
         assert_eq!(case.call(&[0, 20, 0]), [0, 0, 0]);
@@ -196,14 +195,14 @@ fn other_limits_hold_from_the_next_step_and_mint_nothing() {
     case.step();
     let made: usize = case.call(&[100, 100]).iter().sum();
     assert!(made <= 6, "{made}");
-    // Limited anew: from nothing.
+    // A new limit starts empty.
     case.governor = case.governor.with_limits(GuardLimits::NONE, case.now);
     case.step();
     assert_eq!(case.call(&[500, 500]), [500, 500]);
     case.governor = case.governor.with_limits(rate(10, 500), case.now);
     case.step();
     assert!(case.call(&[500, 500]).iter().sum::<usize>() <= 1);
-    // A cap on calls that were made without: none until enough have ended.
+    // A new cap with calls in flight: none until enough have ended.
     case.governor = case.governor.with_limits(cap(50), case.now);
     case.step();
     case.step();
@@ -232,7 +231,7 @@ fn errors_throttle_to_probes_and_health_closes_again() {
         (BreakerState::Throttled { allowance }, 0, 20)
     );
     assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Breaker));
-    // What began before says nothing about what comes after.
+    // Results of earlier calls do not count.
     let mut probes = 0;
     for _ in 0..20 {
         case.step();
@@ -244,7 +243,7 @@ fn errors_throttle_to_probes_and_health_closes_again() {
     assert_eq!(case.governor.status().state, BreakerState::Closed);
     assert!(made > 1_000);
     assert_eq!(case.call(&[500, 500]), [500, 500]);
-    // A reload that changes the breaker ends its throttling, one that does not keeps it.
+    // A reload ends throttling only if it changes the breaker.
     case.end_all(CallVerdict::Bad);
     case.step();
     let kept = case.governor.clone().with_limits(limits, case.now).status().state;

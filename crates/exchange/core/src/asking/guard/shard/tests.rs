@@ -1,8 +1,7 @@
-//! What a shard admits, refuses, counts and gives back.
+//! What a shard admits, refuses, counts and returns.
 
 use super::*;
 
-/// Tokens and permits in plenty.
 fn grant(mode: GuardMode) -> CallGrant {
     CallGrant {
         shard: 3,
@@ -41,7 +40,6 @@ fn refusals_are_told_in_order() {
     ] {
         let mut guard = ShardGuard::new(&grant);
         assert_eq!(guard.admit().err(), want, "{grant:?}");
-        // A refused call has taken nothing.
         let report = guard.report();
         let used = u64::from(want.is_none() && grant.mode != Open);
         assert_eq!((report.attempts, report.consumed), (1, used), "{grant:?}");
@@ -101,7 +99,7 @@ fn only_what_is_free_goes_back() {
     // Of 10 tokens 4 are used and 4 kept; of 5 permits 4 are in use.
     assert_eq!((report.consumed, report.returned, report.permits_returned), (4, 2, 1));
     assert_eq!((report.in_use, report.in_use_peak), (4, 4));
-    // A permit that is to go back is not used again.
+    // A permit to be returned is not reused.
     guard.release(calls.pop().unwrap());
     assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
     assert_eq!(guard.report().permits_returned, 2);
@@ -156,7 +154,7 @@ fn the_latest_grant_holds_whatever_comes_after() {
         guard.apply(&CallGrant { seq: old, tokens: 11, ..grant(GuardMode::Limited) });
         assert_eq!(guard.admit().err(), Some(GuardRefusal::Paused));
     }
-    // What was lost on the way is in what comes next.
+    // Lost messages are included in the next.
     guard.apply(&CallGrant {
         seq: 9,
         tokens: 30,

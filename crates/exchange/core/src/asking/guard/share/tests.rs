@@ -1,4 +1,4 @@
-//! How units are divided, once and over time.
+//! Division of units, once and over time.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn units_go_by_weight_up_to_what_is_wanted() {
         (8, &[(9, 1), (9, 1)], &[4, 4], 0),
         // 3/4 × 9/10 + 1/4 × 1/2 = 0.8
         (100, &[(99, 9), (99, 1)], &[80, 20], 0),
-        // What one does not want is the other's.
+        // One shard's surplus goes to the other.
         (100, &[(99, 9), (3, 1)], &[97, 3], 0),
         (100, &[(0, 9), (0, 1)], &[0, 0], 100),
         (3, &[(9, 0), (9, 0), (9, 0)], &[1, 1, 1], 0),
@@ -52,7 +52,7 @@ fn remainders_go_round_by_weight() {
         let longest = order.split(|of| *of == shard).map(<[usize]>::len).max();
         assert!(longest <= Some(12), "{shard}: {longest:?}");
     }
-    // Between turns who has them keeps them, whatever it is owed by then.
+    // Between turns a remainder stays, whatever the credit.
     shares.divide(1, &claims, true, &mut parts);
     let mut again = vec![0; 3];
     for _ in 0..9 {

@@ -1,20 +1,17 @@
-//! The rules of clearing once more, in the plainest way: every question is answered by looking at
-//! every bid.
+//! A naive model of clearing, which looks at every bid for every question.
 
 use super::*;
 
-/// What the model finds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// By impression: the winner and its price in micros.
     pub(super) wins: Vec<Option<(usize, u64)>>,
-    /// Bids that won and could not pay.
+    /// Bids that won and were refused.
     pub(super) refused: Vec<bool>,
-    /// Bids that went with their group.
+    /// Bids that lost with their group.
     pub(super) with_group: Vec<bool>,
 }
 
-/// Whether `a` is better than `b`.
 fn beats(a: &ClearingEntry, b: &ClearingEntry) -> bool {
     if a.class != b.class {
         return a.class > b.class;
@@ -35,7 +32,6 @@ fn best(entries: &[ClearingEntry], imp: usize, out: &[bool]) -> Option<usize> {
     })
 }
 
-/// What the winner pays, with plain numbers.
 fn pays(entries: &[ClearingEntry], winner: usize, out: &[bool], increment: u64) -> u64 {
     let mine = &entries[winner];
     let bid = mine.price.micros();
@@ -56,7 +52,7 @@ fn pays(entries: &[ClearingEntry], winner: usize, out: &[bool], increment: u64) 
     if at_least > bid { bid } else { at_least }
 }
 
-/// The group to take out next: the lowest total among those that miss a win.
+/// The group to remove next: the lowest total among those that miss a win.
 fn falls(
     entries: &[ClearingEntry],
     groups: &[BidGroup],
@@ -85,7 +81,7 @@ fn falls(
     lowest.map(|(_, _, index)| index)
 }
 
-/// `cannot_pay` says by entry whether a win of it is refused.
+/// `cannot_pay` says by entry whether a win is refused.
 pub(super) fn model(
     entries: &[ClearingEntry],
     groups: &[BidGroup],
@@ -95,7 +91,7 @@ pub(super) fn model(
 ) -> Outcome {
     let mut refused = vec![false; entries.len()];
     loop {
-        // From the start, as if those refused had never bid.
+        // Starts again, as if refused bids did not exist.
         let mut with_group = vec![false; entries.len()];
         let (wins, out) = loop {
             let out: Vec<bool> = refused

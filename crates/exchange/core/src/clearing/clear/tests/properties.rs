@@ -1,11 +1,11 @@
-//! What must hold of any auction, drawn at random; and that the model agrees.
+//! Properties of any auction, drawn at random, and agreement with the model.
 
 use proptest::prelude::*;
 
 use super::model::model;
 use super::*;
 
-/// An auction's input, with bids that cannot be paid for.
+/// An auction's input, with bids that cannot pay.
 #[derive(Clone, Debug)]
 struct Drawn {
     entries: Vec<ClearingEntry>,
@@ -29,7 +29,7 @@ impl Drawn {
     }
 }
 
-/// A price: of few, so that some are equal; some at the very end.
+/// A few different prices, so that some are equal, including extremes.
 fn prices() -> impl Strategy<Value = (Cpm, Cpm)> {
     let low = (1u64..12, 0u64..12).prop_map(|(price, floor)| (price, floor.min(price)));
     let max = Cpm::MAX.micros();
@@ -58,7 +58,7 @@ fn entries(imps: usize, bids: usize) -> impl Strategy<Value = Vec<ClearingEntry>
                 auction_type,
                 price,
                 floor: if is_agreed { price } else { floor },
-                // No two alike: the position stands in the low bits.
+                // Unique: the position is in the low bits.
                 tie: u64::from(tie) << 8 | index as u64,
                 group: None,
                 is_deal: class > 0 || is_agreed,
@@ -79,7 +79,7 @@ fn single() -> impl Strategy<Value = Drawn> {
     })
 }
 
-/// Up to three impressions, with groups, some of which ask for more than they bid on.
+/// Up to three impressions, with groups, some of which include impressions they do not bid on.
 fn several() -> impl Strategy<Value = Drawn> {
     let memberships = prop::collection::vec(prop::option::of(0usize..3), 12);
     let more =
@@ -102,7 +102,6 @@ fn several() -> impl Strategy<Value = Drawn> {
     })
 }
 
-/// Sound, and the same as the model finds.
 fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     let Drawn { entries, groups, imps, increment, cannot_pay } = drawn;
     let clearing = drawn.clear();
@@ -206,7 +205,7 @@ proptest! {
         prop_assert_eq!(prices(&clearing), prices(&left.clear()));
     }
 
-    /// What a winner pays is what it was last asked for, and it is not asked the same twice on end.
+    /// A winner pays its last authorised price, and is not asked twice in a row for the same price.
     #[test]
     fn every_win_is_authorised_at_its_price(drawn in several()) {
         let mut last = vec![None; drawn.entries.len()];

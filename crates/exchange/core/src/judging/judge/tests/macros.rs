@@ -1,4 +1,4 @@
-//! How many macros a bid may have, whatever escapes hide them and wherever they stand.
+//! The limit of macros in a bid, however escaped and wherever they are.
 
 use openrtb::{members, string};
 use proptest::prelude::*;
@@ -8,7 +8,6 @@ use crate::creatives::macros::MacroValues;
 
 const MACROS_MAX: usize = 3;
 
-/// How a bid with that JSON text is judged.
 fn verdict(text: &str) -> Result<(), Fate> {
     let body = format!(r#"{{"id":"{AUCTION_ID}","seatbid":[{{"bid":[{text}]}}]}}"#);
     let market = Market { bid_macros_max: MACROS_MAX, ..market() };
@@ -25,7 +24,6 @@ fn bid_text(adm: &str, nurl: &str, lurl: &str, iurl: &str) -> String {
     )
 }
 
-/// How often a macro of `text` is replaced.
 fn replaced(text: &str) -> usize {
     const VALUE: &str = "zzz";
     let values = MacroValues {
@@ -46,8 +44,8 @@ fn replaced(text: &str) -> usize {
     values.substitute(text).matches(VALUE).count()
 }
 
-/// How many macros of a bid are replaced at most: in its text as it is, or with its markup and its
-/// URLs read without escapes.
+/// Most macros of a bid that can be replaced: in its text as is, or in its unescaped markup and
+/// URLs.
 fn most_replaced(text: &str) -> usize {
     let of_member = |(key, raw): (Text<'_>, &str)| match &*key {
         "adm" | "nurl" | "lurl" => {

@@ -1,5 +1,4 @@
-//! How long a shard is kept by one auction at a stretch, in steps: whatever lists a request has, and
-//! whatever answers it is given.
+//! The longest uninterrupted work of a shard on one auction, in steps, for any lists and answers.
 
 use openrtb::{BID_LIST_MAX, CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, LIST_MAX};
 
@@ -7,14 +6,14 @@ use super::*;
 use crate::asking::eligibility::DspSelection;
 use crate::fixtures::dsp;
 
-/// Five milliseconds, at 20 ns a step.
+/// Five milliseconds, at 20 ns per step.
 const STRETCH_MAX: u64 = 250_000;
 
-/// `body_max` and `response_bytes_max` by default.
+/// Defaults of `body_max` and `response_bytes_max`.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// The steps of each stretch in which `bodies`, of as many DSPs, are judged.
+/// Steps of each slice in which `bodies` are judged.
 fn stretches(request: &str, bodies: &[String]) -> Vec<u64> {
     let mut market = market();
     market.dsps = (0..bodies.len()).map(|at| dsp(&format!("dsp-{at}"), &["a1"])).collect();
@@ -32,7 +31,6 @@ fn stretches(request: &str, bodies: &[String]) -> Vec<u64> {
     })
 }
 
-/// The steps of each call of `proceed`, until nothing is left.
 fn each_stretch(auction: &Auction<'_>, mut proceed: impl FnMut() -> bool) -> Vec<u64> {
     let mut stretches = Vec::new();
     loop {
@@ -57,7 +55,6 @@ fn texts(count: usize, form: impl Fn(usize) -> String) -> Vec<String> {
     (0..count).map(form).collect()
 }
 
-/// As many bids as fit, each with lists as long as they may be.
 fn answer(bids: usize, change: &Value) -> String {
     let own = |at: usize| {
         let lists = json!({
@@ -69,7 +66,7 @@ fn answer(bids: usize, change: &Value) -> String {
     response(&(0..bids).map(own).collect::<Vec<_>>())
 }
 
-/// Compared one by one, these are 77 million comparisons for each answer.
+/// One by one, these are 77 million comparisons per answer.
 #[test]
 fn ten_thousand_blocked_advertisers_keep_no_shard() {
     let request = request(json!({ "badv": texts(LIST_MAX, |at| format!("{at}.adv.example")) }));
@@ -117,7 +114,7 @@ fn all_lists_at_once_keep_no_shard() {
     check(&request, &vec![body; 20]);
 }
 
-/// A name beyond ASCII takes far longer to read than to compare.
+/// A name beyond ASCII takes far longer to convert than to compare.
 #[test]
 fn names_in_any_script_keep_no_shard() {
     let request = request(json!({ "badv": texts(1600, |at| format!("m\u{fc}ller{at}.example")) }));
@@ -125,8 +122,8 @@ fn names_in_any_script_keep_no_shard() {
     check(&request, &vec![answer(60, &json!({ "adomain": names })); 8]);
 }
 
-/// DSPs with as many seats as a request can name, of which the deals admit those alone that are
-/// blocked, or that no DSP has.
+/// DSPs with as many seats as a request can name, and deals that admit only blocked or unknown
+/// seats.
 #[test]
 fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
     let own = texts(2 * LIST_MAX, |at| format!("{at:x}"));
@@ -142,7 +139,7 @@ fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
     };
     let per_deal = DEAL_SEATS_MAX / DEALS_MAX;
     for (name, request) in [
-        // All seats of the deals are found, are welcome, and are blocked.
+        // All seats of the deals are found, allowed, and blocked.
         (
             "blocked",
             json!({
@@ -183,7 +180,7 @@ fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
     }
 }
 
-/// What is not sound is read again, bid by bid, each time with the path to its mistake.
+/// Faulty answers are parsed again, bid by bid, each time with the path to the fault.
 #[test]
 fn answers_with_mistakes_count_for_what_they_take() {
     let steps = |change: Value| {
@@ -198,7 +195,7 @@ fn answers_with_mistakes_count_for_what_they_take() {
             (malformed, (auction.steps() - before) * 100 / body.len() as u64)
         })
     };
-    // All bids name an impression that the request does not have.
+    // All bids are for an unknown impression.
     assert_eq!(steps(json!({ "impid": "9" })), (0, 16));
     assert_eq!(steps(json!({ "impid": "9", "w": "x" })), (BIDS_MAX, 66));
 }

@@ -20,7 +20,6 @@ const NAMES: [&str; 14] = [
     "DISCOUNT_CPM",
 ];
 
-/// Every macro, in the order of [`NAMES`].
 fn all() -> String {
     NAMES.map(|name| format!("${{AUCTION_{name}}}")).join("|")
 }
@@ -37,7 +36,7 @@ fn with_all(dsp: &str, change: Value) -> Value {
 }
 
 /// Alpha wins at 10 USD before beta at 5 GBP, which are 6.35 USD; gamma has one bid below the floor
-/// and one for nothing on sale. 30.3 impressions a display.
+/// and one for an unknown impression. 30.3 impressions per display.
 fn rehearsal(mode: NoticeMode, at: u32) -> SampleAuction {
     let alpha = with_all("alpha", json!({ "price": 10, "adid": "D&1" }));
     let beta = with_all("beta", json!({ "price": 5 }));
@@ -52,7 +51,6 @@ fn rehearsal(mode: NoticeMode, at: u32) -> SampleAuction {
     SampleAuction::new(mode, &request(json!({ "at": at, "imp": [imp] })), &bodies)
 }
 
-/// What stands after `prefix` in `text`, up to white space, a quote or a tag.
 fn values_after<'t>(text: &'t str, prefix: &str) -> &'t str {
     let (_, rest) = text.split_once(prefix).unwrap_or_else(|| panic!("{prefix} in {text}"));
     rest.split(['"', '<', ' ']).next().unwrap_or_default()
@@ -79,7 +77,7 @@ fn late(url: &str) -> String {
 fn passed_through() {
     let (bids, conclusion) = rehearsal(NoticeMode::PassThrough, 2).bids();
     assert_eq!(bids[0]["adm"], format!("<p>{WON}</p>"));
-    // What only the caller will know is left to it.
+    // Macros that only the caller can replace stay.
     let billed = BILLED.replace("1700000000123", "${AUCTION_IMP_TS}");
     let lost = "00112233445566778899aabbccddeeff|r%227|i%3C1%3E|a1|D%261|${AUCTION_PRICE}|\
                 ${AUCTION_CURRENCY}|${AUCTION_MBR}|${AUCTION_LOSS}|${AUCTION_MIN_TO_WIN}|||0|0";
@@ -118,7 +116,7 @@ fn upstream_auction() {
     }
 }
 
-/// Each at its own price; the least to win is the winner's, of the winner that of the next.
+/// Each at its own price. The minimum to win is the winner's price; for the winner, the next bid's.
 #[test]
 fn all_bids_upstream() {
     let (bids, conclusion) = rehearsal(NoticeMode::Upstream, 1).returning_all().bids();
@@ -152,7 +150,8 @@ fn all_bids_upstream() {
     }
 }
 
-/// Section 4.4.1's tables, for losers: bids of 1.00, 0.90, 0.80 and an invalid one, a floor of 0.85.
+/// Section 4.4.1's tables, for losers: bids of 1.00, 0.90, 0.80 and an invalid one, a floor of
+/// 0.85.
 #[test]
 fn losers_of_the_specification_learn_what_they_may() {
     for (at, least) in [(1, "1"), (2, "0.91")] {
@@ -178,7 +177,7 @@ fn losers_of_the_specification_learn_what_they_may() {
     }
 }
 
-/// A deal's discount is on top; what no price would have won is not told.
+/// A deal's discount is added; if no price would have won, none is given.
 #[test]
 fn the_least_to_win_is_told_where_price_decided() {
     let lurl = "https://n.beta.example/?${AUCTION_LOSS}|${AUCTION_MIN_TO_WIN}|${AUCTION_DISCOUNT_PCT}|${AUCTION_DISCOUNT_CPM}";

@@ -1,4 +1,4 @@
-//! What is reserved rides in the beacons that bill it or release it, and it is told which does.
+//! Reservations are in the beacons that bill or release them, and the conclusion says which.
 
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::Currency;
@@ -10,14 +10,13 @@ fn reservation(number: u8) -> Reservation {
     Reservation { token, currency: Currency::USD }
 }
 
-/// Two bids that are sold where both may be, with something reserved for these.
+/// Two sold bids if both may be, with these reservations.
 fn sold(mode: NoticeMode, reserved: &[usize]) -> SampleAuction {
     let number = |bid: &usize| (*bid, reservation(u8::try_from(*bid).expect("few")));
     let rehearsal = two(mode, json!({}));
     SampleAuction { reserved: reserved.iter().map(number).collect(), ..rehearsal }
 }
 
-/// Kinds and reservations of a bid's beacons.
 fn carried(bid: &Value) -> Vec<(NoticeKind, Option<Reservation>)> {
     let texts = ["adm", "nurl", "burl", "lurl"].into_iter().filter_map(|key| bid[key].as_str());
     let claims = texts.flat_map(tokens);
@@ -41,7 +40,7 @@ fn billing_and_loss_carry_what_is_reserved_for_their_bid() {
     check(&[0], [&of_bid(0), &none]);
     check(&[1], [&none, &of_bid(1)]);
     check(&[0, 1], [&of_bid(0), &of_bid(1)]);
-    // The one that is not sold carries nothing anywhere.
+    // The unsold bid has no reservation anywhere.
     let (bids, conclusion) = sold(NoticeMode::Upstream, &[0, 1]).bids();
     assert_eq!(bids.iter().map(carried).collect::<Vec<_>>(), [of_bid(0)]);
     assert_eq!(conclusion.billable, [0]);
@@ -50,7 +49,7 @@ fn billing_and_loss_carry_what_is_reserved_for_their_bid() {
     assert_eq!(conclusion.billable, [0]);
 }
 
-/// Whoever reserved for these hears nothing more of them.
+/// Our caller must settle or release these itself.
 #[test]
 fn what_no_beacon_of_ours_bills_is_not_billable() {
     #[track_caller]
@@ -68,7 +67,7 @@ fn what_no_beacon_of_ours_bills_is_not_billable() {
         let mut test = sold(mode, &[0]);
         test.request = request(json!({ "at": 1, "test": 1 }));
         check(&test, true);
-        // An id that a token has no room for.
+        // An id too long for a token.
         let long = "x".repeat(300);
         let mut unsealed = sold(mode, &[0]);
         for (_, body) in &mut unsealed.bodies {

@@ -1,4 +1,4 @@
-//! What a beacon's call leads to: acknowledged once durable, sent until answered, remembered.
+//! A beacon's call: acknowledged once durable, sent until answered, remembered.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn a_token_is_acknowledged_for_ever_and_sent_once() {
     bench.restart();
     assert_eq!(bench.step(Vec::new()), []);
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Duplicate(4)]);
-    // An hour later it has expired, and is forgotten; nobody can make use of that.
+    // An hour later it has expired, and is forgotten.
     assert_eq!(bench.delivery.counters().remembered, 1);
     bench.wake();
     assert_eq!(bench.elapsed, Duration::from_secs(3600));
@@ -67,7 +67,7 @@ fn a_clock_set_forward_and_back_makes_no_token_good_again() {
     let forward = DeliveryTime { unix_ms: START_MS + 100_000_000, ..bench.now() };
     bench.delivery.step(forward, &mut Vec::new(), &mut Vec::new());
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Duplicate(2)]);
-    // And one that lags behind the other forgets later, not earlier.
+    // A clock that lags behind the other delays forgetting.
     bench.elapsed = Duration::from_secs(3600);
     let behind = DeliveryTime { unix_ms: START_MS, ..bench.now() };
     bench.delivery.step(behind, &mut Vec::new(), &mut Vec::new());
@@ -94,7 +94,7 @@ fn pauses_are_the_standards_and_then_grow() {
     assert_eq!(pauses[..10], [10, 10, 10, 10, 10, 10, 20, 40, 80, 120]);
     assert_eq!(bench.elapsed, Duration::from_secs(3600));
     assert_eq!(bench.delivery.counters().billing_given_up, 1);
-    // What was given up is remembered like what was delivered.
+    // Given-up notices are remembered like delivered ones.
     bench.restart();
     assert_eq!(bench.step(Vec::new()), []);
 }
@@ -130,7 +130,7 @@ fn a_call_that_is_never_accounted_for_has_failed() {
     assert_eq!(bench.elapsed, policy().answer_timeout);
     assert_eq!(bench.delivery.counters().tries_failed, 1);
     assert_eq!(bench.wake(), [sent("a", "x")]);
-    // Its answer comes after all, and is nobody's.
+    // Its late answer is ignored.
     let event = Event::Sent { attempt: late, outcome: SendOutcome::Status(200) };
     assert_eq!(bench.step(vec![event]), []);
     assert_eq!(bench.delivery.counters().billing_delivered, 0);
@@ -155,7 +155,7 @@ fn what_is_owed_survives_a_restart_as_it_was() {
     assert!(notice.forwarded().headers().eq(headers));
 }
 
-/// Down for longer than the horizon: the standard's minute is owed all the same.
+/// Down for longer than the horizon: the standard's minute still applies.
 #[test]
 fn a_long_outage_of_ours_costs_no_notice() {
     let mut bench = Bench::new(policy());

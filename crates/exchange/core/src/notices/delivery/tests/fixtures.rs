@@ -1,4 +1,4 @@
-//! A delivery with a journal that works until it is told otherwise.
+//! A delivery with a journal that works unless a test says otherwise.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::delivery::*;
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 
-/// When the tests begin, in Unix time.
+/// Unix time at the start of tests.
 pub const START_MS: u64 = 1_700_000_000_000;
 
 pub fn id(number: u8) -> TokenId {
@@ -21,13 +21,12 @@ pub fn notice(dsp: &str, path: &str) -> Notice {
     Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice")
 }
 
-/// What a beacon of this number carries, where it carries money.
+/// The reservation of beacon `number`.
 pub fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
     Reservation { token, currency: Currency::USD }
 }
 
-/// Small limits.
 pub fn policy() -> DeliveryPolicy {
     DeliveryPolicy {
         billing_max_per_dsp: 3,
@@ -43,7 +42,7 @@ pub fn policy() -> DeliveryPolicy {
     }
 }
 
-/// What became of a step.
+/// An observed effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saw {
     Acknowledged(u64),
@@ -51,7 +50,7 @@ pub enum Saw {
     Refused(u64, BeaconRefusal),
     Sent(String),
     GivenUp(TokenId, u32, GiveUpReason),
-    /// At which sequence, and the number of what was reserved.
+    /// Sequence, and number of the reservation.
     Settled(u64, u8),
 }
 
@@ -61,7 +60,7 @@ pub struct Bench {
     /// Every durable record.
     pub journal: Vec<Vec<u8>>,
     pub journal_works: bool,
-    /// Calls under way, by URL.
+    /// Calls in flight, by URL.
     pub flying: Vec<(String, Attempt)>,
     /// Reservations that the last start found in the journal, by sequence.
     pub replayed: Vec<(u64, Reservation)>,
@@ -89,7 +88,7 @@ impl Bench {
         DeliveryTime { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
     }
 
-    /// The process ends, and starts again from its journal.
+    /// Ends the process, and starts again from its journal.
     pub fn restart(&mut self) {
         let now = self.now();
         let mut replay = JournalReplay::new(self.policy, now.unix_ms);
@@ -103,7 +102,7 @@ impl Bench {
         self.flying.clear();
     }
 
-    /// One step, and another with what the journal made of it.
+    /// One step, and another with the journal's results.
     pub fn step(&mut self, events: Vec<Event>) -> Vec<Saw> {
         let mut saw = Vec::new();
         let mut inbox = events;
@@ -149,7 +148,7 @@ impl Bench {
         })
     }
 
-    /// A beacon of token `number` is called; it expires after an hour.
+    /// Calls the beacon of token `number`, which expires after an hour.
     pub fn beacon(&mut self, number: u8, notice: Notice) -> Vec<Saw> {
         let event = self.beacon_event(number, notice);
         self.step(vec![event])
@@ -159,7 +158,7 @@ impl Bench {
         self.paid_event(number, Some(notice), None)
     }
 
-    /// The same of one that carries money, and may have nobody to tell.
+    /// Calls a beacon with a reservation, and possibly without a notice.
     pub fn paid(&mut self, number: u8, notice: Option<Notice>) -> Vec<Saw> {
         let event = self.paid_event(number, notice, Some(reservation(number)));
         self.step(vec![event])
@@ -177,13 +176,13 @@ impl Bench {
         Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice, reservation }))
     }
 
-    /// The oldest call under way ends.
+    /// Ends the oldest call in flight.
     pub fn answer(&mut self, outcome: SendOutcome) -> Vec<Saw> {
         let (_, attempt) = self.flying.remove(0);
         self.step(vec![Event::Sent { attempt, outcome }])
     }
 
-    /// Time goes by to the next moment that delivery asks for.
+    /// Advances time to the next wake-up of delivery.
     pub fn wake(&mut self) -> Vec<Saw> {
         let at = self.delivery.wake_at(self.now()).expect("something is to come");
         self.elapsed = at.since(Tick::ZERO).max(self.elapsed);

@@ -1,4 +1,4 @@
-//! The journal's bytes: as they stand on disks, and as anything.
+//! The journal's bytes: as stored, and arbitrary.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn accepted() -> JournalRecord {
     }
 }
 
-/// The same with money, and without a notice if so.
+/// With a reservation; without a notice unless `is_told`.
 fn paid(is_told: bool) -> JournalRecord {
     let JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, .. } = accepted() else {
         panic!("it is accepted")
@@ -80,7 +80,7 @@ fn refusals() {
     check(Vec::clear, JournalDecodeError::Truncated);
     check(|bytes| bytes[0] = 2, JournalDecodeError::Version(2));
     check(|bytes| bytes[1] = 5, JournalDecodeError::Type(5));
-    // Not of this type: it has no reservation, and then no currency.
+    // A valid type without a reservation, and then without a currency.
     check(|bytes| bytes[1] = 4, JournalDecodeError::Truncated);
     check(|bytes| bytes[2 + 24 + 16] = 0, JournalDecodeError::Trailing);
     check(|bytes| bytes[url] = 0xFF, JournalDecodeError::Text);
@@ -115,7 +115,6 @@ fn a_start_refuses_what_it_cannot_read() {
     assert_eq!(replay.record(2, &[9]), Err(JournalDecodeError::Version(9)));
 }
 
-/// The longest of everything fits a record.
 #[test]
 fn the_longest_record() {
     let url = format!("http://{}", "x".repeat(URL_BYTES_MAX - 7));
@@ -158,7 +157,7 @@ proptest! {
         prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
     }
 
-    /// Any bytes are refused, or are the one encoding of what they say.
+    /// Any bytes are refused, or are the one encoding of their contents.
     #[test]
     fn any_bytes(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4), noise in proptest::collection::vec(any::<u8>(), 0..80)) {
         let edited = |record: JournalRecord| {

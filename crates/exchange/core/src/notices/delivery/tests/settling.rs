@@ -1,4 +1,4 @@
-//! What a beacon carries of money is settled by its record: once, in the log's order, whoever waits.
+//! A beacon's record settles its reservation: once, in log order, whether or not a call waits.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn the_first_record_of_a_token_settles_and_no_other() {
     assert_eq!(bench.paid(7, Some(notice("a", "x"))), [Saw::Duplicate(2)]);
     assert_eq!(bench.answer(SendOutcome::Status(200)), []);
     assert_eq!(bench.paid(7, None), [Saw::Duplicate(3)]);
-    // One without money settles nothing.
+    // A beacon without a reservation settles nothing.
     assert_eq!(bench.beacon(8, notice("a", "y")), [Saw::Acknowledged(4), sent("a", "y")]);
     bench.restart();
     assert_eq!(bench.replayed, [(1, reservation(7))]);
@@ -61,13 +61,13 @@ fn with_nobody_to_tell_it_is_remembered_until_it_expires() {
     assert_eq!(bench.delivery.safe_before(), 2);
     let saw = bench.paid(7, None);
     assert!(matches!(saw[..], [Saw::Refused(_, BeaconRefusal::Expired)]), "{saw:?}");
-    // A start that comes later finds no more of it than what it settled.
+    // A later start finds only its settlement.
     bench.restart();
     assert_eq!(bench.delivery.counters().remembered, 0);
     assert_eq!(bench.replayed, [(1, reservation(7))]);
 }
 
-/// What has no notice takes no room of those that have one, and yet not more than there is.
+/// Beacons without notices do not use the limit of notices, but that of tokens.
 #[test]
 fn tokens_are_bounded_without_notices() {
     let mut bench = Bench::new(policy());
@@ -88,7 +88,7 @@ fn groups_settle_in_the_logs_order_and_before_they_are_acknowledged() {
     let effects = step(&mut bench, events);
     let tickets: Vec<_> = effects.chunks(1).map(ticket).collect();
     assert_eq!(bench.delivery.settled_through(), 0);
-    // The log is known to have come to 9 before it is known that they stand at 5 and 6.
+    // Our records are at 5 and 6, but the log's progress to 9 is reported first.
     step(&mut bench, vec![Event::JournalReached(9)]);
     assert_eq!(bench.delivery.settled_through(), 0);
     let committed = Event::JournalCommitted(vec![(tickets[0], 5), (tickets[1], 6)]);
@@ -96,7 +96,7 @@ fn groups_settle_in_the_logs_order_and_before_they_are_acknowledged() {
     let acknowledged = |call| Effect::Acknowledge { call, duplicate: false };
     assert_eq!(effects, [settled(5, 3), acknowledged(1), settled(6, 1), acknowledged(2)]);
     assert_eq!(bench.delivery.settled_through(), 9);
-    // What comes next stands behind 9, and the second behind the first.
+    // The next records are after 9, in order.
     let events = paid(&mut bench, 4);
     let refused = ticket(&step(&mut bench, events));
     step(&mut bench, vec![Event::JournalReached(20)]);
@@ -114,7 +114,7 @@ fn groups_settle_in_the_logs_order_and_before_they_are_acknowledged() {
     assert_eq!(bench.delivery.settled_through(), 40);
 }
 
-/// The caller was told to come again, and the log has it: it is spent, and the next call is the first.
+/// The call was refused, but the record became durable: it settles, and the next call is the first.
 #[test]
 fn what_turns_out_to_be_durable_is_settled_though_nobody_waits() {
     let mut bench = Bench::new(policy());
@@ -140,7 +140,7 @@ fn what_the_log_refused_is_settled_by_the_record_that_it_takes() {
     assert_eq!(bench.paid(7, None), [Saw::Settled(1, 7), Saw::Acknowledged(2)]);
 }
 
-/// Both are on disk: a start reads one that settles, and one that does not.
+/// Both records are on disk: the first settles, the rewritten one does not.
 #[test]
 fn what_is_written_anew_does_not_settle_again() {
     let policy = DeliveryPolicy { journal_span: 10, ..policy() };
@@ -167,7 +167,7 @@ fn what_is_written_anew_does_not_settle_again() {
     };
     let (counters, settled) = start(&records);
     assert_eq!(settled, [(1, reservation(1)), (2, reservation(2))]);
-    // Without the first ones it is the same, but for what they settled.
+    // Without the first records, only their settlements are missing.
     assert_eq!(start(&records[2..]), (counters, Vec::new()));
     assert_eq!((counters.billing_owed, counters.remembered), (1, 2));
 }

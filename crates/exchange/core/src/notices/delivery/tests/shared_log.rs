@@ -1,11 +1,9 @@
-//! A log that fails and heals, that others write too, and of which a start reads as little as it
-//! can.
+//! A shared log that fails and recovers, and of which a start reads as little as possible.
 
 use super::fixtures::*;
 use crate::delivery::*;
 use openrtb::NoticeKind;
 
-/// One step, and what comes of it.
 fn step(bench: &mut Bench, events: Vec<Event>) -> Vec<Effect> {
     let (mut inbox, mut outbox) = (events, Vec::new());
     bench.delivery.step(bench.now(), &mut inbox, &mut outbox);
@@ -29,20 +27,20 @@ fn what_the_log_took_before_it_failed_is_accepted_when_it_is_durable() {
     let events = calls(&mut bench, 1);
     let (ticket, _) = journalled(&step(&mut bench, events));
     assert_eq!(step(&mut bench, vec![Event::JournalFailing]), [refused(1)]);
-    // Called again it is not journalled again; nor is anybody kept waiting.
+    // A further call is neither recorded again nor kept waiting.
     let events = calls(&mut bench, 1);
     assert_eq!(step(&mut bench, events), [refused(2)]);
     let counters = bench.delivery.counters();
     assert_eq!((counters.billing_owed, counters.beacons_unjournalled), (1, 2));
     assert_eq!(counters.beacons_accepted, 0);
-    // It turns out to be durable: nobody waits for that, and it is delivered.
+    // The record becomes durable: no call waits, and the notice is delivered.
     let committed = Event::JournalCommitted(vec![(ticket, 1)]);
     let effects = step(&mut bench, vec![committed, Event::JournalWriting]);
     let [Effect::Send { kind: NoticeKind::Billing, .. }] = effects[..] else {
         panic!("{effects:?}")
     };
     assert_eq!(bench.delivery.counters().beacons_accepted, 1);
-    // The next call is the first that hears so.
+    // The next call is the first that is acknowledged.
     for (call, duplicate) in [(3, false), (4, true)] {
         let events = calls(&mut bench, 1);
         assert_eq!(step(&mut bench, events), [Effect::Acknowledge { call, duplicate }]);
@@ -50,7 +48,7 @@ fn what_the_log_took_before_it_failed_is_accepted_when_it_is_durable() {
     assert_eq!(bench.delivery.counters().beacons_duplicate, 1);
 }
 
-/// What is handed over once the log is written again is waited for as ever.
+/// Records appended after recovery have waiting calls again.
 #[test]
 fn calls_wait_again_when_the_log_is_written_again() {
     let mut bench = Bench::new(policy());
@@ -64,7 +62,7 @@ fn calls_wait_again_when_the_log_is_written_again() {
     assert_eq!(effects[0], Effect::Acknowledge { call: 2, duplicate: false });
 }
 
-/// Its horizon is over, and not a single try was made.
+/// Its horizon has passed without a single try.
 #[test]
 fn what_was_pending_for_long_is_tried_all_the_same() {
     let mut bench = Bench::new(policy());
@@ -89,12 +87,12 @@ fn checkpoints_come_with_the_log_and_say_what_is_needed() {
     };
     let (ticket, needed) = needed_from(&step(&mut bench, reached(100)));
     assert_eq!(needed, 101, "nothing of what there is");
-    // Refused, it is left out: the next one says as much.
+    // A refused checkpoint is dropped: the next one replaces it.
     assert_eq!(step(&mut bench, vec![Event::JournalRefused(vec![ticket])]), []);
     assert_eq!(step(&mut bench, reached(199)), []);
     let events = calls(&mut bench, 1);
     let (accepted, _) = journalled(&step(&mut bench, events));
-    // Handed over after 199, it may stand anywhere behind, whatever the log has come to.
+    // Appended after 199, it may have any later sequence, however far the log has come.
     let (_, needed) = needed_from(&step(&mut bench, reached(350)));
     assert_eq!((needed, bench.delivery.safe_before()), (200, 200));
     step(&mut bench, vec![Event::JournalCommitted(vec![(accepted, 240)])]);
@@ -102,7 +100,7 @@ fn checkpoints_come_with_the_log_and_say_what_is_needed() {
     assert_eq!(needed, 240, "it is owed");
 }
 
-/// A refusal is told at once: to try again at once would be a loop that never waits.
+/// Refusals are immediate, so an immediate retry would be a busy loop.
 #[test]
 fn what_the_log_refused_is_not_tried_again_at_once() {
     let mut bench = Bench::new(DeliveryPolicy { journal_span: 10, ..policy() });

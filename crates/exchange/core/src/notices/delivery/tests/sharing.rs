@@ -1,4 +1,4 @@
-//! Limits, turns, and DSPs that fail: what one costs the others.
+//! Limits, turns, and failing DSPs: their cost to others.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn win_and_loss_notices_are_shed_and_hinder_no_billing() {
     let counters = bench.delivery.counters();
     assert_eq!((counters.best_effort_waiting, counters.best_effort_shed), (5, 4));
     assert_eq!(bench.beacon(1, notice("a", "x"))[0], Saw::Acknowledged(1));
-    // Billing goes first when there is a call to make.
+    // Billing goes first.
     assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("a", "x")]);
 }
 
@@ -91,7 +91,7 @@ fn win_and_loss_notices_are_tried_a_few_times() {
     let counters = bench.delivery.counters();
     assert_eq!((counters.best_effort_failed, counters.best_effort_waiting), (1, 0));
     assert_eq!(bench.journal.len(), 0);
-    // One that waits too long, behind a DSP that fails, is of no use any more.
+    // A notice that waits too long for a failing DSP is dropped.
     bench.step(vec![submit(BestEffort::Win, "b", "1"), submit(BestEffort::Win, "b", "2")]);
     bench.step(vec![submit(BestEffort::Win, "b", "3")]);
     bench.flying.clear();
@@ -114,7 +114,7 @@ fn lanes_take_turns_within_their_limits() {
         order,
         [sent("a", "0"), sent("b", "3"), sent("c", "6"), sent("a", "1"), sent("b", "4")]
     );
-    // "a" and "b" have their two; whoever lands first, it is the turn of "c".
+    // "a" and "b" have two calls each; whichever ends first, "c" is next.
     assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("c", "7")]);
     assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("a", "2")]);
 }
@@ -127,7 +127,7 @@ fn a_dsp_that_fails_is_only_probed_until_it_recovers() {
     }
     assert_eq!(bench.flying.len(), 2);
     assert_eq!(bench.answer(SendOutcome::Failed), [sent("a", "2")]);
-    // The third failure in a row: what is still under way is awaited, then one probe at a time.
+    // The third failure in a row: calls in flight may end, then one probe at a time.
     assert_eq!(bench.answer(SendOutcome::Failed), [sent("a", "3")]);
     assert_eq!(bench.answer(SendOutcome::Failed), []);
     assert_eq!(bench.answer(SendOutcome::Failed), []);
@@ -182,7 +182,7 @@ fn old_records_are_written_anew_so_that_segments_can_go() {
         let remembered = bench.delivery.counters().remembered as u64;
         assert!(span <= 20.max(remembered * 4) + 5, "{span} records hold {remembered} tokens");
     }
-    // Only what is behind `safe_before` is needed to start again.
+    // A start needs only records from `safe_before` on.
     let needed = usize::try_from(bench.delivery.safe_before()).unwrap() - 1;
     bench.journal[..needed].fill(
         JournalRecord::Settled { id: id(250), expires_ms: 0, outcome: NoticeEnd::Delivered }

@@ -1,6 +1,6 @@
-//! Delivery over the real log, which others write too, on a disk that fails and stops, before DSPs
-//! that fail and hang, with books of settlements that are saved now and then: life after life by seed.
-//! What must hold is checked at every step; bugs that are planted in delivery are found.
+//! Simulates delivery over the real shared log, with failing disks, failing and hanging DSPs, and a
+//! ledger that is saved now and then, life after life by seed. Checks invariants at every step, and
+//! finds planted bugs.
 
 mod books;
 mod log;
@@ -11,10 +11,9 @@ use crate::notices::delivery::bug::DeliveryBug;
 use world::World;
 
 const SEEDS: u64 = 200;
-/// Some mistakes need a rare turn of events.
+/// Some bugs need a rare sequence of events.
 const PLANTED_SEEDS: u64 = 1_000;
 
-/// The first seed that finds something wrong.
 fn search(seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| World::run(seed).err().map(|problem| (seed, problem)))
 }

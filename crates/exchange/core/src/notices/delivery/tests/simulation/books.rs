@@ -1,20 +1,19 @@
-//! Who books settlements: in memory, and saved now and then with how far they go. What was not saved is
-//! told again after a start.
+//! The ledger of settlements: in memory, and saved now and then with its progress. A start replays
+//! what was not saved.
 
 use std::collections::BTreeSet;
 
 use crate::notices::reservation::Reservation;
 
-/// What is booked, and how far.
 #[derive(Clone, Debug, Default)]
 struct Book {
     /// Numbers of beacons.
     settled: BTreeSet<u8>,
-    /// All that settles up to here is in it.
+    /// All settlements up to here are applied.
     applied_sequence: u64,
 }
 
-/// The books of all lives.
+/// The ledgers of all lives.
 #[derive(Debug, Default)]
 pub struct Books {
     saved: Book,
@@ -22,12 +21,12 @@ pub struct Books {
 }
 
 impl Books {
-    /// All that settles up to this sequence is booked, whatever happens to the process.
+    /// All settlements up to this sequence survive the process.
     pub fn applied_sequence(&self) -> u64 {
         self.saved.applied_sequence
     }
 
-    /// The process ends: what was not saved is forgotten.
+    /// Ends the process: unsaved settlements are forgotten.
     pub fn restart(&mut self) {
         self.open = self.saved.clone();
     }
@@ -36,7 +35,7 @@ impl Books {
         self.saved = self.open.clone();
     }
 
-    /// What a start finds in the log, booked or not.
+    /// A settlement found in the log at a start, applied or not.
     pub fn replayed(&mut self, sequence: u64, reservation: Reservation) -> Result<(), String> {
         if sequence <= self.open.applied_sequence {
             return Ok(());
@@ -44,7 +43,7 @@ impl Books {
         self.settled(sequence, reservation)
     }
 
-    /// Comes once for each token, and in order.
+    /// Called once per token, in order.
     pub fn settled(&mut self, sequence: u64, reservation: Reservation) -> Result<(), String> {
         let number = reservation.token.to_bytes()[0];
         if sequence <= self.open.applied_sequence {
@@ -58,13 +57,12 @@ impl Books {
         Ok(())
     }
 
-    /// Nothing more comes up to this sequence.
+    /// No further settlements come up to this sequence.
     pub fn reached(&mut self, sequence: u64) -> Result<(), String> {
         let applied = std::mem::replace(&mut self.open.applied_sequence, sequence);
         if applied <= sequence { Ok(()) } else { Err(format!("{sequence} is behind {applied}")) }
     }
 
-    /// Numbers of all that is settled.
     pub fn numbers(&self) -> &BTreeSet<u8> {
         &self.open.settled
     }

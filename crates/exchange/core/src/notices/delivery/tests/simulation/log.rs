@@ -1,5 +1,5 @@
-//! The log of one life: the real lanes on a disk that fails, and a ring of others beside that of the
-//! notices. The log thread is stepped by hand; what it tells is heard later.
+//! The log of one life: real lanes on a failing disk, ours and that of others. The log thread is
+//! stepped by hand; delivery learns its reports later.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, channel};
@@ -16,7 +16,6 @@ use eventlog::{LogEntry, LogReadError, LogReader, LogWriter, WriterOptions};
 use crate::notices::delivery::event::DeliveryTime;
 use crate::notices::delivery::journal::JournalRecord;
 
-/// The kind of the notices' records.
 pub const NOTICE: u8 = 1;
 const OTHER: u8 = 2;
 const GAP: u8 = 4;
@@ -28,7 +27,7 @@ const OPTIONS: LaneOptions = LaneOptions {
         batch_bytes_max: 4_000,
         ..WriterOptions::DEFAULT
     },
-    // As short as can be: whatever is not needed goes.
+    // Retention is minimal: everything unneeded is deleted.
     retention: Retention {
         bytes_max: Some(2_000),
         age_max: None,
@@ -37,18 +36,17 @@ const OPTIONS: LaneOptions = LaneOptions {
     ..LaneOptions::DURABLE
 };
 
-/// The log.
 pub struct SharedLog {
     keeper: LogDriver<FaultDisk>,
     lane: LaneHandle,
     ring: DurableRing,
     others: DurableRing,
     told: Receiver<LaneEvent>,
-    /// Told, and not heard by delivery.
+    /// Reports not yet passed to delivery.
     unheard: VecDeque<LaneEvent>,
-    /// What was handed over and is not told to be durable.
+    /// Appended records not reported durable.
     handed: VecDeque<JournalRecord>,
-    /// When it is to be stepped again.
+    /// When to step next.
     pub next: NextStep,
 }
 
@@ -58,7 +56,7 @@ fn setup(disk: &FaultDisk) -> Option<LaneSetup<FaultDisk>> {
 }
 
 impl SharedLog {
-    /// `None` when the disk does not let it be opened.
+    /// None if the disk fails.
     pub fn open(disk: &FaultDisk) -> Option<Self> {
         let firehose = setup(&FaultDisk::new(0)).expect("nothing fails");
         let gaps = GapFormat { kind: GAP, encode: |_, _| () };
@@ -81,7 +79,7 @@ impl SharedLog {
         })
     }
 
-    /// From where a start has to read.
+    /// Where a start must read from.
     pub fn needed_from(disk: &FaultDisk) -> Result<u64, LogReadError> {
         let newest =
             eventlog::newest(disk, NOTICE, |record| match JournalRecord::decode(&record.payload) {
@@ -91,7 +89,7 @@ impl SharedLog {
         Ok(newest?.unwrap_or(0))
     }
 
-    /// Shows the notices' records from `sequence` on.
+    /// Reads the notices' records from `sequence` on.
     pub fn read(
         disk: &FaultDisk,
         sequence: u64,
@@ -104,7 +102,7 @@ impl SharedLog {
                     visit(record.sequence, &record.payload)?;
                 }
                 LogEntry::Record(_) => (),
-                // What is read was settled when it was opened.
+                // Opening the log repaired torn ends.
                 LogEntry::Torn(torn) => return Err(torn.to_string()),
                 LogEntry::Corruption(corruption) => return Err(corruption.to_string()),
             }
@@ -112,20 +110,20 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Hands over a record, and tells its position.
+    /// Appends a record, and returns its position.
     pub fn push(&mut self, now: DeliveryTime, record: &[u8]) -> Result<u64, PushError> {
         let position = self.ring.push(NOTICE, now.unix_ms, record)?;
         self.handed.push_back(JournalRecord::decode(record).expect("a record of ours"));
         Ok(position.0)
     }
 
-    /// Others hand over a record.
+    /// Appends a record of others.
     pub fn push_other(&mut self, now: DeliveryTime, bytes: usize) {
-        // Whether it is taken is theirs to know.
+        // Acceptance does not matter to us.
         let _taken = self.others.push(OTHER, now.unix_ms, &vec![7; bytes]);
     }
 
-    /// The log thread's turn. Tells what has become durable of the notices' records.
+    /// Steps the log thread. Returns our records that became durable.
     pub fn step(&mut self, now: DeliveryTime, elapsed: Duration) -> Vec<JournalRecord> {
         self.next = self.keeper.step(LogNow { tick: elapsed, unix_ms: now.unix_ms });
         let mut durable = Vec::new();
@@ -139,12 +137,11 @@ impl SharedLog {
         durable
     }
 
-    /// What delivery hears now: all that it was told and did not hear.
+    /// All reports that delivery has not seen.
     pub fn hear(&mut self) -> impl Iterator<Item = LaneEvent> {
         self.unheard.drain(..)
     }
 
-    /// Whether nothing was told that delivery has not heard.
     pub fn is_heard(&self) -> bool {
         self.unheard.is_empty()
     }
@@ -161,8 +158,8 @@ impl SharedLog {
         self.lane.keep_from(sequence);
     }
 
-    /// The process ends as it should: takes nothing more, and writes what it took. Tells what of it
-    /// has become durable, and how many records have not.
+    /// Ends the process cleanly: accepts no more, and writes what it accepted. Returns our records
+    /// that became durable, and the number of those that did not.
     pub fn close(mut self, now: DeliveryTime, elapsed: Duration) -> (Vec<JournalRecord>, u64) {
         self.keeper.close();
         let mut durable = Vec::new();
