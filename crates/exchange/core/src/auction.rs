@@ -105,13 +105,11 @@ impl<'a> Auction<'a> {
         self.lists.steps.get()
     }
 
-    /// Sorts one of the long lists that bids are checked against. False if all are sorted.
     pub(crate) fn prepare_lists(&self) -> bool {
         self.lists.prepare(self.request)
             || self.deals.iter().any(|deal| deal.prepare_lists(&self.lists.steps))
     }
 
-    /// Sorts one of the long lists of seats. False if all are sorted.
     pub(crate) fn prepare_seats(&self) -> bool {
         let RequestLists { steps, .. } = &self.lists;
         self.lists.prepare_seats(self.request)
@@ -189,7 +187,6 @@ impl<'a> Auction<'a> {
         self.market.rates.ratio(currency, self.currency)
     }
 
-    /// The floor rules for this publisher and country, priced for DSPs.
     fn rules_for_all(&self, fee: Ppm) -> Vec<(&'a FloorRule, Cpm)> {
         let publisher = self.request.publisher_id();
         let country = self.request.country();

@@ -31,7 +31,6 @@ pub fn offer_others(
     }
 }
 
-/// Whether the publisher's terms allow bids in addition to the winner.
 pub(crate) fn returns_others(auction: &Auction<'_>) -> bool {
     let terms = auction.publisher_terms();
     terms.notices == NoticeMode::Upstream && terms.bids == BidsReturned::All
@@ -71,7 +70,6 @@ pub(crate) fn offer_losers(
     }
 }
 
-/// Bids on `imp` that lost to its winner and may be returned, the best first.
 fn ranked_losers<'e>(
     entries: &'e [ClearingEntry],
     clearing: &Clearing,

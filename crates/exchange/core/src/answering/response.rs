@@ -104,7 +104,6 @@ fn pass_through(
     values.substitute_into(&text[written..], out);
 }
 
-/// The JSON text of a winning bid, parsed again from its answer.
 pub(crate) fn bid_text<'a>(answers: &[DspAnswer<'a>], judged: &JudgedBid<'_>) -> &'a str {
     let body = std::str::from_utf8(answers[judged.answer].body).expect("a winner has been parsed");
     let frame = bid_texts(body).expect("a winner has been parsed");

@@ -34,7 +34,6 @@ pub fn sales(auction: &Auction<'_>, judgement: &Judgement<'_>, clearing: &Cleari
     returned.into_iter().map(|win| sale(auction, judgement, clearing, win)).collect()
 }
 
-/// Prices one of `clearing`'s wins, or of its offers.
 pub(crate) fn sale(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

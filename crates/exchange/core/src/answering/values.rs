@@ -11,10 +11,8 @@ use crate::clearing::clear::Clearing;
 use crate::creatives::macros::MacroValues;
 use crate::judging::judge::Judgement;
 
-/// The use of a returned bid's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// In its markup and win notice.
     Win,
     /// In its billing notice, which reports when the ad was shown.
     Billing,
@@ -35,7 +33,6 @@ impl Occasion {
     }
 }
 
-/// The values of a bid that is returned to the caller.
 pub(crate) fn of_returned<'s>(
     auction: &'s Auction<'_>,
     judgement: &'s Judgement<'_>,

@@ -93,7 +93,6 @@ pub fn markup_wanted(
     wanted
 }
 
-/// Whether the bid's ad is served on a win notice that must not be called.
 pub(crate) fn is_out_of_reach(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

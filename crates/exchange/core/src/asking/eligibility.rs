@@ -14,7 +14,6 @@ use crate::market::Dsp;
 /// Configured ids or sizes compared per step.
 const LISTED_PER_STEP: usize = 4;
 
-/// Steps to find a seat by name.
 const SEAT_STEPS: usize = 2;
 
 /// The call of one DSP.
@@ -144,7 +143,6 @@ fn buys_from(dsp: &Dsp, publisher: Option<&str>, steps: &Steps) -> bool {
         && !listed(&dsp.publishers_blocked)
 }
 
-/// The impressions and deals offered to a DSP; `has` says whether it may use a deal.
 fn impressions(
     auction: &Auction<'_>,
     index: usize,
@@ -173,7 +171,6 @@ fn impressions(
     if ask.imps == 0 { Err(NotAsked::Impressions) } else { Ok(ask) }
 }
 
-/// Whether the deal is open to the DSP and admits one of its seats.
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
     let is_welcome = |seat: &str| seat_is_welcome(auction, seat).is_ok();
     let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
@@ -181,13 +178,11 @@ fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> b
         && (wseat.is_empty() || has_seat(dsp, &deal.wseat, wseat, &auction.lists.steps, is_welcome))
 }
 
-/// Whether the deal names the DSP, or names none.
 fn deal_is_open_to(deal: &AuctionDeal<'_>, index: usize) -> bool {
     let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
     named.is_empty() || named.contains(&index)
 }
 
-/// Whether the DSP buys one of the impression's formats and, of banners, one of its sizes.
 fn buys(dsp: &Dsp, imp: &Imp<'_>, steps: &Steps) -> bool {
     let mut formats = dsp.formats & imp.formats();
     if let Some(banner) = imp.banner.as_ref().filter(|_| !dsp.sizes.is_empty()) {

@@ -8,16 +8,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use openrtb::{escaped, members, string};
 
-/// User ids: section 3.2.20.
+/// Section 3.2.20.
 const USER_IDS: [&str; 4] = ["id", "buyeruid", "customdata", "eids"];
 /// User ids as placed by OpenRTB 2.5 and Prebid.
 const USER_EXT_IDS: [&str; 2] = ["eids", "buyeruids"];
-/// Device ids, including deprecated ones: section 3.2.18.
+/// Including deprecated ones: section 3.2.18.
 const DEVICE_IDS: [&str; 7] =
     ["ifa", "didsha1", "didmd5", "dpidsha1", "dpidmd5", "macsha1", "macmd5"];
 /// The vendor's device id in `device.ext`, under both of its names.
 const DEVICE_EXT_IDS: [&str; 2] = ["ifv", "idfv"];
-/// The user's profile: section 3.2.20.
+/// Section 3.2.20.
 const PROFILE: [&str; 5] = ["yob", "gender", "keywords", "kwarray", "data"];
 /// As precise as latitude and longitude, or their precision.
 const EXACT_PLACE: [&str; 2] = ["zip", "accuracy"];
@@ -129,7 +129,6 @@ impl Masks {
     }
 }
 
-/// The object `raw` with its members edited; null stays, other values are removed.
 fn within<'r>(
     raw: &'r str,
     edit: impl FnMut(&str, &'r str) -> Option<Cow<'r, str>>,
@@ -159,7 +158,6 @@ fn rewritten<'r>(
     Some(out)
 }
 
-/// The network of an address, both as JSON strings.
 fn network(raw: &str) -> Option<String> {
     let address: IpAddr = string(raw)?.parse().ok()?;
     let network = match address.to_canonical() {

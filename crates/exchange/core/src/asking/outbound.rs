@@ -46,7 +46,6 @@ fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &
     }
 }
 
-/// `raw` is the deal's JSON text.
 fn show_deal_floors(
     editor: &mut Editor<'_>,
     body: &str,

@@ -48,7 +48,6 @@ fn without_start(domain: &str) -> &str {
     domain.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(domain)
 }
 
-/// The host in a URL, with or without a scheme.
 fn host_of(url: &str) -> &str {
     let rest = url.split_once("//").filter(|(scheme, _)| is_scheme(scheme));
     let rest = rest.map_or(url, |(_, rest)| rest);
@@ -94,7 +93,6 @@ pub(crate) struct DomainSet {
 }
 
 impl DomainSet {
-    /// A set of domains in any spelling.
     pub(crate) fn new<'t>(texts: impl ExactSizeIterator<Item = &'t str>, steps: &Steps) -> Self {
         steps.add_sort(texts.len());
         let mut bytes = Vec::with_capacity(texts.len() * 16);
@@ -152,7 +150,6 @@ fn backwards(domain: &str) -> impl Iterator<Item = u8> {
     domain.bytes().rev().map(|byte| if byte == b'.' { 0 } else { byte })
 }
 
-/// Whether `domain` is within `parent`, both reversed.
 fn starts(parent: &[u8], domain: &[u8]) -> bool {
     domain.strip_prefix(parent).is_some_and(|rest| matches!(rest, [] | [0, ..]))
 }

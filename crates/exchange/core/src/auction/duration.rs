@@ -13,8 +13,7 @@ pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
     max.into_iter().chain(media.poddur.filter(|pod| *pod > 0)).min()
 }
 
-/// The duration assumed for an ad without one: that of the longest allowed ad, or `maxduration` if any
-/// length is allowed.
+/// The duration assumed for an ad without one: the longest allowed, or `maxduration` if unlimited.
 pub(crate) fn untold_seconds(media: &TimedMedia<'_>) -> Option<u32> {
     let maxduration = media.maxduration.filter(|max| *max > 0);
     let required = media.rqddurs.iter().flatten().copied().max();

@@ -121,7 +121,6 @@ impl Fate {
         }
     }
 
-    /// Whether only a bid that took part in clearing can have it.
     pub(crate) const fn took_part(self) -> bool {
         matches!(
             self,

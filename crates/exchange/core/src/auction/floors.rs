@@ -12,7 +12,6 @@ use super::duration::untold_seconds;
 use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::market::FloorRule;
 
-/// The properties of a bid on which floors depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BidShape {
     pub(crate) format: MediaType,
@@ -22,7 +21,6 @@ pub(crate) struct BidShape {
     pub(crate) dur: Option<u32>,
 }
 
-/// Floors by duration of video, audio and deals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DurationFloors<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
@@ -58,7 +56,6 @@ impl DurationFloors<'_> {
 }
 
 impl<'a> ImpTerms<'a> {
-    /// Floors by duration of the impression's video or audio.
     pub(crate) fn timed(&self, format: MediaType) -> DurationFloors<'a> {
         self.imp.timed_media(format).map_or_else(DurationFloors::default, |media| DurationFloors {
             per_second: media.mincpmpersec,
@@ -108,7 +105,6 @@ impl<'a> ImpTerms<'a> {
         formats.all(|format| Some(floor(format)) == first)
     }
 
-    /// Whether all bids under `deal` have the same floor.
     pub(crate) fn has_plain_deal_floor(&self, deal: &AuctionDeal<'_>) -> bool {
         let is_timed = deal.deal.mincpmpersec.is_some()
             || deal.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty());

@@ -9,7 +9,6 @@ use openrtb::{BidRequest, Text};
 use super::domains::DomainSet;
 use super::steps::Steps;
 
-/// Lists up to this length are scanned instead of sorted.
 const SCANNED_MAX: usize = 8;
 
 /// Longer lists are sorted ahead of use: see [`Lists::prepare`].
@@ -18,7 +17,6 @@ const SHORT_MAX: usize = 64;
 /// Most dashes of a category that is looked up as a child: Content Taxonomy 1.0 has one.
 const CHILD_DEPTH_MAX: usize = 4;
 
-/// Sorted texts in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct TextSet {
     text: String,
@@ -48,7 +46,6 @@ impl TextSet {
         set
     }
 
-    /// The texts from `text` on, in order.
     fn from<'s>(&'s self, text: &str, steps: &Steps) -> impl Iterator<Item = &'s str> {
         steps.add_search(self.spans.len());
         steps.add_bytes(text.len());
@@ -115,7 +112,6 @@ impl DomainList {
         self.0.get_or_init(|| DomainSet::new(list.iter().map(|text| &**text), steps))
     }
 
-    /// Sorts a long list. False if it is short or sorted.
     pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
         let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
         if is_due {
@@ -169,8 +165,6 @@ impl RequestLists {
         self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
     }
 
-    /// Whether a creative in language `told` (ISO 639-1 or BCP 47) is allowed. A bare language
-    /// covers all its regions; a region covers itself and the bare language.
     pub(crate) fn admit_language(&self, request: &BidRequest<'_>, told: &str) -> bool {
         let wlang = request.wlang.as_deref().unwrap_or_default();
         let wlangb = request.wlangb.as_deref().unwrap_or_default();
@@ -230,7 +224,6 @@ impl RequestLists {
         !badv.is_empty() && self.badv.has(badv, domain, &self.steps)
     }
 
-    /// Whether an application's store id is blocked.
     pub(crate) fn blocks_app(&self, request: &BidRequest<'_>, bundle: &str) -> bool {
         self.bapp.has(request.bapp.as_deref().unwrap_or_default(), bundle, &self.steps)
     }

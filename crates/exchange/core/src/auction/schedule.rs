@@ -52,7 +52,6 @@ impl AuctionSchedule {
         self.left(now, None) >= self.dsp_time_min
     }
 
-    /// Time until the close, less the network margin.
     fn left(&self, now: Tick, margin: Option<Duration>) -> Duration {
         self.close.since(now).saturating_sub(margin.unwrap_or(self.network_margin))
     }

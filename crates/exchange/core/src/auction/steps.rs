@@ -24,7 +24,6 @@ impl Steps {
         self.0.set(self.0.get() + steps as u64);
     }
 
-    /// For a scan of text.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.add(1 + bytes / BYTES);
     }
@@ -35,13 +34,11 @@ impl Steps {
         self.add(1 + text.len() / if is_plain { BYTES } else { IDN_BYTES });
     }
 
-    /// For sorting a list of this length.
     pub(crate) fn add_sort(&self, length: usize) {
         // Sorted data is contiguous, and most comparisons end at once.
         self.add(length.saturating_mul(depth(length)) / 4);
     }
 
-    /// For a search in a sorted list of this length.
     pub(crate) fn add_search(&self, length: usize) {
         // Most comparisons end at once.
         self.add(1 + depth(length) / 2);

@@ -38,7 +38,6 @@ pub(crate) struct ImpTerms<'a> {
     pub(crate) rules: Vec<(&'a FloorRule, Cpm)>,
     pub(crate) fee: Ppm,
     pub(crate) multiplier: Multiplier,
-    /// Position of its first deal in the auction.
     pub(crate) deals_start: usize,
 }
 
@@ -50,10 +49,8 @@ pub(crate) struct AuctionDeal<'a> {
     pub(crate) auction_type: AuctionType,
     /// Whether the currency of its floor has a rate. Otherwise the deal is not offered.
     pub(crate) has_rate: bool,
-    /// From the currency of its floors to the auction's.
     pub(crate) rate: Ratio,
     pub(crate) fee: Ppm,
-    /// Higher classes win over lower ones; open bids have 0.
     pub(crate) class: u8,
     pub(crate) wseat: SortedList,
     pub(crate) wadomain: DomainList,

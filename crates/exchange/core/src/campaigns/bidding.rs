@@ -126,7 +126,6 @@ impl Catalogue {
         }
     }
 
-    /// Prepares what all impressions share: rates, seats and blocks.
     fn prepare(&self, auction: &Auction<'_>, scratch: &mut SearchScratch) {
         let rates = &auction.market.rates;
         let ratio = |own| rates.ratio(own, auction.currency);
@@ -192,7 +191,6 @@ impl Catalogue {
     }
 }
 
-/// The requirements of a campaign that an impression meets.
 pub(super) struct ImpMatch {
     pub(super) fits_creative: bool,
     pub(super) admits_seat: bool,
@@ -220,7 +218,6 @@ struct ImpBidding<'b, 'a> {
     imp: ImpFacts<'b, 'a>,
     /// None if no campaign lists pages.
     url: Option<PageUrl<'b>>,
-    /// Seeds the rotation of creatives.
     rotation_seed: u64,
 }
 
@@ -324,14 +321,12 @@ impl ImpBidding<'_, '_> {
         Shortfall { bid, floor }
     }
 
-    /// Whether the market has the seat: another generation may lack it, or list it elsewhere.
     fn is_declared(&self, seat: u32) -> bool {
         let declared = &self.auction.market.dsps[self.dsp].seats;
         let own = &self.catalogue.seats[seat as usize];
         declared.get(seat as usize) == Some(own) || declared.position(own).is_some()
     }
 
-    /// Collects the campaign's offers: without a deal, or under each of its deals on offer.
     fn choose(&self, campaign: usize, scratch: &mut SearchScratch) {
         scratch.choices.clear();
         let entry = &self.catalogue.entries[campaign];

@@ -24,7 +24,6 @@ pub struct Catalogue {
     campaigns: Arc<[DirectCampaign]>,
     /// By campaign.
     pub(super) entries: Arc<[CatalogueEntry]>,
-    /// By campaign.
     pub(super) ads: Arc<[CatalogueAd]>,
     pub(super) seats: Arc<[Box<str>]>,
     pub(super) seat_numbers: Arc<TextNumbers>,
@@ -37,24 +36,20 @@ pub struct Catalogue {
     pub(super) wants: Arc<KeyValueIndex>,
 }
 
-/// The data of a matched campaign.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueEntry {
     pub(super) seat: u32,
     /// By position in the catalogue.
     pub(super) currency: usize,
-    /// Positions in the catalogue.
     pub(super) ads: std::ops::Range<usize>,
     /// By key: the request must have one number of each.
     pub(super) key_values: Box<[Box<[u32]>]>,
-    /// Numbers in ascending order.
     pub(super) deals: Box<[u32]>,
 }
 
 /// A creative of a format and size that its campaign targets.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueAd {
-    /// By position in the campaign.
     pub(super) creative: u32,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
@@ -85,7 +80,6 @@ pub(super) struct PlaceIndex {
 
 #[derive(Clone, Debug)]
 pub(super) struct FormatIndex {
-    /// By format, any size.
     pub(super) formats: [Bits; 4],
     /// Campaigns with banners that adapt.
     pub(super) adaptive: Bits,
@@ -103,7 +97,6 @@ pub(super) struct DealIndex {
 #[derive(Clone, Debug)]
 pub(super) struct KeyValueIndex {
     pub(super) lists: InvertedIndex<u32>,
-    /// Campaigns without key values.
     pub(super) open: Bits,
 }
 
@@ -132,7 +125,6 @@ impl KeyValueNumbers {
 }
 
 impl Default for Catalogue {
-    /// Without campaigns.
     fn default() -> Self {
         Self::new(Vec::new())
     }

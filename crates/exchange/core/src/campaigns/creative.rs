@@ -114,7 +114,6 @@ pub struct Creative {
     /// Code n is bit n.
     pub(super) attributes: u64,
     pub(super) duration_s: Option<u32>,
-    /// Whether it loads anything over plain HTTP.
     pub(super) is_insecure: bool,
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
@@ -122,7 +121,6 @@ pub struct Creative {
     pub(super) members: Box<str>,
 }
 
-/// Ad metadata by which a request may block it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AdMetadata {
     pub(super) domains: Box<[Box<str>]>,

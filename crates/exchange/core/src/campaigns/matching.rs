@@ -14,7 +14,6 @@ use crate::auction::domains::{normal_domain, suffixes};
 use crate::auction::terms::ImpTerms;
 
 impl Catalogue {
-    /// Collects the campaigns that match the request in `scratch.matched`.
     pub(super) fn match_request(
         &self,
         request: &BidRequest<'_>,
@@ -92,7 +91,6 @@ impl Catalogue {
         self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
-    /// Whether any campaign matches the request, without its impressions.
     pub(super) fn takes_request(
         &self,
         request: &BidRequest<'_>,
@@ -227,7 +225,6 @@ impl Catalogue {
         if self.places.pages.matters() { request.page() } else { None }
     }
 
-    /// Whether the campaign lists the page, or lists no pages.
     #[inline]
     pub(super) fn is_on_page(&self, campaign: usize, url: Option<&PageUrl<'_>>) -> bool {
         if !self.places.pages.matters() {
@@ -237,7 +234,6 @@ impl Catalogue {
         pages.is_empty() || url.is_some_and(|url| pages.iter().any(|page| page.is_of(url)))
     }
 
-    /// Whether request and impression have all key values that the campaign wants.
     pub(super) fn has_key_values(&self, campaign: usize, scratch: &SearchScratch) -> bool {
         let told = &scratch.key_values_at_imp;
         let is_told = |values: &[u32]| values.iter().any(|value| told.has(*value));

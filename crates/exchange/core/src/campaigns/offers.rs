@@ -5,20 +5,15 @@ use units::Cpm;
 /// Limit of accounts that bid for an impression, whatever the configuration says.
 pub const ACCOUNTS_MAX: usize = 3;
 
-/// A possible bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
-    /// The impression, by position.
     pub(super) imp: usize,
     /// The account's seat, by position in the catalogue.
     pub(super) seat: u32,
-    /// By position in the catalogue.
     pub(super) campaign: usize,
-    /// By position in the catalogue.
     pub(super) ad: usize,
     /// By position in the auction.
     pub(super) deal: Option<usize>,
-    /// Higher classes win over lower ones.
     pub(super) class: u8,
     /// Its value in clearing, in the auction's currency.
     pub(super) counts: Cpm,
@@ -38,16 +33,13 @@ impl Offer {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
-    /// Most offers per impression.
     most: usize,
     /// Offers for the current impression, best first.
     best: Vec<Offer>,
-    /// Offers for earlier impressions.
     all: Vec<Offer>,
 }
 
 impl Offers {
-    /// Clears it, for an auction that keeps at most `most` offers per impression.
     pub(super) fn start(&mut self, most: usize) {
         self.most = most.min(ACCOUNTS_MAX);
         self.best.clear();
@@ -90,7 +82,6 @@ impl Offers {
         self.all.append(&mut self.best);
     }
 
-    /// All offers, by seat and impression.
     pub(super) fn by_seat(&mut self) -> &[Offer] {
         self.all.sort_unstable_by_key(|offer| (offer.seat, offer.imp));
         &self.all

@@ -10,17 +10,13 @@ use crate::campaigns::catalogue::index::Bits;
 /// A shard's search buffers, for any catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct SearchScratch {
-    /// Normalized text.
     pub(super) text: String,
-    /// Campaigns that match the request.
     pub(super) matched: Bits,
-    /// Campaigns that match the impression.
     pub(super) at_imp: Bits,
     pub(super) spare: Bits,
     pub(super) narrowed: Bits,
     /// From each currency of the catalogue to the auction's.
     pub(super) ratios: Vec<Option<Ratio>>,
-    /// Seats that may bid.
     pub(super) seats: Bits,
     /// Key values of the request, and of the request and the impression.
     pub(super) key_values: Bits,
@@ -29,27 +25,21 @@ pub struct SearchScratch {
     /// The first `deals_len` are the impression's deals that the catalogue knows.
     pub(super) deals: Vec<DealScratch>,
     pub(super) deals_len: usize,
-    /// Computed floors of the impression.
     pub(super) floors: Vec<(FloorKey, Cpm)>,
-    /// Creatives and deals of one campaign for the impression.
     pub(super) choices: Vec<AdChoice>,
     pub(super) offers: Offers,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct DealScratch {
-    /// Its position in the auction.
     pub(super) index: usize,
     pub(super) number: u32,
-    /// Whether it limits seats; `seats` has those allowed.
     pub(super) lists_seats: bool,
     pub(super) seats: Bits,
-    /// Whether it limits advertisers.
     pub(super) lists_domains: bool,
     pub(super) domains: Bits,
 }
 
-/// The inputs of a floor, at one impression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FloorKey {
     /// The deal, by position in the auction.
@@ -59,10 +49,8 @@ pub(super) struct FloorKey {
     pub(super) dur: Option<u32>,
 }
 
-/// A creative, and the deal under which it bids.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdChoice {
     pub(super) deal: Option<usize>,
-    /// By position in the catalogue.
     pub(super) ad: usize,
 }

@@ -3,7 +3,6 @@
 use super::creative::Creative;
 use crate::market::targeting::Region;
 
-/// Longest host name with a port.
 const HOST_BYTES_MAX: usize = 253 + ":65535".len();
 /// Limits of the indexed directories of a page, and of their bytes.
 const DIRECTORIES_MAX: usize = 8;

@@ -137,7 +137,6 @@ pub fn clear(
     clearing
 }
 
-/// Entries of each impression, best first.
 pub(crate) fn ranking(entries: &[ClearingEntry], imps: usize) -> Vec<Vec<usize>> {
     let mut ranked = vec![Vec::new(); imps];
     for (index, entry) in entries.iter().enumerate() {
@@ -150,7 +149,6 @@ pub(crate) fn ranking(entries: &[ClearingEntry], imps: usize) -> Vec<Vec<usize>>
 }
 
 impl ClearingEntry {
-    /// Orders bids for one impression, best first.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         // The seat breaks ties of the 64-bit hash.
         (std::cmp::Reverse((self.class, self.price)), self.tie, self.seat)
@@ -258,7 +256,6 @@ fn lowest_incomplete(
     lowest.map(|(group, _)| group)
 }
 
-/// Sets the fates of losers: until here every bid that is not out counts as won.
 fn settle_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
     for (index, entry) in entries.iter().enumerate() {
         if clearing.fates[index] != Fate::Won {

@@ -31,7 +31,6 @@ pub struct BidTerms {
     pub multiplier: Multiplier,
 }
 
-/// A win's prices in the currencies of all parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SalePrices {
     pub(crate) net: Cpm,

@@ -12,12 +12,9 @@ const NATIVE: u8 = MediaType::Native.bit();
 /// DAAST 1.0 and its wrapper (AdCOM 1.0, List: Creative Subtypes - Audio/Video).
 const DAAST_PROTOCOLS: [u32; 2] = [9, 10];
 
-/// The language of markup, judged from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
-    /// XML whose root is `VAST`.
     Vast,
-    /// XML whose root is `DAAST`.
     Daast,
     Json,
     Blank,
@@ -131,7 +128,6 @@ fn media_of(vast: &str) -> Option<MediaType> {
     has_audio.then_some(MediaType::Audio)
 }
 
-/// The attributes of each media file, without overlap.
 fn media_file_tags(vast: &[u8]) -> impl Iterator<Item = &[u8]> {
     const NAME: &[u8] = b"MediaFile";
     let mut from = 0;

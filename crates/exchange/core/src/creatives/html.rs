@@ -85,7 +85,6 @@ pub(crate) fn tag_end(
     }
 }
 
-/// Start of the end tag of the text element `name`, whose content starts at `start`.
 pub(crate) fn text_end(html: &[u8], start: usize, name: &str) -> Option<usize> {
     let ends = memmem::find_iter(&html[start..], b"</");
     let is_end = |at: &usize| is_named(&html[start + at + 2..], name);

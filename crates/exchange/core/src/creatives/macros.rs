@@ -13,7 +13,6 @@ use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 use units::{Cpm, Currency, Multiplier, Ppm};
 
-/// Start of macro names, after `${`.
 const PREFIX: &str = "AUCTION_";
 
 /// Longest name and encoding recognised after [`PREFIX`].
@@ -189,13 +188,11 @@ fn replace_macros(
     out.push_str(rest);
 }
 
-/// Start of a final `${` in `text`, or of its escaped form.
 fn opener(text: &str) -> Option<usize> {
     let text = without_suffix(text, "{", "\\u007b")?;
     without_suffix(text, "$", "\\u0024").map(str::len)
 }
 
-/// `text` without a final `sign`, plain or escaped as in a JSON string.
 fn without_suffix<'t>(text: &'t str, sign: &str, escape: &str) -> Option<&'t str> {
     text.strip_suffix(sign).or_else(|| {
         let (before, end) = text.split_at_checked(text.len().checked_sub(escape.len())?)?;
@@ -205,7 +202,6 @@ fn without_suffix<'t>(text: &'t str, sign: &str, escape: &str) -> Option<&'t str
     })
 }
 
-/// Ends of the macro's name and of its closing brace in `text`, which begins with the name.
 fn closer(text: &str) -> Option<(usize, usize)> {
     let is_end = |byte: u8| byte == b'}' || byte == b'\\';
     let end = text.bytes().take(NAME_BYTES_MAX).position(is_end)?;

@@ -27,7 +27,6 @@ const LOADED: [&[u8]; 12] = [
 /// HTML elements with content that is neither markup nor code.
 const MERE_TEXT: [&str; 6] = ["textarea", "title", "xmp", "iframe", "noembed", "noframes"];
 
-/// Elements that contain code.
 const CODE: [&str; 2] = ["script", "style"];
 
 /// VAST elements that contain text for people.
@@ -68,7 +67,6 @@ fn urls(text: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Start of an `http` at the end of `text`.
 fn scheme_start(text: &[u8]) -> Option<usize> {
     let mut rest = text;
     for letter in b"ptth" {
@@ -151,7 +149,6 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether any HTML tag, or its content if that is code, loads something.
 fn html_loads(html: &[u8]) -> bool {
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'<', &html[at..]) {
@@ -171,7 +168,6 @@ fn html_loads(html: &[u8]) -> bool {
     false
 }
 
-/// Position after the element whose name starts at `at`. None if it loads something.
 fn element_end(html: &[u8], at: usize) -> Option<usize> {
     let rest = &html[at..];
     let element = tag_name(rest);
@@ -196,7 +192,6 @@ fn element_end(html: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Whether a VAST tag or the content of an element loads something.
 fn vast_loads(vast: &[u8]) -> bool {
     const CDATA: &[u8] = b"![CDATA[";
     let mut at = 0;
@@ -283,7 +278,6 @@ fn content_loads(element: &[u8], content: &[u8]) -> bool {
     is_insecure_url(content) || loads(content)
 }
 
-/// Whether the content of a VAST element is neither a link nor text for people.
 fn is_loaded(element: &[u8]) -> bool {
     let local = local_name(element);
     !local.ends_with(b"ClickThrough") && !VAST_TEXT.contains(&local)
@@ -302,7 +296,6 @@ fn parameters_load(text: &[u8]) -> bool {
     code_loads(text) || elements.any(element_loads) || words.any(pair_loads)
 }
 
-/// Whether an element, after its `<`, is a URL that is loaded.
 fn element_loads(element: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'>', element) else { return false };
     is_loaded(tag_name(element)) && is_insecure_url(&element[end + 1..])
@@ -353,7 +346,6 @@ fn is_click_tag(name: &[u8]) -> bool {
     last.is_some_and(|last| name[..=last].eq_ignore_ascii_case(b"clickTag"))
 }
 
-/// The dotted path at the end of `code`.
 fn path(code: &[u8]) -> &[u8] {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$.".contains(byte);
     let start = code.iter().rposition(|byte| !is_part(byte)).map_or(0, |last| last + 1);

@@ -7,13 +7,11 @@ use openrtb::{Bid, Imp};
 use crate::auction::duration::seconds_max;
 use crate::auction::fate::Fate;
 
-/// An impression's requirements for ads of one format.
 #[derive(Clone, Copy, Debug, Default)]
 struct Playback<'i> {
     protocols: Option<&'i [u32]>,
     api: Option<&'i [u32]>,
     seconds_min: Option<u32>,
-    /// Including extensions.
     seconds_max: Option<u32>,
     /// The only durations allowed, if any.
     seconds_required: &'i [u32],

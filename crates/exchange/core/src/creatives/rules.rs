@@ -15,7 +15,6 @@ pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
 /// Length of the markup's start that shows its syntax, unless comments come first.
 const HEAD_BYTES: usize = 256;
 
-/// The rules for creatives at one impression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreativeRules<'r> {
     pub(crate) request: &'r BidRequest<'r>,
@@ -102,7 +101,6 @@ fn markup_matters(imp: &Imp<'_>) -> bool {
     imp.secure == Some(1) || btype.is_some_and(|btype| !btype.is_empty())
 }
 
-/// The fate of a bid whose markup is blocked.
 pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) -> Option<Fate> {
     if imp.secure == Some(1) && is_insecure(markup) {
         return Some(Fate::Insecure);

@@ -5,7 +5,6 @@ use openrtb::{Bid, NoticeKind};
 use crate::auction::Auction;
 use crate::market::NoticeMode;
 
-/// The win notice that returns the ad, as JSON text.
 pub(crate) fn served_on_win<'a>(bid: &Bid<'a>) -> Option<&'a str> {
     if bid.markup().is_some() { None } else { bid.notice_url(NoticeKind::Win) }
 }

@@ -130,7 +130,6 @@ impl ReplayedAuction<'_> {
     }
 }
 
-/// The outcome as a sentence.
 pub(super) fn sentence(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Answered => "200 with a body",

@@ -18,7 +18,6 @@ use crate::record::RecordedCall;
 /// Limit of listed losing bids, and of ranked bids per impression.
 pub(super) const BIDS_MAX: usize = 512;
 pub(super) const RANKED_MAX: usize = 64;
-/// Limit of listed notices of each kind.
 pub(super) const NOTICES_MAX: usize = 256;
 /// Limit of displayed text from a caller or a DSP, and of displayed lists.
 pub(super) const TEXT_CHARS_MAX: usize = 120;
@@ -79,7 +78,6 @@ impl ReplayedAuction<'_> {
     }
 }
 
-/// The start of a text from outside.
 pub(super) fn shown(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         None => text.to_owned(),

@@ -48,7 +48,6 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// The offer in the auction's currency.
     pub(super) fn worth(&self, judged: &JudgedBid<'_>) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
         let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO)?;
@@ -61,7 +60,6 @@ impl ReplayedAuction<'_> {
         Some(worth)
     }
 
-    /// The seat that the bid names, or else the DSP's first.
     pub(super) fn seat_named(&self, judged: &JudgedBid<'_>) -> Option<String> {
         if let Some(seat) = judged.seat {
             return Some(seat_name(self.auction, seat).to_owned());
@@ -81,7 +79,6 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Whether the bid affects prices.
     pub(super) fn is_in(fate: Fate) -> bool {
         matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
     }

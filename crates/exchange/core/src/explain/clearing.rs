@@ -105,7 +105,6 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// The line that shows the price's arithmetic.
     fn price_made(&self, win: &Win, rival: Option<usize>) -> String {
         let entry = &self.judgement.entries[win.entry];
         let (price, floor, bid) = (win.price, entry.floor, entry.price);

@@ -88,7 +88,6 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Why a bid could not be parsed.
     fn unread(&self, judged: &JudgedBid<'_>) -> String {
         let text = bid_text(&self.answers, judged);
         let most = self.auction.market.bid_macros_max;

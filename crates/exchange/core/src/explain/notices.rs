@@ -44,7 +44,6 @@ pub(super) fn bar_unreachable(
 }
 
 impl ReplayedAuction<'_> {
-    /// The response, the notices, and the number of notices left out.
     pub(super) fn conclusion(&self) -> (Option<String>, ExplainedNotices, usize) {
         let keys = KeyRing::new(&[KEY]).expect("there is a key");
         let fetched = self.fetched();
@@ -136,7 +135,6 @@ impl ReplayedAuction<'_> {
         told.collect()
     }
 
-    /// The DSPs' notice URLs in the response.
     fn callers(&self, response: &str, are_sealed: bool) -> Vec<ExplainedNotice> {
         if are_sealed && self.auction.publisher_terms().notices != NoticeMode::PassThrough {
             return Vec::new(); // The URLs are ours.

@@ -144,7 +144,6 @@ fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
 }
 
 impl ReplayedAuction<'_> {
-    /// Every rate used, into the auction's currency.
     pub(super) fn rates(&self) -> Vec<ExplainedRate> {
         let auction = self.auction;
         let rules = auction.imps.iter().flat_map(|imp| &imp.rules);

@@ -97,7 +97,6 @@ impl JudgedBid<'_> {
         MediaType::only(formats)
     }
 
-    /// The terms of its price. None if it is for no impression.
     pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<BidTerms> {
         let imp = &auction.imps[self.imp?];
         let deal = self.deal.map(|deal| &auction.deals[deal]);
@@ -263,12 +262,9 @@ fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
     response.seatbid.iter().flatten().map(|seatbid| seatbid.bid.len()).sum()
 }
 
-/// A response with at most [`BIDS_MAX`] of its bids.
 struct ReadResponse<'a> {
     response: BidResponse<'a, Result<Bid<'a>, Fate>>,
-    /// Number of ignored bids.
     surplus: usize,
-    /// The `seatbid` that lost some of its bids, by position.
     cut: Option<usize>,
 }
 
@@ -371,7 +367,6 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         (currency.unwrap_or(Currency::USD), common)
     }
 
-    /// The seat, by position: the named one, or the DSP's first.
     fn seat(&self, named: Option<&str>) -> Result<Seat, Fate> {
         let seats = &self.auction.market.dsps[self.ask.dsp].seats;
         let position = match named {
@@ -438,7 +433,6 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         })
     }
 
-    /// Checks that apply to every bid.
     fn check_form(&self, bid: &Bid<'_>, currency: Currency) -> Result<Cpm, Fate> {
         let present = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
         let has_ids = present(bid.id.as_deref()) && present(bid.impid.as_deref());
@@ -461,7 +455,6 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         Ok(price)
     }
 
-    /// The impression, by position, if it was offered to this DSP.
     fn imp(&self, bid: &Bid<'_>) -> Option<usize> {
         let id = bid.impid.as_deref()?;
         let index = self.auction.imps.iter().position(|imp| *imp.id == *id)?;
@@ -469,7 +462,6 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         (self.ask.imps >> index & 1 == 1).then_some(index)
     }
 
-    /// The deal, by position, if the bid may use it.
     fn deal(&self, imp: &ImpTerms<'_>, bid: &Bid<'_>, seat: &str) -> Result<Option<usize>, Fate> {
         let Some(id) = bid.dealid.as_deref() else {
             return if imp.imp.is_private() { Err(Fate::PrivateAuction) } else { Ok(None) };
@@ -533,7 +525,6 @@ fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &BidShape
     deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
 }
 
-/// The bid's price in clearing, if it reaches its floor.
 fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Result<Cpm, Fate> {
     if !reaches(worth, floor) {
         return Err(if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor });

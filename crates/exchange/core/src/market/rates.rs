@@ -55,11 +55,9 @@ impl Rates {
     }
 }
 
-/// The currencies between which an auction converts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Currencies<'r> {
     pub(crate) rates: &'r Rates,
-    /// The auction's own.
     pub(crate) auction: Currency,
     /// The currency of revenue.
     pub(crate) base: Currency,

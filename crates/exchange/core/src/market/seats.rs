@@ -14,7 +14,6 @@ pub struct Seats(Arc<SeatNames>);
 #[derive(Debug, PartialEq, Eq)]
 struct SeatNames {
     names: Box<[Box<str>]>,
-    /// Positions by name, if there are many.
     positions: HashMap<Box<str>, usize>,
 }
 

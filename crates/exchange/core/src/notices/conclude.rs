@@ -326,7 +326,6 @@ impl<'p> NoticePlanner<'p, '_> {
         self.conclusion.billed.push(SaleBilledNow { bid: sale.bid, notice });
     }
 
-    /// Writes our own notices, which seal the DSP's.
     fn write_upstream(&mut self, out: &mut String, sale: &Sale) {
         for (key, kind) in
             [("nurl", NoticeKind::Win), ("burl", NoticeKind::Billing), ("lurl", NoticeKind::Loss)]
@@ -340,7 +339,6 @@ impl<'p> NoticePlanner<'p, '_> {
         }
     }
 
-    /// Notes that a returned beacon bills the sale.
     fn is_billable(&mut self, sale: &Sale) {
         if self.reserved(sale).is_some() {
             self.conclusion.billable.push(sale.bid);
@@ -417,7 +415,6 @@ impl<'p> NoticePlanner<'p, '_> {
     }
 }
 
-/// Markup as received.
 #[derive(Clone, Copy)]
 enum RawMarkup<'m> {
     Inline(&'m str),
@@ -425,7 +422,6 @@ enum RawMarkup<'m> {
 }
 
 impl RawMarkup<'_> {
-    /// The JSON value of `adm`, with macros replaced and `beacon` added.
     fn marked(
         self,
         format: MediaType,

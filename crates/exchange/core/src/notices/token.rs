@@ -42,7 +42,6 @@ const FIXED_BYTES: usize = 1 + 3 * 8 + 2 * 3 + 8 + 5 * 2;
 
 const NODE_BYTES: usize = 4;
 
-/// Limit of the ids of DSP, seat, impression and publisher.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Longest token: fits the request line of HTTP servers.
@@ -269,11 +268,9 @@ const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
 /// A reservation follows the texts. Tokens without one keep the format of earlier releases.
 const IS_RESERVED: u8 = 4;
-/// The node's number comes last.
 const NAMES_NODE: u8 = 8;
 const FLAGS: u8 = IS_TEST | RELAYS_MARKUP | IS_RESERVED | NAMES_NODE;
 
-/// Encodes the claims that are not in the nonce.
 fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     let texts = texts(claims);
     let texts_bytes: usize = texts.iter().map(|text| text.0.len()).sum();
@@ -309,7 +306,6 @@ fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The texts in order, each with its limit in bytes.
 fn texts<'c>(claims: &'c Claims<'_>) -> [(&'c str, usize); 5] {
     [
         (&claims.dsp, TEXT_BYTES_MAX),

@@ -20,7 +20,6 @@ pub struct Contest {
     pub least: Cpm,
     /// Whether a win pays a second price rather than the bid.
     pub is_second_price: bool,
-    /// Lowest second price of a win.
     second: Cpm,
 }
 
@@ -114,7 +113,6 @@ impl AuctionRecord<'_> {
     }
 }
 
-/// Another bid on the same impression, ordered as in clearing: best first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RivalBid {
     class: Reverse<u8>,
@@ -127,7 +125,6 @@ fn seat(bid: &BidRecord<'_>) -> Option<Seat> {
     bid.seat.map(|seat| Seat { dsp: bid.dsp, seat })
 }
 
-/// Whether a bid was in until the auction cleared.
 const fn is_open(fate: Fate) -> bool {
     matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
 }

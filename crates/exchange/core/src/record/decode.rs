@@ -14,7 +14,6 @@ use super::limits::BIDS_MAX;
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::auction::fate::Fate;
 
-/// Limit of DSPs in a record.
 pub(super) const DSPS_MAX: usize = 1 << 16;
 
 /// Initial capacity, enough for most auctions.
@@ -126,7 +125,6 @@ impl<'b> AuctionRecord<'b> {
 /// backwards.
 struct AuctionDecoder<'b> {
     record: AuctionRecord<'b>,
-    /// The last bid's call.
     call: usize,
 }
 
@@ -191,7 +189,6 @@ impl<'b> AuctionDecoder<'b> {
         Ok(())
     }
 
-    /// Checks a bid against earlier fields.
     fn check_bid(&mut self) -> Result<(), RecordDecodeError> {
         let record = &self.record;
         let Some((bid, before)) = record.bids.split_last() else { return Ok(()) };
@@ -243,7 +240,6 @@ impl<'b> AuctionDecoder<'b> {
 const ABSENT_ENDING: RecordDecodeError = RecordDecodeError::Absent("ending");
 
 impl AuctionRecord<'_> {
-    /// Checks the whole record.
     fn check(&self) -> Result<(), RecordDecodeError> {
         self.check_deals()?;
         self.check_groups()?;
@@ -303,7 +299,6 @@ impl AuctionRecord<'_> {
         Ok(())
     }
 
-    /// Checks the contents against how the auction ended.
     fn check_ending(&self) -> Result<(), RecordDecodeError> {
         let (is_sold, is_refused) = (!self.sales.is_empty(), self.ending == AuctionEnding::Refused);
         if is_sold != (self.ending == AuctionEnding::Filled) {

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::inputs::InvalidInputs;
 
-/// Limit of listed changes; the rest is counted.
 const CHANGES_MAX: usize = 32;
 
 /// Why a replay differs from its record.

@@ -136,7 +136,6 @@ fn call_of<'b>(
     Ok(CallRecord { call, response })
 }
 
-/// `auction` is the default currency.
 pub(super) fn bid(
     message: MessageReader<'_>,
     auction: Currency,
@@ -229,7 +228,6 @@ pub(super) fn answer<'b>(
     Ok((dsp, body))
 }
 
-/// An enumeration, which is never left out.
 #[inline(always)]
 pub(super) fn code<'b, T: SchemaCode>(
     message: &mut impl MessageFields<'b>,

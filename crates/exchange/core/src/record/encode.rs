@@ -275,7 +275,6 @@ pub(super) const fn all(imps: usize) -> u64 {
     if imps < 64 { (1 << imps) - 1 } else { u64::MAX }
 }
 
-/// Fates of answers, in the order of calls.
 struct RecordedAnswers<'p> {
     judged: Option<&'p JudgedAuction<'p>>,
     next: usize,
@@ -305,7 +304,6 @@ struct RecordedBids<'p> {
 }
 
 impl RecordedBids<'_> {
-    /// Writes all bids, or only the sold ones if all do not fit.
     fn write(self, record: &mut MessageWriter<'_>) -> RecordedExtent {
         let before = record.len();
         if self.write_all(record).is_some() {
@@ -316,7 +314,6 @@ impl RecordedBids<'_> {
         RecordedExtent::SoldBidsOnly
     }
 
-    /// None if the record exceeds its limit.
     fn write_all(self, record: &mut MessageWriter<'_>) -> Option<()> {
         use fields::auction as field;
         let JudgedAuction { cleared, refusals } = *self.judged;
@@ -412,7 +409,6 @@ impl RecordedBids<'_> {
     }
 }
 
-/// Writes the requested bodies as far as they fit.
 fn write_bodies(
     record: &mut MessageWriter<'_>,
     proceedings: &AuctionContext<'_>,
@@ -448,7 +444,6 @@ fn millionths(multiplier: Multiplier) -> u64 {
     UNIT.cost(multiplier).expect("a million viewers pay less than 2^64 nanos").get()
 }
 
-/// The start of an id, up to the limit.
 pub(super) fn cut(id: &str) -> &str {
     if id.len() <= ID_BYTES_MAX { id } else { &id[..id.floor_char_boundary(ID_BYTES_MAX)] }
 }

@@ -149,7 +149,6 @@ pub fn encode_generation(
     Ok(())
 }
 
-/// Checks that `rates` equal the market's, for every currency that it may need.
 fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGeneration> {
     let GenerationInForce { market, rates, .. } = *generation;
     let base = market.currency;
@@ -248,7 +247,6 @@ impl GenerationRecord {
     }
 }
 
-/// Decodes a list with a limit on its length.
 fn list<'b, T>(
     reader: &mut MessageReader<'b>,
     number: u32,

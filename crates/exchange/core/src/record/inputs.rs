@@ -245,7 +245,6 @@ impl ClearingInputs {
         })
     }
 
-    /// Checks what clearing assumes.
     fn check(&self) -> Result<(), InvalidInputs> {
         let (imps, groups) = (self.imps, self.groups.len());
         for (group, wanted) in self.groups.iter().enumerate() {
@@ -284,11 +283,9 @@ pub(super) fn is_out_of_reach(
         && markup_is_out_of_reach(auction, judgement, bid)
 }
 
-/// Answers requests as the recorded accounts did.
 struct RecordedAccounts<'f> {
     refusals: &'f [BudgetRefusal],
     asked: usize,
-    /// Number of refusals already returned.
     answered: usize,
 }
 

@@ -90,7 +90,6 @@ fn check_generation(
     if recorded == given { Ok(()) } else { Err(ReplayDifference::Generation { recorded, given }) }
 }
 
-/// Compares a record with its replay.
 struct ReplayComparison<'r, 'b> {
     record: &'r AuctionRecord<'b>,
     generation: &'r GenerationRecord,
@@ -192,7 +191,6 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// The bid's inputs, from its price as written.
     fn bid(&mut self, at: usize) -> BidInputs {
         let (record, generation) = (self.record, self.generation);
         let bid = &record.bids[at];
@@ -306,7 +304,6 @@ impl ReplayComparison<'_, '_> {
         Some(or_beyond(gross(net.amount, rate, fee)))
     }
 
-    /// Checks impressions' floors against those of their publishers.
     fn check_bidfloors(&mut self) {
         for at in 0..self.record.imps.len() {
             let imp = self.record.imps[at];
@@ -322,7 +319,6 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// Checks that the seat exists and may bid in that currency.
     fn check_bidder(&mut self, at: usize) {
         let bid = &self.record.bids[at];
         let Some(dsp) = self.generation.dsps.get(bid.dsp) else { return }; // Its call was reported.
@@ -425,7 +421,6 @@ impl ReplayComparison<'_, '_> {
     }
 }
 
-/// The bid's price in clearing, or that it is below its floor.
 fn counts_for(
     bid: &BidRecord<'_>,
     deal: Option<&DealRecord<'_>>,

@@ -11,7 +11,6 @@ use super::window::{CallWindow, OutcomeCounts};
 /// Results needed to judge an interval of probes, if it yields that many.
 const PROBES_MIN: u64 = 3;
 
-/// Error throttling of one DSP.
 #[derive(Clone, Debug)]
 pub(super) struct CircuitBreaker {
     limits: BreakerLimits,
@@ -27,16 +26,12 @@ struct ProbeInterval {
     attempts: u64,
 }
 
-/// The effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerChange {
-    /// No change.
     None,
     /// Throttled to these calls per second; results of earlier calls no longer count.
     Throttled(NonZeroU32),
-    /// The allowance was raised.
     Raised(NonZeroU32),
-    /// No longer throttled.
     Closed,
 }
 
@@ -45,7 +40,6 @@ impl CircuitBreaker {
         Self { limits, window: CallWindow::new(limits.window, now), throttled: None }
     }
 
-    /// Calls per second when throttled.
     pub(super) fn allowance(&self) -> Option<NonZeroU32> {
         self.throttled.map(|throttled| throttled.allowance)
     }

@@ -27,7 +27,6 @@ pub struct Governor {
     /// Lets shards tell calls before a throttling from those during it.
     epoch: u32,
     limit: Option<TokenBucket>,
-    /// The allowance. None if not throttled.
     throttle: Option<TokenBucket>,
     leases: Vec<CallLease>,
     token_shares: ShareDivider,
@@ -218,7 +217,6 @@ impl Governor {
         self.throttle = None;
     }
 
-    /// Leases what is at hand, and recalls the surplus.
     fn lease(&mut self) {
         self.steps += 1;
         let mode = match (&self.limit, &self.throttle) {
@@ -322,7 +320,6 @@ impl Governor {
         }
     }
 
-    /// Whole tokens that both the limit and the throttle have.
     fn tokens_at_hand(&self) -> Option<u64> {
         let buckets = [&self.limit, &self.throttle].into_iter().flatten();
         buckets.map(TokenBucket::tokens).min()

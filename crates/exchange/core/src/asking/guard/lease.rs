@@ -4,7 +4,6 @@
 use super::message::{EpochCounts, GuardReport};
 use super::window::OutcomeCounts;
 
-/// Fixed point of the mean demand.
 const MEAN_ONE: u64 = 1 << 10;
 /// Fixed point of peaks, so that small ones fade over a few steps.
 const PEAK_ONE: u64 = 4;
@@ -28,7 +27,6 @@ pub(super) struct CallLease {
     permits_returned: u64,
     pub(super) in_use: u32,
     in_flight_refused: u64,
-    /// Calls wanted since the last step.
     arrived: u64,
     /// Whether a call was refused for lack of a permit since the last step.
     is_pressed: bool,
@@ -37,12 +35,9 @@ pub(super) struct CallLease {
     permits_peak: u64,
 }
 
-/// The news of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReportDelta {
-    /// Tokens returned.
     pub(super) returned: u64,
-    /// Tokens of this epoch returned.
     pub(super) returned_in_epoch: u64,
     pub(super) results: OutcomeCounts,
     pub(super) attempts: u64,
@@ -112,7 +107,6 @@ impl CallLease {
         self.granted - self.consumed - self.returned
     }
 
-    /// Outstanding tokens that are not void.
     pub(super) fn outstanding_in(&self, epoch: u32) -> u64 {
         let known = Some(self.in_epoch).filter(|known| known.epoch == epoch).unwrap_or_default();
         self.granted - self.void - known.consumed - known.returned
@@ -141,7 +135,6 @@ impl CallLease {
         }
     }
 
-    /// Weight of its demand relative to others.
     pub(super) fn weight(&self) -> u64 {
         self.mean.max(1)
     }

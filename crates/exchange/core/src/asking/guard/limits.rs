@@ -28,7 +28,6 @@ impl GuardLimits {
 }
 
 impl Default for GuardLimits {
-    /// No limits, and a breaker.
     fn default() -> Self {
         Self { breaker: Some(BreakerLimits::default()), ..Self::NONE }
     }

@@ -50,7 +50,6 @@ pub struct ShardGuard {
     mode: GuardMode,
     tokens: u64,
     in_use: u32,
-    /// Limit of calls in flight.
     in_use_max: u32,
     attempts: u64,
     consumed: u64,

@@ -3,21 +3,18 @@
 
 use std::cmp::Reverse;
 
-/// One whole unit of credit.
 const UNIT: i64 = 1_000_000;
 
 /// Credit is a shard's share of whole units that could not be divided. It stays within a few units
 /// by itself; the limit keeps an intermittent shard from accumulating it.
 const CREDIT_MAX: i64 = 8 * UNIT;
 
-/// A shard's demand and its weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShareClaim {
     pub(super) want: u64,
     pub(super) weight: u64,
 }
 
-/// Divides units, and remembers who is owed a remainder.
 #[derive(Clone, Debug)]
 pub(super) struct ShareDivider {
     credit: Vec<i64>,
@@ -56,7 +53,6 @@ impl ShareDivider {
         left
     }
 
-    /// Divides all of `left` among shards with unmet demand.
     fn divide_open(
         &mut self,
         left: u64,
@@ -93,7 +89,6 @@ impl ShareDivider {
     }
 }
 
-/// Total weight and number of shards with unmet demand.
 fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
     let open = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
     open.fold((0, 0), |(weight, shards), (claim, _)| {
@@ -119,7 +114,6 @@ fn fill_small_wants(
     *left < total
 }
 
-/// A shard's part of `total`: whole units, and a fraction for its credit.
 fn part_of(total: u64, weight: u64, (weights, shards): (u128, u64)) -> (u64, i64) {
     // 3/4 × weight / weights + 1/4 × 1 / shards, over one denominator.
     let shards = u128::from(shards);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use units::Tick;
 
-/// Slots of a window, which slides by one at a time.
 const SLOTS: usize = 50;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +44,6 @@ impl CallWindow {
         }
     }
 
-    /// Forgets slots that have left the window.
     pub(super) fn advance(&mut self, now: Tick) {
         let target = (now.nanos() / self.slot_nanos).max(self.current);
         let steps = (target - self.current).min(SLOTS as u64);

@@ -76,7 +76,6 @@ pub(in crate::campaigns) struct AdTerms {
     told: Vec<AdAttributes>,
 }
 
-/// The attributes of one creative, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::campaigns) struct AdAttributes {
     pub(in crate::campaigns) domains: Box<[u32]>,
@@ -99,7 +98,6 @@ pub(in crate::campaigns) struct BlockedAttributes {
 }
 
 impl AdTerms {
-    /// Numbers the attributes of `creative`, for [`told`](Self::told).
     pub(in crate::campaigns) fn note(&mut self, creative: &Creative) -> u32 {
         let told = self.numbered(&creative.metadata);
         if self.told.last() != Some(&told) {
@@ -191,7 +189,6 @@ impl AdTerms {
 }
 
 impl BlockedAttributes {
-    /// Whether a creative with these attributes may be shown.
     pub(in crate::campaigns) fn admits(&self, told: &AdAttributes) -> bool {
         let categories = || {
             let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
@@ -207,7 +204,6 @@ impl BlockedAttributes {
     }
 }
 
-/// `category` and its ancestors, if the taxonomy shows them.
 fn prefixes(category: &str) -> impl Iterator<Item = &str> {
     let dashes = category.bytes().enumerate().filter(|(_, byte)| *byte == b'-');
     dashes.map(|(at, _)| &category[..at]).chain(std::iter::once(category))

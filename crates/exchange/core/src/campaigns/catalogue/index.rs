@@ -100,7 +100,6 @@ impl Bits {
     }
 }
 
-/// Positions of the set bits of a word, ascending.
 fn ones_of(word: u64) -> impl Iterator<Item = u32> {
     let mut left = word;
     std::iter::from_fn(move || {
@@ -140,7 +139,6 @@ impl Postings {
     }
 }
 
-/// Campaigns by the values they list.
 #[derive(Clone, Debug)]
 pub(in crate::campaigns) struct InvertedIndex<K>(HashMap<K, Postings>);
 
@@ -267,7 +265,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// In either form, bits behave as a set of numbers.
         #[test]
         fn bits_are_a_set(
             len in 1usize..400,

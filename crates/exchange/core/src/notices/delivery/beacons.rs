@@ -37,7 +37,6 @@ pub(crate) struct KnownBeacon {
 pub(crate) struct KnownBeacons {
     tokens: BTreeMap<TokenId, KnownBeacon>,
     pins: BTreeMap<u64, TokenId>,
-    /// Beacons without further work.
     expiries: BTreeSet<(Tick, TokenId)>,
 }
 

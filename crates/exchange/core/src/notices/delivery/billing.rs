@@ -22,9 +22,7 @@ use openrtb::NoticeKind;
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
-/// Records rewritten or retried per step.
 const REJOURNAL_MAX: usize = 256;
-/// Pause before a refused record is retried.
 const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Delivery {
@@ -74,7 +72,6 @@ impl Delivery {
         }
     }
 
-    /// Queues the notice of a beacon, if it has one. None if a limit is reached.
     fn owe(
         &mut self,
         now: DeliveryTime,

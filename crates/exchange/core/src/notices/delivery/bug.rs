@@ -8,42 +8,30 @@ pub(crate) enum DeliveryBug {
     ForgetDelivered,
     ForgetAtStart,
     ForgetOwed,
-    /// No journal record of a delivery.
     SkipSettled,
     NeverRetry,
-    /// Needed records are declared deletable.
     UnpinOwed,
     ShareNothing,
     Unbounded,
-    /// Forgetting beacons whose record may still become durable.
     ForgetPending,
-    /// Calls wait while the log cannot be written.
     WaitWhileFailing,
-    /// Later calls of a beacon count as its first.
     CallAgainFirst,
-    /// Pending records are declared deletable.
     UnpinOnTheWay,
     /// Checkpoints are too late for a start.
     CheckpointLate,
     /// A group's records get the sequence of its last.
     MisplaceGroup,
-    /// Rewritten records carry their reservation.
     SettleMoved,
     /// Only records with a waiting call settle.
     SettleAwaited,
-    /// Each later call settles again.
     SettleAgain,
-    /// Groups settle from their end.
     SettleBackward,
-    /// Records settle before they are durable.
     SettleEarly,
     /// Durable records count as settled before they are reported.
     ReachEarly,
     /// Records with unapplied settlements are deleted.
     KeepNeededAlone,
-    /// A start skips records with unapplied settlements.
     ReadNeededAlone,
-    /// A start emits no settlements.
     SkipReplayed,
 }
 

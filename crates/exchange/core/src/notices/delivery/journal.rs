@@ -260,18 +260,15 @@ impl<'a> UnreadBytes<'a> {
     }
 }
 
-/// The purpose of a pending record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RecordPurpose {
     Accepted(TokenId, Option<Reservation>),
     Settled(TokenId),
     /// A rewritten record, so that old segments can be deleted.
     Moved(TokenId),
-    /// The point from which a restart must read.
     Checkpoint,
 }
 
-/// A record that is not known to be durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRecord {
     pub(super) purpose: RecordPurpose,

@@ -22,11 +22,8 @@ struct DspLane {
     billing_held: usize,
     best_effort_held: usize,
     in_flight: usize,
-    /// Failures since the last success.
     failures: u32,
-    /// Failed probes since the last success.
     probes: u32,
-    /// When the next probe is due.
     probe_at: Tick,
 }
 
@@ -89,7 +86,6 @@ pub(crate) struct DspLanes {
     policy: DeliveryPolicy,
     lanes: Vec<DspLane>,
     names: BTreeMap<Arc<str>, usize>,
-    /// Lane with the next turn.
     cursor: usize,
     in_flight: usize,
     /// Calls in flight to DSPs that have failed since their last success.

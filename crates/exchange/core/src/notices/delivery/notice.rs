@@ -110,7 +110,6 @@ impl Notice {
         &self.forwarded
     }
 
-    /// Its size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let headers: usize = self.forwarded.headers().map(|(_, value)| value.len()).sum();
         self.url.len() + headers + self.dsp.len()

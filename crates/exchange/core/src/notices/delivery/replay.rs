@@ -15,7 +15,6 @@ use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
 
-/// The last record of a beacon.
 #[derive(Debug)]
 enum LastRecord {
     Owed { accepted_ms: u64, notice: Arc<Notice> },
@@ -29,7 +28,6 @@ pub struct JournalReplay {
     unix_ms: u64,
     beacons: BTreeMap<TokenId, (u64, u64, LastRecord)>,
     durable: u64,
-    /// Sequence of the last checkpoint; 0 if none.
     checkpointed: u64,
 }
 

@@ -23,13 +23,11 @@ pub(super) struct Job {
     pub(super) kind: NoticeKind,
     /// None for win and loss notices.
     pub(super) id: Option<TokenId>,
-    /// When its beacon was called, in Unix time.
     pub(super) accepted_ms: u64,
     pub(super) lane: usize,
     pub(super) notice: Arc<Notice>,
     /// Failed tries since the start.
     pub(super) failed: u32,
-    /// When to give up.
     pub(super) deadline: Tick,
     /// When to try next. None if it does not wait in its lane.
     pub(super) waits_for: Option<Tick>,
@@ -59,7 +57,6 @@ pub struct Delivery {
     pub(super) journalling: BTreeMap<JournalTicket, PendingRecord>,
     /// Those of `journalling` that are rewritten.
     pub(super) moving: usize,
-    /// Whether the log cannot be written.
     pub(super) failing: bool,
     /// Settled tokens whose record the log refused.
     pub(super) unrecorded: VecDeque<TokenId>,
@@ -74,7 +71,6 @@ pub struct Delivery {
     pub(super) durable: u64,
     /// Our last record known to be durable; pending ones follow it.
     pub(super) committed: u64,
-    /// Approximate sequence of the last checkpoint.
     pub(super) checkpointed: u64,
 }
 
@@ -219,7 +215,6 @@ impl Delivery {
         number
     }
 
-    /// The opposite of [`Self::hold`].
     pub(super) fn release(&mut self, number: u64) -> Job {
         let job = self.jobs.remove(&number).expect("a job is released once");
         if let Some(at) = job.waits_for {

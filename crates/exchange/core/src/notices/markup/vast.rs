@@ -9,7 +9,6 @@ pub(super) const ADS_MAX: usize = 16;
 /// Limit of nesting: VAST has about ten levels, and its extensions some.
 const DEPTH_MAX: usize = 64;
 
-/// `xml` with an `Impression` of `url` in every `InLine` and `Wrapper`.
 pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
     let places = places(xml)?;
     let beacon =
@@ -32,7 +31,6 @@ struct BeaconPosition<'a> {
     prefix: &'a str,
 }
 
-/// An open `InLine` or `Wrapper`.
 struct OpenAd<'a> {
     prefix: &'a str,
     /// After its tag.
@@ -84,7 +82,6 @@ fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, Unmarked> {
     if walk.places.is_empty() { Err(Unmarked::NoAd) } else { Ok(walk.places) }
 }
 
-/// The state of the walk.
 #[derive(Default)]
 struct VastWalk<'a> {
     has_root: bool,
@@ -168,7 +165,6 @@ fn is_ad(local: &str) -> bool {
     matches!(local, "InLine" | "Wrapper")
 }
 
-/// Whether the root's attributes `tag` declare version 4 or later.
 fn is_version_4(tag: &str) -> bool {
     let is_version = |(name, _): &(&str, &str)| *name == "version";
     let version = attributes(tag).flatten().find(is_version).map(|(_, value)| value);
@@ -261,7 +257,6 @@ impl<'a> XmlTokens<'a> {
             .then_some(XmlToken::Start { name, at: start, tag, is_empty })
     }
 
-    /// End of the tag that starts here, after its `>`.
     fn tag_end(&self) -> Option<usize> {
         let bytes = self.xml.as_bytes();
         let mut at = self.at;
