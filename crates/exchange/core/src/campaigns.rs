@@ -1,10 +1,9 @@
 //! Direct campaigns: the exchange's own demand, which bids next to the DSPs.
 //!
-//! In an auction they are one more DSP whose seats are their accounts: their bids form a bid
-//! response and are judged like others. This module matches campaigns to impressions and picks
-//! creatives and deals; [`CampaignBidder`] decides and paces what they spend. A [`Catalogue`] is
-//! immutable and shared; each shard searches it with its own [`SearchScratch`], which stops
-//! allocating once grown.
+//! In an auction they are one more DSP whose seats are their accounts; their bids are judged like
+//! others. This module matches campaigns to impressions and picks creatives and deals;
+//! [`CampaignBidder`] decides and paces spending. Shards share an immutable [`Catalogue`], and each
+//! searches it with its own [`SearchScratch`].
 
 mod bidder;
 mod bidding;

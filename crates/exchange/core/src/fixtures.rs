@@ -1,5 +1,4 @@
-//! Test fixtures: a small market, and the texts of requests and responses with a test's changes.
-//! Knows no rules.
+//! A small market for tests, and texts of requests and responses with changes. Knows no rules.
 
 pub(crate) mod rehearsal;
 

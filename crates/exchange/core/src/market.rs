@@ -41,8 +41,7 @@ pub struct Market {
     pub deals_first: bool,
     /// Whether a bid without `crid` is refused.
     pub creative_id_required: bool,
-    /// Most macros in one bid, or in markup that its win notice returns. A bid with more is
-    /// malformed.
+    /// Most macros in one bid, or in markup that its win notice returns; with more it is malformed.
     pub bid_macros_max: usize,
     /// Orders equal bids.
     pub tie_key: TieKey,
@@ -77,8 +76,7 @@ pub struct Dsp {
     pub targeting: Targeting,
     /// Device signals that reduce the user data it receives.
     pub privacy: TrackingSignals,
-    /// Hosts its notice URLs may name: a domain includes its subdomains, an IP address only itself.
-    /// Empty if none is allowed.
+    /// Hosts its notice URLs may name: domains with subdomains, or IP addresses. Empty if none.
     pub notice_hosts: Vec<Box<str>>,
 }
 
@@ -123,10 +121,10 @@ pub enum NoticeMode {
     /// The caller: it gets the winner's notice URLs with macros replaced. Losers get no notice.
     #[default]
     PassThrough = 1,
-    /// We do, as the last auction: `nurl` after the response, `burl` when our beacon in the markup
-    /// is called, losers' `lurl` at once.
+    /// We do, as the last auction: `nurl` after the response, `burl` when our beacon is called,
+    /// losers' `lurl` at once.
     Final = 2,
-    /// We do, when the caller, who runs another auction, fires ours. Losers here get `lurl` at
+    /// We do, when the caller, who runs another auction, fires ours; losers here get `lurl` at
     /// once.
     Upstream = 3,
 }
@@ -159,8 +157,7 @@ pub struct DealTerms {
     pub fee: Option<Ppm>,
     /// The seller's discount on every bid under the deal (section 7.16).
     pub discount: Ppm,
-    /// Priority class: higher classes win over lower ones. None: 1 if deals come first, else 0, the
-    /// class of open bids.
+    /// Priority class: higher classes win. None: 1 if deals come first, else 0 as for open bids.
     pub priority: Option<u8>,
 }
 

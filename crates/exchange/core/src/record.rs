@@ -3,7 +3,7 @@
 //!
 //! [`encode`] writes a record from an auction into a reused buffer; [`AuctionRecord`] is a decoded
 //! record. [`replay`] recomputes it from its [`GenerationRecord`] and reports differing fates or
-//! prices. [`Masks`](crate::Masks) remove what must not be recorded from a request.
+//! prices. [`Masks`](crate::Masks) remove personal data from a request.
 
 mod auction;
 mod codes;

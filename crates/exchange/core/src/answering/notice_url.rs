@@ -50,8 +50,8 @@ impl<'a> NoticeTarget<'a> {
         })
     }
 
-    /// Whether `hosts` declares the host: a domain includes its subdomains; an IP address, in
-    /// brackets or not, matches as written.
+    /// Whether `hosts` declares the host: a domain with its subdomains, or an IP address as
+    /// written.
     pub fn is_declared(&self, hosts: &[Box<str>]) -> bool {
         let bare = |declared: &str| {
             let inside = declared.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

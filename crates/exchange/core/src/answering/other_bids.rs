@@ -1,5 +1,4 @@
-//! Bids returned in addition to the winner, for a caller that runs another auction. Pricing is
-//! elsewhere.
+//! Bids returned with the winner, for a caller that runs another auction. Does not price them.
 
 use super::win_markup::is_out_of_reach as markup_is_out_of_reach;
 use crate::auction::Auction;
@@ -12,12 +11,12 @@ use crate::market::{BidsReturned, NoticeMode};
 /// Most bids that one impression is answered with, the winner's among them.
 pub const BIDS_RETURNED_MAX: usize = 3;
 
-/// Returns up to [`BIDS_RETURNED_MAX`] − 1 losers of each impression to the caller, the best first, if the
+/// Returns up to [`BIDS_RETURNED_MAX`] − 1 losers per impression to the caller, best first, if the
 /// publisher's terms say so: each at its own price, with [`Fate::Offered`].
 ///
-/// Applies only if the winner and the loser pay first prices, because a second price is undefined next to
-/// another winner. Bids of groups are returned only as winners. `authorise` is called for each bid as for
-/// a winner; a refused bid gets the returned fate, and the next one is tried.
+/// Winner and loser must pay first prices, because a second price is undefined next to another
+/// winner. Bids of groups are returned only as winners. `authorise` is called as for a winner; a
+/// refused bid gets the returned fate, and the next one is tried.
 pub fn offer_others(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
@@ -36,8 +35,8 @@ pub(crate) fn returns_others(auction: &Auction<'_>) -> bool {
     terms.notices == NoticeMode::Upstream && terms.bids == BidsReturned::All
 }
 
-/// [`offer_others`] without the check of the terms. `is_out_of_reach` tells whether an entry's ad is
-/// served on a win notice that must not be called.
+/// [`offer_others`], whatever the terms. `is_out_of_reach` is true if an entry's ad is served on a
+/// win notice that must not be called.
 pub(crate) fn offer_losers(
     entries: &[ClearingEntry],
     clearing: &mut Clearing,

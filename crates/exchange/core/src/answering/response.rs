@@ -10,8 +10,7 @@ use super::values::{self, Occasion};
 use crate::auction::Auction;
 use crate::judging::judge::{DspAnswer, JudgedBid, Judgement};
 
-/// The bid response for `sales`, at least one, with all members of the winners' bids. `answers` are
-/// the judged ones.
+/// The response for `sales`, at least one, with all members of the winners' bids.
 pub fn response(
     auction: &Auction<'_>,
     answers: &[DspAnswer<'_>],

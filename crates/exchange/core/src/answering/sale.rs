@@ -21,8 +21,8 @@ pub struct Sale {
     pub net: Cpm,
     /// What the DSP pays, in the currency of its bid.
     pub paid: Cpm,
-    /// The price that ties with the next bid (for a winner) or with the winner; in the currency of
-    /// the bid, before its deal's discount.
+    /// The price that ties with the next bid or the winner, in the bid's currency before its
+    /// discount.
     pub min_to_win: Option<Cpm>,
     /// What the DSP owes for all impressions of one display, in the market's currency.
     pub revenue: Nanos,

@@ -1,5 +1,4 @@
-//! Macro values by bid and occasion, which decide who learns what (section 4.4.1). Knows nothing of
-//! the syntax of macros.
+//! Macro values by bid and occasion, which decide who learns what (section 4.4.1).
 
 use openrtb::NoticeKind;
 use units::{Cpm, Ppm};
@@ -98,8 +97,7 @@ pub(crate) fn of_bid<'s>(
     }
 }
 
-/// The price that ties with the winner of its impression. None if no price wins, or if there is no
-/// winner.
+/// The price that ties with its impression's winner. None if there is no such price or winner.
 fn least_to_tie(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -29,8 +29,7 @@ pub struct MarkupRequest {
     pub dsp: usize,
     /// The clearing price, in the auction's currency.
     pub price: Cpm,
-    /// Its win notice with macros replaced, which returns the ad. If it must not be called, the bid
-    /// must be barred.
+    /// Its win notice with macros replaced. If it must not be called, the bid must be barred.
     pub url: Result<String, NotSent>,
     /// Whether the bid names a preloaded ad (`adid`) of a known format, and so may win without
     /// markup. If its notice cannot be delivered now, it is queued like others.
@@ -105,8 +104,8 @@ pub(crate) fn is_out_of_reach(
     checked_url(&auction.market.dsps[seat.dsp], raw, &values).is_err()
 }
 
-/// Checks fetched markup like inline markup, and returns it. It may be empty only for a preloaded
-/// ad. The fate is for [`Judgement::bar`].
+/// Checks fetched markup like inline markup; it may be empty only if preloaded. The fate is for
+/// [`Judgement::bar`].
 pub fn checked_markup(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -7,8 +7,8 @@ use crate::market::targeting::{Region, Targeting, UserIdNeed};
 use crate::market::tie::TieKey;
 
 impl Targeting {
-    /// Whether `dsp` buys this request, or the first reason in [`NotAsked`]'s order. A limited
-    /// request has no user id.
+    /// Whether `dsp` buys this request, or the first reason in order. A limited request has no user
+    /// id.
     pub(crate) fn admit(
         &self,
         request: &BidRequest<'_>,

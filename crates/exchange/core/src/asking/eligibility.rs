@@ -27,8 +27,7 @@ pub struct BidderCall {
     pub deals: DealMask,
 }
 
-/// Selects DSPs in slices of a few milliseconds: there may be many DSPs and long lists of seats,
-/// and the shard has other auctions to serve.
+/// Selects DSPs in slices of a few milliseconds, between which the shard serves other auctions.
 #[derive(Debug)]
 pub struct DspSelection<'j, 'm> {
     auction: &'j Auction<'m>,
@@ -42,8 +41,8 @@ impl<'j, 'm> DspSelection<'j, 'm> {
         Self { auction, dsps, found: Vec::with_capacity(dsps) }
     }
 
-    /// Runs for [`STEPS_MAX`] steps, and then to the end of the current list or DSP. Returns
-    /// whether any DSP is left.
+    /// Runs for [`STEPS_MAX`] steps and finishes the current list or DSP. Returns whether any is
+    /// left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while self.found.len() < self.dsps {
@@ -64,8 +63,7 @@ impl<'j, 'm> DspSelection<'j, 'm> {
     }
 }
 
-/// The call of the DSP at position `index` according to the market. Its [`guard`](crate::guard)
-/// decides last.
+/// The call of the DSP at position `index` in the market. Its [`guard`](crate::guard) decides last.
 pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let request = auction.request;
@@ -87,9 +85,8 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     impressions(auction, index, named)
 }
 
-/// The call of direct campaigns, which are the DSP at position `index`.
-/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) finds which of their seats may bid, and
-/// under which deals.
+/// The call of direct campaigns, the DSP at position `index`.
+/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) selects their seats and deals.
 pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
     impressions(auction, index, |deal| deal_is_open_to(deal, index))
 }

@@ -32,8 +32,7 @@ pub struct Masks {
     pub ip: bool,
     /// Masks latitude and longitude. Unless kept, `zip` and `accuracy` are removed.
     pub geo: GeoMask,
-    /// Removes the user's profile: year of birth, gender, keywords, data, `device.ext`, and
-    /// `user.ext` except consent.
+    /// Removes year of birth, gender, keywords, data, `device.ext`, and `user.ext` except consent.
     pub profile: bool,
 }
 
@@ -59,10 +58,8 @@ impl Masks {
     /// Masks for a child.
     pub const COPPA: Self = Self { user_ids: true, ip: true, geo: GeoMask::Remove, profile: true };
 
-    /// The body `request` for recording. None if it is not a JSON object or is nested too deep:
-    /// then nothing of it may be recorded.
-    ///
-    /// Members to be masked that have a wrong type are removed.
+    /// The body `request` for recording, without members to be masked that have a wrong type. None
+    /// if it is not a JSON object or is nested too deep: then nothing of it may be recorded.
     pub fn apply(&self, request: &str) -> Option<Vec<u8>> {
         let masked = rewritten(request, |key, raw| match key {
             "user" => self.user(raw),
@@ -139,8 +136,7 @@ fn within<'r>(
     rewritten(raw, edit).map(Cow::Owned)
 }
 
-/// The object `text` with its members edited. `edit` gets keys without escapes, so that none can
-/// hide.
+/// The object `text` with its members edited. `edit` gets keys unescaped, so that none can hide.
 fn rewritten<'r>(
     text: &'r str,
     mut edit: impl FnMut(&str, &'r str) -> Option<Cow<'r, str>>,

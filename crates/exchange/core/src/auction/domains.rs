@@ -41,8 +41,7 @@ fn is_mark(byte: u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Turns `*.ford.com`, `.ford.com` and `www.ford.com` into `ford.com`; `www.com` is a domain
-/// itself.
+/// Turns `*.ford.com`, `.ford.com` and `www.ford.com` into `ford.com`, but not `www.com`.
 fn without_start(domain: &str) -> &str {
     let domain = domain.trim_start_matches(['*', '.']);
     domain.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(domain)
@@ -83,8 +82,8 @@ pub(crate) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
     std::iter::once(domain).chain(rest).filter(is_name)
 }
 
-/// Domains with all their subdomains, in one buffer: reversed and sorted, so that one search finds
-/// the only domain that may contain another.
+/// Domains with all their subdomains, in one buffer: reversed and sorted, so that one search
+/// suffices.
 #[derive(Debug, Default)]
 pub(crate) struct DomainSet {
     bytes: Vec<u8>,
@@ -144,8 +143,7 @@ impl DomainSet {
     }
 }
 
-/// The bytes of a domain in reverse. A dot sorts first, so that only its subdomains follow a domain
-/// directly.
+/// The bytes of a domain in reverse. A dot sorts first, so only subdomains follow directly.
 fn backwards(domain: &str) -> impl Iterator<Item = u8> {
     domain.bytes().rev().map(|byte| if byte == b'.' { 0 } else { byte })
 }

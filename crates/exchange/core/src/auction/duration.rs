@@ -2,8 +2,7 @@
 
 use openrtb::TimedMedia;
 
-/// The longest ad: `maxduration` plus `maxextended` (-1: unlimited), at most the pod. None if
-/// unlimited; 0 is no limit.
+/// `maxduration` plus `maxextended` (-1: unlimited), at most the pod. None if unlimited or 0.
 pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
     let max = media.maxduration.filter(|max| *max > 0);
     let max = max.and_then(|max| match media.maxextended.unwrap_or(0) {

@@ -1,5 +1,4 @@
-//! The fate of a bid. Each bid has exactly one. Declaration order is precedence; the numbers are
-//! those of records and never change.
+//! The fate of a bid, exactly one each. Order is precedence; numbers of records never change.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
@@ -78,9 +77,8 @@ pub enum Fate {
     LostToHigherBid = 31,
     /// A bid under a deal took the impression.
     LostToDeal = 32,
-    /// Returned with the winner, for the caller's auction to decide. It lost to the winner here,
-    /// but gets no notice unless the caller fires one. Its code is that of a win, because its
-    /// markup is shown only if it wins.
+    /// Returned with the winner, for the caller's auction to decide. It gets no notice unless the
+    /// caller fires one. Its code is that of a win, because its markup is shown only if it wins.
     Offered = 33,
     /// Won.
     Won = 34,

@@ -1,8 +1,7 @@
 //! Floors of bids (section 7.11).
 //!
-//! Floors in requests and configuration are the publisher's net. Here they are gross: what DSPs
-//! must pay for it, in the auction's currency. A deal's agreed price is what the buyer pays; no fee
-//! is added.
+//! Floors in requests and configuration are the publisher's net; here they are what DSPs must pay,
+//! in the auction's currency. A deal's agreed price includes our fee.
 
 use openrtb::codes::MediaType;
 use openrtb::{DurFloor, FloorPrice};
@@ -64,8 +63,7 @@ impl<'a> ImpTerms<'a> {
         })
     }
 
-    /// The floor of an open bid: the highest of the impression's, its video's or audio's, and
-    /// matching rules.
+    /// The highest of the impression's floor, its video's or audio's, and matching rules.
     pub(crate) fn open_floor(&self, shape: &BidShape) -> Cpm {
         let timed = self.timed(shape.format).floor(shape.dur);
         let timed = timed.map_or(Cpm::ZERO, |floor| or_beyond(gross(floor, self.rate, self.fee)));
@@ -90,8 +88,7 @@ impl<'a> ImpTerms<'a> {
         MediaType::ALL.into_iter().any(|format| self.timed(format).says_anything())
     }
 
-    /// Whether all open bids have the same floor, regardless of format, size and duration: the
-    /// floor shown.
+    /// Whether all open bids have the same floor, the one shown.
     pub(crate) fn has_plain_floor(&self) -> bool {
         let mut formats = MediaType::members(self.imp.formats());
         let is_sized = |rule: &FloorRule| {
@@ -155,15 +152,14 @@ impl<'a> ImpTerms<'a> {
 }
 
 impl AuctionDeal<'_> {
-    /// A buyer's price under `at` 3, in the auction's currency, rounded like bids so that a bid of
-    /// exactly this price reaches it.
+    /// A buyer's price under `at` 3, in the auction's currency, rounded like bids so that they
+    /// reach it.
     pub(crate) fn agreed_price(&self) -> Cpm {
         let agreed = self.deal.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
         or_beyond(self.rate.convert(agreed, Rounding::Down))
     }
 
-    /// The deal's own floor, net and in its own currency; an explicit 0 is 0. Durations apply only
-    /// to video and audio.
+    /// The deal's own floor, net and in its own currency. Durations apply only to video and audio.
     fn own_floor(&self, of_imp: &DurationFloors<'_>, shape: &BidShape) -> Option<Cpm> {
         let plain = self.deal.bidfloor.map(|floor| floor.amount);
         if !matches!(shape.format, MediaType::Video | MediaType::Audio) {

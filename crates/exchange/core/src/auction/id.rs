@@ -1,18 +1,16 @@
-//! Auction ids: never repeated within a process, and without information about the number of
-//! auctions or the next id.
+//! Auction ids: never repeated within a process, and revealing neither the number of auctions nor
+//! the next id.
 //!
 //! An id is a keyed permutation of (shard, count): a balanced Feistel network over 128 bits with
 //! SipHash-2-4 of the round and one half as round function (Luby and Rackoff, "How to construct
-//! pseudorandom permutations from pseudorandom functions", 1988). Feistel networks are bijections,
-//! so ids of one key differ. Each process draws a key; ids of two processes coincide like two draws
-//! of 128 bits.
+//! pseudorandom permutations from pseudorandom functions", 1988), so ids of one key differ. Each
+//! process draws a key; ids of two processes coincide like two draws of 128 bits.
 
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher24;
 
-/// Four rounds make a strong pseudorandom permutation up to about 2^32 ids; each further pair
-/// approaches 2^64.
+/// Four rounds are strong up to about 2^32 ids; each further pair approaches 2^64.
 const ROUNDS: u8 = 8;
 
 /// The ids of one shard's auctions.

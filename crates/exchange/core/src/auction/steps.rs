@@ -1,5 +1,4 @@
-//! Counts an auction's work on untrusted lists and texts. A step is about one comparison of short
-//! texts.
+//! Counts an auction's work on untrusted input. A step is about one comparison of short texts.
 
 use std::cell::Cell;
 

@@ -96,8 +96,7 @@ pub(crate) fn reaches(worth: Cpm, floor: Cpm) -> bool {
     worth >= floor && floor < BEYOND
 }
 
-/// `amount` of the auction's currency in the currency that `rate` converts from: the lowest price
-/// that converts to `amount` as a bid.
+/// The lowest price in the currency from which `rate` converts that converts to `amount` as a bid.
 pub(crate) fn back(amount: Cpm, rate: Ratio) -> Cpm {
     or_beyond(rate.inverse().convert(amount, Rounding::Up))
 }

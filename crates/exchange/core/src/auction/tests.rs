@@ -47,7 +47,6 @@ fn currency_type_and_increment() {
     let euros = Ok(("EUR", AuctionType::SecondPrice, 9_260));
     check(&market, json!({ "cur": ["EUR", "USD"] }), euros);
     check(&market, json!({ "cur": ["ZZZ"] }), Err("no_currency"));
-    // Without any rate, our own currency.
     let alone = Market { rates: Rates::default(), ..market.clone() };
     check(&alone, json!({}), USD);
     check(&alone, json!({ "cur": ["EUR", "USD"] }), USD);
@@ -99,7 +98,6 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         assert_eq!(ids(&sent["imp"]), ["2", "1"]);
         assert_eq!(ids(&sent["imp"][0]["pmp"]["deals"]), ["d"]);
     });
-    // Only a deal without a rate, in a private auction.
     let deals = json!([{ "id": "e", "bidfloorcur": "ZZZ" }]);
     let private = imp(json!({ "pmp": { "private_auction": 1, "deals": deals } }));
     with_auction(&market, &request(json!({ "imp": [private] })), |auction| {

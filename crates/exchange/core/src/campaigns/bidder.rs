@@ -12,7 +12,7 @@ use super::campaign::CampaignPrice;
 pub struct BiddingLimits {
     /// Limit of matches considered: pairs of an impression and a campaign found by the indexes.
     pub matches_max: usize,
-    /// Limit of bids per impression, each from a different account; at most
+    /// Bids per impression, each from another account; at most
     /// [`ACCOUNTS_MAX`](super::ACCOUNTS_MAX).
     pub bids_max: usize,
 }
@@ -46,8 +46,7 @@ pub struct DirectBid {
     pub campaign: usize,
     /// The campaign's slot in the ledger.
     pub slot: CampaignIndex,
-    /// The decided price, in the account's currency; the bid, in the auction's, is worth at most
-    /// this.
+    /// The decided price, in the account's currency; the bid is worth at most this.
     pub price: Cpm,
 }
 

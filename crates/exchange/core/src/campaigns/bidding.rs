@@ -1,7 +1,6 @@
 //! Bids of direct campaigns in one auction: matches campaigns, applies their pacing, and writes the
-//! best bids of a few accounts as a bid response.
-//!
-//! Written bids pass the judge's checks, so that only valid bids count towards pacing.
+//! best bids of a few accounts as a bid response. The judge would accept all bids, so that only
+//! valid bids count towards pacing.
 
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
@@ -33,12 +32,10 @@ const FLOORS_MAX: usize = 32;
 
 impl Catalogue {
     /// Writes the bids for `ask` into `answer`, which it empties first. `bidder` prices each
-    /// campaign that matches an impression. An impression gets at most one bid per account, of the
-    /// few accounts whose bids are worth most.
+    /// campaign that matches an impression. Only the few best accounts bid for it, once each.
     ///
     /// Impressions share the limit on matches equally; later ones may use what earlier ones leave.
-    /// If more campaigns match an impression, a uniform draw seeded by the auction's id picks among
-    /// them.
+    /// If more campaigns match, a uniform draw seeded by the auction's id picks among them.
     pub fn bid(
         &self,
         (auction, ask, limits): (&Auction<'_>, &BidderCall, &BiddingLimits),
@@ -97,8 +94,7 @@ impl Catalogue {
         self.write(auction, scratch, answer);
     }
 
-    /// Checks separately what the first campaign requires of an impression in addition to its
-    /// targeting.
+    /// Checks separately what an impression must satisfy in addition to targeting.
     pub(super) fn try_first(
         &self,
         auction: &Auction<'_>,
@@ -292,8 +288,7 @@ impl ImpBidding<'_, '_> {
         let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
         let shown = self.imp.terms.multiplier;
         let Ok(decided) = bidder.decide(own.slot, own.rules.price, shown) else { return };
-        // Bids round down, so that none exceeds the decided price. A bid of zero is below every
-        // floor.
+        // Round down, so that no bid exceeds the decided price. A bid of zero is below every floor.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
             false => ratio.convert(decided, Rounding::Down),
@@ -395,8 +390,7 @@ impl ImpBidding<'_, '_> {
         let imp = &self.imp;
         let wanted = &self.catalogue.targeting(campaign).sizes;
         match ad.size {
-            // Without sizes in the request any banner may be shown, but none is known to be
-            // targeted.
+            // Without sizes in the request any banner fits, but none is known to be targeted.
             Some(_) if !imp.tells_sizes => wanted.is_empty(),
             Some(size) => imp.offers_size(size),
             None => wanted.is_empty() || wanted.iter().any(|size| imp.offers_size(*size)),

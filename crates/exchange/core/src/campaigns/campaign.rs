@@ -35,8 +35,7 @@ pub struct BiddingRules {
 }
 
 impl BiddingRules {
-    /// Whether any creative has a format and size that the targeting allows. Otherwise the campaign
-    /// never bids.
+    /// Whether the targeting allows any creative's format and size. Otherwise it never bids.
     pub fn can_show(&self) -> bool {
         self.creatives.iter().any(|creative| self.targeting.takes(creative))
     }

@@ -1,5 +1,5 @@
-//! All direct campaigns of one generation, with indexes that match them to auctions. Immutable;
-//! built outside the shards.
+//! All direct campaigns of one generation, indexed for auctions. Immutable; built outside the
+//! shards.
 
 pub(super) mod attributes;
 pub(super) mod index;
@@ -168,8 +168,7 @@ impl Catalogue {
         }
     }
 
-    /// Like [`new`](Self::new), for a later generation. If only data outside the indexes changed,
-    /// such as prices, the indexes are shared.
+    /// Like [`new`](Self::new), for a later generation. Shares the indexes if they did not change.
     #[must_use]
     pub fn renewed(&self, campaigns: Vec<DirectCampaign>) -> Self {
         let mut pairs = self.campaigns.iter().zip(&campaigns);

@@ -11,8 +11,7 @@ use crate::creatives::format::{Syntax, formats_of_markup};
 use crate::creatives::mixed_content::is_insecure;
 use crate::creatives::rules::has_tag;
 
-/// Highest creative attribute, as codes are bits of a word. AdCOM 1.0 (List: Creative Attributes)
-/// ends at 18.
+/// Codes are bits of a word. AdCOM 1.0 (List: Creative Attributes) ends at 18.
 const ATTRIBUTE_MAX: u32 = 63;
 
 /// The definition of a creative.

@@ -8,8 +8,7 @@ use super::campaign::BiddingRules;
 use super::creative::AdMetadata;
 use super::targeting::CampaignTargeting;
 
-/// Targetings and ad metadata of campaigns that are loaded together. Many campaigns differ only in
-/// price and creatives.
+/// Targetings and ad metadata of campaigns loaded together, which often differ only in price.
 #[derive(Debug, Default)]
 pub struct Interner {
     targetings: HashSet<Arc<CampaignTargeting>>,

@@ -67,8 +67,8 @@ impl Criterion {
         }
     }
 
-    /// The targeting of `all` with only this criterion. None if `all` lacks it, or if it is not
-    /// about targeting.
+    /// The targeting of `all` with only this criterion. None if `all` lacks it, or it is not
+    /// targeting.
     fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
         let mut alone = CampaignTargeting::default();
         match self {
@@ -113,8 +113,7 @@ pub struct ProbeCounts {
 #[derive(Debug)]
 pub struct Probe {
     all: Catalogue,
-    /// Its criteria. Those about the request or key values have a catalogue with only that
-    /// criterion.
+    /// Its criteria; those of the request or key values with a catalogue of only that criterion.
     each: Vec<(Criterion, Option<Catalogue>)>,
     counts: ProbeCounts,
     scratch: SearchScratch,

@@ -1,15 +1,14 @@
 //! Clearing: who wins each impression, at what price. Integers only.
 //!
-//! Its input are bids that passed all their own checks, with prices in the auction's currency.
-//! Order of arrival plays no part.
+//! Bids have passed all their own checks, with prices in the auction's currency. Their order plays
+//! no part.
 
 use units::Cpm;
 
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 
-/// A bidder. Seats are agreed between an exchange and one DSP: the same name at two DSPs is two
-/// seats.
+/// A bidder. Seats belong to one DSP: the same name at two DSPs is two seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
     /// Position of the DSP in the market.
@@ -39,8 +38,7 @@ pub struct ClearingEntry {
     pub group: Option<usize>,
     /// Whether it is under a deal.
     pub is_deal: bool,
-    /// Why it is out before the auction clears, as set by [`crate::Judgement::bar`] if its markup
-    /// is not available.
+    /// Why it is out before the auction clears ([`crate::Judgement::bar`]).
     pub barred: Option<Fate>,
 }
 
@@ -195,8 +193,8 @@ fn winner(
     Some(priced(entries, index, rival, increment))
 }
 
-/// The best open bid of the ranked `bids`, and the one that sets its price: the best of another
-/// seat, if in the same class.
+/// The best open bid of the ranked `bids`, and the best of another seat in its class, which sets
+/// the price.
 pub(crate) fn leader(
     entries: &[ClearingEntry],
     bids: &[usize],

@@ -1,5 +1,4 @@
-//! Prices of a win for all parties: arithmetic on the terms of an auction or its record. Does not
-//! decide who wins.
+//! Prices of a win, from the terms of an auction or its record. Does not decide who wins.
 
 use std::cmp::Ordering;
 
@@ -102,7 +101,7 @@ impl BidTerms {
         self.in_bid(currencies, least)
     }
 
-    /// The lowest price, in the bid's currency before its deal's discount, that converts to
+    /// The lowest price in the bid's currency, before its deal's discount, that converts to
     /// `worth`.
     pub(crate) fn in_bid(&self, currencies: Currencies<'_>, worth: Cpm) -> Option<Cpm> {
         let Currencies { rates, auction, .. } = currencies;

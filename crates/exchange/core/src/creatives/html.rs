@@ -1,5 +1,4 @@
-//! The tokens of HTML, as far as tags and attributes depend on them. Knows only those elements
-//! whose content is text.
+//! The tokens of HTML, as far as tags and attributes depend on them.
 
 use memchr::memmem;
 

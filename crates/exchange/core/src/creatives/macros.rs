@@ -18,8 +18,7 @@ const PREFIX: &str = "AUCTION_";
 /// Longest name and encoding recognised after [`PREFIX`].
 const NAME_BYTES_MAX: usize = 32;
 
-/// Longest value of a macro. A bidder chooses some values; [`crate::Market::bid_macros_max`] limits
-/// the number of macros in its bid.
+/// Longest value of a macro. [`crate::Market::bid_macros_max`] limits macros per bid.
 pub const VALUE_BYTES_MAX: usize = 256;
 
 /// An upper bound of the number of macros in `text`, known or not, escaped or not.
@@ -27,8 +26,8 @@ pub fn macros_len(text: &str) -> usize {
     memmem::find_iter(text.as_bytes(), PREFIX).count()
 }
 
-/// A cheap upper bound of the macros in the JSON text `json` after unescaping: counts every dollar
-/// sign and every escape that may hide one.
+/// Upper bound of macros in `json` after unescaping: all dollar signs, and escapes that may hide
+/// one.
 pub(crate) fn macros_bound(json: &str) -> usize {
     // An unescaped escape may be part of another, so any of them may hide a sign.
     let escaped = memmem::find_iter(json.as_bytes(), br"\u00").count();
@@ -48,13 +47,11 @@ pub struct MacroValues<'a> {
     pub seat_id: &'a str,
     /// `${AUCTION_AD_ID}`.
     pub ad_id: &'a str,
-    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid. None for losers, which
-    /// must not learn the winner's price.
+    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid. None for losers.
     pub price: Option<Cpm>,
     /// `${AUCTION_CURRENCY}`.
     pub currency: Currency,
-    /// The bid's price: with `price` it gives `${AUCTION_MBR}`, with `discount`
-    /// `${AUCTION_DISCOUNT_CPM}`.
+    /// The bid's price, for `${AUCTION_MBR}` and `${AUCTION_DISCOUNT_CPM}`.
     pub bid: Option<Cpm>,
     /// `${AUCTION_MIN_TO_WIN}`, in the currency of the bid.
     pub min_to_win: Option<Cpm>,
@@ -64,14 +61,12 @@ pub struct MacroValues<'a> {
     pub discount: Ppm,
     /// `${AUCTION_LOSS}`.
     pub loss: Option<u32>,
-    /// Macros that stay: their values are known when the notice is called, to us ([`LateValues`])
-    /// or to the caller.
+    /// Macros that stay: we ([`LateValues`]) or the caller learn their values later.
     pub left: &'static [&'static str],
 }
 
 impl MacroValues<'_> {
-    /// `text` with every known macro replaced. A macro without a value, or with a value over the
-    /// limit, is removed; unknown macros stay.
+    /// `text` with known macros replaced. Removes those without a value or over the limit.
     pub fn substitute(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 64);
         self.substitute_into(text, &mut out);
@@ -135,8 +130,7 @@ pub struct LateValues {
 }
 
 impl LateValues {
-    /// `url` with its remaining macros replaced, or removed if they have no value. Values inserted
-    /// earlier cannot look like macros.
+    /// `url` with its remaining macros replaced or removed. Earlier values cannot look like macros.
     pub fn substitute(&self, url: &str) -> String {
         let mut out = String::with_capacity(url.len());
         replace_macros(url, &mut out, |name, out| {

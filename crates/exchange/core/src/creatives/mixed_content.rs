@@ -92,8 +92,7 @@ const fn is_slash(byte: &u8) -> bool {
     matches!(byte, b'/' | b'\\')
 }
 
-/// Whether `value`, after resolving character references, is a plain-HTTP URL and not a namespace
-/// name.
+/// Whether `value`, unescaped, is a plain-HTTP URL and not a namespace name.
 fn is_insecure_url(value: &[u8]) -> bool {
     let is_before = |byte: &u8| *byte <= b' ' || b"\\\"'".contains(byte);
     let bytes = UnescapedText(value).skip_while(is_before).filter(|byte| !is_break(*byte));
@@ -106,8 +105,7 @@ fn is_namespace(url: &[u8]) -> bool {
     url.starts_with(NAMESPACE)
 }
 
-/// Text with numeric and XML's five character references resolved. Characters beyond ASCII become a
-/// question mark: no rule looks for them.
+/// Text with numeric and XML's five character references resolved; non-ASCII becomes `?`.
 struct UnescapedText<'t>(&'t [u8]);
 
 impl Iterator for UnescapedText<'_> {
@@ -264,8 +262,7 @@ fn attribute_loads(element: &[u8], name: &[u8], value: &[u8]) -> bool {
     LOADED.into_iter().any(is) && is_insecure_url(value)
 }
 
-/// Whether a player loads the content of a VAST element: a URL, HTML, or code. `AdParameters` are
-/// those of a player's script.
+/// Whether a player loads the content of a VAST element: a URL, HTML, code, or script parameters.
 fn content_loads(element: &[u8], content: &[u8]) -> bool {
     if element.is_empty() || !is_loaded(element) {
         return false;
@@ -287,8 +284,8 @@ fn local_name(element: &[u8]) -> &[u8] {
     element.rsplit(|byte| *byte == b':').next().unwrap_or_default()
 }
 
-/// Whether parameters of any form name a plain-HTTP URL: as code, as the content of an element, or
-/// as the value of a pair.
+/// Whether parameters name a plain-HTTP URL: as code, as an element's content, or as a pair's
+/// value.
 fn parameters_load(text: &[u8]) -> bool {
     let mut elements = text.split(|byte| *byte == b'<');
     let mut words =
@@ -321,8 +318,8 @@ fn code_loads(code: &[u8]) -> bool {
     })
 }
 
-/// Whether a string after `before`, in code, is a link: opened, assigned to a click tag or the
-/// location, or an attribute of `a`.
+/// Whether a string after `before`, in code, is a link: opened, or assigned to a click tag, the
+/// location or an `a`.
 fn is_link(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(LINK_BYTES_MAX)..];
     let end = before.iter().rposition(|byte| *byte != b'\\').map_or(0, |last| last + 1);

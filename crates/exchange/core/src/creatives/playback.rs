@@ -1,5 +1,4 @@
-//! What an impression's player supports: durations, protocols and API frameworks. Members that the
-//! bid or the impression omits do not restrict.
+//! What an impression's player supports: durations, protocols and API frameworks, where given.
 
 use openrtb::codes::MediaType;
 use openrtb::{Bid, Imp};

@@ -147,8 +147,7 @@ pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstiti
     }
 }
 
-/// `btype` 3 is JavaScript and 4 an iframe, which the markup shows. It cannot show the other two,
-/// text and plain XHTML banners.
+/// Markup shows `btype` 3, JavaScript, and 4, an iframe, but not text and plain XHTML banners.
 fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
     let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
     let (MediaType::Banner, Some(btype)) = (format, btype) else { return false };

@@ -316,8 +316,7 @@ pub struct ExplainedNoBid {
 /// The notices that would be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedNotices {
-    /// Win notices that would be called for their ads. Here they are not called, and their bids
-    /// count as if the calls had succeeded.
+    /// Win notices that would be called for their ads. Bids count as if the calls had succeeded.
     pub for_markup: Vec<ExplainedMarkupCall>,
     /// Notices that we would send after the response.
     pub now: Vec<ExplainedNotice>,

@@ -1,6 +1,5 @@
 //! The response and the notices as they would be sent. Tokens are sealed with a key that opens
-//! nothing elsewhere, opened again to show their contents, and replaced by names: no token of an
-//! explanation can be called.
+//! nothing elsewhere, opened to show their contents, and replaced by names, so none can be called.
 
 use openrtb::{NoticeKind, string};
 
@@ -23,8 +22,7 @@ use crate::notices::token::{Claims, KeyRing};
 /// Seals only tokens that are opened at once and never handed out.
 const KEY: [u8; 32] = *b"explains auctions, seals nothing";
 
-/// Bars winners whose ad is served on a win notice that must not be called. Returns whether there
-/// were any, and the auction must clear again.
+/// Bars winners whose ad is served on a win notice that must not be called. Returns whether it did.
 pub(super) fn bar_unreachable(
     hearing: &FinishedAuction<'_>,
     auction: &Auction<'_>,
@@ -109,8 +107,7 @@ impl ReplayedAuction<'_> {
         }
     }
 
-    /// Win notices called before the response, and therefore not after it. Their results are
-    /// unknown.
+    /// Win notices called before the response, and not afterwards. Their results are unknown.
     fn fetched(&self) -> Vec<FetchedMarkup> {
         let wanted = self.wanted().into_iter().filter(|wanted| wanted.url.is_ok());
         let called = |MarkupRequest { entry, price, .. }| FetchedMarkup {

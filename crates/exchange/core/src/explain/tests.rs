@@ -178,7 +178,6 @@ fn what_guards_refuse_is_told_with_their_limits() {
     }
 }
 
-/// The reason for the fate of alpha's last bid.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 fn check_fate(more: Value, body: &str, want: &str) {

@@ -21,10 +21,9 @@ use crate::creatives::macros::{macros_bound, macros_len};
 use crate::creatives::rules::{CreativeRules, banner_size};
 use crate::creatives::win_notice::fetches_markup;
 
-/// Limit of judged bids per response; later ones are ignored and counted.
-///
-/// A bid takes far more memory than its shortest text, `{}`, and is compared with all earlier ones,
-/// so a limit of bytes alone would not bound memory or time.
+/// Limit of judged bids per response; later ones are ignored and counted. A limit of bytes is not
+/// enough: a bid takes far more memory than its shortest text, `{}`, and is compared with all
+/// earlier ones.
 pub const BIDS_MAX: usize = 256;
 
 /// Bytes of an answer parsed in the time of one step.
@@ -150,8 +149,8 @@ pub fn judge<'a>(auction: &Auction<'_>, answers: &[DspAnswer<'a>]) -> Judgement<
     judging.finish()
 }
 
-/// Judges the answers of one auction in slices of a few milliseconds: answers may be long, and the
-/// shard has other auctions to serve.
+/// Judges the answers of one auction in slices of a few milliseconds, between which the shard
+/// serves other auctions.
 #[derive(Debug)]
 pub struct Judge<'j, 'm, 'a> {
     auction: &'j Auction<'m>,
@@ -172,8 +171,8 @@ impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
         Self { auction, answers, judgement }
     }
 
-    /// Runs for [`STEPS_MAX`] steps, and then to the end of the current list or answer. Returns
-    /// whether any answer is left.
+    /// Runs for [`STEPS_MAX`] steps and finishes the current list or answer. Returns whether any is
+    /// left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while let Some(answer) = self.answers.get(self.judgement.responses.len()) {
@@ -243,8 +242,7 @@ fn read_response<'a>(auction: &Auction<'_>, body: &'a str) -> Option<ReadRespons
     })
 }
 
-/// Number of macros in `bid`'s markup and notice URLs, including those hidden by JSON escapes.
-/// `text` is its JSON text.
+/// Number of macros in `bid`'s markup and notice URLs, even if escaped. `text` is its JSON text.
 pub(crate) fn bid_macros_len(text: &str, bid: &Bid<'_>) -> usize {
     let urls = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss]
         .into_iter()

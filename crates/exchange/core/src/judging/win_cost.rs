@@ -19,8 +19,8 @@ pub struct WinCost {
 }
 
 /// The cost of `win` in `currency`: what the DSP pays if its bid is in that currency, else the
-/// clearing price converted up, so that an account never pays less than it owes. None if the
-/// currency has no rate, or the cost is too high for an amount.
+/// clearing price converted up, so that an account never pays too little. None without a rate or on
+/// overflow.
 pub fn win_cost(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, Imp};
 
-/// Seconds from auction to billing, by the first kind that applies. Defaults are 7.2's rules of
-/// thumb.
+/// Seconds from auction to billing, by the first kind that applies; 7.2's rules of thumb by
+/// default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Digital out of home (`dooh`): shown long after the auction.

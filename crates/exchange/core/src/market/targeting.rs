@@ -1,10 +1,8 @@
-//! A DSP's targeting in addition to publishers, countries, formats and sizes. Knows requests, but
-//! no auction.
+//! A DSP's targeting in addition to publishers, countries, formats and sizes. Knows no auction.
 
 use units::Ppm;
 
-/// A DSP's targeting; the default matches everything. A request without an attribute does not match
-/// a list of its values.
+/// A DSP's targeting, by default everything. A request without an attribute matches no list of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targeting {
     /// Blocked countries (ISO 3166-1 alpha-3).

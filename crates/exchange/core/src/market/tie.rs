@@ -16,8 +16,7 @@ impl TieKey {
         Self(key)
     }
 
-    /// Orders equal bids, lowest first. A seat is named by its DSP and its own id: other DSPs may
-    /// have equal seat and bid ids.
+    /// Orders equal bids, lowest first. Different DSPs may have equal seat and bid ids.
     pub fn rank(&self, auction: &str, imp: &str, (dsp, seat): (&str, &str), bid: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in [auction, imp, dsp, seat, bid] {
@@ -27,8 +26,7 @@ impl TieKey {
         hasher.finish()
     }
 
-    /// Whether a request is in a DSP's sample. The result is the same each time, and independent of
-    /// other DSPs' samples.
+    /// Whether a request is in a DSP's sample: the same each time, and independent of other DSPs.
     pub fn is_sampled(&self, request: &str, dsp: &str, share: Ppm) -> bool {
         if share == Ppm::ONE {
             return true;

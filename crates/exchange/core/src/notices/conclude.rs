@@ -1,5 +1,4 @@
-//! Concludes an auction: the response, the notices sent at once, and the tokens of later ones,
-//! according to the publisher's [`NoticeMode`].
+//! Concludes an auction: the response, notices sent at once, and tokens of later ones.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -95,11 +94,10 @@ pub struct Conclusion {
     pub now: Vec<PlannedNotice>,
     /// Notices of bids that are not sent.
     pub unsent: Vec<UnsentNotice>,
-    /// Returned ads without a beacon, by position of the DSP. Never billed, except those in
-    /// `billed`.
+    /// Returned ads without a beacon, by position of the DSP. Only those in `billed` are billed.
     pub unmarked: Vec<(usize, Unmarked)>,
-    /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle
-    /// or release all other reservations now.
+    /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle or
+    /// release all other reservations now.
     pub billable: Vec<usize>,
     /// Sales billed now, because their impressions require HTTPS beacons and ours is not HTTPS.
     pub billed: Vec<SaleBilledNow>,

@@ -11,8 +11,7 @@ use openrtb::codes::MediaType;
 use unmarked::Unmarked;
 
 /// `markup` with `beacon` called when the ad is shown. `beacon` is a URL of letters, digits and
-/// `-._~:/`, which need no escape in any format. Adds at most [`vast::ADS_MAX`] beacons and some
-/// tags.
+/// `-._~:/`, which need no escape. Adds at most [`vast::ADS_MAX`] beacons and some tags.
 pub(crate) fn add_beacon(
     format: MediaType,
     markup: &str,

@@ -1,5 +1,4 @@
-//! The reservation in a beacon, which a billable event settles. The shard that made its token also
-//! verifies it.
+//! The reservation in a beacon. The shard that made its token also verifies it.
 
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::Currency;

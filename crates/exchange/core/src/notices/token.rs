@@ -88,13 +88,11 @@ pub struct Claims<'a> {
     pub is_test: bool,
     /// Whether the DSP's response is the ad, which we relay.
     pub relays_markup: bool,
-    /// The DSP's notice URL, before [`crate::LateValues`] are substituted. Empty if it has none:
-    /// the beacon then only informs us.
+    /// The DSP's notice URL, before [`crate::LateValues`] are substituted. Empty if it has none.
     pub url: Cow<'a, str>,
     /// The reservation, which billing settles and a loss releases.
     pub reservation: Option<Reservation>,
-    /// The node that sealed it, whose log knows earlier calls. None in tokens of releases without
-    /// nodes; any node accepts those.
+    /// The node that sealed it. None in tokens of earlier releases, which any node accepts.
     pub node: Option<u32>,
 }
 
@@ -106,8 +104,7 @@ impl TokenId {
     /// Length of an id.
     pub const BYTES: usize = NONCE_BYTES;
 
-    /// The id of a sale's billing beacon, whether or not it has one. None unless the auction's id
-    /// has 32 lower-case hexadecimal digits.
+    /// The id of a sale's billing beacon, even if it has none. None if the auction's id is invalid.
     pub fn of_billing(auction_id: &str, sale: &Sale) -> Option<Self> {
         let bid = u32::try_from(sale.bid).ok()?;
         let imp = u8::try_from(sale.imp).expect("impressions have a bit each");

@@ -93,7 +93,7 @@ pub struct ImpRecord<'b> {
     pub multiplier: Multiplier,
     /// The publisher's `bidfloor`, net. None if the request or the record has none.
     pub bidfloor_net: Option<Price>,
-    /// Whether the shown floor held for every open bid. False if the record does not say.
+    /// Whether the shown floor applied to every open bid. False if the record does not say.
     pub is_floor_plain: bool,
 }
 
@@ -114,8 +114,8 @@ pub struct DealRecord<'b> {
     pub discount: Ppm,
     /// Its plain floor as DSPs pay it, or its agreed price, in the auction's currency.
     pub floor: Option<Cpm>,
-    /// Whether `floor`, or the impression's floor plus the deal's fee, applied to every bid under
-    /// the deal. False if the record does not say.
+    /// Whether that floor, or the impression's with the deal's fee, applied to all bids under the
+    /// deal. False if the record does not say.
     pub is_floor_plain: bool,
 }
 

@@ -1,5 +1,4 @@
-//! The competition of a recorded bid: the lowest value that would have won, and its price, with all
-//! other bids unchanged.
+//! The competition of a recorded bid: the lowest winning value and its price, other bids unchanged.
 
 use std::cmp::Reverse;
 
@@ -10,8 +9,7 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::{AuctionType, reaches};
 use crate::clearing::clear::Seat;
 
-/// The competition of a bid on one impression, in the auction's currency after the discount of the
-/// bid's deal.
+/// The competition of a bid on one impression, in the auction's currency after discount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
     /// The impression, by position.

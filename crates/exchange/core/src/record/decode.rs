@@ -121,8 +121,7 @@ impl<'b> AuctionRecord<'b> {
     }
 }
 
-/// A partly decoded record. Fields come in the order of their numbers, so references point
-/// backwards.
+/// A partly decoded record. Fields are ordered by number, so references point backwards.
 struct AuctionDecoder<'b> {
     record: AuctionRecord<'b>,
     call: usize,

@@ -1,5 +1,4 @@
-//! Decodes the elements of a record, field by field, into the rules' types. Does not check their
-//! references.
+//! Decodes the elements of a record into the rules' types. Does not check their references.
 
 use std::time::Duration;
 

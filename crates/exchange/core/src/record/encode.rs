@@ -1,6 +1,5 @@
 //! Encodes the record of an auction: the inputs and results of its clearing. Allocates only to grow
-//! the buffer, and to check notice URLs where bids are returned with winners and their ads are
-//! served on win notices.
+//! the buffer, and to check URLs of win notices that serve ads of losers.
 
 use std::time::Duration;
 

@@ -31,8 +31,7 @@ pub struct GenerationInForce<'g> {
     pub since_unix_ms: u64,
     /// Its rules.
     pub market: &'g Market,
-    /// Value of one unit of each currency in the base currency, as the decimal text from which the
-    /// market's rates were parsed.
+    /// Value of one unit of each currency in the base currency, as the decimal text of the rates.
     pub rates: &'g [(Currency, &'g str)],
     /// The configuration file, secrets masked.
     pub toml: &'g [u8],

@@ -1,5 +1,4 @@
-//! The inputs of clearing, and a replay from them alone, without request, answers or configuration.
-//! Knows nothing of the record's encoding.
+//! The inputs of clearing, and a replay from them alone. Knows nothing of the record's encoding.
 
 use units::{Cpm, Currency};
 
@@ -168,8 +167,8 @@ pub enum InvalidInputs {
 }
 
 impl ClearingInputs {
-    /// The inputs of an auction whose answers were judged. `refusals` are those of its clearing and
-    /// of [`crate::offer_others`].
+    /// The inputs of a judged auction, with the refusals of its clearing and
+    /// [`crate::offer_others`].
     pub fn of(
         auction: &Auction<'_>,
         judgement: &Judgement<'_>,
@@ -271,8 +270,7 @@ impl ClearingInputs {
     }
 }
 
-/// Whether the bid's win notice, which serves its ad, must not be called. Asked only of bids that
-/// may be returned with a winner.
+/// Whether the bid's win notice, which serves its ad, must not be called.
 pub(super) fn is_out_of_reach(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

@@ -1,5 +1,4 @@
-//! How an auction and its calls end. The numbers are those of records and never change; metrics,
-//! rows and filters use the labels.
+//! How an auction and its calls end. The numbers are those of records and never change.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 

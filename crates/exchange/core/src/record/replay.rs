@@ -251,9 +251,8 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// Checks a floor as far as the record allows. An agreed price is the deal's. A plain floor is
-    /// the impression's or the deal's; otherwise an open bid's floor is at least the impression's
-    /// own.
+    /// Checks a floor as far as the record allows: an agreed price or a plain floor exactly, and
+    /// otherwise that an open bid's floor is at least the impression's own.
     fn check_floor(&mut self, at: usize, deal: Option<&DealRecord<'_>>) {
         let bid = &self.record.bids[at];
         let (Some(floor), Some(imp)) = (bid.floor, bid.imp) else { return };
@@ -296,8 +295,7 @@ impl ReplayComparison<'_, '_> {
         self.gross(net, deal.fee)
     }
 
-    /// The floor for DSPs at which the publisher nets `net`, in the auction's currency. None if no
-    /// rate is known.
+    /// The floor for DSPs at which the publisher nets `net`, in the auction's currency.
     fn gross(&self, net: Price, fee: Ppm) -> Option<Cpm> {
         let (rates, to) = (&self.generation.rates, self.terms.currency);
         let rate = rates.ratio(net.currency, to)?;

@@ -30,10 +30,8 @@ use crate::judging::judge::{DspAnswer, judge};
 use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
 use crate::notices::conclude::ClearedAuction;
 
-/// The generation in these tests.
 const GENERATION: u64 = 12;
 
-/// The rates of the fixtures' market.
 const RATES: [(&str, &str); 3] = [("EUR", "1.08"), ("GBP", "1.27"), ("JPY", "0.0064")];
 
 struct Dice(SplitMix64);
@@ -53,13 +51,10 @@ impl Dice {
     }
 }
 
-/// An auction before it runs.
 struct Case {
     market: Market,
     request: String,
-    /// Answers by DSP; DSPs without one do not answer.
     bodies: Vec<(usize, String)>,
-    /// Whether the ad of a bid is not available.
     bars: bool,
     /// Accounts refuse prices that are a multiple of this, in micros.
     refuses: u64,
@@ -204,7 +199,6 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
     bodies
 }
 
-/// A finished auction: inputs, results, and both records.
 struct Held {
     facts: ClearingInputs,
     result: RecomputedClearing,
@@ -219,7 +213,6 @@ fn held(case: &Case) -> Held {
     held_with(case, &|_| ())
 }
 
-/// As recorded after `change`.
 fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");

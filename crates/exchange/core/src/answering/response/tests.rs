@@ -49,7 +49,6 @@ fn the_answer_byte_for_byte() {
         r#"{"id":"c\u0041\"","bidid":"auction-1","cur":"USD","seatbid":[{"seat":"a1","bid":[{"id":"b1" , "price" : 2.25,"impid":"1","#,
         r#""crid":"c","adm":"<img src=\"https://x?p=2.5&b=r%227\">","#,
         r#""nurl":"https:\/\/n?i=auction-1&c=USD&l=0","#,
-        // Macros that only the caller can replace stay.
         r#""lurl": "https://l?i=auction-1&p=${AUCTION_PRICE}&l=${AUCTION_LOSS}&m=${AUCTION_MIN_TO_WIN:B64}","#,
         r#""burl":"https://b?p=2.5&t=${AUCTION_IMP_TS}&l=0","#,
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#

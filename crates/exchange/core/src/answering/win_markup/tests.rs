@@ -51,7 +51,6 @@ fn the_winner_is_fetched_and_its_ad_becomes_its_markup() {
     let adm = bids[0]["adm"].as_str().unwrap();
     assert!(adm.starts_with("<p>2.01<img "), "{adm}");
     assert_eq!(tokens(adm)[0].url, "https://n.alpha.example/bill");
-    // Its win notice was called; the others have lost.
     let urls: Vec<_> = conclusion.now.iter().map(|notice| &*notice.url).collect();
     assert_eq!(urls, ["https://n.beta.example/loss?102", "https://n.gamma.example/loss?102"]);
     assert!(conclusion.unmarked.is_empty());
@@ -184,7 +183,6 @@ fn fetched_markup_tells_the_format() {
             checked_markup(auction, judgement, &wanted[0], markup.to_owned())
         });
         assert_eq!(got.map(drop), want.map(drop), "{markup}");
-        // Without its markup there is no ad to show.
         let wanted = &wanted(&rehearsal)[0];
         assert!(!wanted.is_preloaded);
         let Ok(beacon) = want else { return };

@@ -48,7 +48,6 @@ fn countries_and_regions() {
     check(&some, in_geo("USA", "TX"), NO_GEO);
     check(&some, in_geo("USA", "BY"), NO_GEO);
     check(&some, json!({ "device": { "geo": { "country": "USA" } } }), NO_GEO);
-    // A country without listed regions is unrestricted.
     check(&some, in_geo("FRA", "75C"), Ok(()));
     check(&some, json!({}), Ok(()));
     let but = Targeting {

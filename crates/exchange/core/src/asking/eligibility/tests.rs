@@ -9,7 +9,6 @@ use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
 use crate::market::targeting::{Targeting, UserIdNeed};
 use crate::market::{DealTerms, Market};
 
-/// The first DSP's call: impressions and deals, as masks.
 #[track_caller]
 fn check(market: &Market, of_request: Value, want: Result<(ImpMask, DealMask), NotAsked>) {
     let body = request(of_request);

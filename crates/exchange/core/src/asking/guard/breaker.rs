@@ -1,5 +1,4 @@
-//! When and how much a DSP is throttled for its errors, and when it has recovered. Counts results;
-//! must not know shards or tokens.
+//! When and how much a DSP is throttled for errors. Counts results; must not know shards or tokens.
 
 use std::num::NonZeroU32;
 

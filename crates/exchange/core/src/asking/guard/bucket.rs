@@ -1,5 +1,4 @@
-//! A bucket of tokens that are not leased. They accrue with time, are debited before they are
-//! granted, and are refunded if unused.
+//! Tokens that are not leased: they accrue, are debited before a grant, and are refunded if unused.
 
 use std::time::Duration;
 

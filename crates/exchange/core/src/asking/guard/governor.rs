@@ -12,8 +12,7 @@ use super::limits::{CallRate, GuardLimits};
 use super::message::{CallGrant, GuardMode, GuardReport};
 use super::share::{ShareClaim, ShareDivider};
 
-/// Steps after which an indivisible remainder moves to other shards: long enough that a permit
-/// spends more time in use than on its way.
+/// Steps after which an indivisible remainder moves: a permit spends more time in use than moving.
 const TURN_STEPS: u64 = 10;
 
 /// The rights of one DSP.
@@ -95,8 +94,7 @@ impl Governor {
     }
 
     /// The same rights under other limits, from the next step on: mints nothing and keeps leased
-    /// tokens counted. Without a breaker nothing is throttled; a breaker keeps its state unless its
-    /// own limits change.
+    /// tokens counted. A breaker keeps its state unless its own limits change.
     #[must_use]
     pub fn with_limits(mut self, limits: GuardLimits, now: Tick) -> Self {
         self.accrue(now);
@@ -117,8 +115,7 @@ impl Governor {
         self
     }
 
-    /// Pauses or resumes calls. From the next step on, shards of a paused DSP make none and return
-    /// their rights.
+    /// Pauses or resumes calls. From the next step on, shards of a paused DSP return their rights.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
     }

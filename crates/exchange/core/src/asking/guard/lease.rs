@@ -9,8 +9,7 @@ const MEAN_ONE: u64 = 1 << 10;
 const PEAK_ONE: u64 = 4;
 /// The same for permits, which are reused and therefore wanted for longer.
 const PERMITS_ONE: u64 = 16;
-/// Steps of demand for which a shard holds tokens: until its report, the governor's step, and the
-/// arrival of the grant.
+/// Steps of demand for which a shard holds tokens: its report, the governor's step, the grant.
 const STEPS_HELD: u64 = 3;
 
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,4 @@
-//! Messages between shards and governor. Counts are cumulative; the message with the highest `seq`
-//! counts.
+//! Messages between shards and governor. Counts are cumulative; the highest `seq` counts.
 
 use std::time::Duration;
 
@@ -31,8 +30,7 @@ pub struct GuardReport {
     pub epoch: EpochCounts,
 }
 
-/// Counts since the shard learnt of an epoch. Epochs separate calls before a throttling from those
-/// during it.
+/// Counts since the shard learnt of an epoch. A throttling starts an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochCounts {
     /// The epoch.

@@ -46,7 +46,6 @@ fn ids_of_users_go() {
     check(USER_IDS, r#"{"user":"u","device":[{"ifa":"i"}]}"#, "{}");
     check(USER_IDS, r#"{"user":{"ext":"u","id":null}}"#, r#"{"user":{}}"#);
     check(USER_IDS, r#"{"user":null}"#, r#"{"user":null}"#);
-    // Other objects have ids too.
     let others = r#"{"id":"r","site":{"id":"s","publisher":{"id":"p"}},"imp":[{"id":"1"}]}"#;
     check(ALL, others, others);
 }

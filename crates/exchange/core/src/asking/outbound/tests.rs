@@ -26,7 +26,6 @@ fn check(market: &Market, tail: &str, want: &str) {
     assert!(openrtb::is_json(&text));
 }
 
-/// One impression with `imp` before its id.
 #[track_caller]
 fn check_imp(market: &Market, imp: &str, want: &str) {
     let around = |imp: &str| format!(r#""imp":[{{{imp},"id":"1"}}]"#);
@@ -127,7 +126,6 @@ fn rules_raise_the_floor_to_what_any_bid_must_reach() {
             r#""banner":{},"video":{"mimes":["v"]},"bidfloor":1"#,
             r#""banner":{},"video":{"mimes":["v"]},"bidfloor":1"#,
         ),
-        // A deal without a floor inherits the impression's, but not the rules.
         (
             r#""banner":{},"bidfloor":1,"pmp":{"deals":[{"id":"d"}]}"#,
             r#""banner":{},"bidfloor":2,"pmp":{"deals":[{"bidfloor":1,"bidfloorcur":"USD","id":"d"}]}"#,
@@ -172,7 +170,6 @@ fn a_deal_shows_its_own_floor() {
         ten,
         r#"{"id":"half","at":3,"bidfloor":18}"#,
     );
-    // The inherited floor is shown where it differs from the impression's.
     check(nine, r#"{"id":"d"}"#, ten, r#"{"id":"d"}"#);
     check(nine, r#"{"id":"half"}"#, ten, r#"{"bidfloor":18,"bidfloorcur":"USD","id":"half"}"#);
     check(
@@ -237,7 +234,6 @@ fn our_node_ends_the_supply_chain() {
     check_with(&market, r#""source":{},"#, &format!(r#""source":{{{chain}}},"#));
     check_with(&market, r#""source":null,"#, &format!(r#""source":{{{chain}}},"#));
     check(&market, imp, imp);
-    // A new member comes first.
     let body = format!(r#"{{"id":"c","tmax":1,"cur":[],{imp},{site}}}"#);
     let text =
         with_auction(&market, &body, |auction| super::outbound(auction, &body).to_text(&VIEW));

@@ -50,7 +50,6 @@ fn all_spellings_have_one_form() {
     ] {
         assert_eq!(normal_domain(text), want, "{text}");
     }
-    // Normal text is not copied.
     for text in ["ads.ford.com", "www.ford.com", "ford.com."] {
         assert!(matches!(normal_domain(text), Cow::Borrowed(_)), "{text}");
     }

@@ -126,7 +126,6 @@ fn an_untold_duration_is_the_longest() {
     check(of(json!({ "poddur": 90 })), json!({}), "9");
     check(of(json!({ "maxduration": 30, "poddur": 90 })), json!({}), "3");
     check(of(json!({ "maxduration": 30, "rqddurs": [15, 60] })), json!({}), "3");
-    // Extensions count, up to the pod.
     check(of(json!({ "maxduration": 30, "maxextended": 15 })), json!({}), "4.5");
     check(of(json!({ "maxduration": 30, "maxextended": 0 })), json!({}), "3");
     check(of(json!({ "maxduration": 30, "maxextended": 45, "poddur": 60 })), json!({}), "6");
@@ -221,7 +220,6 @@ fn rules_hold_for_open_bids_where_they_match() {
         (with(large(), site("p2")), json!({}), "9"),
         (with(two(), json!({})), json!({ "w": 728, "h": 90 }), "0"),
         (with(two(), json!({})), json!({ "w": 300, "h": 250 }), "4"),
-        // Omitting the size is not cheapest.
         (with(two(), json!({})), json!({}), "4"),
         (with(two(), site("p2")), json!({}), "9"),
         (with(deal, json!({})), json!({ "dealid": "d" }), "0"),
@@ -258,7 +256,6 @@ fn floors_are_net_and_dsps_pay_gross() {
     // The deal's own fee, also on an inherited floor.
     check_in(&market, &deal(json!({ "id": "own", "bidfloor": 9 })), &under("own"), "18");
     check_in(&market, &deal(json!({ "id": "own" })), &under("own"), "4");
-    // The agreed price includes the fee.
     check_in(&market, &deal(json!({ "id": "own", "at": 3, "bidfloor": 9 })), &under("own"), "9");
 }
 

@@ -6,7 +6,6 @@ use serde_json::json;
 use super::*;
 use crate::fixtures::request;
 
-/// Checks lists with `filler` irrelevant entries.
 fn check(filler: usize) {
     let fill = |own: &[&str], form: &dyn Fn(usize) -> String| -> Vec<String> {
         let filler = (0..filler).map(form);

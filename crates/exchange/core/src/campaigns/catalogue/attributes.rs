@@ -1,5 +1,5 @@
-//! Creative attributes by number, and those that a request blocks. A long block list is read once
-//! per request, not once per creative.
+//! Creative attributes by number, and those blocked by a request, whose block list is read only
+//! once.
 
 use std::collections::HashMap;
 

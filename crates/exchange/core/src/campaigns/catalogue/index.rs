@@ -1,5 +1,4 @@
-//! Inverted indexes of campaigns as bit sets: each value of a request narrows all campaigns at
-//! once. Knows no requests.
+//! Inverted indexes of campaigns as bit sets. Knows no requests.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

@@ -318,7 +318,6 @@ fn who_may_pay_more_in_a_higher_class_goes_first() {
     let change = json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 }, "pmp": { "deals": deals } }] });
     let request = merged(&request(), &change);
     let outcome = bid_and(&catalogue, &market, &request, |_, judgement, _| {
-        // The agreed price counts.
         assert_eq!(judgement.entries[0].price, cpm("1.5"));
     });
     assert_eq!(outcome.all("dealid"), [json!("high"), json!("low"), Value::Null]);
@@ -356,7 +355,6 @@ fn what_counts_is_what_is_agreed_and_what_a_discount_leaves() {
     market.deals.insert("d1".into(), terms());
     let outcome = bid(&catalogue, &market, &at_first);
     assert_eq!(outcome.all("cid"), ["campaign-1", "campaign-2", "campaign-3"]);
-    // Direct campaigns may not use deals of other DSPs.
     market.deals.insert("d1".into(), DealTerms { dsps: vec![0], ..DealTerms::default() });
     assert_eq!(bid(&catalogue, &market, &at_first).asked, [1, 2, 3]);
     for (value, want) in [("0.000001", 0), ("0.000002", 1)] {
@@ -446,7 +444,6 @@ fn the_desk_has_the_last_word() {
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
 }
 
-/// The market accepts no bids of unknown accounts.
 #[test]
 fn an_account_that_the_market_does_not_know_stays_out() {
     let catalogue = Catalogue::new(vec![usual(0, "a", "2"), usual(1, "b", "2")]);
@@ -455,7 +452,6 @@ fn an_account_that_the_market_does_not_know_stays_out() {
     assert_eq!(bid(&catalogue, &market, &request()).all("cid"), ["campaign-1"]);
 }
 
-/// A renewed catalogue bids like a new one.
 #[test]
 fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
     let before = [usual(0, "a", "2"), usual(1, "b", "1"), usual(2, "c", "3")];

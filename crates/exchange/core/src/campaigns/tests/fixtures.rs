@@ -20,7 +20,6 @@ use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::Market;
 
-/// Limits that no test reaches.
 pub(super) const ALL: BiddingLimits = BiddingLimits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
 
 pub(super) fn banner() -> CreativeSpec {
@@ -87,7 +86,6 @@ impl Outcome {
     }
 }
 
-/// The bids of direct campaigns, all of which are valid.
 #[track_caller]
 pub(super) fn bid(catalogue: &Catalogue, market: &Market, request: &Value) -> Outcome {
     bid_and(catalogue, market, request, |_, _, _| ())
@@ -108,7 +106,6 @@ pub(super) fn bid_and(
     let mut outcome =
         Outcome { answer: DirectAnswer::default(), asked: Vec::new(), json: Value::Null };
     if let Ok(ask) = eligible_direct(&auction, market.dsps.len() - 1) {
-        // Used buffers behave like new ones.
         let mut scratch = SearchScratch::default();
         for _ in 0..2 {
             bidder.0.clear();
@@ -147,7 +144,6 @@ pub(super) fn bid_and(
     outcome
 }
 
-/// One banner of 300×250, on a page in San Francisco.
 pub(super) fn request() -> Value {
     json!({
         "id": "caller-1",

@@ -20,7 +20,6 @@ use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PageP
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::market::Market;
 
-/// Always bids, and records shortfalls.
 #[derive(Default)]
 struct Floors(Vec<(u32, Shortfall)>);
 

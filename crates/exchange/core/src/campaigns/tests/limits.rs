@@ -13,7 +13,6 @@ use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, PagePrefix};
 use crate::fixtures::{cpm, merged};
 
-/// The priced slots, and the answer.
 type Outcome = (Vec<u32>, DirectAnswer);
 
 fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, BiddingLimits)) -> Outcome {
@@ -66,7 +65,6 @@ fn as_many_matches_are_gone_through_as_may_be() {
 #[test]
 fn which_are_left_out_is_chance_and_the_same_for_the_same_auction() {
     let catalogue = catalogue_of(100, |slot| CampaignTargeting {
-        // Matches are unevenly distributed.
         key_values: match slot {
             0..10 | 60 | 99 => Vec::new(),
             _ => vec![KeyValues { key: "section".into(), values: vec!["culture".into()] }],
@@ -109,7 +107,6 @@ fn impressions_share_what_may_be_gone_through() {
         assert_eq!(asked.len(), each.iter().sum::<usize>());
         assert_eq!(answer.left_out, (10 * wanted - asked.len()) as u64);
     }
-    // Each impression draws independently.
     let (asked, _) = bid(&catalogue, &imps(0, 8), ("auction-1", at_most(8)));
     assert!(asked.iter().any(|slot| *slot != asked[0]), "{asked:?}");
 }

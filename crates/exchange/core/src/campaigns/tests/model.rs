@@ -14,7 +14,6 @@ use crate::fixtures::AUCTION_ID;
 use crate::judging::judge::{DspAnswer, judge};
 use crate::market::targeting::Region;
 
-/// What a campaign could bid for an impression.
 #[derive(Debug, Default)]
 pub(super) struct Chances {
     /// Whether any of its creatives may be shown, so that its bidder is asked.
@@ -48,7 +47,6 @@ pub(super) fn chances(
             let Some(ratio) = rates.ratio(campaign.currency, auction.currency) else {
                 continue; // It cannot bid without a rate.
             };
-            // A price too high is none.
             let price = ratio.convert(campaign.rules.price.amount(), units::Rounding::Down);
             let price = price.unwrap_or(units::Cpm::ZERO);
             // One micro, because a value of zero shows only with the decided price.

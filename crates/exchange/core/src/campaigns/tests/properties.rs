@@ -27,7 +27,6 @@ impl Draws<'_> {
         usize::from(*self.0.next().unwrap_or(&0)) % n
     }
 
-    /// Once in `n`.
     fn happens(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
@@ -294,7 +293,6 @@ fn with_terms(mut market: Market, draws: &mut Draws<'_>) -> Market {
     market
 }
 
-/// At most one per account, the best few.
 fn best(all: &[(usize, &DirectCampaign, Chances)]) -> Vec<usize> {
     let mut ranked: Vec<_> = all
         .iter()

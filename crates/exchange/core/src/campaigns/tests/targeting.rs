@@ -96,7 +96,6 @@ fn countries_and_regions() {
     for (change, own, blocked, want) in [
         (json!({}), vec!["USA/CA", "USA/NY"], vec![], true),
         (json!({}), vec!["USA/NY"], vec![], false),
-        // Other countries are unrestricted.
         (json!({}), vec!["DEU/BE"], vec![], true),
         (json!({}), vec![], vec!["USA/CA"], false),
         (json!({}), vec![], vec!["USA/NY"], true),

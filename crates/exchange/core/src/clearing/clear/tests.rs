@@ -14,7 +14,6 @@ const CENT: Cpm = match Cpm::new(10_000) {
     None => Cpm::ZERO,
 };
 
-/// A second-price open bid of seat 0 of `dsp`. The lower DSP wins ties.
 fn entry(imp: usize, dsp: usize, price: &str) -> ClearingEntry {
     ClearingEntry {
         imp,
@@ -42,7 +41,6 @@ fn group(imps: &[usize]) -> BidGroup {
     BidGroup { imps: imps.to_vec(), possible: true, tie: 0 }
 }
 
-/// One impression: the winner, its price and its minimum to win.
 #[track_caller]
 fn check_one(entries: &[ClearingEntry], want: Option<(usize, &str, &str)>) {
     let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
@@ -98,7 +96,6 @@ fn second_prices() {
     check_one(&two("2.99"), Some((0, "3", "2.99")));
     check_one(&two("2.995"), Some((0, "3", "2.995")));
     check_one(&two("3"), Some((0, "3", "3")));
-    // Its own floor applies, not the other's.
     check_one(&[floor("2.5", entry(0, 0, "3")), entry(0, 1, "2")], Some((0, "2.5", "2.5")));
     check_one(&[floor("2.5", entry(0, 0, "3")), entry(0, 1, "2.6")], Some((0, "2.61", "2.6")));
     check_one(&[entry(0, 0, "3"), floor("1", entry(0, 1, "1"))], Some((0, "1.01", "1")));
@@ -123,7 +120,6 @@ fn deals_pay_by_their_own_type() {
         |price: &str| ClearingEntry { floor: cpm(price), ..deal(AuctionType::Agreed, price) };
     check_one(&[agreed("3"), open], Some((0, "3", "3")));
     check_one(&[agreed("1.5"), open], Some((1, "1.51", "1.5")));
-    // The winner's own type decides.
     let first = ClearingEntry { auction_type: AuctionType::FirstPrice, ..open };
     check_one(&[deal(AuctionType::SecondPrice, "3"), first], Some((0, "2.01", "2")));
 }
@@ -223,7 +219,6 @@ fn a_barred_bid_is_out_before_anything_clears() {
     assert_eq!(clearing.fates, [Fate::NoMarkup, Fate::NoMarkup, Won, Won, LostToHigherBid]);
     let prices: Vec<_> = clearing.wins.iter().map(|win| win.map(|win| win.price)).collect();
     assert_eq!(prices, [Some(cpm("0")), Some(cpm("1.01"))]);
-    // A group with a barred bid is never complete.
     let entries = [barred(in_group(0, entry(0, 1, "2"))), in_group(0, entry(1, 1, "2"))];
     check_groups(&entries, &[group(&[0, 1])], &[Fate::NoMarkup, GroupIncomplete]);
 }

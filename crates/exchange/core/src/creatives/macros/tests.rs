@@ -217,7 +217,6 @@ fn ratios_and_discounts_at_the_edges() {
 }
 
 proptest! {
-    /// JSON stays JSON, whatever the ids.
     #[test]
     fn any_id_in_any_string(id in "\\PC{0,40}|[\\x00-\\x7f]{0,40}", name in "(BID_ID|AD_ID|IMP_ID|SEAT_ID)(:B64)?") {
         let values = MacroValues { bid_id: &id, ad_id: &id, imp_id: &id, seat_id: &id, ..values() };

@@ -46,7 +46,7 @@ fn a_banner_has_a_size_that_was_offered() {
         (json!({ "banner": { "w": 300 } }), size(1, 1), OK),
         (two(), size(728, 90), OK),
         (two(), size(300, 90), wrong),
-        // `w` and `h` beside `format` are one more size.
+        // `w` and `h` in addition to `format` are one more size.
         (json!({ "banner": { "w": 1, "h": 2, "format": [size(3, 4)] } }), size(1, 2), OK),
         (json!({ "banner": { "w": 1, "h": 2, "format": [size(3, 4)] } }), size(3, 4), OK),
         (flex(), ratio(300, 6, 5), OK),

@@ -18,7 +18,6 @@ struct Row {
     code: u32,
     /// Changes by object: request, imp, response, seatbid, bid.
     changes: [Value; 5],
-    /// An earlier bid in the same seatbid.
     earlier: Value,
     rival: Value,
 }
@@ -177,7 +176,6 @@ fn check(row: &Row, note: Fate) {
 fn every_fate_has_its_row_and_code() {
     let rows = rows();
     let listed: Vec<Fate> = rows.iter().map(|row| row.fate).collect();
-    // The judge does not decide on returned losers.
     let all = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Offered);
     assert_eq!(listed, all.collect::<Vec<_>>());
     for row in &rows {

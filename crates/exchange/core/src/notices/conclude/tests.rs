@@ -134,7 +134,6 @@ fn losers_are_told_even_when_nobody_wins() {
     assert_eq!(conclusion, Conclusion::default());
 }
 
-/// URLs on undeclared hosts are neither called nor sealed.
 #[test]
 fn urls_are_checked_once_macros_are_in_them() {
     let check = |url: &str, want: Option<NotSent>| {
@@ -197,7 +196,6 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     check(json!("<VAST/>"), Unmarked::NoAd, json!("<VAST/>"));
     check(json!(" "), Unmarked::Empty, json!(" "));
     check(Value::Null, Unmarked::Absent, Value::Null);
-    // Ids too long for a token.
     let long = "x".repeat(300);
     let mut rehearsal = two(NoticeMode::Final, json!({ "impid": long }));
     rehearsal.request = request(json!({ "imp": [imp(json!({ "id": long }))] }));

@@ -35,8 +35,7 @@ pub(crate) enum DeliveryBug {
     SkipReplayed,
 }
 
-/// A beacon's reservation, for bugs that need it later: delivery forgets it. In tests the id
-/// determines it.
+/// A beacon's reservation, for bugs that need it later. In tests the id determines it.
 #[cfg(test)]
 pub(crate) fn carried(
     id: crate::notices::token::TokenId,

@@ -134,8 +134,7 @@ pub enum GiveUpReason {
 /// An output of delivery, to be done in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Append this record to the log, in this order, and report whether it becomes durable or is
-    /// refused.
+    /// Append this record to the log, in this order, and report its result.
     Journal {
         /// Identifies the record.
         ticket: JournalTicket,
@@ -151,9 +150,9 @@ pub enum Effect {
         /// The notice.
         notice: Arc<Notice>,
     },
-    /// The durable record at this sequence settles a reservation. Emitted once per token, in log
-    /// order, before the call is acknowledged. On restart, [`super::JournalReplay::record`] returns
-    /// those found in the log.
+    /// The durable record at this sequence settles a reservation. Once per token, in log order,
+    /// before the acknowledgement. [`super::JournalReplay::record`] returns those found at a
+    /// restart.
     Settled {
         /// Above all earlier ones.
         sequence: u64,

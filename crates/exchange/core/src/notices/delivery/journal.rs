@@ -1,11 +1,11 @@
 //! The records of billing notices, from which a restart recovers. Bytes in, bytes out.
 //!
-//! Integers are little-endian, text is UTF-8 behind its length. After a version byte (1) and a
-//! type byte:
+//! Integers are little-endian, text is UTF-8 after its length. A version byte (1) and a type byte
+//! precede the fields:
 //!
 //! | type | fields |
 //! |---|---|
-//! | 1, accepted | id (24), accepted at (8, Unix ms), expires at (8, Unix ms), DSP (1 + n; empty: nobody is to be told, and nothing follows), URL (2 + n), client address (2 + n), user agent (2 + n); empty: none |
+//! | 1, accepted | id (24), accepted at (8, Unix ms), expires at (8, Unix ms), DSP (1 + n; empty if there is no notice: nothing follows), URL (2 + n), client address (2 + n), user agent (2 + n); empty: none |
 //! | 2, settled | id (24), expires at (8, Unix ms), outcome (1): 1 delivered, 2 given up, 3 untold |
 //! | 3, checkpoint | needed from (8, a sequence of the log) |
 //! | 4, accepted with a reservation | id (24), accepted at, expires at, reservation: its token (48) and currency (3, ISO 4217), DSP and so on as of type 1 |

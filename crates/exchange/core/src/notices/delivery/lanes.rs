@@ -1,5 +1,4 @@
-//! One lane per DSP, served in turn; failing DSPs are only probed. Knows notices only by number,
-//! and nothing of journals or tokens.
+//! One lane per DSP, served in turn; failing DSPs are only probed. Knows notices only by number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -119,8 +118,7 @@ impl DspLanes {
         })
     }
 
-    /// The lane of `dsp`, if it can take one more notice of `kind`. At `dsps_max` lanes, a new DSP
-    /// replaces an empty one.
+    /// The lane of `dsp`, unless at a limit. At `dsps_max` lanes, a new DSP replaces an empty one.
     pub fn room(&mut self, dsp: &Arc<str>, kind: NoticeKind) -> Option<usize> {
         let per_dsp = match kind {
             NoticeKind::Billing => self.policy.billing_max_per_dsp,

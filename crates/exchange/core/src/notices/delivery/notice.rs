@@ -18,8 +18,7 @@ pub struct ForwardedDevice {
 }
 
 impl ForwardedDevice {
-    /// The device's address and user agent. Omits a value longer than [`HEADER_BYTES_MAX`] or not
-    /// printable ASCII.
+    /// Omits values longer than [`HEADER_BYTES_MAX`] or not printable ASCII.
     pub fn new(ip: Option<&str>, user_agent: Option<&str>) -> Self {
         let fit = |text: &&str| {
             let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));

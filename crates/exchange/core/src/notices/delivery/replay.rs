@@ -38,8 +38,7 @@ impl JournalReplay {
     }
 
     /// Where a start must begin to read: at the last checkpoint's
-    /// [`needed_from`](JournalRecord::Checkpoint), or after the last applied settlement if that is
-    /// earlier.
+    /// [`needed_from`](JournalRecord::Checkpoint), or earlier after the last applied settlement.
     pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
         if planted(DeliveryBug::ReadNeededAlone) {
             return needed_from;
@@ -86,8 +85,8 @@ impl JournalReplay {
         }
     }
 
-    /// Delivery as of the last record. Owed notices are tried at once, regardless of the limits, and for at
-    /// least the standard's minute.
+    /// Delivery as of the last record. Tries owed notices at once and for at least the standard's
+    /// minute, regardless of limits.
     pub fn finish(self, now: DeliveryTime) -> Delivery {
         let policy = self.policy;
         let mut delivery = Delivery::new(policy, self.durable, self.checkpointed);

@@ -98,7 +98,7 @@ impl Delivery {
         }
     }
 
-    /// Processes events and appends effects to `outbox`, in order. Call it also when time has
+    /// Processes events and appends effects to `outbox`, in order. Also call it when time has
     /// passed.
     pub fn step(&mut self, now: DeliveryTime, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
         for event in inbox.drain(..) {
@@ -139,8 +139,8 @@ impl Delivery {
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
-    /// Records of notices below this sequence may be deleted if settlements up to
-    /// `applied_sequence` are applied.
+    /// Records below this sequence may be deleted if settlements up to `applied_sequence` are
+    /// applied.
     pub fn keep_from(&self, applied_sequence: u64) -> u64 {
         let booked = applied_sequence.saturating_add(1);
         if planted(DeliveryBug::KeepNeededAlone) {
@@ -150,8 +150,8 @@ impl Delivery {
         }
     }
 
-    /// All settlements of this process up to this sequence have been emitted ([`Effect::Settled`]).
-    /// Never decreases.
+    /// All our settlements up to this sequence have been emitted ([`Effect::Settled`]). Never
+    /// decreases.
     pub fn settled_through(&self) -> u64 {
         let oldest = self.journalling.values().next();
         let on_the_way = oldest.map(|record| record.after.max(self.committed));

@@ -2,8 +2,7 @@
 
 use crate::creatives::html::{TEXT_ELEMENTS, comment_len, is_named, tag_end, text_end};
 
-/// `html` with an invisible image before the last `</body>`, else at its end; but before an
-/// unclosed tag, after which no tag is parsed.
+/// `html` with an invisible image before the last `</body>` or an unclosed tag, else at its end.
 pub(super) fn add_pixel(html: &str, url: &str) -> String {
     let place = place(html.as_bytes());
     // Closed as in XHTML. An image that is not displayed would load late, or never.
@@ -28,8 +27,7 @@ fn place(html: &[u8]) -> usize {
     body_end.unwrap_or(html.len())
 }
 
-/// End of the token that starts with the `<` at `open`, including the content of a text element.
-/// None if it does not end.
+/// End of the token that starts with the `<` at `open`. A text element includes its content.
 fn token_end(html: &[u8], open: usize) -> Option<usize> {
     let rest = &html[open + 1..];
     if let Some(comment) = rest.strip_prefix(b"!--") {

@@ -83,7 +83,6 @@ fn a_pixel_stands_outside_what_is_no_markup() {
     }
 }
 
-/// After an unclosed tag no tag is parsed.
 #[test]
 fn a_pixel_stands_before_what_is_never_closed() {
     for marked in [

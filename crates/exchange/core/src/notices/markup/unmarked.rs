@@ -22,8 +22,8 @@ pub enum Unmarked {
     NotNative,
     /// The beacon could not be sealed.
     Unsealed,
-    /// The impression is secure, and the beacon's URL is not HTTPS. Such a sale is billed at once;
-    /// others without a beacon never are.
+    /// The impression requires HTTPS, and our URL is not. Such a sale is billed at once, others
+    /// never.
     Insecure,
 }
 

@@ -130,8 +130,7 @@ impl<'a> VastWalk<'a> {
         Ok(())
     }
 
-    /// Closes the element `name`, whose end tag spans `at..end`. An empty element's tag opens and
-    /// closes it.
+    /// Closes the element `name`, whose end tag, or tag if it is empty, spans `at..end`.
     fn close(&mut self, name: &str, at: usize, end: usize) -> Result<(), Unmarked> {
         if self.stack.pop() != Some(name) {
             return Err(Unmarked::NotVast);

@@ -88,7 +88,6 @@ fn a_token_says_what_was_sealed_until_it_expires() {
     for now in [1000, 1001, u64::MAX] {
         assert_eq!(ring.open(&token, now), Err(BeaconTokenError::Expired));
     }
-    // No price, name or URL is visible.
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
     for secret in ["alpha", "dsp.example", "GBP"] {
         assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none(), "{secret}");
@@ -296,7 +295,6 @@ proptest! {
             prop_assert!(refused(text));
         }
         prop_assert!(refused(&token[..at_char]));
-        // Another key with the same id opens nothing.
         let mut other = KeyRing::new(&[OTHER]).unwrap();
         prop_assert_eq!(other.open(&token, 0), Err(BeaconTokenError::UnknownKey));
         other.0[0].id = ring.0[0].id;

@@ -7,7 +7,6 @@ use strum::VariantArray;
 
 use super::*;
 
-/// Variants and schema have the same numbers and names.
 fn check<T, W>(prefix: &str, name: impl Fn(W) -> &'static str)
 where
     T: SchemaCode + PartialEq + Debug + VariantArray + Into<&'static str>,

@@ -82,7 +82,6 @@ fn a_bid_wins_from_the_least_on_and_pays_as_the_rules_have_it() {
     assert!(seen.values().all(|times| *times > 1000) && seen.len() == 2, "{seen:?}");
 }
 
-/// Recorded bids and contests agree.
 #[test]
 fn a_bid_that_won_would_have_won_at_what_it_paid() {
     let (mut won, mut lost) = (0, 0);

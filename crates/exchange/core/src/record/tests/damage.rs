@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Auctions with many elements.
 const SEEDS: [u64; 5] = [0, 3, 7, 20, 47];
 
 #[test]
@@ -52,7 +51,6 @@ fn a_flipped_bit_never_passes_for_another_result() {
     assert!(errors > 1000 && differences > 1000 && told > 1000, "{errors} {differences} {told}");
 }
 
-/// A damaged generation is refused or differs.
 #[test]
 fn a_damaged_generation_is_never_the_same() {
     let market = market();
@@ -72,7 +70,6 @@ fn a_damaged_generation_is_never_the_same() {
     }
 }
 
-/// `content` with the end of a record.
 fn ended(content: &[u8]) -> Vec<u8> {
     let mut record = content.to_vec();
     record.extend([0xfd, 0x7f]);

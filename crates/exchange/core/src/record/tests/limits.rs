@@ -83,7 +83,6 @@ fn what_does_not_fit_at_all_is_not_written() {
     assert_eq!(out, b"another");
 }
 
-/// The request's floor, with configured floors included.
 #[test]
 fn floors_are_recorded_as_dsps_were_told() {
     let check = |configured: &str, want: &str| {
@@ -103,7 +102,6 @@ fn floors_are_recorded_as_dsps_were_told() {
     check("1.35 USD", "1.5");
 }
 
-/// Terms of truncated ids are taken as recorded.
 #[test]
 fn ids_that_are_too_long_are_not_looked_up() {
     let mut case = Case::of_one_bid();
@@ -181,7 +179,6 @@ fn auctions_that_ended_early_are_recorded() {
     assert_eq!(replay(&record, &generation), Ok(ReplayOutcome::NotHeld));
 }
 
-/// Checks a record of one bid after `change`.
 #[track_caller]
 fn check(change: impl Fn(&mut v1::Auction), want: &str) {
     let held = held(&Case::of_one_bid());
@@ -329,7 +326,6 @@ fn fields_stand_in_order() {
     assert_eq!(error, RecordDecodeError::Malformed(MalformedRecord::Order(2)));
 }
 
-/// Older releases ignore unknown fields.
 #[test]
 fn fields_of_later_releases_are_skipped() {
     let held = held(&Case::of_one_bid());

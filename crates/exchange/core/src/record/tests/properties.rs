@@ -63,7 +63,6 @@ fn an_auction_is_the_same_again() {
     assert!(rare.iter().all(|times| *times >= 50), "{rare:?}");
 }
 
-/// The record has the results and the notified values.
 fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
     let fates: Vec<_> = record.bids.iter().map(|bid| bid.fate).collect();
     assert_eq!(fates, held.result.fates, "seed {seed}");
@@ -99,7 +98,6 @@ fn prost_reads_a_record_and_writes_the_same() {
     }
 }
 
-/// Changing any input of clearing changes the result.
 #[test]
 fn a_changed_fact_is_noticed() {
     let (mut prices, mut refusals) = (0, 0);

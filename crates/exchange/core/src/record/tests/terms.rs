@@ -109,7 +109,6 @@ fn a_changed_floor_is_found_where_it_decides() {
             took_part(bid)
         }),
     );
-    // Below the impression's own, for an open bid.
     check(&["floor"], |message, at| {
         let bid = message.bids.get_mut(at)?;
         let imp = bid.imp.map(|imp| &message.imps[imp as usize]);
@@ -117,7 +116,6 @@ fn a_changed_floor_is_found_where_it_decides() {
         bid.floor_micros = least.checked_sub(1);
         Some(took_part(bid) && bid.deal.is_none() && least > 0)
     });
-    // A bid below its floor now reaches it.
     check(&["worth"], |message, at| {
         let bid = message.bids.get_mut(at)?;
         let below = [v1::Fate::BelowFloor, v1::Fate::BelowDealFloor].contains(&bid.fate());

@@ -13,7 +13,6 @@ use crate::market::rates::Rates;
 
 const CODES: [&str; 3] = ["USD", "EUR", "GBP"];
 
-/// One drawn auction.
 #[derive(Clone, Debug)]
 struct Drawn {
     /// Value of each of [`CODES`], in hundred-thousandths.
@@ -25,7 +24,6 @@ struct Drawn {
     floors: [u64; 2],
     at: u8,
     deal_at: u8,
-    /// Price in micros, currency, whether under the deal.
     bids: [(u64, usize, bool); 3],
 }
 
@@ -144,7 +142,6 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A bid of exactly the floor shown to its DSP, in that currency, suffices.
 fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
     let market = drawn.market();
     let body = drawn.request();

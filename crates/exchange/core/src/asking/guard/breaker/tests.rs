@@ -23,7 +23,6 @@ impl Case {
         Self { breaker: CircuitBreaker::new(limits, Tick::ZERO), now: Tick::ZERO, qps_max: None }
     }
 
-    /// A step of `ms`, with good and bad results and attempts.
     #[track_caller]
     fn check(&mut self, ms: u64, (good, bad, attempts): (u64, u64, u64), want: BreakerChange) {
         self.now = self.now.after(Duration::from_millis(ms));
@@ -75,7 +74,6 @@ fn healthy_intervals_double_the_allowance_until_it_suffices() {
     assert_eq!(case.breaker.allowance(), Some(per_second(40)));
     case.check(1_000, (40, 0, 40), BreakerChange::Closed);
     assert_eq!(case.breaker.allowance(), None);
-    // Earlier results are forgotten.
     assert_eq!(case.breaker.counts().total(), 0);
     case.check(100, (1, 3, 4), BreakerChange::None);
 }

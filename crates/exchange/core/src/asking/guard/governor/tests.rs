@@ -19,7 +19,6 @@ fn cap(in_flight_max: u32) -> GuardLimits {
     GuardLimits { in_flight_max: Some(number(in_flight_max)), ..GuardLimits::NONE }
 }
 
-/// A governor and its shards, with reliable messages.
 struct Case {
     governor: Governor,
     shards: Vec<ShardGuard>,
@@ -109,7 +108,6 @@ fn tokens_follow_demand_and_come_back_from_who_is_idle() {
     case.calls_in(2, &[0, 80, 0, 0]);
     let made = case.calls_in(20, &[0, 80, 0, 0]);
     assert!(made[1] >= 1_550, "{made:?}");
-    // All shards at once: the total limit, and each shard's part.
     case.calls_in(20, &[200; 4]);
     let made = case.calls_in(20, &[200; 4]);
     let sum: usize = made.iter().sum();
@@ -144,7 +142,6 @@ fn permits_follow_demand_and_are_never_more_than_the_cap() {
     let in_use =
         |case: &Case| -> Vec<_> { case.shards.iter().map(ShardGuard::in_flight).collect() };
     assert_eq!(in_use(&case), [12, 0, 0]);
-    // Another shard wants permits, but those in use stay.
     for _ in 0..4 {
         case.step();
         assert_eq!(case.call(&[0, 20, 0]), [0, 0, 0]);
@@ -195,7 +192,6 @@ fn other_limits_hold_from_the_next_step_and_mint_nothing() {
     case.step();
     let made: usize = case.call(&[100, 100]).iter().sum();
     assert!(made <= 6, "{made}");
-    // A new limit starts empty.
     case.governor = case.governor.with_limits(GuardLimits::NONE, case.now);
     case.step();
     assert_eq!(case.call(&[500, 500]), [500, 500]);
@@ -231,7 +227,6 @@ fn errors_throttle_to_probes_and_health_closes_again() {
         (BreakerState::Throttled { allowance }, 0, 20)
     );
     assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Breaker));
-    // Results of earlier calls do not count.
     let mut probes = 0;
     for _ in 0..20 {
         case.step();

@@ -99,7 +99,6 @@ fn only_what_is_free_goes_back() {
     // Of 10 tokens 4 are used and 4 kept; of 5 permits 4 are in use.
     assert_eq!((report.consumed, report.returned, report.permits_returned), (4, 2, 1));
     assert_eq!((report.in_use, report.in_use_peak), (4, 4));
-    // A permit to be returned is not reused.
     guard.release(calls.pop().unwrap());
     assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
     assert_eq!(guard.report().permits_returned, 2);
@@ -110,7 +109,6 @@ fn only_what_is_free_goes_back() {
     let report = guard.report();
     assert_eq!((report.permits_returned, report.in_use_peak), (3, 3));
     assert_eq!((report.in_flight_refused, report.seq), (2, 3));
-    // Two left: one in use, one free.
     guard.release(calls.pop().unwrap());
     guard.apply(&keep(3, 4, 0));
     assert_eq!(guard.report().permits_returned, 4);

@@ -6,9 +6,7 @@ use super::*;
 pub(super) struct Outcome {
     /// By impression: the winner and its price in micros.
     pub(super) wins: Vec<Option<(usize, u64)>>,
-    /// Bids that won and were refused.
     pub(super) refused: Vec<bool>,
-    /// Bids that lost with their group.
     pub(super) with_group: Vec<bool>,
 }
 
@@ -81,7 +79,6 @@ fn falls(
     lowest.map(|(_, _, index)| index)
 }
 
-/// `cannot_pay` says by entry whether a win is refused.
 pub(super) fn model(
     entries: &[ClearingEntry],
     groups: &[BidGroup],

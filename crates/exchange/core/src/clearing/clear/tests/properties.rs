@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::model::model;
 use super::*;
 
-/// An auction's input, with bids that cannot pay.
 #[derive(Clone, Debug)]
 struct Drawn {
     entries: Vec<ClearingEntry>,

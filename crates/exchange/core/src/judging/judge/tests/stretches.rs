@@ -13,7 +13,6 @@ const STRETCH_MAX: u64 = 250_000;
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Steps of each slice in which `bodies` are judged.
 fn stretches(request: &str, bodies: &[String]) -> Vec<u64> {
     let mut market = market();
     market.dsps = (0..bodies.len()).map(|at| dsp(&format!("dsp-{at}"), &["a1"])).collect();

@@ -151,7 +151,7 @@ fn all_bids_upstream() {
 }
 
 /// Section 4.4.1's tables, for losers: bids of 1.00, 0.90, 0.80 and an invalid one, a floor of
-/// 0.85.
+/// $0.85.
 #[test]
 fn losers_of_the_specification_learn_what_they_may() {
     for (at, least) in [(1, "1"), (2, "0.91")] {
@@ -206,7 +206,7 @@ fn the_least_to_win_is_told_where_price_decided() {
     check(json!({ "id": "d", "bidfloor": 6 }), plain(), alone.clone(), "101|6|0|0");
     let first = crate::market::DealTerms { priority: Some(1), ..plain() };
     check(json!({ "id": "d", "bidfloor": 4.5 }), first.clone(), alone, "101|4.5|0|0");
-    // Of a lower class nothing would have helped.
+    // Nothing helps a bid of a lower class.
     let deals = json!([{ "id": "d" }, { "id": "e" }]);
     let body = request(json!({ "at": 1, "imp": [imp(json!({ "pmp": { "deals": deals } }))] }));
     let of = |dsp: &str, deal: &str, price: u32| {

@@ -40,7 +40,6 @@ fn billing_and_loss_carry_what_is_reserved_for_their_bid() {
     check(&[0], [&of_bid(0), &none]);
     check(&[1], [&none, &of_bid(1)]);
     check(&[0, 1], [&of_bid(0), &of_bid(1)]);
-    // The unsold bid has no reservation anywhere.
     let (bids, conclusion) = sold(NoticeMode::Upstream, &[0, 1]).bids();
     assert_eq!(bids.iter().map(carried).collect::<Vec<_>>(), [of_bid(0)]);
     assert_eq!(conclusion.billable, [0]);
@@ -67,7 +66,6 @@ fn what_no_beacon_of_ours_bills_is_not_billable() {
         let mut test = sold(mode, &[0]);
         test.request = request(json!({ "at": 1, "test": 1 }));
         check(&test, true);
-        // An id too long for a token.
         let long = "x".repeat(300);
         let mut unsealed = sold(mode, &[0]);
         for (_, body) in &mut unsealed.bodies {

@@ -50,7 +50,6 @@ fn a_token_is_acknowledged_for_ever_and_sent_once() {
     bench.restart();
     assert_eq!(bench.step(Vec::new()), []);
     assert_eq!(bench.beacon(1, notice("a", "x")), [Saw::Duplicate(4)]);
-    // An hour later it has expired, and is forgotten.
     assert_eq!(bench.delivery.counters().remembered, 1);
     bench.wake();
     assert_eq!(bench.elapsed, Duration::from_secs(3600));

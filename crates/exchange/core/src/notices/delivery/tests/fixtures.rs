@@ -21,7 +21,6 @@ pub fn notice(dsp: &str, path: &str) -> Notice {
     Notice::new(dsp.into(), url, ForwardedDevice::default()).expect("a notice")
 }
 
-/// The reservation of beacon `number`.
 pub fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
     Reservation { token, currency: Currency::USD }
@@ -42,7 +41,6 @@ pub fn policy() -> DeliveryPolicy {
     }
 }
 
-/// An observed effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saw {
     Acknowledged(u64),
@@ -57,10 +55,8 @@ pub enum Saw {
 pub struct Bench {
     pub delivery: Delivery,
     pub elapsed: Duration,
-    /// Every durable record.
     pub journal: Vec<Vec<u8>>,
     pub journal_works: bool,
-    /// Calls in flight, by URL.
     pub flying: Vec<(String, Attempt)>,
     /// Reservations that the last start found in the journal, by sequence.
     pub replayed: Vec<(u64, Reservation)>,
@@ -176,7 +172,6 @@ impl Bench {
         Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice, reservation }))
     }
 
-    /// Ends the oldest call in flight.
     pub fn answer(&mut self, outcome: SendOutcome) -> Vec<Saw> {
         let (_, attempt) = self.flying.remove(0);
         self.step(vec![Event::Sent { attempt, outcome }])

@@ -21,7 +21,6 @@ fn accepted() -> JournalRecord {
     }
 }
 
-/// With a reservation; without a notice unless `is_told`.
 fn paid(is_told: bool) -> JournalRecord {
     let JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, .. } = accepted() else {
         panic!("it is accepted")

@@ -33,7 +33,6 @@ fn the_first_record_of_a_token_settles_and_no_other() {
     assert_eq!(bench.paid(7, Some(notice("a", "x"))), [Saw::Duplicate(2)]);
     assert_eq!(bench.answer(SendOutcome::Status(200)), []);
     assert_eq!(bench.paid(7, None), [Saw::Duplicate(3)]);
-    // A beacon without a reservation settles nothing.
     assert_eq!(bench.beacon(8, notice("a", "y")), [Saw::Acknowledged(4), sent("a", "y")]);
     bench.restart();
     assert_eq!(bench.replayed, [(1, reservation(7))]);

@@ -75,7 +75,6 @@ fn win_and_loss_notices_are_shed_and_hinder_no_billing() {
     let counters = bench.delivery.counters();
     assert_eq!((counters.best_effort_waiting, counters.best_effort_shed), (5, 4));
     assert_eq!(bench.beacon(1, notice("a", "x"))[0], Saw::Acknowledged(1));
-    // Billing goes first.
     assert_eq!(bench.answer(SendOutcome::Status(200)), [sent("a", "x")]);
 }
 

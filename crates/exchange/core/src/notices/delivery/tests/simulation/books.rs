@@ -7,13 +7,11 @@ use crate::notices::reservation::Reservation;
 
 #[derive(Clone, Debug, Default)]
 struct Book {
-    /// Numbers of beacons.
     settled: BTreeSet<u8>,
     /// All settlements up to here are applied.
     applied_sequence: u64,
 }
 
-/// The ledgers of all lives.
 #[derive(Debug, Default)]
 pub struct Books {
     saved: Book,

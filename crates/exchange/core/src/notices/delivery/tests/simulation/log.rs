@@ -46,7 +46,6 @@ pub struct SharedLog {
     unheard: VecDeque<LaneEvent>,
     /// Appended records not reported durable.
     handed: VecDeque<JournalRecord>,
-    /// When to step next.
     pub next: NextStep,
 }
 
@@ -89,7 +88,6 @@ impl SharedLog {
         Ok(newest?.unwrap_or(0))
     }
 
-    /// Reads the notices' records from `sequence` on.
     pub fn read(
         disk: &FaultDisk,
         sequence: u64,
@@ -110,14 +108,12 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Appends a record, and returns its position.
     pub fn push(&mut self, now: DeliveryTime, record: &[u8]) -> Result<u64, PushError> {
         let position = self.ring.push(NOTICE, now.unix_ms, record)?;
         self.handed.push_back(JournalRecord::decode(record).expect("a record of ours"));
         Ok(position.0)
     }
 
-    /// Appends a record of others.
     pub fn push_other(&mut self, now: DeliveryTime, bytes: usize) {
         // Acceptance does not matter to us.
         let _taken = self.others.push(OTHER, now.unix_ms, &vec![7; bytes]);
@@ -137,7 +133,6 @@ impl SharedLog {
         durable
     }
 
-    /// All reports that delivery has not seen.
     pub fn hear(&mut self) -> impl Iterator<Item = LaneEvent> {
         self.unheard.drain(..)
     }

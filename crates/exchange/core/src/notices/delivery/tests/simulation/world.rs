@@ -27,7 +27,6 @@ const DELAY_MAX: Duration = Duration::from_secs(8);
 const RECOVERY_STEPS: u64 = 20_000;
 
 type Check = Result<(), String>;
-/// A settlement and its sequence.
 type Booking = (u64, Reservation);
 
 fn policy() -> DeliveryPolicy {
@@ -62,7 +61,6 @@ struct Referee {
     first: BTreeSet<u8>,
     /// Beacons whose acceptance is durable.
     durable: BTreeSet<u8>,
-    /// Successful deliveries per notice.
     delivered: BTreeMap<u8, u32>,
     /// Beacons whose success is recorded, or known to the current process.
     over: BTreeSet<u8>,
@@ -297,7 +295,6 @@ impl World {
         for (_, attempt, outcome) in life.answers.extract_if(.., |answer| answer.0 <= elapsed) {
             life.inbox.push(Event::Sent { attempt, outcome });
         }
-        // The log's progress is known at once, our own records in it only later.
         life.inbox.push(Event::JournalReached(life.log.sequence()));
         if self.recovering || !self.chance.once_in(3) {
             for told in life.log.hear() {
