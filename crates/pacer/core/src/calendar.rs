@@ -1,44 +1,44 @@
-//! The hours of a time zone, as a table that is given from outside.
+//! The hours of a time zone, as a table given by the caller.
 //!
-//! Owns which hour an instant belongs to, and which day and hour of the week that is. Knows no zone,
-//! no rule of daylight saving and no clock: whoever does makes the table.
+//! Owns the mapping from an instant to hour, day and hour of the week. Knows no zone, no daylight
+//! saving rules and no clock.
 
-/// Length of the quarter of an hour in which [`Period`]s are numbered.
+/// Length of the quarter-hour that numbers [`Period`]s.
 pub const QUARTER_MS: u64 = 15 * 60 * 1000;
 
 /// Hours of a week.
 pub const WEEK_HOURS: u8 = 168;
 
-/// The most quarters that an hour has; where clocks change within one, it has fewer.
+/// Maximum quarters of an hour; an hour with a clock change has fewer.
 const QUARTERS_MAX: u64 = 4;
 
-/// Midnights from the beginning of a week to that of 1970, a Thursday.
+/// Weekday of 1 January 1970, a Thursday; 0 is Monday.
 const EPOCH_WEEKDAY: u64 = 3;
 
-/// An hour of an account's calendar: the quarter of an hour, counted from 1970, in which it begins.
-/// Hours of every zone begin with one; the hour that a change of clocks repeats is another.
+/// An hour of an account's calendar: the quarter-hour since 1970 in which it begins. Hours of every
+/// zone begin on a quarter; an hour repeated by a clock change is another period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period(pub u32);
 
 impl Period {
-    /// When it begins, in milliseconds since 1970.
+    /// Its start, in milliseconds since 1970.
     pub fn start_unix_ms(self) -> u64 {
         u64::from(self.0) * QUARTER_MS
     }
 }
 
-/// One hour as clocks on the wall show it: until they show another, or the same once more.
+/// One hour of wall clocks, until they show another or repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CalendarHour {
     /// Its first millisecond since 1970, UTC.
     pub start_unix_ms: u64,
-    /// The first one behind it.
+    /// The first millisecond after its end.
     pub end_unix_ms: u64,
     /// Its number: the quarter in which it begins.
     pub period: Period,
-    /// The date in its zone, in days since the first of January 1970.
+    /// The date in its zone, in days since 1 January 1970.
     pub day: u32,
-    /// 0 is Monday, midnight to one, in its zone.
+    /// Hour of the week in its zone; 0 is Monday 00:00 to 01:00.
     pub hour_of_week: u8,
 }
 
@@ -48,48 +48,48 @@ pub struct Calendar {
     hours: Box<[CalendarHour]>,
 }
 
-/// Why a table is no calendar. Rows count from 0.
+/// Why a table is invalid. Rows count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     /// It has no rows.
     #[error("a calendar without hours: give the hours of its zone")]
     Empty,
-    /// It does not begin with a quarter of an hour, or is not numbered by it.
+    /// An hour does not begin on a quarter, or its number is not that quarter.
     #[error("row {row}: an hour begins with a quarter of an hour, and is numbered by it")]
     Misaligned {
-        /// Which.
+        /// The row.
         row: usize,
     },
-    /// It ends before a quarter of an hour has passed, later than an hour, or within a quarter.
+    /// An hour is not one to four whole quarters long.
     #[error("row {row}: an hour has one to four quarters")]
     Length {
-        /// Which.
+        /// The row.
         row: usize,
     },
-    /// It does not begin where the one before it ends.
+    /// An hour does not begin where the previous one ends.
     #[error("row {row}: an hour begins where the one before it ends")]
     Gap {
-        /// Which.
+        /// The row.
         row: usize,
     },
-    /// Its day is before that of the row above.
+    /// Its day is before that of the previous row.
     #[error("row {row}: days do not go back")]
     DayGoesBack {
-        /// Which.
+        /// The row.
         row: usize,
     },
-    /// It is no hour of a week, or one of another weekday.
+    /// The hour of the week is out of range, or does not match the day.
     #[error(
         "row {row}: the hour of the week is 24 times the weekday of its day, 0 for Monday, and the hour"
     )]
     HourOfWeek {
-        /// Which.
+        /// The row.
         row: usize,
     },
 }
 
 impl Calendar {
-    /// From a table in order of time.
+    /// Checks a table in order of time.
     pub fn new(hours: Vec<CalendarHour>) -> Result<Self, CalendarError> {
         if hours.is_empty() {
             return Err(CalendarError::Empty);
@@ -110,13 +110,13 @@ impl Calendar {
         Ok(Self { hours: hours.into_boxed_slice() })
     }
 
-    /// The hour of an instant; `None` outside of the table.
+    /// The hour of an instant. None if the table does not contain it.
     pub fn at(&self, unix_ms: u64) -> Option<&CalendarHour> {
         let behind = self.hours.partition_point(|hour| hour.start_unix_ms <= unix_ms);
         self.hours[..behind].last().filter(|hour| unix_ms < hour.end_unix_ms)
     }
 
-    /// The hour of a number; `None` where the table has none that begins there.
+    /// The hour of a number. None if the table has none that begins there.
     pub fn of(&self, period: Period) -> Option<&CalendarHour> {
         let row = self.hours.binary_search_by_key(&period, |hour| hour.period).ok()?;
         Some(&self.hours[row])
@@ -127,7 +127,7 @@ impl Calendar {
         &self.hours[self.hours.partition_point(|hour| hour.start_unix_ms < unix_ms)..]
     }
 
-    /// Whether both say the same of every hour that begins before `unix_ms` and that both know.
+    /// Whether both agree on every hour that begins before `unix_ms` and that both contain.
     pub fn agrees_until(&self, other: &Self, unix_ms: u64) -> bool {
         self.hours
             .iter()

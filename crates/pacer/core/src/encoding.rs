@@ -1,12 +1,12 @@
-//! Figures as bytes and back, to the bit: little-endian, none left out, each checked on its way back.
+//! The binary encoding of state: exact, little-endian, complete, and checked on decoding.
 //!
-//! Owns how a figure is written. What the figures are is said by whoever writes them.
+//! Owns how a figure is encoded; callers choose the figures.
 
 pub(crate) mod leb128;
 
 use std::ops::RangeInclusive;
 
-/// Why bytes are not what was written. Order is precedence.
+/// Why bytes are invalid, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateDecodeError {
     /// They end too early.
@@ -15,20 +15,20 @@ pub enum StateDecodeError {
     /// Another release wrote them.
     #[error("it has version {found}, this program reads {known}")]
     Version {
-        /// Theirs.
+        /// Their version.
         found: u8,
-        /// The one that is read.
+        /// The supported version.
         known: u8,
     },
-    /// A figure that none has.
+    /// A figure is out of range.
     #[error("{0} is out of its range")]
     Range(&'static str),
-    /// More bytes than were written.
+    /// Bytes remain after the end.
     #[error("it goes on behind its end")]
     Trailing,
 }
 
-/// Writes figures behind what stands there.
+/// Appends figures.
 pub(crate) struct StateEncoder<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl StateEncoder<'_> {
@@ -44,7 +44,7 @@ impl StateEncoder<'_> {
         self.0.extend_from_slice(&figure.to_le_bytes());
     }
 
-    /// By its bits: it comes back as it is.
+    /// By its bits, so that it decodes exactly.
     pub(crate) fn f64(&mut self, figure: f64) {
         self.u64(figure.to_bits());
     }
@@ -54,7 +54,7 @@ impl StateEncoder<'_> {
     }
 }
 
-/// Reads figures in their order.
+/// Reads figures in order.
 pub(crate) struct StateDecoder<'a>(pub(crate) &'a [u8]);
 
 impl StateDecoder<'_> {
@@ -76,7 +76,7 @@ impl StateDecoder<'_> {
         Ok(u64::from_le_bytes(self.bytes()?))
     }
 
-    /// At most so much.
+    /// At most `most`.
     pub(crate) fn u64_to(
         &mut self,
         name: &'static str,
@@ -85,7 +85,7 @@ impl StateDecoder<'_> {
         self.u64().and_then(|figure| ranged(name, figure, figure <= most))
     }
 
-    /// A number within a range: never none.
+    /// A number within a range, so never NaN.
     pub(crate) fn f64_in(
         &mut self,
         name: &'static str,
@@ -99,13 +99,12 @@ impl StateDecoder<'_> {
         self.u8().and_then(|byte| ranged(name, byte == 1, byte <= 1))
     }
 
-    /// There is nothing more.
+    /// Checks that nothing remains.
     pub(crate) const fn end(self) -> Result<(), StateDecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(StateDecodeError::Trailing) }
     }
 }
 
-/// The figure, where it is one that can be.
 pub(crate) fn ranged<T>(
     name: &'static str,
     figure: T,

@@ -1,9 +1,9 @@
-//! The funnel of a campaign: of the impressions that were offered to it, how many it matched, bid for, won
-//! and was billed for, and where it lost the others.
+//! A campaign's funnel: of the impressions offered to it, how many it matched, bid for, won and was
+//! billed for, and where it lost the others.
 //!
-//! A shard counts in a [`FunnelBuffer`] and hands its rows over about once a second; a [`FunnelBook`] keeps
-//! the last hour and the last day of them. Owns the steps and the sums; knows no clock, and no campaign but
-//! by its number. Nothing here is money that anybody is charged: it explains, and decides nothing.
+//! A shard counts in a [`FunnelBuffer`] and hands over its rows about once a second; a
+//! [`FunnelBook`] keeps the last hour and the last day. Owns the steps and the sums; has no clock,
+//! and knows campaigns only by number. It explains results: nobody is charged by these figures.
 
 mod book;
 mod buffer;
@@ -20,27 +20,28 @@ use crate::refusal::SpendRefusal;
 pub use book::{FunnelBook, FunnelSpan, FunnelWindow, PAST_BYTES_MAX};
 pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
 
-/// What is counted of an impression. An impression that a campaign matched ends in exactly one of
-/// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or behind other campaigns of the
-/// house; a bid ends in one of [`Outbid`](Self::Outbid) to [`Won`](Self::Won), or its auction is abandoned.
+/// A counted step of an impression. A matched impression ends in exactly one of
+/// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or below other direct
+/// campaigns; a bid ends in one of [`Outbid`](Self::Outbid) to [`Won`](Self::Won), or its auction
+/// is abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum FunnelStep {
-    /// Offered while the campaign could have bid. Counted for all campaigns together, and added to the
-    /// row of a campaign only when it is closed.
+    /// Offered while the campaign could have bid. Counted once for all campaigns, and added to a
+    /// campaign's own row only when it closes.
     Offered,
-    /// Its targeting takes it, and one of its creatives fits.
+    /// Its targeting matched, and one of its creatives fits.
     Matched,
-    /// Matched outside of its hours.
+    /// Matched outside its daypart.
     Hours,
-    /// A limit, its own or its account's, is used up.
+    /// Its own or its account's limit is used up.
     Budget,
-    /// Its strategy passed it by.
+    /// Its strategy skipped the impression.
     Pace,
-    /// Nothing was granted to the shard: not yet, or nothing can be.
+    /// The shard has no grant: not yet, or none is possible.
     Ledger,
-    /// What it would have bid is below the floor.
+    /// Its bid would be below the floor.
     BelowFloor,
     /// It bid.
     Bid,
@@ -61,8 +62,8 @@ pub enum FunnelStep {
 units::labelled!(FunnelStep);
 
 impl FunnelStep {
-    /// Where an impression ends that was matched and not bid for. `None` if the campaign is not live: such
-    /// an impression was not offered to it.
+    /// The last step of an impression that matched without a bid. None if the campaign is not live,
+    /// since the impression was then not offered to it.
     pub const fn withheld(refusal: SpendRefusal) -> Option<Self> {
         match refusal {
             SpendRefusal::Paused | SpendRefusal::OutOfFlight => None,
@@ -76,33 +77,33 @@ impl FunnelStep {
     }
 }
 
-/// Counts by step, with the money that was billed.
+/// Counts by step, and the billed amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunnelCounts {
     steps: [u32; FunnelStep::ALL.len()],
-    /// What was billed, in the account's currency.
+    /// Billed amount, in the account's currency.
     pub spent: Nanos,
 }
 
 impl FunnelCounts {
-    /// How many impressions came so far; at most `u32::MAX` are counted.
+    /// Number of impressions at a step, at most `u32::MAX`.
     pub const fn get(&self, step: FunnelStep) -> u32 {
         self.steps[step as usize]
     }
 
-    /// Counts so many more.
+    /// Adds to a step's count.
     pub fn count(&mut self, step: FunnelStep, more: u32) {
         let own = &mut self.steps[step as usize];
         *own = own.saturating_add(more);
     }
 
-    /// Counts what was billed.
+    /// Counts a billed impression.
     pub fn bill(&mut self, price: Nanos) {
         self.count(FunnelStep::Billed, 1);
         self.spent = Nanos::new(self.spent.get().saturating_add(price.get()));
     }
 
-    /// Adds what others have counted.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         for step in FunnelStep::ALL {
             self.count(step, other.get(step));
@@ -110,14 +111,14 @@ impl FunnelCounts {
         self.spent = Nanos::new(self.spent.get().saturating_add(other.spent.get()));
     }
 
-    /// Bids of which nothing came: their auctions were abandoned, or go on.
+    /// Bids without a result: their auctions were abandoned, or go on.
     pub fn abandoned(&self) -> u32 {
         use FunnelStep::{Bid, Outbid, Refused, Rejected, Returned, Won};
         let ended = [Outbid, Rejected, Refused, Returned, Won];
         ended.into_iter().fold(self.get(Bid), |left, step| left.saturating_sub(self.get(step)))
     }
 
-    /// Impressions that it would have bid for, where better bids of the house took its place.
+    /// Impressions that it would have bid for, but better direct campaigns took its place.
     pub fn outranked(&self) -> u32 {
         use FunnelStep::{BelowFloor, Bid, Budget, Hours, Ledger, Matched, Pace};
         let ended = [Hours, Budget, Pace, Ledger, BelowFloor, Bid];
@@ -125,22 +126,22 @@ impl FunnelCounts {
     }
 }
 
-/// A bid that was below its floor, in the account's currency.
+/// A bid below its floor, in the account's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
-    /// What the campaign would have bid.
+    /// The bid that the campaign would have made.
     pub bid: Cpm,
-    /// What it had to reach.
+    /// The floor.
     pub floor: Cpm,
 }
 
-/// What a shard has counted of a campaign since it handed over last.
+/// A shard's counts of a campaign since the last hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunnelRow {
-    /// Whose.
+    /// The campaign.
     pub slot: CampaignIndex,
-    /// What was counted.
+    /// Its counts.
     pub counts: FunnelCounts,
-    /// The first bid below its floor, if there was one.
+    /// The first bid below its floor. None if there was none.
     pub shortfall: Option<Shortfall>,
 }

@@ -1,24 +1,22 @@
-//! Who may spend how much: leases rights from the store, durably, and grants slices of them to shards.
+//! The ledger leases budget from the store durably and grants slices of it to shards.
 //!
-//! Owns the limits of accounts and campaigns, what is used of each, and what every shard holds. Knows
-//! no disk, no thread and no clock: [`Ledger::step`] takes what has happened, and tells what is to be
-//! sent.
+//! Owns the limits of accounts and campaigns, the use of each, and every shard's balance. Has no
+//! disk, thread or clock: [`Ledger::step`] takes events and returns messages to send.
 //!
 //! **Invariant.** Whenever anything is leased, the exposure of every campaign and account is within
-//! each of its limits: of its life, of the day, of the hour. What is granted to shards is within what
-//! is known to be durable. Both are asserted.
+//! each of its limits: total, daily, hourly. Grants to shards are within what is known to be
+//! durable. The ledger asserts both.
 //!
-//! **Exposure** of a lease is what was granted less what was returned, and what was spent beside it:
-//! late, or above the price. So late wins, prices above those reserved and limits that are cut reduce
-//! what is leased later by themselves. A batch of which nobody knows how it ended is exposure, and
-//! nothing is granted of it, until a later batch that says the same is committed.
+//! **Exposure** of a lease is granted less returned, plus what was spent in addition: late, or
+//! above the price. So late wins, higher prices and lowered limits reduce later leases by
+//! themselves. A batch with an unknown outcome counts as exposure, and nothing of it is granted
+//! until a later batch with the same content is committed.
 //!
-//! **Two sources.** What shards report decides what may be granted again. What the durable log says
-//! ([`SettlementRecord`]) decides what batches say was spent: so a batch and its `applied_seq` agree to the
-//! record, and a start goes on behind it with the same messages.
+//! **Two sources.** Shards' reports decide what may be granted again. The durable log
+//! ([`SettlementRecord`]) decides what batches record as spent. So a batch agrees with its
+//! `applied_seq` to the record, and a restart resumes after it with the same messages.
 //!
-//! A step touches the campaigns to which something has happened, and those whose hour, flight or
-//! deadline has come.
+//! A step touches only campaigns with events, or whose hour, flight or deadline has come.
 
 mod account;
 mod bug;
@@ -66,32 +64,33 @@ pub use step::{
     AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
 };
 
-/// By how much the clock on the wall is believed to have been put back at a start. Where leases are
-/// further ahead it was wrong then: who followed it would grant nothing until that time comes.
+/// How far the wall clock may have gone back at a start. Leases further ahead mean that it was
+/// wrong before: trusting them would stop all grants until that time comes.
 const AHEAD_MS_MAX: u64 = 2 * 60 * 60 * 1000;
 
-/// Counts of what should not be.
+/// Counters of anomalies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerStats {
-    /// Batches that ended refused.
+    /// Batches refused.
     pub refused: u64,
-    /// Batches of which nobody knew how they ended.
+    /// Batches with an unknown outcome.
     pub unknown: u64,
-    /// Reports of leases that the ledger does not know, or no more, and settlements of such campaigns.
+    /// Reports of leases that the ledger does not know or has dropped, and settlements of such
+    /// campaigns.
     pub strays: u64,
-    /// What such settlements cost: it is in no book.
+    /// Cost of such settlements, which is in no book.
     pub stray_nanos: u64,
 }
 
-/// A zone, and the hour there now.
+/// A zone, and its current hour.
 struct ZoneHours {
     calendar: Calendar,
     hour: Option<CalendarHour>,
-    /// The one behind it.
+    /// The hour after it.
     next: Option<CalendarHour>,
 }
 
-/// A batch whose end is not known yet.
+/// A batch without an outcome yet.
 struct BatchInFlight {
     number: u64,
     leases: Vec<(LeaseKey, Lease)>,
@@ -99,11 +98,11 @@ struct BatchInFlight {
     applied_seq: u64,
     /// How long this epoch had lasted.
     lasted: Duration,
-    /// The oldest epoch of which something is frozen once it is committed.
+    /// The oldest epoch that still has frozen budget once the batch is committed.
     frozen_from: Epoch,
 }
 
-/// The rights of all accounts and campaigns.
+/// The budgets of all accounts and campaigns.
 pub struct Ledger {
     settings: LedgerSettings,
     now: LedgerTime,
@@ -128,13 +127,13 @@ pub struct Ledger {
     is_store_failing: bool,
     applied_seq: u64,
     saved_seq: u64,
-    /// What was spent out of leases that it had forgotten, and that no batch has said yet.
+    /// Wins of dropped leases that no batch contains yet.
     strays: Vec<UnattributedWin>,
     lives: EpochLifetimes,
     is_replayed: bool,
-    /// Shards that have ended and said all.
+    /// Shards that have ended and sent everything.
     closed_shards: BTreeSet<u16>,
-    /// How much shards that end have taken.
+    /// What ending shards have taken.
     receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
     is_closing: bool,
     touched: u64,
@@ -142,11 +141,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// With what the store holds: every lease, of all nodes and epochs, and up to which record of the
-    /// log settlements are contained in them.
+    /// Starts from the store's leases, of all nodes and epochs, and the last log record whose
+    /// settlements they contain.
     ///
     /// # Panics
-    /// When the store holds leases of this epoch or a later one: it was not begun anew.
+    /// If the store has leases of this epoch or a later one.
     pub fn new(
         settings: LedgerSettings,
         now: LedgerTime,
@@ -164,7 +163,7 @@ impl Ledger {
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
             let is_near = period.start_unix_ms() <= unix_ms.saturating_add(AHEAD_MS_MAX);
             if is_own && is_near && !planted(LedgerBug::ReopenPeriod) {
-                // The clock has been there; or was about to be, where nothing says that it was.
+                // The clock has reached this time; without spending, it was at least about to.
                 let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
                 now.unix_ms = now.unix_ms.max(period.start_unix_ms().saturating_sub(ahead_ms));
@@ -208,8 +207,8 @@ impl Ledger {
         }
     }
 
-    /// With what the store holds beside leases: all sums, of all nodes. To be told before the first
-    /// step: what is missing would be leased once more.
+    /// Adds the store's sums, of all nodes. Call it before the first step: missing sums would be
+    /// leased once more.
     #[must_use]
     pub fn with_sums(mut self, sums: impl IntoIterator<Item = (SumKey, SpentSum)>) -> Self {
         for (SumKey { slot, node, day }, spent) in sums {
@@ -221,8 +220,8 @@ impl Ledger {
         self
     }
 
-    /// With how long the epochs lasted that the store knows of, of all nodes. To be told before the first
-    /// step: otherwise what they left is frozen for a whole horizon.
+    /// Adds the store's epoch lifetimes, of all nodes. Call it before the first step: otherwise
+    /// earlier epochs' remainders stay frozen for a whole horizon.
     #[must_use]
     pub fn with_lives(
         mut self,
@@ -234,11 +233,11 @@ impl Ledger {
         self
     }
 
-    /// Takes what has happened, and says what is to be sent.
+    /// Processes events and returns messages to send.
     ///
     /// # Panics
-    /// When a shard returns or settles more than it was granted, and whenever the invariant does not
-    /// hold: nothing may be authorised any more.
+    /// If a shard returns or settles more than it was granted, or the invariant is broken: nothing
+    /// may be authorised any more.
     pub fn step(
         &mut self,
         now: LedgerTime,
@@ -256,7 +255,7 @@ impl Ledger {
         self.look(outbox);
     }
 
-    /// A number that no campaign has, and no lease or sum names.
+    /// A number that no campaign, lease or sum uses.
     pub fn next_slot(&self) -> CampaignIndex {
         let known = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
         let leased = self.orphans.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1));
@@ -265,7 +264,7 @@ impl Ledger {
         CampaignIndex(waiting.max().unwrap_or(0).max(known).max(leased).max(folded))
     }
 
-    /// Whether all that it knows is durable: nothing is missing if it ends now.
+    /// Whether everything is durable: a stop now loses nothing.
     pub fn is_saved(&self) -> bool {
         self.in_flight.is_none()
             && self.dirty.is_empty()
@@ -276,17 +275,17 @@ impl Ledger {
             && self.saved_seq == self.applied_seq
     }
 
-    /// The time that it goes by, which never goes back: shards are to be given no other.
+    /// The ledger's time, which never goes back. Give shards no other.
     pub const fn now(&self) -> LedgerTime {
         self.now
     }
 
-    /// What should not be.
+    /// Counters of anomalies.
     pub const fn stats(&self) -> LedgerStats {
         self.stats
     }
 
-    /// How many times a campaign has been looked at since the beginning.
+    /// How often a campaign was looked at since the start.
     pub const fn touched(&self) -> u64 {
         self.touched
     }

@@ -1,19 +1,19 @@
-//! Asks every campaign's strategy how it goes on, whenever its slot of time is over.
+//! Pacing: runs every campaign's strategy at the end of each slot.
 //!
-//! Owns which flight a strategy follows, what was observed in it, and when it is asked next. Knows
-//! no clock, no thread and no ring: [`CampaignPacer::turn`] is told the time, looks money up in [`FundsSource`],
-//! and says which campaigns bid otherwise from now on.
+//! Owns the choice of a strategy's flight, its observations and its deadlines. Has no clock, thread
+//! or ring: [`CampaignPacer::turn`] takes the time, reads funds from [`FundsSource`], and returns
+//! changed paces.
 //!
-//! **Which flight.** The tightest: that of the campaign's life, unless the limit of the day is used
-//! up sooner, and that of the day, unless the limit of the hour is. It is chosen when the shortest
-//! span that has a limit ends, and when a definition changes. A flight that is joined midway, at
-//! a start that knows nothing of it or after a change, is followed from there on with what is left: nothing is made good that an
-//! earlier plan would have spent. What was learned about prices is kept.
+//! **Which flight.** The tightest: the total one, unless the day's limit is used up sooner, and the
+//! day's, unless the hour's is. It is chosen when the shortest limited span ends, and when a
+//! definition changes. A flight joined midway, at a fresh start or after a change, is followed with
+//! what is left: the plan does not catch up on earlier time. What was learned about prices is kept.
 //!
-//! **What outlives the process.** What decides a pace is given out as [`PacingSnapshot`], and taken back by the
-//! pacer of the next start, which goes on as if there had been no end.
+//! **Restarts.** A [`PacingSnapshot`] contains all that determines a pace; the next start's pacer
+//! restores it and continues.
 //!
-//! A turn looks at campaigns whose slot is over, at most so many; slots of campaigns end spread out.
+//! A turn looks at a bounded number of campaigns whose slot is over; the ends of slots are spread
+//! out.
 
 mod books;
 mod curve;

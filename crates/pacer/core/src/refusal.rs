@@ -1,5 +1,5 @@
-//! Why nothing may be spent: one enumeration, in order of precedence. Who looks for a reason names the
-//! first that holds.
+//! Why nothing may be spent: one enumeration, in order of precedence. The first that applies is
+//! reported.
 
 use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
@@ -11,7 +11,7 @@ use thiserror::Error;
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum SpendRefusal {
-    /// Nobody knows it.
+    /// The campaign does not exist.
     #[error("there is no such campaign")]
     Unknown,
     /// It, or its account, is paused.
@@ -23,22 +23,22 @@ pub enum SpendRefusal {
     /// Not in this hour of the week.
     #[error("it does not run in this hour of the week")]
     OutOfDaypart,
-    /// Of its life, or its account's.
+    /// Its total budget, or its account's, is used up.
     #[error("its budget is spent")]
     BudgetExhausted,
-    /// Of the day.
+    /// The day's budget is used up.
     #[error("its budget of the day is spent")]
     DayExhausted,
-    /// Of the hour.
+    /// The hour's budget is used up.
     #[error("its budget of the hour is spent")]
     HourExhausted,
-    /// Its strategy passes this one by.
+    /// Its strategy skips this request.
     #[error("its strategy passes this one by")]
     Throttled,
-    /// What it would bid is less than it must.
+    /// Its bid would be below the minimum.
     #[error("what it would bid is below the minimum")]
     BelowMinimum,
-    /// Rights are on their way, or cannot be had: the ledger or its disk does not answer.
+    /// A refill is on its way, or impossible: the ledger or its disk does not answer.
     #[error("the ledger has granted nothing yet, or cannot")]
     LedgerUnavailable,
 }
@@ -46,13 +46,12 @@ pub enum SpendRefusal {
 units::labelled!(SpendRefusal);
 
 impl SpendRefusal {
-    /// Whether a limit is used up: all of it is leased or spent.
+    /// Whether a limit is used up: leased or spent in full.
     pub const fn is_exhausted(self) -> bool {
         matches!(self, Self::BudgetExhausted | Self::DayExhausted | Self::HourExhausted)
     }
 
-    /// Whether there is no more money to be granted: of a gate that is closed for it, what a shard was
-    /// granted before may still be spent.
+    /// Whether no more budget can be granted. Earlier grants may still be spent.
     pub const fn is_out_of_budget(self) -> bool {
         self.is_exhausted() || matches!(self, Self::LedgerUnavailable)
     }

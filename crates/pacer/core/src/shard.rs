@@ -1,27 +1,29 @@
-//! A shard's side of budgets: it spends slices of what the ledger has leased, without asking anybody.
-//! It reserves, and settles, releases or lets expire each reservation once. What is durable, and who
-//! may have how much, is not known here; nor is there a clock: time is given.
+//! A shard's side of budgets: spends slices of the ledger's leases without asking the ledger.
 //!
-//! **The life of a reservation.** Whatever comes twice, late, or in another order ends the same:
+//! Each reservation is settled, released or expired exactly once. The shard knows neither the
+//! durable log nor who gets which budget, and has no clock: callers pass the time.
+//!
+//! **The life of a reservation.** Repeated, late or reordered events end the same:
 //!
 //! ```text
 //! Open ── claim ──> Claimed ── settle ──> Won
-//!   │                  └────── unclaim ──> as before, or given back when its time is over
+//!   │                  └────── unclaim ──> as before, or returned if its time is over
 //!   ├── release ─────> Released ─┐
-//!   └── its time ────> Expired ──┴── claim, settle ──> Won, late
+//!   └── expiry ──────> Expired ──┴── claim, settle ──> Won, late
 //! ```
 //!
-//! A win that comes after the release or the expiry is real all the same, since the seller bills it: it
-//! is booked as late, whole, and to the period of its reservation. Settling waits for the durable log:
-//! [`ShardLedger::claim`] keeps a token for its caller, who writes, and then settles, or gives up.
+//! A win after release or expiry is real, since the seller bills it: the shard books all of it as
+//! late, in the period of its reservation. Settling waits for the durable log:
+//! [`ShardLedger::claim`] locks a token for its caller, who writes the record and then settles or
+//! gives up.
 //!
-//! **No record of each reservation is kept.** What must be known comes back with its token
-//! ([`token`]); here are two bits for each and one sum for each campaign, period and bucket of
-//! time. Bits are kept for a late window after the expiry, so that a late win is told from one that is
-//! repeated; after it a token is refused as too old, and the durable log must know.
+//! **No record per reservation.** The [`token`] carries the details. The shard keeps two bits per
+//! reservation and one sum per campaign, period and time bucket. It keeps the bits for a late
+//! window after expiry, to distinguish a late win from a repeated one. After that it refuses the
+//! token as too old, and the durable log must decide.
 //!
-//! **Memory is bounded**, allocated at the start, and never grows: see [`ShardOptions`]. What has no room
-//! is refused.
+//! **Memory is bounded**: allocated at the start, it never grows (see [`ShardOptions`]). The shard
+//! refuses what does not fit.
 
 mod accounts;
 mod book;
@@ -53,34 +55,34 @@ pub use self::outcome::{
     Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,
 };
 
-/// When something happens. Neither part goes back: a shard goes by the latest that it was told.
+/// The current time. Neither part goes back: a shard uses the latest value that it received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardTime {
-    /// By which reservations expire and periods end.
+    /// Clock of expiries and period ends.
     pub tick: Tick,
-    /// The quarter of an hour, counted from 1970, by which it is known which period has begun.
+    /// Quarter-hours since 1970: decides which period has begun.
     pub quarter: u32,
 }
 
-/// What one shard may spend, and what it has reserved.
+/// The budget slices and the reservations of one shard.
 #[derive(Debug)]
 pub struct ShardLedger {
     origin: TokenOrigin,
     now: Tick,
     quarter: u32,
     accounts: ShardCampaigns,
-    /// By class of time to live.
+    /// Indexed by `TtlClass`.
     lanes: Vec<ExpiryClass>,
-    /// When a reservation expires next, or is forgotten.
+    /// When the next reservation expires or is forgotten.
     due: Tick,
     counts: ShardCounts,
 }
 
 impl ShardLedger {
-    /// With all the memory that it will ever have.
+    /// Allocates all memory that the shard will ever use.
     ///
     /// # Errors
-    /// Each option out of its range is refused.
+    /// Refuses options out of range.
     pub fn new(options: &ShardOptions) -> Result<Self, ShardOptionsError> {
         let rooms = options.rooms()?;
         let lanes = options.ttls.iter().zip(rooms);
@@ -97,43 +99,44 @@ impl ShardLedger {
         })
     }
 
-    /// Who makes its tokens.
+    /// The origin in this shard's tokens.
     pub const fn origin(&self) -> TokenOrigin {
         self.origin
     }
 
-    /// Takes rights. The same grant again, or an older one, changes nothing.
+    /// Takes a grant. A repeated or older grant changes nothing.
     ///
     /// # Errors
-    /// See [`GrantRejected`]; what is granted and not taken cannot be spent, here or elsewhere.
+    /// See [`GrantRejected`]; a rejected grant cannot be spent, here or elsewhere.
     pub fn take(&mut self, grant: &BudgetGrant) -> Result<(), GrantRejected> {
         let taken = self.accounts.take(grant);
         self.counts.untaken += u64::from(taken.is_err());
         taken
     }
 
-    /// Takes what is to be answered besides money. The same gate again, or an older one, changes
-    /// nothing. A recall sends back all that is free, and all that becomes free until it is lifted.
+    /// Takes a gate. A repeated or older gate changes nothing. A recall returns all that is free,
+    /// and all that becomes free until it is lifted.
     ///
     /// # Errors
-    /// Only [`GrantRejected::SlotsMax`]: such a campaign stays unknown.
+    /// Only [`GrantRejected::SlotsMax`]: the campaign stays unknown.
     pub fn take_gate(&mut self, gate: &SpendingGate) -> Result<(), GrantRejected> {
         let taken = self.accounts.take_gate(gate);
         self.counts.untaken += u64::from(taken.is_err());
         taken
     }
 
-    /// Reserves `amount` out of the rights of the period that has begun. It stays reserved for the
-    /// class's time to live, and up to a sixteenth more.
+    /// Reserves `amount` of the current period's budget, for the class's time to live and up to a
+    /// sixteenth more.
     ///
     /// # Errors
-    /// The first that holds: the campaign is unknown; its gate is closed (paused, out of flight, ...);
-    /// it has not so much free, and then the gate's reason is told if that is a want of money
-    /// (exhausted, ...), else that rights are on their way; the shard is full. A gate that is closed for
-    /// want of money lets what is granted be spent: the ledger recalls what must not be.
+    /// The first that holds: the campaign is unknown; its gate is closed (paused, out of flight,
+    /// ...); too little is free; the shard is full. If too little is free, the error is the gate's
+    /// reason when that is a lack of budget, otherwise that a refill is on its way. A gate that is
+    /// closed for lack of budget does not stop granted budget from being spent: the ledger recalls
+    /// what must not be.
     ///
     /// # Panics
-    /// There must be such a class of time to live.
+    /// If the class of time to live does not exist.
     pub fn reserve(
         &mut self,
         slot: CampaignIndex,
@@ -165,11 +168,11 @@ impl ShardLedger {
         })
     }
 
-    /// Whether so much could be reserved now. Where it could not, more is wanted, as after a reservation
-    /// that was refused.
+    /// Whether `amount` could be reserved now. If not, the shard requests a refill, as after a
+    /// refused reservation.
     ///
     /// # Errors
-    /// As [`Self::reserve`], but for the room of the shard; and how much could be.
+    /// As [`Self::reserve`] except for a full shard, plus how much could be reserved.
     pub fn may_reserve(
         &mut self,
         slot: CampaignIndex,
@@ -184,11 +187,12 @@ impl ShardLedger {
         })
     }
 
-    /// Keeps a token that was won, until it is settled or given up: nobody else gets it meanwhile, and
+    /// Locks a won token until it is settled or given up. Meanwhile nobody else can claim it, and
     /// it does not expire.
     ///
     /// # Errors
-    /// See [`TokenRejection`]; never [`TokenRejection::AlreadyReleased`] or [`TokenRejection::Expired`].
+    /// See [`TokenRejection`]; never [`TokenRejection::AlreadyReleased`] or
+    /// [`TokenRejection::Expired`].
     pub fn claim(
         &mut self,
         token: &ReservationToken,
@@ -210,11 +214,12 @@ impl ShardLedger {
         }
     }
 
-    /// Books a win whose record is durable. Below the reserved amount the remainder may be spent again
-    /// while its period lasts, and goes back after; above it, what is more is booked as over.
+    /// Books a win whose record is durable. If the price is below the reservation, the remainder
+    /// can be spent until the period ends and is then returned; the excess of a higher price is
+    /// booked as over.
     ///
     /// # Panics
-    /// The claim must be this shard's.
+    /// If the claim is another shard's.
     pub fn settle(&mut self, claim: TokenClaim, price: Nanos) -> SettledWin {
         let TokenClaim { token, book, was } = self.end(claim);
         self.lane(&token).mark(&token, ReservationState::Won);
@@ -230,11 +235,11 @@ impl ShardLedger {
         settlement
     }
 
-    /// Gives up a claim whose record could not be made durable: the token stands as before, and what
-    /// would have expired meanwhile has.
+    /// Gives up a claim whose record could not be made durable. The token returns to its former
+    /// state, or expires if its time has passed.
     ///
     /// # Panics
-    /// The claim must be this shard's.
+    /// If the claim is another shard's.
     pub fn unclaim(&mut self, claim: TokenClaim) {
         let TokenClaim { token, book, was } = self.end(claim);
         if was != ReservationState::Open {
@@ -244,10 +249,10 @@ impl ShardLedger {
         }
     }
 
-    /// Gives back what an open reservation holds: it was lost, or never used. How much that is.
+    /// Releases an open reservation (lost or unused) and returns its amount.
     ///
     /// # Errors
-    /// See [`TokenRejection`]; nothing has changed then.
+    /// See [`TokenRejection`]; then nothing has changed.
     pub fn release(
         &mut self,
         token: &ReservationToken,
@@ -272,45 +277,44 @@ impl ShardLedger {
         Ok(token.amount)
     }
 
-    /// Ends what ends by `now`: reservations expire, and what is free of periods that are over goes
-    /// back. To be called a few times a second, before [`Self::report`]; reservations expire without it
-    /// too.
+    /// Expires reservations and returns what is free of ended periods. Call it a few times a
+    /// second, before [`Self::report`]. Reservations expire without it too.
     pub fn advance(&mut self, now: Tick) {
         self.pass(now);
         self.accounts.sweep(self.now);
     }
 
-    /// Ends all spending: nothing is reserved any more, and what is free goes back, now and whenever it
-    /// becomes free. What reservations hold stays theirs. To be called once no grant is taken any more;
-    /// then [`Self::report`], and how much was taken of each period.
+    /// Ends all reserving: what is free, or becomes free, is returned. Open reservations keep their
+    /// money. Call it after the last grant; then call [`Self::report`]. Returns how much was taken
+    /// of each period.
     pub fn close(&mut self, now: Tick) -> Vec<Receipt> {
         self.pass(now);
         self.accounts.close_all()
     }
 
-    /// What has changed since it was reported last. What is not taken from here stays to be reported;
-    /// what is taken must arrive, since the last report of a period is not followed by another.
+    /// Reports that changed since the previous call. Reports left in the iterator come again.
+    /// Reports taken must arrive, since the last one of a period has no successor.
     pub fn report(&mut self) -> impl Iterator<Item = SpendReport> {
         std::iter::from_fn(|| self.accounts.next_report())
     }
 
-    /// Who has less than half of its last slice left, or was refused for want of money, since it was
-    /// told last. What is not taken from here stays to be told.
+    /// Campaigns below half of their last slice, or refused for lack of budget, since the previous
+    /// call. Requests left in the iterator come again.
     pub fn want(&mut self) -> impl Iterator<Item = RefillRequest> {
         std::iter::from_fn(|| self.accounts.next_want(self.quarter))
     }
 
-    /// What stands where, the newest period first.
+    /// A campaign's balances, newest period first.
     pub fn holdings(&self, slot: CampaignIndex) -> impl Iterator<Item = PeriodHolding> {
         self.accounts.holdings(slot)
     }
 
-    /// What it has seen.
+    /// Counters since the start.
     pub const fn counts(&self) -> &ShardCounts {
         &self.counts
     }
 
-    /// Lets time pass: all that follows sees what has ended.
+    /// Advances the clock and ends what is due.
     fn pass(&mut self, now: Tick) {
         self.now = self.now.max(now);
         if self.now < self.due {
@@ -323,7 +327,7 @@ impl ShardLedger {
         self.due = self.lanes.iter().filter_map(ExpiryClass::due).min().unwrap_or(NEVER);
     }
 
-    /// Where a token stands, and in which book. What it says holds together, or it was never made.
+    /// The state of a token, and its book. Refuses a token whose fields are inconsistent.
     fn find(
         &mut self,
         token: &ReservationToken,
@@ -378,11 +382,10 @@ impl ShardLedger {
         claim
     }
 
-    /// Of a token that is this shard's.
+    /// The expiry class of one of this shard's tokens.
     fn lane(&mut self, token: &ReservationToken) -> &mut ExpiryClass {
         &mut self.lanes[usize::from(token.ttl.0)]
     }
 }
 
-/// The end of time.
 const NEVER: Tick = Tick::from_nanos(u64::MAX);

@@ -1,21 +1,21 @@
-//! What the ledger asks of whatever keeps its leases: the words of it, and one trait.
+//! The ledger's store: batches, definition changes, queries, and the [`LeaseStore`] trait.
 //!
-//! Owns what a batch is, when two of them are the same, and who may still write. Knows neither disks
-//! nor networks, nor what a lease or a definition means to whoever wrote it. Any engine behind
-//! [`LeaseStore`] passes the suite in `conformance`.
+//! Owns the idempotence of writes and the fence between epochs. Knows neither disks nor networks,
+//! nor what a lease or a definition means to its author. Any engine that implements [`LeaseStore`]
+//! passes the suite in `conformance`.
 //!
-//! **Idempotence.** A lease is named by campaign, period, node and epoch, and its figures only grow:
-//! a batch that comes twice, or behind a later one, changes nothing. So whoever does not know how a
-//! batch ended asks again.
+//! **Idempotence.** A lease is named by campaign, period, node and epoch, and its figures only
+//! grow. A repeated or outdated batch changes nothing, so a caller that does not know how a batch
+//! ended sends it again.
 //!
-//! **Folds.** Rows of leases that are closed are moved into sums by day, and these into one by
-//! campaign, so that a store does not grow with the hours that pass. See [`Fold`].
+//! **Folds.** Rows of closed leases are summed by day, and later by campaign, so that the store
+//! does not grow with time. See [`Fold`].
 //!
-//! **Lives.** Each batch says how long its epoch has lasted, so that a later start knows how long ago
-//! an earlier epoch ended at the least. See [`EpochLifetime`].
+//! **Lives.** Each batch says how long its epoch has lasted. A later start derives from it the
+//! latest time at which an earlier epoch can have ended. See [`EpochLifetime`].
 //!
-//! **Fence.** A node begins an [`Epoch`] before it writes; from then on batches and changes of its
-//! older epochs are refused, whoever sends them and however late they come.
+//! **Fence.** A node begins an [`Epoch`] before it writes. From then on the store refuses batches
+//! and changes of the node's older epochs, however late they arrive.
 
 #[cfg(any(test, feature = "testing"))]
 mod bug;
@@ -45,48 +45,47 @@ pub use lives::EpochLifetime;
 #[cfg(any(test, feature = "testing"))]
 pub use memory::{MemoryFaults, MemoryStore};
 
-/// The most leases of a batch: every campaign that there may be, in some periods.
+/// Maximum number of leases in a batch: every campaign, in some periods.
 pub const BATCH_LEASES_MAX: usize = 1 << 20;
-/// The most definitions, and the most audit entries, of a change.
+/// Maximum number of definitions, and of audit entries, in a change.
 pub const CHANGE_ITEMS_MAX: usize = 1 << 17;
-/// The most bytes of all definitions and audit entries of a change.
+/// Maximum total bytes of the definitions and audit entries of a change.
 pub const CHANGE_BYTES_MAX: usize = 64 << 20;
-/// The longest identifier of an account or a campaign.
+/// Maximum length of an account's or campaign's identifier, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
-/// The most audit entries that one query gives.
+/// Maximum number of audit entries in one query's result.
 pub const AUDIT_MOST: u32 = 10_000;
 
-/// What a lease is of. In order of declaration they are ordered, so that those of a campaign stand
-/// together.
+/// The name of a lease. Keys sort by declaration order, so a campaign's leases are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseKey {
-    /// The campaign, as the node numbers it in this epoch.
+    /// The campaign's number in this epoch.
     pub slot: CampaignIndex,
-    /// When it may be spent.
+    /// The period in which it may be spent.
     pub period: Period,
-    /// Whose it is.
+    /// The node that holds it.
     pub node: u32,
-    /// In which of the node's lives it was granted.
+    /// The node's epoch that leased it.
     pub epoch: Epoch,
 }
 
-/// How much was leased, and what became of it. All cumulative: none ever shrinks.
+/// How much was leased, and how it was used. All figures are cumulative and never shrink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     /// Leased.
     pub granted: Nanos,
-    /// Given back, at most what was granted and not settled.
+    /// Given back: at most what was granted and not settled.
     pub returned: Nanos,
-    /// Spent out of it, at most what was granted and not returned.
+    /// Spent from the lease: at most what was granted and not returned.
     pub settled: Nanos,
-    /// Spent after the reservation had expired: not out of it.
+    /// Spent after the reservation had expired, in addition to the lease.
     pub late: Nanos,
-    /// Spent above what was reserved: not out of it.
+    /// Spent above the reserved amount, in addition to the lease.
     pub over: Nanos,
 }
 
 impl Lease {
-    /// The later of both, figure by figure, whichever came first.
+    /// The larger of each figure, in whichever order the two arrived.
     #[must_use]
     pub fn latest(self, other: Self) -> Self {
         Self {
@@ -98,67 +97,68 @@ impl Lease {
         }
     }
 
-    /// Whether no more is returned and settled than was granted.
+    /// Whether returned plus settled is at most what was granted.
     pub fn is_balanced(&self) -> bool {
         self.returned.checked_add(self.settled).is_some_and(|gone| gone <= self.granted)
     }
 }
 
-/// All that a node has to say of its leases at one moment: applied whole, or not at all.
+/// All changes of a node's leases at one moment. A batch is applied whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Names it in the answer; ascends in an epoch.
+    /// Identifies the batch in the answer; ascends within an epoch.
     pub number: u64,
-    /// What changed, each lease once.
+    /// Changed leases, each once.
     pub leases: Vec<(LeaseKey, Lease)>,
-    /// What is moved into sums then, in order, each once. What does not stand there is moved already.
+    /// Rows to fold into sums, in order, each once. Rows that no longer exist are already folded.
     pub folds: Vec<Fold>,
-    /// What counts in sums then, by record, in their order; what was applied before counts already.
+    /// Wins to add to sums, ascending by log record. Those at or before the stored `applied_seq`
+    /// are skipped.
     pub strays: Vec<UnattributedWin>,
-    /// Up to which record of the node's durable log settlements are in the leases.
+    /// Sequence number of the last log record whose settlements the leases contain.
     pub applied_seq: u64,
-    /// How long its epoch has lasted by now, and how long its reservations last.
+    /// How long the batch's epoch has lasted, and how long its reservations last.
     pub life: EpochLifetime,
-    /// Lives of the node's epochs before this one are needed no more.
+    /// First epoch of this node whose lifetime is still needed; older ones may be dropped.
     pub lives_from: Epoch,
 }
 
 /// How a batch or a change ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It is durable.
+    /// Durable.
     Committed,
-    /// It has changed nothing, and will not.
+    /// Without effect, now and later.
     Refused,
-    /// It may be durable. A batch may even become so later: until its node begins another epoch.
-    /// Asked again it ends as it would have.
+    /// Possibly durable. A batch may still become so until its node begins another epoch. Sending
+    /// it again has the same result.
     Unknown,
 }
 
-/// Who writes: a node, in one of its lives.
+/// A node in one of its epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreWriter {
     /// The node.
     pub node: u32,
-    /// As [`LeaseStore::begin`] gave it.
+    /// The epoch that [`LeaseStore::begin`] returned.
     pub epoch: Epoch,
 }
 
-/// What is defined.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum StoredKind {
-    /// Who pays.
+    /// An account.
     Account = 0,
-    /// What is paid for.
+    /// A campaign.
     Campaign = 1,
 }
 
 impl StoredKind {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Account, Self::Campaign];
 
-    /// As paths, files and the audit have it.
+    /// Its name in paths, files and the audit.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Account => "account",
@@ -170,9 +170,9 @@ impl StoredKind {
 /// The name of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DefinitionKey {
-    /// Of what.
+    /// Account or campaign.
     pub kind: StoredKind,
-    /// As operators name it; at most [`ID_BYTES_MAX`].
+    /// The operator's identifier, at most [`ID_BYTES_MAX`] bytes.
     pub id: String,
 }
 
@@ -182,151 +182,151 @@ impl fmt::Display for DefinitionKey {
     }
 }
 
-/// An account or a campaign, as somebody defined it.
+/// A stored account or campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDefinition {
-    /// Grows with every change, from 1.
+    /// Starts at 1 and grows with every change.
     pub version: u64,
-    /// What it says; nothing that a store looks into.
+    /// The definition, opaque to the store.
     pub body: Vec<u8>,
 }
 
-/// A definition to be kept.
+/// A definition to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionPut {
     /// Its name.
     pub key: DefinitionKey,
-    /// The version that must stand there before, 0 for none: else the whole change is a conflict.
-    /// `None`: the newer one stands, and an older one changes nothing.
+    /// Version that the store must have, 0 if it must have none; otherwise the whole change is a
+    /// conflict. None if the newer version wins.
     pub expected: Option<u64>,
-    /// What is to stand there.
+    /// The new definition.
     pub definition: StoredDefinition,
 }
 
-/// Who did what, for whoever asks later.
+/// A record of who changed what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// What; nothing that a store looks into.
+    /// The record, opaque to the store.
     pub body: Vec<u8>,
 }
 
-/// Where an audit entry stands. Those of a node are in order of time.
+/// The key of an audit entry. Entries of a node sort by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuditKey {
-    /// Whose.
+    /// The node.
     pub node: u32,
-    /// In which of its lives.
+    /// The node's epoch.
     pub epoch: Epoch,
-    /// Of which change.
+    /// The number of the change.
     pub number: u64,
-    /// Which of that change's entries, from 0.
+    /// Index of the entry within its change, from 0.
     pub index: u32,
 }
 
-/// Definitions and what is to be remembered of their change: applied whole, or not at all. The same
-/// one again changes nothing.
+/// Definitions and the audit entries of their change, applied whole or not at all. Repeating a
+/// change has no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionChange {
-    /// Names it, also in the audit; ascends in an epoch.
+    /// Identifies the change, also in the audit; ascends within an epoch.
     pub number: u64,
     /// Each definition once.
     pub puts: Vec<DefinitionPut>,
-    /// What is remembered of it.
+    /// Audit entries of this change.
     pub audit: Vec<AuditEntry>,
 }
 
-/// Why a store has not done what it was asked. In order of precedence.
+/// Why a store refuses a request, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreDenial {
-    /// As many requests wait as may.
+    /// The queue of requests is full.
     #[error("the store has too much to do: ask again once it has answered")]
     Busy,
-    /// It breaks a limit or a rule, whoever sent it; asking again does not help.
+    /// It breaks a limit or a rule. A retry does not help.
     #[error("{0}")]
     Invalid(&'static str),
-    /// What is underneath does not work.
+    /// The storage underneath fails.
     #[error("the ledger's store {0}")]
     Failing(StoreFault),
-    /// The node has begun a later epoch, or not this one.
+    /// The node has begun a later epoch, or never began this one.
     #[error("epoch {} of this node is not its current one, {}: another process has taken over", asked.0, current.0)]
     Fenced {
-        /// The one that was to write.
+        /// The epoch of the request.
         asked: Epoch,
-        /// The one that may.
+        /// The node's current epoch.
         current: Epoch,
     },
-    /// An older batch of this epoch than one that folded: it might bring back what is gone.
+    /// The batch is older than one of this epoch that folded, so it could restore folded rows.
     #[error("batch {number} is older than batch {folded}, which folded: say it anew")]
     Superseded {
-        /// Of the batch.
+        /// The number of this batch.
         number: u64,
-        /// Of the last that folded.
+        /// The number of the last batch that folded.
         folded: u64,
     },
-    /// A lease of an epoch that never began.
+    /// The epoch of a lease never began.
     #[error("a lease of node {} names epoch {}, which never began", .0.node, .0.epoch.0)]
     NeverBegan(LeaseKey),
-    /// More would be returned and settled than granted.
+    /// Returned plus settled would exceed what was granted.
     #[error("more of campaign slot {} would be returned and settled than was granted", .0.slot.0)]
     Unbalanced(LeaseKey),
-    /// A lease that is to be folded has something left.
+    /// A lease to be folded has an unspent remainder.
     #[error("a lease of campaign slot {} is not closed: it cannot be folded", .0.slot.0)]
     Open(LeaseKey),
-    /// A definition does not stand where it was expected to.
+    /// A definition is not at the expected version.
     #[error("{key} is at version {present}: read it and change that one")]
     Conflict {
-        /// Which.
+        /// The definition.
         key: DefinitionKey,
         /// Its present version, 0 if it does not exist.
         present: u64,
     },
 }
 
-/// What does not work.
+/// How the storage fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
-    /// There is no room.
+    /// It is full.
     #[error("has no room left: free some; it goes on by itself")]
     DiskFull,
-    /// It does not read or write.
+    /// It cannot read or write.
     #[error("cannot be read or written: see to its disk; it goes on by itself")]
     Disk,
-    /// What it reads is not what it wrote.
+    /// It reads something else than it wrote.
     #[error("is damaged: end this process and put back a copy of it")]
     Damaged,
 }
 
-/// A node's new life.
+/// A node's new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochStart {
-    /// Its epoch, greater than all before.
+    /// The epoch, greater than all before.
     pub epoch: Epoch,
-    /// Up to which record of the node's log settlements are in its leases.
+    /// Sequence number of the last record of the node's log whose settlements its leases contain.
     pub applied_seq: u64,
 }
 
-/// What may be asked without changing anything.
+/// A read-only query. `None` stands for all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreQuery {
-    /// All leases, of one node or of all.
+    /// All leases of a node.
     Leases(Option<u32>),
-    /// All sums of closed leases, of one node or of all. What another node folds between the two reads
-    /// must not be missed by whoever adds both up: leases are read first.
+    /// All sums of closed leases of a node. To add both up, read leases first: otherwise you miss
+    /// what another node folds between the two reads.
     Sums(Option<u32>),
-    /// Lives of epochs, of one node or of all.
+    /// Epoch lifetimes of a node.
     Lives(Option<u32>),
     /// All definitions of a kind.
     Definitions(StoredKind),
-    /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
-    /// are large; none behind the last.
+    /// At most this many audit entries after a key, or from the first. At most [`AUDIT_MOST`], and
+    /// fewer if they are large; an empty result means the end.
     Audit(Option<AuditKey>, u32),
-    /// A node's audit entries before one, or from the last: backwards, and as many.
+    /// A node's audit entries before a key, or from the last, newest first; limited likewise.
     AuditBefore(u32, Option<AuditKey>, u32),
 }
 
-/// What was asked for.
+/// The result of a [`StoreQuery`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryResult {
     /// In any order.
@@ -335,13 +335,13 @@ pub enum QueryResult {
     Sums(Vec<(SumKey, SpentSum)>),
     /// In order.
     Lives(Vec<(StoreWriter, EpochLifetime)>),
-    /// In order of their names.
+    /// Ordered by name.
     Definitions(Vec<(DefinitionKey, StoredDefinition)>),
-    /// In the order that was asked for.
+    /// In the requested order.
     Audit(Vec<(AuditKey, AuditEntry)>),
 }
 
-/// What a writer sent.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteKind {
     /// A [`Batch`].
@@ -350,29 +350,29 @@ pub enum WriteKind {
     Change,
 }
 
-/// How it ended.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOutcome {
-    /// Whose.
+    /// The writer.
     pub writer: StoreWriter,
-    /// What.
+    /// Batch or change.
     pub sent: WriteKind,
-    /// Which of them.
+    /// Its number.
     pub number: u64,
-    /// How.
+    /// Its outcome.
     pub ended: CommitOutcome,
-    /// Why it was refused, if it was.
+    /// Why it was refused. None if it was not refused.
     pub denied: Option<StoreDenial>,
 }
 
-/// What a store says. Answers come in the order of what was asked, one for each.
+/// A store's answer. Each request gets one, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAnswer {
-    /// To [`LeaseStore::begin`]. After an error an epoch may have begun all the same.
+    /// To [`LeaseStore::begin`]. After an error the epoch may have begun nevertheless.
     Begun {
-        /// Whose life.
+        /// The node.
         node: u32,
-        /// Its epoch.
+        /// Its new epoch.
         begun: Result<EpochStart, StoreDenial>,
     },
     /// To [`LeaseStore::submit`] and [`LeaseStore::change`].
@@ -381,23 +381,23 @@ pub enum StoreAnswer {
     Read(Result<QueryResult, StoreDenial>),
 }
 
-/// What a store is asked.
+/// A request to the store.
 #[derive(Clone, Debug)]
 pub enum StoreRequest {
-    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or the
-    /// one given if that is later. Whoever asks by a clock never begins one twice, even where an old copy
-    /// of the store was put back.
+    /// Begins an epoch of a node durably and fences off all earlier ones. The epoch follows the
+    /// last one, or is the given one if that is later. A caller that derives epochs from a clock
+    /// never begins one twice, even after an old copy of the store was restored.
     Begin(u32, Epoch),
-    /// Keeps leases: those in the batch are at least what it says, once it is committed.
+    /// Writes leases. Once committed, their figures are at least those of the batch.
     Submit(StoreWriter, Batch),
-    /// Keeps definitions and audit entries.
+    /// Writes definitions and audit entries.
     Change(StoreWriter, DefinitionChange),
-    /// Looks something up: all that was answered as committed before is in it.
+    /// Runs a query. Its result contains every write that was reported as committed before.
     Read(StoreQuery),
 }
 
 impl StoreRequest {
-    /// What is answered to it if it ended so; `denied` says why it was refused.
+    /// The answer to this request with the given outcome; `denied` says why it was refused.
     pub fn answer(&self, ended: CommitOutcome, denied: Option<StoreDenial>) -> StoreAnswer {
         let (writer, sent, number) = match self {
             Self::Submit(writer, batch) => (*writer, WriteKind::Batch, batch.number),
@@ -416,13 +416,13 @@ impl StoreRequest {
     }
 }
 
-/// Whatever keeps leases. It is asked, goes on by itself, and answers when it is polled; nothing
-/// here waits.
+/// A store of leases. It accepts requests, works on its own, and answers when polled. Nothing
+/// blocks.
 pub trait LeaseStore {
-    /// Asks it something.
+    /// Sends a request.
     fn ask(&mut self, request: StoreRequest);
 
-    /// The next answer, if there is one.
+    /// The next answer. None if there is none yet.
     fn poll(&mut self) -> Option<StoreAnswer>;
 
     /// See [`StoreRequest::Begin`].
@@ -447,7 +447,7 @@ pub trait LeaseStore {
 }
 
 impl Batch {
-    /// Whether it keeps to what any store may rely on.
+    /// Checks the limits and rules that every store relies on.
     ///
     /// # Errors
     /// [`StoreDenial::Invalid`].
@@ -480,7 +480,7 @@ impl Batch {
 }
 
 impl DefinitionChange {
-    /// Whether it keeps to what any store may rely on.
+    /// Checks the limits and rules that every store relies on.
     ///
     /// # Errors
     /// [`StoreDenial::Invalid`].
@@ -510,8 +510,7 @@ impl DefinitionChange {
 }
 
 impl DefinitionPut {
-    /// Whether it is to be written where `present` stands: not if it is there already, or a newer
-    /// one is.
+    /// Whether to write over `present`: false if the same or a newer definition is stored.
     ///
     /// # Errors
     /// [`StoreDenial::Conflict`].

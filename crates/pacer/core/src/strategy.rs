@@ -1,15 +1,13 @@
-//! How fast a campaign spends, and at what price: pure rules, on cumulative observations.
+//! How fast a campaign spends, and at what price: pure rules on cumulative observations.
 //!
 //! A **target** says how much of the budget should be spent by when. At the end of each slot a
-//! **step** compares that with what was observed and makes the next state, and with it the
-//! **pace**: two integers by which a shard decides each request. Money is only compared here, never
-//! booked: that nothing is spent beyond the budget is the ledger's business, and nothing here knows
-//! of accounts, leases or reservations.
+//! **step** compares it with observations and returns the next state with its **pace**: two
+//! integers by which a shard decides each request. Strategies only compare money; the ledger books
+//! it and enforces budgets. They know nothing of accounts, leases or reservations.
 //!
-//! Observations are cumulative and merge by maximum, so that what comes twice or out of order
-//! changes nothing, and what comes late changes later slots only. Floating point is used for gains
-//! and multipliers, never for money that is booked, with `exp` and `ln` of `libm` alone: the same
-//! observations give the same bits on every machine.
+//! Observations merge by maximum, so repeated or reordered ones change nothing, and late ones
+//! affect only later slots. Floating point is for gains and multipliers, never for booked money,
+//! with `exp` and `ln` of `libm` alone: the same observations give the same bits on every machine.
 
 mod controls;
 mod learner;

@@ -1,7 +1,7 @@
-//! What a change has made of a definition: the keys that differ, each before and after.
+//! The difference of two definitions: the keys that changed, each before and after.
 //!
-//! Owns how deep keys go: into tables and lists of tables; other lists are one value. Long values are
-//! shortened, for the definition stands beside them.
+//! Owns how deep keys go: into tables and lists of tables; other lists are one value. Long values
+//! are shortened, because the definition is shown beside them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,10 +11,10 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Letters of a text that are shown.
+/// Maximum letters of a shown text.
 const LETTERS_MAX: usize = 200;
 
-/// A key in which two definitions differ; null for a key that is not there.
+/// A changed key; null for an absent value.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct KeyDifference {
     after: Value,
@@ -22,8 +22,8 @@ pub struct KeyDifference {
     key: String,
 }
 
-/// The keys in which two definitions differ, in order. Both are objects as JSON text, written in the one
-/// way that equal values share: only what differs as text is looked into.
+/// The changed keys, in order. Both definitions are objects as JSON text, in the form that equal
+/// values share: only differing text is parsed.
 pub fn differences(before: &str, after: &str) -> Vec<KeyDifference> {
     let mut found = Vec::new();
     if before != after {
@@ -32,7 +32,7 @@ pub fn differences(before: &str, after: &str) -> Vec<KeyDifference> {
     found
 }
 
-/// The members of an object, in their order.
+/// The members of an object, in order.
 #[derive(Default)]
 struct ObjectMembers<'t>(Vec<(Cow<'t, str>, &'t RawValue)>);
 
@@ -101,7 +101,6 @@ fn tables(
     }
 }
 
-/// Of values that differ.
 fn values(
     path: String,
     (before, after): (Option<&RawValue>, Option<&RawValue>),
@@ -188,7 +187,7 @@ mod tests {
                 told("creative[1].size", json!("1x1"), Value::Null),
             ]),
         );
-        // Names and values with escapes, and lists of other things than tables.
+        // Escapes in names and values, and lists of other things than tables.
         check(
             &json!({ "a\"b": { "\u{1}": 1 }, "l": [1, [2]], "t": [] }),
             &json!({ "a\"b": { "\u{1}": "\\" }, "l": [1, [3]], "t": [{}] }),

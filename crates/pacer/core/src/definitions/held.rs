@@ -1,17 +1,17 @@
-//! What is held over a definition of a file, and how parts of a definition are changed.
+//! API overrides of a definition in a file, and merge patches.
 
 use serde_json::{Map, Value, json};
 
-/// What the API says over a file, until the file says something else: by key, both as they were.
-/// `null` stands for a key that is not given. None if nothing is held, as of most.
+/// Overrides by the API, valid until the file changes the key: old and new value by key. `null`
+/// stands for an absent key. None if there are no overrides, as usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileOverrides(Option<Box<Map<String, Value>>>);
 
-/// The keys that the API may hold over a file.
+/// The keys that the API may override.
 pub const OVERRIDABLE_KEYS: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
 
 impl FileOverrides {
-    /// Holds keys over what the file gives for them.
+    /// Overrides keys of the file's definition.
     pub fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
         for (key, is) in changes {
             let was = given.get(key).cloned().unwrap_or_default();
@@ -25,7 +25,7 @@ impl FileOverrides {
         self.0.take_if(|held| held.is_empty());
     }
 
-    /// What [`members`](Self::members) gave.
+    /// From the result of [`members`](Self::members).
     pub fn of(held: Map<String, Value>) -> Self {
         Self((!held.is_empty()).then(|| Box::new(held)))
     }
@@ -34,8 +34,8 @@ impl FileOverrides {
         self.0.iter().flat_map(|held| held.iter())
     }
 
-    /// What still holds, now that the file gives something else: a key that it has changed is the
-    /// file's again.
+    /// The overrides that remain with a new file: a key that the file has changed is the file's
+    /// again.
     #[must_use]
     pub fn over(&self, given: &Map<String, Value>) -> Self {
         let stands =
@@ -44,29 +44,28 @@ impl FileOverrides {
         Self::of(kept.map(|(key, held)| (key.clone(), held.clone())).collect())
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no overrides.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The keys that are held.
+    /// The overridden keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|(key, _)| key.as_str())
     }
 
-    /// What is held by key, both as they were.
+    /// Old and new value by key.
     pub fn members(&self) -> Map<String, Value> {
         self.0.as_deref().cloned().unwrap_or_default()
     }
 
-    /// What is held, as a merge patch of what the file says.
+    /// The overrides as a merge patch of the file's definition.
     pub fn patch(&self) -> Map<String, Value> {
         self.iter().map(|(key, held)| (key.clone(), held["is"].clone())).collect()
     }
 }
 
-/// Changes `target` as a merge patch says (RFC 7396): members replace those of their names, `null`
-/// takes them away.
+/// Applies a merge patch (RFC 7396): members replace those of the same name, `null` removes them.
 pub fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (name, value) in patch {
         match value {

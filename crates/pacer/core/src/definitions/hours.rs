@@ -2,15 +2,14 @@
 
 use crate::ledger::Daypart;
 
-/// Days as `hours` names them, from Monday.
+/// Names of days, from Monday.
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Reads `"mon-fri 08-20"`, `"sat"` or `"00-06"`: days, hours from the first to behind the last, or
-/// both. Days and hours go on past the end of the week and of the day.
+/// Parses `"mon-fri 08-20"`, `"sat"` or `"00-06"`: days, hours (end excluded), or both. Ranges wrap
+/// around the end of the week and of the day.
 ///
 /// # Errors
-///
-/// What is to be written instead.
+/// The remedy.
 pub fn hours(text: &str) -> Result<Daypart, String> {
     const FORM: &str =
         "needs days, hours or both, for example \"mon-fri 08-20\", \"sat\" or \"00-06\"";
@@ -40,7 +39,7 @@ pub fn hours(text: &str) -> Result<Daypart, String> {
     Ok(daypart)
 }
 
-/// From which day to which, both in.
+/// First and last day, both included.
 fn days_of(text: &str) -> Option<(u8, u8)> {
     let day = |text: &str| {
         let at = DAYS.iter().position(|day| *day == text)?;
@@ -52,7 +51,7 @@ fn days_of(text: &str) -> Option<(u8, u8)> {
     }
 }
 
-/// From which hour to which, the last one out.
+/// First hour, and last hour excluded.
 fn hours_of(text: &str) -> Option<(u8, u8)> {
     let hour = |text: &str, most: u8| {
         let digits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -63,7 +62,7 @@ fn hours_of(text: &str) -> Option<(u8, u8)> {
     (from != to).then_some((from, to))
 }
 
-/// What both admit.
+/// The hours of either daypart.
 pub fn union(one: Daypart, other: Daypart) -> Daypart {
     (0..168).filter(|hour| other.contains(*hour)).fold(one, Daypart::with)
 }

@@ -1,7 +1,7 @@
-//! Idempotency keys: a request that comes twice is done once, and answered twice.
+//! Idempotency keys: a repeated request is executed once, and answered again.
 //!
-//! Owns for how long a key is known, and how many are. Keys stand in the audit record beside what was
-//! done with them, so that they are durable with it.
+//! Owns how long and how many keys are kept. The audit record stores keys together with their
+//! effect, so that both are durable together.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher as _;
@@ -9,26 +9,26 @@ use std::hash::Hasher as _;
 use serde_json::Value;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// How long a key is known: a day.
+/// How long a key is kept: a day.
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Most keys that are known; beyond, the oldest is forgotten.
+/// Maximum number of keys; above it the oldest is dropped.
 pub const KEYS_MAX: usize = 10_000;
 
-/// Most bytes of their answers; beyond, the oldest is forgotten as well.
+/// Maximum bytes of their answers; above it the oldest is dropped.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// A key, and what it came with.
+/// A key, and a digest of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRequest {
-    /// As the request has it.
+    /// As in the request.
     pub key: String,
-    /// A digest of what was asked.
+    /// A digest of the request.
     pub body: String,
 }
 
 impl KeyedRequest {
-    /// `asked` is all that makes two requests the same.
+    /// `asked` is all that makes two requests equal.
     pub fn new(key: &str, asked: &str) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(asked.as_bytes());
@@ -36,18 +36,18 @@ impl KeyedRequest {
     }
 }
 
-/// What a key is answered.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyLookup {
-    /// It did not come before.
+    /// The key is new.
     Fresh,
-    /// It did, with something else.
+    /// The key was used for another request.
     Reused,
-    /// It did, and this was answered.
+    /// The key was used for this request, with this answer.
     Answered(Value),
 }
 
-/// The keys that are known.
+/// The known keys.
 #[derive(Debug, Default)]
 pub struct IdempotencyKeys {
     by_key: HashMap<String, (String, Box<str>)>,
@@ -57,7 +57,7 @@ pub struct IdempotencyKeys {
 }
 
 impl IdempotencyKeys {
-    /// What is known of a key.
+    /// Looks up a key.
     pub fn look(&mut self, keyed: &KeyedRequest, now_unix_ms: u64) -> KeyLookup {
         self.forget(now_unix_ms);
         match self.by_key.get(&keyed.key) {
@@ -69,7 +69,7 @@ impl IdempotencyKeys {
         }
     }
 
-    /// Remembers what a key was answered.
+    /// Stores the answer to a key.
     pub fn keep(&mut self, keyed: KeyedRequest, answer: &Value, at_unix_ms: u64) {
         let answer: Box<str> = answer.to_string().into();
         self.bytes += answer.len();

@@ -1,10 +1,10 @@
-//! The last hour and the last day of all campaigns, out of what shards hand over.
+//! The last hour and the last day of all campaigns' funnels, from the shards' rows.
 //!
-//! What is counted now is kept by ten minutes; what is older than the last hour, by hours; what is older
-//! than a day is forgotten. Of a campaign to which nothing happened nothing is kept, but 4 bytes that say
-//! since when it is open. **Memory:** 130 bytes for a campaign with something in these ten minutes, 250 more
-//! if bids of it were below the floor within the hour, and about 20 for each part of its past, of which
-//! there are 29 at most; all pasts together take [`PAST_BYTES_MAX`]. A test counts it.
+//! Current counts are kept by ten minutes, counts older than an hour by hours, and those older than
+//! a day are dropped. An idle campaign takes only the 4 bytes of its opening time. **Memory:** 130
+//! bytes for a campaign with events in the current ten minutes, 250 more if it bid below the floor
+//! within the hour, and about 20 for each of at most 29 parts of its past; all pasts together take
+//! [`PAST_BYTES_MAX`]. A test counts it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -14,87 +14,87 @@ use super::packed::{PastPart, pack, unpack};
 use super::{FunnelBatch, FunnelCounts, FunnelStep, Shortfall};
 use crate::messages::CampaignIndex;
 
-/// Bytes that the pasts of all campaigns take at most. Beyond them hours are dropped: of a campaign only
-/// its last hour is kept.
+/// Maximum bytes of all campaigns' pasts. Beyond it hours are dropped, and a campaign has only its
+/// last hour.
 pub const PAST_BYTES_MAX: usize = 48 << 20;
 
 const MINUTE_MS: u64 = 60_000;
-/// Ten minutes.
+/// Length of a part.
 const PART_MINUTES: u32 = 10;
 const HOUR_PARTS: u32 = 6;
 const DAY_HOURS: u32 = 24;
-/// Minutes of which it is known how much was offered: a day, whole hours.
+/// Minutes of `offered` counts: a day, in whole hours.
 const MINUTES_MAX: usize = 25 * 60;
-/// Bids of a campaign below the floor that are kept: the latest.
+/// Latest bids below the floor that are kept per campaign.
 const SHORTFALLS_MAX: usize = 9;
 
-/// How far back.
+/// Span of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunnelSpan {
-    /// The current ten minutes, and the five periods of ten minutes before.
+    /// The current ten minutes, and the five parts before.
     Hour,
-    /// The hour that it is in, by UTC, and the 23 before it.
+    /// The current UTC hour, and the 23 before it.
     Day,
 }
 
 /// A campaign's funnel over a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunnelWindow {
-    /// From when it is counted, in milliseconds since 1970.
+    /// Start of the counts, in milliseconds since 1970.
     pub since_unix_ms: u64,
-    /// Whether the process is younger than the span: it is counted since the start.
+    /// Whether the process is younger than the span.
     pub is_since_start: bool,
-    /// Whether hours of it were dropped, for there was no room for them.
+    /// Whether hours were dropped for lack of room.
     pub is_cut: bool,
-    /// Impressions that were offered while the campaign was defined, not paused and in flight.
+    /// Impressions offered while the campaign was defined, unpaused and in flight.
     pub offered: u64,
-    /// The steps; of these [`FunnelStep::Offered`] is in `offered`.
+    /// Counts by step; [`FunnelStep::Offered`] is in `offered` instead.
     pub counts: FunnelCounts,
-    /// Of these, what is of the last ten to twenty minutes: the ten that it is in, and those before.
+    /// The current ten minutes and the ten before.
     pub recent: FunnelCounts,
-    /// The highest of the latest bids below the floor, and the median of their floors, if there were any
-    /// in the last hour.
+    /// The highest of the latest bids below the floor, and the median of their floors. None if the
+    /// last hour had none.
     pub shortfall: Option<Shortfall>,
 }
 
-/// Bids of a campaign below the floor, the latest few.
+/// A campaign's latest bids below the floor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shortfalls {
-    /// With the ten minutes of each.
+    /// With the number of their ten minutes.
     latest: [(u32, Shortfall); SHORTFALLS_MAX],
-    /// Where the next one goes.
+    /// Index of the next one.
     next: usize,
 }
 
 /// All funnels.
 #[derive(Debug)]
 pub struct FunnelBook {
-    /// Minutes since 1970, as all times here.
+    /// All times are minutes since 1970.
     started: u32,
     now: u32,
-    /// By minute, the last one first.
+    /// By minute, newest first.
     offered: VecDeque<u64>,
-    /// By slot: since which minute it is open, 0 if it is not.
+    /// By slot: the minute since which it is open, 0 if it is not.
     opened: Vec<u32>,
-    /// Closed in this minute: what was offered in it is counted already.
+    /// Closed in this minute: its offers are counted already.
     closed: HashSet<u32>,
-    /// Of these ten minutes.
+    /// Of the current ten minutes.
     current: HashMap<u32, FunnelCounts>,
-    /// Of ten minutes that are over, as far as it is not moved to the past yet, and which these are.
+    /// Of the ended ten minutes `over_part`, not folded yet.
     over: HashMap<u32, FunnelCounts>,
     over_part: u32,
-    /// Whose past is still to be gone through.
+    /// Slots whose past is still to be folded.
     to_fold: Vec<u32>,
     past: HashMap<u32, Box<[u8]>>,
     past_bytes: usize,
     past_bytes_max: usize,
-    /// By slot: the latest of the hours that were dropped for want of room, by its first ten minutes.
+    /// By slot: the newest dropped hour, as the number of its first ten minutes.
     cut: HashMap<u32, u32>,
     shortfalls: HashMap<u32, Shortfalls>,
 }
 
 impl FunnelBook {
-    /// Begins at this time, in milliseconds since 1970.
+    /// Starts at a time in milliseconds since 1970.
     pub fn new(now_unix_ms: u64) -> Self {
         let now = minute(now_unix_ms);
         Self {
@@ -115,8 +115,8 @@ impl FunnelBook {
         }
     }
 
-    /// Time passes; a clock that was put back stands still. What is over then is moved to the past by
-    /// [`Self::fold_some`].
+    /// Advances the time, ignoring a clock that goes back. [`Self::fold_some`] then folds ended
+    /// parts.
     pub fn advance(&mut self, now_unix_ms: u64) {
         let (before, now) = (self.now, minute(now_unix_ms).max(self.now));
         for _ in 0..(now - before).min(u32::try_from(MINUTES_MAX).expect("few")) {
@@ -136,7 +136,7 @@ impl FunnelBook {
         }
     }
 
-    /// Takes what a shard hands over, and empties it.
+    /// Takes a shard's batch, and empties it.
     pub fn take(&mut self, batch: &mut FunnelBatch) {
         self.offered[0] += batch.offered;
         let part = self.now / PART_MINUTES;
@@ -149,7 +149,7 @@ impl FunnelBook {
         batch.clear();
     }
 
-    /// The campaigns that may bid from now on. What was offered to one that no longer does stays counted.
+    /// Sets the campaigns that may bid from now on. Closed ones keep their counts.
     pub fn follow(&mut self, open: impl Iterator<Item = CampaignIndex>) {
         let mut opened = Vec::new();
         for CampaignIndex(slot) in open {
@@ -170,7 +170,7 @@ impl FunnelBook {
         }
     }
 
-    /// Adds what was offered since `since` to the campaign's own counts.
+    /// Adds the offers since `since` to the campaign's own counts.
     fn close(&mut self, slot: u32, since: u32) {
         let part = self.now / PART_MINUTES;
         let begin = (since / PART_MINUTES).max((part + 1).saturating_sub(HOUR_PARTS * DAY_HOURS));
@@ -192,14 +192,14 @@ impl FunnelBook {
         self.closed.insert(slot);
     }
 
-    /// What was offered from the minute `from` until `until`.
+    /// Offers from minute `from` until `until`.
     fn offered_in(&self, from: u32, until: u32) -> u64 {
         let minutes = (from..until.min(self.now + 1)).map(|minute| self.now - minute);
         minutes.filter_map(|back| self.offered.get(back as usize)).sum()
     }
 
-    /// Moves the counts of ten minutes that are over to the past, and forgets what is too old: of so many
-    /// campaigns at most. Whether there are more.
+    /// Folds ended parts into the past and drops what is too old, for up to `most` campaigns.
+    /// Returns whether more remain.
     pub fn fold_some(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(slot) = self.to_fold.pop() else { break };
@@ -219,7 +219,7 @@ impl FunnelBook {
         !self.to_fold.is_empty()
     }
 
-    /// Keeps what is not too old of a campaign's past, hours as one.
+    /// Stores a campaign's past: drops what is too old, merges the parts of an hour.
     fn put(&mut self, slot: u32, past: Vec<PastPart>) {
         let now = self.now / PART_MINUTES;
         let mut kept: Vec<PastPart> = Vec::with_capacity(past.len());
@@ -253,7 +253,7 @@ impl FunnelBook {
         }
     }
 
-    /// The funnel of a campaign, which is in flight from and until these times, in milliseconds since 1970.
+    /// The funnel of a campaign with the given flight, in milliseconds since 1970.
     pub fn window(
         &self,
         slot: CampaignIndex,
@@ -291,7 +291,7 @@ impl FunnelBook {
             since_unix_ms: u64::from(since) * MINUTE_MS,
             is_since_start: begin_minute < self.started,
             is_cut: cut,
-            // A flight that was moved has matches that were not offered in it.
+            // After a moved flight, matches can exceed the offers in it.
             offered: (open + closed).max(u64::from(counts.get(FunnelStep::Matched))),
             counts,
             recent,
@@ -317,7 +317,7 @@ impl FunnelBook {
 }
 
 impl PastPart {
-    /// What was offered in it and between these minutes, which may be a part of it.
+    /// Its offers between these minutes, pro rata.
     fn offered_in(&self, (from, until): (u32, u32)) -> u64 {
         let minutes = if self.is_hour { HOUR_PARTS * PART_MINUTES } else { PART_MINUTES };
         let begin = self.part * PART_MINUTES;
@@ -332,7 +332,7 @@ impl Shortfalls {
         self.next = (self.next + 1) % SHORTFALLS_MAX;
     }
 
-    /// The highest bid and the median floor of those of the last hour, if there are any.
+    /// The highest bid and the median floor of the last hour. None if there are none.
     fn summary(&self, now: u32) -> Option<Shortfall> {
         let recent = self.latest.iter().filter(|(part, _)| part + HOUR_PARTS > now);
         let mut floors: Vec<Cpm> = recent.clone().map(|(_, shortfall)| shortfall.floor).collect();
@@ -342,7 +342,7 @@ impl Shortfalls {
     }
 }
 
-/// Whether ten minutes are of the hour that it is in, or of the 23 before it.
+/// Whether a part is in the current hour or the 23 before it.
 const fn is_of_day(part: u32, now: u32) -> bool {
     now / HOUR_PARTS < part / HOUR_PARTS + DAY_HOURS
 }

@@ -1,27 +1,27 @@
-//! The shard's side: rows of the campaigns to which something happened since they were handed over last.
+//! The shard's side: rows of campaigns with events since the last hand-over.
 //!
-//! Counting allocates nothing: a row that finds no room is dropped and counted, and the next batch has
-//! twice the room, as have all after it.
+//! Counting does not allocate: a row without room is dropped and counted, and later batches have
+//! twice the room.
 
 use units::Nanos;
 
 use super::{FunnelCounts, FunnelRow, FunnelStep, Shortfall};
 use crate::messages::CampaignIndex;
 
-/// Rows that a batch has room for at first. A row takes 88 bytes.
+/// Initial capacity of a batch, in rows of 88 bytes.
 pub const ROWS_MIN: usize = 512;
 
-/// Rows that a batch ever has room for: campaigns of one shard to which something happens in a second.
+/// Maximum capacity of a batch: campaigns of one shard with events in a second.
 pub const ROWS_MAX: usize = 1 << 17;
 
-/// What a shard hands over.
+/// A shard's counts since the last hand-over.
 #[derive(Clone, Debug, Default)]
 pub struct FunnelBatch {
-    /// At most one of a campaign.
+    /// At most one per campaign.
     pub rows: Vec<FunnelRow>,
-    /// Impressions that were offered to campaigns.
+    /// Impressions offered to campaigns.
     pub offered: u64,
-    /// Counts that found no row.
+    /// Counts without room for their row.
     pub dropped: u64,
 }
 
@@ -31,23 +31,23 @@ impl FunnelBatch {
         Self { rows: Vec::with_capacity(ROWS_MIN), ..Self::default() }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no counts.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.offered == 0 && self.dropped == 0
     }
 
-    /// Empties it and keeps its room.
+    /// Empties it and keeps its capacity.
     pub fn clear(&mut self) {
         self.rows.clear();
         (self.offered, self.dropped) = (0, 0);
     }
 }
 
-/// What one shard counts.
+/// One shard's counters.
 #[derive(Debug)]
 pub struct FunnelBuffer {
     batch: FunnelBatch,
-    /// Rows that every batch is to have room for.
+    /// Capacity of every batch.
     room: usize,
     totals: [u64; FunnelStep::ALL.len()],
 }
@@ -60,14 +60,14 @@ impl Default for FunnelBuffer {
 }
 
 impl FunnelBuffer {
-    /// So many impressions were offered to campaigns.
+    /// Counts impressions offered to campaigns.
     pub fn offer(&mut self, impressions: u32) {
         self.batch.offered += u64::from(impressions);
         self.totals[FunnelStep::Offered as usize] += u64::from(impressions);
     }
 
-    /// Counts one impression. `place` is where the campaign's row was found last; it may be anywhere at
-    /// first.
+    /// Counts one impression. `place` caches the index of the campaign's row, with any initial
+    /// value.
     pub fn count(&mut self, (slot, place): (CampaignIndex, &mut u32), step: FunnelStep) {
         self.totals[step as usize] += 1;
         if let Some(row) = self.row((slot, place)) {
@@ -75,7 +75,7 @@ impl FunnelBuffer {
         }
     }
 
-    /// Counts a bid below its floor. `shortfall` is asked for the first one of a batch.
+    /// Counts a bid below its floor. Calls `shortfall` for the first one of a batch.
     pub fn fall_short(
         &mut self,
         of: (CampaignIndex, &mut u32),
@@ -88,7 +88,7 @@ impl FunnelBuffer {
         }
     }
 
-    /// Counts what was billed.
+    /// Counts a billed impression.
     pub fn bill(&mut self, of: (CampaignIndex, &mut u32), price: Nanos) {
         self.totals[FunnelStep::Billed as usize] += 1;
         if let Some(row) = self.row(of) {
@@ -111,14 +111,14 @@ impl FunnelBuffer {
         rows.last_mut()
     }
 
-    /// Swaps what was counted for `empty`, which has been taken. To be called off the auctions' path: it
-    /// makes room where there was too little.
+    /// Swaps the counts for `empty`. Call it off the auctions' path: it allocates if there was too
+    /// little room.
     pub fn hand_over(&mut self, empty: &mut FunnelBatch) {
         assert!(empty.is_empty(), "a batch is handed over once the one before it was taken");
         if self.batch.dropped > 0 {
             self.room = (2 * self.batch.rows.capacity()).clamp(self.room, ROWS_MAX);
         }
-        // Two batches take turns, and both are to have the room.
+        // Two batches alternate, and both need the capacity.
         empty.rows.reserve_exact(self.room);
         std::mem::swap(&mut self.batch, empty);
     }

@@ -1,74 +1,74 @@
-//! Mistakes that tests plant in the ledger, to see that they would be found. Without the feature
-//! `testing` there are none, and the questions below cost nothing.
+//! Mistakes that tests plant in the ledger to prove that they are detected. Without the feature
+//! `testing` none exists, and the checks cost nothing.
 
-/// A mistake that a ledger could make.
+/// A possible mistake of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum LedgerBug {
-    /// Granting what a batch leases before the batch is durable.
+    /// Grants a lease before its batch is durable.
     GrantEarly,
-    /// Taking a batch of which nobody knows for one that was refused.
+    /// Treats an unknown outcome as refused.
     UnknownIsRefused,
-    /// Taking a batch of which nobody knows for one that is durable.
+    /// Treats an unknown outcome as committed.
     UnknownIsCommitted,
-    /// Not saving once more what a refused batch should have saved.
+    /// Does not save again what a refused batch contained.
     ForgetUnsaved,
-    /// Holding on to what a refused batch should have leased.
+    /// Keeps leases of a refused batch.
     KeepRefused,
-    /// Counting by days of UTC.
+    /// Counts by UTC days.
     UtcDay,
-    /// Believing a clock that goes back.
+    /// Follows a clock that goes back.
     ReopenPeriod,
-    /// Reclaiming what a dead epoch had outstanding before its tokens have expired.
+    /// Reclaims a dead epoch's budget before its tokens have expired.
     ReclaimBeforeHorizon,
-    /// Reclaiming what all dead epochs had outstanding with the first of them.
+    /// Reclaims all dead epochs' budget with the first of them.
     ReclaimAllAtFirst,
-    /// Taking epochs for twice as long as they lasted.
+    /// Doubles the lifetimes of epochs.
     CountLivesTwice,
-    /// Reclaiming it before the log has been replayed.
+    /// Reclaims before the log has been replayed.
     ReclaimBeforeReplay,
-    /// Not giving back at the end what no shard holds.
+    /// Does not return the pools at shutdown.
     KeepAtClose,
-    /// Taking what a shard holds at its end for what never came to it.
+    /// Treats what a shard holds at its end as never taken.
     ReturnTaken,
-    /// Not counting what dead epochs hold.
+    /// Does not count what dead epochs hold.
     ForgetFrozen,
-    /// Applying a record of the log once more.
+    /// Applies a log record twice.
     SettleTwice,
-    /// Taking recalled rights for returned ones.
+    /// Treats recalled budget as returned.
     RecallNotAwaited,
-    /// Adding up reports that tell the same again.
+    /// Adds up repeated reports.
     AddReports,
-    /// Not applying a limit that is lower than the one before.
+    /// Ignores a lowered limit.
     IgnoreCut,
-    /// Letting an older version of a definition overrule a newer one.
+    /// Lets an older definition replace a newer one.
     OlderWins,
-    /// Not counting late wins and overprices.
+    /// Does not count late wins and overprices.
     ForgetLate,
-    /// Taking what a late win has used for what a shard gave back.
+    /// Treats what a late win has used as returned.
     ReturnLate,
-    /// Not keeping what was spent out of leases that were forgotten.
+    /// Drops wins of forgotten leases.
     ForgetStray,
-    /// Granting what is held back for late wins.
+    /// Grants a campaign's holdback.
     IgnoreHoldback,
-    /// Granting what an account holds back for late wins.
+    /// Grants an account's holdback.
     IgnoreAccountHoldback,
-    /// Not looking at the account's limits.
+    /// Ignores the account's limits.
     IgnoreAccount,
-    /// Granting in a period that is over.
+    /// Grants in a period that is over.
     GrantOldPeriod,
-    /// Keeping what is left of a period that is over.
+    /// Keeps the remainder of a period that is over.
     KeepOldPeriod,
-    /// Closing a period while wins may still come late.
+    /// Closes a period while wins may still come late.
     CloseEarly,
-    /// Folding a period whose hour may be shown again by a clock that is put back.
+    /// Folds a period that a clock put back may show again.
     FoldEarly,
-    /// Not counting at a start what was folded.
+    /// Ignores folded sums at a start.
     ForgetSums,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl LedgerBug {
-    /// All there are.
+    /// All bugs.
     pub const ALL: [Self; 30] =
         *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");
 }

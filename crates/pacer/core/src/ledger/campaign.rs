@@ -1,7 +1,6 @@
-//! What the ledger keeps of a campaign, and how it serves the campaign's shards out of what is
-//! durably leased.
+//! A campaign in the ledger, and how it serves its shards from durable leases.
 //!
-//! Owns slices, recalls and gates. Leasing itself is the ledger's.
+//! Owns slices, recalls and gates. The ledger does the leasing.
 
 mod ahead;
 pub(super) mod book;
@@ -23,13 +22,13 @@ use crate::messages::{BudgetGrant, RefillRequest, SpendingGate};
 use crate::refusal::SpendRefusal;
 use book::{PeriodLeases, left_of};
 
-/// So many times patience is doubled at the most: from five seconds to five minutes.
+/// Maximum doublings of patience: from five seconds to five minutes.
 const DRAINS_MAX: u32 = 6;
 
-/// For so many usual reservations a slice is, at the least.
+/// Minimum size of a slice, in usual reservations.
 const RESERVATIONS_MIN: u64 = 8;
 
-/// Which shards are to give back what they have not reserved.
+/// The shards that must return what they have not reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recall {
     None,
@@ -37,16 +36,16 @@ pub(super) enum Recall {
     All,
 }
 
-/// What a shard wants, in nanos.
+/// A shard's open refill request, in nanos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PendingRefill {
     shard: u16,
     amount: u64,
-    /// Less does not help it, unless this is none.
+    /// A smaller refill does not help. Zero if any amount does.
     refused: u64,
 }
 
-/// What shards were told last.
+/// The gate last sent to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GateState {
     version: u64,
@@ -54,64 +53,62 @@ struct GateState {
     recall: Recall,
 }
 
-/// What a step knows besides the campaign.
+/// A step's inputs besides the campaign.
 pub(super) struct StepContext<'a> {
     pub(super) settings: &'a LedgerSettings,
     pub(super) now: LedgerTime,
-    /// Of the account's clocks; `None` where the calendar has ended.
+    /// By the account's clocks. None if the calendar has ended.
     pub(super) hour: Option<CalendarHour>,
-    /// The one behind it.
+    /// The hour after it.
     pub(super) next: Option<CalendarHour>,
-    /// Whether the last batch was not committed.
     pub(super) is_store_failing: bool,
-    /// Whether the process ends.
     pub(super) is_closing: bool,
 }
 
-/// What a campaign needs once it has been looked at.
+/// A campaign's needs after a look at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CampaignNeeds {
-    /// To be leased more.
+    /// A larger lease.
     pub(super) lease: bool,
-    /// That another of the account's campaigns gives back what it does not use.
+    /// Other campaigns of the account should return what they do not use.
     pub(super) others: bool,
-    /// To be looked at again when the account's exposure goes down.
+    /// Another look when the account's exposure falls.
     pub(super) waits: bool,
 }
 
 /// A campaign, or a seat.
 pub(super) struct LedgerCampaign {
     pub(super) definition: CampaignDefinition,
-    /// Where the ledger keeps its account.
+    /// Index of its account in the ledger.
     pub(super) account: u32,
     pub(super) tally: ExposureTally,
     pub(super) books: Vec<PeriodLeases>,
-    /// Rows of books that went since it was last looked at.
+    /// Rows of books closed since the last look.
     pub(super) closed: Vec<(Period, ClosedLease)>,
-    /// What shards want and have not been granted yet.
+    /// Refill requests not granted yet.
     wants: Vec<PendingRefill>,
-    /// The largest refused reservation of the period: what a shard needs at least.
+    /// The largest refused reservation of the period: the least that helps a shard.
     pub(super) want_most: u64,
-    /// That of the last hour in which any shard wanted something.
+    /// The same for the last hour in which any shard requested a refill.
     pub(super) least: u64,
-    /// Rights that shards take, in nanos a second.
+    /// Rate at which shards take budget, in nanos per second.
     pub(super) rate: u64,
-    /// Granted since the rate was last looked at, and when that was.
+    /// Granted since `rated_at`.
     granted: u64,
     pub(super) rated_at: Tick,
-    /// What a reservation takes on average, at the shard that told last.
+    /// Mean reservation at the shard that last reported.
     pub(super) usual_reservation: u64,
     is_late_told: bool,
     told: Option<GateState>,
-    /// The one shard that spends the last.
+    /// The one shard that spends the last of the budget.
     home: Option<u16>,
-    /// When a shard last reserved, or was granted something.
+    /// When a shard last reserved or received a grant.
     active_at: Tick,
-    /// Until when all shards give back, for they did not use what they had.
+    /// Until then all shards return what they have not reserved, because they did not use it.
     drained_until: Option<Tick>,
-    /// How many times they did so since anything was reserved, or the hour began.
+    /// Number of drains since the last reservation or the start of the hour.
     drains: u32,
-    /// When it is to be looked at again at the latest, by either clock; `MAX` is never.
+    /// Deadlines of the next look, one per clock; `MAX` is never.
     pub(super) wake_unix_ms: u64,
     pub(super) wake_tick: u64,
     pub(super) is_dirty: bool,
@@ -157,7 +154,7 @@ impl LedgerCampaign {
         })
     }
 
-    /// Takes a newer definition; whether it was newer.
+    /// Takes a definition. Returns false if it is not newer.
     pub(super) fn define(
         &mut self,
         next: &CampaignDefinition,
@@ -178,13 +175,13 @@ impl LedgerCampaign {
         Ok(true)
     }
 
-    /// There may be more than one shard can spend: nobody is to spend the last of it.
+    /// Ends the single shard's role: several shards may be able to spend again.
     pub(super) fn share_again(&mut self) {
         self.home = None;
         self.want_most = self.wants.iter().map(|want| want.refused).max().unwrap_or(0);
     }
 
-    /// Why it may not spend, whatever money there is.
+    /// Why it may not spend, regardless of budget.
     pub(super) fn closed(
         &self,
         account: &LedgerAccount,
@@ -193,7 +190,7 @@ impl LedgerCampaign {
         self.closed_at(account, ctx.now.unix_ms, ctx.hour.as_ref())
     }
 
-    /// Why it may not spend then.
+    /// Why it may not spend at a time, regardless of budget.
     pub(super) fn closed_at(
         &self,
         account: &LedgerAccount,
@@ -211,14 +208,14 @@ impl LedgerCampaign {
         is_out.then_some(SpendRefusal::OutOfDaypart)
     }
 
-    /// All limits that hold now, its own and its account's, in order of precedence.
+    /// All current limits, its own and its account's, in order of precedence.
     pub(super) fn levels(&self, account: &LedgerAccount, hour: &CalendarHour) -> LimitLevels {
         let CampaignBudget { limits, late_holdback, .. } = &self.definition.budget;
         let own = levels_of(LimitOwner::Campaign, limits, *late_holdback, &self.tally, hour);
         LimitLevels::new(own, account.levels(hour))
     }
 
-    /// The book of a period, made if there is none.
+    /// Index of a period's book, which is created if missing.
     pub(super) fn book(&mut self, period: Period, day: u32) -> usize {
         match self.books.iter().position(|book| book.period == period) {
             Some(at) => at,
@@ -229,7 +226,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Corrects the sums after a book has changed.
+    /// Updates the sums after a change of a book.
     pub(super) fn recount(&mut self, at: usize, account: &mut LedgerAccount) {
         let book = &mut self.books[at];
         let to = book.sum();
@@ -242,7 +239,7 @@ impl LedgerCampaign {
         account.is_freed |= to.exposure() < from.exposure();
     }
 
-    /// Remembers what a shard wants; the last it said holds.
+    /// Stores a shard's latest request.
     pub(super) fn want(&mut self, shard: u16, want: &RefillRequest) {
         let (amount, refused) = (want.amount.get(), want.refused.get());
         self.wants.retain(|known| known.shard != shard);
@@ -256,19 +253,19 @@ impl LedgerCampaign {
         self.active_at = now;
     }
 
-    /// A shard has made reservations since it told last.
+    /// Notes that a shard has made reservations.
     pub(super) fn note_reserved(&mut self, now: Tick) {
         self.active_at = now;
         self.drains = 0;
     }
 
-    /// Until when the shard that spends the last may keep it without a use for it. A crumb that is
-    /// less than any bid would go back and forth all day: so it is longer each time.
+    /// Until when the shard that spends the last may keep it unused. The time doubles with each
+    /// drain; otherwise a remainder below any bid would go back and forth all day.
     fn idle_at(&self, ctx: &StepContext) -> Tick {
         self.active_at.after(ctx.settings.patience * (1 << self.drains.min(DRAINS_MAX)))
     }
 
-    /// Whether it has rights of this period at shards and has not used any for a while.
+    /// Whether shards have budget of this period and have not used any for a while.
     pub(super) fn is_idle(&self, ctx: &StepContext) -> bool {
         let period = ctx.hour.map(|hour| hour.period);
         let current = self.books.iter().find(|book| Some(book.period) == period);
@@ -276,7 +273,7 @@ impl LedgerCampaign {
         has_rights && self.active_at.after(ctx.settings.patience) <= ctx.now.tick
     }
 
-    /// Has all shards give back what they have not reserved, and begins anew.
+    /// Recalls all unreserved budget from all shards and starts anew.
     pub(super) fn drain(&mut self, ctx: &StepContext) {
         self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
         self.drains = self.drains.saturating_add(1);
@@ -286,7 +283,7 @@ impl LedgerCampaign {
         self.active_at = ctx.now.tick;
     }
 
-    /// Looks at everything: ends periods, serves what shards want, and tells them what else there is.
+    /// Looks at everything: ends periods, serves refill requests, sends gates.
     pub(super) fn look(
         &mut self,
         account: &mut LedgerAccount,
@@ -345,7 +342,7 @@ impl LedgerCampaign {
         self.serve(at, headroom, (ctx, &hour), outbox);
         let is_missed = !account.waiting.is_empty();
         if is_missed && self.wants.is_empty() {
-            // What no shard wants goes to a campaign of the account that has nothing.
+            // A pool that no shard requests goes to a campaign of the account that has nothing.
             self.books[at].return_pool();
             self.recount(at, account);
         }
@@ -354,7 +351,7 @@ impl LedgerCampaign {
         needs
     }
 
-    /// The book that shards are served out of; none as long as no shard has wanted anything.
+    /// Index of the book that serves shards. None until a shard requests a refill.
     fn serving(&mut self, hour: &CalendarHour) -> Option<usize> {
         if planted(LedgerBug::GrantOldPeriod) && !self.books.is_empty() {
             return Some(0);
@@ -364,7 +361,7 @@ impl LedgerCampaign {
         known.or_else(|| is_wanted.then(|| self.book(hour.period, day_of(hour))))
     }
 
-    /// What is needed when all has been granted that there is; and the gates say it.
+    /// Sends the gates, and returns what is needed once the pool is granted.
     fn tell_rest(
         &mut self,
         at: usize,
@@ -385,7 +382,7 @@ impl LedgerCampaign {
         };
         let recall = self.home.map_or(Recall::None, Recall::AllBut);
         self.tell(closed, recall, ctx, outbox);
-        // What is on its way is waited for.
+        // Wait for the pending lease.
         let pending = self.books[at].pending();
         let have = pool + pending;
         let part = part_of_node(headroom.saturating_add(have), ctx.settings);
@@ -398,7 +395,8 @@ impl LedgerCampaign {
         }
     }
 
-    /// Near the end, when a want is more than a shard's part of what remains, one shard spends it all.
+    /// Near the end, when one request exceeds a shard's share of the remainder, one shard spends it
+    /// all.
     fn choose_home(&mut self, remaining: u64, shards: u16) {
         let parts = |times: u64| self.want_most.saturating_mul(times);
         let shards = u64::from(shards);
@@ -419,7 +417,7 @@ impl LedgerCampaign {
         let (ctx, _) = when;
         let until = Tick::from_nanos(self.books[at].until);
         if until > Tick::ZERO && until.after(ctx.settings.late_window) <= ctx.now.tick {
-            // The clock on the wall has gone back, and shards may have forgotten this hour.
+            // The wall clock has gone back, and shards may have forgotten this hour.
             return;
         }
         let wants = std::mem::take(&mut self.wants);
@@ -464,7 +462,7 @@ impl LedgerCampaign {
         if book.until == 0 {
             book.until = until.nanos();
         }
-        // The clock on the wall may go forward: shards go by what they were told.
+        // The wall clock may jump forward: shards keep the end that they received.
         book.lasts_until(until, ctx.settings);
         let grant = BudgetGrant { slot: self.definition.slot, period: book.period, granted, until };
         outbox.grants.push((shard, grant));
@@ -477,14 +475,13 @@ impl LedgerCampaign {
         pool
     }
 
-    /// A shard's part of what the campaign takes in a while; at low rates what some reservations take,
-    /// for they come in bursts, and more comes a lease period later at the soonest.
+    /// A shard's share of the campaign's rate over `slice_span`; at low rates some reservations,
+    /// because they come in bursts and the next lease is at least a lease period away.
     fn slice(&self, settings: &LedgerSettings) -> u64 {
         let by_rate = per(self.rate, settings.slice_span) / u64::from(settings.shards);
         by_rate.max(self.usual_reservation.saturating_mul(RESERVATIONS_MIN))
     }
 
-    /// Slices of all shards.
     pub(super) fn slices(&self, settings: &LedgerSettings) -> u64 {
         self.slice(settings).saturating_mul(u64::from(settings.shards))
     }
@@ -493,12 +490,12 @@ impl LedgerCampaign {
         self.told.is_some_and(|told| told.closed.is_some_and(SpendRefusal::is_out_of_budget))
     }
 
-    /// Which shards were told last to give back.
+    /// The latest recall sent to shards.
     pub(super) fn recall(&self) -> Recall {
         self.told.map_or(Recall::None, |told| told.recall)
     }
 
-    /// Tells every shard what has changed, if anything has.
+    /// Sends every shard the gate, if it has changed.
     fn tell(
         &mut self,
         closed: Option<SpendRefusal>,
@@ -525,7 +522,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Gives back what no shard holds of a period.
+    /// Returns a period's pool.
     pub(super) fn return_pool(&mut self, period: Period, account: &mut LedgerAccount) {
         if let Some(at) = self.books.iter().position(|book| book.period == period) {
             self.books[at].return_pool();
@@ -533,7 +530,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Gives back what no shard holds, of every period.
+    /// Returns every period's pool.
     pub(super) fn return_pools(&mut self, account: &mut LedgerAccount) {
         if planted(LedgerBug::KeepAtClose) {
             return;
@@ -544,7 +541,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Gives back what is left of periods that are over, and forgets those that nothing can change.
+    /// Returns the remainder of ended periods, and drops books that nothing can change.
     fn end_periods(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         self.tally.begin_day(day_of(&hour));
@@ -576,7 +573,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Takes more rights into the next batch; what they are is told by the books.
+    /// Adds a lease to the next batch; the books carry its amount.
     pub(super) fn lease(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         let may_spend = !ctx.is_closing && self.closed(account, ctx).is_none();
@@ -587,7 +584,7 @@ impl LedgerCampaign {
         self.look_at_rate(ctx);
         let Some(at) = self.serving(&hour) else { return };
         let book = &self.books[at];
-        // Without a limit there is that of the numbers.
+        // Without a limit, the number range is the limit.
         let room = UNLIMITED - account.tally.life.exposure().max(book.lease.granted.get());
         let headroom = headroom.min(room);
         let have = book.pool() + book.pending();
@@ -605,7 +602,7 @@ impl LedgerCampaign {
         self.take_lease(at, amount, account, &hour);
     }
 
-    /// Leases so much of an hour, within what every limit has left.
+    /// Leases up to `amount` for an hour, within what every limit leaves.
     pub(super) fn take_lease(
         &mut self,
         at: usize,
@@ -626,7 +623,7 @@ impl LedgerCampaign {
         self.wants.iter().fold(0, |sum: u64, want| sum.saturating_add(want.amount))
     }
 
-    /// How fast rights are taken: up at once, down by quarters.
+    /// Updates the rate: up at once, down by quarters.
     fn look_at_rate(&mut self, ctx: &StepContext) {
         let sample = self.sample(ctx);
         self.rate = sample.max(self.rate / 4 * 3 + sample / 4);
@@ -634,7 +631,7 @@ impl LedgerCampaign {
         self.rated_at = ctx.now.tick;
     }
 
-    /// How fast they were taken since that was last looked at.
+    /// Rate since `rated_at`.
     pub(super) fn sample(&self, ctx: &StepContext) -> u64 {
         let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
         let taken = u128::from(self.granted.saturating_add(self.wanted()));
@@ -642,7 +639,7 @@ impl LedgerCampaign {
         u64::try_from(sample).unwrap_or(u64::MAX)
     }
 
-    /// When the wall clock makes a difference to it next; `MAX` is never.
+    /// When the wall clock next affects it; `MAX` is never.
     pub(super) fn next_unix_ms(
         &self,
         at: (Option<&CalendarHour>, u64),
@@ -654,7 +651,7 @@ impl LedgerCampaign {
         if boundary_ms < u64::MAX && at.1 < ahead_at { ahead_at } else { boundary_ms }
     }
 
-    /// When it opens, closes, or has rights of another hour next.
+    /// When it next opens, closes, or can use another hour's budget.
     fn next_boundary_ms(&self, at: (Option<&CalendarHour>, u64), calendar: &Calendar) -> u64 {
         let (Some(hour), now) = at else { return u64::MAX };
         let CampaignBudget { start_unix_ms: start, end_unix_ms: end, daypart, .. } =
@@ -674,7 +671,7 @@ impl LedgerCampaign {
         boundary.min(other.next().map_or(u64::MAX, |hour| hour.start_unix_ms))
     }
 
-    /// When it is to be looked at again though nothing happens, in nanoseconds; `MAX` is never.
+    /// Deadline of the next look without events, in nanoseconds; `MAX` is never.
     pub(super) fn next_tick(&self, ctx: &StepContext) -> u64 {
         let now = ctx.now.tick.nanos();
         let over = self.books.iter().filter(|book| book.is_over);
@@ -685,24 +682,23 @@ impl LedgerCampaign {
         [closing, drained, idle].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a batch has something to say of it.
+    /// Whether the next batch must mention it.
     pub(super) fn has_unsaved(&self) -> bool {
         let is_unsaved =
             |book: &PeriodLeases| book.is_unsaved || book.dead.iter().any(|it| it.is_unsaved);
         self.books.iter().any(is_unsaved)
     }
 
-    /// What it has that no shard has been granted, now.
+    /// What it has in the current period and no shard has.
     pub(super) fn pool(&self, period: Period) -> u64 {
         self.books.iter().find(|book| book.period == period).map_or(0, PeriodLeases::pool)
     }
 
-    /// Of all shards together.
     pub(super) fn outstanding(&self) -> u64 {
         self.books.iter().map(PeriodLeases::outstanding).sum()
     }
 
-    /// What dead epochs had outstanding.
+    /// Outstanding amounts of dead epochs.
     pub(super) fn frozen(&self) -> u64 {
         let dead = self.books.iter().flat_map(|book| &book.dead);
         dead.map(|dead| left_of(&dead.lease)).sum()
@@ -713,12 +709,12 @@ impl LedgerCampaign {
     }
 }
 
-/// Of what remains, so much is leased by one node at the most while others may need some.
+/// Maximum share of `remaining` that one node leases while others may need some.
 pub(super) fn part_of_node(remaining: u64, settings: &LedgerSettings) -> u64 {
     remaining / (4 * u64::from(settings.nodes))
 }
 
-/// What a rate by the second makes in a span.
+/// What a rate per second amounts to in a span.
 pub(super) fn per(rate: u64, span: Duration) -> u64 {
     let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
     u64::try_from(amount).unwrap_or(u64::MAX)

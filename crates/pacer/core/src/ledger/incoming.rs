@@ -1,4 +1,4 @@
-//! What comes in: definitions, what shards and the log tell, and time.
+//! The ledger's input: definitions, messages of shards and the log, and time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::store::{LeaseKey, SpentSum, SumKey, UnattributedWin};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest day: one that a change of clocks makes longer.
+/// The longest day, with a clock change.
 const DAY_MS_MAX: u64 = 26 * 60 * 60 * 1000;
 
 impl Ledger {
@@ -69,7 +69,7 @@ impl Ledger {
     }
 
     fn take_calendar(&mut self, id: ZoneId, calendar: Calendar, outbox: &mut LedgerOutbox) {
-        // Of the next hour something may be leased already.
+        // The next hour may have leases already.
         let begun_ms = self.now.unix_ms.saturating_add(self.settings.ahead_ms_max() + 1);
         let known = self.zones.get(&id);
         if known.is_some_and(|zone| !zone.calendar.agrees_until(&calendar, begun_ms)) {
@@ -164,7 +164,7 @@ impl Ledger {
         Ok(AcceptedDefinition { is_newer: true, excess })
     }
 
-    /// Gives a campaign the leases that were there before it was known.
+    /// Moves leases from before its definition to a campaign.
     fn adopt(&mut self, slot: CampaignIndex) {
         let Some(leases) = self.orphans.remove(&slot) else { return };
         self.orphans_unsaved.remove(&slot);
@@ -175,13 +175,13 @@ impl Ledger {
             campaign.tally.begin_day(day_of(hour));
             account.tally.begin_day(day_of(hour));
         }
-        // A day more, for the clock on the wall may have jumped since.
+        // A day more, because the wall clock may have jumped since.
         let window = self.settings.horizon + self.settings.late_window + DAY;
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         let today = zone.hour.as_ref().map_or(0, day_of);
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
-            // Of an hour that the table does not have it is not known whether it was today's.
+            // Without the hour in the table, today is assumed for recent ones.
             let is_recent = self.now.unix_ms < period.start_unix_ms() + DAY_MS_MAX;
             let day = hour.map_or(if is_recent { today } else { 0 }, day_of);
             let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
@@ -207,7 +207,7 @@ impl Ledger {
         }
     }
 
-    /// Gives a campaign the sums that were there before it was known.
+    /// Moves sums from before its definition to a campaign.
     fn adopt_sums(&mut self, slot: CampaignIndex) {
         let Some(sums) = self.folding.waiting.remove(&slot) else { return };
         let Some((campaign, account)) = self.pair(slot) else { return };
@@ -219,10 +219,10 @@ impl Ledger {
         }
     }
 
-    /// Ends the process: what no reservation holds goes back, durably, so that the next start may spend
-    /// it at once. A shard that ends sends back what it has not reserved, and says how much it had taken:
-    /// what was on its way to it is free as well. Of a shard that ended without a word nobody knows, and
-    /// all that it was granted stays frozen, as after a crash.
+    /// Shuts down: what no reservation holds is returned durably, so that the next start can spend
+    /// it at once. A shard that ends returns what it has not reserved, and reports how much it
+    /// took: grants in transit are free as well. Grants of a shard that ends silently stay frozen,
+    /// as after a crash.
     fn close(&mut self) {
         if self.is_closing {
             return;
@@ -314,7 +314,7 @@ impl Ledger {
         }
     }
 
-    /// A win of a lease that is not known any more: it counts as late in its campaign's sums.
+    /// A win of a dropped lease: it counts as late in its campaign's sums.
     fn settle_forgotten(&mut self, settlement: &SettlementRecord, outbox: &mut LedgerOutbox) {
         let SettlementRecord { seq, key: LeaseKey { slot, period, node, .. }, .. } = *settlement;
         let figures = [settlement.settled, settlement.late, settlement.over].map(Nanos::get);
@@ -330,7 +330,7 @@ impl Ledger {
             return outbox.notices.push(LedgerReply::SettlementMixed(seq));
         }
         let (zone, sum) = (account.definition.zone, Exposure { held: 0, late });
-        // Of a day of which the table says nothing only the life's limits know any more.
+        // Without the day in the table, only the total limits count it.
         let hour = self.zones.get(&zone).and_then(|zone| zone.calendar.of(period)).copied();
         let day = hour.as_ref().map(day_of);
         let (campaign, account) = self.pair(slot).expect("it is known");
@@ -343,7 +343,7 @@ impl Ledger {
         self.mark(slot);
     }
 
-    /// Looks for campaigns whose time has come.
+    /// Marks campaigns whose deadline has come.
     pub(super) fn wake(&mut self) {
         let (unix_ms, tick) = (self.now.unix_ms, self.now.tick.nanos());
         for _ in 0..self.settings.wakes_max {
@@ -358,8 +358,8 @@ impl Ledger {
         }
     }
 
-    /// Takes back what a dead epoch had outstanding, once its horizon is over: no token of its can be
-    /// won in time any more, and what was won is known.
+    /// Reclaims a dead epoch's outstanding budget after its horizon: none of its tokens can be won
+    /// in time any more, and all wins are known.
     pub(super) fn reclaim(&mut self) {
         if !self.is_replayed && !planted(LedgerBug::ReclaimBeforeReplay) {
             return;
@@ -386,7 +386,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that something has happened to a campaign.
+    /// Marks a campaign for a look.
     pub(super) fn mark(&mut self, slot: CampaignIndex) {
         let Some(campaign) = self.campaign_mut(slot) else { return };
         if !std::mem::replace(&mut campaign.is_dirty, true) {
@@ -425,7 +425,7 @@ impl Ledger {
         Some((campaign, account))
     }
 
-    /// Campaign and account, and what a step knows besides them.
+    /// Campaign, account and the step's other inputs.
     pub(super) fn desk(
         &mut self,
         slot: CampaignIndex,
@@ -441,7 +441,7 @@ impl Ledger {
     }
 }
 
-/// The hour of an instant, and the one behind it.
+/// The hour of an instant, and the one after it.
 fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<CalendarHour>, Option<CalendarHour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))

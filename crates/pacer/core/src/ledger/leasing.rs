@@ -1,5 +1,5 @@
-//! What goes out: slices and gates of the campaigns that have changed, and one batch by lease period
-//! for all of them.
+//! The ledger's output: slices and gates of changed campaigns, and one batch per lease period for
+//! all.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, Unattrib
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// So many days behind that of UTC a day is over in every zone, by more than a day.
+/// By this many days after its UTC date, a day is over in every zone, with more than a day to
+/// spare.
 const DAYS_KEPT: u32 = 2;
 
 impl Ledger {
-    /// Looks at the campaigns to which something has happened, until nothing is left to be done.
+    /// Looks at changed campaigns until none is left.
     pub(super) fn look(&mut self, outbox: &mut LedgerOutbox) {
         let mut at = 0;
         while let Some(slot) = self.dirty.get(at).copied() {
@@ -62,7 +63,7 @@ impl Ledger {
         self.schedule(slot);
     }
 
-    /// Looks again at the campaigns that wait for their account's exposure to go down.
+    /// Looks again at the campaigns that wait for their account's exposure to fall.
     fn wake_waiting(&mut self, account: usize) {
         for slot in std::mem::take(&mut self.accounts[account].waiting) {
             let (campaign, _) = self.pair(slot).expect("a campaign stays known");
@@ -71,8 +72,8 @@ impl Ledger {
         }
     }
 
-    /// Has campaigns of an account give back what they do not use, for another has nothing. Goes
-    /// through all of them, at most once while patience lasts.
+    /// Makes an account's campaigns return unused budget, because another has none. Visits all of
+    /// them, at most once per patience.
     fn search(&mut self, at: usize, wanting: CampaignIndex) {
         let (now, patience) = (self.now.tick, self.settings.patience);
         let account = &mut self.accounts[at];
@@ -92,7 +93,7 @@ impl Ledger {
         self.wake_at_tick(wanting, now.after(patience));
     }
 
-    /// Notes when time alone makes a difference to a campaign.
+    /// Sets the time-based deadlines of a campaign.
     fn schedule(&mut self, slot: CampaignIndex) {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         let (zone, tick) = (account.definition.zone, campaign.next_tick(&ctx));
@@ -104,17 +105,17 @@ impl Ledger {
         self.by_unix_ms.set(slot, &mut campaign.wake_unix_ms, unix_ms);
     }
 
-    /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
-    /// not saved yet. So a batch stands by itself: what it gives back may be leased elsewhere in it.
+    /// Leases what is needed, in order of request, and writes all unsaved changes in one batch. The
+    /// batch is self-contained: what it returns may be leased elsewhere in it.
     pub(super) fn lease(&mut self, outbox: &mut LedgerOutbox) {
-        // At the end nobody waits for a period, unless the store refuses.
+        // At shutdown no lease period applies, unless the store refuses.
         let is_at_once = self.is_closing && !self.is_store_failing;
         let is_early = self.now.tick < self.next_lease && !is_at_once;
         if self.in_flight.is_some() || is_early {
             return;
         }
-        // Before that a lease may be missing from its account's sums, and what came late from any: what a
-        // lease without a campaign holds is of an account, and nobody knows of which.
+        // Before that, sums may lack a lease, and any account a late win: the account of a lease
+        // without a campaign is unknown.
         let is_whole = self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting();
         let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
         for slot in hungry {
@@ -127,11 +128,11 @@ impl Ledger {
             if is_unsaved {
                 self.unsaved.push_back(slot);
             }
-            // Others may have taken what it saw: then its gate says so.
+            // Other campaigns may have taken what it saw; then its gate must change.
             self.mark(slot);
         }
         let leases = self.gather();
-        // A settlement is applied once all that it has changed is said.
+        // A settlement is applied once all that it has changed is in a batch.
         let is_all = self.unsaved.is_empty() && leases.len() < self.settings.leases_max;
         let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
         let folds = self.gather_folds(leases.is_empty());
@@ -159,7 +160,7 @@ impl Ledger {
         self.in_flight = Some(in_flight);
     }
 
-    /// What is not saved, as far as a batch has room; it counts as said from now on.
+    /// Unsaved leases, up to the batch's capacity; they count as in flight from now on.
     fn gather(&mut self) -> Vec<(LeaseKey, Lease)> {
         let most = self.settings.leases_max;
         let of_slot = |slot: &CampaignIndex| self.orphans.get(slot).map(|orphans| (*slot, orphans));
@@ -181,7 +182,7 @@ impl Ledger {
         leases
     }
 
-    /// Adds what is not saved of a campaign; whether there was room for all of it.
+    /// Adds a campaign's unsaved leases. Returns false if some did not fit.
     fn say(
         &mut self,
         slot: CampaignIndex,
@@ -216,7 +217,7 @@ impl Ledger {
         true
     }
 
-    /// How a batch ended. One that is not the last, or has ended before, changes nothing.
+    /// Applies the outcome of a batch. Ignores all but the batch in flight.
     pub(super) fn end_batch(&mut self, number: u64, ended: CommitOutcome) {
         let Some(batch) = self.in_flight.take_if(|batch| batch.number == number) else { return };
         let ended = match ended {
@@ -283,7 +284,7 @@ impl Ledger {
                     book.lease.granted = Nanos::new(book.committed.max(book.maybe));
                 }
             }
-            // Where nothing was leased there is nothing to say: a disk may be full for long.
+            // Nothing was leased, so there is nothing to save: a disk may be full for long.
             book.is_unsaved &= book.lease != Lease::default();
         } else {
             let is_it = |dead: &&mut DeadLease| (dead.node, dead.epoch) == (key.node, key.epoch);
@@ -293,14 +294,15 @@ impl Ledger {
             }
         }
         if had < campaign.books[at].committed {
-            // Nobody has had the time to use it.
+            // Shards had no time to use it.
             campaign.note_active(tick);
         }
         campaign.recount(at, account);
         self.mark(key.slot);
     }
 
-    /// What was said of strays up to what is saved is durable; the sum of a day is folded like others.
+    /// Unattributed wins up to the saved record are durable; their days' sums are folded like
+    /// others.
     fn end_strays(&mut self) {
         let saved = self.strays.partition_point(|stray| stray.seq <= self.saved_seq);
         for UnattributedWin { sum, .. } in self.strays.drain(..saved) {
@@ -310,8 +312,8 @@ impl Ledger {
         }
     }
 
-    /// What the next batch folds, which says something else besides or does not. Before the log is replayed
-    /// a win may come to a row yet.
+    /// The folds of the next batch; `is_alone` if it has nothing else. Before the log is replayed a
+    /// win may still change a row.
     fn gather_folds(&mut self, is_alone: bool) -> Vec<Fold> {
         if !self.is_replayed || self.is_closing || (self.is_store_failing && !is_alone) {
             return Vec::new();
@@ -323,7 +325,7 @@ impl Ledger {
         self.folding.take_due(self.settings.node, before_ms, today.saturating_sub(DAYS_KEPT))
     }
 
-    /// How the batch ended that folded these. What may not be gone is folded once more.
+    /// Applies the outcome to the batch's folds. Folds without a certain commit are repeated.
     fn end_folds(&mut self, folds: Vec<Fold>, ended: CommitOutcome) {
         let is_gone = ended == CommitOutcome::Committed;
         for fold in folds {
@@ -342,14 +344,14 @@ impl Ledger {
         }
     }
 
-    /// Whether a batch is to say how long this epoch has lasted, though it has nothing else to say: as long as
+    /// Whether a batch must record this epoch's lifetime although it has nothing else: while
     /// anything is frozen.
     pub(super) fn is_life_due(&self) -> bool {
         self.lives.is_due(self.now.tick, self.is_closing)
             && self.frozen_from() < self.settings.epoch
     }
 
-    /// The oldest epoch of which something is frozen, or this one.
+    /// The oldest epoch with frozen budget, or this one.
     pub(super) fn frozen_from(&self) -> Epoch {
         let of_campaigns = self.lives.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
         let orphans = self.orphans.values().flatten().map(|(_, dead)| dead);

@@ -1,13 +1,13 @@
-//! How long each epoch has lasted, and when what it left frozen is free.
+//! The lifetimes of epochs, and when their frozen budget is free.
 //!
-//! Owns the end of each dead epoch's horizon. What is frozen is in the campaigns' books.
+//! Owns the end of each dead epoch's horizon. The campaigns' books contain the frozen amounts.
 //!
-//! Epochs of a node follow each other: while one lasts, none before it reserves anything. So a dead
-//! epoch ended at least as long ago as all epochs behind it have lasted together, each by its own clock
-//! that never goes back. Once that is as much as the epoch's horizon, its last token has expired. Neither
-//! the time between two epochs nor any clock on the wall counts: both may be wrong, and too little only
-//! keeps money frozen for longer. What an epoch lasted is durable with each of its batches, and, as long
-//! as anything is frozen, with batches that say nothing else.
+//! Epochs of a node are consecutive: while one lasts, no earlier one reserves. So a dead epoch
+//! ended at least as long ago as all later epochs lasted together, each by its own monotonic clock.
+//! Once that reaches the epoch's horizon, its last token has expired. Neither the time between
+//! epochs nor the wall clock counts, as both may be wrong; a shorter estimate only freezes budget
+//! longer. Each batch stores its epoch's lifetime, and while anything is frozen, batches are
+//! written just for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::settings::LedgerSettings;
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::EpochLifetime;
 
-/// A crash may lose this part of the lifetime that is recorded, or one lease period if that is longer.
+/// A crash may lose this part of the recorded lifetime, or one lease period if that is longer.
 const PARTS: u32 = 8;
 
-/// A dead epoch of which something is frozen.
+/// A dead epoch with frozen budget.
 #[derive(Debug)]
 pub(super) struct DeadEpoch {
-    /// When its horizon is over.
+    /// End of its horizon.
     until: Tick,
-    /// Campaigns that have something frozen of it, as far as they are known.
+    /// Known campaigns with frozen budget of it.
     pub(super) slots: BTreeSet<CampaignIndex>,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct EpochLifetimes {
     begun: Tick,
     lease_period: Duration,
     pub(super) dead: BTreeMap<Epoch, DeadEpoch>,
-    /// How long this epoch had lasted by the last batch that was committed.
+    /// Lifetime of this epoch in the last committed batch.
     said: Duration,
-    /// The oldest epoch with frozen money as of the last batch that was committed.
+    /// The oldest epoch with frozen budget as of the last committed batch.
     needed_from: Epoch,
 }
 
@@ -52,20 +52,20 @@ impl EpochLifetimes {
         Self { own: epoch, horizon, begun, lease_period, dead, said, needed_from: Epoch(0) }
     }
 
-    /// A dead epoch has something frozen.
+    /// Notes that a dead epoch has frozen budget.
     pub(super) fn freeze(&mut self, epoch: Epoch) {
         let until = self.begun.after(self.horizon);
         self.dead.entry(epoch).or_insert(DeadEpoch { until, slots: BTreeSet::new() });
     }
 
-    /// A campaign has something frozen of a dead epoch.
+    /// Notes that a campaign has frozen budget of a dead epoch.
     pub(super) fn hold(&mut self, epoch: Epoch, slot: CampaignIndex) {
         self.freeze(epoch);
         self.dead.get_mut(&epoch).expect("it was put there").slots.insert(slot);
     }
 
-    /// What the store knows of earlier epochs of this node. Where it knows nothing of one, that lasted no
-    /// time, and has the horizon of this one.
+    /// Sets the lifetimes of this node's earlier epochs from the store. An unknown one counts as
+    /// zero, with this epoch's horizon.
     pub(super) fn know(&mut self, lives: &BTreeMap<Epoch, EpochLifetime>) {
         for (epoch, dead) in &mut self.dead {
             let horizon = lives.get(epoch).map(|life| Duration::from_millis(life.horizon_ms));
@@ -80,7 +80,7 @@ impl EpochLifetimes {
         }
     }
 
-    /// An epoch whose horizon is over, and the campaigns that have something frozen of it.
+    /// An epoch whose horizon is over, and its campaigns with frozen budget.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<(Epoch, BTreeSet<CampaignIndex>)> {
         let is_due =
             |dead: &DeadEpoch| dead.until <= now || planted(LedgerBug::ReclaimBeforeHorizon);
@@ -90,22 +90,22 @@ impl EpochLifetimes {
         due.map(|(epoch, dead)| (*epoch, std::mem::take(&mut dead.slots)))
     }
 
-    /// What a batch says of this epoch, and which epochs are not needed any more.
+    /// This epoch's lifetime for a batch, and the first epoch whose lifetime is still needed.
     pub(super) fn say(&self, now: Tick) -> (EpochLifetime, Epoch) {
         let in_ms = |of: Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
-        // What is rounded is rounded so that nothing is free too early.
+        // Rounded so that nothing is free too early.
         let horizon_ms = in_ms(self.horizon).saturating_add(1);
         (EpochLifetime { lasted_ms: in_ms(now.since(self.begun)), horizon_ms }, self.needed_from)
     }
 
-    /// A batch is committed that says how long this epoch has lasted, and behind which nothing of epochs
-    /// before `needed_from` is frozen.
+    /// Notes the commit of a batch with this lifetime, after which epochs before `needed_from` have
+    /// nothing frozen.
     pub(super) fn saved(&mut self, said: Duration, needed_from: Epoch) {
         self.said = self.said.max(said);
         self.needed_from = self.needed_from.max(needed_from);
     }
 
-    /// Whether an end now would lose more of this epoch's lifetime than it may: a crash, or a clean stop.
+    /// Whether a stop now, by crash or shutdown, would lose too much of this epoch's lifetime.
     pub(super) fn is_due(&self, now: Tick, is_closing: bool) -> bool {
         let lasted = now.since(self.begun);
         let part = if is_closing { Duration::ZERO } else { self.said / PARTS };

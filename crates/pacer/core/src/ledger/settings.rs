@@ -1,55 +1,55 @@
-//! How a ledger works: its periods, spans and bounds.
+//! The ledger's periods, spans and bounds.
 
 use std::time::Duration;
 
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::BATCH_LEASES_MAX;
 
-/// Campaigns by their numbers are looked at in so many parts of a lease period.
+/// A lease period has this many parts; campaigns spread over them by number.
 const PARTS: u64 = 1024;
 
-/// How a ledger works.
+/// The settings of a ledger.
 #[derive(Clone, Debug)]
 pub struct LedgerSettings {
-    /// Whose leases it makes.
+    /// The node that leases.
     pub node: u32,
-    /// Which start of the process this is; larger than any before.
+    /// This start of the process; larger than all before.
     pub epoch: Epoch,
-    /// Shards are numbered from 0; at least one.
+    /// Number of shards, at least one; they count from 0.
     pub shards: u16,
-    /// Nodes that share the budgets: no lease takes more than a quarter of a node's part of what
-    /// remains. At least one.
+    /// Number of nodes that share the budgets, at least one. No lease exceeds a quarter of a node's
+    /// share of what remains.
     pub nodes: u16,
-    /// The least time between two batches.
+    /// Minimum time between two batches.
     pub lease_period: Duration,
-    /// For how long a lease lasts at the observed rate.
+    /// How long a lease lasts at the observed rate.
     pub lease_span: Duration,
-    /// How long before an hour ends the next one's rights are leased and granted, up to a lease period
-    /// more: see [`LedgerSettings::ahead_of`]. With none each hour begins without rights.
+    /// How long before an hour ends the next one's budget is leased and granted, plus up to a lease
+    /// period: see [`LedgerSettings::ahead_of`]. With zero each hour begins without budget.
     pub ahead: Duration,
-    /// For how long a slice lasts at the observed rate.
+    /// How long a slice lasts at the observed rate.
     pub slice_span: Duration,
-    /// The longest that a token lives (a shard's longest time to live and a sixteenth), and beside it
-    /// what a win takes to come here by the log: what comes later may have been leased again.
+    /// Maximum lifetime of a token (a shard's longest time to live and a sixteenth) plus the delay
+    /// of a win through the log: what comes later may have been leased again.
     pub horizon: Duration,
-    /// How long after that a shard still tells a late win from a repeated one.
+    /// How long after that a shard still distinguishes a late win from a repeated one.
     pub late_window: Duration,
-    /// Whether settlements say which wins came late. An exchange that writes its record before it asks
-    /// the shard does not know: then all of a win is told as settled.
+    /// Whether settlements say which wins came late. An exchange that writes its record before it
+    /// asks the shard does not know: then a win is settled in full.
     pub is_late_told: bool,
-    /// How long after its end an hour keeps its row in the store, once nothing can change it: for whoever
-    /// looks at hours, and at least as long as a clock may be put back at a start.
+    /// How long an ended hour keeps its row in the store after its last change: for reports, and at
+    /// least as long as a clock may go back at a start.
     pub hours_kept: Duration,
-    /// For how long rights may lie at a shard that makes no use of them, where others need them.
+    /// How long budget may lie unused at a shard while others need it.
     pub patience: Duration,
-    /// Campaigns whose time has come that one step looks at; the next ones look at the rest.
+    /// Maximum number of due campaigns that one step looks at; later steps look at the rest.
     pub wakes_max: usize,
-    /// The most leases of a batch; the next one says the rest.
+    /// Maximum number of leases in a batch; later batches contain the rest.
     pub leases_max: usize,
 }
 
 impl LedgerSettings {
-    /// Leases by the second, two seconds' worth; slices of a tenth of a second.
+    /// Leases every second for two seconds; slices of a tenth of a second.
     pub fn new(node: u32, epoch: Epoch, shards: u16) -> Self {
         let lease_period = Duration::from_secs(1);
         Self {
@@ -73,19 +73,19 @@ impl LedgerSettings {
 }
 
 impl LedgerSettings {
-    /// How long before an hour ends the next one's rights are leased, where batches come so often:
-    /// time for one that must wait, its successor, and the messages.
+    /// How long before an hour ends the next one's budget is leased, at this lease period: time for
+    /// a batch that must wait, its successor, and the messages.
     pub fn ahead_of(lease_period: Duration) -> Duration {
         (lease_period * 5 / 2).max(Duration::from_secs(3))
     }
 
-    /// When a campaign is looked at for the next hour: not all of them at once.
+    /// How long before its hour a campaign leases, spread over campaigns.
     pub(super) fn ahead_ms(&self, slot: CampaignIndex) -> u64 {
         let lease_period = in_ms(self.lease_period);
         in_ms(self.ahead) + lease_period * (u64::from(slot.0) % PARTS) / PARTS
     }
 
-    /// When the first campaign is.
+    /// The maximum over campaigns.
     pub(super) fn ahead_ms_max(&self) -> u64 {
         in_ms(self.ahead) + in_ms(self.lease_period)
     }

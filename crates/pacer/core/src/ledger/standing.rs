@@ -1,4 +1,4 @@
-//! How a campaign or an account stands: why it does not spend, and what it has spent.
+//! The state of a campaign or an account: why it does not spend, and its spend.
 
 use std::collections::BTreeMap;
 
@@ -14,55 +14,56 @@ use crate::calendar::{CalendarHour, Period};
 use crate::messages::{CampaignIndex, index};
 use crate::refusal::SpendRefusal;
 
-/// Why a campaign does not spend, and the figures that make it so.
+/// Why a campaign does not spend, with the relevant figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpendDiagnosis<const LEVELS: usize = 6> {
-    /// The first reason that holds. A budget counts as spent when all of it is leased: what shards
-    /// still hold of it may be spent.
+    /// The first refusal that applies. A fully leased budget counts as spent, although shards may
+    /// still spend their part. None if it may spend.
     pub refusal: Option<SpendRefusal>,
-    /// Every limit, in order of precedence, the campaign's before its account's. None without an hour.
+    /// Every limit, in order of precedence, the campaign's before its account's. None without an
+    /// hour.
     pub levels: Option<[LimitLevel; LEVELS]>,
-    /// The hour of the account's clocks; `None` where its calendar has ended.
+    /// The hour on the account's clocks. None if its calendar has ended.
     pub hour: Option<CalendarHour>,
-    /// The flight, in milliseconds since 1970: its start, and the first one behind it. Of an account 0.
+    /// The flight, in milliseconds since 1970, end excluded. Zeros for an account.
     pub flight_unix_ms: (u64, u64),
     /// At shards: free or reserved.
     pub at_shards: Nanos,
-    /// Durably leased, and granted to no shard yet.
+    /// Durably leased, and not granted to a shard yet.
     pub ready: Nanos,
-    /// What dead epochs had outstanding and is not reclaimed yet.
+    /// Outstanding in dead epochs, and not reclaimed yet.
     pub frozen: Nanos,
     /// Whether the last batch was not committed.
     pub is_store_failing: bool,
 }
 
-/// Why an account as a whole does not spend, and the figures of its own limits and of all its campaigns,
+/// Why an account as a whole does not spend, with its own limits and the totals of its campaigns,
 /// which may have reasons of their own.
 pub type AccountDiagnosis = SpendDiagnosis<3>;
 
-/// What a campaign or an account has spent, late wins and overprices included, as far as shards and the log have
-/// told.
+/// Spend of a campaign or an account, with late wins and overprices, as far as shards and the log
+/// have reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spend {
-    /// In what.
+    /// The currency.
     pub currency: Currency,
-    /// In all.
+    /// In total.
     pub life: Nanos,
-    /// Today, by its account's clocks.
+    /// Today, on the account's clocks.
     pub today: Nanos,
     /// In this hour.
     pub now: Nanos,
-    /// By hours of today, in their order; hours in which nothing was leased are not there, nor such that
-    /// were folded before the process started: today has them.
+    /// By hour of today, in order. Hours without leases, and those folded before the start, are
+    /// missing; `today` contains them.
     pub hours: Vec<HourSpend>,
 }
 
-/// What was spent in an hour.
+/// Spend in an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HourSpend {
     /// The hour.
     pub period: Period,
-    /// Spent in it.
+    /// The spend.
     pub spent: Nanos,
 }
 
@@ -135,8 +136,8 @@ impl Ledger {
         why
     }
 
-    /// What all campaigns of an account have spent, its seats included; `None` if there is no such
-    /// account.
+    /// Spend of all campaigns of an account, its seats included. None if the account does not
+    /// exist.
     pub fn spend_account(&self, id: AccountId) -> Option<Spend> {
         let account = self.account(id)?;
         let mut unsettled: BTreeMap<Period, u64> = BTreeMap::new();
@@ -159,7 +160,7 @@ impl Ledger {
         account.members.iter().filter_map(|slot| self.campaign(*slot))
     }
 
-    /// What a campaign has spent; `None` if there is no such campaign.
+    /// Spend of a campaign. None if the campaign does not exist.
     pub fn spend(&self, slot: CampaignIndex) -> Option<Spend> {
         let campaign = self.campaign(slot)?;
         let account = &self.accounts[index(campaign.account)];
@@ -169,7 +170,7 @@ impl Ledger {
         Some(self.spent(account, &campaign.tally, of, all))
     }
 
-    /// What was spent, by sums of what is held, of which so much by period, and in all, is not settled.
+    /// Spend from the tally of exposure, less the unsettled part, by period and in total.
     fn spent(
         &self,
         account: &LedgerAccount,

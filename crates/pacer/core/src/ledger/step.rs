@@ -1,4 +1,4 @@
-//! What a step of the ledger is told, and what it tells.
+//! Inputs and outputs of a step of the ledger.
 
 use units::{Currency, Nanos, Tick};
 
@@ -11,105 +11,104 @@ use crate::messages::{
 };
 use crate::store::{Batch, CommitOutcome, LeaseKey};
 
-/// The time by both clocks.
+/// The time on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerTime {
-    /// By the clock that never goes back.
+    /// The monotonic clock.
     pub tick: Tick,
-    /// By the clock on the wall, in milliseconds since 1970, UTC. Where it goes back the ledger stays
-    /// at the latest that it has seen: a period that is over is never opened again.
+    /// The wall clock, in milliseconds since 1970, UTC. If it goes back, the ledger stays at its
+    /// latest time: a period that is over never opens again.
     pub unix_ms: u64,
 }
 
-/// A record of the durable log that settles. Of any epoch; in the log's order.
+/// A settlement of the durable log, of any epoch, in the log's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettlementRecord {
-    /// The record's number. What is not larger than the last was applied before.
+    /// Sequence number of the log record. The ledger skips records up to the last applied.
     pub seq: u64,
-    /// What the reservation's token says.
+    /// The lease that the reservation's token names.
     pub key: LeaseKey,
-    /// Out of the lease. What the lease has no room for any more is late.
+    /// Paid from the lease. The part that exceeds the lease's remainder is late.
     pub settled: Nanos,
-    /// After the reservation had expired: see [`is_late_told`](super::LedgerSettings::is_late_told).
+    /// Paid after the reservation had expired: see
+    /// [`is_late_told`](super::LedgerSettings::is_late_told).
     pub late: Nanos,
-    /// Above what was reserved.
+    /// Paid above the reservation.
     pub over: Nanos,
-    /// Of all three.
+    /// The currency of all three.
     pub currency: Currency,
 }
 
-/// What a ledger is told.
+/// An event for the ledger.
 #[derive(Clone, Debug)]
 pub enum LedgerInput {
-    /// The hours of a zone, from a day before now at the latest. A later table agrees on the hours
-    /// that have begun, or are about to.
+    /// The hours of a zone, from at most a day ago. A later table must agree on the hours that have
+    /// begun or are about to.
     Calendar(ZoneId, Calendar),
     /// An account, new or changed.
     Account(AccountDefinition),
-    /// A campaign, new or changed. It may come before its account. As long as a lease waits for its
-    /// campaign nothing is leased to any: nobody knows of which account it is.
+    /// A campaign, new or changed, possibly before its account. While a lease waits for its
+    /// campaign nothing is leased to any, because the lease's account is unknown.
     Campaign(CampaignDefinition),
     /// From a shard.
     Report(u16, SpendReport),
     /// From a shard.
     Want(u16, RefillRequest),
-    /// From a shard that takes no more: behind all its reports.
+    /// From a shard that takes no more grants, after all its reports.
     Receipt(u16, Receipt),
-    /// From a shard: it has ended, and has said all.
+    /// From a shard that has ended and sent everything.
     ShardClosed(u16),
-    /// The process ends: nothing is leased or granted from now on, and what no shard holds goes back.
+    /// Shutdown: leasing and granting end, and what no shard has is returned.
     Close,
-    /// From the store: how the batch of this number ended.
+    /// From the store: the outcome of the batch of this number.
     Ended(u64, CommitOutcome),
     /// From the durable log.
     Settlement(SettlementRecord),
-    /// From the durable log: up to this record all settlements have been told.
+    /// From the durable log: all settlements up to this record have been sent.
     Logged(u64),
-    /// From the durable log: all that is in it has been told, what came since the process started
-    /// included, and so has every account and campaign that there is. Nothing is leased before: sums
-    /// would lack something. What comes after the horizon is late.
+    /// The whole durable log, records since the start included, and every account and campaign have
+    /// been sent. Leasing begins only then, because sums would be incomplete. What comes after the
+    /// horizon is late.
     Replayed,
 }
 
-/// What became of a definition or a settlement.
+/// The result of a definition or a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerReply {
-    /// An account holds as defined. By how much a limit of it is exceeded: nothing is granted until
-    /// that has gone down.
+    /// An account's definition is accepted or rejected.
     Account(AccountId, Result<AcceptedDefinition, DefinitionError>),
-    /// A campaign holds as defined.
+    /// A campaign's definition is accepted or rejected.
     Campaign(CampaignIndex, Result<AcceptedDefinition, DefinitionError>),
-    /// A calendar is not taken: it says other hours than the one before.
+    /// A calendar is rejected, because it contradicts the previous one.
     CalendarContradicts(ZoneId),
-    /// A settlement is refused: its currency is not its account's.
+    /// A settlement is rejected, because its currency is not the account's.
     SettlementMixed(u64),
 }
 
-/// A definition that was taken, or was taken before.
+/// An accepted definition, including a repeated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedDefinition {
-    /// Whether it is newer than what was known.
+    /// Whether it is newer than the known one.
     pub is_newer: bool,
-    /// The most by which exposure exceeds a limit of it.
+    /// The largest excess of exposure over a limit. Nothing is granted until it is gone.
     pub excess: Nanos,
 }
 
-/// What a ledger tells. Who reads it clears it. A shard takes its gates first: what it is granted
-/// while it is recalled it sends back.
+/// The ledger's messages; the reader clears them. A shard must get its gates first: it returns what
+/// it is granted while recalled.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerOutbox {
-    /// For the store; the next one comes when this one has ended.
+    /// For the store; the next follows after its outcome.
     pub batch: Option<Batch>,
     /// By shard.
     pub grants: Vec<(u16, BudgetGrant)>,
     /// By shard.
     pub gates: Vec<(u16, SpendingGate)>,
-    /// For whoever defines.
+    /// For the source of definitions.
     pub notices: Vec<LedgerReply>,
 }
 
 impl LedgerOutbox {
-    /// Empties it.
     pub fn clear(&mut self) {
         self.batch = None;
         self.grants.clear();

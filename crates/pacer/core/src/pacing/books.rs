@@ -1,23 +1,23 @@
-//! What pacing asks of whoever keeps the books: what a campaign has spent, and what it may.
+//! The funds interface of pacing: what a campaign has spent, and what it may spend.
 
 use units::Nanos;
 
 use crate::ledger::{Ledger, LimitLevel, LimitOwner, LimitSpan};
 use crate::messages::CampaignIndex;
 
-/// What a campaign has spent in a span, and what it may spend in all of it.
+/// A campaign's spend and limits in a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanFunds {
-    /// So far.
+    /// Spend so far.
     pub spent: Nanos,
-    /// By its own limit, less what is kept back; `None` without one.
+    /// Its own limit less the holdback. None if unlimited.
     pub own: Option<Nanos>,
-    /// By the account's, as far as others leave of it.
+    /// The account's limit, less what others take of it. None if unlimited.
     pub shared: Option<Nanos>,
 }
 
 impl SpanFunds {
-    /// What it may spend in all of the span; `None` without a limit.
+    /// The tighter limit of the span. None if unlimited.
     pub fn limit(&self) -> Option<Nanos> {
         match (self.own, self.shared) {
             (Some(own), Some(shared)) => Some(own.min(shared)),
@@ -26,14 +26,14 @@ impl SpanFunds {
     }
 }
 
-/// A campaign's money, by the spans that have limits.
+/// A campaign's funds by span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Funds {
-    /// For ever.
+    /// In total.
     pub life: SpanFunds,
     /// Today, on the account's clocks.
     pub day: SpanFunds,
-    /// In this hour of them.
+    /// In this hour on the account's clocks.
     pub hour: SpanFunds,
 }
 
@@ -48,9 +48,9 @@ impl Funds {
     }
 }
 
-/// Whoever keeps the books.
+/// A source of campaigns' funds.
 pub trait FundsSource {
-    /// What a campaign has spent, and what it may; `None` while nobody can tell.
+    /// A campaign's funds. None while they are unknown.
     fn funds(&self, slot: CampaignIndex) -> Option<Funds>;
 }
 
@@ -59,7 +59,7 @@ impl FundsSource for Ledger {
         let spend = self.spend(slot)?;
         let why = self.why(slot);
         let levels = why.levels?;
-        // What it holds of the account's limits it may spend as well.
+        // It may also spend its leased part of the account's limits.
         let holds = [why.at_shards, why.ready, why.frozen].map(Nanos::get);
         let holds = holds.into_iter().fold(0, u64::saturating_add);
         let limit = |owner, span, spent: u64| {
@@ -84,7 +84,7 @@ impl FundsSource for Ledger {
     }
 }
 
-/// Of a limit, less what is kept back for late wins and has not been needed.
+/// The limit less the unused holdback.
 fn spendable(level: &LimitLevel) -> Option<u64> {
     let kept = level.holdback.get().saturating_sub(level.late.get());
     level.limit.map(|limit| limit.get().saturating_sub(kept))

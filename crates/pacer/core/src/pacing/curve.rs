@@ -1,5 +1,4 @@
-//! The curve of a flight: what should have been spent by when, and what was. To be looked at; nothing
-//! is decided by it.
+//! The curve of a flight: planned and actual spend over time, for display only.
 
 use units::Nanos;
 
@@ -9,55 +8,55 @@ use crate::encoding::leb128::{put_difference, take_difference};
 use crate::ledger::LimitSpan;
 use crate::strategy::{BidPace, CampaignFlight, StrategyState};
 
-/// Points of a curve at most: one for every ten minutes of a day. Of a campaign that spends nothing they
-/// take 2 or 3 bytes each, of one that spends as a rule less than 8.
+/// Maximum points of a curve: one per ten minutes of a day. A point takes 2 or 3 bytes without
+/// spend, and usually less than 8 with it.
 pub const CURVE_POINTS: u64 = 144;
 
-/// What should have been spent and what was, in the flight that a campaign follows.
+/// Planned and actual spend in a campaign's current flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacingCurve {
-    /// Whose limit it is drawn by: that which it follows, but of an hour the day's or the life's, if there
-    /// is one.
+    /// The span of the drawn limit: the one followed, but the day's or the total one instead of an
+    /// hour's, if there is one.
     pub span: LimitSpan,
-    /// That limit, less what is kept back.
+    /// That limit, less the holdback.
     pub limit: Nanos,
-    /// From when to when that holds.
+    /// The flight of that limit.
     pub flight: CampaignFlight,
-    /// By which strategy.
+    /// The strategy's name.
     pub strategy: &'static str,
-    /// How it bids now.
+    /// The current pace.
     pub pace: BidPace,
-    /// The logarithm of what a value is divided by.
+    /// The logarithm of the divisor of values.
     pub dual: f64,
-    /// The share of requests that is bid for, of strategies that throttle.
+    /// The share of requests bid for, if the strategy throttles.
     pub rate: f64,
-    /// In order of time, those that are still to come as well. What was before the process started,
-    /// or before the strategy was chosen, is not there.
+    /// In order of time, future ones included. Starts with the process or the choice of the
+    /// strategy.
     pub points: Vec<CurvePoint>,
 }
 
 /// A moment of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurvePoint {
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// What should have been spent by then. In the past it is rounded down, by less than a millionth of
-    /// the limit that the flight began with.
+    /// Planned spend by then. In the past it is rounded down, by less than a millionth of the
+    /// flight's first limit.
     pub target: Nanos,
-    /// What was; `None` in the future.
+    /// Actual spend by then. None in the future.
     pub spent: Option<Nanos>,
 }
 
-/// What was noted of a flight: by parts of equal length, the last of each.
+/// A flight's history: the last figures of each of its equal parts.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     start_ms: u64,
     every_ms: u64,
     /// The part of the first point.
     first: u8,
-    /// How many points there are.
+    /// Number of points.
     count: u8,
-    /// Bits of what was planned that are not kept of earlier points.
+    /// Bits of `planned` dropped from earlier points.
     dropped_bits: u8,
     /// All points but the last, packed.
     earlier: Box<[u8]>,
@@ -67,20 +66,20 @@ pub(super) struct Series {
     limit: u64,
 }
 
-/// What was planned and what was spent, in nanos.
+/// In nanos.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SeriesPoint {
     planned: u64,
     spent: u64,
 }
 
-/// So many bits of the limit say what was planned: a millionth of it.
+/// Bits of precision of `planned`: a millionth of the limit.
 const PLANNED_BITS: u32 = 20;
 
 const _: () = assert!(CURVE_POINTS < 256, "parts are numbered by a byte");
 const _: () = assert!(size_of::<Series>() <= 72, "a hundred thousand series are 7 MB");
 
-/// By what a curve is drawn.
+/// The sources of a curve.
 pub(super) struct CurveSource<'d> {
     pub(super) plan: &'d FlightPlan,
     pub(super) reported: Option<&'d ReportedFlight>,
@@ -96,7 +95,7 @@ impl CurveSource<'_> {
 }
 
 impl Series {
-    /// Of this flight, unless it is the one before.
+    /// Restarts the series, unless the flight is the same.
     pub(super) fn begin(&mut self, flight: CampaignFlight) {
         let length = flight.end_ms.saturating_sub(flight.start_ms);
         let every_ms = length.div_ceil(CURVE_POINTS).max(1);
@@ -126,7 +125,7 @@ impl Series {
         let count = part.saturating_sub(self.first) + 1;
         if self.count < count {
             let mut points = self.points();
-            // Where no slot ended nothing was noted: it was as before.
+            // Parts without the end of a slot repeat the previous point.
             points.resize(usize::from(count) - 1, self.last);
             self.earlier = pack(&points, self.dropped_bits);
             self.count = count;
@@ -181,8 +180,8 @@ impl Series {
     }
 }
 
-/// What was planned grows evenly as a rule, and what was spent little or not at all: of the first the change of its
-/// growth is kept, of the second its growth.
+/// Planned spend usually grows evenly, and actual spend little or not at all: packs the change of
+/// the former's growth, and the latter's growth.
 fn pack(points: &[SeriesPoint], dropped_bits: u8) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(points.len() * 8);
     let (mut growth, mut before) = (0, SeriesPoint::default());

@@ -1,22 +1,23 @@
-//! What decides a campaign's pace, as it outlives the process: given out, written to the bit, read back
-//! with every check, and gone on from.
+//! The snapshot of a campaign's pacing that outlives the process: encoded to the bit, decoded with
+//! every check, and resumed.
 //!
-//! Owns the form, and to what a campaign must have come back for it to hold: the same terms, by a digest
-//! of flight, hours and strategy. Budgets and pauses are no part of them: as while a process runs, a
-//! strategy goes on with what they are by then, and chooses its flight anew. By other terms a campaign
-//! begins anew; what was learned of its traffic holds as long as its account's clocks are the same.
+//! Owns the format and the conditions of a resume: the same terms, by a digest of flight, hours and
+//! strategy. Budgets and pauses are not terms: a resumed strategy takes their present values and
+//! chooses its flight anew. With other terms a campaign starts anew, but what it learned of traffic
+//! holds while its account's clocks are the same.
 //!
-//! **What was missed.** Within the slot that was going on, nothing was. Behind its end a step without
-//! requests spans all slots since, as after a pause: a strategy learns nothing from it, and what was not
-//! spent is made good as any other deviation. Traffic that nobody counted teaches nothing either.
+//! **Downtime.** A restart within the current slot loses nothing. After its end, one step without
+//! requests spans all slots since, as after a pause: the strategy learns nothing from it, and
+//! corrects the missing spend like any deviation. Nothing is learned of uncounted traffic either.
 //!
-//! Integers are little-endian, in this order: version (1), campaign (4), digests of zone and terms and the
-//! definition's version (8 each), state (129), what was seen (32), end of the slot (8); whether there is a
-//! plan (1), and then its span (1), begin, from where it was joined, end (8 each), what had been spent (8)
-//! and seen (32) by then, the limit that others leave (9), until when it holds (8) and for which version of
-//! the account (8); whether there is a learned week (1), and then the learner (4,049) and, with a plan, the
-//! weights that it follows (672). Version 1, which is read and not written, has a state of 121 bytes; its
-//! digests of terms hold other gains of the default, so campaigns that have those begin anew.
+//! Integers are little-endian, in this order: version (1), campaign (4), digests of zone and terms
+//! and the definition's version (8 each), state (129), totals (32), end of the slot (8); whether
+//! there is a plan (1), and then its span (1), begin, joining time, end (8 each), spend (8) and
+//! totals (32) by then, the limit that others leave (9), until when it is valid (8) and for which
+//! version of the account (8); whether there is a learned week (1), and then the learner (4,049)
+//! and, with a plan, the weights that it follows (672). Version 1, which is only read, has a state
+//! of 121 bytes; its digests of terms include other gains of the default strategy, so campaigns
+//! with those start anew.
 
 use std::hash::{Hash, Hasher as _};
 
@@ -28,33 +29,33 @@ use crate::ledger::{Daypart, LimitSpan};
 use crate::messages::CampaignIndex;
 use crate::strategy::{CampaignFlight, HOURS, Learner, ObservedTotals, StrategyState, TIME_MAX_MS};
 
-/// The form. One that is neither this nor the first is not read: campaigns begin anew.
+/// The current version. With an unknown version, campaigns start anew.
 const VERSION: u8 = 2;
 
-/// The form before, whose states have fewer figures.
+/// The previous version, whose states have fewer figures.
 const FIRST_VERSION: u8 = 1;
 
-/// The most bytes of one campaign. Without a learned week it has 290.
+/// Maximum length of one campaign's snapshot. Without a learned week it has 290 bytes.
 pub const SNAPSHOT_BYTES_MAX: usize = PLAIN_BYTES_MAX + 17 + HOURS * (3 * 8 + 4);
 
-/// With a plan, and without a learned week.
+/// With a plan, without a learned week.
 const PLAIN_BYTES_MAX: usize = 1 + 4 + 24 + 129 + 32 + 8 + 1 + 90 + 1;
 
 const _: () = assert!(PLAIN_BYTES_MAX < 300, "a hundred thousand campaigns are 30 MB");
 
-/// What decides a campaign's pace.
+/// A snapshot of a campaign's pacing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacingSnapshot {
     pub(super) slot: CampaignIndex,
-    /// Whose clocks count.
+    /// Digest of the zone's name.
     pub(super) zone: u64,
     pub(super) terms: u64,
-    /// Of its definition.
+    /// The definition's version.
     pub(super) version: u64,
     pub(super) state: StrategyState,
-    /// Since it was paced first.
+    /// Since the first pacing.
     pub(super) totals: ObservedTotals,
-    /// When it is to be looked at next; `MAX` is never.
+    /// Time of the next look; `MAX` is never.
     pub(super) due_ms: u64,
     pub(super) plan: Option<PlanSnapshot>,
     pub(super) learner: Option<Box<Learner>>,
@@ -65,37 +66,37 @@ pub struct PacingSnapshot {
 pub(super) struct PlanSnapshot {
     pub(super) span: LimitSpan,
     pub(super) nominal: CampaignFlight,
-    /// From when on it was joined.
+    /// When it joined the flight.
     pub(super) from_ms: u64,
     pub(super) before: u64,
     pub(super) base: ObservedTotals,
     pub(super) shared: Option<u64>,
     pub(super) choose_ms: u64,
     pub(super) chosen_for: u64,
-    /// What was learned when it was joined.
+    /// Learned weights when it joined.
     pub(super) week: Option<Box<[u32; HOURS]>>,
 }
 
-/// Of anything, the same in every process.
+/// The same in every process.
 pub(super) fn digest(of: &impl Hash) -> u64 {
     let mut hasher = SipHasher13::new();
     of.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Of all by which a state is made. The text has every figure to the bit, and a gain that is added some
-/// day.
+/// Digest of all that determines a state. The text has every figure to the bit, and gains added
+/// later.
 pub(super) fn terms(flight: CampaignFlight, daypart: Daypart, pacing: &PacingPolicy) -> u64 {
     digest(&format!("{flight:?} {daypart:?} {pacing:?}"))
 }
 
 impl PacingSnapshot {
-    /// Whose it is.
+    /// The campaign.
     pub const fn slot(&self) -> CampaignIndex {
         self.slot
     }
 
-    /// Appends its bytes, at most [`SNAPSHOT_BYTES_MAX`].
+    /// Appends the encoding, at most [`SNAPSHOT_BYTES_MAX`].
     pub fn encode(&self, into: &mut Vec<u8>) {
         let into = &mut StateEncoder(into);
         into.u8(VERSION);
@@ -118,7 +119,7 @@ impl PacingSnapshot {
         week.into_iter().flatten().for_each(|weight| into.u32(*weight));
     }
 
-    /// The one encoding of what it says, or the first form of it, or why it is neither.
+    /// Decodes either version, and accepts only the canonical encoding.
     ///
     /// # Errors
     /// See [`StateDecodeError`].

@@ -1,4 +1,4 @@
-//! One campaign: the flight that its strategy follows, and how far it is.
+//! One campaign: the flight that its strategy follows, and its progress.
 
 mod resume;
 
@@ -14,31 +14,31 @@ use super::terms::{PacingPolicy, TrafficForecast};
 use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan};
 use crate::strategy::{BidPace, CampaignFlight, Learner, SlotEnd, StrategyState, Week, step};
 
-/// What is kept of a campaign: about a kilobyte, and a curve's points.
+/// A campaign's pacing state: about a kilobyte, plus a curve's points.
 pub(super) struct PacedCampaign {
     pub(super) version: u64,
     pub(super) account: AccountId,
     pub(super) flight: CampaignFlight,
     pub(super) daypart: Daypart,
-    /// None where it has no strategy.
+    /// None if it has no strategy.
     pub(super) pacing: Option<Arc<PacingPolicy>>,
     pub(super) week: Week,
     pub(super) learner: Option<Box<Learner>>,
-    /// Of what its state is made by.
+    /// Digest of the terms of its state.
     pub(super) terms: u64,
     pub(super) sums: ObservedSums,
     pub(super) state: Option<StrategyState>,
     pub(super) plan: Option<FlightPlan>,
-    /// When a plan is to be made anew, and for which version of its account it was made.
+    /// When to choose a plan anew, and the account's version of the present choice.
     pub(super) choose_ms: u64,
     pub(super) chosen_for: u64,
     pub(super) series: Series,
-    /// Where it follows an hour, the longer flight that its curve is drawn by.
+    /// While it follows an hour: the longer flight of its curve.
     pub(super) reported: Option<Box<ReportedFlight>>,
-    /// Whether it goes on from what was kept, which does not say what that longer flight is.
+    /// Whether it resumed from a snapshot, which does not contain that longer flight.
     pub(super) lacks_reported: bool,
     pub(super) told: Option<BidPace>,
-    /// When it is looked at next; `MAX` is never.
+    /// Time of the next look; `MAX` is never.
     pub(super) due_ms: u64,
 }
 
@@ -66,7 +66,7 @@ impl PacedCampaign {
         }
     }
 
-    /// Another definition: unless the curve is another one, its strategy goes on along it.
+    /// Applies a new definition. If the curve is the same, its strategy continues along it.
     pub(super) fn redefine(
         &mut self,
         flight: CampaignFlight,
@@ -94,7 +94,7 @@ impl PacedCampaign {
         self.pacing = pacing.cloned();
     }
 
-    /// Ends its slot: how it bids from now on, and until when.
+    /// Ends its slot. Returns the new pace and the end of the next slot.
     pub(super) fn look(
         &mut self,
         hour: &PacingContext<'_>,
@@ -102,7 +102,7 @@ impl PacedCampaign {
     ) -> (Option<BidPace>, u64) {
         let now_ms = hour.now_ms;
         let (Some(pacing), Some(state)) = (self.pacing.clone(), self.state) else {
-            // Whoever had a strategy and has none any more bids at value.
+            // A campaign that loses its strategy bids at value.
             return (self.told.map(|_| BidPace::FULL), u64::MAX);
         };
         let settings = &pacing.settings;
@@ -150,7 +150,7 @@ impl PacedCampaign {
         CurveShape { flight: self.flight, week, ahead: pacing.ahead }
     }
 
-    /// Takes a longer flight than the hour's as that which its curve is drawn by, or none.
+    /// Sets the longer flight of its curve, or none.
     fn report_by(
         &mut self,
         (shape, reported): (&CurveShape, Option<(LimitSpan, CampaignFlight)>),
@@ -168,7 +168,7 @@ impl PacedCampaign {
         }
     }
 
-    /// Chooses the flight to follow; whether that is another one.
+    /// Chooses the flight to follow. Returns whether it changed.
     fn choose(&mut self, pacing: &PacingPolicy, hour: &PacingContext<'_>, funds: &Funds) -> bool {
         let shape = self.shape(pacing);
         let FlightChoice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
@@ -178,13 +178,13 @@ impl PacedCampaign {
             self.plan = None;
             return false;
         };
-        // What was learned makes another curve, once a day.
+        // Learned traffic changes the curve once a day.
         let is_kept = self.learner.is_none() || hour.now_ms < nominal.start_ms + hour.slot_ms;
         let is_same = |plan: &FlightPlan| (plan.span, plan.nominal) == (span, nominal) && is_kept;
         if self.plan.as_ref().is_some_and(is_same) {
             return false;
         }
-        // Whoever comes a little late has the whole flight.
+        // A slightly late start gets the whole flight.
         let is_begun = nominal.start_ms + 2 * hour.slot_ms <= hour.now_ms;
         let from = if is_begun { hour.now_ms } else { nominal.start_ms };
         let rest = CampaignFlight { start_ms: from, ..nominal };
@@ -204,7 +204,7 @@ impl PacedCampaign {
     }
 }
 
-/// A week, as far as a daypart is open.
+/// A week, closed outside a daypart.
 pub(super) fn opened(week: &Week, daypart: Daypart) -> Week {
     week.opened(|hour| u8::try_from(hour).is_ok_and(|hour| daypart.contains(hour)))
 }

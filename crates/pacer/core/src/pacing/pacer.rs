@@ -1,4 +1,4 @@
-//! Every campaign, and when each is looked at next.
+//! All campaigns, and when each needs its next look.
 
 mod keeping;
 
@@ -20,32 +20,33 @@ use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan, ZoneId};
 use crate::messages::{CampaignIndex, RequestCounts, SpendReport, index};
 use crate::strategy::{BidPace, CampaignFlight, HOURS, Week, ZoneOffsets};
 
-/// How a pacer works.
+/// Options of a pacer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacerOptions {
-    /// Shards are numbered from 0.
+    /// Number of shards, which count from 0.
     pub shards: u16,
-    /// The usual length of a slot.
+    /// Usual length of a slot.
     pub slot_ms: u64,
 }
 
 impl PacerOptions {
-    /// Slots of ten seconds.
+    /// With slots of ten seconds.
     pub const fn new(shards: u16) -> Self {
         Self { shards, slot_ms: 10_000 }
     }
 }
 
-/// How every campaign is paced.
+/// Paces every campaign.
 pub struct CampaignPacer {
     options: PacerOptions,
     now_ms: u64,
     zones: BTreeMap<ZoneId, AccountClocks>,
     payers: BTreeMap<AccountId, PayingAccount>,
     campaigns: Vec<Option<Box<PacedCampaign>>>,
-    /// By when the slot of each is over. What is not a campaign's `due_ms` any more is passed over.
+    /// End of each campaign's slot. An entry other than the campaign's `due_ms` is outdated, and
+    /// skipped.
     due: BinaryHeap<Reverse<(u64, CampaignIndex)>>,
-    /// What the process before kept of campaigns that have not been looked at since.
+    /// Snapshots of campaigns without a look since the start.
     restored: BTreeMap<CampaignIndex, PacingSnapshot>,
     uniform: Week,
     weeks: Weeks,
@@ -71,22 +72,22 @@ impl CampaignPacer {
         }
     }
 
-    /// The clocks of a zone of that name, as a table of hours and as changes of their offset.
+    /// Sets a zone's clocks, as a table of hours and as offset changes.
     pub fn take_zone(&mut self, id: ZoneId, name: &str, calendar: Calendar, zone: ZoneOffsets) {
         self.zones.insert(id, AccountClocks { digest: digest(&name), calendar, zone });
     }
 
-    /// An account, new or changed.
+    /// Takes an account, new or changed.
     pub fn take_account(&mut self, id: AccountId, zone: ZoneId, version: u64) {
         let payer = self.payers.entry(id).or_insert(PayingAccount { zone, version });
         payer.version = payer.version.max(version);
     }
 
-    /// A campaign, new or changed, whose strategy takes over from the one before; `None` is without.
-    /// A definition that is no newer than the one before changes nothing.
+    /// Takes a campaign, new or changed; its strategy takes over from the previous one. `pacing` is
+    /// None without a strategy. Ignores a definition that is not newer.
     ///
     /// # Errors
-    /// The first thing that is wrong with it; nothing is changed then.
+    /// The first problem of the definition; then nothing changes.
     pub fn define(
         &mut self,
         definition: &CampaignDefinition,
@@ -138,7 +139,7 @@ impl CampaignPacer {
         is_open.then_some(week).ok_or(PacingError::NeverOpen)
     }
 
-    /// What became of a shard's grants.
+    /// Takes a shard's report.
     pub fn report(&mut self, shard: u16, report: &SpendReport) {
         let shards = self.options.shards;
         if let Some(paced) = self.paced(report.slot).filter(|_| shard < shards) {
@@ -146,7 +147,7 @@ impl CampaignPacer {
         }
     }
 
-    /// How many requests a campaign came to at a shard.
+    /// Takes a shard's request counts.
     pub fn seen(&mut self, shard: u16, slot: CampaignIndex, seen: RequestCounts) {
         let shards = self.options.shards;
         if let Some(paced) = self.paced(slot).filter(|_| shard < shards) {
@@ -154,7 +155,7 @@ impl CampaignPacer {
         }
     }
 
-    /// Ends the slots that are over at `now_ms`, at most so many; says who bids otherwise now.
+    /// Ends up to `most` slots that are over at `now_ms`. Returns changed paces.
     pub fn turn(
         &mut self,
         now_ms: u64,
@@ -175,13 +176,13 @@ impl CampaignPacer {
         }
     }
 
-    /// The latest pace of a campaign that has a strategy.
+    /// The latest pace of a campaign. None without a strategy.
     pub fn pace(&self, slot: CampaignIndex) -> Option<BidPace> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         paced.pacing.as_ref().and(paced.told)
     }
 
-    /// How a campaign that has a strategy bids; `None` before its first slot, too.
+    /// How a campaign bids. None without a strategy, or before its first slot.
     pub fn bidding(&self, slot: CampaignIndex) -> Option<BiddingStatus> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let pacing = paced.pacing.as_ref()?;
@@ -189,7 +190,7 @@ impl CampaignPacer {
         Some(BiddingStatus { strategy, is_fixed_price, pace: paced.told? })
     }
 
-    /// What should have been spent and what was, by the time of the flight that is followed.
+    /// Planned and actual spend over the current flight.
     pub fn curve(&self, slot: CampaignIndex, now_ms: u64) -> Option<PacingCurve> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (pacing, state, plan) =
@@ -198,14 +199,13 @@ impl CampaignPacer {
         Some(paced.series.curve(pacing, state, &drawn, self.now_ms.max(now_ms)))
     }
 
-    /// Whose limit a campaign follows; `None` without a strategy or a limit.
     #[cfg(test)]
     pub(super) fn followed(&self, slot: CampaignIndex) -> Option<LimitSpan> {
         Some(self.campaigns.get(index(slot.0))?.as_deref()?.plan.as_ref()?.span)
     }
 
-    /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how much of it
-    /// should be spent by now. `None` without a strategy or a limit.
+    /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how
+    /// much of it should be spent by now. None without a strategy or a limit.
     pub fn planned(&self, slot: CampaignIndex, now_ms: u64) -> Option<(LimitSpan, Nanos)> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
@@ -216,12 +216,12 @@ impl CampaignPacer {
         })
     }
 
-    /// How many accounts and campaigns it was told.
+    /// Number of known accounts and campaigns.
     pub fn counts(&self) -> (u64, u64) {
         (self.payers.len() as u64, self.campaigns_known)
     }
 
-    /// How many times a campaign has been looked at.
+    /// How often a campaign was looked at.
     pub const fn looked(&self) -> u64 {
         self.looked
     }
@@ -273,9 +273,10 @@ impl CampaignPacer {
     }
 }
 
-/// Where in a slot those of a campaign end: 1 to the length of a slot.
+/// The offset at which a campaign's slots end: 1 to the length of a slot.
 fn phase(slot: CampaignIndex, slot_ms: u64) -> u64 {
-    // Multiplied by the golden ratio, numbers in a row are spread evenly (Knuth, volume 3, 6.4).
+    // Multiplicative hashing with the golden ratio spreads consecutive numbers evenly (Knuth,
+    // volume 3, 6.4).
     let spread = u64::from(slot.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     1 + spread % slot_ms.max(1)
 }

@@ -1,4 +1,4 @@
-//! Which flight is followed, and how far it is: of the life, of a day, or of an hour.
+//! The flight that a strategy follows, and its progress: the total, a day or an hour.
 
 use units::Nanos;
 
@@ -11,11 +11,11 @@ use crate::strategy::{
     CampaignFlight, Forecast, ObservedTotals, SpendTarget, StrategyState, TargetError, Week,
 };
 
-/// What of an account's limit others leave is taken anew when it differs by more than a part in so
-/// many: a plan that changes with every lease of others would follow none.
+/// The share of an account's limit is updated only if it differs by more than one part in this
+/// many: otherwise the plan would change with every lease of other campaigns.
 const STEADY: u64 = 64;
 
-/// What decides the curve of a campaign, whatever part of its flight is followed.
+/// What determines a campaign's curve, for any part of its flight.
 pub(super) struct CurveShape {
     pub(super) flight: CampaignFlight,
     pub(super) week: Week,
@@ -23,7 +23,6 @@ pub(super) struct CurveShape {
 }
 
 impl CurveShape {
-    /// The curve of a flight.
     pub(super) fn target(
         &self,
         flight: CampaignFlight,
@@ -35,18 +34,18 @@ impl CurveShape {
     }
 }
 
-/// What is to be followed.
+/// The result of [`choose`].
 pub(super) struct FlightChoice {
-    /// Which span's limit, and from when to when it holds; none where nothing limits it.
+    /// The span of the limit to follow, and its flight. None if there is no limit.
     pub(super) followed: Option<(LimitSpan, CampaignFlight)>,
-    /// Of a campaign that follows an hour, the longer flight that it would follow without the hour's
-    /// limit: what it comes to is looked at by that.
+    /// For a campaign that follows an hour: the longer flight that it would follow without the
+    /// hour's limit, for reports.
     pub(super) reported: Option<(LimitSpan, CampaignFlight)>,
     /// When to choose anew.
     pub(super) until_ms: u64,
 }
 
-/// The longer flight that progress is measured by while an hour's limit is followed.
+/// The longer flight for progress reports while an hour's limit is followed.
 pub(super) struct ReportedFlight {
     pub(super) span: LimitSpan,
     pub(super) flight: CampaignFlight,
@@ -61,12 +60,12 @@ impl ReportedFlight {
         Self { span, flight, target }
     }
 
-    /// What of `limit` should be spent by a time.
+    /// Planned spend of `limit` by a time.
     pub(super) fn planned(&self, limit: Nanos, at_ms: u64) -> Nanos {
         Nanos::new(whole(limit.get() as f64 * self.target.share(at_ms)))
     }
 
-    /// The same for a time to come, from what was spent by now.
+    /// The same for a future time, from the present spend.
     pub(super) fn planned_from(
         &self,
         (now_ms, spent): (u64, Nanos),
@@ -79,23 +78,23 @@ impl ReportedFlight {
     }
 }
 
-/// A flight that is followed, from its beginning or from where it was joined.
+/// A flight in progress, from its start or from where it was joined.
 pub(super) struct FlightPlan {
     pub(super) span: LimitSpan,
-    /// From when to when the limit holds.
+    /// The flight of the limit.
     pub(super) nominal: CampaignFlight,
-    /// Of what was left of it.
+    /// Over the rest of the flight from joining.
     pub(super) target: SpendTarget,
-    /// What had been spent when it was joined.
+    /// Spend when it was joined.
     pub(super) before: u64,
-    /// What had been seen by then.
+    /// Observed when it was joined.
     pub(super) base: ObservedTotals,
-    /// What others left of the account's limit, as it was taken last.
+    /// Share of the account's limit when last updated.
     pub(super) shared: Option<u64>,
 }
 
-/// The tightest flight: that of the life, unless a limit of the day is used up sooner than the life
-/// asks for; and so for the hour.
+/// Chooses the tightest flight: the total one, unless the day's limit runs out before its curve
+/// does; likewise for the hour.
 pub(super) fn choose(shape: &CurveShape, hour: &PacingContext<'_>, funds: &Funds) -> FlightChoice {
     let (flight, now_ms) = (shape.flight, hour.now_ms);
     let within = |(start, end): (u64, u64)| CampaignFlight {
@@ -129,7 +128,7 @@ pub(super) fn choose(shape: &CurveShape, hour: &PacingContext<'_>, funds: &Funds
     FlightChoice { followed, reported, until_ms }
 }
 
-/// From when to when it is the same day on the wall.
+/// Start and end of the present local day.
 fn day_of(calendar: &Calendar, now_ms: u64) -> Option<(u64, u64)> {
     const LONGEST_MS: u64 = 26 * 60 * 60 * 1000;
     let day = calendar.at(now_ms)?.day;
@@ -151,7 +150,7 @@ impl FlightPlan {
         Self { span, nominal, target, before, base, shared: None }
     }
 
-    /// What was observed since it was joined.
+    /// Observed since joining.
     pub(super) fn observed(&self, sums: &ObservedSums, funds: &Funds) -> ObservedTotals {
         let (totals, base) = (sums.totals(), self.base);
         ObservedTotals {
@@ -162,7 +161,7 @@ impl FlightPlan {
         }
     }
 
-    /// What may be spent from when it was joined to its end.
+    /// Budget from joining to the end.
     pub(super) fn budget(&mut self, funds: &Funds) -> Nanos {
         let purse = funds.of(self.span);
         let shared = purse.shared.map(Nanos::get);
@@ -175,12 +174,12 @@ impl FlightPlan {
         Nanos::new(own.min(self.shared.unwrap_or(u64::MAX)).saturating_sub(self.before))
     }
 
-    /// What should have been spent in all of the span by a time.
+    /// Planned spend of the whole span by a time.
     pub(super) fn planned(&self, state: &StrategyState, at_ms: u64) -> Nanos {
         Nanos::new(self.before.saturating_add(whole(state.planned(&self.target, at_ms))))
     }
 
-    /// What was spent in all of the span.
+    /// Actual spend of the whole span.
     pub(super) const fn spent(&self, observed: ObservedTotals) -> Nanos {
         Nanos::new(self.before.saturating_add(observed.spent))
     }

@@ -1,53 +1,53 @@
-//! How a campaign's budget is to be spent, and how it bids by that.
+//! A campaign's pacing policy, and the resulting bidding status.
 
 use crate::strategy::{BidPace, OutOfRange, StrategySettings, Week};
 
-/// How a campaign's budget is to be spent.
+/// How a campaign spends its budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacingPolicy {
-    /// By which strategy, with which gains.
+    /// The strategy and its gains.
     pub settings: StrategySettings,
     /// How far ahead of the traffic: 0 to 1. See [`crate::strategy::SpendTarget::front_loaded`].
     pub ahead: f64,
-    /// What traffic is expected.
+    /// The expected traffic.
     pub forecast: TrafficForecast,
-    /// Whether its price is not to be changed: then a strategy may only pass requests by.
+    /// Whether its price must not change: then a strategy may only skip requests.
     pub is_fixed_price: bool,
 }
 
-/// What traffic is expected in an open hour.
+/// The expected traffic of an open hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TrafficForecast {
-    /// The same in every one.
+    /// The same in every hour.
     #[default]
     Uniform,
-    /// What was seen in the same hour of other weeks and days.
+    /// As observed in the same hour of other weeks and days.
     Learned,
-    /// By weights of the week's hours on the account's clocks.
+    /// By hour of the week on the account's clocks.
     Weekly(Week),
 }
 
 /// How a campaign bids now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiddingStatus {
-    /// By which strategy.
+    /// The strategy's name.
     pub strategy: &'static str,
-    /// Whether it bids its price, and not a part of its value.
+    /// Whether it bids its price rather than a part of its value.
     pub is_fixed_price: bool,
-    /// Until its slot ends.
+    /// The pace until its slot ends.
     pub pace: BidPace,
 }
 
-/// Why a campaign cannot be paced so.
+/// Why a policy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum PacingError {
     /// A gain is out of its range.
     #[error("{0}")]
     Gain(OutOfRange),
-    /// How far it is ahead is no number from 0 to 1.
+    /// `ahead` is not between 0 and 1.
     #[error("ahead = {0}: choose 0 to 1")]
     Ahead(f64),
-    /// It would change a price that is fixed.
+    /// The strategy changes prices, but the price is fixed.
     #[error("{0} changes prices, and the price is fixed: choose asap, even or throttle")]
     FixedPrice(&'static str),
     /// No hour of the week is open.
@@ -56,7 +56,7 @@ pub enum PacingError {
 }
 
 impl PacingPolicy {
-    /// Everything that is wrong with it.
+    /// All problems of the policy.
     pub fn problems(&self) -> Vec<PacingError> {
         let mut problems: Vec<_> =
             self.settings.problems().into_iter().map(PacingError::Gain).collect();

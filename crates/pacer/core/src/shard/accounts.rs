@@ -1,9 +1,8 @@
-//! What a shard knows of each campaign: its gate, its books by period, and what the ledger is still to
-//! be told. What a reservation is, and when it ends, is not known here.
+//! A shard's campaigns: gates, books by period, and messages due to the ledger.
 //!
-//! Books are kept until all that may come to them has come, and retired oldest first, so that one
-//! number for each campaign says which grants are of the past: an old grant that is repeated must not
-//! begin a book anew, whose report would return money that was spent.
+//! A book stays until nothing can change it. Books retire oldest first, so that one number per
+//! campaign marks the past: a repeated old grant must not begin a book anew, whose report would
+//! return money that was spent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +18,6 @@ use crate::messages::{
 };
 use crate::refusal::SpendRefusal;
 
-/// What is known of a campaign.
 #[derive(Clone, Debug)]
 struct ShardCampaign {
     /// The book of its latest period, or [`NONE`].
@@ -30,9 +28,9 @@ struct ShardCampaign {
     closed: Option<SpendRefusal>,
     is_recalled: bool,
     is_known: bool,
-    /// Whether it is among those that want more.
+    /// Whether it is in `wanting`.
     is_wanting: bool,
-    /// The most that was refused for want of money since more was asked for.
+    /// The largest refused amount since the last refill request.
     refused: u64,
 }
 
@@ -53,17 +51,17 @@ pub(super) struct ShardCampaigns {
     slots_max: usize,
     books: Vec<PeriodBudget>,
     books_max: usize,
-    /// Books that may be used again.
+    /// Indices free for reuse.
     unused: Vec<u32>,
-    /// Books that are to be reported.
+    /// Books with a report due.
     changed: VecDeque<u32>,
-    /// Campaigns that want more.
+    /// Campaigns with a refill request due.
     wanting: VecDeque<u32>,
     /// How long after a period's end its last token is forgotten.
     horizon: Duration,
-    /// When a book is to be looked at next.
+    /// When the next book needs a look.
     due: Tick,
-    /// Whether nothing may be spent any more.
+    /// Whether all spending has ended.
     is_closed: bool,
 }
 
@@ -133,7 +131,7 @@ impl ShardCampaigns {
         Ok(())
     }
 
-    /// The book out of which `amount` may be reserved; or why none may.
+    /// The book from which `amount` can be reserved, or why none can.
     pub fn spendable(
         &self,
         slot: CampaignIndex,
@@ -153,8 +151,8 @@ impl ShardCampaigns {
         if is_over || amount > held.free { Err(reason) } else { Ok(book) }
     }
 
-    /// The last that a campaign has: what may be reserved where the ledger has no more to give it. Nothing
-    /// while more is on its way, or when it may not bid.
+    /// What may be reserved if the ledger cannot refill the campaign. Zero while a refill is on its
+    /// way, or if the campaign may not bid.
     pub fn last_of(&self, slot: CampaignIndex, at: (u32, Tick)) -> u64 {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let is_last =
@@ -164,17 +162,17 @@ impl ShardCampaigns {
         held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
     }
 
-    /// Notes that `amount` was refused for want of money.
+    /// Notes that `amount` was refused for lack of budget.
     pub fn lack(&mut self, slot: CampaignIndex, amount: u64) {
         if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
         {
-            // What costs nothing needs rights all the same.
+            // A free reservation needs budget too.
             account.refused = account.refused.max(amount).max(1);
             want(account, slot, &mut self.wanting);
         }
     }
 
-    /// At most what is free in the book; the period to which a win is booked.
+    /// Reserves at most what is free in the book. Returns the period of a win.
     pub fn reserve(&mut self, book: u32, amount: u64) -> Period {
         let held = self.change(book);
         held.reserve(amount);
@@ -223,7 +221,7 @@ impl ShardCampaigns {
         Some(book.report())
     }
 
-    /// What a campaign wants that still wants it, and that more would help.
+    /// The next campaign whose request still stands and could be served.
     pub fn next_want(&mut self, quarter: u32) -> Option<RefillRequest> {
         while let Some(slot) = self.wanting.pop_front() {
             let account = &mut self.slots[index(slot)];
@@ -248,7 +246,7 @@ impl ShardCampaigns {
         None
     }
 
-    /// Sends back all that is free, from now on; how much was taken of each period that is kept.
+    /// Returns everything free from now on, and how much was taken of each open period.
     pub fn close_all(&mut self) -> Vec<Receipt> {
         self.is_closed = true;
         self.wanting.clear();
@@ -267,7 +265,7 @@ impl ShardCampaigns {
         receipts
     }
 
-    /// Ends the periods that are over by `now`, and retires what is finished.
+    /// Ends periods that are over by `now`, and retires finished books.
     pub fn sweep(&mut self, now: Tick) {
         if now < self.due {
             return;
@@ -282,7 +280,7 @@ impl ShardCampaigns {
         }
     }
 
-    /// When the book is to be looked at again.
+    /// Returns when the book needs its next look.
     fn close(&mut self, at: usize, now: Tick) -> Tick {
         let book = &mut self.books[at];
         if now < book.until {
@@ -331,7 +329,7 @@ impl ShardCampaigns {
         Ok(at)
     }
 
-    /// Puts a book in its place by period.
+    /// Inserts a book in order of periods.
     fn begin_book(&mut self, slot: CampaignIndex, period: Period) -> Result<u32, GrantRejected> {
         let begun = PeriodBudget::new(slot, period);
         let book = if let Some(book) = self.unused.pop() {
@@ -354,7 +352,7 @@ impl ShardCampaigns {
         Ok(book)
     }
 
-    /// From the newest on.
+    /// Newest first.
     fn books_of(&self, slot: CampaignIndex) -> impl Iterator<Item = u32> {
         let newest = self.slots.get(index(slot.0)).map(|account| account.newest);
         let exists = |book: u32| (book != NONE).then_some(book);
@@ -363,7 +361,7 @@ impl ShardCampaigns {
         })
     }
 
-    /// Of the latest period that has begun.
+    /// The book of the latest period that has begun.
     fn current(&self, account: &ShardCampaign, quarter: u32) -> Option<u32> {
         let mut book = account.newest;
         while book != NONE {
@@ -376,13 +374,13 @@ impl ShardCampaigns {
         None
     }
 
-    /// To which a win is booked: the reservation's own.
+    /// The book of a win: the reservation's own.
     fn booked(&self, book: u32) -> u32 {
         let slot = self.books[index(book)].slot;
         if planted(ShardBug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }
     }
 
-    /// Whether what comes back may be spent again, here.
+    /// Whether returned money can be spent again here.
     fn is_spendable(&self, book: u32, now: Tick) -> bool {
         let book = &self.books[index(book)];
         let is_over = now >= book.until && !planted(ShardBug::KeepAfterPeriod);
@@ -395,7 +393,7 @@ impl ShardCampaigns {
         }
     }
 
-    /// A book that is to be reported.
+    /// Marks a book for a report.
     fn change(&mut self, book: u32) -> &mut PeriodBudget {
         let held = &mut self.books[index(book)];
         if !held.is_changed {

@@ -1,12 +1,7 @@
-//! What became of the rights that a shard was granted for one campaign and one period. What a
-//! reservation is, and when it ends, is not known here.
+//! A shard's grants for one campaign and one period, and their use.
 //!
-//! ```text
-//! granted = free + reserved + settled + returned
-//! ```
-//!
-//! holds after every step, and is asserted: not bidding is cheap, overspending is not. Amounts are
-//! counts of nanos.
+//! `granted = free + reserved + settled + returned` holds after every step, and is asserted: not
+//! bidding is cheap, overspending is not. Amounts are in nanos.
 
 use units::{Nanos, Tick};
 
@@ -16,27 +11,26 @@ use super::outcome::SettledWin;
 use crate::calendar::Period;
 use crate::messages::{BudgetGrant, CampaignIndex, Receipt, SpendReport};
 
-/// No book.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Which period's rights stand where, for whoever wants to know.
+/// A campaign's balances in one period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodHolding {
     /// The period.
     pub period: Period,
-    /// All that was granted.
+    /// Total granted.
     pub granted: Nanos,
-    /// May be reserved.
+    /// Free to reserve.
     pub free: Nanos,
-    /// Held by reservations that are open or being settled.
+    /// In reservations that are open or being settled.
     pub reserved: Nanos,
-    /// Spent out of reservations.
+    /// Spent from reservations.
     pub settled: Nanos,
-    /// Sent back.
+    /// Returned to the ledger.
     pub returned: Nanos,
-    /// Spent after the reservation was gone.
+    /// Spent after the reservation ended.
     pub late: Nanos,
-    /// Spent above what was reserved.
+    /// Spent above the reservation.
     pub over: Nanos,
 }
 
@@ -44,11 +38,11 @@ pub struct PeriodHolding {
 pub(super) struct PeriodBudget {
     pub slot: CampaignIndex,
     pub period: Period,
-    /// The same campaign's book of the period before, or [`NONE`].
+    /// The campaign's book of the previous period, or [`NONE`].
     pub older: u32,
-    /// Claims that are neither settled nor given up. While there are any the book stays.
+    /// Claims neither settled nor given up. They keep the book alive.
     pub claimed: u32,
-    /// Nothing may be reserved from here on.
+    /// End of reserving.
     pub until: Tick,
     granted: u64,
     pub free: u64,
@@ -57,20 +51,20 @@ pub(super) struct PeriodBudget {
     returned: u64,
     late: u64,
     over: u64,
-    /// All that was ever reserved, as far as it can be counted.
+    /// Total reserved, saturating.
     reserved_ever: u64,
     reserved_count: u64,
     won_count: u64,
-    /// By how much the last grant was more.
+    /// Size of the last grant.
     pub slice: u64,
-    /// When what was free went back, for good unless more is granted; [`NEVER`] as long as it did not.
+    /// When the free amount was returned, finally unless more is granted; [`NEVER`] before.
     pub closed: Tick,
-    /// Whether it is to be reported.
+    /// Whether a report is due.
     pub is_changed: bool,
     pub is_used: bool,
 }
 
-// What a reservation touches of a campaign is few lines of the cache.
+// A reservation touches few cache lines.
 const _: () = assert!(size_of::<PeriodBudget>() <= 128);
 
 impl PeriodBudget {
@@ -98,8 +92,8 @@ impl PeriodBudget {
         }
     }
 
-    /// Takes what is more than was known; whether anything was. Of equal grants the one that ends
-    /// first holds, so that their order does not matter.
+    /// Takes a grant's increase; returns whether there is one. Of equal grants the earliest end
+    /// holds, so that their order does not matter.
     pub fn grant(&mut self, grant: &BudgetGrant) -> bool {
         let granted = grant.granted.get();
         if planted(ShardBug::AddGrant) {
@@ -123,17 +117,17 @@ impl PeriodBudget {
         true
     }
 
-    /// At most what is free.
+    /// Reserves at most what is free.
     pub fn reserve(&mut self, amount: u64) {
         self.free = self.free.checked_sub(amount).expect("no more is reserved than is free");
         self.reserved += amount;
-        // Money that comes back is reserved again: in an hour that may be any number.
+        // Released money is reserved again, so the sum is unbounded.
         self.reserved_ever = self.reserved_ever.saturating_add(amount);
         self.reserved_count += 1;
         self.assert_conserved();
     }
 
-    /// What was reserved is no more: it may be spent again, or goes back.
+    /// Ends a reservation: its amount is free again, or returned.
     pub fn give_back(&mut self, amount: u64, is_spendable: bool) {
         let reserved = self.reserved.checked_sub(amount);
         self.reserved = reserved.expect("reserved covers every open reservation");
@@ -145,14 +139,14 @@ impl PeriodBudget {
         self.assert_conserved();
     }
 
-    /// A win of a reservation of `amount` at `price`.
+    /// Settles a reservation of `amount` at `price`.
     pub fn settle(&mut self, amount: u64, price: u64, is_spendable: bool) -> SettledWin {
         let settled = if planted(ShardBug::SettleOver) { price } else { price.min(amount) };
         let reserved = self.reserved.checked_sub(settled);
         self.reserved = reserved.expect("reserved covers every open reservation");
         self.settled += settled;
         let over = price - settled;
-        // What others say may be any number. Money without end stops all spending, and rightly.
+        // Notices may name any price. A saturated sum rightly stops all spending.
         self.over = self.over.saturating_add(over);
         self.won_count += 1;
         if !planted(ShardBug::LoseRemainder) {
@@ -163,7 +157,7 @@ impl PeriodBudget {
         SettledWin { slot: self.slot, period: self.period, settled, over, late: Nanos::ZERO }
     }
 
-    /// A win of a reservation whose money is not reserved any more.
+    /// Settles a win whose reservation has ended.
     pub fn settle_late(&mut self, price: u64) -> SettledWin {
         self.late = self.late.saturating_add(price);
         self.won_count += 1;
@@ -171,7 +165,7 @@ impl PeriodBudget {
         SettledWin { slot: self.slot, period: self.period, settled, over, late }
     }
 
-    /// Sends back what is free; whether anything was.
+    /// Returns the free amount; false if it is zero.
     pub fn return_free(&mut self) -> bool {
         let returned = std::mem::take(&mut self.free);
         self.returned += returned;
@@ -179,7 +173,7 @@ impl PeriodBudget {
         returned > 0
     }
 
-    /// Whether nothing can come to it any more once its tokens are forgotten.
+    /// Whether nothing can change it once its tokens are forgotten.
     pub const fn is_finished(&self) -> bool {
         self.free == 0 && self.claimed == 0 && !self.is_changed
     }

@@ -1,54 +1,54 @@
-//! Faults that tests plant in a shard and its tokens, to see that they would be found. Without the
-//! feature `testing` there are none, and the question below costs nothing.
+//! Mistakes that tests plant in a shard and its tokens to prove that they are detected. Without the
+//! feature `testing` none exists, and the check costs nothing.
 
-/// A mistake that an implementation of a shard could make.
+/// A possible mistake of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardBug {
-    /// Settling a token again that was settled already.
+    /// Settles a token twice.
     SettleTwice,
-    /// Not giving back what a win costs less than was reserved.
+    /// Keeps the remainder of a win below the reservation.
     LoseRemainder,
-    /// Booking a win to the newest period, not to the reservation's.
+    /// Books a win to the newest period, not to the reservation's.
     WrongPeriod,
-    /// Giving a reservation the number of the one before.
+    /// Reuses the number of the previous reservation.
     ReuseSequence,
-    /// Giving back what has expired a second time when it is forgotten.
+    /// Gives back an expired amount again when it is forgotten.
     ExpireTwice,
-    /// Settling a late win as if its money were still reserved.
+    /// Settles a late win as if it were still reserved.
     SettleLateAsOpen,
-    /// Giving money of a period that is over to be spent again.
+    /// Makes returns spendable after their period.
     KeepAfterPeriod,
-    /// Reserving though the period is over.
+    /// Reserves after the period.
     ReserveAfterPeriod,
-    /// Spending the next period's money before it begins.
+    /// Spends the next period's budget before it begins.
     SpendEarly,
-    /// Adding a grant to what was granted before, though it says all.
+    /// Adds a grant instead of taking it as the total.
     AddGrant,
-    /// Taking an older gate for the newest.
+    /// Takes an older gate for the newest.
     TrustOldGate,
-    /// Keeping what is free though it is recalled.
+    /// Keeps free budget despite a recall.
     IgnoreRecall,
-    /// Letting what is being settled expire meanwhile.
+    /// Expires claimed reservations.
     ExpireClaimed,
-    /// Keeping what was not settled in the end reserved, though its time is over.
+    /// Keeps a given-up claim reserved after its time.
     StrandUnclaimed,
-    /// Settling a price above what was reserved in full.
+    /// Settles a price above the reservation in full.
     SettleOver,
-    /// Forgetting at expiry what was won.
+    /// Forgets wins at expiry.
     ForgetWins,
-    /// Giving back what was won when its loss is told, too.
+    /// Gives back a won reservation on a loss notice.
     ReleaseWon,
-    /// Giving back at the end what reservations hold.
+    /// Gives back open reservations at the end.
     CloseReserved,
-    /// Beginning a period's sums anew when an old grant of it is repeated.
+    /// Restarts a period's sums when an old grant is repeated.
     ReviveRetired,
-    /// Believing tokens without looking at their check.
+    /// Trusts tokens without a check.
     TrustText,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl ShardBug {
-    /// All that a shard can have while it spends; [`ShardBug::TrustText`] is a token's.
+    /// All bugs of a spending shard; [`ShardBug::TrustText`] is a token's.
     pub const OF_SHARDS: [Self; 18] = [
         Self::SettleTwice,
         Self::LoseRemainder,

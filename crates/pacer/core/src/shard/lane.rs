@@ -1,12 +1,10 @@
-//! Where reservations of one time to live stand, without a record of each: two bits for each, and for
-//! each campaign and period one sum in each bucket of time. Whose money that is, is not known here.
+//! Reservations of one time to live, without a record of each: two bits per reservation, and one
+//! sum per time bucket and book. A book is one campaign in one period.
 //!
-//! A bucket takes the reservations of a sixteenth of the time to live, and ends that time after the
-//! last that it may take: so a reservation lasts its time to live, and up to a sixteenth more. Buckets
-//! end in the order in which they began, and so do their numbers: bits and sums stand in rings.
-//!
-//! A sum is of one book, which is one campaign in one period: however clocks jump, no sum ever mixes
-//! periods, and a bucket need not end when an hour does.
+//! A bucket takes the reservations of a sixteenth of the time to live, and expires one time to live
+//! after the last: so a reservation lasts up to a sixteenth longer. Buckets end in the order of
+//! their start, and so do their numbers: bits and sums are in rings. However clocks jump, no sum
+//! mixes periods, and a bucket need not end when an hour does.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,10 +16,10 @@ use super::outcome::{ReservationState, TokenRejection};
 use super::token::ReservationToken;
 use crate::messages::index;
 
-/// Into how many buckets a time to live is divided.
+/// Buckets in a time to live.
 pub(super) const PARTS: u32 = 16;
 
-/// Reservations in a word of bits.
+/// Reservations per word of bits.
 const WORD: u64 = 32;
 
 const OPEN: u64 = 0;
@@ -29,12 +27,12 @@ const CLAIMED: u64 = 1;
 const WON: u64 = 2;
 const RELEASED: u64 = 3;
 
-/// How much of each a lane has room for.
+/// Capacity of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassCapacity {
-    /// Reservations, those included that are over and remembered: a power of two, at least [`WORD`].
+    /// Open or remembered reservations: a power of two, at least [`WORD`].
     pub reservations: usize,
-    /// Sums of buckets that are not over: a power of two.
+    /// Sums of open buckets: a power of two.
     pub lines: usize,
     pub buckets: usize,
     pub books: usize,
@@ -49,7 +47,7 @@ impl ClassCapacity {
     }
 }
 
-/// What is reserved of one book in one bucket.
+/// A book's open reservations in one bucket.
 #[derive(Clone, Copy, Debug)]
 struct BucketTotal {
     book: u32,
@@ -59,26 +57,24 @@ struct BucketTotal {
 #[derive(Debug)]
 struct ExpiryBucket {
     serial: u32,
-    /// What it has taken.
+    /// Number of reservations taken.
     sequences: u32,
     lines: u32,
     sequence_first: u64,
     line_first: u64,
-    /// From here on another takes what comes.
+    /// The bucket takes no more from then on.
     full: Tick,
-    /// From here on what is open has expired.
+    /// Open reservations expire then.
     expires: Tick,
-    /// From here on nothing is known of it.
+    /// The bucket is dropped then.
     forgotten: Tick,
 }
 
-/// Where a reservation was put.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReservationPlace {
     pub bucket: u32,
     pub sequence: u32,
     pub line: u32,
-    /// When it expires.
     pub expires: Tick,
 }
 
@@ -87,23 +83,22 @@ pub(super) struct ExpiryClass {
     ttl: Duration,
     width: Duration,
     late_window: Duration,
-    /// Two bits a reservation, by its number.
+    /// Two bits per reservation, by its number.
     bits: Box<[u64]>,
-    /// Numbers that were given, in this epoch.
+    /// Numbers used in this epoch.
     sequences: u64,
-    /// A ring of `lines_max`, in whose room no line was written before it is begun: memory that no
-    /// campaign needs is not touched.
+    /// A ring of `lines_max`. It grows line by line, so that unneeded memory is never touched.
     lines: Vec<BucketTotal>,
     lines_max: usize,
-    /// Lines that were begun, in this epoch; the first is number 1.
+    /// Lines begun in this epoch; the first is number 1.
     lines_begun: u64,
-    /// By book, the number of the line begun last.
+    /// By book: the number of its latest line.
     line_of: Box<[u64]>,
-    /// In order of time; the first `expired` of them are over, and remembered.
+    /// In order of time; the first `expired` of them are over but remembered.
     buckets: VecDeque<ExpiryBucket>,
     buckets_max: usize,
     expired: usize,
-    /// The next bucket's.
+    /// The next bucket's number.
     serial: u32,
 }
 
@@ -111,7 +106,7 @@ impl ExpiryClass {
     pub fn new(ttl: Duration, late_window: Duration, room: &ClassCapacity) -> Self {
         let words = room.reservations / usize::try_from(WORD).expect("few");
         let mut lines = Vec::with_capacity(room.lines);
-        // In the place of the one that has no number.
+        // Line 0 is unused.
         lines.push(BucketTotal { book: 0, reserved: 0 });
         Self {
             ttl,
@@ -130,14 +125,14 @@ impl ExpiryClass {
         }
     }
 
-    /// When a bucket expires next, or is forgotten.
+    /// When the next bucket expires or is forgotten.
     pub fn due(&self) -> Option<Tick> {
         let expires = self.buckets.get(self.expired).map(|bucket| bucket.expires);
         let first = self.buckets.front().map(|bucket| bucket.forgotten);
         expires.into_iter().chain(first).min()
     }
 
-    /// Takes a reservation; `None` without room, and then nothing has changed.
+    /// Takes a reservation. None if there is no room; then nothing has changed.
     pub fn place(&mut self, book: u32, amount: u64, now: Tick) -> Option<ReservationPlace> {
         let is_begun = self.buckets.back().is_some_and(|bucket| now < bucket.full);
         let newest = if is_begun { self.buckets.back() } else { None };
@@ -167,7 +162,7 @@ impl ExpiryClass {
         })
     }
 
-    /// Of a token that this lane made.
+    /// The state of a token of this class.
     pub fn standing(&self, token: &ReservationToken) -> Result<ReservationState, TokenRejection> {
         let at = self.bucket_at(token)?;
         let bucket = &self.buckets[at];
@@ -190,7 +185,7 @@ impl ExpiryClass {
         line.is_some_and(|line| line.book == book && line.reserved >= token.amount.get())
     }
 
-    /// An open reservation is claimed or released: from now on it does not expire.
+    /// Claims or releases an open reservation: from now on it does not expire.
     pub fn take_out(&mut self, token: &ReservationToken, standing: ReservationState) {
         self.mark(token, standing);
         if standing == ReservationState::Claimed && planted(ShardBug::ExpireClaimed) {
@@ -201,7 +196,7 @@ impl ExpiryClass {
         self.lines[at].reserved = reserved.expect("a sum covers every open reservation");
     }
 
-    /// A claimed reservation that was open is open again; or `false`, when its time is over.
+    /// Reopens a claimed reservation. Returns false if its time is over.
     pub fn put_back(&mut self, token: &ReservationToken) -> bool {
         self.mark(token, ReservationState::Open);
         let is_open = self.bucket_at(token).is_ok_and(|at| at >= self.expired);
@@ -212,7 +207,7 @@ impl ExpiryClass {
         is_open
     }
 
-    /// Notes where a reservation stands from now on, if that is still of interest.
+    /// Sets a reservation's state, if it is still remembered.
     pub fn mark(&mut self, token: &ReservationToken, standing: ReservationState) {
         let state = match standing {
             ReservationState::Open | ReservationState::Expired => OPEN,
@@ -225,7 +220,7 @@ impl ExpiryClass {
         }
     }
 
-    /// Ends what ends by `now`: what is left of each sum is given back at once.
+    /// Ends what is due by `now`, and gives back what each sum has left.
     pub fn pass(&mut self, now: Tick, mut give_back: impl FnMut(u32, u64)) {
         while self.buckets.get(self.expired).is_some_and(|bucket| bucket.expires <= now) {
             self.expire(self.expired, &mut give_back);
@@ -296,7 +291,7 @@ impl ExpiryClass {
         used < self.lines_max as u64
     }
 
-    /// The first number that is remembered, or the next.
+    /// The first remembered number, or the next if there is none.
     fn sequence_oldest(&self) -> u64 {
         self.buckets.front().map_or(self.sequences, |bucket| bucket.sequence_first)
     }
@@ -310,7 +305,7 @@ impl ExpiryClass {
         Ok(index(after))
     }
 
-    /// Of a bucket that is not over.
+    /// Index of an open bucket's line.
     fn line_of_token(&self, token: &ReservationToken) -> Option<usize> {
         let at = self.bucket_at(token).ok().filter(|at| *at >= self.expired)?;
         let bucket = &self.buckets[at];
@@ -332,12 +327,11 @@ impl ExpiryClass {
     }
 }
 
-/// The place in a ring whose length is a power of two.
+/// Index in a ring whose length is a power of two.
 fn wrap(number: u64, length: usize) -> usize {
     usize::try_from(number & (length as u64 - 1)).expect("it is below a length")
 }
 
-/// Within a bucket numbers are below the room of a lane.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number).expect("a bucket holds less than 2^32 of anything")
 }

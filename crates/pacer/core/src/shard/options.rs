@@ -1,4 +1,4 @@
-//! How much a shard may hold, and for how long.
+//! A shard's capacity and time limits.
 
 use std::time::Duration;
 
@@ -7,72 +7,72 @@ use super::lane::{ClassCapacity, PARTS};
 use super::token::TokenOrigin;
 use crate::messages::index;
 
-/// Most classes of time to live.
+/// Maximum number of classes of time to live.
 pub const TTLS_MAX: usize = 16;
 
-/// Most buckets of one class that are remembered. With the sixteenth of a time to live as their width
-/// this bounds the late window: to 4,000 times a class's time to live, and more.
+/// Maximum number of remembered buckets per class. A bucket is a sixteenth of the time to live, so
+/// the late window is at most about 4,000 times the time to live.
 pub const BUCKETS_MAX: u32 = 65_536;
 
-/// Most reservations and lines of one class.
+/// Maximum number of reservations, and of lines, per class.
 const ROOM_MAX: u32 = 1 << 30;
 
-/// What a shard is made with.
+/// The options of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardOptions {
-    /// Who makes its tokens: unique among all shards of all nodes, and new with every start.
+    /// The origin of its tokens: unique among all shards of all nodes, and new with every start.
     pub origin: TokenOrigin,
-    /// How long reservations last, by class; 1 to 16 of them. They take memory of their own each.
+    /// Times to live of reservations, by class; 1 to 16. Each class has its own memory.
     pub ttls: Vec<Duration>,
-    /// How long after its expiry a reservation is remembered, so that a late win is told from one that
-    /// is repeated.
+    /// How long a reservation is remembered after expiry, to distinguish a late win from a repeated
+    /// one.
     pub late_window: Duration,
-    /// Most campaigns; their numbers are below it.
+    /// Maximum number of campaigns; their numbers are below it.
     pub slots_max: u32,
-    /// Most campaigns' periods: each campaign that spends has one, and beside it those before until
-    /// their last tokens are forgotten: with hours, and a horizon of more than one, two of them; and the
-    /// next from shortly before it begins. What is granted and has no room strands: rather too many.
+    /// Maximum number of books: one per spending campaign, plus earlier periods until their last
+    /// tokens are forgotten (two, with a horizon above an hour), plus the next period shortly
+    /// before it begins. Grants without room strand, so choose generously.
     pub books_max: u32,
-    /// Most reservations of a class that are open, or were within the late window; rounded up to a power
-    /// of two, at least 32. They take a quarter of a byte each.
+    /// Maximum number of reservations per class, open or within the late window; rounded up to a
+    /// power of two, at least 32. Each takes a quarter of a byte.
     pub reservations_max: u32,
-    /// Most sums of a class: campaigns that reserved in a bucket, over all buckets that are not over;
-    /// rounded up to a power of two. At most one for each open reservation is needed.
+    /// Maximum number of sums per class: campaigns with reservations per bucket, over all open
+    /// buckets; rounded up to a power of two. One per open reservation always suffices.
     pub lines_max: u32,
 }
 
-/// Why options are refused.
+/// Why options are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShardOptionsError {
     /// None, or too many.
     #[error("`ttls` has {0} times to live: give 1 to {TTLS_MAX}")]
     Ttls(usize),
-    /// Too short to be divided.
+    /// Too short to divide.
     #[error("`ttls` has {0:?}: give at least {PARTS} nanoseconds")]
     Ttl(Duration),
-    /// Takes more than [`BUCKETS_MAX`] buckets.
+    /// Needs more than [`BUCKETS_MAX`] buckets.
     #[error("`late_window` {late_window:?} is too long beside a time to live of {ttl:?}: at most {} times that", BUCKETS_MAX / PARTS - 2)]
     LateWindow {
-        /// As given.
+        /// The given window.
         late_window: Duration,
-        /// Beside which it is too long.
+        /// The conflicting time to live.
         ttl: Duration,
     },
-    /// Nothing, or more than can be numbered.
+    /// Zero, or above the limit.
     #[error("`{name}` is {value}: give 1 to {most}")]
     Room {
-        /// Which.
+        /// Name of the option.
         name: &'static str,
-        /// As given.
+        /// The given value.
         value: u32,
-        /// At most.
+        /// The limit.
         most: u32,
     },
 }
 
 impl ShardOptions {
-    /// How much memory a shard takes at the most that is made with these, in bytes: all of it is set aside
-    /// at the start, and most of it is not touched before it is needed.
+    /// Maximum memory of a shard with these options, in bytes. It is reserved at the start, and
+    /// mostly not touched until needed.
     ///
     /// # Errors
     /// As [`super::ShardLedger::new`].
@@ -82,7 +82,7 @@ impl ShardOptions {
         Ok(lanes + ShardCampaigns::bytes(index(self.slots_max), index(self.books_max)))
     }
 
-    /// For how long after it was made a reservation is remembered, at the most.
+    /// Maximum time that a reservation is remembered after it is made.
     pub fn horizon(&self) -> Duration {
         let longest = self.ttls.iter().max().copied().unwrap_or_default();
         longest.saturating_add(longest / PARTS).saturating_add(self.late_window)
@@ -110,7 +110,7 @@ impl ShardOptions {
         if width.is_zero() {
             return Err(ShardOptionsError::Ttl(ttl));
         }
-        // Buckets begin at least their width apart, and none is remembered for longer than this.
+        // Buckets begin at least their width apart, and none is remembered longer than this.
         let remembered = width.saturating_add(ttl).saturating_add(self.late_window);
         let buckets = remembered.as_nanos() / width.as_nanos() + 2;
         let buckets = u32::try_from(buckets).ok().filter(|buckets| *buckets <= BUCKETS_MAX);

@@ -1,4 +1,4 @@
-//! What a shard answers: why it does not reserve, what a token is good for, and what a win came to.
+//! What a shard answers: denials, token rejections and settled wins.
 
 use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
@@ -9,20 +9,20 @@ use crate::calendar::Period;
 use crate::messages::CampaignIndex;
 use crate::refusal::SpendRefusal;
 
-/// Why nothing was reserved. Declaration order is precedence.
+/// Why nothing was reserved, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Denial {
     /// The campaign may not spend.
     #[error("{0}")]
     Refused(SpendRefusal),
-    /// The campaign may, but the shard keeps as many reservations in mind as it may: see
+    /// The campaign may spend, but the shard has its maximum of reservations: see
     /// [`super::ShardOptions`].
     #[error("the shard holds as many reservations as it may")]
     Full,
 }
 
 impl Denial {
-    /// In the words that all parts share.
+    /// As the refusal that all parts of the pacer share.
     pub const fn refusal(self) -> SpendRefusal {
         match self {
             Self::Refused(refusal) => refusal,
@@ -31,74 +31,74 @@ impl Denial {
     }
 }
 
-/// Why an amount could not be reserved, and how much could.
+/// Why an amount could not be reserved, and how much could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Why the reservation was refused.
     pub refusal: SpendRefusal,
-    /// The last of a budget, of which the ledger has no more to give. Nothing while more is on its way,
-    /// or when the campaign may not spend.
+    /// The last of a budget that the ledger cannot refill. Zero while a refill is on its way, or if
+    /// the campaign may not spend.
     pub left: Nanos,
 }
 
-/// Why a message of the ledger was not taken. What is granted so stays granted, and strands.
+/// Why a shard rejected a message of the ledger. A rejected grant stays granted, and strands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum GrantRejected {
-    /// Its campaign's number is above what the shard has room for.
+    /// Its campaign's number exceeds the shard's limit.
     #[error("the shard has no room for another campaign: raise `slots_max`")]
     SlotsMax,
-    /// All was reported of its period, and nothing is kept.
+    /// Its period has been reported in full and forgotten.
     #[error("the period is over, and forgotten")]
     Retired,
-    /// As many campaigns and periods are kept as may be.
+    /// The shard has its maximum of campaigns and periods.
     #[error("the shard has no room for another campaign's period: raise `books_max`")]
     BooksMax,
 }
 
-/// Why a token is good for nothing, or nothing more. Declaration order is precedence.
+/// Why a token cannot be used, in order of precedence.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum TokenRejection {
-    /// It is to be forwarded to the node that made it.
+    /// Forward it to the node that made it.
     #[error("another node made it")]
     OtherNode,
     /// From before a restart: the ledger answers for it.
     #[error("it is from before a restart")]
     DeadEpoch,
-    /// From a start that is still to come: the node forgot starts, or two share a number.
+    /// From a later start: the node forgot starts, or two starts share a number.
     #[error("it is from a start that this node knows nothing of")]
     FutureEpoch,
-    /// It is to be forwarded to the shard that made it.
+    /// Forward it to the shard that made it.
     #[error("another shard made it")]
     OtherShard,
-    /// Though its check holds, there is no such reservation: two starts share an epoch.
+    /// Its check holds, but no such reservation exists: two starts share an epoch.
     #[error("no such reservation was made")]
     NeverMade,
-    /// Whether it was won before is not known any more: the durable log knows.
+    /// Past the late window: only the durable log knows whether it was won.
     #[error("it is older than the late window")]
     TooOld,
-    /// Claimed, and not yet settled or given up: ask again.
+    /// Claimed, and neither settled nor given up yet: retry.
     #[error("it is being settled")]
     Pending,
     /// Settled before: notices repeat.
     #[error("it is settled already")]
     AlreadyWon,
-    /// Only when it is to be released: it was, before.
+    /// Released before. Only on release.
     #[error("it is released already")]
     AlreadyReleased,
-    /// Only when it is to be released: that has happened by itself.
+    /// Expired. Only on release.
     #[error("it has expired")]
     Expired,
 }
 
 units::labelled!(TokenRejection);
 
-/// The right, and the duty, to settle one reservation, or to give that up: nobody else can meanwhile.
+/// The exclusive right, and the duty, to settle one reservation or give it up.
 ///
-/// It is consumed by [`super::ShardLedger::settle`] or [`super::ShardLedger::unclaim`], so that settling twice does
-/// not compile:
+/// [`super::ShardLedger::settle`] and [`super::ShardLedger::unclaim`] consume it, so that settling
+/// twice does not compile:
 ///
 /// ```compile_fail,E0382
 /// fn settle_twice(shard: &mut pacer_core::shard::Shard, claim: pacer_core::shard::Claim) {
@@ -107,8 +107,7 @@ units::labelled!(TokenRejection);
 /// }
 /// ```
 ///
-/// One that is dropped leaves its money reserved until the process ends: it strands, and is counted
-/// in [`ShardCounts::pending`].
+/// A dropped claim strands its money until the process ends; [`ShardCounts::pending`] counts it.
 #[derive(Debug)]
 #[must_use = "what is claimed is to be settled, or given up"]
 pub struct TokenClaim {
@@ -123,39 +122,38 @@ impl TokenClaim {
         &self.token
     }
 
-    /// Whether its money is not reserved any more: it has expired, or was released.
+    /// Whether the reservation expired or was released before the claim.
     pub const fn is_late(&self) -> bool {
         !matches!(self.was, ReservationState::Open)
     }
 }
 
-/// Where a reservation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReservationState {
     Open,
     Claimed,
     Won,
     Released,
-    /// Open when its time was over.
+    /// Its time ended while it was open.
     Expired,
 }
 
-/// What a win came to: booked to the period of its reservation.
+/// A settled win, booked to the period of its reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettledWin {
-    /// Whose.
+    /// The campaign.
     pub slot: CampaignIndex,
-    /// Of the reservation.
+    /// The reservation's period.
     pub period: Period,
-    /// Out of what was reserved.
+    /// Paid from the reservation.
     pub settled: Nanos,
-    /// Above what was reserved.
+    /// Paid above the reservation.
     pub over: Nanos,
-    /// All of it, when it came late; else nothing.
+    /// The whole price of a late win; otherwise zero.
     pub late: Nanos,
 }
 
-/// What a shard has seen since it began, for metrics.
+/// A shard's counters since its start, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounts {
     /// Reservations made.
@@ -164,21 +162,21 @@ pub struct ShardCounts {
     pub won: u64,
     /// Wins settled late.
     pub won_late: u64,
-    /// Wins at a price above what was reserved.
+    /// Wins priced above their reservation.
     pub over: u64,
-    /// Released because the caller said so.
+    /// Reservations that the caller released.
     pub released: u64,
-    /// Claimed, and neither settled nor given up: now.
+    /// Gauge of claims that are neither settled nor given up.
     pub pending: u64,
-    /// Not reserved because the shard was [`Denial::Full`].
+    /// Reservations denied with [`Denial::Full`].
     pub full: u64,
-    /// Messages of the ledger that were not taken.
+    /// Rejected messages of the ledger.
     pub untaken: u64,
     rejected: [u64; TokenRejection::ALL.len()],
 }
 
 impl ShardCounts {
-    /// How many tokens were good for nothing, for this reason.
+    /// Number of tokens rejected for this reason.
     pub const fn rejected(&self, rejection: TokenRejection) -> u64 {
         self.rejected[rejection as usize]
     }

@@ -1,20 +1,19 @@
-//! Tokens: all that must be known to settle a reservation, sealed, so that nobody keeps it until
-//! then. It rides the notice's URL, and comes back from outside. What it settles is not known here.
+//! Tokens: a reservation's details, sealed, so that no server stores them until it settles.
 //!
-//! A token is base64url without padding (RFC 4648, section 5), always [`TOKEN_TEXT_BYTES`] long, of
-//! these bytes, numbers big-endian:
+//! A token travels in the notice's URL and returns from outside. It is base64url without padding
+//! (RFC 4648, section 5), always [`TOKEN_TEXT_BYTES`] long, of these bytes, numbers big-endian:
 //!
 //! ```text
 //! version 1 ‖ ttl class 1 ‖ shard 2 ‖ node 4 ‖ epoch 4 ‖ slot 4 ‖ period 4
 //!   ‖ bucket 4 ‖ sequence 4 ‖ line 4 ‖ amount 8 ‖ SipHash-2-4 of all before 8
 //! ```
 //!
-//! **The check has 64 bits.** Whoever forges has no other way than to ask: each try is a call that is
-//! answered alike and counted, and at a million tries a second the first success is to be expected
-//! after 292,000 years, and settles one reservation, at most once, if it happens to name one. Equal
-//! checks of two tokens help nobody, since a check holds for its own bytes alone. So the 11 letters
-//! that 128 bits would add to every URL buy nothing. The amount is not secret, but it is not readable
-//! as a price either: who must not learn it gets the token inside a sealed one.
+//! **The check has 64 bits.** A forger can only guess: each try is a call with the same answer, and
+//! is counted. At a million tries a second the first success is expected after 292,000 years, and
+//! settles at most one reservation, once. Equal checks of two tokens do not help, because a check
+//! is valid only for its own bytes. So the 11 letters that 128 bits would add to every URL buy
+//! nothing. The amount is not secret, but not readable as a price either: parties that must not
+//! learn it get the token inside a sealed one.
 
 use std::fmt;
 use std::hint::black_box;
@@ -30,11 +29,11 @@ use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 use crate::shard::bug::{ShardBug, planted};
 
-/// The layout above.
+/// Version of the layout above.
 pub const TOKEN_VERSION: u8 = 1;
-/// Before they are text.
+/// Length in binary.
 pub const TOKEN_BYTES: usize = 48;
-/// As text.
+/// Length as text.
 pub const TOKEN_TEXT_BYTES: usize = 64;
 
 const CHECK_BYTES: usize = 8;
@@ -46,32 +45,32 @@ const _: () = {
     assert!(TOKEN_BYTES / 3 * 4 == TOKEN_TEXT_BYTES, "no padding is left out");
 };
 
-/// Who reserved: numbers of reservations mean something to it alone.
+/// The maker of a token: reservation numbers are unique within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenOrigin {
-    /// The process, among all.
+    /// The node.
     pub node: u32,
     /// Its start.
     pub epoch: Epoch,
-    /// The shard, in the process.
+    /// The shard on the node.
     pub shard: u16,
 }
 
-/// How long a reservation is to last: the position among [`crate::shard::ShardOptions::ttls`].
+/// A class of time to live: the index in [`crate::shard::ShardOptions::ttls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TtlClass(pub u8);
 
-/// A reservation. It comes from the shard that made it, or from a text whose check holds: from nowhere
-/// else, so that what it says may be believed.
+/// A reservation. Only the shard that made it, or a text with a valid check, yields one, so its
+/// fields are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReservationToken {
     pub(crate) origin: TokenOrigin,
     pub(crate) ttl: TtlClass,
-    /// Buckets of a class are numbered in an epoch.
+    /// Number of the bucket, within class and epoch.
     pub(crate) bucket: u32,
-    /// Within the bucket.
+    /// Number within the bucket.
     pub(crate) sequence: u32,
-    /// Of the bucket: where the sum stands of which it is a part.
+    /// Line of the bucket with the sum that contains it.
     pub(crate) line: u32,
     pub(crate) slot: CampaignIndex,
     pub(crate) period: Period,
@@ -79,32 +78,32 @@ pub struct ReservationToken {
 }
 
 impl ReservationToken {
-    /// Who made it.
+    /// The maker.
     pub const fn origin(&self) -> TokenOrigin {
         self.origin
     }
 
-    /// Whose money is reserved.
+    /// The campaign.
     pub const fn slot(&self) -> CampaignIndex {
         self.slot
     }
 
-    /// To which a win is booked, whenever it comes.
+    /// The period to which a win is booked, at any time.
     pub const fn period(&self) -> Period {
         self.period
     }
 
-    /// How much is reserved.
+    /// The reserved amount.
     pub const fn amount(&self) -> Nanos {
         self.amount
     }
 
-    /// How long it was to last.
+    /// The class of time to live.
     pub const fn ttl(&self) -> TtlClass {
         self.ttl
     }
 
-    /// Names it within its origin, for records: no other has the same.
+    /// Unique within its origin, for records.
     pub const fn number(&self) -> (TtlClass, u32, u32) {
         (self.ttl, self.bucket, self.sequence)
     }
@@ -154,40 +153,40 @@ impl ReservationToken {
     }
 }
 
-/// Why a text is no token. Declaration order is precedence. Whoever called must not learn which.
+/// Why a text is not a token, in order of precedence. The caller must not learn which.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum ReservationTokenError {
-    /// Truncated, or longer.
+    /// Truncated, or too long.
     #[error("a token has {TOKEN_TEXT_BYTES} letters")]
     Length,
-    /// A letter that base64url does not have.
+    /// Not base64url.
     #[error("a token is base64url without padding")]
     Alphabet,
-    /// Of a layout that is not known: a later release's, or none.
+    /// An unknown layout.
     #[error("a token begins with version {TOKEN_VERSION}")]
     Version,
-    /// Altered, or never sealed with this key.
+    /// Altered, or not sealed with this key.
     #[error("the token's check does not hold: it was altered, or sealed with another key")]
     Forged,
 }
 
 units::labelled!(ReservationTokenError);
 
-/// What tokens are sealed with. It seals nothing else, and outlives restarts: a dead epoch's tokens
-/// are still to be settled.
+/// The key that seals tokens, and nothing else. It outlives restarts, because tokens of dead epochs
+/// still settle.
 #[derive(Clone, Copy)]
 pub struct TokenKey(SipHasher24);
 
 impl TokenKey {
-    /// A key that nobody else knows: who knows it settles what it likes.
+    /// The key must stay secret: it allows anybody to settle anything.
     pub fn new(key: [u8; 16]) -> Self {
         Self(SipHasher24::new_with_key(&key))
     }
 
-    /// The text of a token.
+    /// Seals a token.
     pub fn seal(&self, token: &ReservationToken) -> TokenText {
         let mut bytes = [0; TOKEN_BYTES];
         let body = token.encode();
@@ -196,7 +195,7 @@ impl TokenKey {
         TokenText::from_bytes(&bytes)
     }
 
-    /// The token of a text that may come from anywhere.
+    /// Opens a text from an untrusted source.
     pub fn open(&self, text: &[u8]) -> Result<ReservationToken, ReservationTokenError> {
         if text.len() != TOKEN_TEXT_BYTES {
             return Err(ReservationTokenError::Length);
@@ -211,7 +210,7 @@ impl TokenKey {
             return Err(ReservationTokenError::Version);
         }
         let check = check.first_chunk().expect("the check is the rest");
-        // Two numbers are compared at once, not byte by byte: how long it takes tells nothing.
+        // Constant time: compares two integers, not byte by byte.
         let difference = black_box(self.check(body) ^ u64::from_be_bytes(*check));
         if difference != 0 && !planted(ShardBug::TrustText) {
             return Err(ReservationTokenError::Forged);
@@ -231,12 +230,12 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// A sealed token, as it stands in a URL.
+/// A sealed token as in a URL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenText([u8; TOKEN_TEXT_BYTES]);
 
 impl TokenText {
-    /// The text of these bytes, whatever they are: whether it is a token is known once it is opened.
+    /// The text of any bytes; only opening it shows whether it is a token.
     pub fn from_bytes(bytes: &[u8; TOKEN_BYTES]) -> Self {
         let mut text = [0; TOKEN_TEXT_BYTES];
         let length = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
@@ -244,7 +243,7 @@ impl TokenText {
         Self(text)
     }
 
-    /// The bytes that it spells, for where they are kept and not shown.
+    /// Its bytes, for storage.
     pub fn to_bytes(&self) -> [u8; TOKEN_BYTES] {
         let mut bytes = [0; TOKEN_BYTES];
         let length = URL_SAFE_NO_PAD.decode_slice(self.0, &mut bytes);
@@ -252,8 +251,8 @@ impl TokenText {
         bytes
     }
 
-    /// The amount that it tells, whether or not its check holds: for whom reads what was settled, and
-    /// has no key. None if it is of another version.
+    /// The amount, without a check of the seal: for readers of settlements that have no key. None
+    /// if the version differs.
     pub fn amount_unchecked(&self) -> Option<Nanos> {
         let bytes = self.to_bytes();
         let body = bytes.first_chunk().expect("the body is a part");

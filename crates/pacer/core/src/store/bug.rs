@@ -1,67 +1,67 @@
-//! Mistakes that an engine could make, for the in-memory store to make on purpose: to see that the
-//! suite, and simulations, would find them.
+//! Mistakes that the in-memory store makes on purpose, to prove that the suite and the simulations
+//! detect them.
 
-/// A mistake that an implementation of a store could make.
+/// A possible mistake of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum StoreBug {
-    /// Applying the first half of a batch that is refused.
+    /// Applies the first half of a refused batch.
     ApplyHalf,
-    /// Keeping the first half of a batch only, whole as it was.
+    /// Applies only the first half of a batch.
     LoseHalf,
-    /// Letting older epochs write.
+    /// Lets older epochs write.
     ForgetFence,
-    /// Giving an epoch twice.
+    /// Gives an epoch twice.
     ReuseEpoch,
-    /// Forgetting at a restart which epoch was given.
+    /// Forgets a given epoch at a restart.
     ForgetEpoch,
-    /// Letting an older cumulative overwrite a newer.
+    /// Lets older figures overwrite newer ones.
     OverwriteNewer,
-    /// Adding up what is cumulative.
+    /// Adds up cumulative figures.
     AddUp,
-    /// Saying that a batch is committed before it is durable.
+    /// Reports a batch as committed before it is durable.
     CommitEarly,
-    /// Taking leases of epochs that never began.
+    /// Accepts leases of epochs that never began.
     TakeAnyEpoch,
-    /// Taking leases of which more is gone than was granted.
+    /// Accepts unbalanced leases.
     TakeUnbalanced,
-    /// Going back with what was applied of the log.
+    /// Lowers the applied log record.
     LowerAppliedSeq,
-    /// Taking one node's leases for another's.
+    /// Mixes the leases of nodes.
     MixNodes,
-    /// Putting a definition whatever version stands there.
+    /// Ignores the expected version of a definition.
     IgnoreExpected,
-    /// Letting an older definition overwrite a newer.
+    /// Lets an older definition overwrite a newer one.
     OlderDefinition,
-    /// Keeping what a change had put before its conflict.
+    /// Keeps what a change wrote before its conflict.
     KeepHalfChange,
-    /// Calling a change that is there already a conflict.
+    /// Reports a repeated change as a conflict.
     ConflictWithItself,
-    /// Appending audit entries again when their change comes again.
+    /// Repeats audit entries of a repeated change.
     RepeatAudit,
-    /// Appending audit entries of a change that was refused.
+    /// Appends audit entries of a refused change.
     AuditRefused,
-    /// Taking accounts and campaigns of the same name for one.
+    /// Mixes accounts and campaigns of the same name.
     MixKinds,
-    /// Never answering what was refused.
+    /// Never answers refused requests.
     SwallowRefusal,
-    /// Adding what is folded to its sum and keeping it where it stood.
+    /// Adds a folded row to its sum, but keeps it.
     FoldTwice,
-    /// Not adding late wins and overprices to the sum of what is folded.
+    /// Folds without late wins and overprices.
     FoldDropsLate,
-    /// Folding what has something left.
+    /// Folds open leases.
     FoldOpen,
-    /// Applying older batches behind one that folded.
+    /// Applies batches older than one that folded.
     ForgetFolded,
-    /// Counting a stray once more with each batch that says it.
+    /// Counts an unattributed win once per batch.
     StrayTwice,
-    /// Not keeping how long epochs lasted.
+    /// Drops epoch lifetimes.
     ForgetLives,
-    /// Letting an older batch say that its epoch lasted less.
+    /// Lets an older batch shorten a lifetime.
     ShortenLives,
 }
 
 impl StoreBug {
-    /// All there are.
+    /// All bugs.
     pub const ALL: [Self; 27] =
         *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");
 }

@@ -1,8 +1,8 @@
-//! What any engine behind [`LeaseStore`] must do, as one suite: [`check`] runs all of it.
+//! The conformance suite of [`LeaseStore`]: [`check`] runs all of it.
 //!
-//! Knows an engine by the trait alone, and by a [`Subject`] that makes one, ends its process and
-//! starts the next, and waits. An engine may answer late, refuse for a while, and not know: the
-//! suite asks again, as the ledger does. It must do so in the end, and lose nothing that it said.
+//! It knows an engine only through the trait and a [`Subject`], which creates, restarts and waits.
+//! An engine may answer late, refuse for a while, or not know the outcome: the suite retries, as
+//! the ledger does. Eventually the engine must succeed, without loss of what it confirmed.
 
 mod definitions;
 mod folds;
@@ -20,27 +20,27 @@ use super::{
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 
-/// How often the same is asked of an engine that refuses for a while or does not know.
+/// Maximum retries of a request.
 const ASKED_MAX: u32 = 200;
-/// How often it is polled for an answer.
+/// Maximum polls for an answer.
 const POLLED_MAX: u32 = 20_000;
 
 /// An engine under test.
 pub trait Subject {
-    /// What it is asked through.
+    /// The engine's store.
     type Store: LeaseStore;
 
-    /// An empty one, apart from all others.
+    /// Creates an empty store, independent of all others.
     fn fresh(&mut self) -> Self::Store;
 
-    /// The process of `store` ends without a word, and another begins on what it kept.
+    /// Kills the process of `store` and starts another on its data.
     fn restart(&mut self, store: Self::Store) -> Self::Store;
 
-    /// Until there may be an answer: does nothing where polling is enough.
+    /// Waits until there may be an answer. Does nothing if polling suffices.
     fn wait(&mut self, store: &mut Self::Store);
 }
 
-/// What an engine did wrong.
+/// A violation of the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{case}: {what}")]
 pub struct Violation {
@@ -52,10 +52,10 @@ pub struct Violation {
 
 type Checked = Result<(), String>;
 
-/// Holds an engine against the whole suite.
+/// Runs the whole suite.
 ///
 /// # Errors
-/// The first thing that it did wrong.
+/// The first violation.
 pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
     let mut bench = Bench { subject, store: None };
     for (case, run) in cases() {
@@ -77,10 +77,10 @@ fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);
 
-/// A store, and what is asked of it one at a time.
+/// A store with synchronous requests.
 struct Bench<'a, S: Subject> {
     subject: &'a mut S,
-    /// There but while it starts again.
+    /// None during a restart.
     store: Option<S::Store>,
 }
 
@@ -129,7 +129,7 @@ impl<S: Subject> Bench<'_, S> {
         Ok(StoreWriter { node, epoch: self.begin(node)?.epoch })
     }
 
-    /// Until it is committed, or refused for good.
+    /// Retries until the batch is committed, or refused for good.
     fn submit(
         &mut self,
         writer: StoreWriter,
@@ -144,7 +144,6 @@ impl<S: Subject> Bench<'_, S> {
         Err(format!("batch {} never ends", batch.number))
     }
 
-    /// As [`Self::submit`].
     fn change(
         &mut self,
         writer: StoreWriter,
@@ -159,7 +158,7 @@ impl<S: Subject> Bench<'_, S> {
         Err(format!("change {} never ends", change.number))
     }
 
-    /// How that ended, if it did.
+    /// Returns the outcome. None if a retry may help.
     fn end(
         &mut self,
         writer: StoreWriter,
@@ -201,7 +200,7 @@ impl<S: Subject> Bench<'_, S> {
         Err(format!("{query:?} is never answered"))
     }
 
-    /// All leases of a node, or of all, in order.
+    /// Sorted.
     fn leases(&mut self, node: Option<u32>) -> Result<Vec<(LeaseKey, Lease)>, String> {
         match self.read(&StoreQuery::Leases(node))? {
             QueryResult::Leases(mut leases) => {
@@ -213,7 +212,7 @@ impl<S: Subject> Bench<'_, S> {
     }
 }
 
-/// Whether asking again may help.
+/// Whether a retry may help.
 fn may_pass(denied: &StoreDenial) -> Checked {
     match denied {
         StoreDenial::Busy | StoreDenial::Failing(_) => Ok(()),
@@ -234,7 +233,6 @@ fn key(slot: u32, writer: StoreWriter) -> LeaseKey {
     }
 }
 
-/// Of these nanos.
 fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
     Lease {
         granted: Nanos::new(granted),

@@ -1,69 +1,67 @@
-//! What a store keeps of leases that are closed: sums of what was spent, by day, and then for life.
+//! Folds: the store moves closed leases into sums of spend, by day and then per campaign.
 //!
-//! Owns what is added up, and which folds no store may do. A fold **moves**: the row is gone, and what
-//! was spent out of it stands in the sum, in one transaction. So the sum of rows and sums is what it
-//! was, and a fold that comes twice finds nothing to move. A row that is gone must not come back: from
-//! the first batch that folds on, older batches of the same epoch are refused, and that one itself
-//! changes nothing when it comes again. What they say is said
-//! again by whoever was not told that they are durable.
+//! A fold **moves**: one transaction deletes the row and adds its spend to the sum. So the total is
+//! unchanged, and a repeated fold has no effect. A deleted row must not return: after the first
+//! batch that folds, the store refuses older batches of the same epoch, and ignores a repetition of
+//! that one. Writers repeat content that they do not know to be durable.
 
 use units::Nanos;
 
 use super::{Lease, LeaseKey, StoreDenial, StoreWriter};
 use crate::messages::CampaignIndex;
 
-/// What a sum is of. In order of declaration they are ordered.
+/// The name of a sum. Keys sort by declaration order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
     /// The campaign.
     pub slot: CampaignIndex,
-    /// Whose leases they were.
+    /// The node that leased.
     pub node: u32,
-    /// The day of the account's zone, in days since 1970, below the largest number; `None` is all days
-    /// that have no sum of their own any more.
+    /// Day of the account's zone, in days since 1970, below `u32::MAX`. None for the sum of all
+    /// folded days.
     pub day: Option<u32>,
 }
 
-/// What was spent out of closed leases: all three count.
+/// Spend of closed leases, in three parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpentSum {
-    /// Out of what was reserved.
+    /// From reservations.
     pub settled: Nanos,
     /// After the reservation had expired.
     pub late: Nanos,
-    /// Above what was reserved.
+    /// Above the reservation.
     pub over: Nanos,
 }
 
-/// What a batch moves into a sum.
+/// A row that a batch folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fold {
-    /// A lease of which nothing is left, into the sum of its day.
+    /// A closed lease, into the sum of its day.
     Lease(LeaseKey, u32),
-    /// The sum of a day, into that of the days before.
+    /// The sum of a day, into that of all folded days.
     Day(SumKey),
 }
 
-/// What was spent out of a lease that the ledger had forgotten: the win came too late for its row. It
-/// counts in the sum, once: with the first batch behind which its record is applied.
+/// A win of a lease that the ledger has forgotten. It counts in the sum once: with the first batch
+/// that applies its log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnattributedWin {
-    /// Of the record in the node's durable log.
+    /// Sequence number of the node's log record.
     pub seq: u64,
-    /// Where it counts.
+    /// The sum that it is added to.
     pub sum: SumKey,
-    /// What it cost.
+    /// Its cost.
     pub spent: SpentSum,
 }
 
 impl SpentSum {
-    /// Of a lease.
+    /// The spend of a lease.
     pub const fn of(lease: &Lease) -> Self {
         Self { settled: lease.settled, late: lease.late, over: lease.over }
     }
 
-    /// Both. What others say that they paid may be any number: each figure ends at the largest there
-    /// is, in whatever order they are added up.
+    /// Adds both. Reported prices may be any number, so each figure saturates, in whatever order
+    /// they are added.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |one: Nanos, two: Nanos| Nanos::new(one.get().saturating_add(two.get()));
@@ -84,7 +82,7 @@ impl Fold {
         }
     }
 
-    /// Whether a writer may fold it, whatever stands there.
+    /// Checks that the writer may fold it, regardless of what is stored.
     ///
     /// # Errors
     /// [`StoreDenial::Invalid`].
@@ -94,7 +92,7 @@ impl Fold {
             Self::Day(key) => (key.node, key.day),
         };
         if node != writer.node {
-            // An older batch of that node might bring back what is gone.
+            // An older batch of that node could restore the row.
             return Err(StoreDenial::Invalid("a node folds what another leased: it folds its own"));
         }
         match day {
@@ -108,7 +106,7 @@ impl Fold {
 }
 
 impl Lease {
-    /// Whether nothing is left of it: all was returned or settled.
+    /// Whether everything is returned or settled.
     pub fn is_closed(&self) -> bool {
         self.returned.checked_add(self.settled) == Some(self.granted)
     }

@@ -1,21 +1,19 @@
-//! What a store keeps of each epoch: how long it has lasted, and how long its reservations last.
+//! The stored lifetime of each epoch, and the horizon of its reservations.
 //!
-//! Owns what a [`EpochLifetime`] says, and which of two is the newer. What a start concludes from lives is the
-//! ledger's.
+//! Owns how two lifetimes merge. The ledger draws the conclusions at a start.
 
-/// How long an epoch has lasted so far, and how long its reservations may. Both only grow.
+/// How long an epoch has lasted so far, and its horizon. Both only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochLifetime {
-    /// Milliseconds from the epoch's start to the batch that says so, by a clock that never goes back:
-    /// it lasted at least so long.
+    /// Milliseconds from the epoch's start to the batch, on a monotonic clock: a lower bound.
     pub lasted_ms: u64,
-    /// Milliseconds after the epoch's end in which a win of one of its reservations may still be in
-    /// time and reach the ledger through the log.
+    /// Milliseconds after the epoch's end in which a win of its reservations may still be in time
+    /// and reach the ledger through the log.
     pub horizon_ms: u64,
 }
 
 impl EpochLifetime {
-    /// The later of both, figure by figure, whichever came first.
+    /// The larger of each figure, in whichever order the two arrived.
     #[must_use]
     pub fn latest(self, other: Self) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! A store in memory that does what stores do at the worst moment, by a seed: answers late, refuses,
-//! does not know, and loses at a crash what was not yet durable.
+//! A store in memory with seeded faults: it answers late, refuses, loses track of outcomes, and
+//! loses at a crash what was not yet durable.
 //!
-//! Owns the order of events alone; what they do is in `contents`. The same seed and the same calls
-//! give the same answers.
+//! Owns only the order of events; `contents` applies them. The same seed and the same calls give
+//! the same answers.
 
 use std::collections::VecDeque;
 
@@ -13,15 +13,15 @@ use super::{
     WriteOutcome, contents::Contents,
 };
 
-/// What goes wrong, and how often.
+/// Kinds and frequency of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFaults {
-    /// The most polls that an answer is late.
+    /// Maximum delay of an answer in polls.
     pub late_polls_max: u64,
-    /// One request in how many is refused by a disk that fails; 0 never.
+    /// One request in this many is refused by a failing disk; 0 for none.
     pub refused_once_in: u64,
-    /// One batch or change in how many ends unknown: applied, never applied, or, a batch, applied
-    /// later, behind others; 0 never.
+    /// One batch or change in this many ends unknown: applied, never applied, or, if a batch,
+    /// applied later, after others; 0 for none.
     pub unknown_once_in: u64,
 }
 
@@ -29,20 +29,20 @@ pub struct MemoryFaults {
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     contents: Contents,
-    /// What is durable, where that is less: by a bug.
+    /// Durable contents, if a bug makes them differ.
     durable: Option<Contents>,
     bug: Option<StoreBug>,
     faults: MemoryFaults,
     chance: Chance,
     polls: u64,
-    /// What was asked, with the poll that answers it at the earliest.
+    /// Requests, with the earliest poll that answers them.
     waiting: VecDeque<(u64, StoreRequest)>,
-    /// Of unknown end, and applied at that poll.
+    /// Requests with an unknown outcome, applied at that poll.
     astray: Vec<(u64, StoreRequest)>,
 }
 
 impl MemoryStore {
-    /// An empty one without faults, whose chances `seed` decides.
+    /// An empty store without faults, with a seed.
     pub fn new(seed: u64) -> Self {
         Self {
             contents: Contents::new(None),
@@ -56,18 +56,18 @@ impl MemoryStore {
         }
     }
 
-    /// As [`Self::new`], with a mistake.
+    /// As [`Self::new`], with a planted bug.
     pub fn with_bug(seed: u64, bug: StoreBug) -> Self {
         Self { contents: Contents::new(Some(bug)), bug: Some(bug), ..Self::new(seed) }
     }
 
-    /// From now on so much goes wrong; by [`MemoryFaults::default`] it heals.
+    /// Sets the faults from now on; [`MemoryFaults::default`] ends them.
     pub const fn set_faults(&mut self, faults: MemoryFaults) {
         self.faults = faults;
     }
 
-    /// The process that asked ends. Some of what it was still to be answered is done, in order, and
-    /// the rest is lost.
+    /// Ends the client's process. A prefix of the pending requests is applied, and the rest is
+    /// lost.
     pub fn crash(&mut self) {
         let done = self.chance.below(self.waiting.len() as u64 + 1);
         for (index, (_, request)) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
@@ -84,12 +84,11 @@ impl MemoryStore {
         self.contents.restart();
     }
 
-    /// How many requests are not answered yet.
+    /// Number of pending requests.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// What becomes of a request that is applied.
     fn apply(&mut self, request: &StoreRequest) -> StoreAnswer {
         if self.bug == Some(StoreBug::CommitEarly) && !matches!(request, StoreRequest::Read(_)) {
             self.durable = Some(self.contents.clone());
@@ -120,8 +119,8 @@ impl MemoryStore {
         if !self.chance.once_in(self.faults.unknown_once_in) {
             return self.apply(&request);
         }
-        // A change is done or not, once what comes behind it is answered: its versions were
-        // expected of what stood there then.
+        // A change must be decided before later requests are answered, because they depend on its
+        // versions.
         let ends = if is_batch { 3 } else { 2 };
         let unknown = request.answer(CommitOutcome::Unknown, None);
         match self.chance.below(ends) {
@@ -136,7 +135,7 @@ impl MemoryStore {
     }
 }
 
-/// What is answered to a batch or a change that was applied, or refused.
+/// The answer to a write that was applied or refused.
 fn ended(request: &StoreRequest, done: Result<(), StoreDenial>) -> StoreAnswer {
     let ended = if done.is_ok() { CommitOutcome::Committed } else { CommitOutcome::Refused };
     request.answer(ended, done.err())
@@ -145,7 +144,7 @@ fn ended(request: &StoreRequest, done: Result<(), StoreDenial>) -> StoreAnswer {
 impl LeaseStore for MemoryStore {
     fn ask(&mut self, request: StoreRequest) {
         let late = self.chance.below(self.faults.late_polls_max + 1);
-        // Answers keep their order: one that is late holds up those behind it.
+        // Answers keep their order: a late one delays those after it.
         self.waiting.push_back((self.polls + late, request));
     }
 

@@ -1,4 +1,4 @@
-//! What each strategy turns, and how far at the end of a slot.
+//! The control variables of each strategy, and their update at the end of a slot.
 
 mod dual;
 
@@ -6,64 +6,62 @@ use super::pace::BidPace;
 use super::settings::{Adaptive, DUAL_MAX, Pid, StrategySettings, Throttle};
 use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
-/// What strategies remember. They share the dual and the rate, so that one can take over from
-/// another.
+/// A strategy's memory. All share the dual and the rate, so that one can take over from another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Controls {
-    /// The logarithm of what a value is divided by.
+    /// The logarithm of the divisor of values.
     pub(super) dual: f64,
-    /// The share of requests that is bid for.
+    /// The share of requests to bid for.
     pub(super) rate: f64,
-    /// The relative error: of the last slot, or its mean over the memory of the default.
+    /// The relative error of the last slot, or its mean over the memory of the default strategy.
     error: f64,
-    /// The sum of relative errors, in units of the dual: where the dual is on the curve.
+    /// The sum of relative errors, in units of the dual: the dual on the curve.
     integral: f64,
-    /// What a request costs when all are bid for, in nanos.
+    /// Cost of a request if all are bid for, in nanos.
     cost: f64,
-    /// The mean square by which spend scatters, for each nano that is spent; 0 until it is known.
+    /// Variance of spend per nano spent; 0 until known.
     noise: f64,
-    /// The logarithm of what the memory of the default is multiplied by.
+    /// The logarithm of a factor of the default strategy's memory.
     patience: f64,
-    /// What was spent while a dual was learned, in nanos; as much as the memory holds.
+    /// Spend while learning a dual, in nanos, up to the memory.
     learned: f64,
 }
 
-/// A slot that ended, in numbers: money in nanos, of which some is spent and some is planned.
+/// Figures of an ended slot; money in nanos, spent or planned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotFrame {
-    /// Share of all traffic that is expected until now.
+    /// Share of all traffic expected until now.
     pub(super) traffic: f64,
-    /// And in the slot.
+    /// Share of all traffic expected in the slot.
     pub(super) traffic_slot: f64,
     /// In the slot.
     pub(super) requests: f64,
-    /// Since the flight began.
+    /// Since the start of the flight.
     pub(super) requests_all: f64,
-    /// Since the flight began.
+    /// Since the start of the flight.
     pub(super) wins_all: f64,
     /// In the slot.
     pub(super) spent: f64,
-    /// Since the flight began.
+    /// Since the start of the flight.
     pub(super) spent_all: f64,
-    /// Of the flight.
     pub(super) budget: f64,
-    /// For the slot, by the curve alone.
+    /// For the slot, according to the curve alone.
     pub(super) planned: f64,
-    /// Spent beyond the curve when the slot began.
+    /// Spent beyond the curve at the start of the slot.
     pub(super) ahead_before: f64,
     /// Spent beyond the curve now.
     pub(super) ahead: f64,
-    /// From the beginning of the slot to the end of the flight, by the curve alone.
+    /// From the start of the slot to the end of the flight, according to the curve alone.
     pub(super) plan_left: f64,
     /// Over the whole curve.
     pub(super) base: f64,
-    /// What the curve has money for until the next slot ends.
+    /// What the curve allows until the next slot ends.
     pub(super) allowance: f64,
 }
 
 impl Controls {
     pub(super) fn start(settings: &StrategySettings) -> Self {
-        // What a strategy does not turn is where one that takes over may begin: low.
+        // Unused controls start low, for a strategy that takes over later.
         let (multiplier, rate) = match settings {
             StrategySettings::Asap | StrategySettings::Even => (CAUTIOUS_MULTIPLIER, CAUTIOUS_RATE),
             StrategySettings::Throttle(it) => (CAUTIOUS_MULTIPLIER, it.start),
@@ -88,7 +86,7 @@ impl Controls {
         self.figures().into_iter().for_each(|figure| into.f64(figure));
     }
 
-    /// In the order in which they are written.
+    /// In the order of encoding.
     const fn figures(&self) -> [f64; 8] {
         let Self { dual, rate, error, integral, cost, noise, patience, learned } = *self;
         [dual, rate, error, integral, cost, noise, patience, learned]
@@ -107,8 +105,7 @@ impl Controls {
         })
     }
 
-    /// As the first form had it: two figures of the default, by which it does not go any more, stood
-    /// among the others.
+    /// The first version had two more figures of the default strategy, which are skipped.
     pub(super) fn decode_first(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         let dual = from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?;
         let rate = from.f64_in("the rate", 0.0..=1.0)?;
@@ -120,13 +117,12 @@ impl Controls {
         Ok(Self { dual, rate, error, integral, cost, noise: 0.0, patience: 0.0, learned: 0.0 })
     }
 
-    /// Whether every one is a number.
     #[cfg(test)]
     pub(super) fn is_finite(&self) -> bool {
         self.figures().into_iter().all(f64::is_finite)
     }
 
-    /// As where nothing is spent ahead of the curve, or behind it.
+    /// As if spend were on the curve.
     pub(super) const fn on_curve(self) -> Self {
         Self { dual: self.integral, ..self }
     }
@@ -152,7 +148,7 @@ impl Controls {
         }
     }
 
-    /// Bids for the share of requests that the curve has money for, and for none when it has none.
+    /// Bids for the share of requests that the curve can pay for; none if it allows no spend.
     fn even(self, frame: &SlotFrame) -> Self {
         let bid_for = self.rate * frame.requests;
         let cost = match (bid_for >= 1.0, self.cost > 0.0) {
@@ -188,7 +184,7 @@ impl Controls {
         let wanted = self.integral + it.integral * error;
         let raw = wanted + it.proportional * error + it.derivative * (error - self.error);
         let dual = held(raw, least);
-        // Anti-windup: the sum goes no further than the actuator can follow.
+        // Anti-windup: limits the sum to the actuator's range.
         let integral = held(wanted, least);
         Self { dual, integral, error, ..self }
     }
@@ -208,25 +204,25 @@ impl Controls {
     }
 }
 
-/// Of all values, until one slot has been seen.
+/// Share of each value to bid until one slot was seen.
 const CAUTIOUS_MULTIPLIER: f64 = 0.1;
 
-/// Of all requests, until one slot has been seen.
+/// Share of requests to bid for until one slot was seen.
 const CAUTIOUS_RATE: f64 = 1.0 / 64.0;
 
-/// How much of what a request costs is that of the last slot.
+/// Weight of the last slot in the mean cost of a request.
 const EVEN_MEMORY: f64 = 0.2;
 
-/// Nothing costs more than can be spent, in nanos.
+/// Maximum cost in nanos: more cannot be spent.
 const MONEY_MAX: f64 = u64::MAX as f64;
 
-/// A share that is multiplied up from here is back within a hundred slots.
+/// Minimum share: it grows back to 1 within a hundred slots.
 const RATE_MIN: f64 = 0.0001;
 
-/// Over what share of the plan PID makes a deviation good.
+/// Share of the plan over which PID corrects a deviation.
 const CATCH_UP: f64 = 0.05;
 
-/// The logarithms of the least and the most that a memory is multiplied by.
+/// Bounds of the logarithm of the memory's factor.
 const PATIENCE_MIN: f64 = -2.0;
 const PATIENCE_MAX: f64 = 1.0;
 
@@ -234,19 +230,19 @@ const PATIENCE_MAX: f64 = 1.0;
 const ERROR_MAX: f64 = 3.0;
 
 impl SlotFrame {
-    /// Whether there was nothing to be spent, or no request to spend it on: that says nothing.
+    /// Whether the slot shows nothing: no budget to spend, or no requests.
     fn is_idle(&self) -> bool {
         self.planned <= 0.0 || self.requests <= 0.0
     }
 
-    /// Over how much of the plan a deviation is made good: this share of it, or what is left of it;
-    /// at least the slot.
+    /// Part of the plan over which a deviation is corrected: at most what is left, at least the
+    /// slot.
     fn horizon(&self, catch_up: f64) -> f64 {
         (catch_up * self.base).min(self.plan_left).max(self.planned)
     }
 
-    /// How much more than it should a slot has spent, relative to that: its part of the plan, less
-    /// its part of what had been spent too much.
+    /// Relative excess of the slot's spend over its part of the plan, less its part of an earlier
+    /// excess.
     fn error(&self, catch_up: f64) -> f64 {
         let corrected = self.planned * (1.0 - self.ahead_before / self.horizon(catch_up));
         let aim = corrected.max(self.planned / 8.0);
@@ -254,7 +250,7 @@ impl SlotFrame {
     }
 }
 
-/// A dual within its limits; a number at all.
+/// Clamps a dual, and replaces NaN.
 fn held(dual: f64, least: f64) -> f64 {
     if dual.is_nan() { DUAL_MAX } else { dual.clamp(least, DUAL_MAX) }
 }

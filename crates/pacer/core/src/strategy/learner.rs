@@ -3,32 +3,32 @@
 use super::week::{HOURS, TIME_MAX_MS, Week, ZoneOffsets};
 use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
-/// A slot that is longer says nothing about an hour.
+/// A longer slot shows nothing about an hour.
 const SLOT_MOST_MS: u64 = 3_600_000;
 
-/// Longer ago than this, an hour of the week was that of another week.
+/// After this time, an hour of the week counts as a new week's.
 const LAST_WEEK_MS: u64 = 24 * 3_600_000;
 
-/// The busiest hour weighs as much.
+/// The weight of the busiest hour.
 const WEIGHT_MOST: u128 = 1 << 20;
 
-/// What has been seen in each hour of the week, the latest week as much as all before it. Made of
-/// cumulative counts alone, at the ends of slots: what comes late counts for a later hour, and what
-/// comes twice counts once.
+/// Observed traffic per hour of the week; the latest week counts as much as all before it. It uses
+/// only cumulative counts at the ends of slots: late counts go to a later hour, and repeated ones
+/// count once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learner {
-    /// When the last slot ended, and how many requests there had been; none before the first.
+    /// End of the last slot, and the requests by then. None before the first.
     last: Option<(u64, u64)>,
     hours: [LearnedHour; HOURS],
 }
 
-/// What an hour of the week has seen.
+/// Observations of an hour of the week.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LearnedHour {
     requests: u64,
-    /// Over how long.
+    /// Observed duration.
     seen_ms: u64,
-    /// When last.
+    /// Latest observation.
     last_ms: u64,
 }
 
@@ -64,14 +64,13 @@ impl Learner {
         Ok(Self { last: has_last.then_some(last), hours })
     }
 
-    /// Nobody counts until the next slot ends: what is known stays, and that slot says where counting
-    /// begins again.
+    /// Pauses counting: the next slot's end is the new starting point.
     pub(crate) const fn pause(&mut self) {
         self.last = None;
     }
 
-    /// A slot ended at `now_ms`, and until then there have been `requests` in all. The first one
-    /// only says where counting begins; one that did not end after the last changes nothing.
+    /// Learns a slot that ended at `now_ms`, with `requests` in total by then. The first one is the
+    /// starting point; one that does not end after the last is ignored.
     pub fn learn(&mut self, zone: &ZoneOffsets, now_ms: u64, requests: u64) {
         let Some((at_ms, seen)) = self.last else {
             self.last = Some((now_ms, requests));
@@ -95,8 +94,8 @@ impl Learner {
         hour.last_ms = now_ms;
     }
 
-    /// What it expects of a week. An hour of the week that has not been seen is taken to be like
-    /// the same hour of other days, else like any hour that has; if there is none, all are alike.
+    /// The expected week. An unseen hour is assumed to be like the same hour of other days,
+    /// otherwise like the mean of all seen hours; if there are none, all are equal.
     pub fn week(&self) -> Week {
         let rates = self.hours.map(LearnedHour::rate);
         let mean = |of: &mut dyn Iterator<Item = u128>| {
@@ -116,7 +115,7 @@ impl Learner {
 }
 
 impl LearnedHour {
-    /// Requests per millisecond, in 2^-32; none when it has not been seen.
+    /// Requests per millisecond, in 2^-32. None if unseen.
     fn rate(self) -> Option<u128> {
         (self.seen_ms > 0).then(|| (u128::from(self.requests) << 32) / u128::from(self.seen_ms))
     }

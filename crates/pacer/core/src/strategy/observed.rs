@@ -1,18 +1,18 @@
-//! What is known of a campaign's flight so far, merged over shards and nodes.
+//! The observations of a campaign's flight, merged over shards and nodes.
 
 use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
-/// What a flight has seen and spent since it began, summed over whatever reports it. Each figure
-/// only grows: of two observations of the same reporters the larger is the later one.
+/// Totals of a flight since its start, over all reporters. Figures only grow: of two observations
+/// of the same reporters the larger is the later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedTotals {
-    /// Requests that the campaign could have bid for: its targeting matched.
+    /// Requests that its targeting matched.
     pub requests: u64,
-    /// Of these, how many it bid for.
+    /// Requests that it bid for.
     pub bids: u64,
-    /// Of these, how many it won.
+    /// Bids that won.
     pub wins: u64,
-    /// What they cost, in nanos of the account's currency.
+    /// Their cost, in nanos of the account's currency.
     pub spent: u64,
 }
 
@@ -38,7 +38,7 @@ impl ObservedTotals {
         }
     }
 
-    /// Of two different reporters together.
+    /// The sum of two different reporters.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl ObservedTotals {
         }
     }
 
-    /// What came since `earlier`; nothing where that was not less.
+    /// The increase since `earlier`, saturating at zero.
     #[must_use]
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What a shard needs to decide a request: integers, no state, no chance.
+//! The pace: all that a shard needs to decide a request, in integers, without state or randomness.
 
 use std::hash::Hasher;
 
@@ -9,13 +9,12 @@ use crate::refusal::SpendRefusal;
 
 use super::settings::DUAL_MAX;
 
-/// How many bits of a multiplier stand behind the point.
+/// Fraction bits of a multiplier.
 const FRACTION_BITS: u32 = 32;
 
-/// A multiplier of one.
 const ONE: u64 = 1 << FRACTION_BITS;
 
-/// No multiplier is larger: `e^5` is 148.4.
+/// Maximum multiplier: `e^5` is 148.4.
 const MULTIPLIER_MAX: u64 = 149 << FRACTION_BITS;
 
 const _: () = assert!(DUAL_MAX <= 5.0, "the multiplier of the least dual is below the largest");
@@ -39,7 +38,7 @@ impl BidPace {
     /// No request.
     pub const NONE: Self = Self { multiplier: ONE, threshold: 0 };
 
-    /// `multiplier` times the value for a share `rate` of all requests.
+    /// Bids `multiplier` times the value for a share `rate` of requests.
     pub(super) fn new(multiplier: f64, rate: f64) -> Self {
         Self { multiplier: fixed_point(multiplier), threshold: threshold(rate) }
     }
@@ -52,18 +51,18 @@ impl BidPace {
         Cpm::new(micros).unwrap_or(Cpm::MAX)
     }
 
-    /// What a value is multiplied by, in units of 2^-32; at most 149.
+    /// The multiplier in units of 2^-32; at most 149.
     pub const fn multiplier(self) -> u64 {
         self.multiplier
     }
 
-    /// A request is bid for when its draw is below this; all are at `u64::MAX`.
+    /// Requests with a draw below this are bid for; `u64::MAX` admits all.
     pub const fn threshold(self) -> u64 {
         self.threshold
     }
 }
 
-/// Nobody bids nothing.
+/// The least price of a bid.
 const LEAST_BID: Cpm = Cpm::new(1).expect("one micro is a price");
 
 #[expect(
@@ -84,12 +83,12 @@ fn threshold(rate: f64) -> u64 {
     (rate * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// What to bid for a request of this value to the campaign, whose draw is `draw` (see [`DrawKey`]).
-/// Never more than `value` times the multiplier, rounded down.
+/// The bid for a request of this value with this draw (see [`DrawKey`]): at most `value` times the
+/// multiplier, rounded down.
 ///
 /// # Errors
-///
-/// [`SpendRefusal::Throttled`] when the draw is not below the threshold, else [`SpendRefusal::BelowMinimum`].
+/// [`SpendRefusal::Throttled`] if the draw is not below the threshold, otherwise
+/// [`SpendRefusal::BelowMinimum`].
 #[inline]
 pub fn decide(pace: BidPace, value: Cpm, draw: u64) -> Result<Cpm, SpendRefusal> {
     if draw >= pace.threshold && pace.threshold != u64::MAX {
@@ -99,8 +98,7 @@ pub fn decide(pace: BidPace, value: Cpm, draw: u64) -> Result<Cpm, SpendRefusal>
     if price < LEAST_BID { Err(SpendRefusal::BelowMinimum) } else { Ok(price) }
 }
 
-/// The key of all draws of an account's campaigns: who knows it can make requests that are not
-/// passed by.
+/// The key of an account's draws. Secret: with it, requests could be crafted to evade throttling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DrawKey([u8; 16]);
 
@@ -110,8 +108,8 @@ impl DrawKey {
         Self(key)
     }
 
-    /// What a request draws for a campaign: the same each time it is asked, on every machine, and
-    /// unrelated to what it draws for another. Uniform over all of `u64`.
+    /// A request's draw for a campaign: the same every time on every machine, independent of other
+    /// campaigns' draws, and uniform over `u64`.
     pub fn draw(&self, request: &[u8], campaign: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write(&campaign.to_le_bytes());

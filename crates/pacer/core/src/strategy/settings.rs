@@ -1,28 +1,28 @@
-//! Which strategy a campaign has, and its gains: defaults, ranges, sources.
+//! The choice of a campaign's strategy and its gains: defaults, ranges, sources.
 
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest dual, either way: a multiplier lies between `e^-5` and `e^5`.
+/// Bound of the dual, either way: a multiplier lies between `e^-5` and `e^5`.
 pub const DUAL_MAX: f64 = 5.0;
 
-/// How a campaign follows its target. Any of these can take over from any other during a flight.
+/// How a campaign follows its target. Any strategy can take over from any other during a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum StrategySettings {
-    /// Every request at its value until the money is gone: the baseline.
+    /// Bids at value for every request until the budget is spent: the baseline.
     Asap,
-    /// Never ahead of the target: bids at value for as many requests as the curve has money for,
-    /// and for none once it is reached. What buying tools call even.
+    /// Never ahead of the target: bids at value until the curve is reached, then stops. Buying
+    /// tools call this even.
     Even,
-    /// Bids at value for a share of all requests, which follows the target.
+    /// Bids at value for a share of requests, which follows the target.
     Throttle(Throttle),
-    /// A controller of three terms that acts on the logarithm of the multiplier.
+    /// A PID controller that acts on the logarithm of the multiplier.
     Pid(Pid),
     /// Dual descent with a fixed step.
     Adaptive(Adaptive),
-    /// Dual descent slot by slot against a target that is solved again each time: the default.
+    /// Dual descent per slot against a target that each slot solves again: the default.
     SlotDual(SlotDual),
 }
 
@@ -34,14 +34,14 @@ impl Default for StrategySettings {
 
 /// Probabilistic throttling (Agarwal, Ghosh, Wei and You, "Budget Pacing for Targeted Online
 /// Advertisements at LinkedIn", KDD 2014): the share grows by a factor while the campaign is behind
-/// its target, and shrinks by another while it is ahead. For prices that are not the campaign's to
-/// change; elsewhere it gives value away.
+/// its target, and shrinks by another while it is ahead. Meant for campaigns that cannot change
+/// their prices; elsewhere it loses value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Throttle {
-    /// What the share is multiplied by when behind: 1.01 to 2, by default 1.1.
+    /// Factor of the share when behind: 1.01 to 2, by default 1.1.
     pub up: f64,
-    /// And when ahead: 0.5 to 0.99, by default 0.9.
+    /// Factor of the share when ahead: 0.5 to 0.99, by default 0.9.
     pub down: f64,
     /// The first share: 0.0001 to 1, by default 0.1 (slow start).
     pub start: f64,
@@ -55,16 +55,15 @@ impl Default for Throttle {
 
 /// A PID controller with an exponential actuator (Zhang, Rong, Wang, Zhu and Wang, "Feedback
 /// Control of Real-Time Display Advertising", WSDM 2016): `bid = value · e^φ`, so that no bid is
-/// negative. The sum of
-/// errors is held within the actuator's limits (anti-windup).
+/// negative. The sum of errors stays within the actuator's limits (anti-windup).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pid {
-    /// Per relative error of the slot: 0 to 5, by default 0.1.
+    /// Gain on a slot's relative error: 0 to 5, by default 0.1.
     pub proportional: f64,
-    /// Per sum of relative errors: 0.001 to 2, by default 0.05.
+    /// Gain on the sum of relative errors: 0.001 to 2, by default 0.05.
     pub integral: f64,
-    /// Per change of the relative error: 0 to 2, by default 0.02.
+    /// Gain on the change of the relative error: 0 to 2, by default 0.02.
     pub derivative: f64,
     /// The first multiplier: 0.0068 to 1, by default 0.1.
     pub start: f64,
@@ -85,12 +84,12 @@ impl Default for Pid {
 }
 
 /// Adaptive pacing (Balseiro and Gur, "Learning in Repeated Auctions with Budgets", Management
-/// Science 2019): `bid = v / (1 + μ)`, `μ ← P[0, μ̄](μ − ε(ρ − z))` with `ρ` the budget per request
-/// and `z` what a request cost; `ε = step / (√T · ρ)`. Very sensitive to `step`.
+/// Science 2019): `bid = v / (1 + μ)`, `μ ← P[0, μ̄](μ − ε(ρ − z))` with budget per request `ρ`,
+/// cost of a request `z` and `ε = step / (√T · ρ)`. Very sensitive to `step`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Adaptive {
-    /// What the step size is scaled by: 0.01 to 100, by default 2.
+    /// Scale of the step size: 0.01 to 100, by default 2.
     pub step: f64,
     /// The first multiplier: 0.0068 to 1, by default 0.1.
     pub start: f64,
@@ -104,52 +103,50 @@ impl Default for Adaptive {
     }
 }
 
-/// A dual multiplier per slot with a target that is solved again at each slot's end: `bid = v ·
-/// e^-λ`, `λ = θ − η ln c`, `θ ← clip(θ + η (spent − aim) / memory)`. That is dual mirror descent
-/// (Balseiro, Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation
-/// Problems", Operations Research 2023) whose step is measured in money, so that it is the same
-/// whatever the length of a slot:
+/// A dual multiplier per slot with a target that each slot's end solves again: `bid = v · e^-λ`, `λ
+/// = θ − η ln c`, `θ ← clip(θ + η (spent − aim) / memory)`. This is dual mirror descent (Balseiro,
+/// Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation Problems",
+/// Operations Research 2023) with a step in units of money, so that it does not depend on the
+/// length of a slot:
 ///
 /// - `aim` is the slot's part of the curve, for the requests that really came, times `c`.
-/// - `c` makes good what was spent ahead of the curve or behind it, and asks less of a request where
-///   more come than expected. What prices do within minutes is not followed: that costs value, and
-///   spend stays near the curve without it.
-/// - `memory` is over how much spend errors are averaged: `2 e^p √(noise · budget)`, where `noise`
-///   is the variance of spend for each unit that is spent, as observed. So the dual of a campaign
-///   that wins little, or at prices that differ much, rests on enough wins. Until so much was spent,
-///   it is what was spent and four wins (Robbins and Monro, "A Stochastic Approximation Method",
-///   1951).
+/// - `c` corrects spend that is ahead of the curve or behind it, and lowers the aim per request
+///   when more requests come than expected. It ignores price changes within minutes: following them
+///   costs value and is not needed to stay near the curve.
+/// - `memory` is the spend over which errors are averaged: `2 e^p √(noise · budget)`, where `noise`
+///   is the observed variance of spend per unit spent. So the dual of a campaign with few wins, or
+///   with widely differing prices, rests on enough wins. At first it is the spend so far plus four
+///   wins (Robbins and Monro, "A Stochastic Approximation Method", 1951).
 /// - `p` falls while errors persist and rises while they alternate, from −2 to 1: with the best
-///   memory they are unrelated (Mehra, "On the Identification of Variances and Adaptive Kalman
+///   memory they are uncorrelated (Mehra, "On the Identification of Variances and Adaptive Kalman
 ///   Filtering", IEEE Transactions on Automatic Control 1970).
 ///
-/// Where a win costs its bid, the step is the same on what bids cost, at half the gain, for the
-/// dual then moves prices as well as wins: `λ ← [λ − ε(ρ − c̃)]₊` (Wang, Yang, Deng and Kong,
+/// Where a win costs its bid, the same step applies to the cost of bids, at half the gain because
+/// the dual then moves prices as well as wins: `λ ← [λ − ε(ρ − c̃)]₊` (Wang, Yang, Deng and Kong,
 /// "Learning to Bid in Repeated First-Price Auctions with Budgets", ICML 2023). There the bid
 /// maximises `(v − (1 + λ) b) G(b)`; the distribution `G` of prices to beat is not observed here,
-/// so the bid stays `v · e^-λ`. A campaign that is to keep some surplus without being short of
-/// budget has a `multiplier_max` below 1.
+/// so the bid stays `v · e^-λ`. To keep some surplus although the budget suffices, a campaign sets
+/// `multiplier_max` below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlotDual {
-    /// `η`, how far the dual moves for a relative error: 0.01 to 2, by default 0.3, which is right
-    /// where bids that are 3 % lower spend 10 % less.
+    /// `η`, the dual's change per relative error: 0.01 to 2, by default 0.3, which is right if bids
+    /// that are 3 % lower spend 10 % less.
     pub gain: f64,
-    /// Over what share of the curve a small deviation is made good: 0.01 to 1 (all the rest), by
-    /// default 0.3. Over half of that where it is 2 % of the budget, and over more where chance
-    /// makes deviations of more than 1.4 %. The smaller, the nearer to the curve, and the less is
-    /// bought.
+    /// Share of the curve over which a small deviation is corrected: 0.01 to 1 (the whole rest), by
+    /// default 0.3. A deviation of 2 % of the budget is corrected over half of it; the share grows
+    /// where chance alone causes deviations above 1.4 %. A smaller share follows the curve more
+    /// closely and buys less.
     pub catch_up: f64,
-    /// How far the aim follows the requests that come instead of those that were expected: 0 to 1,
-    /// by default 0.5. The larger, the more is bought in bursts that were not foreseen, and the
-    /// further from the curve.
+    /// How far the aim follows actual instead of expected requests: 0 to 1, by default 0.5. A
+    /// larger value buys more in unforeseen bursts, and strays further from the curve.
     pub follow: f64,
-    /// The first multiplier: 0.0068 to 1, by default 0.1. Low, for what is not spent early can be
-    /// spent later.
+    /// The first multiplier: 0.0068 to 1, by default 0.1. Low, because unspent budget can be spent
+    /// later.
     pub start: f64,
     /// The largest multiplier: 0.0068 to 148, by default 1, never above the value.
     pub multiplier_max: f64,
-    /// What a win costs.
+    /// The price of a win.
     pub pricing: AuctionPricing,
 }
 
@@ -166,26 +163,26 @@ impl Default for SlotDual {
     }
 }
 
-/// What the auctions that a campaign takes part in charge the winner.
+/// The price that a campaign's auctions charge the winner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuctionPricing {
     /// The price to beat.
     #[default]
     SecondPrice,
-    /// Its bid.
+    /// The winner's bid.
     FirstPrice,
 }
 
-/// A gain that is outside its range.
+/// A gain outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{key} = {value}: choose {} to {}", .range.0, .range.1)]
 pub struct OutOfRange {
-    /// Which.
+    /// The gain's key.
     pub key: &'static str,
-    /// What was given.
+    /// The given value.
     pub value: f64,
-    /// The least and the most.
+    /// Least and greatest allowed value.
     pub range: (f64, f64),
 }
 
@@ -193,7 +190,7 @@ const START: RangeInclusive<f64> = 0.0068..=1.0;
 const MULTIPLIER: RangeInclusive<f64> = 0.0068..=148.0;
 
 impl StrategySettings {
-    /// What it is called in configuration, on the command line and in metrics.
+    /// Its name in configuration, on the command line and in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Asap => "asap",
@@ -205,7 +202,7 @@ impl StrategySettings {
         }
     }
 
-    /// Whether it says what is bid, and not only for which requests.
+    /// Whether it sets bid prices, rather than only choosing requests.
     pub const fn changes_prices(&self) -> bool {
         match self {
             Self::Asap | Self::Even | Self::Throttle(_) => false,
@@ -213,7 +210,7 @@ impl StrategySettings {
         }
     }
 
-    /// Each strategy with its defaults, baselines first.
+    /// All strategies with their defaults, baselines first.
     pub fn all() -> [Self; 6] {
         [
             Self::Asap,
@@ -225,12 +222,12 @@ impl StrategySettings {
         ]
     }
 
-    /// The strategy of that name with its defaults.
+    /// The strategy of that name with its defaults. None if no strategy has it.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|settings| settings.name() == name)
     }
 
-    /// Every gain that it has, by its key, with its range.
+    /// Every gain with its key and range.
     fn gains(&mut self) -> Vec<(&'static str, &mut f64, RangeInclusive<f64>)> {
         match self {
             Self::Asap | Self::Even => Vec::new(),
@@ -261,12 +258,12 @@ impl StrategySettings {
         }
     }
 
-    /// The gain of that key. None if it has no such gain.
+    /// The gain of that key. None if the strategy has no such gain.
     pub fn gain(&mut self, key: &str) -> Option<&mut f64> {
         self.gains().into_iter().find(|(known, ..)| *known == key).map(|(_, gain, _)| gain)
     }
 
-    /// Every gain that is out of its range.
+    /// Every gain out of its range.
     pub fn problems(&self) -> Vec<OutOfRange> {
         let mut all = *self;
         let outside = all.gains().into_iter().filter(|(_, value, range)| !range.contains(*value));

@@ -10,32 +10,32 @@ use super::target::SpendTarget;
 use super::week::TIME_MAX_MS;
 use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
-/// What a strategy remembers of a flight between slots: 136 bytes. It is written to the bit, else two
-/// readers do not go on alike.
+/// A strategy's memory of a flight between slots: 136 bytes. Encoded to the bit, so that all
+/// readers continue alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StrategyState {
-    /// When the last slot ended; 0 before the first.
+    /// End of the last slot; 0 before the first.
     at_ms: u64,
-    /// What had been observed then.
+    /// Observed by then.
     seen: ObservedTotals,
     /// The budget then, in nanos.
     budget: u64,
-    /// From where the curve goes on: the share of the target at which the budget was last changed.
+    /// The share of the target at the last change of the budget, where the curve restarts.
     base_share: f64,
-    /// And what had been spent then, in nanos.
+    /// Spent by then, in nanos.
     base_spent: u64,
     controls: Controls,
     is_spent: bool,
 }
 
-/// A slot that ended.
+/// The end of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotEnd {
     /// Milliseconds since 1970.
     pub now_ms: u64,
-    /// When the one that begins now will end.
+    /// The end of the next slot.
     pub next_ms: u64,
-    /// What the flight may spend in all: the tightest of its limits.
+    /// The flight's total budget: the tightest of its limits.
     pub budget: Nanos,
 }
 
@@ -68,7 +68,7 @@ impl StrategyState {
         Self::decode_with(from, Controls::decode)
     }
 
-    /// As the first form had it. The default strategy learns anew how much its spend scatters.
+    /// Decodes the first version; the default strategy learns the noise of its spend anew.
     pub(crate) fn decode_first(from: &mut StateDecoder<'_>) -> Result<Self, StateDecodeError> {
         Self::decode_with(from, Controls::decode_first)
     }
@@ -90,20 +90,19 @@ impl StrategyState {
         })
     }
 
-    /// When the last slot ended, in milliseconds since 1970; 0 before the first.
+    /// End of the last slot, in milliseconds since 1970; 0 before the first.
     pub(crate) const fn at_ms(&self) -> u64 {
         self.at_ms
     }
 
-    /// As if what was observed until now had come in slots before: nothing is learned from it.
+    /// Attributes new observations to earlier slots, so that nothing is learned from them.
     #[must_use]
     pub(crate) fn skipped(self, observed: ObservedTotals) -> Self {
         Self { seen: self.seen.merged(observed), ..self }
     }
 
-    /// The first state of the flight after this one, for example of the next day: nothing observed
-    /// yet, but what was learned about prices is kept. A deviation from the curve before is none from
-    /// this one.
+    /// The first state of the next flight, such as the next day: without observations, and with
+    /// what was learned about prices. Deviations from the old curve are dropped.
     #[must_use]
     pub fn next_flight(self, settings: &StrategySettings) -> Self {
         Self { controls: self.controls.on_curve(), ..Self::start(settings) }
@@ -114,19 +113,18 @@ impl StrategyState {
         if self.is_spent { BidPace::NONE } else { self.controls.pace(settings) }
     }
 
-    /// The logarithm of what a value is divided by; 0 bids at value.
+    /// The logarithm of the divisor of values; 0 bids at value.
     pub const fn dual(&self) -> f64 {
         self.controls.dual
     }
 
-    /// The share of requests that is bid for, of strategies that throttle.
+    /// The share of requests bid for, if the strategy throttles.
     pub const fn rate(&self) -> f64 {
         self.controls.rate
     }
 
-    /// What should have been spent by a time, in nanos, by the plan that the last step made: the
-    /// strategy's own curve. It is `target.share(at) · budget` as long as the budget is not
-    /// changed.
+    /// Planned spend by a time, in nanos, according to the last step's curve: `target.share(at) ·
+    /// budget` while the budget does not change.
     pub fn planned(&self, target: &SpendTarget, at_ms: u64) -> f64 {
         let (base, spent) = (self.base_share, self.base_spent as f64);
         let left = (self.budget as f64 - spent).max(0.0);
@@ -139,9 +137,8 @@ impl StrategyState {
     }
 }
 
-/// The state after a slot that has ended. A slot that ended no later than the last one changes
-/// nothing. `observed` are the latest cumulative figures of the flight, whatever part of them has
-/// come.
+/// The state after a slot. A slot that ends no later than the last one changes nothing. `observed`
+/// are the latest cumulative figures of the flight, however incomplete.
 #[must_use]
 pub fn step(
     settings: &StrategySettings,
@@ -167,8 +164,8 @@ pub fn step(
 }
 
 impl StrategyState {
-    /// With this budget. When it is another one, the curve goes on from what is spent to what may
-    /// be: a change is spread over the rest of the flight instead of being made good at once.
+    /// Changes the budget. The curve continues from the present spend to the new budget: the change
+    /// is spread over the rest of the flight instead of corrected at once.
     fn rebased(self, target: &SpendTarget, budget: u64) -> Self {
         if budget == self.budget {
             return self;

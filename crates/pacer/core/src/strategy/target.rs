@@ -4,73 +4,72 @@ use std::sync::Arc;
 
 use super::week::{TIME_MAX_MS, Week, ZoneOffsets};
 
-/// From when to when a campaign runs, or one day of it: milliseconds since 1970, the end excluded.
+/// A campaign's flight, or one day of it: milliseconds since 1970, end excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CampaignFlight {
     /// The first millisecond.
     pub start_ms: u64,
-    /// The first one after it.
+    /// The first millisecond after it.
     pub end_ms: u64,
 }
 
-/// What traffic is expected, and when the campaign is open.
+/// The expected traffic, and when the campaign is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forecast {
-    /// By the hour of the week on the account's clocks; learned by a [`super::Learner`], or
-    /// uniform.
+    /// By hour of the week on the account's clocks; learned by a [`super::Learner`], or uniform.
     Weekly {
-        /// The weight of each hour; 0 where the campaign is closed.
+        /// The weight of each hour; 0 if the campaign is closed.
         week: Week,
         /// The account's clocks.
         zone: ZoneOffsets,
     },
-    /// Given for parts of the flight of equal length, from its start on; what is beyond the last
-    /// has none. A part of weight 0 is closed.
+    /// By parts of equal length from the start of the flight. Parts of weight 0, and all time after
+    /// the last part, are closed.
     Given {
-        /// How long each is.
+        /// Length of a part.
         part_ms: u64,
-        /// What each weighs.
+        /// Weights of the parts.
         weights: Vec<u32>,
     },
 }
 
 impl Forecast {
-    /// The same traffic at any time, always open.
+    /// Constant traffic, always open.
     pub fn uniform() -> Self {
         Self::Weekly { week: Week::uniform(), zone: ZoneOffsets::utc() }
     }
 }
 
-/// Why there is no such target.
+/// Why a target is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum TargetError {
-    /// It ends before it begins, or as it begins.
+    /// The flight is empty.
     #[error("the flight ends at {end_ms} ms, not after its start at {start_ms} ms")]
     Empty {
-        /// As given.
+        /// The given start.
         start_ms: u64,
-        /// As given.
+        /// The given end.
         end_ms: u64,
     },
     /// It ends after the year 9999.
     #[error("the flight ends at {end_ms} ms since 1970, after the year 9999")]
     Endless {
-        /// As given.
+        /// The given end.
         end_ms: u64,
     },
     /// No hour of it is open.
     #[error("no hour of the flight is open: open one, or move the flight")]
     NeverOpen,
-    /// Parts without length.
+    /// Its parts have no length.
     #[error("a forecast's parts have a length of 0 ms")]
     NoLength,
-    /// How far it is ahead is no number from 0 to 1.
+    /// `ahead` is not between 0 and 1.
     #[error("ahead = {0}: choose 0 to 1")]
     Ahead(f64),
 }
 
-/// The curve of cumulative spend that a flight should follow: 0 before its start, 1 from its end
-/// on, never falling. Time in which the campaign is closed does not count.
+/// The cumulative spend that a flight should follow: 0 before its start, 1 from its end on, never
+/// falling. Closed time does not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpendTarget {
     flight: CampaignFlight,
@@ -85,7 +84,7 @@ enum TargetCurve {
         week: Week,
         zone: ZoneOffsets,
     },
-    /// What all parts before each weigh, and last all of them.
+    /// Cumulative weights before each part, then the total.
     Given {
         part_ms: u64,
         before: Arc<[u64]>,
@@ -93,11 +92,10 @@ enum TargetCurve {
 }
 
 impl SpendTarget {
-    /// In proportion to the traffic that is expected.
+    /// In proportion to expected traffic.
     ///
     /// # Errors
-    ///
-    /// When the flight has no open time.
+    /// If the flight has no open time.
     pub fn new(flight: CampaignFlight, forecast: Forecast) -> Result<Self, TargetError> {
         let CampaignFlight { start_ms, end_ms } = flight;
         if end_ms <= start_ms {
@@ -125,21 +123,19 @@ impl SpendTarget {
         Ok(Self { flight, curve, total, ahead: 0.0 })
     }
 
-    /// The same every moment of the flight.
+    /// In proportion to time.
     ///
     /// # Errors
-    ///
-    /// When the flight is empty.
+    /// If the flight is empty.
     pub fn uniform(flight: CampaignFlight) -> Result<Self, TargetError> {
         Self::new(flight, Forecast::uniform())
     }
 
-    /// Ahead of the traffic: a share `x` of it is asked to spend `x (1 + ahead (1 − x))`, so that
-    /// with 1, three quarters are spent by the middle.
+    /// Ahead of the traffic: by a share `x` of it, `x (1 + ahead (1 − x))` is spent. With `ahead`
+    /// 1, three quarters are spent by the middle.
     ///
     /// # Errors
-    ///
-    /// When `ahead` is not between 0 and 1.
+    /// If `ahead` is not between 0 and 1.
     pub fn front_loaded(self, ahead: f64) -> Result<Self, TargetError> {
         if (0.0..=1.0).contains(&ahead) {
             Ok(Self { ahead, ..self })
@@ -148,12 +144,12 @@ impl SpendTarget {
         }
     }
 
-    /// From when to when it runs.
+    /// The flight.
     pub const fn flight(&self) -> CampaignFlight {
         self.flight
     }
 
-    /// What traffic it expects, where that is by the hours of the week.
+    /// The expected traffic by hour of the week. None if the forecast is given by parts.
     pub(crate) const fn week(&self) -> Option<&Week> {
         match &self.curve {
             TargetCurve::Weekly { week, .. } => Some(week),
@@ -167,21 +163,21 @@ impl SpendTarget {
         (traffic * (1.0 + self.ahead * (1.0 - traffic))).min(1.0)
     }
 
-    /// The share of all traffic that is expected by a time, 0 to 1: the same, unless it is ahead.
+    /// The share of all traffic expected by a time, 0 to 1. Equals [`Self::share`] unless
+    /// front-loaded.
     pub fn traffic(&self, at_ms: u64) -> f64 {
         ratio(self.curve.weigh(self.flight, at_ms), self.total)
     }
 
     /// The share of what remains at `from_ms` that should be spent by `to_ms`: 0 to 1, and 1 from
-    /// the end of the flight's last open hour on.
+    /// the end of the last open hour on.
     pub fn share_of_rest(&self, from_ms: u64, to_ms: u64) -> f64 {
         let (from, to) = (self.share(from_ms), self.share(to_ms));
         if to >= 1.0 { 1.0 } else { ((to - from) / (1.0 - from)).max(0.0) }
     }
 
-    /// When a slot that begins at `now_ms` should end, if slots are `slot_ms` long: towards the end
-    /// of the flight they become shorter, down to a second, so that the last of the budget is aimed
-    /// at anew.
+    /// End of a slot of nominally `slot_ms` that begins at `now_ms`. Slots shrink to a second
+    /// towards the end of the flight, so that the last of the budget is aimed at anew.
     pub fn slot_end(&self, now_ms: u64, slot_ms: u64) -> u64 {
         let begin = now_ms.max(self.flight.start_ms);
         let left = self.flight.end_ms.saturating_sub(begin);
@@ -190,7 +186,7 @@ impl SpendTarget {
     }
 }
 
-/// No slot at the end of a flight is made shorter than this.
+/// Minimum length of a shortened slot.
 const SLOT_LEAST_MS: u64 = 1000;
 
 impl TargetCurve {
@@ -210,8 +206,8 @@ impl TargetCurve {
     }
 }
 
-/// Both are first made short enough to be exact: a quotient of exact numbers is rounded once, and
-/// so never falls when the dividend grows.
+/// Shortens both until they are exact: a quotient of exact numbers rounds once, so it never falls
+/// when the dividend grows.
 fn ratio(part: u128, whole: u128) -> f64 {
     let shift = (128 - whole.leading_zeros()).saturating_sub(53);
     (part >> shift) as f64 / (whole >> shift) as f64

@@ -1,36 +1,33 @@
-//! The hours of a week as an account counts them: when a campaign is open, and how much traffic
-//! each hour has.
+//! The week on an account's clocks: when a campaign is open, and the traffic of each hour.
 
 use std::sync::Arc;
 
 /// Hours of a week.
 pub const HOURS: usize = 168;
 
-/// Milliseconds of an hour.
 const HOUR_MS: u64 = 3_600_000;
 
 /// The end of time: the year 10,000.
 pub(crate) const TIME_MAX_MS: u64 = 253_402_300_800_000;
 
-/// The first of January 1970 was a Thursday; weeks begin on Monday.
+/// 1 January 1970 was a Thursday; weeks begin on Monday.
 const EPOCH_HOUR: u64 = 3 * 24;
 
-/// A weight for each hour of the week: 0 while the campaign is closed, else in proportion to the
-/// traffic that is expected. Hour 0 is Monday, midnight to one, in the account's zone. Shared by
-/// all campaigns that have the same.
+/// A weight per hour of the week: 0 if the campaign is closed, otherwise proportional to the
+/// expected traffic. Hour 0 is Monday 00:00 to 01:00 in the account's zone. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Week {
-    /// What all hours before each weigh, and last the whole week.
+    /// Cumulative weights before each hour, then the total.
     before: Arc<[u64; HOURS + 1]>,
 }
 
 impl Week {
-    /// Always open, and every hour alike.
+    /// Always open, with equal hours.
     pub fn uniform() -> Self {
         Self::weighted(&[1; HOURS])
     }
 
-    /// From weights; only their proportions count. An hour of weight 0 is closed.
+    /// From weights, of which only the proportions count. Weight 0 closes an hour.
     pub fn weighted(weights: &[u32; HOURS]) -> Self {
         let mut before = [0; HOURS + 1];
         for (at, weight) in weights.iter().enumerate() {
@@ -39,9 +36,8 @@ impl Week {
         Self { before: Arc::new(before) }
     }
 
-    /// The same traffic in the hours that `is_open` admits, and none in the others. An hour that is
-    /// open but has no weight is given the least that weighs anything, for what has not been seen
-    /// may come.
+    /// Closes the hours that `is_open` rejects. An open hour without weight gets the smallest one,
+    /// because unseen traffic may come.
     #[must_use]
     pub fn opened(&self, is_open: impl Fn(usize) -> bool) -> Self {
         let mut weights = self.weights();
@@ -62,18 +58,18 @@ impl Week {
         Arc::ptr_eq(&self.before, &other.before)
     }
 
-    /// What an hour weighs.
+    /// The weight of an hour.
     pub fn weight(&self, hour: usize) -> u64 {
         self.before[hour + 1] - self.before[hour]
     }
 
-    /// What each hour weighs.
+    /// The weight of each hour.
     pub(crate) fn weights(&self) -> [u32; HOURS] {
         std::array::from_fn(|hour| u32::try_from(self.weight(hour)).expect("it was a u32"))
     }
 
-    /// Weight times milliseconds from the beginning of the first week to `local_ms`, which counts
-    /// from 1970 on the account's clocks.
+    /// Weight times milliseconds from the start of the first week to `local_ms`, since 1970 on the
+    /// account's clocks.
     fn until(&self, local_ms: u64) -> u128 {
         let shifted = local_ms + EPOCH_HOUR * HOUR_MS;
         let (hours, rest) = (shifted / HOUR_MS, shifted % HOUR_MS);
@@ -84,7 +80,7 @@ impl Week {
     }
 }
 
-/// From an instant on, how far the account's clocks are ahead of UTC.
+/// The offset of an account's clocks from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetFrom {
     /// Milliseconds since 1970, UTC.
@@ -93,7 +89,7 @@ pub struct OffsetFrom {
     pub ahead_ms: i32,
 }
 
-/// An account's clocks: made from a time zone's rules by who knows them.
+/// An account's clocks, derived from a time zone's rules by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneOffsets {
     first_ms: i32,
@@ -106,14 +102,13 @@ impl ZoneOffsets {
         Self::new(0, Vec::new())
     }
 
-    /// Clocks that are `first_ms` ahead of UTC until the first change, and as each change says from
-    /// then on. Changes are put in order of time.
+    /// Clocks `first_ms` ahead of UTC until the first change. Sorts the changes.
     pub fn new(first_ms: i32, mut changes: Vec<OffsetFrom>) -> Self {
         changes.sort_by_key(|change| change.at_ms);
         Self { first_ms, changes: changes.into() }
     }
 
-    /// Which hour of the week it is.
+    /// The hour of the week at an instant.
     pub fn hour_of_week(&self, at_ms: u64) -> usize {
         let before = self.changes.iter().rev().find(|change| change.at_ms <= at_ms);
         let ahead = before.map_or(self.first_ms, |change| change.ahead_ms);
@@ -138,13 +133,11 @@ impl ZoneOffsets {
     }
 }
 
-/// Which hour of its week one is, counted from a Monday.
 fn of_week(hours: u64) -> usize {
     usize::try_from(hours % HOURS as u64).expect("a week has few hours")
 }
 
-/// Milliseconds on the account's clocks. A week is added, and none counts: so there is no hour
-/// before the first, wherever the clocks are behind.
+/// Milliseconds on the account's clocks, plus one week so that clocks behind UTC do not underflow.
 fn local(at_ms: u64, ahead_ms: i32) -> u64 {
     let shifted = at_ms.min(TIME_MAX_MS) + HOURS as u64 * HOUR_MS;
     shifted.saturating_add_signed(i64::from(ahead_ms))

@@ -1,8 +1,7 @@
-//! Rights of the hour that is to come: leased, and granted to shards, shortly before it begins, so
-//! that nobody waits for a batch then.
+//! Budget of the next hour: leased and granted shortly before it begins, so that no shard waits for
+//! a batch then.
 //!
-//! Owns how much of it is leased and which shard gets what. What is not used in that hour comes back
-//! like the rest of it.
+//! Owns the amount leased and its distribution to shards. The unused part is returned as usual.
 
 use std::cmp::Reverse;
 
@@ -14,11 +13,11 @@ use crate::ledger::limits::level::{LimitLevels, day_of};
 use crate::ledger::limits::tally::UNLIMITED;
 use crate::ledger::step::LedgerOutbox;
 
-/// After so many lease periods what a campaign took is not what it takes.
+/// Lease periods after which a measured rate is outdated.
 const STALE_PERIODS: u32 = 8;
 
 impl LedgerCampaign {
-    /// Serves shards out of what is leased of the hour to come; whether that is to be leased.
+    /// Serves shards from the next hour's lease. Returns whether to lease it.
     pub(in crate::ledger) fn look_ahead(
         &mut self,
         account: &mut LedgerAccount,
@@ -39,7 +38,7 @@ impl LedgerCampaign {
         self.need_ahead(&levels, account, ctx) > 0
     }
 
-    /// Takes rights of the hour to come into the next batch.
+    /// Adds the next hour's lease to the next batch.
     pub(in crate::ledger) fn lease_ahead(
         &mut self,
         account: &mut LedgerAccount,
@@ -61,7 +60,7 @@ impl LedgerCampaign {
         self.take_lease(at, amount, account, &next);
     }
 
-    /// Grants what was leased ahead to the shards that will need it, once.
+    /// Grants the next hour's lease once to the shards that will need it.
     pub(in crate::ledger) fn deal(
         &mut self,
         at: usize,
@@ -89,7 +88,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// The hour to come, if it is time to look at it.
+    /// The next hour. None before it is time to look at it.
     fn coming(&self, ctx: &StepContext) -> Option<CalendarHour> {
         let ahead_ms = ctx.settings.ahead_ms(self.definition.slot);
         ctx.next.filter(|next| next.start_unix_ms <= ctx.now.unix_ms.saturating_add(ahead_ms))
@@ -99,15 +98,15 @@ impl LedgerCampaign {
         self.closed_at(account, hour.start_unix_ms, Some(hour)).is_some()
     }
 
-    /// The book of a period of which this epoch has leased something.
+    /// The book of a period in which this epoch has leased.
     fn leased(&self, period: Period) -> Option<usize> {
         let is_leased = |book: &super::book::PeriodLeases| book.lease.granted.get() > 0;
         self.books.iter().position(|book| book.period == period && is_leased(book))
     }
 
-    /// What the first seconds of the hour to come will take.
+    /// The need of the next hour's first seconds.
     fn need_ahead(&self, levels: &LimitLevels, account: &LedgerAccount, ctx: &StepContext) -> u64 {
-        // Without a limit there is that of the numbers.
+        // Without a limit, the number range is the limit.
         let headroom = levels.headroom().min(UNLIMITED - account.tally.life.exposure());
         let least = self.least_of_a_shard();
         let is_open = self.closed(account, ctx).is_none();
@@ -122,11 +121,11 @@ impl LedgerCampaign {
         let rate = self.rate_ahead(is_open, ctx);
         let usual = per(rate, ctx.settings.lease_span).max(self.slices(ctx.settings));
         let part = part_of_node(headroom, ctx.settings);
-        // The last goes to one shard.
+        // One shard gets the last of the budget.
         usual.max(least_of_all).min(part).max(least).min(headroom)
     }
 
-    /// Whether shards have bid for it in this hour, or would have if there had been money.
+    /// Whether shards reserved in this hour, or lacked budget to.
     fn is_in_use(&self, ctx: &StepContext) -> bool {
         let period = ctx.hour.map(|hour| hour.period);
         let current = self.books.iter().filter(|book| Some(book.period) == period);
@@ -136,7 +135,7 @@ impl LedgerCampaign {
             || current.flat_map(|book| &book.parts).any(has_reserved)
     }
 
-    /// The rate at which it took rights when it could.
+    /// The rate at which it took budget when it could.
     fn rate_ahead(&self, is_open: bool, ctx: &StepContext) -> u64 {
         let sample = self.sample(ctx);
         let is_stale =
@@ -144,12 +143,12 @@ impl LedgerCampaign {
         if is_open && is_stale && !self.was_short() { sample } else { self.rate.max(sample) }
     }
 
-    /// What a shard needs at least: by this hour's wants, or those before if there were none.
+    /// The least that helps a shard: from this hour's requests, or otherwise earlier ones.
     fn least_of_a_shard(&self) -> u64 {
         if self.want_most > 0 { self.want_most } else { self.least }
     }
 
-    /// Shards by what they took last, the most first; all alike where none has taken anything.
+    /// Shards by their share of the latest use, the largest first; equal if there was none.
     fn takers(&self, period: Period, shards: u16, recall: Recall) -> Vec<(u16, u64)> {
         let has_taken = |part: &ShardPart| part.returned < part.granted;
         let before = self.books.iter().filter(|book| book.period < period);

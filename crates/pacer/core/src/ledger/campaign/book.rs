@@ -1,5 +1,5 @@
-//! The leases of one campaign in one period: this epoch's, cut into slices, and what dead epochs
-//! left.
+//! The leases of one campaign in one period: this epoch's, cut into slices, and those of dead
+//! epochs.
 //!
 //! Owns what is leased, granted, returned and settled of a period. Knows no limits.
 
@@ -13,7 +13,7 @@ use crate::ledger::settings::LedgerSettings;
 use crate::messages::{CampaignIndex, Epoch, SpendReport};
 use crate::store::{Lease, LeaseKey};
 
-/// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.
+/// A shard's part of a lease: its grants and its last report, all cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ledger) struct ShardPart {
     pub(in crate::ledger) shard: u16,
@@ -39,14 +39,14 @@ pub(in crate::ledger) struct DeadLease {
     pub(in crate::ledger) node: u32,
     pub(in crate::ledger) epoch: Epoch,
     pub(in crate::ledger) lease: Lease,
-    /// Whether no batch says yet what it has become.
+    /// Whether the next batch must contain it.
     pub(in crate::ledger) is_unsaved: bool,
-    /// Whether a batch that is not known to have ended says it.
+    /// Whether the batch in flight contains it.
     pub(in crate::ledger) is_in_flight: bool,
 }
 
 impl DeadLease {
-    /// A win, as the log tells it.
+    /// Books a win of the log.
     pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = left_of(&self.lease);
         book_win(&mut self.lease, left, figures);
@@ -60,29 +60,28 @@ pub(in crate::ledger) struct PeriodLeases {
     pub(in crate::ledger) period: Period,
     /// In the account's zone.
     pub(in crate::ledger) day: u32,
-    /// This epoch's, as the next batch says it. What was settled, late or over is as the log says it.
+    /// This epoch's, as the next batch contains it. Settled, late and over are the log's.
     pub(in crate::ledger) lease: Lease,
-    /// What of it is known to be durable.
+    /// The part of it known to be durable.
     pub(in crate::ledger) committed: u64,
-    /// What of it may be durable: no less is leased from now on.
+    /// The part of it that may be durable: a lower bound of later leases.
     pub(in crate::ledger) maybe: u64,
-    /// What the sums of campaign and account contain of this book.
+    /// Its contribution to the sums of campaign and account.
     pub(in crate::ledger) counted: Exposure,
     pub(in crate::ledger) parts: Vec<ShardPart>,
     pub(in crate::ledger) dead: Vec<DeadLease>,
     /// Whether the log says which wins came late.
     is_late_told: bool,
-    /// Whether it was leased before its period, and no shard has been granted it yet.
+    /// Whether it was leased before its period and no shard has a grant of it yet.
     pub(in crate::ledger) is_ahead: bool,
-    /// Whether no batch says yet what it has become.
+    /// Whether the next batch must contain it.
     pub(in crate::ledger) is_unsaved: bool,
-    /// Whether a batch that is not known to have ended says it.
+    /// Whether the batch in flight contains it.
     pub(in crate::ledger) is_in_flight: bool,
-    /// Whether the period is over.
     pub(in crate::ledger) is_over: bool,
-    /// When shards were first told that the period ends, in nanoseconds; 0 before.
+    /// The first end that shards received, in nanoseconds; 0 before.
     pub(in crate::ledger) until: u64,
-    /// When nothing can change it any more, in nanoseconds: as far as is known, while it lasts.
+    /// When nothing can change it any more, in nanoseconds; an estimate while the period lasts.
     pub(in crate::ledger) closes_at: u64,
 }
 
@@ -107,7 +106,7 @@ impl PeriodLeases {
         }
     }
 
-    /// Exposure: of all leases.
+    /// Exposure of all leases.
     pub(in crate::ledger) fn sum(&self) -> Exposure {
         let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
         let mut late = self.own_late();
@@ -123,12 +122,12 @@ impl PeriodLeases {
         Exposure { held, late }
     }
 
-    /// Durable, given back by shards or never granted to one, and not spent: free to grant.
+    /// Free to grant: durable, not at a shard, and not spent.
     pub(in crate::ledger) fn pool(&self) -> u64 {
         (self.back() - self.taken_late()).min(self.left())
     }
 
-    /// What is known to be durable and was neither given back nor spent, as far as the log has told.
+    /// Durable, and neither returned nor spent, according to the log.
     fn left(&self) -> u64 {
         left_of(&self.lease).saturating_sub(self.pending())
     }
@@ -142,9 +141,8 @@ impl PeriodLeases {
         durable.checked_sub(used).expect("no more is granted than is durably leased")
     }
 
-    /// What of it was spent after all: shards gave it back when reservations ended, and then these were
-    /// won. A log that does not know how reservations ended takes every win out of the lease, as long as
-    /// there is anything in it.
+    /// Spent after shards had returned it: reservations ended, and were won later. A log that does
+    /// not know how reservations ended takes every win from the lease, while it lasts.
     fn taken_late(&self) -> u64 {
         if self.is_late_told || planted(LedgerBug::ReturnLate) {
             return 0;
@@ -152,7 +150,7 @@ impl PeriodLeases {
         self.reported_beside().saturating_sub(late_of(&self.lease)).min(self.back())
     }
 
-    /// Late, or above the price, as shards tell it.
+    /// Late, or above the price, according to the shards.
     fn reported_beside(&self) -> u64 {
         self.parts.iter().flat_map(|part| [part.late, part.over]).fold(0, u64::saturating_add)
     }
@@ -162,7 +160,7 @@ impl PeriodLeases {
         self.lease.granted.get() - self.committed
     }
 
-    /// Nothing was ever leased.
+    /// Whether nothing was ever leased.
     pub(in crate::ledger) fn is_empty(&self) -> bool {
         self.lease.granted == Nanos::ZERO && self.parts.is_empty() && self.dead.is_empty()
     }
@@ -172,7 +170,7 @@ impl PeriodLeases {
         self.parts.iter().map(ShardPart::outstanding).sum()
     }
 
-    /// Spent, beside what counts as late.
+    /// Spent, except for what counts as late.
     pub(in crate::ledger) fn settled(&self) -> u64 {
         let by_log = self.lease.settled.get().saturating_add(late_of(&self.lease));
         let by_shards: u64 = self.parts.iter().map(|part| part.settled).sum();
@@ -181,20 +179,19 @@ impl PeriodLeases {
         spent.saturating_sub(self.own_late()) + dead
     }
 
-    /// Late, or above the price, by this epoch. The log is behind the shards at times, and the shards
-    /// behind the log.
+    /// Late, or above the price, in this epoch. Log and shards each lag behind the other at times.
     fn own_late(&self) -> u64 {
         late_of(&self.lease).max(self.reported_beside())
     }
 
-    /// A win of this epoch, as the log tells it. What is not known to be durable may yet be refused.
+    /// Books a win of this epoch's log. A lease that is not known to be durable may yet be refused.
     pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = self.left();
         book_win(&mut self.lease, left, figures);
         self.is_unsaved = true;
     }
 
-    /// Gives the pool back.
+    /// Returns the pool.
     pub(in crate::ledger) fn return_pool(&mut self) -> u64 {
         let pool = self.pool();
         if pool > 0 {
@@ -204,13 +201,13 @@ impl PeriodLeases {
         pool
     }
 
-    /// Shards use what they have until then.
+    /// Extends the book to grants that end at `until`.
     pub(in crate::ledger) fn lasts_until(&mut self, until: Tick, settings: &LedgerSettings) {
         let closes_at = until.after(settings.horizon).after(settings.late_window);
         self.closes_at = self.closes_at.max(closes_at.nanos());
     }
 
-    /// Grants out of the pool to a shard; returns all that it has been granted.
+    /// Grants from the pool to a shard. Returns the shard's total grants.
     pub(in crate::ledger) fn grant(&mut self, shard: u16, amount: u64) -> Nanos {
         assert!(amount <= self.pool(), "a grant comes out of what is durable and free");
         let part = self.part(shard);
@@ -229,7 +226,8 @@ impl PeriodLeases {
         &mut self.parts[at]
     }
 
-    /// What a shard tells; whether it made reservations since.
+    /// Applies a shard's report. Returns whether the shard has made reservations since the last
+    /// one.
     pub(in crate::ledger) fn report(&mut self, shard: u16, report: &SpendReport) -> bool {
         let part = self.part(shard);
         if planted(LedgerBug::AddReports) {
@@ -240,25 +238,25 @@ impl PeriodLeases {
         part.settled = part.settled.max(report.settled.get());
         part.late = part.late.max(report.late.get());
         part.over = part.over.max(report.over.get());
-        // Looks at the books of the shard: asserts them.
+        // Asserts that the shard's figures balance.
         part.outstanding();
         let has_reserved = part.reserved_count < report.reserved_count;
         part.reserved_count = part.reserved_count.max(report.reserved_count);
         has_reserved
     }
 
-    /// What a shard was granted and never took is given back: it has ended, and took so much.
+    /// Returns what an ended shard was granted but never took.
     pub(in crate::ledger) fn return_untaken(&mut self, shard: u16, taken: u64) {
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
         assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
         let untaken =
             if planted(LedgerBug::ReturnTaken) { part.granted } else { part.granted - taken };
-        // What it had forgotten was returned or settled before, and it has no receipt for that.
+        // Books that the shard forgot were returned or settled before, and have no receipt.
         part.returned += untaken.min(part.outstanding());
     }
 
-    /// The rows that it leaves when it goes: this epoch's, where anything was leased, and those that
-    /// dead epochs of this node left.
+    /// Rows of a closed book: this epoch's, if anything was leased, and those of this node's dead
+    /// epochs.
     pub(in crate::ledger) fn closed_rows(
         &self,
         slot: CampaignIndex,
@@ -270,7 +268,7 @@ impl PeriodLeases {
         epochs.map(move |epoch| (self.period, ClosedLease { slot, epoch, day: self.day }))
     }
 
-    /// Whether nothing is left to happen: all given back or settled, and durably so.
+    /// Whether everything is returned or settled, durably.
     pub(in crate::ledger) fn is_settled(&self) -> bool {
         let lease = &self.lease;
         let own = lease.returned.get() + lease.settled.get() == lease.granted.get();
@@ -288,13 +286,13 @@ pub(in crate::ledger) fn left_of(lease: &Lease) -> u64 {
     lease.granted.get().checked_sub(back).expect("a lease returns and settles what was granted")
 }
 
-/// Spent beside it: late, or above the price.
+/// Spent in addition: late, or above the price.
 pub(in crate::ledger) fn late_of(lease: &Lease) -> u64 {
     lease.late.get().saturating_add(lease.over.get())
 }
 
-/// A win as the log tells it: out of what is left of the lease as far as that goes, late beyond it. What
-/// others say that they paid may be any number: it ends at the largest there is, and stops all leasing.
+/// Books a win of the log: from the lease's remainder first, the rest as late. Reported prices may
+/// be any number, so the sum saturates, which stops all leasing.
 fn book_win(lease: &mut Lease, left: u64, [paid, late, over]: [u64; 3]) {
     let inside = paid.min(left);
     let sum = |figure: Nanos, more: u64| Nanos::new(figure.get().saturating_add(more));
@@ -303,7 +301,6 @@ fn book_win(lease: &mut Lease, left: u64, [paid, late, over]: [u64; 3]) {
     lease.over = sum(lease.over, over);
 }
 
-/// Of a lease that the ledger does not know yet.
 pub(in crate::ledger) fn key_of(slot: CampaignIndex, period: Period, dead: &DeadLease) -> LeaseKey {
     LeaseKey { slot, period, node: dead.node, epoch: dead.epoch }
 }

@@ -1,60 +1,59 @@
-//! What accounts and campaigns are allowed, as it is given from outside: absolute, versioned, each
-//! amount with its currency.
+//! Definitions of accounts and campaigns as operators give them: absolute, versioned, each amount
+//! with its currency.
 //!
-//! Owns what is refused in a definition by itself. What a definition means beside what has been
-//! spent is the ledger's.
+//! Owns the checks of a definition by itself. The ledger compares it with what was spent.
 
 use units::{Currency, Nanos, Ppm};
 
 use super::tally::UNLIMITED;
 use crate::messages::CampaignIndex;
 
-/// A time zone, as whoever makes the calendars numbers it.
+/// A time zone's number, assigned by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneId(pub u32);
 
-/// An account, as whoever defines accounts numbers it.
+/// An account's number, assigned by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(pub u32);
 
-/// An amount of a currency.
+/// An amount in a currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money {
-    /// How much.
+    /// The amount.
     pub amount: Nanos,
-    /// Of what.
+    /// Its currency.
     pub currency: Currency,
 }
 
-/// For how long a limit holds.
+/// The span of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSpan {
-    /// For ever.
+    /// The whole flight.
     Life,
-    /// For a day of the account's zone.
+    /// A day of the account's zone.
     Day,
-    /// For an hour of its clocks.
+    /// An hour of the account's zone.
     Hour,
 }
 
-/// The most that may be spent; `None` is without a limit.
+/// Spending limits. None if unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetLimits {
-    /// In all.
+    /// In total.
     pub life: Option<Money>,
-    /// On a day of the account's zone.
+    /// Per day of the account's zone.
     pub day: Option<Money>,
-    /// In an hour of its clocks.
+    /// Per hour of the account's zone.
     pub hour: Option<Money>,
 }
 
-/// What of every limit is kept back for wins that come late or above their price. What such wins
-/// have cost already is kept back no more.
+/// Part of every limit that is held back for wins that are late or above their price. What such
+/// wins have already cost reduces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holdback {
-    /// So much of each.
+    /// An amount of each limit.
     Amount(Money),
-    /// A share of each, rounded up.
+    /// A share of each limit, rounded up.
     Share(Ppm),
 }
 
@@ -64,115 +63,115 @@ impl Default for Holdback {
     }
 }
 
-/// Hours of the week in which a campaign runs: bit 0 is Monday, midnight to one, in its zone.
+/// Hours of the week in which a campaign runs: bit 0 is Monday 00:00 to 01:00, in its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Daypart([u64; 3]);
 
 impl Daypart {
-    /// All of them.
+    /// Every hour.
     pub const ALWAYS: Self = Self([u64::MAX; 3]);
-    /// None of them.
+    /// No hour.
     pub const NEVER: Self = Self([0; 3]);
 
-    /// This, and the hour.
+    /// Adds an hour.
     #[must_use]
     pub fn with(mut self, hour_of_week: u8) -> Self {
         self.0[usize::from(hour_of_week / 64).min(2)] |= 1 << (hour_of_week % 64);
         self
     }
 
-    /// Whether a campaign runs in the hour.
+    /// Whether the campaign runs in an hour.
     pub fn contains(&self, hour_of_week: u8) -> bool {
         self.0[usize::from(hour_of_week / 64).min(2)] & (1 << (hour_of_week % 64)) != 0
     }
 }
 
-/// An account: who pays.
+/// An account, which pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountDefinition {
-    /// Which.
+    /// Its number.
     pub id: AccountId,
     /// The larger wins.
     pub version: u64,
-    /// Of all its money; never another.
+    /// The currency of all its amounts. It never changes.
     pub currency: Currency,
-    /// By whose clocks its days and hours are counted; never another.
+    /// The zone of its days and hours. It never changes.
     pub zone: ZoneId,
-    /// Of all its campaigns together.
+    /// Limits for all its campaigns together.
     pub limits: BudgetLimits,
-    /// What of these is kept back, beside what its campaigns keep back of theirs.
+    /// Holdback from these limits, in addition to that of its campaigns.
     pub late_holdback: Holdback,
-    /// Whether none of them may spend.
+    /// Whether all its campaigns are paused.
     pub is_paused: bool,
 }
 
 /// A campaign, or a DSP's seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CampaignDefinition {
-    /// Which. Whoever defines campaigns keeps the number with the campaign, for leases outlive the
-    /// process that made them; [`crate::ledger::Ledger::next_slot`] is free.
+    /// Its number. It must be stored with the campaign, because leases outlive the process that
+    /// made them; [`crate::ledger::Ledger::next_slot`] is a free number.
     pub slot: CampaignIndex,
     /// The larger wins.
     pub version: u64,
-    /// Who pays; never another.
+    /// The account that pays. It never changes.
     pub account: AccountId,
     /// What it may spend, and when.
     pub budget: CampaignBudget,
 }
 
-/// What a campaign may spend, and when: the same from its definition to the ledger's books.
+/// A campaign's limits and schedule: the same type from its definition to the ledger's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CampaignBudget {
-    /// Its own, beside the account's.
+    /// Its own limits, in addition to the account's.
     pub limits: BudgetLimits,
     /// Its first millisecond since 1970, UTC.
     pub start_unix_ms: u64,
-    /// The first one behind it.
+    /// The first millisecond after its end.
     pub end_unix_ms: u64,
-    /// When it runs within these.
+    /// Hours of the week in which it runs.
     pub daypart: Daypart,
-    /// What of its limits is kept back.
+    /// Holdback from its limits.
     pub late_holdback: Holdback,
-    /// Whether it may not spend.
+    /// Whether it is paused.
     pub is_paused: bool,
 }
 
-/// Why a definition was not taken.
+/// Why a definition was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// It names a calendar that the ledger has not been given.
+    /// The ledger has no calendar of this zone.
     #[error("zone {} has no calendar: give the calendar first", .0.0)]
     UnknownZone(ZoneId),
-    /// An account's zone is for ever, for its days are counted by it.
+    /// An account's zone never changes, because it defines the account's days.
     #[error("the zone of an account does not change: open another account")]
     ZoneChanged,
-    /// An account's currency is for ever.
+    /// An account's currency never changes.
     #[error("the currency of an account is {0} and does not change: open another account")]
     CurrencyChanged(Currency),
-    /// An amount is in another currency than the account.
+    /// The currency of an amount differs from the account's.
     #[error("an amount in {given}, but the account is in {account}: give it in {account}")]
     MixedCurrency {
-        /// Of the amount.
+        /// Currency of the amount.
         given: Currency,
-        /// Of the account.
+        /// Currency of the account.
         account: Currency,
     },
-    /// A campaign's account is for ever, for what it spent was spent from it.
+    /// A campaign's account never changes, because it paid for what was spent.
     #[error("the account of a campaign does not change: make another campaign")]
     AccountChanged,
-    /// The flight has no time in it.
+    /// The flight is empty.
     #[error("the flight ends before it starts: give a later end")]
     EndBeforeStart,
-    /// The number is beyond what the ledger keeps.
+    /// The number exceeds [`SLOTS_MAX`].
     #[error("slot {} is beyond the last, {SLOTS_MAX}: number campaigns from 0 without gaps", .0.0)]
     SlotTooLarge(CampaignIndex),
 }
 
-/// Campaigns that a ledger keeps at most: their numbers are an index.
+/// Maximum number of campaigns in a ledger: their numbers are indices.
 pub const SLOTS_MAX: u32 = 1 << 20;
 
 impl BudgetLimits {
-    /// Refuses an amount in another currency than the account's, of a limit or of what is kept back.
+    /// Refuses an amount, limit or holdback, in another currency than the account's.
     pub(in crate::ledger) fn check(
         &self,
         late: Holdback,
@@ -191,7 +190,7 @@ impl BudgetLimits {
         }
     }
 
-    /// The limit of a span, in nanos.
+    /// In nanos.
     pub(in crate::ledger) fn of(&self, span: LimitSpan) -> u64 {
         let limit = match span {
             LimitSpan::Life => self.life,
@@ -203,7 +202,7 @@ impl BudgetLimits {
 }
 
 impl Holdback {
-    /// What is kept back of a limit.
+    /// The holdback from a limit.
     pub(in crate::ledger) fn of(self, limit: u64) -> u64 {
         if limit == UNLIMITED {
             return 0;

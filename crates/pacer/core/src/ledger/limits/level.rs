@@ -1,4 +1,4 @@
-//! How far each limit of a campaign and its account is used, and what that refuses.
+//! How much of each limit of a campaign and its account is used, and the resulting refusal.
 
 use units::Nanos;
 
@@ -8,52 +8,51 @@ use crate::calendar::CalendarHour;
 use crate::ledger::bug::{LedgerBug, planted};
 use crate::refusal::SpendRefusal;
 
-/// Whose a limit is.
+/// The owner of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitOwner {
-    /// The campaign's own.
+    /// The campaign.
     Campaign,
-    /// Its account's.
+    /// Its account.
     Account,
 }
 
-/// How far a limit is used.
+/// How much of a limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitLevel {
-    /// Whose it is.
+    /// Its owner.
     pub owner: LimitOwner,
-    /// For how long it holds.
+    /// Its span.
     pub span: LimitSpan,
-    /// The limit, if there is one.
+    /// The limit. None if unlimited.
     pub limit: Option<Nanos>,
-    /// Leased and not given back, settled or not.
+    /// Leased and not returned, whether settled or not.
     pub held: Nanos,
-    /// Spent beside that: late, or above the price.
+    /// Spent in addition: late, or above the price.
     pub late: Nanos,
-    /// Kept back for such, them included.
+    /// Holdback for such wins, including `late`.
     pub holdback: Nanos,
 }
 
 impl LimitLevel {
-    /// All that was leased and not given back, or spent beside it.
+    /// Leased and not returned, or spent in addition.
     pub fn exposure(&self) -> Nanos {
         Nanos::new(Exposure { held: self.held.get(), late: self.late.get() }.exposure())
     }
 
-    /// What may be leased; `None` without a limit.
+    /// What may still be leased. None if unlimited.
     pub fn headroom(&self) -> Option<Nanos> {
         let used = self.held.get().saturating_add(self.late.get().max(self.holdback.get()));
         self.limit.map(|limit| Nanos::new(limit.get().saturating_sub(used)))
     }
 
-    /// By how much the limit is exceeded: it was cut below what was leased, or wins came late or
-    /// above their price.
+    /// Excess over the limit: it was lowered, or wins came late or above their price.
     pub fn excess(&self) -> Nanos {
         let over = |limit: Nanos| self.exposure().get().saturating_sub(limit.get());
         Nanos::new(self.limit.map_or(0, over))
     }
 
-    /// What is refused when nothing may be leased.
+    /// The refusal if nothing may be leased.
     pub const fn refusal(&self) -> SpendRefusal {
         match self.span {
             LimitSpan::Life => SpendRefusal::BudgetExhausted,
@@ -63,11 +62,11 @@ impl LimitLevel {
     }
 }
 
-/// All limits that hold now, in order of precedence.
+/// All current limits, in order of precedence.
 pub(in crate::ledger) struct LimitLevels(pub(in crate::ledger) [LimitLevel; 6]);
 
 impl LimitLevels {
-    /// Those of a campaign and of its account, in turns.
+    /// Alternates the limits of a campaign and its account.
     pub(in crate::ledger) fn new(
         of_campaign: [LimitLevel; 3],
         of_account: [LimitLevel; 3],
@@ -78,13 +77,13 @@ impl LimitLevels {
         }))
     }
 
-    /// What may be leased at every level; all there is without a limit.
+    /// What may be leased at every level.
     pub(in crate::ledger) fn headroom(&self) -> u64 {
         let room = |level: &LimitLevel| level.headroom().map_or(UNLIMITED, Nanos::get);
         self.0.iter().map(room).min().unwrap_or(UNLIMITED)
     }
 
-    /// Whether what the account may spend runs out before what the campaign may.
+    /// Whether the account's limits run out before the campaign's.
     pub(in crate::ledger) fn is_short_of_account(&self) -> bool {
         let is_used_up = |level: &&LimitLevel| level.headroom() == Some(Nanos::ZERO);
         let mut used_up = self.0.iter().filter(is_used_up).peekable();
@@ -95,14 +94,14 @@ impl LimitLevels {
         self.0.iter().any(|level| level.excess() > Nanos::ZERO)
     }
 
-    /// The first limit that is used up.
+    /// The refusal of the first limit that is used up.
     pub(in crate::ledger) fn refusal(&self) -> Option<SpendRefusal> {
         let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
         first.map(LimitLevel::refusal)
     }
 }
 
-/// The limits of one owner that hold now, in order of precedence.
+/// The current limits of one owner, in order of precedence.
 pub(in crate::ledger) fn levels_of(
     owner: LimitOwner,
     limits: &BudgetLimits,
@@ -121,7 +120,7 @@ pub(in crate::ledger) fn levels_of(
     })
 }
 
-/// Each limit with what is used of it.
+/// Each limit with its exposure.
 fn spans(
     limits: &BudgetLimits,
     tally: &ExposureTally,
@@ -140,7 +139,7 @@ fn level((owner, span): (LimitOwner, LimitSpan), cap: u64, sum: Exposure, kept: 
     LimitLevel { owner, span, limit, held, late, holdback: Nanos::new(kept) }
 }
 
-/// The most by which exposure exceeds a limit.
+/// The largest excess of exposure over a limit.
 pub(in crate::ledger) fn excess(
     limits: &BudgetLimits,
     tally: &ExposureTally,

@@ -1,18 +1,18 @@
-//! What of a limit is used: sums by life, day and hour, kept up to date as leases change.
+//! The use of limits: sums by total, day and hour, updated as leases change.
 //!
-//! Owns the sums of one campaign or one account. Knows neither leases nor limits of others.
+//! Owns the sums of one campaign or one account. Knows neither leases nor limits.
 
 use crate::calendar::Period;
 
-/// No limit, in nanos.
+/// In nanos.
 pub(in crate::ledger) const UNLIMITED: u64 = u64::MAX;
 
 /// Exposure in its two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ledger) struct Exposure {
-    /// Leased and not given back; settled or not.
+    /// Leased and not returned, whether settled or not.
     pub(in crate::ledger) held: u64,
-    /// Spent beside that: late, or above the price.
+    /// Spent in addition: late, or above the price.
     pub(in crate::ledger) late: u64,
 }
 
@@ -24,13 +24,12 @@ impl Exposure {
     fn change(&mut self, from: Self, to: Self) {
         let rest = self.held.checked_sub(from.held).expect("a sum contains each of its parts");
         self.held = rest.checked_add(to.held).expect("what is leased fits the books");
-        // It never shrinks, so that it may end at the largest number there is.
+        // It never shrinks, so it may saturate.
         let more = to.late.checked_sub(from.late).expect("what was spent stays spent");
         self.late = self.late.saturating_add(more);
     }
 }
 
-/// An hour's sum, and the day it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ledger) struct HourExposure {
     pub(in crate::ledger) period: Period,
@@ -38,19 +37,19 @@ pub(in crate::ledger) struct HourExposure {
     pub(in crate::ledger) sum: Exposure,
 }
 
-/// Sums of a campaign or an account: of its life, and of the hours of the days that are not over.
+/// Sums of a campaign or an account: in total, and by hour of the days that are not over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::ledger) struct ExposureTally {
     pub(in crate::ledger) life: Exposure,
     pub(in crate::ledger) hours: Vec<HourExposure>,
-    /// What of such days has no hours any more: it was folded before the process started.
+    /// Folded sums of such days, from before the start.
     folded: Vec<(u32, Exposure)>,
-    /// Hours of earlier days are not kept: only a life's limit counts them still.
+    /// Hours of earlier days are dropped: only total limits count them.
     today: u32,
 }
 
 impl ExposureTally {
-    /// One lease's exposure is another than it was.
+    /// Applies a lease's change of exposure.
     pub(in crate::ledger) fn change(
         &mut self,
         period: Period,
@@ -80,13 +79,13 @@ impl ExposureTally {
         total
     }
 
-    /// What of a day has no hours any more.
+    /// The folded part of a day.
     pub(in crate::ledger) fn folded(&self, day: u32) -> Exposure {
         let folded = self.folded.iter().find(|(of, _)| *of == day);
         folded.map_or(Exposure::default(), |(_, sum)| *sum)
     }
 
-    /// Counts what was folded: of a day, or of all that are over.
+    /// Counts a folded sum, of a day or of all past days.
     pub(in crate::ledger) fn fold(&mut self, day: Option<u32>, sum: Exposure) {
         self.life.change(Exposure::default(), sum);
         let Some(day) = day.filter(|day| self.today <= *day) else { return };
@@ -101,7 +100,7 @@ impl ExposureTally {
         hour.map_or(Exposure::default(), |hour| hour.sum)
     }
 
-    /// Forgets the hours of days before this one.
+    /// Drops the hours of earlier days.
     pub(in crate::ledger) fn begin_day(&mut self, day: u32) {
         if self.today < day {
             self.today = day;

@@ -1,5 +1,5 @@
-//! Folds, case by case, and by chance: whatever is sent again, late or to no end, rows and sums together
-//! say of every campaign what was spent, once.
+//! Folds, by case and at random: with repeated, late or failed batches, rows and sums together
+//! count each campaign's spend once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,7 +30,6 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {
 }
 
 impl<S: Subject> Bench<'_, S> {
-    /// All sums of a node, or of all, in order.
     fn sums(&mut self, node: Option<u32>) -> Result<Vec<(SumKey, SpentSum)>, String> {
         match self.read(&StoreQuery::Sums(node))? {
             QueryResult::Sums(mut sums) => {
@@ -51,7 +50,6 @@ fn spent(settled: u64, late: u64, over: u64) -> SpentSum {
     SpentSum { settled, late, over }
 }
 
-/// Closed, and of such a cost.
 fn closed(settled: u64, late: u64, over: u64) -> Lease {
     let [late, over] = [late, over].map(Nanos::new);
     Lease { late, over, ..lease(settled + 10, 10, settled) }
@@ -97,7 +95,7 @@ fn stands_in_its_sum<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     ];
     same("sums", &bench.sums(None)?, &want)?;
     same("of node 2", &bench.sums(Some(2))?, &vec![want[2]])?;
-    // A day, and then what comes to it still.
+    // A day, and then its later rows.
     let ended = Fold::Day(sum(1, 1, Some(DAY)));
     same("a day", &bench.submit(one, &folding(3, &[], &[ended]))?, &Ok(()))?;
     let rest = [(hour(first, 2), closed(19, 0, 1))];
@@ -120,7 +118,7 @@ fn folds_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let twice = folding(4, &[], &[folds[0], folds[0]]);
     let refused = bench.submit(writer, &twice)?;
     same("twice in one", &matches!(refused, Err(StoreDenial::Invalid(_))), &true)?;
-    // The largest numbers end there, in whatever order.
+    // The largest figures saturate, in any order.
     let most = Lease { late: Nanos::new(u64::MAX), ..closed(1, 0, 7) };
     let large = [(hour(leases[0].0, 1), most), (hour(leases[0].0, 2), most)];
     let folds: Vec<_> = large.iter().map(|(key, _)| Fold::Lease(*key, DAY)).collect();
@@ -148,7 +146,7 @@ fn strays_count_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     }
     let want = vec![(life, spent(0, 7, 0)), (day, spent(0, 16, 0))];
     same("sums", &bench.sums(Some(1))?, &want)?;
-    // A start says them again that did not hear that they are durable.
+    // After a start, a writer repeats wins that it does not know to be durable.
     let next = bench.writer(1)?;
     same("again", &bench.submit(next, &with(1, 9, &all))?, &Ok(()))?;
     same("sums then", &bench.sums(Some(1))?, &want)?;
@@ -177,7 +175,7 @@ fn older_is_refused<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         same("leases", &bench.leases(None)?, &more.leases)?;
         same("sums", &bench.sums(None)?, &vec![(sum(1, 1, Some(DAY)), spent(5, 1, 0))])?;
     }
-    // Another epoch counts its batches anew, and another node never heard of it.
+    // Another epoch has batch numbers of its own, and another node is independent.
     let next = bench.writer(1)?;
     same("the next epoch", &bench.submit(next, &batch(1, &[]))?, &Ok(()))?;
     let other = bench.writer(2)?;
@@ -202,7 +200,7 @@ fn not_folded<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let others = (key(1, two), closed(5, 0, 0));
     same("leased", &bench.submit(one, &batch(1, &[mine, open]))?, &Ok(()))?;
     same("leased there", &bench.submit(two, &batch(1, &[others]))?, &Ok(()))?;
-    // A batch that folds what it may not is not applied at all.
+    // A batch with a forbidden fold is not applied at all.
     let rest = [(key(9, one), lease(7, 0, 0))];
     let day = |day| Fold::Day(sum(1, 1, day));
     let refused = [
@@ -221,7 +219,7 @@ fn not_folded<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         };
         same(&format!("{fold:?}"), &is_due, &true)?;
     }
-    // Nor what the batch itself opens; what it closes, it may fold.
+    // Nor what the batch itself opens; it may fold what it closes.
     let reopened = [(mine.0, Lease { granted: Nanos::new(16), ..mine.1 })];
     let denied = bench.submit(one, &folding(2, &reopened, &[Fold::Lease(mine.0, DAY)]))?;
     same("reopened", &denied, &Err(StoreDenial::Open(mine.0)))?;
@@ -250,8 +248,8 @@ fn sums_outlive<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     Ok(())
 }
 
-/// Batches that are told a lease is folded, and are sent again and late, in epochs that end: every
-/// lease counts once, in its row or in its sum.
+/// Batches with folds, repeated and late, in changing epochs: every lease counts once, in its row
+/// or in its sum.
 fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut chance = Chance::new(5);
     let mut writer = bench.writer(1)?;
@@ -300,7 +298,7 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     Ok(())
 }
 
-/// Some new leases, closed, and folds of some that there are, each known to be there or gone.
+/// Some new closed leases, and folds of some that exist or are gone.
 fn next_batch(
     truth: &mut BTreeMap<LeaseKey, Lease>,
     (writer, number): (StoreWriter, u64),

@@ -1,67 +1,64 @@
-//! The default: dual descent over as much spend as tells a deviation from chance.
+//! The default strategy: dual descent over enough spend to distinguish deviations from chance.
 //!
-//! What one slot spends is mostly chance where it wins little, so a slot by itself moves the dual
-//! little. Everything is measured in money, not in slots: the same day gives nearly the same duals,
-//! whatever the length of a slot.
+//! One slot with few wins spends mostly by chance, so it moves the dual little. All measures are in
+//! money, not in slots: the same day gives nearly the same duals for any length of slot.
 
 use super::{Controls, MONEY_MAX, PATIENCE_MAX, PATIENCE_MIN, SlotFrame, held, least_dual};
 use crate::strategy::settings::{AuctionPricing, SlotDual};
 
-/// The memory, in square roots of noise times curve: long enough for the noise of the dual to cost
-/// little, short enough to follow prices that change within hours.
+/// The memory, in square roots of noise times curve: long enough to keep the dual's noise cheap,
+/// short enough to follow prices that change within hours.
 const MEMORY: f64 = 2.0;
 
 /// The shortest memory, as a share of the curve: three minutes of a day.
 const MEMORY_MIN: f64 = 0.002;
 
-/// The first wins move the dual as little as if so many had been seen before.
+/// Wins assumed before the first, to damp the first moves.
 const WINS_FIRST: f64 = 4.0;
 
-/// Until a win has told what one costs, it costs as much as the curve has for so many requests.
+/// The assumed cost of a win before the first, in requests' budget on the curve.
 const REQUESTS_A_WIN: f64 = 4.0;
 
-/// No slot moves the dual further.
+/// The largest move of the dual in a slot.
 const MOVE_MAX: f64 = 1.0;
 
-/// Requests of a slot count as at most so many times those that were expected, and so many more.
+/// A slot counts at most this multiple of the expected requests, plus this number.
 const BURST_MAX: f64 = 8.0;
 
-/// How much of the noise is that of the last win.
+/// Weight of the last win in the noise.
 const NOISE_MEMORY: f64 = 0.01;
 
-/// The mean relative error counts as no more than this; the least is -1.
+/// Upper bound of the mean relative error; the lower is -1.
 const ERROR_MAX: f64 = 3.0;
 
-/// How fast patience changes.
+/// Rate of change of patience.
 const PATIENCE_RATE: f64 = 0.1;
 
-/// A deviation from the curve by this share of it is made good twice as fast as a small one.
+/// A deviation of this share of the curve is corrected twice as fast as a small one.
 const DEVIATION: f64 = 0.02;
 
-/// Where chance makes greater deviations than this share of the curve, all are made good as much
-/// more slowly.
+/// If chance causes deviations above this share of the curve, all are corrected proportionally
+/// slower.
 const CHANCE: f64 = 0.014;
 
-/// A slot asks for no less than this part of what the curve has for its requests, and no more.
+/// Bounds of a slot's aim per request, relative to the curve's.
 const CORRECTION_MIN: f64 = 0.1;
 const CORRECTION_MAX: f64 = 10.0;
 
-/// So many requests that come as expected are added to a slot's: else a few by chance are a burst.
+/// Expected requests added to a slot's, so that a few extra by chance are not a burst.
 const REQUESTS_ADDED: f64 = 20.0;
 
-/// When less of the curve is left, no traffic is to come that could make good what is left unspent.
+/// Share of the curve below which no later traffic could correct underspend.
 const END: f64 = 0.08;
 
-/// What a slot spent beside what it should have; money in nanos.
+/// A slot's deviation from its aim; money in nanos.
 struct Deviation {
-    /// The mean square by which spend scatters, for each nano that is spent: more than the cost of a
-    /// win, where costs differ.
+    /// Variance of spend per nano spent: above the cost of a win if costs differ.
     noise: f64,
-    /// Over how much spend deviations are averaged before they are followed.
+    /// Spend over which deviations are averaged.
     memory: f64,
-    /// What the slot should have spent.
     aim: f64,
-    /// How much more it did.
+    /// Spend above the aim.
     error: f64,
 }
 
@@ -96,27 +93,27 @@ impl Controls {
         }
     }
 
-    /// What the slot that ended was asked for, as a part of what the curve had for its requests: as
-    /// far as the dual could go.
+    /// The aim of the ended slot relative to the curve's, within the dual's range.
     fn correction(&self, gain: f64) -> f64 {
         libm::exp((self.integral - self.dual) / gain).clamp(CORRECTION_MIN, CORRECTION_MAX)
     }
 
-    /// Of the memory, relative.
+    /// Mean relative error over the memory.
     fn mean_error(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let part = (frame.planned / slot.memory).min(1.0);
         let error = self.error + part * (slot.error / frame.planned - self.error);
         error.clamp(-1.0, ERROR_MAX)
     }
 
-    /// Errors that persist call for a shorter memory, errors that alternate for a longer one: of the
-    /// best memory they are unrelated.
+    /// Persistent errors shorten the memory, alternating ones lengthen it: with the best memory
+    /// they are uncorrelated.
     fn patience_after(&self, slot: &Deviation) -> f64 {
         let alike = (self.error * slot.error / slot.noise).clamp(-1.0, 1.0);
         (self.patience - PATIENCE_RATE * alike).clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// The mean over some wins. Before the first win of a flight: as the flight before left it, 0 at first.
+    /// The mean over some wins. Before a flight's first win it is the previous flight's, 0 at
+    /// first.
     fn noise_after(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let Some(cost) = frame.cost() else { return self.noise };
         let wins = (slot.aim / cost).min(1.0);
@@ -143,12 +140,12 @@ impl Deviation {
 }
 
 impl SlotFrame {
-    /// How many requests were expected in the slot, by what has come until now.
+    /// Expected requests in the slot, extrapolated from the flight so far.
     fn expected(&self) -> f64 {
         self.requests_all * self.traffic_slot / self.traffic
     }
 
-    /// The mean of a win; none before the first.
+    /// The mean cost of a win. None before the first.
     fn cost(&self) -> Option<f64> {
         (self.wins_all > 0.0).then(|| self.spent_all / self.wins_all)
     }
@@ -158,7 +155,7 @@ impl SlotFrame {
         self.cost().unwrap_or(0.0).max(requests)
     }
 
-    /// What part of what the curve has for a request the next slot is to spend on one.
+    /// The next slot's aim per request, relative to the curve's.
     fn correction(&self, it: &SlotDual, noise: f64) -> f64 {
         let left = self.plan_left - self.planned;
         let chance = (noise * self.base).sqrt();
@@ -166,8 +163,8 @@ impl SlotFrame {
         let horizon = it.catch_up * self.base.max(chance / CHANCE);
         let horizon = horizon / (1.0 + self.ahead.abs() / usual);
         let back = 1.0 - self.ahead / horizon.min(left).max(self.planned);
-        // Requests are taken to come as in the last slot, and each is asked for less where there are
-        // more than expected.
+        // Assumes requests as in the last slot, and lowers the aim of each if more came than
+        // expected.
         let expected = self.expected();
         let came = (self.requests + REQUESTS_ADDED) / (expected + REQUESTS_ADDED);
         let follow = it.follow * (left / (END * self.base)).min(1.0);
