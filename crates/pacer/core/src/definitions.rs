@@ -1,7 +1,7 @@
-//! What holds of definitions of accounts and campaigns by their text alone: how amounts and hours are
-//! read, how one differs from another, what is held over a file, and which requests came before.
+//! Rules of the text of definitions: amounts, hours, differences, overrides of a file, and
+//! idempotency keys.
 //!
-//! Owns these rules. Where definitions come from, and where they are kept, is not known here.
+//! Knows neither where definitions come from nor where they are stored.
 
 pub mod amounts;
 pub mod difference;

@@ -1,11 +1,11 @@
-//! The rules of budgets: who may spend what, when, and at what price. Integers and given times only:
-//! no socket, no clock, no thread.
+//! The rules of budgets: who may spend what, when, and at what price. They use integers and given
+//! times: no socket, no clock, no thread.
 //!
-//! The **ledger** holds the rights of every account and campaign, and leases them, durably, before
-//! they are used. A **shard** spends slices of these leases: reserves, and settles, releases or lets
-//! expire each reservation once. A **strategy** says how fast, and at what price;
-//! **pacing** asks the strategy of every campaign when its slot of time is over. **Definitions** of accounts
-//! and campaigns are read and compared by rules of their own.
+//! The **ledger** owns the budgets of all accounts and campaigns, and leases them durably before
+//! use. A **shard** spends slices of these leases: it reserves, then settles, releases or expires
+//! each reservation once. A **strategy** decides how fast, and at what price; **pacing** runs each
+//! campaign's strategy at the end of its slot. **Definitions** of accounts and campaigns are parsed
+//! and compared by their own rules.
 
 pub mod calendar;
 pub mod definitions;

@@ -1,13 +1,12 @@
-//! Amounts of money, shares and gains as definitions write them: decimal text, read exactly.
+//! Amounts of money, shares and gains as definitions write them: decimal text, parsed exactly.
 //!
-//! Each reader takes a text and returns a value, or a remedy as a lower-case fragment. It knows no
-//! keys and no files.
+//! Each parser returns a value, or a remedy as a lower-case fragment.
 
 use units::{Currency, Decimal, DecimalError, Nanos, Ppm};
 
 use crate::ledger::{Holdback, Money};
 
-/// Reads `"1000.00"`, in the account's currency; `"1000.00 USD"` says it once more.
+/// Parses `"1000.00"` in the account's currency; `"1000.00 USD"` repeats the currency.
 pub fn money(text: &str, currency: Currency) -> Result<Money, String> {
     let (number, code) = text.split_once(' ').unwrap_or((text, ""));
     let decimal = Decimal::parse(number).map_err(|error| match error {
@@ -36,7 +35,7 @@ fn too_large(currency: Currency) -> String {
     format!("is more than {} {currency}, the largest amount", Nanos::new(u64::MAX))
 }
 
-/// Reads `"1%"`, or an amount.
+/// Parses `"1%"`, or an amount.
 pub fn holdback(text: &str, currency: Currency) -> Result<Holdback, String> {
     let Some(number) = text.strip_suffix('%') else {
         return money(text, currency).map(Holdback::Amount);
@@ -49,7 +48,7 @@ pub fn holdback(text: &str, currency: Currency) -> Result<Holdback, String> {
     share.map(Holdback::Share).ok_or_else(|| remedy.to_owned())
 }
 
-/// Reads a gain: `"0.3"`. Never negative.
+/// Parses a gain such as `"0.3"`, never negative.
 pub fn gain(text: &str) -> Result<f64, String> {
     let remedy = || "needs a decimal number as text, for example \"0.3\"".to_owned();
     Decimal::parse(text).map_err(|_| remedy())?;

@@ -1,6 +1,6 @@
-//! Numbers in as few bytes as they need (LEB128), for what is kept in memory alone: nothing of it is stored.
+//! Integers in LEB128, for data that stays in memory.
 
-/// Appends a number: seven bits a byte, the lowest first.
+/// Appends a number: seven bits a byte, lowest first.
 pub(crate) fn put(bytes: &mut Vec<u8>, mut word: u64) {
     while word > 0x7f {
         bytes.push(0x80 | u8::try_from(word & 0x7f).expect("seven bits"));
@@ -9,7 +9,7 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut word: u64) {
     bytes.push(u8::try_from(word).expect("seven bits"));
 }
 
-/// Takes the first number of those that were put there.
+/// Takes the first number.
 pub(crate) fn take(bytes: &mut &[u8]) -> u64 {
     let (mut word, mut shift) = (0, 0);
     loop {
@@ -23,14 +23,14 @@ pub(crate) fn take(bytes: &mut &[u8]) -> u64 {
     }
 }
 
-/// Appends how much more `to` is than `from`, modulo 2^64: few bytes where they are close, either way.
+/// Appends `to - from` modulo 2^64: few bytes if they are close, either way.
 pub(crate) fn put_difference(bytes: &mut Vec<u8>, from: u64, to: u64) {
     let difference = to.wrapping_sub(from);
     let is_negative = difference >> 63;
     put(bytes, difference << 1 ^ is_negative.wrapping_neg());
 }
 
-/// What is so much more than `from`.
+/// The number that differs from `from` by the next difference.
 pub(crate) fn take_difference(bytes: &mut &[u8], from: u64) -> u64 {
     let folded = take(bytes);
     from.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())

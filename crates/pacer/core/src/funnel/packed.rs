@@ -1,8 +1,8 @@
-//! Counts of the past in few bytes: most steps of most campaigns are nothing.
+//! Past counts in few bytes: most steps of most campaigns are zero.
 //!
-//! A list of entries in order of time, each: how long after the one before it begins, in units of ten
-//! minutes, whether it is a whole hour, a set of the steps that are not nothing, and these, all as LEB128.
-//! About 12 bytes an entry.
+//! Entries in order of time, about 12 bytes each, all LEB128: the distance from the previous
+//! entry's start in units of ten minutes, whether it is a whole hour, the set of nonzero steps, and
+//! their counts.
 
 use units::Nanos;
 
@@ -18,7 +18,7 @@ pub(super) struct PastPart {
     pub(super) counts: FunnelCounts,
 }
 
-/// The bit of what was spent, behind those of the steps.
+/// The bit of the amount spent, after those of the steps.
 const SPENT: u32 = 1 << FunnelStep::ALL.len();
 
 pub(super) fn pack(parts: &[PastPart]) -> Box<[u8]> {

@@ -1,4 +1,4 @@
-//! What the ledger keeps of an account.
+//! An account in the ledger.
 
 use units::Tick;
 
@@ -9,17 +9,17 @@ use super::limits::tally::ExposureTally;
 use crate::calendar::CalendarHour;
 use crate::messages::CampaignIndex;
 
-/// Who pays.
+/// An account.
 pub(super) struct LedgerAccount {
     pub(super) definition: AccountDefinition,
     /// Sums of all its campaigns.
     pub(super) tally: ExposureTally,
     pub(super) members: Vec<CampaignIndex>,
-    /// Campaigns that have nothing for want of this account's headroom.
+    /// Campaigns without budget because this account has no headroom.
     pub(super) waiting: Vec<CampaignIndex>,
-    /// Whether exposure has gone down since they were last looked at.
+    /// Whether exposure has fallen since their last look.
     pub(super) is_freed: bool,
-    /// When it last looked for campaigns that hold rights and do not use them.
+    /// The last search for campaigns with unused budget.
     pub(super) searched_at: Option<Tick>,
 }
 
@@ -36,7 +36,7 @@ impl LedgerAccount {
         })
     }
 
-    /// Takes a newer definition; whether it was newer.
+    /// Takes a definition. Returns false if it is not newer.
     pub(super) fn define(&mut self, next: &AccountDefinition) -> Result<bool, DefinitionError> {
         let known = &self.definition;
         if next.currency != known.currency {
@@ -54,7 +54,7 @@ impl LedgerAccount {
         Ok(true)
     }
 
-    /// Its limits that hold now, in order of precedence.
+    /// Its current limits, in order of precedence.
     pub(super) fn levels(&self, hour: &CalendarHour) -> [LimitLevel; 3] {
         let AccountDefinition { limits, late_holdback, .. } = &self.definition;
         levels_of(LimitOwner::Account, limits, *late_holdback, &self.tally, hour)

@@ -1,7 +1,6 @@
-//! What accounts and campaigns may spend, and how much of it is used.
+//! Limits of accounts and campaigns, and their use.
 //!
-//! Owns definitions, the sums of what is in use of each limit, and what each limit leaves. Knows no
-//! lease, no shard and no store.
+//! Owns definitions, the sums of exposure, and headroom. Knows no lease, shard or store.
 
 pub(super) mod definition;
 pub(super) mod level;

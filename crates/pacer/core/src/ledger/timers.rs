@@ -1,15 +1,16 @@
-//! When campaigns are to be looked at again though nothing happens: by one clock, once for each.
+//! Timers of campaigns on one clock, one per campaign.
 
 use std::collections::BTreeSet;
 
 use crate::messages::CampaignIndex;
 
-/// Campaigns by their times.
+/// Ordered by time.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(u64, CampaignIndex)>);
 
 impl Timers {
-    /// Sets a campaign's timer, unless it is to go off before. `known` is when, `MAX` for never.
+    /// Sets a campaign's timer, unless it is due earlier. `known` is its present time, `MAX` for
+    /// never.
     pub(super) fn set(&mut self, slot: CampaignIndex, known: &mut u64, at: u64) {
         if at < *known {
             self.0.remove(&(*known, slot));
@@ -18,7 +19,7 @@ impl Timers {
         }
     }
 
-    /// The next campaign whose time has come; its timer is not set any more.
+    /// Removes and returns a due campaign.
     pub(super) fn take_due(&mut self, now: u64) -> Option<CampaignIndex> {
         self.0.first().filter(|(at, _)| *at <= now)?;
         self.0.pop_first().map(|(_, slot)| slot)

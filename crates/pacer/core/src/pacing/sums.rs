@@ -1,20 +1,20 @@
-//! What shards have seen and won of a campaign, merged: whatever comes twice or out of order
-//! changes nothing.
+//! A campaign's requests and wins at all shards, merged: repeated or reordered reports change
+//! nothing.
 
 use crate::calendar::Period;
 use crate::messages::{RequestCounts, SpendReport};
 use crate::strategy::ObservedTotals;
 
-/// Periods of which each shard's wins are kept apart: the present one, the one before and one that
-/// a clock put in between.
+/// Periods with separate wins per shard: the present one, the previous, and one that a clock jump
+/// put in between.
 const PERIODS: usize = 3;
 
 /// Cumulative figures of one campaign.
 #[derive(Debug, Default)]
 pub(super) struct ObservedSums {
-    /// Of the processes before.
+    /// From earlier processes.
     carried: ObservedTotals,
-    /// Of this one. None until a shard has seen it: most campaigns of many come to no request.
+    /// From this process. None until the first request, which most campaigns never see.
     by_shard: Option<Box<ShardSums>>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct ObservedSums {
 struct ShardSums {
     seen: Vec<RequestCounts>,
     wins: Vec<(u16, Period, u64)>,
-    /// Won in periods that are not kept apart any more, and the last of these.
+    /// Wins of earlier periods, and the last of these periods.
     won_before: u64,
     over: Option<Period>,
 }
@@ -36,12 +36,12 @@ impl ObservedSums {
         self.by_shard.get_or_insert_default().report(shard, report, shards);
     }
 
-    /// Goes on from what processes before came to.
+    /// Continues from earlier processes' totals.
     pub(super) const fn carry(&mut self, totals: ObservedTotals) {
         self.carried = totals;
     }
 
-    /// Since the campaign was paced first; what is spent is the ledger's.
+    /// Since the first pacing. The ledger owns spend.
     pub(super) fn totals(&self) -> ObservedTotals {
         let own = self.by_shard.as_ref().map(|sums| sums.totals());
         self.carried.plus(own.unwrap_or_default())
@@ -58,7 +58,7 @@ impl ShardSums {
 
     fn report(&mut self, shard: u16, report: &SpendReport, shards: u16) {
         if self.over.is_some_and(|over| report.period <= over) {
-            return; // What is won so late is counted by nobody but the ledger.
+            return; // Only the ledger counts such late wins.
         }
         let same =
             |(of, period, _): &&mut (u16, Period, u64)| (*of, *period) == (shard, report.period);

@@ -1,22 +1,21 @@
-//! Weeks that campaigns have in common, kept once for all of them: one takes more than a kilobyte.
+//! Weeks shared by campaigns: each takes more than a kilobyte.
 
 use std::collections::HashSet;
 
 use crate::strategy::Week;
 
-/// So many weeks are known before those that no campaign has any more are looked for.
+/// Below this number unused weeks are not dropped.
 const WEEKS_MIN: usize = 64;
 
-/// Weeks that campaigns have.
 #[derive(Debug, Default)]
 pub(super) struct Weeks {
     known: HashSet<Week>,
-    /// As many as there were when those that nobody has were dropped.
+    /// Number of weeks after the last cleanup.
     used: usize,
 }
 
 impl Weeks {
-    /// The same week, shared with the campaigns that have it too.
+    /// The same week, shared with other campaigns.
     pub(super) fn share(&mut self, week: Week) -> Week {
         if let Some(known) = self.known.get(&week) {
             return known.clone();

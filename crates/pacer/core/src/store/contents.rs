@@ -1,4 +1,4 @@
-//! What a store holds, in memory: the rules in the shortest words. Each planted bug breaks one.
+//! A store's contents, in memory: the plainest form of the rules. Each planted bug breaks one.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::messages::Epoch;
 struct Node {
     epoch: u32,
     applied_seq: u64,
-    /// The epoch in which it folded last, and by which batch.
+    /// Epoch and number of the last batch that folded.
     folded: (u32, u64),
 }
 
-/// All that is kept.
+/// All contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     nodes: BTreeMap<u32, Node>,
@@ -50,7 +50,7 @@ impl Contents {
         EpochStart { epoch: Epoch(node.epoch), applied_seq: node.applied_seq }
     }
 
-    /// The process that holds it ends, and another begins.
+    /// Restarts the client's process.
     pub(super) fn restart(&mut self) {
         if self.has(StoreBug::ForgetEpoch) {
             self.nodes.values_mut().for_each(|node| node.epoch = 0);
@@ -95,7 +95,7 @@ impl Contents {
             Some(last) if batch.number < last => {
                 return Err(StoreDenial::Superseded { number: batch.number, folded: last });
             }
-            // It is applied: what it leased besides may be folded since.
+            // It is applied: its leases may be folded since.
             Some(last) if batch.number == last => return Ok(()),
             _ => (),
         }

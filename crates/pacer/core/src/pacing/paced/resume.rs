@@ -1,4 +1,4 @@
-//! How a campaign goes on from what the process before kept of it.
+//! How a campaign resumes from its snapshot.
 
 use super::PacedCampaign;
 use crate::ledger::LimitSpan;
@@ -9,8 +9,8 @@ use crate::pacing::plan::{self, CurveShape, FlightPlan};
 use crate::strategy::{BidPace, CampaignFlight, StrategyState, Week};
 
 impl PacedCampaign {
-    /// Goes on from what was kept, as far as that holds. Within the slot that was going on: how it bids,
-    /// and when that ends; else it is to be looked at now.
+    /// Resumes from a snapshot, as far as it applies. Returns the pace and the end of the slot if
+    /// that slot still runs. None if the campaign needs a look now.
     pub(in crate::pacing) fn resume(
         &mut self,
         kept: PacingSnapshot,
@@ -21,7 +21,7 @@ impl PacedCampaign {
         if self.learner.is_some() {
             self.learner = kept.learner.or_else(|| self.learner.take());
         }
-        // A state of a time to come would not be stepped until then.
+        // A state from the future would not be stepped until then.
         if kept.terms != self.terms || hour.now_ms < kept.state.at_ms() {
             self.pause_learning();
             return None;
@@ -42,7 +42,7 @@ impl PacedCampaign {
         has_time.then_some((pace, kept.due_ms))
     }
 
-    /// What came of the slot in which the process ended says nothing of all that was missed since.
+    /// The interrupted slot's counts do not show what was missed since.
     fn skipped(&self, state: StrategyState) -> StrategyState {
         let Some(plan) = &self.plan else { return state };
         state.skipped(plan.observed(&self.sums, &Funds::default()))
@@ -60,7 +60,7 @@ impl PacedCampaign {
         let week = learned.unwrap_or_else(|| self.week.clone());
         let rest = CampaignFlight { start_ms: kept.from_ms, ..kept.nominal };
         let shape = CurveShape { flight: self.flight, week, ahead };
-        // A flight without an open hour is nothing that was followed: it is chosen anew.
+        // A flight without an open hour cannot be followed: choose anew.
         let Ok(target) = shape.target(rest, hour) else { return };
         let plan = FlightPlan::new((kept.span, kept.nominal), target, kept.before, kept.base);
         self.plan = Some(FlightPlan { shared: kept.shared, ..plan });
@@ -69,7 +69,7 @@ impl PacedCampaign {
         self.series.begin(kept.nominal);
     }
 
-    /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
+    /// Restores the longer flight of a campaign that resumed within an hour's.
     pub(in crate::pacing) fn complete_resumed(&mut self, hour: &PacingContext<'_>, funds: &Funds) {
         let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
         let shape = self.shape(&pacing);
@@ -77,7 +77,7 @@ impl PacedCampaign {
         self.report_by((&shape, reported), hour, funds);
     }
 
-    /// The flight that is followed, to be kept.
+    /// The followed flight, for a snapshot.
     pub(in crate::pacing) fn kept_plan(&self) -> Option<PlanSnapshot> {
         let plan = self.plan.as_ref()?;
         // Without a learner its week is the definition's.

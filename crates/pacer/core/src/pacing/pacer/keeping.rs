@@ -1,25 +1,24 @@
-//! What is given out of every campaign, to outlive the process, and taken back.
+//! Snapshots of every campaign: taken and restored.
 
 use super::CampaignPacer;
 use crate::messages::{CampaignIndex, index};
 use crate::pacing::kept::PacingSnapshot;
 
 impl CampaignPacer {
-    /// What the process before kept of a campaign: to be given before it is defined. It is gone on from
-    /// when the campaign is looked at first.
+    /// Restores a snapshot before its campaign is defined. The campaign resumes at its first look.
     pub fn restore(&mut self, kept: PacingSnapshot) {
         self.restored.insert(kept.slot, kept);
     }
 
-    /// Forgets what was kept of campaigns that nobody has defined since.
+    /// Drops snapshots of campaigns that were not defined.
     pub fn forget_undefined(&mut self) {
         let (mut restored, campaigns) = (std::mem::take(&mut self.restored), &self.campaigns);
         restored.retain(|slot, _| campaigns.get(index(slot.0)).is_some_and(Option::is_some));
         self.restored = restored;
     }
 
-    /// What is to be kept of campaigns from one on, looking at so many at most; then where to go on,
-    /// nowhere behind the last. Campaigns without a strategy keep nothing.
+    /// Takes snapshots from a campaign on, visiting up to `most`. Returns where to continue, None
+    /// at the end. Campaigns without a strategy have no snapshot.
     pub fn keep(
         &self,
         from: CampaignIndex,
@@ -39,7 +38,7 @@ impl CampaignPacer {
                 end < defined || self.restored.range(CampaignIndex(end)..).next().is_some();
             return has_more.then_some(CampaignIndex(end));
         }
-        // Nobody has defined these, so far.
+        // Not defined yet.
         let mut undefined = self.restored.range(from..);
         undefined.by_ref().take(index(most)).for_each(|(_, kept)| take(kept));
         undefined.next().map(|(slot, _)| *slot)

@@ -1,8 +1,8 @@
-//! Every refusal and every outcome, by table; and what the ledger is told.
+//! Every refusal and every outcome, in tables; and the messages to the ledger.
 
 use super::*;
 
-/// A shard whose campaign 0 has 100 of the period at quarter 8, until 4000, and 50 of the next.
+/// A shard whose campaign 0 has 100 for the period at quarter 8, until 4000, and 50 for the next.
 fn shard() -> ShardLedger {
     let mut shard = ShardLedger::new(&options()).expect("options are within range");
     shard.take(&grant(0, 8, 100, 4000)).expect("there is room");
@@ -68,7 +68,7 @@ fn refusals_in_their_precedence() {
         check(&closed(refusal), (0, 101, 0, 8), Err(refusal));
         check(&closed(refusal), (0, 1, 4000, 8), Err(refusal));
         check(&closed(refusal), (1, 1, 0, 8), Err(SpendRefusal::Unknown));
-        // An older gate changes nothing, and neither does the same again.
+        // An older or repeated gate changes nothing.
         check(&[gate(0, 2, Some(refusal)), gate(0, 1, None)], (0, 101, 0, 8), Err(refusal));
         check(&[gate(0, 2, Some(refusal)), gate(0, 2, None)], (0, 101, 0, 8), Err(refusal));
         check(&[gate(0, 2, Some(refusal)), gate(0, 3, None)], (0, 100, 0, 8), Ok(8));
@@ -102,7 +102,7 @@ fn the_last_of_a_budget_is_told() {
         check(&closed, (0, 101, 4000, 8), (refusal, 0));
         check(&closed, (1, 101, 0, 8), (SpendRefusal::Unknown, 0));
     }
-    // More is on its way.
+    // A refill is on its way.
     check(&[], (0, 101, 0, 8), (SpendRefusal::LedgerUnavailable, 0));
     let recalled =
         SpendingGate { is_recalled: true, ..gate(0, 1, Some(SpendRefusal::BudgetExhausted)) };
@@ -119,11 +119,11 @@ fn what_has_no_room_is_refused_and_nothing_changes() {
     let before = held(&full, 8);
     let denied = full.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(0, 8));
     assert_eq!(denied, Err(Denial::Full));
-    // For want of money comes first.
+    // The lack of budget comes first.
     let denied = full.reserve(CampaignIndex(0), Nanos::new(101), SHORT, moment(0, 8));
     assert_eq!(denied, Err(Denial::Refused(SpendRefusal::LedgerUnavailable)));
     assert_eq!((held(&full, 8), full.counts().full), (before, 1));
-    // Another class has room of its own; this one again when the first are forgotten.
+    // Another class has its own room; this one again when the first are forgotten.
     full.reserve(CampaignIndex(0), Nanos::new(1), LONG, moment(0, 8)).unwrap();
     assert_eq!(
         full.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(669, 8)),
@@ -158,7 +158,7 @@ fn messages_without_room_are_refused() {
     assert_eq!(shard.take(&grant(0, 12, 1, 4000)), Err(GrantRejected::BooksMax));
     assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Ok(()));
     assert_eq!(held(&shard, 8)[0], 2);
-    // Forgotten, when all that was reserved of it is: 1700 and 500 after its end.
+    // Forgotten with its last reservation: 1700 and 500 after its end.
     shard.advance(now(4000));
     assert_eq!(shard.report().count(), 2);
     shard.advance(now(6199));
@@ -172,7 +172,6 @@ fn messages_without_room_are_refused() {
     assert_eq!(shard.counts().untaken, 7);
 }
 
-/// A period that goes on is kept until what was reserved last is forgotten.
 #[test]
 fn a_period_that_goes_on_is_kept_for_its_last_reservation() {
     let mut shard = ShardLedger::new(&options()).unwrap();
@@ -191,7 +190,7 @@ fn a_period_that_goes_on_is_kept_for_its_last_reservation() {
     shard.settle(claim, Nanos::new(40));
     assert_eq!(held(&shard, 8), [200, 0, 0, 0, 200, 40, 0]);
     assert_eq!(shard.claim(&token, now(8199)).map(drop), Err(TokenRejection::TooOld));
-    // It is looked at again a sixteenth of its horizon later.
+    // The next look is a sixteenth of its horizon later.
     shard.report().for_each(drop);
     shard.advance(now(8200));
     shard.advance(now(8400));
@@ -233,19 +232,19 @@ fn options_out_of_range_are_refused() {
     assert!(text.ends_with("at most 4094 times that"), "{text}");
 }
 
-/// What is done with a token, in order; and what comes of it.
+/// A step with a token, and its result.
 #[derive(Clone, Copy, Debug)]
 enum Do {
-    /// At a time, or why not: whether it is late.
+    /// Time, and whether it is late or why it fails.
     Claim(u64, Result<bool, TokenRejection>),
-    /// At a price.
+    /// The price.
     Settle(u64),
     Unclaim,
     Release(u64, Result<u64, TokenRejection>),
     Advance(u64),
 }
 
-/// A token of 40, reserved at 0, has expired at 170, and is forgotten at 670.
+/// A token of 40, reserved at 0, expires at 170 and is forgotten at 670.
 #[test]
 fn outcomes_of_a_token() {
     use Do::{Advance, Claim, Release, Settle, Unclaim};
@@ -289,7 +288,7 @@ fn outcomes_of_a_token() {
     check(&[Claim(0, Ok(false)), Settle(0)], [100, 100, 0, 0, 0, 0, 0], &[]);
     check(&[Claim(0, Ok(false)), Settle(70)], [100, 60, 0, 40, 0, 0, 30], &[]);
     check(&[Claim(0, Ok(false)), Settle(u64::MAX)], [100, 60, 0, 40, 0, 0, u64::MAX - 40], &[]);
-    // Late: whole, and beside what was granted.
+    // Late: in full, in addition to the grant.
     check(&[Claim(170, Ok(true)), Settle(25)], [100, 100, 0, 0, 0, 25, 0], &[]);
     check(&[Claim(669, Ok(true)), Settle(70)], [100, 100, 0, 0, 0, 70, 0], &[]);
     check(&[Claim(170, Ok(true)), Settle(u64::MAX)], [100, 100, 0, 0, 0, u64::MAX, 0], &[]);
@@ -298,9 +297,7 @@ fn outcomes_of_a_token() {
     check(&[Release(670, Err(TooOld))], [100, 100, 0, 0, 0, 0, 0], &[TooOld]);
     check(&[Advance(170)], [100, 100, 0, 0, 0, 0, 0], &[]);
     check(&[Advance(169)], [100, 60, 40, 0, 0, 0, 0], &[]);
-    // Time does not go back.
     check(&[Advance(170), Claim(0, Ok(true))], [100, 100, 0, 0, 0, 0, 0], &[]);
-    // Twice.
     let won = [Claim(0, Ok(false)), Settle(25), Claim(0, Err(AlreadyWon))];
     check(&won, [100, 75, 0, 25, 0, 0, 0], &[AlreadyWon]);
     let won = [Claim(0, Ok(false)), Settle(25), Claim(669, Err(AlreadyWon))];
@@ -314,7 +311,7 @@ fn outcomes_of_a_token() {
     let lost = [Release(0, Ok(40)), Release(200, Err(AlreadyReleased))];
     check(&lost, [100, 100, 0, 0, 0, 0, 0], &[AlreadyReleased]);
     check(&[Release(170, Err(Expired))], [100, 100, 0, 0, 0, 0, 0], &[Expired]);
-    // While it is being settled.
+    // While claimed.
     let held_up = [Claim(0, Ok(false)), Claim(0, Err(Pending)), Release(0, Err(Pending))];
     check(&held_up, [100, 60, 40, 0, 0, 0, 0], &[Pending, Pending]);
     let held_up = [Claim(200, Ok(true)), Claim(200, Err(Pending))];
@@ -339,7 +336,6 @@ fn outcomes_of_a_token() {
     check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[AlreadyReleased]);
     let given_up = [Claim(200, Ok(true)), Unclaim, Release(200, Err(Expired))];
     check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[Expired]);
-    // After the period's end nothing can be spent again.
     check(&[Advance(4000)], [100, 0, 0, 0, 100, 0, 0], &[]);
 }
 
@@ -349,7 +345,7 @@ fn what_comes_back_after_the_end_of_its_period_goes_back() {
     let tokens = [10, 20, 30].map(|amount| reserve(&mut shard, amount, 3990));
     let claim = shard.claim(&tokens[0], now(3990)).unwrap();
     assert_eq!(held(&shard, 8), [100, 40, 60, 0, 0, 0, 0]);
-    // The end of the period is seen before it is swept.
+    // The end of the period takes effect before the sweep.
     assert_eq!(shard.release(&tokens[1], now(4000)), Ok(Nanos::new(20)));
     assert_eq!(held(&shard, 8), [100, 40, 40, 0, 20, 0, 0]);
     shard.settle(claim, Nanos::new(4));
@@ -358,7 +354,7 @@ fn what_comes_back_after_the_end_of_its_period_goes_back() {
     assert_eq!(held(&shard, 8), [100, 0, 30, 4, 66, 0, 0]);
     shard.advance(now(4160));
     assert_eq!(held(&shard, 8), [100, 0, 0, 4, 96, 0, 0]);
-    // It is the ledger's to say that it goes on.
+    // The ledger may extend it.
     shard.take(&grant(0, 8, 150, 5000)).unwrap();
     assert_eq!(held(&shard, 8), [150, 50, 0, 4, 96, 0, 0]);
     assert_eq!(held(&shard, 12), [50, 50, 0, 0, 0, 0, 0]);
@@ -451,23 +447,23 @@ fn wants_are_told_below_half_a_slice_and_when_refused() {
     ask(&mut shard, 0, 1);
     assert_eq!(wants(&mut shard), [(0, 51, 0)]);
     assert_eq!(wants(&mut shard), []);
-    // At least what was refused.
+    // At least the refused amount.
     ask(&mut shard, 0, 70);
     ask(&mut shard, 0, 60);
     assert_eq!(wants(&mut shard), [(0, 70, 70)]);
     ask(&mut shard, 0, 50);
     assert_eq!(wants(&mut shard), [(0, 51, 50)]);
-    // The last slice counts, not all.
+    // Only the last slice counts.
     shard.take(&grant(0, 8, 104, 4000)).unwrap();
     ask(&mut shard, 0, 51);
     assert_eq!(wants(&mut shard), []);
     ask(&mut shard, 0, 1);
     assert_eq!(wants(&mut shard), [(0, 3, 0)]);
-    // A grant that came meanwhile.
+    // A grant arrived meanwhile.
     ask(&mut shard, 0, 5);
     shard.take(&grant(0, 8, 300, 4000)).unwrap();
     assert_eq!(wants(&mut shard), []);
-    // Without a grant yet, by what was refused; unknown, not at all.
+    // Without a grant, from the refused amount; an unknown campaign requests nothing.
     ask(&mut shard, 1, 5);
     assert_eq!(wants(&mut shard), []);
     shard.take_gate(&gate(1, 1, None)).unwrap();
@@ -501,7 +497,7 @@ fn tokens_of_others_are_told_apart() {
         (with(7, 2, 9), TokenRejection::DeadEpoch),
         (with(7, 4, 2), TokenRejection::FutureEpoch),
         (with(7, 3, 9), TokenRejection::OtherShard),
-        // With our name on it, but not made: the key's holder lost a start.
+        // Sealed with our key and origin, but never made: the key's owner lost a start.
         (ReservationToken { ttl: far, ..own }, TokenRejection::NeverMade),
         (ReservationToken { ttl: LONG, ..own }, TokenRejection::NeverMade),
         (ReservationToken { bucket: 1, ..own }, TokenRejection::NeverMade),
@@ -539,7 +535,6 @@ fn a_claim_does_not_end_at_another_shard() {
     other.settle(claim, Nanos::new(40));
 }
 
-/// A bucket takes what comes for a sixteenth from its first on, and ends a time to live after.
 #[test]
 fn a_reservation_lasts_its_time_and_up_to_a_sixteenth_more() {
     for (made, expires) in [(0, 170), (9, 170), (10, 180), (19, 189)] {
@@ -567,7 +562,7 @@ fn a_shard_that_closes_keeps_what_is_reserved_and_sends_back_the_rest() {
     assert_eq!(held(&shard, 12), [50, 0, 0, 0, 50, 0, 0]);
     let told: Vec<_> = shard.report().map(|it| (it.period.0, it.returned.get())).collect();
     assert_eq!(told, [(8, 40), (12, 50)]);
-    // Nothing is reserved any more, and nothing wanted; what ends goes back too.
+    // Reserving and requests end; what becomes free is returned too.
     let denied = shard.reserve(CampaignIndex(0), Nanos::new(1), SHORT, moment(3, 8));
     assert_eq!(denied, Err(Denial::Refused(SpendRefusal::LedgerUnavailable)));
     assert_eq!(shard.want().count(), 0);

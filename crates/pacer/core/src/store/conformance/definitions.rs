@@ -50,7 +50,7 @@ fn defined<S: Subject>(bench: &mut Bench<'_, S>, id: &str) -> Result<(u64, Strin
     }
 }
 
-/// All audit entries behind one.
+/// Audit entries after a key.
 fn audit<S: Subject>(
     bench: &mut Bench<'_, S>,
     after: Option<AuditKey>,
@@ -90,7 +90,7 @@ fn texts(audit: Vec<(AuditKey, String)>) -> Vec<String> {
 fn newer_stands<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
     same("nothing", &defined(bench, "a")?, &(0, String::new()))?;
-    //  version  text      what stands then
+    // version  text      stored afterwards
     let table = [
         (2, "two", (2, "two")),
         (1, "one", (2, "two")),
@@ -108,7 +108,7 @@ fn newer_stands<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 
 fn conflict<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
-    //  expected  version  text   where it stands then, and whether that was a conflict
+    // expected  version  text   version stored afterwards, and whether that was a conflict
     let table = [
         (1, 2, "no", 0, true),
         (0, 1, "one", 1, false),

@@ -37,7 +37,7 @@ fn holds_nothing<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 
 fn is_read<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
-    // The greatest of everything, and names that differ in one thing alone.
+    // The largest figures, and keys that differ in one part only.
     let most = Nanos::new(u64::MAX);
     let full =
         Lease { granted: most, returned: Nanos::ZERO, settled: most, late: most, over: most };
@@ -57,7 +57,7 @@ fn latest_stands<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let lease = |granted, late| Lease { late: Nanos::new(late), ..lease(granted, 10, 20) };
     let first = batch(1, &[(key(3, writer), lease(100, 5))]);
     let second = batch(2, &[(key(3, writer), lease(200, 7)), (key(4, writer), lease(50, 0))]);
-    // Twice, behind a later one, and each figure by itself.
+    // Repeated, outdated, and each figure by itself.
     for sent in [&second, &first, &second, &first] {
         same("the batch", &bench.submit(writer, sent)?, &Ok(()))?;
     }
@@ -76,7 +76,7 @@ fn whole_or_not<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let zeroth = key(9, StoreWriter { epoch: Epoch(0), ..writer });
     let nobody = key(9, StoreWriter { node: 77, ..writer });
     let over = key(2, writer);
-    //  the last of a batch             why
+    // the last of a batch             why
     let refusals = [
         ((unbegun, lease(1, 0, 0)), StoreDenial::NeverBegan(unbegun)),
         ((zeroth, lease(1, 0, 0)), StoreDenial::NeverBegan(zeroth)),
@@ -117,7 +117,7 @@ fn epochs_are_late<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     for (least, want) in [(last.0 + 100, last.0 + 100), (last.0, last.0 + 101), (0, last.0 + 102)] {
         bench.restart();
         let begun = bench.begin_at(1, Epoch(least))?.epoch;
-        // What was begun and not answered counts.
+        // An epoch that began without an answer counts.
         if begun.0 < want || begun.0 > want + 50 {
             return Err(format!(
                 "epoch {} where at least {least} was asked, behind {want}",
@@ -141,7 +141,7 @@ fn is_fenced<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let new = bench.writer(1)?;
     let more = batch(2, &[(key(1, old), lease(20, 0, 0))]);
     same("the old one then", &bench.submit(old, &more)?, &denied(old, new.epoch))?;
-    // What it had committed before changes nothing either.
+    // A batch that it had committed before has no effect either.
     same("the old one again", &bench.submit(old, &granted)?, &denied(old, new.epoch))?;
     let early = StoreWriter { epoch: Epoch(new.epoch.0 + 1), ..new };
     same("one to come", &bench.submit(early, &more)?, &denied(early, new.epoch))?;
@@ -161,7 +161,7 @@ fn fence_outlives<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     bench.restart();
     let denied = Err(StoreDenial::Fenced { asked: old.epoch, current: new.epoch });
     same("the old epoch", &bench.submit(old, &batch(2, &[]))?, &denied)?;
-    // A process that starts anew begins anew, but nothing forbids the last one to go on.
+    // A new process begins anew, but the previous one may still continue.
     same("the new one", &bench.submit(new, &batch(1, &[]))?, &Ok(()))
 }
 
@@ -218,7 +218,7 @@ fn nodes_apart<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     same("read all", &bench.leases(None)?, &all)
 }
 
-/// Many at once: every one is answered, in order, whatever its end.
+/// Many at once: each is answered, in order, with any outcome.
 fn in_order<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let writer = bench.writer(1)?;
     let many = 50;

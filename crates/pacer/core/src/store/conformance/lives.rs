@@ -1,4 +1,4 @@
-//! How long epochs lasted, case by case.
+//! Lifetimes of epochs, case by case.
 
 use super::{
     Batch, Bench, Case, Checked, Epoch, EpochLifetime, QueryResult, StoreQuery, StoreWriter,
@@ -13,7 +13,6 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 3] {
     ]
 }
 
-/// What a batch says of its epoch.
 fn saying(number: u64, lasted_ms: u64, horizon_ms: u64) -> Batch {
     Batch { number, life: EpochLifetime { lasted_ms, horizon_ms }, ..Batch::default() }
 }
@@ -35,7 +34,7 @@ fn grows<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     for (number, said, stands) in [
         (1, (0, 7), (0, 7)),
         (2, (500, 7), (500, 7)),
-        // As an older batch that comes late would.
+        // As an older, late batch.
         (3, (400, 9), (500, 9)),
         (4, (u64::MAX, 0), (u64::MAX, 9)),
     ] {

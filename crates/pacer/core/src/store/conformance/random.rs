@@ -1,5 +1,5 @@
-//! Batches of several nodes and epochs, again, late and out of order, with restarts between, against
-//! the plainest model: the greatest that was committed of each figure.
+//! Random batches of several nodes and epochs, repeated, late and reordered, with restarts, against
+//! a naive model: the largest committed value of each figure.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ const STEPS: u64 = 60;
 const NODES: u64 = 2;
 const SLOTS: u64 = 5;
 
-/// What must be found.
+/// The expected contents.
 #[derive(Default)]
 struct Model {
     epochs: BTreeMap<u32, u32>,
     leases: BTreeMap<LeaseKey, Lease>,
     applied: BTreeMap<u32, u64>,
-    /// What the nodes have come to, whether committed or not: figures never shrink.
+    /// Figures whether committed or not: they never shrink.
     reached: BTreeMap<LeaseKey, Lease>,
     sent: Vec<(StoreWriter, Batch)>,
 }
@@ -44,7 +44,7 @@ pub(super) fn run<S: Subject>(bench: &mut Bench<'_, S>, seed: u64) -> Checked {
             _ => {
                 let (writer, batch) = model.next(&mut chance, step);
                 model.sent.push((writer, batch.clone()));
-                // Some are sent for the first time when later ones were.
+                // Some are sent for the first time after later ones.
                 if !chance.once_in(4) {
                     send(bench, &mut model, writer, &batch)?;
                 }
@@ -94,15 +94,14 @@ fn send<S: Subject>(
 }
 
 impl Model {
-    /// The next batch of a node, in its current epoch, on some of its leases of this epoch and of
-    /// those before.
+    /// The next batch of a node, in its current epoch, on leases of this epoch and earlier ones.
     fn next(&mut self, chance: &mut Chance, step: u64) -> (StoreWriter, Batch) {
         let node = draw(chance, NODES);
         let epoch = self.epochs.get(&node).copied().unwrap_or(0);
         let mut leases = BTreeMap::new();
         for _ in 0..chance.below(4) {
             let back = draw(chance, 2);
-            // An engine may skip epochs that nobody heard of.
+            // An engine may skip epochs.
             let of = if epoch > back { epoch - back } else { epoch };
             let period = Period(7_000_000 + 4 * draw(chance, 2));
             let key = LeaseKey {
@@ -122,7 +121,7 @@ impl Model {
         )
     }
 
-    /// A later state of a lease than any before.
+    /// Grows a lease beyond all earlier states.
     fn grow(&mut self, key: LeaseKey, chance: &mut Chance) -> Lease {
         let lease = self.reached.entry(key).or_default();
         let grown = |figure: &mut Nanos, by: u64| *figure = Nanos::new(figure.get() + by);
