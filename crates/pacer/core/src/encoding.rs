@@ -28,7 +28,6 @@ pub enum StateDecodeError {
     Trailing,
 }
 
-/// Appends figures.
 pub(crate) struct StateEncoder<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl StateEncoder<'_> {
@@ -54,7 +53,6 @@ impl StateEncoder<'_> {
     }
 }
 
-/// Reads figures in order.
 pub(crate) struct StateDecoder<'a>(pub(crate) &'a [u8]);
 
 impl StateDecoder<'_> {
@@ -76,7 +74,6 @@ impl StateDecoder<'_> {
         Ok(u64::from_le_bytes(self.bytes()?))
     }
 
-    /// At most `most`.
     pub(crate) fn u64_to(
         &mut self,
         name: &'static str,
@@ -99,7 +96,6 @@ impl StateDecoder<'_> {
         self.u8().and_then(|byte| ranged(name, byte == 1, byte <= 1))
     }
 
-    /// Checks that nothing remains.
     pub(crate) const fn end(self) -> Result<(), StateDecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(StateDecodeError::Trailing) }
     }

@@ -82,21 +82,17 @@ pub struct LedgerStats {
     pub stray_nanos: u64,
 }
 
-/// A zone, and its current hour.
 struct ZoneHours {
     calendar: Calendar,
     hour: Option<CalendarHour>,
-    /// The hour after it.
     next: Option<CalendarHour>,
 }
 
-/// A batch without an outcome yet.
 struct BatchInFlight {
     number: u64,
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
     applied_seq: u64,
-    /// How long this epoch had lasted.
     lasted: Duration,
     /// The oldest epoch that still has frozen budget once the batch is committed.
     frozen_from: Epoch,
@@ -131,9 +127,7 @@ pub struct Ledger {
     strays: Vec<UnattributedWin>,
     lives: EpochLifetimes,
     is_replayed: bool,
-    /// Shards that have ended and sent everything.
     closed_shards: BTreeSet<u16>,
-    /// What ending shards have taken.
     receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
     is_closing: bool,
     touched: u64,

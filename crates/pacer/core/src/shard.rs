@@ -71,9 +71,7 @@ pub struct ShardLedger {
     now: Tick,
     quarter: u32,
     accounts: ShardCampaigns,
-    /// Indexed by `TtlClass`.
     lanes: Vec<ExpiryClass>,
-    /// When the next reservation expires or is forgotten.
     due: Tick,
     counts: ShardCounts,
 }
@@ -314,7 +312,6 @@ impl ShardLedger {
         &self.counts
     }
 
-    /// Advances the clock and ends what is due.
     fn pass(&mut self, now: Tick) {
         self.now = self.now.max(now);
         if self.now < self.due {
@@ -382,7 +379,6 @@ impl ShardLedger {
         claim
     }
 
-    /// The expiry class of one of this shard's tokens.
     fn lane(&mut self, token: &ReservationToken) -> &mut ExpiryClass {
         &mut self.lanes[usize::from(token.ttl.0)]
     }

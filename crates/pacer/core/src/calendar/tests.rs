@@ -1,14 +1,14 @@
-//! Tables written out by hand where clocks change, and every way in which a table is none.
+//! Handwritten tables with clock changes, and every invalid table.
 
 use super::{Calendar, CalendarError, CalendarHour, Period, QUARTER_MS, WEEK_HOURS};
 
-/// 2026-03-29, the day on which clocks in Berlin go from two to three.
+/// 2026-03-29, when Berlin's clocks go from two to three.
 const SPRING: u32 = 20_541;
-/// 2026-10-25, the day on which they go from three to two.
+/// 2026-10-25, when they go from three to two.
 const AUTUMN: u32 = 20_751;
-/// 2026-10-04, the day on which clocks on Lord Howe go from two to half past two.
+/// 2026-10-04, when Lord Howe's clocks go from two to half past two.
 const LORD_HOWE_SPRING: u32 = 20_730;
-/// 2026-04-05, the day on which they go from two to half past one.
+/// 2026-04-05, when they go from two to half past one.
 const LORD_HOWE_AUTUMN: u32 = 20_548;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -27,7 +27,7 @@ fn row(day_utc: u32, quarters: (i64, i64), day: u32, clock_hour: u8) -> Calendar
     }
 }
 
-/// A calendar of whole hours in a zone that never changes its clocks, `offset` quarters east.
+/// Whole hours in a zone without clock changes, `offset` quarters east.
 pub(crate) fn steady(first_day: u32, days: u32, offset: i64) -> Calendar {
     let mut hours = Vec::new();
     for day in first_day..first_day + days {
@@ -39,7 +39,7 @@ pub(crate) fn steady(first_day: u32, days: u32, offset: i64) -> Calendar {
     Calendar::new(hours).expect("whole hours without a gap")
 }
 
-/// Berlin from the spring day's midnight to that of the day after.
+/// Berlin from the spring day's midnight to the next.
 pub(crate) fn berlin_spring() -> Calendar {
     let mut hours = vec![row(SPRING, (-4, 0), SPRING, 0), row(SPRING, (0, 4), SPRING, 1)];
     hours.extend((3..24u8).map(|hour| {
@@ -50,7 +50,7 @@ pub(crate) fn berlin_spring() -> Calendar {
     Calendar::new(hours).expect("a calendar")
 }
 
-/// Berlin from the autumn day's midnight to one o'clock of the day after.
+/// Berlin from the autumn day's midnight to one o'clock of the next day.
 pub(crate) fn berlin_autumn() -> Calendar {
     let mut hours = vec![
         row(AUTUMN, (-8, -4), AUTUMN, 0),
@@ -66,7 +66,7 @@ pub(crate) fn berlin_autumn() -> Calendar {
     Calendar::new(hours).expect("a calendar")
 }
 
-/// Lord Howe from the spring day's midnight, of which the third hour has two quarters.
+/// Lord Howe from the spring day's midnight; the third hour has two quarters.
 pub(crate) fn lord_howe_spring() -> Calendar {
     let day = LORD_HOWE_SPRING;
     let hours = [(54, 58), (58, 62), (62, 64), (64, 68)];
@@ -139,7 +139,7 @@ fn half_an_hour_on_lord_howe() {
 
 #[test]
 fn kathmandu_begins_its_hours_at_a_quarter_past() {
-    // Five hours and three quarters east: midnight there is a quarter past six in the evening.
+    // 5:45 east: midnight there is 18:15 UTC.
     let day = 20_600;
     let calendar = steady(day, 2, 23);
     let midnight = (u64::from(day) * 96 - 23) * QUARTER_MS;

@@ -11,7 +11,6 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Maximum letters of a shown text.
 const LETTERS_MAX: usize = 200;
 
 /// A changed key; null for an absent value.
@@ -32,7 +31,6 @@ pub fn differences(before: &str, after: &str) -> Vec<KeyDifference> {
     found
 }
 
-/// The members of an object, in order.
 #[derive(Default)]
 struct ObjectMembers<'t>(Vec<(Cow<'t, str>, &'t RawValue)>);
 
@@ -70,7 +68,6 @@ impl<'t> Deserialize<'t> for ObjectMembers<'t> {
     }
 }
 
-/// Members of most tables of a definition.
 const MEMBERS_LIKELY: usize = 16;
 
 /// A text, borrowed if it has no escapes.

@@ -2,7 +2,6 @@
 
 use crate::ledger::Daypart;
 
-/// Names of days, from Monday.
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// Parses `"mon-fri 08-20"`, `"sat"` or `"00-06"`: days, hours (end excluded), or both. Ranges wrap

@@ -52,7 +52,6 @@ pub enum KeyLookup {
 pub struct IdempotencyKeys {
     by_key: HashMap<String, (String, Box<str>)>,
     by_age: VecDeque<(u64, String)>,
-    /// Of all answers.
     bytes: usize,
 }
 

@@ -9,7 +9,6 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut word: u64) {
     bytes.push(u8::try_from(word).expect("seven bits"));
 }
 
-/// Takes the first number.
 pub(crate) fn take(bytes: &mut &[u8]) -> u64 {
     let (mut word, mut shift) = (0, 0);
     loop {
@@ -30,7 +29,6 @@ pub(crate) fn put_difference(bytes: &mut Vec<u8>, from: u64, to: u64) {
     put(bytes, difference << 1 ^ is_negative.wrapping_neg());
 }
 
-/// The number that differs from `from` by the next difference.
 pub(crate) fn take_difference(bytes: &mut &[u8], from: u64) -> u64 {
     let folded = take(bytes);
     from.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())

@@ -19,7 +19,6 @@ use crate::messages::CampaignIndex;
 pub const PAST_BYTES_MAX: usize = 48 << 20;
 
 const MINUTE_MS: u64 = 60_000;
-/// Length of a part.
 const PART_MINUTES: u32 = 10;
 const HOUR_PARTS: u32 = 6;
 const DAY_HOURS: u32 = 24;
@@ -57,12 +56,10 @@ pub struct FunnelWindow {
     pub shortfall: Option<Shortfall>,
 }
 
-/// A campaign's latest bids below the floor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shortfalls {
     /// With the number of their ten minutes.
     latest: [(u32, Shortfall); SHORTFALLS_MAX],
-    /// Index of the next one.
     next: usize,
 }
 
@@ -78,12 +75,10 @@ pub struct FunnelBook {
     opened: Vec<u32>,
     /// Closed in this minute: its offers are counted already.
     closed: HashSet<u32>,
-    /// Of the current ten minutes.
     current: HashMap<u32, FunnelCounts>,
     /// Of the ended ten minutes `over_part`, not folded yet.
     over: HashMap<u32, FunnelCounts>,
     over_part: u32,
-    /// Slots whose past is still to be folded.
     to_fold: Vec<u32>,
     past: HashMap<u32, Box<[u8]>>,
     past_bytes: usize,
@@ -192,7 +187,6 @@ impl FunnelBook {
         self.closed.insert(slot);
     }
 
-    /// Offers from minute `from` until `until`.
     fn offered_in(&self, from: u32, until: u32) -> u64 {
         let minutes = (from..until.min(self.now + 1)).map(|minute| self.now - minute);
         minutes.filter_map(|back| self.offered.get(back as usize)).sum()
@@ -342,7 +336,6 @@ impl Shortfalls {
     }
 }
 
-/// Whether a part is in the current hour or the 23 before it.
 const fn is_of_day(part: u32, now: u32) -> bool {
     now / HOUR_PARTS < part / HOUR_PARTS + DAY_HOURS
 }

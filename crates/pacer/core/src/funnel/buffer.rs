@@ -47,7 +47,6 @@ impl FunnelBatch {
 #[derive(Debug)]
 pub struct FunnelBuffer {
     batch: FunnelBatch,
-    /// Capacity of every batch.
     room: usize,
     totals: [u64; FunnelStep::ALL.len()],
 }

@@ -9,7 +9,6 @@ use units::Nanos;
 use super::{FunnelCounts, FunnelStep};
 use crate::encoding::leb128::{put, take};
 
-/// Counts of ten minutes, or of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PastPart {
     /// In units of ten minutes since 1970.

@@ -1,4 +1,4 @@
-//! Buffers, packing and the book, against sums that are made the simple way.
+//! Buffers, packing and the book, against naive sums.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).unwrap()
 }
 
-/// What a shard hands over that has counted these.
+/// A shard's batch with these counts.
 fn batch(offered: u32, counts: &[(CampaignIndex, FunnelStep, u32)]) -> FunnelBatch {
     let mut buffer = FunnelBuffer::default();
     buffer.offer(offered);
@@ -65,7 +65,7 @@ fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     assert_eq!(taken.rows[1].shortfall, Some(Shortfall { bid: cpm(1), floor: cpm(2) }));
     assert_eq!((taken.offered, taken.dropped), (5, 0));
     taken.clear();
-    // The place of before is another campaign's now, or nobody's.
+    // The cached index is another campaign's now, or out of range.
     buffer.count((CampaignIndex(1), &mut places[1]), FunnelStep::Won);
     buffer.count((CampaignIndex(0), &mut places[0]), FunnelStep::Won);
     buffer.hand_over(&mut taken);
@@ -86,7 +86,7 @@ fn a_row_without_room_is_dropped_and_counted_and_every_batch_after_has_more() {
     buffer.hand_over(&mut taken);
     assert_eq!((taken.rows.len(), taken.dropped), (ROWS_MIN, 3));
     assert_eq!(buffer.totals()[FunnelStep::Matched as usize], u64::from(many), "totals have all");
-    // Two batches take turns: both have grown.
+    // Two batches alternate: both have grown.
     for after in 1..=4 {
         taken.clear();
         count(&mut buffer);
@@ -127,7 +127,7 @@ fn an_hour_and_a_day_pass() {
     // Ten are offered and one is won in each minute of 30 hours.
     for minute in 0..30 * 60u64 {
         book.advance(START + minute * MINUTE);
-        // Whether it was moved to the past makes no difference.
+        // Folding makes no difference.
         book.fold_some(usize::from(minute % 3 == 0));
         book.take(&mut batch(10, &[(SLOT, FunnelStep::Won, 1)]));
         let since = book.window(SLOT, FLIGHT, FunnelSpan::Hour);
@@ -139,7 +139,6 @@ fn an_hour_and_a_day_pass() {
         let want = (10 * minutes, u32::try_from(minutes).unwrap());
         assert_eq!(won(&book, FunnelSpan::Day), want, "{minute}");
     }
-    // And what is a day old is gone.
     book.advance(START + 56 * 60 * MINUTE);
     while book.fold_some(1) {}
     assert_eq!(won(&book, FunnelSpan::Day), (0, 0));
@@ -164,7 +163,7 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     assert_eq!(offered(&book, FLIGHT), 85);
     let flight = (START + 40 * MINUTE, START + 50 * MINUTE);
     assert_eq!(offered(&book, flight), 10);
-    // Closed for a while: what it had counts on.
+    // Closed for a while: its counts remain.
     book.follow([CampaignIndex(0)].into_iter());
     pass(&mut book, 100..200);
     assert_eq!(offered(&book, FLIGHT), 85);
@@ -181,7 +180,7 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     assert_eq!(offered(&book, FLIGHT), 105);
     book.follow([CampaignIndex(0)].into_iter());
     assert_eq!(offered(&book, FLIGHT), 105);
-    // What was closed is clipped to the flight as well, to a part of an hour.
+    // The closed part is clipped to the flight as well, to a part of an hour.
     assert_eq!(offered(&book, (START + 200 * MINUTE, START + 210 * MINUTE)), 10);
     assert_eq!(offered(&book, (START + 300 * MINUTE, START + 400 * MINUTE)), 0);
 }
@@ -213,7 +212,7 @@ fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     assert_eq!(told(&book), Some(Shortfall { bid: cpm(4), floor: cpm(12) }));
     book.advance(START + 59 * MINUTE);
     assert!(told(&book).is_some());
-    // Those of the last hour alone: the highest bid was before.
+    // Only those of the last hour: the highest bid was earlier.
     let mut later = FunnelBatch::new();
     let mut buffer = FunnelBuffer::default();
     buffer.fall_short((SLOT, &mut 0), || Shortfall { bid: cpm(1), floor: cpm(2) });
@@ -244,7 +243,7 @@ fn pasts_have_bounded_room_and_lose_their_hours_first() {
     assert_eq!((0..40).filter(|slot| is_cut(*slot)).count(), book.cut());
 }
 
-/// The figure that the documentation names.
+/// The documented figure.
 #[test]
 fn a_campaign_takes_so_few_bytes() {
     assert!(size_of::<FunnelCounts>() <= 64 && size_of::<FunnelRow>() <= 96);

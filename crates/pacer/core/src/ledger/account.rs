@@ -9,17 +9,14 @@ use super::limits::tally::ExposureTally;
 use crate::calendar::CalendarHour;
 use crate::messages::CampaignIndex;
 
-/// An account.
 pub(super) struct LedgerAccount {
     pub(super) definition: AccountDefinition,
-    /// Sums of all its campaigns.
     pub(super) tally: ExposureTally,
     pub(super) members: Vec<CampaignIndex>,
     /// Campaigns without budget because this account has no headroom.
     pub(super) waiting: Vec<CampaignIndex>,
     /// Whether exposure has fallen since their last look.
     pub(super) is_freed: bool,
-    /// The last search for campaigns with unused budget.
     pub(super) searched_at: Option<Tick>,
 }
 
@@ -54,14 +51,12 @@ impl LedgerAccount {
         Ok(true)
     }
 
-    /// Its current limits, in order of precedence.
     pub(super) fn levels(&self, hour: &CalendarHour) -> [LimitLevel; 3] {
         let AccountDefinition { limits, late_holdback, .. } = &self.definition;
         levels_of(LimitOwner::Account, limits, *late_holdback, &self.tally, hour)
     }
 }
 
-/// The limits of a newer definition.
 pub(super) fn applied(old: &BudgetLimits, new: BudgetLimits) -> BudgetLimits {
     if !planted(LedgerBug::IgnoreCut) {
         return new;

@@ -36,7 +36,6 @@ pub(super) enum Recall {
     All,
 }
 
-/// A shard's open refill request, in nanos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PendingRefill {
     shard: u16,
@@ -45,7 +44,6 @@ struct PendingRefill {
     refused: u64,
 }
 
-/// The gate last sent to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GateState {
     version: u64,
@@ -53,22 +51,18 @@ struct GateState {
     recall: Recall,
 }
 
-/// A step's inputs besides the campaign.
 pub(super) struct StepContext<'a> {
     pub(super) settings: &'a LedgerSettings,
     pub(super) now: LedgerTime,
     /// By the account's clocks. None if the calendar has ended.
     pub(super) hour: Option<CalendarHour>,
-    /// The hour after it.
     pub(super) next: Option<CalendarHour>,
     pub(super) is_store_failing: bool,
     pub(super) is_closing: bool,
 }
 
-/// A campaign's needs after a look at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CampaignNeeds {
-    /// A larger lease.
     pub(super) lease: bool,
     /// Other campaigns of the account should return what they do not use.
     pub(super) others: bool,
@@ -76,16 +70,13 @@ pub(super) struct CampaignNeeds {
     pub(super) waits: bool,
 }
 
-/// A campaign, or a seat.
 pub(super) struct LedgerCampaign {
     pub(super) definition: CampaignDefinition,
-    /// Index of its account in the ledger.
     pub(super) account: u32,
     pub(super) tally: ExposureTally,
     pub(super) books: Vec<PeriodLeases>,
     /// Rows of books closed since the last look.
     pub(super) closed: Vec<(Period, ClosedLease)>,
-    /// Refill requests not granted yet.
     wants: Vec<PendingRefill>,
     /// The largest refused reservation of the period: the least that helps a shard.
     pub(super) want_most: u64,
@@ -93,7 +84,6 @@ pub(super) struct LedgerCampaign {
     pub(super) least: u64,
     /// Rate at which shards take budget, in nanos per second.
     pub(super) rate: u64,
-    /// Granted since `rated_at`.
     granted: u64,
     pub(super) rated_at: Tick,
     /// Mean reservation at the shard that last reported.
@@ -106,7 +96,6 @@ pub(super) struct LedgerCampaign {
     active_at: Tick,
     /// Until then all shards return what they have not reserved, because they did not use it.
     drained_until: Option<Tick>,
-    /// Number of drains since the last reservation or the start of the hour.
     drains: u32,
     /// Deadlines of the next look, one per clock; `MAX` is never.
     pub(super) wake_unix_ms: u64,
@@ -208,7 +197,6 @@ impl LedgerCampaign {
         is_out.then_some(SpendRefusal::OutOfDaypart)
     }
 
-    /// All current limits, its own and its account's, in order of precedence.
     pub(super) fn levels(&self, account: &LedgerAccount, hour: &CalendarHour) -> LimitLevels {
         let CampaignBudget { limits, late_holdback, .. } = &self.definition.budget;
         let own = levels_of(LimitOwner::Campaign, limits, *late_holdback, &self.tally, hour);
@@ -226,7 +214,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Updates the sums after a change of a book.
     pub(super) fn recount(&mut self, at: usize, account: &mut LedgerAccount) {
         let book = &mut self.books[at];
         let to = book.sum();
@@ -239,7 +226,6 @@ impl LedgerCampaign {
         account.is_freed |= to.exposure() < from.exposure();
     }
 
-    /// Stores a shard's latest request.
     pub(super) fn want(&mut self, shard: u16, want: &RefillRequest) {
         let (amount, refused) = (want.amount.get(), want.refused.get());
         self.wants.retain(|known| known.shard != shard);
@@ -253,7 +239,6 @@ impl LedgerCampaign {
         self.active_at = now;
     }
 
-    /// Notes that a shard has made reservations.
     pub(super) fn note_reserved(&mut self, now: Tick) {
         self.active_at = now;
         self.drains = 0;
@@ -273,7 +258,6 @@ impl LedgerCampaign {
         has_rights && self.active_at.after(ctx.settings.patience) <= ctx.now.tick
     }
 
-    /// Recalls all unreserved budget from all shards and starts anew.
     pub(super) fn drain(&mut self, ctx: &StepContext) {
         self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
         self.drains = self.drains.saturating_add(1);
@@ -445,7 +429,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Grants a slice to a shard, until the hour ends.
     pub(super) fn grant(
         &mut self,
         at: usize,
@@ -490,7 +473,6 @@ impl LedgerCampaign {
         self.told.is_some_and(|told| told.closed.is_some_and(SpendRefusal::is_out_of_budget))
     }
 
-    /// The latest recall sent to shards.
     pub(super) fn recall(&self) -> Recall {
         self.told.map_or(Recall::None, |told| told.recall)
     }
@@ -522,7 +504,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Returns a period's pool.
     pub(super) fn return_pool(&mut self, period: Period, account: &mut LedgerAccount) {
         if let Some(at) = self.books.iter().position(|book| book.period == period) {
             self.books[at].return_pool();
@@ -530,7 +511,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Returns every period's pool.
     pub(super) fn return_pools(&mut self, account: &mut LedgerAccount) {
         if planted(LedgerBug::KeepAtClose) {
             return;
@@ -541,7 +521,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Returns the remainder of ended periods, and drops books that nothing can change.
     fn end_periods(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         self.tally.begin_day(day_of(&hour));
@@ -631,7 +610,6 @@ impl LedgerCampaign {
         self.rated_at = ctx.now.tick;
     }
 
-    /// Rate since `rated_at`.
     pub(super) fn sample(&self, ctx: &StepContext) -> u64 {
         let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
         let taken = u128::from(self.granted.saturating_add(self.wanted()));
@@ -682,7 +660,6 @@ impl LedgerCampaign {
         [closing, drained, idle].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Whether the next batch must mention it.
     pub(super) fn has_unsaved(&self) -> bool {
         let is_unsaved =
             |book: &PeriodLeases| book.is_unsaved || book.dead.iter().any(|it| it.is_unsaved);
@@ -698,7 +675,6 @@ impl LedgerCampaign {
         self.books.iter().map(PeriodLeases::outstanding).sum()
     }
 
-    /// Outstanding amounts of dead epochs.
     pub(super) fn frozen(&self) -> u64 {
         let dead = self.books.iter().flat_map(|book| &book.dead);
         dead.map(|dead| left_of(&dead.lease)).sum()
@@ -714,7 +690,6 @@ pub(super) fn part_of_node(remaining: u64, settings: &LedgerSettings) -> u64 {
     remaining / (4 * u64::from(settings.nodes))
 }
 
-/// What a rate per second amounts to in a span.
 pub(super) fn per(rate: u64, span: Duration) -> u64 {
     let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
     u64::try_from(amount).unwrap_or(u64::MAX)

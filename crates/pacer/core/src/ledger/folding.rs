@@ -25,11 +25,9 @@ const FOLDS_MAX: usize = 4096;
 pub(super) struct ClosedLease {
     pub(super) slot: CampaignIndex,
     pub(super) epoch: Epoch,
-    /// In the account's zone.
     pub(super) day: u32,
 }
 
-/// Rows to fold.
 #[derive(Debug, Default)]
 pub(super) struct FoldQueue {
     /// Sums from the start, of campaigns that are not known yet.
@@ -46,12 +44,10 @@ impl FoldQueue {
         !self.waiting.is_empty()
     }
 
-    /// A number above all in sums.
     pub(super) fn next_slot(&self) -> u32 {
         self.waiting.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1))
     }
 
-    /// Queues the row of a closed lease.
     pub(super) fn close(&mut self, period: Period, closed: ClosedLease) {
         self.closed.entry(period).or_default().push(closed);
     }

@@ -343,7 +343,6 @@ impl Ledger {
         self.mark(slot);
     }
 
-    /// Marks campaigns whose deadline has come.
     pub(super) fn wake(&mut self) {
         let (unix_ms, tick) = (self.now.unix_ms, self.now.tick.nanos());
         for _ in 0..self.settings.wakes_max {
@@ -386,7 +385,6 @@ impl Ledger {
         }
     }
 
-    /// Marks a campaign for a look.
     pub(super) fn mark(&mut self, slot: CampaignIndex) {
         let Some(campaign) = self.campaign_mut(slot) else { return };
         if !std::mem::replace(&mut campaign.is_dirty, true) {
@@ -415,7 +413,6 @@ impl Ledger {
         self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
     }
 
-    /// A campaign and its account.
     pub(super) fn pair(
         &mut self,
         slot: CampaignIndex,
@@ -425,7 +422,6 @@ impl Ledger {
         Some((campaign, account))
     }
 
-    /// Campaign, account and the step's other inputs.
     pub(super) fn desk(
         &mut self,
         slot: CampaignIndex,
@@ -441,7 +437,6 @@ impl Ledger {
     }
 }
 
-/// The hour of an instant, and the one after it.
 fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<CalendarHour>, Option<CalendarHour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))

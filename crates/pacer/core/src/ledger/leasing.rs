@@ -14,7 +14,6 @@ use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch, index};
 use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, UnattributedWin};
 
-/// The longest hour.
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
@@ -23,7 +22,6 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const DAYS_KEPT: u32 = 2;
 
 impl Ledger {
-    /// Looks at changed campaigns until none is left.
     pub(super) fn look(&mut self, outbox: &mut LedgerOutbox) {
         let mut at = 0;
         while let Some(slot) = self.dirty.get(at).copied() {
@@ -63,7 +61,6 @@ impl Ledger {
         self.schedule(slot);
     }
 
-    /// Looks again at the campaigns that wait for their account's exposure to fall.
     fn wake_waiting(&mut self, account: usize) {
         for slot in std::mem::take(&mut self.accounts[account].waiting) {
             let (campaign, _) = self.pair(slot).expect("a campaign stays known");
@@ -93,7 +90,6 @@ impl Ledger {
         self.wake_at_tick(wanting, now.after(patience));
     }
 
-    /// Sets the time-based deadlines of a campaign.
     fn schedule(&mut self, slot: CampaignIndex) {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         let (zone, tick) = (account.definition.zone, campaign.next_tick(&ctx));

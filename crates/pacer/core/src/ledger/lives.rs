@@ -22,7 +22,6 @@ use crate::store::EpochLifetime;
 /// A crash may lose this part of the recorded lifetime, or one lease period if that is longer.
 const PARTS: u32 = 8;
 
-/// A dead epoch with frozen budget.
 #[derive(Debug)]
 pub(super) struct DeadEpoch {
     /// End of its horizon.
@@ -31,7 +30,6 @@ pub(super) struct DeadEpoch {
     pub(super) slots: BTreeSet<CampaignIndex>,
 }
 
-/// The epochs of this node.
 #[derive(Debug)]
 pub(super) struct EpochLifetimes {
     own: Epoch,
@@ -52,13 +50,11 @@ impl EpochLifetimes {
         Self { own: epoch, horizon, begun, lease_period, dead, said, needed_from: Epoch(0) }
     }
 
-    /// Notes that a dead epoch has frozen budget.
     pub(super) fn freeze(&mut self, epoch: Epoch) {
         let until = self.begun.after(self.horizon);
         self.dead.entry(epoch).or_insert(DeadEpoch { until, slots: BTreeSet::new() });
     }
 
-    /// Notes that a campaign has frozen budget of a dead epoch.
     pub(super) fn hold(&mut self, epoch: Epoch, slot: CampaignIndex) {
         self.freeze(epoch);
         self.dead.get_mut(&epoch).expect("it was put there").slots.insert(slot);

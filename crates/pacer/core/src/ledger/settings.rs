@@ -85,7 +85,6 @@ impl LedgerSettings {
         in_ms(self.ahead) + lease_period * (u64::from(slot.0) % PARTS) / PARTS
     }
 
-    /// The maximum over campaigns.
     pub(super) fn ahead_ms_max(&self) -> u64 {
         in_ms(self.ahead) + in_ms(self.lease_period)
     }

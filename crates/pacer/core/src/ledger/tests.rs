@@ -1,4 +1,4 @@
-//! The ledger beside plain shards and a plain store.
+//! The ledger with naive shards and a naive store.
 
 mod ahead;
 mod bugs;

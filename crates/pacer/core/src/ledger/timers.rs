@@ -19,7 +19,6 @@ impl Timers {
         }
     }
 
-    /// Removes and returns a due campaign.
     pub(super) fn take_due(&mut self, now: u64) -> Option<CampaignIndex> {
         self.0.first().filter(|(at, _)| *at <= now)?;
         self.0.pop_first().map(|(_, slot)| slot)

@@ -54,7 +54,6 @@ pub(super) struct Series {
     every_ms: u64,
     /// The part of the first point.
     first: u8,
-    /// Number of points.
     count: u8,
     /// Bits of `planned` dropped from earlier points.
     dropped_bits: u8,
@@ -62,11 +61,9 @@ pub(super) struct Series {
     earlier: Box<[u8]>,
     last: SeriesPoint,
     last_ms: u64,
-    /// Of the flight; 0 before it is known.
     limit: u64,
 }
 
-/// In nanos.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SeriesPoint {
     planned: u64,
@@ -79,7 +76,6 @@ const PLANNED_BITS: u32 = 20;
 const _: () = assert!(CURVE_POINTS < 256, "parts are numbered by a byte");
 const _: () = assert!(size_of::<Series>() <= 72, "a hundred thousand series are 7 MB");
 
-/// The sources of a curve.
 pub(super) struct CurveSource<'d> {
     pub(super) plan: &'d FlightPlan,
     pub(super) reported: Option<&'d ReportedFlight>,
@@ -133,7 +129,6 @@ impl Series {
         self.last = SeriesPoint { planned: planned.get(), spent: spent.get() };
     }
 
-    /// In order of time.
     fn points(&self) -> Vec<SeriesPoint> {
         let mut points = unpack(&self.earlier, self.dropped_bits);
         points.extend((self.count > 0).then_some(self.last));

@@ -50,18 +50,15 @@ pub struct PacingSnapshot {
     /// Digest of the zone's name.
     pub(super) zone: u64,
     pub(super) terms: u64,
-    /// The definition's version.
     pub(super) version: u64,
     pub(super) state: StrategyState,
     /// Since the first pacing.
     pub(super) totals: ObservedTotals,
-    /// Time of the next look; `MAX` is never.
     pub(super) due_ms: u64,
     pub(super) plan: Option<PlanSnapshot>,
     pub(super) learner: Option<Box<Learner>>,
 }
 
-/// The flight that it follows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlanSnapshot {
     pub(super) span: LimitSpan,

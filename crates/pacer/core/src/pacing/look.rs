@@ -4,7 +4,6 @@ use crate::calendar::Calendar;
 use crate::ledger::ZoneId;
 use crate::strategy::ZoneOffsets;
 
-/// The clocks of a zone, in both representations.
 pub(super) struct AccountClocks {
     /// Digest of its name: the same in every process, unlike its number.
     pub(super) digest: u64,
@@ -23,7 +22,6 @@ pub(super) struct PayingAccount {
 pub(super) struct PacingContext<'a> {
     pub(super) now_ms: u64,
     pub(super) slot_ms: u64,
-    /// The campaign's offset within slots.
     pub(super) phase_ms: u64,
     pub(super) payer: PayingAccount,
     pub(super) clocks: &'a AccountClocks,

@@ -20,11 +20,9 @@ pub(super) struct PacedCampaign {
     pub(super) account: AccountId,
     pub(super) flight: CampaignFlight,
     pub(super) daypart: Daypart,
-    /// None if it has no strategy.
     pub(super) pacing: Option<Arc<PacingPolicy>>,
     pub(super) week: Week,
     pub(super) learner: Option<Box<Learner>>,
-    /// Digest of the terms of its state.
     pub(super) terms: u64,
     pub(super) sums: ObservedSums,
     pub(super) state: Option<StrategyState>,
@@ -38,7 +36,6 @@ pub(super) struct PacedCampaign {
     /// Whether it resumed from a snapshot, which does not contain that longer flight.
     pub(super) lacks_reported: bool,
     pub(super) told: Option<BidPace>,
-    /// Time of the next look; `MAX` is never.
     pub(super) due_ms: u64,
 }
 
@@ -150,7 +147,6 @@ impl PacedCampaign {
         CurveShape { flight: self.flight, week, ahead: pacing.ahead }
     }
 
-    /// Sets the longer flight of its curve, or none.
     fn report_by(
         &mut self,
         (shape, reported): (&CurveShape, Option<(LimitSpan, CampaignFlight)>),
@@ -204,7 +200,6 @@ impl PacedCampaign {
     }
 }
 
-/// A week, closed outside a daypart.
 pub(super) fn opened(week: &Week, daypart: Daypart) -> Week {
     week.opened(|hour| u8::try_from(hour).is_ok_and(|hour| daypart.contains(hour)))
 }

@@ -34,14 +34,12 @@ impl CurveShape {
     }
 }
 
-/// The result of [`choose`].
 pub(super) struct FlightChoice {
     /// The span of the limit to follow, and its flight. None if there is no limit.
     pub(super) followed: Option<(LimitSpan, CampaignFlight)>,
     /// For a campaign that follows an hour: the longer flight that it would follow without the
     /// hour's limit, for reports.
     pub(super) reported: Option<(LimitSpan, CampaignFlight)>,
-    /// When to choose anew.
     pub(super) until_ms: u64,
 }
 
@@ -60,7 +58,6 @@ impl ReportedFlight {
         Self { span, flight, target }
     }
 
-    /// Planned spend of `limit` by a time.
     pub(super) fn planned(&self, limit: Nanos, at_ms: u64) -> Nanos {
         Nanos::new(whole(limit.get() as f64 * self.target.share(at_ms)))
     }
@@ -87,7 +84,6 @@ pub(super) struct FlightPlan {
     pub(super) target: SpendTarget,
     /// Spend when it was joined.
     pub(super) before: u64,
-    /// Observed when it was joined.
     pub(super) base: ObservedTotals,
     /// Share of the account's limit when last updated.
     pub(super) shared: Option<u64>,
@@ -128,7 +124,6 @@ pub(super) fn choose(shape: &CurveShape, hour: &PacingContext<'_>, funds: &Funds
     FlightChoice { followed, reported, until_ms }
 }
 
-/// Start and end of the present local day.
 fn day_of(calendar: &Calendar, now_ms: u64) -> Option<(u64, u64)> {
     const LONGEST_MS: u64 = 26 * 60 * 60 * 1000;
     let day = calendar.at(now_ms)?.day;
@@ -150,7 +145,6 @@ impl FlightPlan {
         Self { span, nominal, target, before, base, shared: None }
     }
 
-    /// Observed since joining.
     pub(super) fn observed(&self, sums: &ObservedSums, funds: &Funds) -> ObservedTotals {
         let (totals, base) = (sums.totals(), self.base);
         ObservedTotals {
@@ -174,12 +168,10 @@ impl FlightPlan {
         Nanos::new(own.min(self.shared.unwrap_or(u64::MAX)).saturating_sub(self.before))
     }
 
-    /// Planned spend of the whole span by a time.
     pub(super) fn planned(&self, state: &StrategyState, at_ms: u64) -> Nanos {
         Nanos::new(self.before.saturating_add(whole(state.planned(&self.target, at_ms))))
     }
 
-    /// Actual spend of the whole span.
     pub(super) const fn spent(&self, observed: ObservedTotals) -> Nanos {
         Nanos::new(self.before.saturating_add(observed.spent))
     }

@@ -9,7 +9,6 @@ use crate::strategy::ObservedTotals;
 /// put in between.
 const PERIODS: usize = 3;
 
-/// Cumulative figures of one campaign.
 #[derive(Debug, Default)]
 pub(super) struct ObservedSums {
     /// From earlier processes.
@@ -36,7 +35,6 @@ impl ObservedSums {
         self.by_shard.get_or_insert_default().report(shard, report, shards);
     }
 
-    /// Continues from earlier processes' totals.
     pub(super) const fn carry(&mut self, totals: ObservedTotals) {
         self.carried = totals;
     }

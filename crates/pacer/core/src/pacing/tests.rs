@@ -1,4 +1,4 @@
-//! Campaigns paced over simulated days: what is followed, when, and how it takes changes.
+//! Campaigns paced over simulated days: the followed flight, its timing, and changes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const SLOT_MS: u64 = 10_000;
 const ZONE: ZoneId = ZoneId(0);
 const ACCOUNT: AccountId = AccountId(0);
 
-/// Money as a campaign's strategy sees it, by slot.
+/// Funds by campaign, as a test sets them.
 #[derive(Default)]
 struct Purses(RefCell<BTreeMap<CampaignIndex, Funds>>);
 
@@ -98,7 +98,7 @@ fn report(slot: u32, period: u32, won: u64) -> SpendReport {
     }
 }
 
-/// A stream of requests that a campaign of one shard wins whenever its bid is above the price.
+/// Requests that a campaign of one shard wins whenever its bid exceeds the price.
 struct Market {
     pacer: CampaignPacer,
     purses: Purses,
@@ -106,7 +106,7 @@ struct Market {
     pace: BidPace,
     now_ms: u64,
     requests: u64,
-    /// Of these, by processes before.
+    /// Requests of earlier processes.
     seen_before: u64,
     chance: SplitMix64,
 }
@@ -132,7 +132,7 @@ impl Market {
             .expect("it can be paced");
     }
 
-    /// Two requests a second, each worth 1,000 and sold for 0 to 999 to the next best, until then.
+    /// Two requests a second, each worth 1,000, with uniform prices from 0 to 999.
     fn run(&mut self, until_ms: u64) {
         while self.now_ms < until_ms {
             self.now_ms += 500;
@@ -240,7 +240,7 @@ fn whoever_has_no_limit_or_no_strategy_bids_at_value() {
         pacer.turn(START_MS + at * 1_000, &purses, 10, &mut told);
     }
     assert_eq!(told, [(CampaignIndex(0), BidPace::FULL)]);
-    // A strategy that is taken away leaves nothing behind.
+    // A removed strategy has no further effect.
     purses.set(0, |funds| funds.day = limited(0, 0));
     pacer.define(&campaign(0, 2, flight), Some(&dual.clone().into()), START_MS + 100_000).unwrap();
     (100..200).for_each(|at| pacer.turn(START_MS + at * 1_000, &purses, 10, &mut told));
@@ -291,12 +291,11 @@ fn changes_take_over_midway_and_nothing_is_made_good() {
     market.purses.set(0, |funds| funds.day = limited(4_000_000, 0));
     market.define(1, flight, &pacing(StrategySettings::default()));
     market.run(START_MS + 8 * HOUR_MS);
-    // Another strategy goes on along the same curve.
+    // Another strategy continues along the same curve.
     market.define(2, flight, &pacing(StrategySettings::Throttle(Throttle::default())));
     market.run(START_MS + 12 * HOUR_MS);
     assert_eq!(market.curve().strategy, "throttle");
     market.check(market.spent().day.spent, 2_000_000);
-    // An older definition changes nothing.
     market.define(1, flight, &pacing(StrategySettings::Even));
     market.run(START_MS + 12 * HOUR_MS + 60_000);
     assert_eq!(market.curve().strategy, "throttle");
@@ -323,7 +322,7 @@ fn a_restart_midway_spreads_what_is_left() {
     market.check(market.spent().day.spent, 4_000_000);
 }
 
-/// Else it would be drawn as if what the hour allows were all.
+/// Otherwise the curve would show the hour's allowance as the whole.
 #[test]
 fn with_an_hour_s_limit_used_up_the_curve_is_the_day_s() {
     let mut market = Market::new(START_MS);
@@ -345,7 +344,7 @@ fn with_an_hour_s_limit_used_up_the_curve_is_the_day_s() {
         curve.points.iter().partition(|point| point.spent.is_some());
     assert!(past.iter().all(|point| point.at_unix_ms <= market.now_ms), "{past:?}");
     assert!(past.last().is_some_and(|it| it.spent >= Some(Nanos::new(30_000))), "{past:?}");
-    // The plan for the rest begins at what was spent, and ends at the limit.
+    // The plan for the rest begins at the present spend, and ends at the limit.
     let targets = coming.iter().map(|point| point.target);
     assert!(targets.clone().is_sorted() && coming.len() > 100, "{coming:?}");
     assert!(targets.clone().next() >= past.last().and_then(|it| it.spent), "{coming:?}");
@@ -382,7 +381,7 @@ fn what_comes_twice_late_or_out_of_order_changes_nothing() {
                 pacer.report(1, &report(0, period, at % 50));
                 pacer.report(1, &report(0, period, 0));
                 if at >= 50 {
-                    // A period that is over, and then forgotten, does not count once more.
+                    // An ended and forgotten period does not count again.
                     pacer.report(0, &report(0, 100, 49));
                 }
             }
@@ -428,7 +427,7 @@ fn work_is_bounded_and_spread_over_the_slot() {
             .unwrap();
     }
     let mut told = Vec::new();
-    // A turn looks at so many and no more, though all are due.
+    // A turn is bounded, although all are due.
     pacer.turn(START_MS, &purses, 1_000, &mut told);
     assert_eq!(pacer.looked(), 1_000);
     for _ in 0..4 {
@@ -436,7 +435,7 @@ fn work_is_bounded_and_spread_over_the_slot() {
     }
     assert_eq!(pacer.looked(), u64::from(COUNT));
     for begin_ms in [START_MS, START_MS + DAY_MS] {
-        // All change flights at once at midnight; the slot after is spread again.
+        // All change flights at midnight; the next slot is spread again.
         pacer.turn(begin_ms, &purses, usize::MAX, &mut told);
         let mut most = 0;
         for at in 1..=100 {
@@ -446,7 +445,7 @@ fn work_is_bounded_and_spread_over_the_slot() {
         }
         assert!((1..=u64::from(COUNT) / 50).contains(&most), "{most} in a hundredth of a slot");
     }
-    // Every campaign once a slot, however often it is turned.
+    // Every campaign once a slot, regardless of the number of turns.
     let before = pacer.looked();
     for at in 1..=1_000 {
         pacer.turn(
@@ -477,7 +476,7 @@ fn hours_that_are_closed_are_not_planned_for() {
     };
     let planned = [6, 9, 12, 20].map(|hour| target(&market, hour));
     assert_eq!(planned, [0, 500_000, 1_000_000, 1_000_000]);
-    // On Tuesday it runs at no hour: nothing to follow, and nothing to be asked.
+    // Closed on Tuesday: no flight, and no looks.
     market.run(START_MS + DAY_MS + HOUR_MS);
     assert_eq!(market.pacer.curve(CampaignIndex(0), market.now_ms), None);
     let looked = market.pacer.looked();
@@ -502,7 +501,7 @@ fn what_was_learned_of_the_day_before_makes_the_curve_of_the_next() {
         point.expect("noon is a point").target.get()
     };
     for second in 0..(DAY_MS + HOUR_MS) / 1_000 {
-        // Nine requests of ten come in the morning.
+        // Nine of ten requests come in the morning.
         requests += if second % 86_400 < 43_200 { 9 } else { 1 };
         pacer.seen(0, CampaignIndex(0), seen(requests));
         pacer.turn(START_MS + second * 1_000, &purses, 10, &mut told);
@@ -602,7 +601,7 @@ fn the_ledger_tells_what_may_be_spent() {
     assert_eq!((funds.day.own, funds.day.limit()), (None, Some(Nanos::new(700))));
     assert_eq!(funds.hour.limit(), Some(Nanos::new(270)));
     assert_eq!(ledger.why(CampaignIndex(0)).refusal, None::<SpendRefusal>);
-    // What it holds of its account's limits it may spend as well.
+    // It may also spend its leased part of the account's limits.
     let want =
         RefillRequest { slot: CampaignIndex(0), amount: Nanos::new(50), refused: Nanos::new(50) };
     ledger.step(now, [LedgerInput::Want(0, want)], &mut outbox);
@@ -628,7 +627,7 @@ fn what_others_leave_of_an_account_is_taken_anew_only_when_it_differs() {
     assert_eq!(budget(6_300, 9_000), 6_300);
     assert_eq!(budget(6_500, 9_000), 6_300);
     assert_eq!(budget(6_299, 9_000), 6_199);
-    // The campaign's own is exact.
+    // The campaign's own limit is exact.
     assert_eq!(budget(6_290, 5_000), 4_900);
     assert_eq!(budget(6_290, 4_999), 4_899);
 }

@@ -15,7 +15,6 @@ pub(super) struct Weeks {
 }
 
 impl Weeks {
-    /// The same week, shared with other campaigns.
     pub(super) fn share(&mut self, week: Week) -> Week {
         if let Some(known) = self.known.get(&week) {
             return known.clone();

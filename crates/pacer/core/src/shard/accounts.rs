@@ -28,7 +28,6 @@ struct ShardCampaign {
     closed: Option<SpendRefusal>,
     is_recalled: bool,
     is_known: bool,
-    /// Whether it is in `wanting`.
     is_wanting: bool,
     /// The largest refused amount since the last refill request.
     refused: u64,
@@ -51,17 +50,12 @@ pub(super) struct ShardCampaigns {
     slots_max: usize,
     books: Vec<PeriodBudget>,
     books_max: usize,
-    /// Indices free for reuse.
     unused: Vec<u32>,
-    /// Books with a report due.
     changed: VecDeque<u32>,
-    /// Campaigns with a refill request due.
     wanting: VecDeque<u32>,
     /// How long after a period's end its last token is forgotten.
     horizon: Duration,
-    /// When the next book needs a look.
     due: Tick,
-    /// Whether all spending has ended.
     is_closed: bool,
 }
 
@@ -280,7 +274,6 @@ impl ShardCampaigns {
         }
     }
 
-    /// Returns when the book needs its next look.
     fn close(&mut self, at: usize, now: Tick) -> Tick {
         let book = &mut self.books[at];
         if now < book.until {
@@ -329,7 +322,6 @@ impl ShardCampaigns {
         Ok(at)
     }
 
-    /// Inserts a book in order of periods.
     fn begin_book(&mut self, slot: CampaignIndex, period: Period) -> Result<u32, GrantRejected> {
         let begun = PeriodBudget::new(slot, period);
         let book = if let Some(book) = self.unused.pop() {
@@ -352,7 +344,6 @@ impl ShardCampaigns {
         Ok(book)
     }
 
-    /// Newest first.
     fn books_of(&self, slot: CampaignIndex) -> impl Iterator<Item = u32> {
         let newest = self.slots.get(index(slot.0)).map(|account| account.newest);
         let exists = |book: u32| (book != NONE).then_some(book);
@@ -393,7 +384,6 @@ impl ShardCampaigns {
         }
     }
 
-    /// Marks a book for a report.
     fn change(&mut self, book: u32) -> &mut PeriodBudget {
         let held = &mut self.books[index(book)];
         if !held.is_changed {

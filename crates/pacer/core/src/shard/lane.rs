@@ -16,10 +16,8 @@ use super::outcome::{ReservationState, TokenRejection};
 use super::token::ReservationToken;
 use crate::messages::index;
 
-/// Buckets in a time to live.
 pub(super) const PARTS: u32 = 16;
 
-/// Reservations per word of bits.
 const WORD: u64 = 32;
 
 const OPEN: u64 = 0;
@@ -27,7 +25,6 @@ const CLAIMED: u64 = 1;
 const WON: u64 = 2;
 const RELEASED: u64 = 3;
 
-/// Capacity of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassCapacity {
     /// Open or remembered reservations: a power of two, at least [`WORD`].
@@ -47,7 +44,6 @@ impl ClassCapacity {
     }
 }
 
-/// A book's open reservations in one bucket.
 #[derive(Clone, Copy, Debug)]
 struct BucketTotal {
     book: u32,
@@ -57,7 +53,6 @@ struct BucketTotal {
 #[derive(Debug)]
 struct ExpiryBucket {
     serial: u32,
-    /// Number of reservations taken.
     sequences: u32,
     lines: u32,
     sequence_first: u64,
@@ -98,7 +93,6 @@ pub(super) struct ExpiryClass {
     buckets: VecDeque<ExpiryBucket>,
     buckets_max: usize,
     expired: usize,
-    /// The next bucket's number.
     serial: u32,
 }
 
@@ -305,7 +299,6 @@ impl ExpiryClass {
         Ok(index(after))
     }
 
-    /// Index of an open bucket's line.
     fn line_of_token(&self, token: &ReservationToken) -> Option<usize> {
         let at = self.bucket_at(token).ok().filter(|at| *at >= self.expired)?;
         let bucket = &self.buckets[at];

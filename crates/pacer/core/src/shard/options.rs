@@ -14,7 +14,6 @@ pub const TTLS_MAX: usize = 16;
 /// the late window is at most about 4,000 times the time to live.
 pub const BUCKETS_MAX: u32 = 65_536;
 
-/// Maximum number of reservations, and of lines, per class.
 const ROOM_MAX: u32 = 1 << 30;
 
 /// The options of a shard.

@@ -20,9 +20,7 @@ use super::{
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 
-/// Maximum retries of a request.
 const ASKED_MAX: u32 = 200;
-/// Maximum polls for an answer.
 const POLLED_MAX: u32 = 20_000;
 
 /// An engine under test.
@@ -77,7 +75,6 @@ fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);
 
-/// A store with synchronous requests.
 struct Bench<'a, S: Subject> {
     subject: &'a mut S,
     /// None during a restart.
@@ -158,7 +155,6 @@ impl<S: Subject> Bench<'_, S> {
         Err(format!("change {} never ends", change.number))
     }
 
-    /// Returns the outcome. None if a retry may help.
     fn end(
         &mut self,
         writer: StoreWriter,
@@ -200,7 +196,6 @@ impl<S: Subject> Bench<'_, S> {
         Err(format!("{query:?} is never answered"))
     }
 
-    /// Sorted.
     fn leases(&mut self, node: Option<u32>) -> Result<Vec<(LeaseKey, Lease)>, String> {
         match self.read(&StoreQuery::Leases(node))? {
             QueryResult::Leases(mut leases) => {

@@ -19,7 +19,6 @@ struct Node {
     folded: (u32, u64),
 }
 
-/// All contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     nodes: BTreeMap<u32, Node>,
@@ -50,7 +49,6 @@ impl Contents {
         EpochStart { epoch: Epoch(node.epoch), applied_seq: node.applied_seq }
     }
 
-    /// Restarts the client's process.
     pub(super) fn restart(&mut self) {
         if self.has(StoreBug::ForgetEpoch) {
             self.nodes.values_mut().for_each(|node| node.epoch = 0);

@@ -135,7 +135,6 @@ impl MemoryStore {
     }
 }
 
-/// The answer to a write that was applied or refused.
 fn ended(request: &StoreRequest, done: Result<(), StoreDenial>) -> StoreAnswer {
     let ended = if done.is_ok() { CommitOutcome::Committed } else { CommitOutcome::Refused };
     request.answer(ended, done.err())

@@ -1,4 +1,4 @@
-//! The in-memory store passes the suite, with faults and without; with a mistake it does not.
+//! The in-memory store passes the suite with and without faults, and fails it with each bug.
 
 use units::Nanos;
 
@@ -73,7 +73,7 @@ fn granted(number: u64) -> Batch {
     Batch { number, leases: vec![(key, lease)], ..Batch::default() }
 }
 
-/// What a store is asked in order, and what it says, with crashes between.
+/// A series of requests and answers, with crashes.
 fn trace(seed: u64) -> Vec<Option<StoreAnswer>> {
     let mut store = MemoryStore::new(seed);
     store.set_faults(WORST);

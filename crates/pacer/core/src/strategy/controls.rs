@@ -11,7 +11,6 @@ use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 pub(super) struct Controls {
     /// The logarithm of the divisor of values.
     pub(super) dual: f64,
-    /// The share of requests to bid for.
     pub(super) rate: f64,
     /// The relative error of the last slot, or its mean over the memory of the default strategy.
     error: f64,
@@ -27,29 +26,23 @@ pub(super) struct Controls {
     learned: f64,
 }
 
-/// Figures of an ended slot; money in nanos, spent or planned.
+/// Figures of an ended slot, or with `_all` since the start of the flight; money in nanos.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotFrame {
     /// Share of all traffic expected until now.
     pub(super) traffic: f64,
     /// Share of all traffic expected in the slot.
     pub(super) traffic_slot: f64,
-    /// In the slot.
     pub(super) requests: f64,
-    /// Since the start of the flight.
     pub(super) requests_all: f64,
-    /// Since the start of the flight.
     pub(super) wins_all: f64,
-    /// In the slot.
     pub(super) spent: f64,
-    /// Since the start of the flight.
     pub(super) spent_all: f64,
     pub(super) budget: f64,
     /// For the slot, according to the curve alone.
     pub(super) planned: f64,
     /// Spent beyond the curve at the start of the slot.
     pub(super) ahead_before: f64,
-    /// Spent beyond the curve now.
     pub(super) ahead: f64,
     /// From the start of the slot to the end of the flight, according to the curve alone.
     pub(super) plan_left: f64,
@@ -86,7 +79,6 @@ impl Controls {
         self.figures().into_iter().for_each(|figure| into.f64(figure));
     }
 
-    /// In the order of encoding.
     const fn figures(&self) -> [f64; 8] {
         let Self { dual, rate, error, integral, cost, noise, patience, learned } = *self;
         [dual, rate, error, integral, cost, noise, patience, learned]
@@ -226,7 +218,6 @@ const CATCH_UP: f64 = 0.05;
 const PATIENCE_MIN: f64 = -2.0;
 const PATIENCE_MAX: f64 = 1.0;
 
-/// The largest relative error of one slot.
 const ERROR_MAX: f64 = 3.0;
 
 impl SlotFrame {
@@ -250,12 +241,10 @@ impl SlotFrame {
     }
 }
 
-/// Clamps a dual, and replaces NaN.
 fn held(dual: f64, least: f64) -> f64 {
     if dual.is_nan() { DUAL_MAX } else { dual.clamp(least, DUAL_MAX) }
 }
 
-/// The dual of the largest multiplier.
 fn least_dual(multiplier_max: f64) -> f64 {
     let dual = libm::log(1.0 / multiplier_max);
     if dual.is_nan() { 0.0 } else { dual.clamp(-DUAL_MAX, DUAL_MAX) }

@@ -9,7 +9,6 @@ const SLOT_MOST_MS: u64 = 3_600_000;
 /// After this time, an hour of the week counts as a new week's.
 const LAST_WEEK_MS: u64 = 24 * 3_600_000;
 
-/// The weight of the busiest hour.
 const WEIGHT_MOST: u128 = 1 << 20;
 
 /// Observed traffic per hour of the week; the latest week counts as much as all before it. It uses
@@ -22,13 +21,10 @@ pub struct Learner {
     hours: [LearnedHour; HOURS],
 }
 
-/// Observations of an hour of the week.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LearnedHour {
     requests: u64,
-    /// Observed duration.
     seen_ms: u64,
-    /// Latest observation.
     last_ms: u64,
 }
 

@@ -49,7 +49,6 @@ impl ObservedTotals {
         }
     }
 
-    /// The increase since `earlier`, saturating at zero.
     #[must_use]
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {

@@ -9,7 +9,6 @@ use crate::refusal::SpendRefusal;
 
 use super::settings::DUAL_MAX;
 
-/// Fraction bits of a multiplier.
 const FRACTION_BITS: u32 = 32;
 
 const ONE: u64 = 1 << FRACTION_BITS;
@@ -62,7 +61,6 @@ impl BidPace {
     }
 }
 
-/// The least price of a bid.
 const LEAST_BID: Cpm = Cpm::new(1).expect("one micro is a price");
 
 #[expect(

@@ -227,7 +227,6 @@ impl StrategySettings {
         Self::all().into_iter().find(|settings| settings.name() == name)
     }
 
-    /// Every gain with its key and range.
     fn gains(&mut self) -> Vec<(&'static str, &mut f64, RangeInclusive<f64>)> {
         match self {
             Self::Asap | Self::Even => Vec::new(),

@@ -14,9 +14,8 @@ use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 /// readers continue alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StrategyState {
-    /// End of the last slot; 0 before the first.
+    /// End of the last slot, to which the next two fields belong; 0 before the first.
     at_ms: u64,
-    /// Observed by then.
     seen: ObservedTotals,
     /// The budget then, in nanos.
     budget: u64,
@@ -90,7 +89,6 @@ impl StrategyState {
         })
     }
 
-    /// End of the last slot, in milliseconds since 1970; 0 before the first.
     pub(crate) const fn at_ms(&self) -> u64 {
         self.at_ms
     }

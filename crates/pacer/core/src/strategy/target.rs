@@ -186,7 +186,6 @@ impl SpendTarget {
     }
 }
 
-/// Minimum length of a shortened slot.
 const SLOT_LEAST_MS: u64 = 1000;
 
 impl TargetCurve {

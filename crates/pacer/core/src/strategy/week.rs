@@ -47,12 +47,10 @@ impl Week {
         Self::weighted(&weights)
     }
 
-    /// Whether it has clones.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.before) > 1
     }
 
-    /// Whether it is a clone of the other.
     #[cfg(test)]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.before, &other.before)
@@ -63,7 +61,6 @@ impl Week {
         self.before[hour + 1] - self.before[hour]
     }
 
-    /// The weight of each hour.
     pub(crate) fn weights(&self) -> [u32; HOURS] {
         std::array::from_fn(|hour| u32::try_from(self.weight(hour)).expect("it was a u32"))
     }
@@ -115,7 +112,6 @@ impl ZoneOffsets {
         of_week(local(at_ms, ahead) / HOUR_MS + EPOCH_HOUR)
     }
 
-    /// Weight times milliseconds between two instants.
     pub(super) fn weigh(&self, week: &Week, from_ms: u64, to_ms: u64) -> u128 {
         let (mut sum, mut at, mut ahead) = (0, from_ms, self.first_ms);
         for change in self.changes.iter() {

@@ -1,4 +1,4 @@
-//! Idempotency keys: repeated, reused, and forgotten when they are old.
+//! Idempotency keys: repeated, reused, and expired.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn their_answers_are_so_many_bytes() {
     assert_eq!((keys.bytes, keys.by_key.len()), (0, 0));
 }
 
-/// Digests are kept on disk: another program must come to the same.
+/// Digests are stored on disk, so they must never change.
 #[test]
 fn digests_stay() {
     assert_eq!(KeyedRequest::new("a", "x").body, KeyedRequest::new("b", "x").body);

@@ -38,7 +38,6 @@ impl LedgerCampaign {
         self.need_ahead(&levels, account, ctx) > 0
     }
 
-    /// Adds the next hour's lease to the next batch.
     pub(in crate::ledger) fn lease_ahead(
         &mut self,
         account: &mut LedgerAccount,
@@ -88,7 +87,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// The next hour. None before it is time to look at it.
     fn coming(&self, ctx: &StepContext) -> Option<CalendarHour> {
         let ahead_ms = ctx.settings.ahead_ms(self.definition.slot);
         ctx.next.filter(|next| next.start_unix_ms <= ctx.now.unix_ms.saturating_add(ahead_ms))
@@ -98,13 +96,11 @@ impl LedgerCampaign {
         self.closed_at(account, hour.start_unix_ms, Some(hour)).is_some()
     }
 
-    /// The book of a period in which this epoch has leased.
     fn leased(&self, period: Period) -> Option<usize> {
         let is_leased = |book: &super::book::PeriodLeases| book.lease.granted.get() > 0;
         self.books.iter().position(|book| book.period == period && is_leased(book))
     }
 
-    /// The need of the next hour's first seconds.
     fn need_ahead(&self, levels: &LimitLevels, account: &LedgerAccount, ctx: &StepContext) -> u64 {
         // Without a limit, the number range is the limit.
         let headroom = levels.headroom().min(UNLIMITED - account.tally.life.exposure());

@@ -26,7 +26,6 @@ pub(in crate::ledger) struct ShardPart {
 }
 
 impl ShardPart {
-    /// At the shard: free or reserved.
     pub(in crate::ledger) fn outstanding(&self) -> u64 {
         let back = self.returned.checked_add(self.settled).expect("amounts fit the books");
         self.granted.checked_sub(back).expect("a shard returns and settles what it was granted")
@@ -46,7 +45,6 @@ pub(in crate::ledger) struct DeadLease {
 }
 
 impl DeadLease {
-    /// Books a win of the log.
     pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = left_of(&self.lease);
         book_win(&mut self.lease, left, figures);
@@ -54,7 +52,6 @@ impl DeadLease {
     }
 }
 
-/// All leases of one campaign in one period.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct PeriodLeases {
     pub(in crate::ledger) period: Period,
@@ -70,13 +67,10 @@ pub(in crate::ledger) struct PeriodLeases {
     pub(in crate::ledger) counted: Exposure,
     pub(in crate::ledger) parts: Vec<ShardPart>,
     pub(in crate::ledger) dead: Vec<DeadLease>,
-    /// Whether the log says which wins came late.
     is_late_told: bool,
     /// Whether it was leased before its period and no shard has a grant of it yet.
     pub(in crate::ledger) is_ahead: bool,
-    /// Whether the next batch must contain it.
     pub(in crate::ledger) is_unsaved: bool,
-    /// Whether the batch in flight contains it.
     pub(in crate::ledger) is_in_flight: bool,
     pub(in crate::ledger) is_over: bool,
     /// The first end that shards received, in nanoseconds; 0 before.
@@ -106,7 +100,6 @@ impl PeriodLeases {
         }
     }
 
-    /// Exposure of all leases.
     pub(in crate::ledger) fn sum(&self) -> Exposure {
         let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
         let mut late = self.own_late();
@@ -160,12 +153,10 @@ impl PeriodLeases {
         self.lease.granted.get() - self.committed
     }
 
-    /// Whether nothing was ever leased.
     pub(in crate::ledger) fn is_empty(&self) -> bool {
         self.lease.granted == Nanos::ZERO && self.parts.is_empty() && self.dead.is_empty()
     }
 
-    /// At shards: free or reserved.
     pub(in crate::ledger) fn outstanding(&self) -> u64 {
         self.parts.iter().map(ShardPart::outstanding).sum()
     }
@@ -191,7 +182,6 @@ impl PeriodLeases {
         self.is_unsaved = true;
     }
 
-    /// Returns the pool.
     pub(in crate::ledger) fn return_pool(&mut self) -> u64 {
         let pool = self.pool();
         if pool > 0 {
@@ -201,7 +191,6 @@ impl PeriodLeases {
         pool
     }
 
-    /// Extends the book to grants that end at `until`.
     pub(in crate::ledger) fn lasts_until(&mut self, until: Tick, settings: &LedgerSettings) {
         let closes_at = until.after(settings.horizon).after(settings.late_window);
         self.closes_at = self.closes_at.max(closes_at.nanos());
@@ -268,7 +257,6 @@ impl PeriodLeases {
         epochs.map(move |epoch| (self.period, ClosedLease { slot, epoch, day: self.day }))
     }
 
-    /// Whether everything is returned or settled, durably.
     pub(in crate::ledger) fn is_settled(&self) -> bool {
         let lease = &self.lease;
         let own = lease.returned.get() + lease.settled.get() == lease.granted.get();

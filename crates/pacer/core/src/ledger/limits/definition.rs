@@ -171,7 +171,6 @@ pub enum DefinitionError {
 pub const SLOTS_MAX: u32 = 1 << 20;
 
 impl BudgetLimits {
-    /// Refuses an amount, limit or holdback, in another currency than the account's.
     pub(in crate::ledger) fn check(
         &self,
         late: Holdback,
@@ -190,7 +189,6 @@ impl BudgetLimits {
         }
     }
 
-    /// In nanos.
     pub(in crate::ledger) fn of(&self, span: LimitSpan) -> u64 {
         let limit = match span {
             LimitSpan::Life => self.life,
@@ -202,7 +200,6 @@ impl BudgetLimits {
 }
 
 impl Holdback {
-    /// The holdback from a limit.
     pub(in crate::ledger) fn of(self, limit: u64) -> u64 {
         if limit == UNLIMITED {
             return 0;

@@ -62,11 +62,9 @@ impl LimitLevel {
     }
 }
 
-/// All current limits, in order of precedence.
 pub(in crate::ledger) struct LimitLevels(pub(in crate::ledger) [LimitLevel; 6]);
 
 impl LimitLevels {
-    /// Alternates the limits of a campaign and its account.
     pub(in crate::ledger) fn new(
         of_campaign: [LimitLevel; 3],
         of_account: [LimitLevel; 3],
@@ -77,7 +75,6 @@ impl LimitLevels {
         }))
     }
 
-    /// What may be leased at every level.
     pub(in crate::ledger) fn headroom(&self) -> u64 {
         let room = |level: &LimitLevel| level.headroom().map_or(UNLIMITED, Nanos::get);
         self.0.iter().map(room).min().unwrap_or(UNLIMITED)
@@ -94,14 +91,12 @@ impl LimitLevels {
         self.0.iter().any(|level| level.excess() > Nanos::ZERO)
     }
 
-    /// The refusal of the first limit that is used up.
     pub(in crate::ledger) fn refusal(&self) -> Option<SpendRefusal> {
         let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
         first.map(LimitLevel::refusal)
     }
 }
 
-/// The current limits of one owner, in order of precedence.
 pub(in crate::ledger) fn levels_of(
     owner: LimitOwner,
     limits: &BudgetLimits,
@@ -120,7 +115,6 @@ pub(in crate::ledger) fn levels_of(
     })
 }
 
-/// Each limit with its exposure.
 fn spans(
     limits: &BudgetLimits,
     tally: &ExposureTally,
@@ -139,7 +133,6 @@ fn level((owner, span): (LimitOwner, LimitSpan), cap: u64, sum: Exposure, kept: 
     LimitLevel { owner, span, limit, held, late, holdback: Nanos::new(kept) }
 }
 
-/// The largest excess of exposure over a limit.
 pub(in crate::ledger) fn excess(
     limits: &BudgetLimits,
     tally: &ExposureTally,
@@ -153,7 +146,6 @@ pub(in crate::ledger) fn excess(
     Nanos::new(over(tally.life, limits.of(LimitSpan::Life)).max(hour.map_or(0, passing)))
 }
 
-/// The day that an hour is counted in.
 pub(in crate::ledger) fn day_of(hour: &CalendarHour) -> u32 {
     if planted(LedgerBug::UtcDay) {
         return hour.period.0 / 96;

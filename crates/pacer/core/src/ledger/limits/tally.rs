@@ -7,7 +7,6 @@ use crate::calendar::Period;
 /// In nanos.
 pub(in crate::ledger) const UNLIMITED: u64 = u64::MAX;
 
-/// Exposure in its two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ledger) struct Exposure {
     /// Leased and not returned, whether settled or not.
@@ -49,7 +48,6 @@ pub(in crate::ledger) struct ExposureTally {
 }
 
 impl ExposureTally {
-    /// Applies a lease's change of exposure.
     pub(in crate::ledger) fn change(
         &mut self,
         period: Period,
@@ -79,7 +77,6 @@ impl ExposureTally {
         total
     }
 
-    /// The folded part of a day.
     pub(in crate::ledger) fn folded(&self, day: u32) -> Exposure {
         let folded = self.folded.iter().find(|(of, _)| *of == day);
         folded.map_or(Exposure::default(), |(_, sum)| *sum)
@@ -100,7 +97,6 @@ impl ExposureTally {
         hour.map_or(Exposure::default(), |hour| hour.sum)
     }
 
-    /// Drops the hours of earlier days.
     pub(in crate::ledger) fn begin_day(&mut self, day: u32) {
         if self.today < day {
             self.today = day;

@@ -1,4 +1,4 @@
-//! The first millisecond of an hour: what is leased and granted of it before, to real shards.
+//! The first millisecond of an hour: what is leased and granted before it, to real shards.
 
 mod slices;
 
@@ -21,12 +21,12 @@ use crate::store::{CommitOutcome, Lease, LeaseKey};
 
 pub const PRICE: Nanos = Nanos::new(10);
 
-/// A ledger and its shards, which hear from each other every tenth of a second.
+/// A ledger and its shards, which exchange messages every tenth of a second.
 pub struct House {
     pub desk: Desk,
     shards: Vec<ShardLedger>,
     heard: (usize, usize),
-    /// Of which periods something was ever said to the store.
+    /// Periods of all batches.
     said: Vec<Period>,
 }
 
@@ -64,7 +64,7 @@ impl House {
         ShardTime { tick: Tick::from_nanos(self.desk.tick), quarter }
     }
 
-    /// A bid at a shard that is won at once; whether there was money.
+    /// A bid that is won at once. Returns whether there was budget.
     pub fn bid(&mut self, shard: usize) -> bool {
         let at = self.moment();
         let shard = &mut self.shards[shard];
@@ -93,7 +93,7 @@ impl House {
         self.heard = (self.desk.gates.len(), self.desk.grants.len());
     }
 
-    /// So long, with a bid each tenth of a second at these shards.
+    /// Advances the time, with a bid every tenth of a second at these shards.
     pub fn pass(&mut self, ms: u64, bidding: &[usize]) {
         for _ in 0..ms / 100 {
             for shard in bidding {
@@ -130,8 +130,8 @@ pub fn terms(limits: BudgetLimits) -> Terms {
     }
 }
 
-/// Bids until `unix_ms`, at which an hour begins; then how many shards can reserve at once, before
-/// the ledger has seen that hour. Nothing of it is leased where it is of no use.
+/// Bids until an hour begins at `unix_ms`; then counts the shards that can reserve at once, before
+/// the ledger sees that hour. Useless budget is not leased.
 #[track_caller]
 fn check(unix_ms: u64, calendar: Calendar, terms: Terms, want: bool) -> (House, usize) {
     let mut house = House::before(unix_ms, 20, calendar, terms);
@@ -206,7 +206,7 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
             want,
         );
     }
-    // Twenty seconds take more than each limit: what it has left in the next hour.
+    // Twenty seconds exceed each limit: its remainder in the next hour.
     let small = usd(300);
     let none = BudgetLimits::default();
     for (limits, unix_ms, want) in [
@@ -337,7 +337,7 @@ fn a_start_before_the_hour_for_which_something_is_leased_stays_in_its_own() {
     let key = LeaseKey { slot: SLOT, period: next, node: 1, epoch: Epoch(1) };
     let lease = Lease { granted: Nanos::new(40), ..Lease::default() };
     let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
-    // A clock that is put back by half an hour has been at three seconds before the hour.
+    // The clock, put back by half an hour, was at three seconds before the hour.
     let mut desk = Desk::restarted(ahead, vec![(key, lease)]);
     assert_eq!(desk.ledger.now().unix_ms, unix_ms + 2 * QUARTER_MS - 3_000);
     desk.step(vec![
@@ -360,7 +360,7 @@ fn a_calendar_agrees_on_the_hour_that_is_about_to_begin() {
     desk.unix_ms = NOON + 4 * QUARTER_MS - 2_000;
     desk.step(Vec::new());
     desk.notices.clear();
-    // Of the hour from one o'clock on it says that it is the next one.
+    // It already treats the hour from one o'clock as the next one.
     let mut hours = steady(DAY - 2, 9, 0).from(0).to_vec();
     hours[2 * 24 + 13].hour_of_week += 1;
     let calendar = Calendar::new(hours).expect("a calendar");
@@ -412,7 +412,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
         desk.tick += SECOND / 20;
         desk.unix_ms += 50;
         desk.step(Vec::new());
-        // A batch that begins or ends concerns all of them.
+        // A batch's start or end concerns all of them.
         let was_busy = std::mem::replace(&mut is_busy, desk.batches > batches);
         if !was_busy && !is_busy {
             most = most.max(desk.ledger.touched() - touched);

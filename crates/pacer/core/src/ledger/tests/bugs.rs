@@ -1,14 +1,14 @@
-//! Every planted mistake is found by the simulation, or by the ledger's own assertions.
+//! The simulation, or the ledger's own assertions, detect every planted bug.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::simulation::{Chances, ROUGH, simulate};
 use crate::ledger::{LedgerBug, plant};
 
-/// Runs that a mistake may get through before it must have shown.
+/// Runs within which a bug must show.
 const SEEDS: u64 = 12;
 
-/// Days that pass, definitions that change all the time, crashes in a row, and everything at once.
+/// Passing days, frequent changes, repeated crashes, and everything at once.
 const WEATHER: [Chances; 4] = [
     ROUGH,
     Chances { jump: 120, ..ROUGH },
@@ -28,9 +28,8 @@ fn is_found(bug: LedgerBug) -> bool {
     is_found
 }
 
-/// In these runs nothing is folded, no win comes to a lease that was forgotten, no account holds back, no
-/// process ends well, and few lives are shorter than a horizon: what is wrong with that is found by tests of their own, and by the simulation of all
-/// parts.
+/// These runs have no folds, wins of forgotten leases, account holdbacks, clean shutdowns, and few
+/// epochs shorter than a horizon: other tests, and the simulation of all parts, cover these bugs.
 const ELSEWHERE: [LedgerBug; 7] = [
     LedgerBug::FoldEarly,
     LedgerBug::ForgetSums,

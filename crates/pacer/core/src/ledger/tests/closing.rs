@@ -1,4 +1,4 @@
-//! A process that ends well gives back all that no reservation holds.
+//! A clean shutdown returns all that no reservation holds.
 
 use units::{Currency, Nanos};
 
@@ -24,8 +24,8 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
     Lease { granted, returned, settled, ..Lease::default() }
 }
 
-/// Two shards have something of a budget of 1,000: the ledger closes, with what each has said before,
-/// and says this of the lease.
+/// Two shards have part of a budget of 1,000; the ledger closes after their messages. Checks the
+/// remaining lease.
 #[track_caller]
 fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     let mut desk = Desk::defined(2, account(), life(1_000));
@@ -43,10 +43,10 @@ fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     inbox.push(LedgerInput::Close);
     desk.step(inbox);
     assert!(!desk.ledger.is_saved(), "it is said, and not yet durable");
-    // At once, however short ago the last batch was.
+    // At once, regardless of the lease period.
     let left = desk.saved.iter().map(|(_, lease)| lease.granted.get() - lease.returned.get());
     assert_eq!(left.sum::<u64>(), want(leased), "{:?}", desk.saved);
-    // Nothing is granted or leased any more.
+    // No more grants or leases.
     let (grants, number) = (desk.grants.len(), desk.batches);
     desk.want(0, SLOT, 500);
     desk.pass(5);
@@ -65,21 +65,21 @@ fn report(desk: &Desk, shard: u16, returned: u64) -> LedgerInput {
 
 #[test]
 fn what_no_reservation_holds_goes_back() {
-    // Shards that say nothing keep what they were granted.
+    // Silent shards keep their grants.
     check(|_| Vec::new(), |_| 200);
-    // One of them sends back all but a reservation of 30.
+    // One of them returns all but a reservation of 30.
     check(
         |desk| vec![report(desk, 0, 70), receipt(desk, 0, 100), LedgerInput::ShardClosed(0)],
         |_| 130,
     );
-    // The last 40 were on their way to it.
+    // The last 40 were in transit.
     check(
         |desk| vec![report(desk, 0, 30), receipt(desk, 0, 60), LedgerInput::ShardClosed(0)],
         |_| 130,
     );
-    // It has taken nothing at all.
+    // It never took anything.
     check(|_| vec![LedgerInput::ShardClosed(0)], |_| 100);
-    // It has not said all: what it took since may be reserved.
+    // It has not ended: what it took since may be reserved.
     check(|desk| vec![report(desk, 0, 30), receipt(desk, 0, 60)], |_| 170);
     // Both have ended, with a reservation each.
     check(
@@ -100,7 +100,7 @@ fn a_reservation_over_a_clean_stop_settles_inside_its_lease() {
     let said = vec![report(&desk, 0, 70), receipt(&desk, 0, 100), LedgerInput::ShardClosed(0)];
     desk.step(said.into_iter().chain([LedgerInput::Close]).collect());
     let kept = desk.saved.clone();
-    // The next life: all but the reservation may be spent at once.
+    // In the next epoch, all but the reservation is available at once.
     let mut desk = Desk::unready(LedgerSettings::new(1, Epoch(2), 1), kept.clone());
     desk.step(vec![
         LedgerInput::Account(account()),
@@ -137,7 +137,7 @@ fn what_a_failing_store_does_not_take_is_said_again() {
             desk.step(Vec::new());
             assert!(!desk.ledger.is_saved());
         }
-        // Not again before a lease period is over.
+        // Not again within a lease period.
         assert_eq!(desk.batches - batches, 3);
         desk.ended = CommitOutcome::Committed;
         desk.pass(2);
@@ -156,7 +156,7 @@ fn what_the_log_has_settled_and_the_shard_not_is_spent_once() {
     let (seq, settled) = (1, Nanos::new(20));
     let (late, over, currency) = (Nanos::ZERO, Nanos::ZERO, Currency::USD);
     let win = LedgerInput::Settlement(SettlementRecord { seq, key, settled, late, over, currency });
-    // The shard holds reservations of 30, of which 20 are won: it has not heard of that.
+    // The shard has reservations of 30, and does not know yet that 20 are won.
     let said = [win, report(&desk, 0, 70), receipt(&desk, 0, 100), LedgerInput::ShardClosed(0)];
     desk.step(said.into_iter().chain([LedgerInput::Close]).collect());
     let (_, lease) = desk.saved[0];

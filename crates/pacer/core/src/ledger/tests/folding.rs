@@ -1,4 +1,4 @@
-//! Days that pass: what was spent stays counted, to the nano, and nothing grows with them.
+//! Passing days: spend stays counted to the nano, and nothing grows with their number.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -63,7 +63,7 @@ struct Life {
     unix_ms: u64,
     mail: Vec<LedgerInput>,
     log: Vec<SettlementRecord>,
-    /// What the shard was granted and what it spent.
+    /// The shard's grants and spend.
     cells: BTreeMap<(CampaignIndex, Period), (u64, u64)>,
     folds: usize,
 }
@@ -228,7 +228,7 @@ impl Life {
         self.leap(left_ms);
     }
 
-    /// So much time passes at once; what the shard has of hours that are over goes back.
+    /// Jumps ahead; the shard returns the rest of ended hours.
     fn leap(&mut self, ms: u64) {
         (self.tick, self.unix_ms) = (self.tick + ms * 1_000_000, self.unix_ms + ms);
         let now_ms = self.unix_ms;
@@ -259,13 +259,13 @@ impl Life {
         self.pass(4);
     }
 
-    /// What the log says that a campaign has spent since a time.
+    /// A campaign's spend since a period, according to the log.
     fn spent_since(&self, slot: CampaignIndex, period: Period) -> u64 {
         let of_slot = self.log.iter().filter(|it| it.key.slot == slot && period <= it.key.period);
         of_slot.map(|it| it.settled.get() + it.late.get() + it.over.get()).sum()
     }
 
-    /// Rows and sums of the store; and books, hours and what else the ledger keeps of hours.
+    /// Rows and sums of the store, and the number of records of hours in the ledger.
     fn sizes(&mut self) -> [usize; 3] {
         let (rows, sums) = Self::stored(&mut self.store);
         let campaigns = self.ledger.campaigns.iter().flatten();
@@ -275,7 +275,7 @@ impl Life {
         [rows.len(), sums.len(), kept]
     }
 
-    /// What a start would find: in use of every limit as the ledger that runs has it.
+    /// Checks that a restart counts every limit's use like the running ledger.
     #[track_caller]
     fn check_start(&mut self) {
         let (rows, sums) = Self::stored(&mut self.store);
@@ -298,7 +298,7 @@ impl Life {
     }
 }
 
-/// Hours that pass, with every limit held against what a start would find in each.
+/// Runs hours, with such a check in each.
 fn lived(hours: u64) -> Life {
     let mut life = Life::new(1);
     for hour in 0..hours {
@@ -320,7 +320,7 @@ fn lived(hours: u64) -> Life {
 fn no_fold_changes_what_is_in_use_of_any_limit() {
     let mut life = lived(5 * 24);
     assert!(life.folds > 2 * 4 * 24, "{} folds", life.folds);
-    // What is folded is seen after a start, though its hours are not.
+    // A restart counts folded spend, although its hours are gone.
     life.leap(12 * HOUR);
     let before = life.ledger.spend(SLOTS[0]).unwrap();
     life.restart();
@@ -339,7 +339,6 @@ fn every_planted_mistake_of_folds_is_found() {
     }
 }
 
-/// Sizes after so many days.
 fn after_days(days: u64, restarts: u64) -> [usize; 3] {
     let mut life = Life::new(2);
     for hour in 0..days * 24 {
@@ -356,9 +355,8 @@ fn after_days(days: u64, restarts: u64) -> [usize; 3] {
 fn neither_store_nor_ledger_grows_with_the_days() {
     let few = after_days(5, 0);
     assert_eq!(after_days(25, 0), few);
-    // Five rows by campaign, today's sum and those of three days before, and one for all others.
+    // Five rows per campaign, today's sum and those of three days before, and one for all others.
     assert!(few[0] <= 2 * 6 && few[1] <= 2 * 5 && few[2] <= 120, "{few:?}");
-    // Nor with the starts.
     let few = after_days(5, 30);
     let many = after_days(25, 30);
     assert!((0..3).all(|at| many[at] <= few[at] + 4), "{few:?}, then {many:?}");
@@ -397,8 +395,8 @@ fn whatever_becomes_of_batches_all_that_was_spent_counts_once() {
     assert!(folds > 500 && spent > 1_000, "{folds} folds of {spent}");
 }
 
-/// A ledger over a row of long ago and a sum, and what it is told every two seconds: how its last batch
-/// ended, and what else.
+/// A ledger over an old row and a sum, with a step every two seconds: the outcome of its last
+/// batch, and other events.
 struct Script {
     ledger: Ledger,
     seconds: u64,
@@ -421,7 +419,7 @@ impl Script {
         Self { ledger: ledger.with_sums([(sum, spent)]), seconds: 1, last: 0 }
     }
 
-    /// The slots that the next batch leases for, and what it folds.
+    /// The next batch's campaigns and folds.
     fn next(
         &mut self,
         ended: CommitOutcome,

@@ -1,5 +1,4 @@
-//! What comes from outside and should not: absurd prices and bids, disks that are full for hours,
-//! starts in an unlucky order, clocks that were wrong.
+//! Hostile input: absurd prices and bids, disks full for hours, unlucky starts, wrong clocks.
 
 use units::{Currency, Nanos, Tick};
 
@@ -77,7 +76,7 @@ fn absurd_prices_stop_a_campaign_and_not_the_ledger() {
             assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(u64::MAX));
             let told = desk.saved.iter().find(|(saved, _)| *saved == key);
             assert!(told.is_none_or(|(_, lease)| lease.is_balanced()));
-            // The start behind it, which is told the same.
+            // The next start with the same messages.
             let leases = vec![(key, lease(20, 0, 0)), (other, lease(20, 0, 0))];
             let mut next = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), leases);
             next.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(1_000))]);
@@ -130,7 +129,6 @@ fn absurd_bids_stop_nobody() {
         for round in 0..20 {
             for (shard, slot) in [(0, SLOT), (1, SLOT), (0, CampaignIndex(1))] {
                 desk.want(shard, slot, if round % 2 == 0 { ABSURD } else { ABSURD / 4 });
-                // Recalled, it gives back.
                 let granted = desk.granted(shard, slot);
                 let is_recalled = desk.gate(shard, slot).is_some_and(|gate| gate.is_recalled);
                 if is_recalled {
@@ -211,7 +209,7 @@ fn a_batch_has_room_and_the_next_says_the_rest() {
     for slot in 0..200 {
         assert!(desk.granted(0, CampaignIndex(slot)) >= 10, "campaign {slot}");
     }
-    // What was settled counts as applied once all of it has been said.
+    // Settlements count as applied once batches contain them all.
     let period = desk.period();
     let key = |slot| LeaseKey { slot: CampaignIndex(slot), period, node: 1, epoch: Epoch(1) };
     desk.step((0..200u32).map(|at| settlement(8 + u64::from(at), key(at), [1, 0, 0])).collect());
@@ -249,7 +247,7 @@ fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
     assert_eq!(returned, 70, "each is said once");
 }
 
-/// A reservation ends, its money comes back, and then it is won: the log takes that win for one in time.
+/// A reservation ends, its money returns, and then it is won: the log counts that win as timely.
 #[test]
 fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
     for is_granted_again in [false, true] {
@@ -275,7 +273,7 @@ fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
             desk.step(vec![settlement(1, key, [10, 0, 0])]);
             desk.report(0, SLOT, [back, 0, 10, 0]);
             assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10));
-            // All else comes back, and whatever is spent of it is spent beside.
+            // All else returns, and any further spend is in addition.
             let paused = CampaignDefinition {
                 version: 2,
                 budget: CampaignBudget { is_paused: true, ..life(100).budget },
@@ -316,12 +314,12 @@ fn a_win_of_a_forgotten_lease_counts_and_is_kept() {
     let spent = SpentSum { late: Nanos::new(40), ..SpentSum::default() };
     let sum = SumKey { slot: SLOT, node: 1, day: Some(DAY) };
     assert_eq!(desk.strays, [UnattributedWin { seq: 1, sum, spent }]);
-    // A start is told the sum, and of a record no more.
+    // A restart gets the sum, and no record.
     let mut next = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), Vec::new());
     next.ledger = next.ledger.with_sums([(sum, spent)]);
     next.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
     assert_eq!(next.ledger.spend(SLOT).unwrap().today, Nanos::new(40));
-    // Of a campaign or node that nobody knows it is counted alone.
+    // For an unknown campaign or node it counts only in the statistics.
     for (seq, key) in
         [(2, LeaseKey { slot: CampaignIndex(9), ..key }), (3, LeaseKey { node: 2, ..key })]
     {
@@ -349,8 +347,8 @@ fn a_refused_lease_is_not_what_a_late_win_was_paid_from() {
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(500));
 }
 
-/// A campaign whose budget's last crumb is less than any bid for it, at a shard that bids, is refused,
-/// and gives back what is recalled, or is of an hour that is over.
+/// The last of a campaign's budget, below any bid, at a shard that bids, is refused, and returns it
+/// on a recall or at the end of the hour.
 struct Crumbs {
     desk: Desk,
     period: Period,
@@ -460,13 +458,13 @@ fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
     desk.pass(3);
     let (period, granted) = (desk.period(), desk.granted(0, SLOT));
     let until = desk.grants[0].1.until.nanos();
-    // To the shard the hour lasts still: it goes by the time that it was told.
+    // For the shard the hour continues: it keeps the end that it received.
     desk.unix_ms += 4 * QUARTER_MS;
     desk.pass(1);
     desk.tick = until;
     let settings = LedgerSettings::new(1, Epoch(1), 1);
     let window = settings.horizon + settings.late_window;
-    // Reserved last, expired, and won as late as the shard can tell.
+    // Reserved last, expired, and won as late as the shard can distinguish.
     let then = SpendReport {
         slot: SLOT,
         period,

@@ -1,4 +1,4 @@
-//! What each dead epoch left is free at its own horizon, however often the process ends.
+//! Each dead epoch's budget is free at its own horizon, regardless of the number of restarts.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn lasted(epoch: u32, seconds: u64, horizon_s: u64) -> (StoreWriter, EpochLifeti
     (writer, EpochLifetime { lasted_ms: seconds * 1_000, horizon_ms: horizon_s * 1_000 })
 }
 
-/// After how many seconds how much is still frozen.
+/// Pairs of seconds and the amount still frozen.
 #[track_caller]
 fn check(lives: &[(StoreWriter, EpochLifetime)], want: &[(u64, u64)]) {
     let period = Desk::new(1).period();
@@ -56,16 +56,16 @@ fn check(lives: &[(StoreWriter, EpochLifetime)], want: &[(u64, u64)]) {
 #[test]
 fn what_each_epoch_left_is_free_at_its_own_horizon() {
     let known = [lasted(1, 100, HORIZON_S), lasted(2, 400, 1_000), lasted(3, 200, HORIZON_S)];
-    // The first has lasted for nobody before it; the second's reservations last longer.
+    // The first epoch's lifetime frees nothing; the second's reservations last longer.
     let each = [(1, 321), (299, 321), (301, 320), (799, 320), (801, 300), (899, 300), (901, 0)];
     check(&known, &each);
-    // Of a store that knows no lives, and of one that knows the last alone.
+    // Without lifetimes, and with only the last one.
     check(&[], &[(899, 321), (901, 0)]);
     check(&known[2..], &[(699, 321), (701, 300), (899, 300), (901, 0)]);
-    // Lives as long as a horizon leave nothing of the epochs before them.
+    // Lifetimes as long as a horizon free all earlier epochs.
     let long = [lasted(1, 0, HORIZON_S), lasted(2, HORIZON_S, HORIZON_S), lasted(3, 0, HORIZON_S)];
     check(&long, &[(1, 320), (899, 320), (901, 0)]);
-    // Another node's lives are its own.
+    // Another node's lifetimes are its own.
     let others = long.map(|(of, life)| (StoreWriter { node: 2, ..of }, life));
     check(&others, &[(899, 321), (901, 0)]);
 }
@@ -83,27 +83,27 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
     ]);
     for second in 2..HORIZON_S {
         desk.pass(1);
-        // But a lease period, and the eighth part.
+        // Except for a lease period, and an eighth.
         let least = (second - 1) * 7 / 8;
         assert!(desk.life.lasted_ms + 1_000 >= least * 1_000, "{:?} at {second} s", desk.life);
         assert!(desk.lives_from <= Epoch(1), "the first epoch is needed");
     }
     let said = desk.lives_said;
     assert!((20..80).contains(&said), "{said} batches for nothing else");
-    // What it left is free: that is said, and then nothing more.
+    // All is free: one batch records it, and no more follow.
     desk.pass(10);
     let saved = desk.saved.iter().map(|(_, lease)| lease.returned.get()).max();
     assert_eq!(saved, Some(50));
     let said = desk.lives_said;
     desk.pass(HORIZON_S);
     assert_eq!(desk.lives_said, said, "nothing is frozen, and nothing happens");
-    // The next batch needs none of the lives before its own.
+    // The next batch needs no lifetime before its own.
     desk.want(0, SLOT, 5);
     desk.pass(3);
     assert_eq!(desk.lives_from, Epoch(2));
 }
 
-/// The second epoch, with something frozen of the first.
+/// The second epoch, with frozen budget of the first.
 fn second() -> Desk {
     let leases = vec![granted(1, Desk::new(1).period(), 50)];
     let mut desk =
@@ -139,8 +139,8 @@ fn what_a_refused_batch_said_of_an_epoch_is_said_again_a_lease_period_later() {
     assert_eq!(desk.lives_said - said, 10);
 }
 
-/// A loop of lives of two seconds each, in which a shard takes a hundred a second and never says what
-/// became of it: how much is frozen at the most, and in all how much was granted.
+/// A crash loop of epochs of two seconds, in which a shard takes a hundred a second and never
+/// reports. Returns the maximum frozen and the total granted.
 fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
     let mut leases: BTreeMap<LeaseKey, Lease> = BTreeMap::new();
     let mut kept: BTreeMap<StoreWriter, EpochLifetime> = BTreeMap::new();
@@ -183,7 +183,7 @@ fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
 fn a_loop_of_crashes_freezes_what_one_horizon_leased_and_no_more() {
     let (frozen, all) = looping(60, true);
     let (frozen_before, all_before) = looping(60, false);
-    // Without lives nothing comes back as long as none lasts for a horizon.
+    // Without lifetimes nothing is freed while no epoch lasts for a horizon.
     assert!(frozen_before > 9_000 && all_before < 10_000, "{frozen_before} of {all_before}");
     assert!(frozen < 5_000, "{frozen} of 10,000 are frozen");
     assert_eq!(all, 60 * 200, "all that was wanted is granted");

@@ -1,4 +1,4 @@
-//! A shard as plain as can be: every reservation by itself.
+//! A naive shard with a record per reservation.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl PlainShard {
         self.gates.get(&slot).is_some_and(|gate| gate.is_recalled)
     }
 
-    /// Whether so much could be reserved, until `expires_at`, of the latest period that has begun.
+    /// Whether `amount` could be reserved of the latest period that has begun.
     pub fn reserve(
         &mut self,
         slot: CampaignIndex,
@@ -114,7 +114,7 @@ impl PlainShard {
         }
     }
 
-    /// A win of an open reservation: what is settled, and what is above.
+    /// Wins an open reservation. Returns it with the settled amount and the excess.
     pub fn win(&mut self, at: usize, price: u64, now: u64) -> (Reservation, u64, u64) {
         let won = self.open.swap_remove(at);
         let paid = price.min(won.amount);

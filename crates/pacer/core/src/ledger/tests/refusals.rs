@@ -1,4 +1,4 @@
-//! Every refusal, with what makes it so, and that the first in order is told.
+//! Every refusal with its cause, and their precedence.
 
 use units::{Currency, Nanos, Ppm, Tick};
 
@@ -55,7 +55,7 @@ pub fn campaign() -> CampaignDefinition {
     }
 }
 
-/// One ledger by hand, a store that commits at once unless told otherwise.
+/// A ledger driven by hand, with a store that commits at once unless told otherwise.
 pub struct Desk {
     pub ledger: Ledger,
     pub outbox: LedgerOutbox,
@@ -68,16 +68,16 @@ pub struct Desk {
     pub batches: u64,
     pub saved: Vec<(LeaseKey, Lease)>,
     pub applied_seq: u64,
-    /// As the store has them.
+    /// The store's.
     pub strays: Vec<UnattributedWin>,
     said_strays: Vec<UnattributedWin>,
     /// Leases of the largest batch.
     pub said_most: usize,
     number: Option<u64>,
-    /// As the last batch said it.
+    /// From the last batch.
     pub life: EpochLifetime,
     pub lives_from: Epoch,
-    /// Batches, those included that said nothing else.
+    /// Number of batches with only a lifetime.
     pub lives_said: u64,
 }
 
@@ -86,19 +86,19 @@ impl Desk {
         Self::restarted(LedgerSettings::new(1, Epoch(1), shards), Vec::new())
     }
 
-    /// Told that there is nothing in the log.
+    /// After an empty log.
     pub fn restarted(settings: LedgerSettings, leases: Vec<(LeaseKey, Lease)>) -> Self {
         let mut desk = Self::unready(settings, leases);
         desk.step(vec![LedgerInput::Replayed]);
         desk
     }
 
-    /// Not yet told what was in the log.
+    /// Before the log's replay.
     pub fn unready(settings: LedgerSettings, leases: Vec<(LeaseKey, Lease)>) -> Self {
         Self::after(settings, leases, Vec::new())
     }
 
-    /// The same, behind such lives.
+    /// With earlier lifetimes.
     pub fn after(
         settings: LedgerSettings,
         leases: Vec<(LeaseKey, Lease)>,
@@ -150,7 +150,7 @@ impl Desk {
                 && batch.strays.is_empty()
                 && batch.applied_seq == self.applied_seq
             {
-                // It says how long the epoch has lasted, and nothing else.
+                // A batch with only the epoch's lifetime.
                 return self.take_rest();
             }
             self.batches += 1;
@@ -168,7 +168,7 @@ impl Desk {
         self.notices.append(&mut self.outbox.notices);
     }
 
-    /// Some seconds, a step each half.
+    /// In steps of half a second.
     pub fn pass(&mut self, seconds: u64) {
         for _ in 0..2 * seconds {
             self.tick += SECOND / 2;
@@ -190,7 +190,7 @@ impl Desk {
         )]);
     }
 
-    /// All that a shard has been granted of a campaign.
+    /// Total granted to a shard for a campaign.
     pub fn granted(&self, shard: u16, slot: CampaignIndex) -> u64 {
         let of = self.grants.iter().filter(|(to, grant)| *to == shard && grant.slot == slot);
         of.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0)
@@ -228,13 +228,13 @@ impl Desk {
     }
 }
 
-/// What is told of a campaign that wants ten, after some seconds.
+/// Checks the gate of a campaign that requests ten, after some seconds.
 #[track_caller]
 fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<SpendRefusal>) {
     let mut desk = Desk::defined(2, account, campaign);
     desk.want(0, SLOT, 10);
     desk.pass(3);
-    // All of a budget of ten is at the shard, and settled.
+    // The whole budget of ten is at the shard, and settled.
     let granted = desk.granted(0, SLOT).min(10);
     desk.report(0, SLOT, [0, granted, 0, 0]);
     desk.want(0, SLOT, 10);
@@ -294,7 +294,7 @@ fn refusals_in_order_of_precedence() {
         );
         check(AccountDefinition { limits: limited, ..a }, c, Some(want));
     }
-    // Of two that hold the first is told.
+    // The first of two applies.
     check(
         a,
         CampaignDefinition { budget: CampaignBudget { is_paused: true, ..over.budget }, ..over },
@@ -490,7 +490,7 @@ fn a_settlement_in_another_currency_is_refused() {
         ..win
     })]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
-    // Of a lease that was forgotten as well.
+    // Likewise for a forgotten lease.
     let forgotten = LeaseKey { period: Period(4), ..key };
     desk.step(vec![LedgerInput::Settlement(SettlementRecord { seq: 9, key: forgotten, ..win })]);
     assert_eq!(desk.notices.last(), Some(&LedgerReply::SettlementMixed(9)));

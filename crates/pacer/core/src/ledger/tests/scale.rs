@@ -1,4 +1,4 @@
-//! A hundred thousand campaigns: what a step touches, and what each of them costs.
+//! A hundred thousand campaigns: what a step touches, and the memory of each.
 
 use units::Nanos;
 
@@ -57,15 +57,15 @@ fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
     }
 }
 
-/// Four shards, all day long: four fifths of 300 MiB for 100,000 that all spend in every hour.
+/// Four shards all day: four fifths of 300 MiB for 100,000 campaigns that spend in every hour.
 #[test]
 fn a_campaign_costs_two_and_a_half_kilobytes_at_most() {
-    // This hour's, the one before, and for some seconds the one to come.
+    // This hour's, the previous one's, and briefly the next one's.
     let (shards, open) = (4, 3);
     let books = open * (size_of::<PeriodLeases>() + shards * size_of::<ShardPart>());
     let hours = 25 * size_of::<HourExposure>();
     let timers = 2 * size_of::<(u64, CampaignIndex)>();
-    // The rows of a day, and of the hour that is about to go.
+    // The rows of a day, and of the hour about to be folded.
     let rows = 26 * size_of::<ClosedLease>();
     let campaign = size_of::<LedgerCampaign>() + books + hours + timers + rows;
     let most = (240 << 20) / 100_000;
@@ -96,7 +96,7 @@ fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     assert_eq!(first, 4_096);
     let held =
         |desk: &Desk, slot| desk.ledger.why(CampaignIndex(slot)).levels.expect("an hour")[0].held;
-    // What no shard had been granted is given back; 1,023 is of those that are looked at first.
+    // The pool is returned; campaign 1,023 is among the first looked at.
     assert_eq!((held(&desk, 1_023), held(&desk, 0)), (Nanos::new(10), Nanos::new(20)));
     desk.step(Vec::new());
     assert_eq!((held(&desk, 1_023), held(&desk, 0)), (Nanos::new(10), Nanos::new(10)));

@@ -1,5 +1,5 @@
-//! Shards, a store that fails, a log, restarts, clocks that jump and definitions that change, by a
-//! seed; and what must hold after every step.
+//! Seeded runs with shards, a failing store, a log, restarts, clock jumps and changing definitions;
+//! every step is checked.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers below a handful")]
 
@@ -28,12 +28,12 @@ const FIRST_DAY: u32 = 20_600;
 const DAY_MS: u64 = 86_400_000;
 const SECOND: u64 = 1_000_000_000;
 const HORIZON: u64 = 20 * SECOND;
-/// How long after its expiry a win still comes.
+/// How long after its expiry a win may come.
 const LATE: u64 = 20 * SECOND;
 /// East of UTC, in quarters of an hour: Kathmandu, New York.
 const OFFSETS: [i64; 2] = [23, -20];
 
-/// What a run does besides bidding. Every chance is in a thousand, by step.
+/// Events besides bidding: chances in a thousand per step.
 #[derive(Clone, Copy, Debug)]
 pub struct Chances {
     pub refused: u64,
@@ -46,7 +46,6 @@ pub struct Chances {
 pub const CALM: Chances = Chances { refused: 0, unknown: 0, crash: 0, edit: 0, jump: 0 };
 pub const ROUGH: Chances = Chances { refused: 150, unknown: 250, crash: 6, edit: 25, jump: 25 };
 
-/// Draws by a seed.
 pub struct Dice(SplitMix64);
 
 impl Dice {
@@ -59,7 +58,7 @@ impl Dice {
     }
 }
 
-/// What is asserted against: by owner, by span.
+/// Expected totals, by owner and span.
 type Totals = BTreeMap<(u8, u32, u8, u64), u64>;
 
 pub struct World {
@@ -69,23 +68,21 @@ pub struct World {
     shards: Vec<PlainShard>,
     tick: u64,
     unix_ms: u64,
-    /// Since the process started.
     latest_unix_ms: u64,
     epoch: u32,
     step: u64,
-    /// Messages to the ledger, and the step in which they come.
+    /// Messages to the ledger, with the step of their arrival.
     mail: Vec<(u64, LedgerInput)>,
     durable: BTreeMap<LeaseKey, Lease>,
     lives: BTreeMap<Epoch, EpochLifetime>,
     applied_seq: u64,
-    /// What batches of unknown end say: durable now, later or never.
+    /// Leases of batches with an unknown outcome: durable now, later or never.
     maybe: BTreeMap<LeaseKey, Lease>,
     pending: Option<(u64, Batch, CommitOutcome, bool)>,
     delayed: Vec<(u64, Batch)>,
     log: Vec<SettlementRecord>,
-    /// What of each record was paid out of a reservation that had not expired.
+    /// By record: the part paid from an unexpired reservation.
     in_time: Vec<u64>,
-    /// Whether the log says which wins came late.
     is_late_told: bool,
     told: usize,
     replay_to: usize,
@@ -96,10 +93,10 @@ pub struct World {
     campaigns: Vec<CampaignDefinition>,
     known_accounts: Vec<AccountDefinition>,
     known_campaigns: Vec<CampaignDefinition>,
-    /// The largest limits that there ever were.
+    /// The largest limits so far.
     most: Totals,
     outbox: LedgerOutbox,
-    /// Grants of hours that were to come.
+    /// Grants of future hours.
     ahead: usize,
 }
 
@@ -113,12 +110,12 @@ fn limits(life: u64, day: u64, hour: u64) -> BudgetLimits {
 
 fn settings(epoch: u32, is_late_told: bool) -> LedgerSettings {
     LedgerSettings {
-        // And until what was won in time has come to the ledger by the log.
+        // Plus the delay of a timely win through the log.
         horizon: Duration::from_nanos(HORIZON + 8 * SECOND),
         late_window: Duration::from_secs(30),
         patience: Duration::from_secs(3),
         is_late_told,
-        // Here no hour is folded: a run lasts some days.
+        // A run takes days, and folds no hour.
         hours_kept: Duration::MAX,
         ..LedgerSettings::new(1, Epoch(epoch), SHARDS)
     }
@@ -203,7 +200,7 @@ impl World {
         world
     }
 
-    /// A process starts: everything volatile is new.
+    /// Starts a process: everything volatile is new.
     fn start(&mut self) {
         self.shards = (0..SHARDS).map(|_| PlainShard::default()).collect();
         self.mail.clear();
@@ -247,7 +244,6 @@ impl World {
         LedgerTime { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms }
     }
 
-    /// One step of everything.
     pub fn run(&mut self) {
         self.step += 1;
         self.pass_time();
@@ -278,7 +274,7 @@ impl World {
         self.unix_ms += passed / 1_000_000;
         if self.dice.happens(self.chances.jump) {
             let quarters = self.dice.below(8) * QUARTER_MS;
-            // What was won in time is told before the horizon is over.
+            // Timely wins reach the ledger within the horizon.
             let is_told = !self.is_replayed || self.told == self.log.len();
             match self.dice.below(6) {
                 0 => self.unix_ms -= quarters / 2,
@@ -371,7 +367,7 @@ impl World {
         });
     }
 
-    /// Changes a limit now and then, by messages that come late, twice and in any order.
+    /// Changes a limit now and then, with late, repeated and reordered messages.
     fn edit(&mut self) {
         if !self.dice.happens(self.chances.edit) {
             return;
@@ -407,7 +403,7 @@ impl World {
         }
     }
 
-    /// Shards tell the ledger, late and twice at times.
+    /// Delivers shards' messages, sometimes late or twice.
     fn talk(&mut self) {
         for (number, shard) in (0u16..).zip(&mut self.shards) {
             let reports = shard.reports().into_iter().map(|it| LedgerInput::Report(number, it));
@@ -436,7 +432,6 @@ impl World {
         if is_waiting || self.dice.happens(300) {
             return inbox;
         }
-        // Sometimes a few come once more.
         let again = self.dice.below(8).saturating_sub(4) as usize;
         let from = self.told.saturating_sub(again);
         inbox.extend(self.log[from..].iter().copied().map(LedgerInput::Settlement));
@@ -521,18 +516,18 @@ impl World {
         }
     }
 
-    /// Faults end, and every budget is spent as far as its account allows.
+    /// Ends all faults; every budget is then spent as far as its account allows.
     pub fn heal(&mut self) {
         self.chances = CALM;
         while self.told < self.log.len() {
             self.run();
         }
-        // To where no hour ends soon.
+        // Far from the end of an hour.
         let passed = QUARTER_MS - self.unix_ms % QUARTER_MS + 60_000;
         self.tick += passed * 1_000_000;
         self.unix_ms += passed;
         for _ in 0..4 {
-            // A new day for everyone, and what was outstanding expires.
+            // A new day in every zone; outstanding reservations expire.
             self.tick += DAY_MS * 1_000_000;
             self.unix_ms = self.latest_unix_ms + DAY_MS;
             for _ in 0..400 {
@@ -546,7 +541,7 @@ impl World {
             assert!(is_short, "campaign {slot} goes on: {why:?}");
             assert_eq!((why.frozen, why.ready), (Nanos::ZERO, Nanos::ZERO), "{why:?}");
         }
-        // Then nobody bids, and the books are exact.
+        // Then bidding ends, and the books are exact.
         for _ in 0..8 {
             self.tick += DAY_MS * 1_000_000;
             self.unix_ms += DAY_MS;
@@ -576,7 +571,7 @@ impl World {
         self.deliver();
     }
 
-    /// What campaigns have spent of their lives' limits, by the ledger.
+    /// A campaign's total spend and limit, according to the ledger.
     pub fn life(&self, slot: CampaignIndex) -> (u64, u64) {
         let why = self.ledger.why(slot);
         let levels = why.levels.expect("the calendar goes on");
@@ -601,7 +596,6 @@ fn merge(into: &mut BTreeMap<LeaseKey, Lease>, leases: &[(LeaseKey, Lease)]) {
     }
 }
 
-/// A whole run.
 pub fn simulate(seed: u64, chances: Chances) -> World {
     let mut world = World::new(seed, chances);
     for _ in 0..600 {
@@ -621,7 +615,7 @@ fn never_beyond_a_limit_and_the_last_nano_is_spent() {
 fn without_faults_every_nano_is_spent_and_no_more() {
     for seed in 100..106 {
         let world = simulate(seed, CALM);
-        // By their own limits' sums: 6,000 and 5,000 of the accounts are less than 8,000 and 5,500.
+        // The accounts' limits are tighter: 6,000 and 5,000 are less than 8,000 and 5,500.
         let of_account =
             |at: u32| world.life(CampaignIndex(at)).0 + world.life(CampaignIndex(at + 2)).0;
         assert!(of_account(0) <= 6_000 && of_account(1) <= 5_000);

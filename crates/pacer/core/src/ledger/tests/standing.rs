@@ -1,4 +1,4 @@
-//! What is told of an account as a whole, beside what is told of its campaigns.
+//! The diagnosis and spend of an account as a whole, besides those of its campaigns.
 
 use units::Nanos;
 
@@ -40,7 +40,7 @@ fn an_account_has_spent_what_its_campaigns_have() {
         desk.want(shard, slot, 40);
     }
     desk.pass(3);
-    // Of what each was granted some is settled, and some more is late, or above its price.
+    // Each settles a part, and more is late, or above its price.
     desk.report(0, SLOT, [0, 10, 2, 0]);
     desk.report(1, OTHER, [0, 20, 0, 1]);
     let sum = |desk: &Desk| {
@@ -58,7 +58,7 @@ fn an_account_has_spent_what_its_campaigns_have() {
         (whole.now.get(), whole.today.get(), whole.life.get())
     };
     assert_eq!(sum(&desk), (33, 33, 33));
-    // The next hour begins with nothing, and what is spent in it is another's.
+    // The next hour begins at zero, with spend of its own.
     desk.unix_ms += 4 * QUARTER_MS;
     desk.want(0, SLOT, 40);
     desk.pass(3);
@@ -82,7 +82,7 @@ fn what_an_account_holds_is_what_its_campaigns_hold() {
     let held: [u64; 3] = [sum(|it| it.at_shards), sum(|it| it.ready), sum(|it| it.frozen)];
     assert_eq!([why.at_shards, why.ready, why.frozen].map(Nanos::get), held);
     assert!(held[0] >= 80, "{held:?}");
-    // Its own limits alone, as its campaigns have them beside theirs.
+    // Only its own limits, in the same form as in its campaigns' levels.
     let levels = why.levels.expect("an hour");
     assert_eq!(levels.map(|level| level.span), [LimitSpan::Life, LimitSpan::Day, LimitSpan::Hour]);
     let of_campaign = parts[0].levels.expect("an hour");
@@ -99,7 +99,7 @@ fn why_an_account_does_not_spend() {
     let mut open = desk(none, 1_000);
     assert_eq!(open.ledger.why_account(AccountId(7)).refusal, Some(SpendRefusal::Unknown));
     assert_eq!(refusal(&open), None);
-    // A campaign's own limit is none of the account's.
+    // A campaign's own limit does not concern the account.
     let mut spent = desk(none, 30);
     spent.want(0, SLOT, 30);
     spent.pass(3);
@@ -109,7 +109,7 @@ fn why_an_account_does_not_spend() {
         (BudgetLimits { life: usd(30), ..none }, SpendRefusal::BudgetExhausted),
         (BudgetLimits { day: usd(30), ..none }, SpendRefusal::DayExhausted),
         (BudgetLimits { hour: usd(30), ..none }, SpendRefusal::HourExhausted),
-        // The first of all that hold.
+        // The first of several.
         (BudgetLimits { life: None, day: usd(30), hour: usd(30) }, SpendRefusal::DayExhausted),
     ] {
         let mut desk = desk(limits, 1_000);
@@ -121,7 +121,7 @@ fn why_an_account_does_not_spend() {
         desk.step(vec![LedgerInput::Account(paused)]);
         assert_eq!(refusal(&desk), Some(SpendRefusal::Paused), "{limits:?}");
     }
-    // A store that fails keeps an account that has nothing from spending.
+    // A failing store stops an account without budget.
     open.ended = CommitOutcome::Refused;
     open.want(0, SLOT, 30);
     open.pass(3);
@@ -130,7 +130,7 @@ fn why_an_account_does_not_spend() {
     open.ended = CommitOutcome::Committed;
     open.pass(3);
     assert_eq!(refusal(&open), None);
-    // So does a log that is not read yet, and a calendar that has ended.
+    // So does an unread log, and an ended calendar.
     let mut unready = Desk::unready(LedgerSettings::new(1, Epoch(1), 1), Vec::new());
     unready.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(campaign())]);
     assert_eq!(refusal(&unready), Some(SpendRefusal::LedgerUnavailable));

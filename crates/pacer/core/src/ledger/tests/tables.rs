@@ -49,8 +49,8 @@ fn headroom(desk: &Desk, slot: CampaignIndex, span: LimitSpan) -> u64 {
     level.headroom().expect("a limit").get()
 }
 
-/// A desk in Berlin, with a budget of 100 by day and the whole of an hour spent, hour by hour: how
-/// many hours got something, and how much was granted in all.
+/// Berlin with a daily budget of 100, each hour's limit spent: the number of hours with a grant,
+/// and the total granted.
 fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
     let first = calendar.from(0)[0];
     let hours: Vec<_> = calendar.from(0).iter().filter(|it| it.day == first.day).copied().collect();
@@ -85,7 +85,7 @@ fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
 
 #[test]
 fn a_day_is_as_long_as_clocks_make_it() {
-    // Hours of four: 23 of them are 92, 25 of them are 100; of five: the day ends after 20.
+    // At four per hour, 23 hours spend 92 and 25 spend 100; at five, the day ends after 20.
     assert_eq!(day_in(berlin_spring(), 4), (23, 92));
     assert_eq!(day_in(berlin_autumn(), 4), (25, 100));
     assert_eq!(day_in(berlin_autumn(), 5), (20, 100));
@@ -103,7 +103,7 @@ fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 40);
     assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::HourExhausted));
-    // Thirty are spent, and the shard gives ten back when the hour is over.
+    // 30 are spent, and the shard returns ten after the hour.
     desk.report(0, SLOT, [10, 30, 0, 0]);
     desk.unix_ms += 4 * QUARTER_MS;
     desk.pass(2);
@@ -132,7 +132,7 @@ fn a_clock_that_goes_back_opens_no_period_again() {
     desk.pass(3);
     assert!(desk.granted(0, SLOT) >= 10);
     assert!(desk.grants.iter().all(|(_, grant)| grant.period == period));
-    // Not even over a start: the store knows the latest hour in which something was spent.
+    // Not even after a restart: the store knows the latest hour with spend.
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
     let settings = LedgerSettings::new(1, Epoch(2), 1);
     let mut next = Desk::restarted(settings, vec![(key, lease(10, 9, 1))]);
@@ -161,7 +161,6 @@ fn an_hour_that_a_clock_makes_longer_is_granted_as_long_as_shards_remember_it() 
     };
     assert!(is_granted(until + late_window - 10 * SECOND));
     assert!(!is_granted(until + late_window));
-    // The next hour is another.
     assert!(is_granted(until + 13 * 15 * 60 * SECOND));
 }
 
@@ -208,7 +207,7 @@ fn a_limit_below_spend_is_accepted_and_told() {
     assert!(taken.is_newer && taken.excess >= Nanos::new(granted - 60));
     let gate = desk.gate(0, SLOT).unwrap();
     assert_eq!((gate.closed, gate.is_recalled), (Some(SpendRefusal::BudgetExhausted), true));
-    // The shard gives back what is free: the excess is what was spent.
+    // The shard returns what is free: the excess is the spend.
     desk.report(0, SLOT, [granted - 100, 100, 0, 0]);
     desk.want(0, SLOT, 100);
     desk.pass(3);
@@ -250,7 +249,7 @@ fn an_account_below_its_spend_stops_all_its_campaigns() {
 #[test]
 fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first() {
     let share = Holdback::Share(Ppm::new(100_000).unwrap());
-    //    held back, late, over, granted of a thousand in all
+    //   holdback, late, over, granted of a thousand in total
     for (late_holdback, late, over, want) in [
         (Holdback::default(), 0, 0, 1_000),
         (Holdback::default(), 30, 20, 950),
@@ -264,7 +263,7 @@ fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first()
         };
         let limits = of_campaign.budget.limits;
         let of_account = AccountDefinition { limits, late_holdback, ..account() };
-        // The one or the other limit keeps back what it keeps back: a seat has its account's alone.
+        // The holdback of one limit or the other: a seat has only its account's.
         for (account, campaign) in [(account(), of_campaign), (of_account, campaign())] {
             let mut desk = Desk::defined(1, account, campaign);
             desk.want(0, SLOT, 100);
@@ -331,14 +330,14 @@ fn near_the_end_one_shard_spends_all_of_it() {
     assert_eq!((desk.granted(0, SLOT), desk.granted(1, SLOT)), (10, 10));
     desk.want(1, SLOT, 15);
     desk.pass(2);
-    // 15 are more than a quarter of a shard's part of 80: shard 1 spends all, shard 0 is recalled.
+    // 15 exceed a quarter of a shard's share of 80: shard 1 spends all, shard 0 is recalled.
     assert!(desk.gate(0, SLOT).unwrap().is_recalled);
     assert!(!desk.gate(1, SLOT).unwrap().is_recalled);
     desk.want(1, SLOT, 15);
     desk.want(0, SLOT, 15);
     desk.pass(2);
     assert_eq!((desk.granted(0, SLOT), desk.granted(1, SLOT)), (10, 90));
-    // What shard 0 has not spent comes to shard 1, once it has told so, and not before.
+    // What shard 0 has not spent goes to shard 1 only after its report.
     desk.want(1, SLOT, 5);
     desk.pass(2);
     assert_eq!(desk.granted(1, SLOT), 90);
@@ -476,7 +475,7 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         desk.pass(3);
         assert_eq!(desk.granted(0, SLOT), 0, "something may come that is not known yet");
         assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
-        // Five of them were won: that changes nothing but what comes back.
+        // Five of them were won: only the returned amount changes.
         let told = vec![win(1, key, 5), win(1, key, 5), LedgerInput::Replayed];
         if is_told_first {
             desk.step(told.clone());
@@ -497,7 +496,7 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         desk.pass(3);
         assert_eq!(desk.granted(0, SLOT), 35 + 25, "not what another node has");
         assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(15));
-        // A win that comes now is late, and reduces what there is.
+        // A win now is late, and reduces the budget.
         desk.step(vec![win(2, key, 4)]);
         desk.pass(2);
         let told = desk.saved.iter().find(|(saved, _)| *saved == key).unwrap().1;
@@ -615,7 +614,7 @@ fn unlimited_campaigns_are_leased_by_what_they_take() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Order and repetition of what comes make no difference to what holds.
+    /// Order and repetition of messages do not matter.
     #[test]
     fn any_order_of_definitions_and_reports_is_the_same(
         order in prop::collection::vec(0usize..12, 12..60),
@@ -654,7 +653,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
-    /// Whatever goes wrong, and how often: see what a simulation asserts.
+    /// With any kind and rate of faults: the simulation has the checks.
     #[test]
     fn whatever_goes_wrong_the_books_are_exact(
         seed in any::<u64>(), refused in 0u64..500, unknown in 0u64..500,

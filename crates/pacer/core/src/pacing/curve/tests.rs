@@ -43,7 +43,7 @@ fn a_part_without_a_slot_is_as_the_one_before_and_a_clock_that_stands_changes_th
     for (part, planned, spent) in [(3, 1, 7), (3, 2, 8), (6, 5, 9), (7, 6, 10), (7, 7, 11)] {
         series.note(part * PART_MS, nanos(planned), Nanos::new(spent));
     }
-    // Behind the end of the flight it is the last part.
+    // After the end of the flight it is the last part.
     series.note(2 * DAY_MS, nanos(9), Nanos::new(12));
     let got: Vec<_> = series.points().iter().map(|it| (it.planned >> 20, it.spent)).collect();
     let mut want = vec![(2, 8), (2, 8), (2, 8), (5, 9)];

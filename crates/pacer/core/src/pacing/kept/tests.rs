@@ -1,11 +1,11 @@
-//! The form: what is read is what was written, to the bit, and anything else is refused.
+//! The encoding: decoding restores every bit, and refuses all else.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::strategy::DUAL_MAX;
 
-/// The bytes of a plan, by its figures.
+/// The bytes of a plan, from its figures.
 fn plan(figures: &[u64; 10], shared: Option<u64>, span: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut into = StateEncoder(&mut bytes);
@@ -23,7 +23,6 @@ fn plan(figures: &[u64; 10], shared: Option<u64>, span: u8) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a learned week.
 fn learned(last: Option<(u64, u64)>, hours: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut into = StateEncoder(&mut bytes);
@@ -69,7 +68,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// The bytes of whatever can be kept.
+    /// The bytes of any snapshot.
     fn written()(
         state in states(),
         rest in any::<[u64; 5]>(),
@@ -101,7 +100,7 @@ pub(in super::super) fn encoded(kept: &PacingSnapshot) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that are read are those that would be written, unless they are of the first form.
+/// Decoded bytes encode to the same, unless they are of the first version.
 fn check(bytes: &[u8]) -> bool {
     let Ok(kept) = PacingSnapshot::decode(bytes) else { return false };
     let again = encoded(&kept);
@@ -113,7 +112,7 @@ fn check(bytes: &[u8]) -> bool {
     true
 }
 
-/// What was learned of traffic, and where a dual was, outlive the change of the form.
+/// Learned traffic and the dual survive the change of version.
 #[test]
 fn the_first_form_is_read() {
     let mut bytes = vec![FIRST_VERSION];
@@ -174,12 +173,12 @@ proptest! {
             refused += u32::from(!check(&flipped));
             flipped[bit / 8] ^= 1 << (bit % 8);
         }
-        // The version, the flags, and floats that become none or too large.
+        // The version, the flags, and floats that become NaN or too large.
         prop_assert!(refused > 20, "{}", refused);
     }
 }
 
-/// A table of figures that none has: where each stands, what is put there, and what is told.
+/// Invalid figures: offset, value, and error.
 #[test]
 fn each_figure_out_of_its_range_is_refused() {
     let mut bytes = Vec::new();

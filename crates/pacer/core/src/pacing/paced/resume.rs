@@ -77,7 +77,6 @@ impl PacedCampaign {
         self.report_by((&shape, reported), hour, funds);
     }
 
-    /// The followed flight, for a snapshot.
     pub(in crate::pacing) fn kept_plan(&self) -> Option<PlanSnapshot> {
         let plan = self.plan.as_ref()?;
         // Without a learner its week is the definition's.

@@ -1,4 +1,4 @@
-//! A pacer that is given what another kept goes on as that one would have.
+//! A restored pacer continues as the previous one would have.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn run_both(markets: [&mut Market; 2], until_ms: u64) {
 }
 
 impl Market {
-    /// The process ends, and another one begins, on clocks of that name: its shards count from 0.
+    /// Restarts the process, on clocks of that name: its shards count from 0.
     fn restart(&mut self, zone: &str, definition: &CampaignDefinition, pacing: &PacingPolicy) {
         let mut next = CampaignPacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
         next.take_zone(ZONE, zone, steady(DAY - 3, 43, 0), ZoneOffsets::utc());
@@ -48,7 +48,6 @@ impl Market {
         market
     }
 
-    /// What decides how it goes on.
     fn bits(&self) -> (BidPace, Option<[u64; 2]>) {
         let curve = self.pacer.curve(CampaignIndex(0), self.now_ms);
         (self.pace, curve.map(|curve| [curve.dual.to_bits(), curve.rate.to_bits()]))
@@ -104,7 +103,7 @@ fn what_was_learned_of_a_day_makes_the_next_one_s_curve_over_a_restart() {
     assert_eq!(targets(&stopped), targets(&steady));
 }
 
-/// Nobody counts while the process is down, for so long.
+/// Nobody counts during the downtime.
 fn down(pacing: &PacingPolicy, after_ms: u64, down_ms: u64) -> (Market, Market) {
     let (mut before, mut market) = (Market::begun(pacing), Market::begun(pacing));
     run_both([&mut before, &mut market], START_MS + after_ms);
@@ -117,7 +116,7 @@ fn down(pacing: &PacingPolicy, after_ms: u64, down_ms: u64) -> (Market, Market) 
 #[test]
 fn slots_that_were_missed_teach_nothing_and_are_made_good() {
     for settings in [StrategySettings::default(), StrategySettings::Pid(Pid::default())] {
-        // Minutes, and longer than a slot may be that says something of an hour.
+        // Minutes, and longer than a slot that shows anything about an hour.
         for down_ms in [SLOT_MS, 5 * 60_000, 2 * HOUR_MS] {
             let (before, mut market) = down(&pacing(settings), 12 * HOUR_MS + 3_000, down_ms);
             assert_eq!(market.bits(), before.bits(), "{settings:?} {down_ms}");
@@ -141,7 +140,7 @@ fn a_new_day_begins_with_the_dual_of_the_day_before_over_a_restart() {
     before.run(before.now_ms + 500);
     let curve = before.curve();
     assert_eq!(curve.flight.start_ms, START_MS + DAY_MS);
-    // But for what it did to make good a deviation of the day before.
+    // Except for its correction of the previous day's deviation.
     assert!((curve.dual - dual).abs() < 0.01, "{} {dual}", curve.dual);
 }
 
@@ -152,7 +151,7 @@ fn traffic_that_nobody_counted_teaches_nothing() {
     let (before, mut market) = down(&learned, HOUR_MS / 2, HOUR_MS / 4);
     let weeks = |market: &Market| kept(&market.pacer)[0].learner.clone().expect("it learns").week();
     assert_eq!(weeks(&market).weights(), weeks(&before).weights());
-    // Two a second, as before: the hour is like the half of it that was seen.
+    // Two a second, as before: the hour is like its observed half.
     market.run(START_MS + 2 * HOUR_MS);
     let week = weeks(&market);
     let (first, second) = (week.weight(0), week.weight(1));
@@ -182,7 +181,7 @@ fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() 
     let mornings = (0..24).filter(|hour| *hour < 12).fold(Daypart::NEVER, Daypart::with);
     let other = StrategySettings::SlotDual(SlotDual { start: 0.2, ..SlotDual::default() });
     check("UTC", same, learned.clone(), [true, true]);
-    // Another version and another budget are other terms of the ledger, not of the strategy.
+    // Version and budget are terms of the ledger, not of the strategy.
     check("UTC", campaign(0, 9, MONTH), learned.clone(), [true, true]);
     check("UTC", longer, learned.clone(), [false, true]);
     check(
@@ -220,7 +219,7 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
         market.run(market.now_ms + 500);
         let curve = market.curve();
         assert_eq!(market.pacer.followed(CampaignIndex(0)), Some(want), "{down_ms} {version}");
-        // The hour does not make good a deviation of the day.
+        // The hour does not correct a deviation of the day.
         let off = if want == LimitSpan::Day { 0.0 } else { 0.01 };
         assert!((curve.dual - dual).abs() <= off, "{down_ms} {version}: {} {dual}", curve.dual);
     }
@@ -228,7 +227,7 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
 
 #[test]
 fn a_campaign_that_follows_an_hour_is_measured_by_its_day_after_a_restart() {
-    // Within a slot, and once several were missed.
+    // Within a slot, and after several missed ones.
     for down_ms in [0, 5 * 60_000] {
         let pacing = pacing(StrategySettings::default());
         let mut market = Market::begun(&pacing);
@@ -288,7 +287,8 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
     assert_eq!(slots(&first, 100), (vec![0, 1, 5, 9, 20], 1));
     assert_eq!(slots(&first, 3).0, [0, 1, 5, 9, 20]);
     assert_eq!(slots(&first, 3).1, 7);
-    // The next process keeps what it was given, until campaigns are defined, or nobody does.
+    // The next process keeps its snapshots until campaigns are defined, or the undefined are
+    // dropped.
     let mut next = pacer(1);
     kept(&first).into_iter().for_each(|kept| next.restore(kept));
     assert_eq!(slots(&next, 2), (vec![0, 1, 5, 9, 20], 3));
@@ -301,7 +301,7 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
     assert_eq!(slots(&next, 2).0, [1]);
 }
 
-/// What is damaged and can be read all the same costs no more than a pace.
+/// A damaged but readable snapshot costs no more than a pace.
 #[test]
 fn whatever_can_be_read_can_be_gone_on_from() {
     let learned =
@@ -310,7 +310,7 @@ fn whatever_can_be_read_can_be_gone_on_from() {
     market.run(START_MS + 6 * HOUR_MS + 1_000);
     let bytes = rows(&market.pacer).remove(0);
     let (mut chance, mut resumed) = (faults::Chance::new(1), 0);
-    // Behind the digests of zone and terms, most often before the hours of the week.
+    // After the digests of zone and terms, mostly before the hours of the week.
     for round in 0..3_000 {
         let mut bytes = bytes.clone();
         let below = if round % 8 == 0 { bytes.len() } else { 300 };

@@ -1,4 +1,4 @@
-//! The naive model: every reservation is a record, every sum is added up anew.
+//! The naive model: every reservation is a record, every sum is recomputed.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub struct Model {
     campaigns: BTreeMap<u32, Campaign>,
     rights: BTreeMap<(u32, u32), Rights>,
     reservations: Vec<Reservation>,
-    /// By class: the newest bucket's number and beginning.
+    /// By class: the newest bucket's number and start.
     newest: [Option<(u64, u64)>; 2],
     buckets: u64,
 }
@@ -86,7 +86,6 @@ impl Model {
         gate.is_some_and(|gate| gate.is_recalled)
     }
 
-    /// All that open and claimed reservations hold.
     fn reserved(&self, slot: u32, period: u32) -> u64 {
         let holds = |state| matches!(state, State::Open | State::Claimed { was: Was::Open });
         let of = |token: &ReservationToken| {
@@ -101,7 +100,7 @@ impl Model {
         rights.granted - rights.returned - rights.settled - self.reserved(slot, period)
     }
 
-    /// What has just become free goes back where it must not be spent.
+    /// Returns what has become free and must not be spent.
     fn freed(&mut self, slot: u32, period: u32, amount: u64) {
         let rights = self.rights[&(slot, period)];
         if self.now >= rights.until || self.is_recalled(slot) {
@@ -133,7 +132,7 @@ impl Model {
         over.into_iter().for_each(|(slot, period)| self.return_free(slot, period));
     }
 
-    /// Whether everything about a period is over, so that it may be forgotten.
+    /// Whether nothing can change a period any more.
     pub fn may_be_retired(&self, slot: u32, period: u32) -> bool {
         let of = |token: &ReservationToken| {
             token.slot() == CampaignIndex(slot) && token.period().0 <= period
@@ -178,7 +177,7 @@ impl Model {
         }
     }
 
-    /// Which period it is to be reserved of, and when it expires.
+    /// The period of a reservation, and its expiry.
     pub fn may_reserve(
         &mut self,
         slot: u32,
@@ -225,7 +224,7 @@ impl Model {
         kept >= most(self.options.reservations_max) || lines.len() > most(self.options.lines_max)
     }
 
-    /// The bucket that takes what is reserved now: its number and beginning.
+    /// The current bucket: its number and start.
     fn current(&self, class: TtlClass) -> Option<(u64, u64)> {
         let width = self.ttl(class) / 16;
         self.newest[usize::from(class.0)].filter(|(_, begun)| self.now < begun + width)
@@ -259,7 +258,7 @@ impl Model {
         if is_kept { Ok(found.state) } else { Err(TokenRejection::TooOld) }
     }
 
-    /// Whether it is late.
+    /// Returns whether it is late.
     pub fn claim(&mut self, token: &ReservationToken, now: u64) -> Result<bool, TokenRejection> {
         let was = match self.look(token, now)? {
             State::Claimed { .. } => return Err(TokenRejection::Pending),
@@ -334,7 +333,7 @@ impl Model {
         })
     }
 
-    /// What the ledger must have been told by now.
+    /// The reports that the ledger must have.
     pub fn reports(&self) -> impl Iterator<Item = SpendReport> {
         self.rights.iter().map(|((slot, period), rights)| SpendReport {
             slot: CampaignIndex(*slot),

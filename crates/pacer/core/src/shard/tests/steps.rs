@@ -1,5 +1,5 @@
-//! Random steps, taken by a shard and by the model alike. Whatever the order, they must agree after
-//! each; and each planted bug must make them disagree.
+//! Random steps, applied to a shard and a model alike. They must agree after each step, and each
+//! planted bug must make them disagree.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,21 +12,21 @@ use super::model::Model;
 use super::*;
 use crate::shard::bug::plant;
 
-/// Nanoseconds in a quarter of an hour, here.
+/// Nanoseconds in a quarter-hour of these tests.
 const QUARTER: u64 = 400;
 /// Quarters in a period.
 const PERIOD: u32 = 2;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// `more` than granted so far of the period `ahead` of now, which ends about `until` off.
+    /// Grants `more` of the period `ahead` of now, which ends about `until` from now.
     Grant {
         slot: u32,
         ahead: i64,
         more: u64,
         until: i64,
     },
-    /// A grant of before comes again.
+    /// Repeats an earlier grant.
     Again {
         at: usize,
     },
@@ -98,7 +98,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..300)
 }
 
-/// A shard and the model, and what passed between them and the world.
 struct Pair {
     shard: ShardLedger,
     model: Model,
@@ -107,7 +106,7 @@ struct Pair {
     granted: BTreeMap<(u32, u32), u64>,
     tokens: Vec<ReservationToken>,
     claims: Vec<TokenClaim>,
-    /// As the ledger merges them.
+    /// Merged as by the ledger.
     reports: BTreeMap<(u32, u32), SpendReport>,
 }
 
@@ -133,7 +132,7 @@ impl Pair {
         Tick::from_nanos(self.now)
     }
 
-    /// One of what there is, mostly the newest.
+    /// Mostly one of the newest.
     fn token(&self, at: usize) -> Option<ReservationToken> {
         let count = self.tokens.len();
         let recent = if at.is_multiple_of(3) { count } else { count.min(12) };
@@ -272,7 +271,6 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether the ledger knows all.
     fn is_reported(&self) -> Result<(), TestCaseError> {
         for want in self.model.reports() {
             let none = SpendReport {
@@ -302,7 +300,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether both hold the same; what the shard has forgotten must be over.
+    /// Whether both agree; what the shard has forgotten must be over.
     fn agree(&self) -> Result<(), TestCaseError> {
         for (slot, period) in self.granted.keys().copied() {
             let mut holdings = self.shard.holdings(CampaignIndex(slot));
@@ -319,7 +317,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Gives up what is claimed, lets all time pass, and sees every right settled or back.
+    /// Gives up all claims, lets all time pass, and checks that all budget is settled or returned.
     fn end(&mut self) -> Result<(), TestCaseError> {
         while !self.claims.is_empty() {
             self.step(&Step::Unclaim { at: 0 })?;
@@ -343,7 +341,7 @@ impl Pair {
     }
 }
 
-/// Room enough, or hardly any.
+/// Ample or tight capacity.
 fn rooms(is_narrow: bool) -> ShardOptions {
     let options = ShardOptions { books_max: 4096, ..options() };
     if is_narrow {
@@ -353,7 +351,6 @@ fn rooms(is_narrow: bool) -> ShardOptions {
     }
 }
 
-/// What the shard has seen when all is over.
 fn run(steps: &[Step], is_narrow: bool) -> Result<ShardCounts, TestCaseError> {
     let mut pair = Pair::new(&rooms(is_narrow));
     for step in steps {
@@ -371,7 +368,7 @@ proptest! {
     }
 }
 
-/// Runs the same random steps each time, until something is found.
+/// Runs deterministic random steps until a disagreement.
 fn search(runs: u32, mut seen: impl FnMut(ShardCounts)) -> Result<(), String> {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
@@ -396,7 +393,7 @@ fn every_planted_bug_is_found() {
     assert_eq!(missed, []);
 }
 
-/// Without a bug nothing is found, though the steps lead everywhere.
+/// Without a bug there is no disagreement, and the steps cover everything.
 #[test]
 fn random_steps_lead_everywhere() {
     let mut all = Vec::new();

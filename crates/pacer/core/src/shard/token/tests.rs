@@ -1,4 +1,4 @@
-//! The bytes of a token, and what is done with bytes that are none.
+//! The bytes of a token, and invalid bytes.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn golden_bytes() {
     assert_eq!(format!("{:?}", TokenKey::new(KEY)), "TokenKey(…)");
 }
 
-/// Where a token is kept as bytes, they are one with its text; also those that are none.
+/// Any bytes, valid or not, convert to text and back.
 #[test]
 fn a_text_and_its_bytes_are_one() {
     let key = TokenKey::new(KEY);
@@ -118,7 +118,6 @@ fn any_bit_matters() {
     }
 }
 
-/// A check that is not looked at is found by the tests above.
 #[test]
 fn a_check_that_is_not_looked_at_is_found() {
     crate::shard::bug::plant(Some(ShardBug::TrustText));
@@ -158,7 +157,6 @@ proptest! {
         prop_assert!(TokenKey::new(KEY).open(&bytes).is_err());
     }
 
-    /// A letter put for another never passes.
     #[test]
     fn an_altered_letter_is_found(at in 0..TOKEN_TEXT_BYTES, letter: u8) {
         let key = TokenKey::new(KEY);

@@ -39,7 +39,6 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| "not text".to_owned())
 }
 
-/// The version and text of a campaign.
 fn defined<S: Subject>(bench: &mut Bench<'_, S>, id: &str) -> Result<(u64, String), String> {
     match bench.read(&StoreQuery::Definitions(StoredKind::Campaign))? {
         QueryResult::Definitions(all) => {
@@ -50,7 +49,6 @@ fn defined<S: Subject>(bench: &mut Bench<'_, S>, id: &str) -> Result<(u64, Strin
     }
 }
 
-/// Audit entries after a key.
 fn audit<S: Subject>(
     bench: &mut Bench<'_, S>,
     after: Option<AuditKey>,

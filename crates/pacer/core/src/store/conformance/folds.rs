@@ -298,7 +298,6 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     Ok(())
 }
 
-/// Some new closed leases, and folds of some that exist or are gone.
 fn next_batch(
     truth: &mut BTreeMap<LeaseKey, Lease>,
     (writer, number): (StoreWriter, u64),

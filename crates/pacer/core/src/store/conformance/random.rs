@@ -15,7 +15,6 @@ const STEPS: u64 = 60;
 const NODES: u64 = 2;
 const SLOTS: u64 = 5;
 
-/// The expected contents.
 #[derive(Default)]
 struct Model {
     epochs: BTreeMap<u32, u32>,
@@ -94,7 +93,6 @@ fn send<S: Subject>(
 }
 
 impl Model {
-    /// The next batch of a node, in its current epoch, on leases of this epoch and earlier ones.
     fn next(&mut self, chance: &mut Chance, step: u64) -> (StoreWriter, Batch) {
         let node = draw(chance, NODES);
         let epoch = self.epochs.get(&node).copied().unwrap_or(0);
@@ -121,7 +119,6 @@ impl Model {
         )
     }
 
-    /// Grows a lease beyond all earlier states.
     fn grow(&mut self, key: LeaseKey, chance: &mut Chance) -> Lease {
         let lease = self.reached.entry(key).or_default();
         let grown = |figure: &mut Nanos, by: u64| *figure = Nanos::new(figure.get() + by);

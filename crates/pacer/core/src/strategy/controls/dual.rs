@@ -19,7 +19,6 @@ const WINS_FIRST: f64 = 4.0;
 /// The assumed cost of a win before the first, in requests' budget on the curve.
 const REQUESTS_A_WIN: f64 = 4.0;
 
-/// The largest move of the dual in a slot.
 const MOVE_MAX: f64 = 1.0;
 
 /// A slot counts at most this multiple of the expected requests, plus this number.
@@ -31,7 +30,6 @@ const NOISE_MEMORY: f64 = 0.01;
 /// Upper bound of the mean relative error; the lower is -1.
 const ERROR_MAX: f64 = 3.0;
 
-/// Rate of change of patience.
 const PATIENCE_RATE: f64 = 0.1;
 
 /// A deviation of this share of the curve is corrected twice as fast as a small one.
@@ -51,14 +49,12 @@ const REQUESTS_ADDED: f64 = 20.0;
 /// Share of the curve below which no later traffic could correct underspend.
 const END: f64 = 0.08;
 
-/// A slot's deviation from its aim; money in nanos.
 struct Deviation {
     /// Variance of spend per nano spent: above the cost of a win if costs differ.
     noise: f64,
     /// Spend over which deviations are averaged.
     memory: f64,
     aim: f64,
-    /// Spend above the aim.
     error: f64,
 }
 
@@ -98,7 +94,6 @@ impl Controls {
         libm::exp((self.integral - self.dual) / gain).clamp(CORRECTION_MIN, CORRECTION_MAX)
     }
 
-    /// Mean relative error over the memory.
     fn mean_error(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let part = (frame.planned / slot.memory).min(1.0);
         let error = self.error + part * (slot.error / frame.planned - self.error);

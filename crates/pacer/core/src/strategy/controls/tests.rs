@@ -3,8 +3,8 @@
 use super::*;
 use crate::strategy::settings::{AuctionPricing, SlotDual};
 
-/// A slot of the hundredth part of a curve over 10,000, on its curve when it began, with the
-/// traffic that was expected, and ten wins of 10 in 100 requests.
+/// A slot of a hundredth of a curve over 10,000: on the curve at its start, with the expected
+/// traffic, and ten wins of 10 in 100 requests.
 const PLAIN: SlotFrame = SlotFrame {
     traffic: 0.5,
     traffic_slot: 0.01,
@@ -30,7 +30,7 @@ fn controls(dual: f64) -> Controls {
     Controls { dual, integral: dual, ..Controls::start(&StrategySettings::default()) }
 }
 
-/// With a noise of 16 for each nano: a memory of 800, and deviations of 400 that are usual.
+/// With a noise of 16 per nano: a memory of 800, and usual deviations of 400.
 fn settled(dual: f64) -> Controls {
     Controls { noise: 16.0, learned: 800.0, ..controls(dual) }
 }
@@ -39,7 +39,7 @@ fn settled(dual: f64) -> Controls {
 fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
     let it = SlotDual { gain: 0.5, ..SlotDual::default() };
     let spent = |spent| SlotFrame { spent, ..PLAIN };
-    // The slot's 100, 336 that were learned from, and four wins whose spend scatters by 16 each.
+    // The slot's 100, 336 learned, and four wins with a noise of 16 each.
     let check_by = |it: &SlotDual, dual: f64, frame: &SlotFrame, want: f64| {
         let before = Controls { learned: 336.0, ..settled(dual) };
         near(before.slot_dual(it, frame).dual, want);
@@ -54,12 +54,12 @@ fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
     check_by(&dear, 0.0, &spent(0.0), -0.1);
     check_by(&dear, -4.99, &spent(0.0), libm::log(1.0 / 148.0));
     check_by(&SlotDual { pricing: AuctionPricing::FirstPrice, ..it }, 2.0, &spent(200.0), 2.05);
-    // It remembers no more than tells a deviation from chance, and less to begin with.
+    // The memory is at most what distinguishes a deviation from chance, and shorter at first.
     let moved = |before: Controls, frame: &SlotFrame| before.slot_dual(&it, frame).dual - 2.0;
     near(moved(Controls { learned: 1e9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
     near(moved(Controls { patience: -1e-9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
     near(moved(Controls { learned: 0.0, ..settled(2.0) }, &spent(0.0)), -50.0 / 164.0);
-    // A win is taken to cost its mean, and before the first what there is for four requests.
+    // A win is assumed to cost the mean, and before the first one the budget of four requests.
     near(moved(controls(2.0), &spent(0.0)), -50.0 / 140.0);
     let none = SlotFrame { wins_all: 0.0, spent_all: 0.0, ..spent(0.0) };
     near(moved(controls(2.0), &none), -50.0 / 116.0);
@@ -78,7 +78,7 @@ fn slot_dual_remembers_noise_until_the_next_flight_wins() {
 #[test]
 fn slot_dual_aims_at_what_it_asked_for() {
     let it = SlotDual { gain: 0.5, follow: 1.0, ..SlotDual::default() };
-    // The dual is so far from its level as makes a slot spend this part of its own.
+    // The distance of the dual from its level makes a slot spend this part of its own.
     let aims = |part: f64, frame: SlotFrame, aim: f64| {
         let before = Controls { dual: 2.0 - 0.5 * libm::log(part), ..settled(2.0) };
         near(before.slot_dual(&it, &SlotFrame { spent: aim, ..frame }).integral, 2.0);
@@ -100,36 +100,36 @@ fn slot_dual_asks_for_what_the_curve_and_the_traffic_ask() {
         let after = Controls { noise, learned: 1e9, ..controls(2.0) }.slot_dual(it, &frame);
         near((after.integral - after.dual) / 0.5, libm::log(part));
     };
-    // Chance makes deviations of 140: 1.4 %.
+    // Chance causes deviations of 140: 1.4 %.
     let asks = |frame: SlotFrame, part| asks_of(&it, 1.96, frame, part);
     asks(PLAIN, 1.0);
-    // 200 too much: 2 %, so over half of a tenth of the curve.
+    // An excess of 200 is 2 %, so corrected over half of a tenth of the curve.
     asks(SlotFrame { ahead: 200.0, ..PLAIN }, 0.6);
     asks(SlotFrame { ahead: -200.0, ..PLAIN }, 1.4);
     asks(SlotFrame { ahead: 20.0, ..PLAIN }, 0.978);
     asks(SlotFrame { ahead: 9_000.0, ..PLAIN }, 0.1);
     asks(SlotFrame { ahead: -9_000.0, ..PLAIN }, 10.0);
-    // Where chance makes four times as much, over four times as much of the curve.
+    // Four times the chance, four times the part of the curve.
     asks_of(
         &it,
         31.36,
         SlotFrame { ahead: 200.0, ..PLAIN },
         1.0 - 200.0 / (4_000.0 * 560.0 / 760.0),
     );
-    // Over what is left, when that is less.
+    // Limited to what is left.
     asks(SlotFrame { ahead: 200.0, plan_left: 400.0, ..PLAIN }, 1.0 / 3.0);
     asks(SlotFrame { ahead: -200.0, plan_left: 300.0, ..PLAIN }, 2.0);
-    // 120 requests more than 20 and the 100 that were expected: twice as many.
+    // 120 more than 20 and the expected 100: twice as many.
     let burst = SlotFrame { requests: 220.0, ..PLAIN };
     asks(burst, 1.0);
     asks_of(&SlotDual { follow: 0.0, ..it }, 1.96, burst, 0.5);
     asks_of(&SlotDual { follow: 0.5, ..it }, 1.96, burst, 0.75);
-    // At the end no others will come: half as far with half of the last 8 % left, and not at all.
+    // No others follow near the end: half the effect with half of the last 8 % left, then none.
     asks(SlotFrame { plan_left: 500.0, ..burst }, 0.75);
     asks(SlotFrame { plan_left: 100.0, ..burst }, 0.5);
 }
 
-/// Else the dual would go on falling where it cannot: what was asked for is what it could ask.
+/// Otherwise the dual would fall beyond its range: the aim counts only as far as the dual reached.
 #[test]
 fn slot_dual_does_not_wind_up() {
     let it = SlotDual::default();
@@ -148,7 +148,7 @@ fn slot_dual_is_patient_unless_errors_persist() {
     let run_for = |slots, spends: [f64; 2]| {
         (0..slots).fold(settled(2.0), |before, number| {
             let after = before.slot_dual(&it, &spent(spends[number % 2]));
-            // Held where they are, so that only patience differs.
+            // Kept constant, so that only patience differs.
             Controls { dual: 2.0, integral: 2.0, noise: 16.0, learned: 1e9, ..after }
         })
     };
@@ -159,7 +159,7 @@ fn slot_dual_is_patient_unless_errors_persist() {
     near(run_for(2_000, [190.0, 190.0]).patience, -2.0);
     near(run_for(2_000, [160.0, 40.0]).patience, 1.0);
     assert!(run_for(100, [1e9, 1e9]).error <= 3.0);
-    // Who is still learning judges nothing.
+    // Nothing is judged while learning.
     let learning = Controls { learned: 10.0, error: 2.0, ..settled(2.0) };
     let after = learning.slot_dual(&it, &spent(130.0));
     assert_eq!((after.patience, after.error, after.learned), (0.0, 0.0, 110.0));
@@ -170,16 +170,16 @@ fn slot_dual_is_patient_unless_errors_persist() {
 fn slot_dual_knows_by_how_much_spend_scatters() {
     let it = SlotDual::default();
     let noise = |frame: &SlotFrame| settled(2.0).slot_dual(&it, frame).noise;
-    // 100 too much of 100: a mean square of 100 for each that was to be spent.
+    // An excess of 100 over 100: a mean square of 100 per planned nano.
     near(noise(&SlotFrame { spent: 200.0, ..PLAIN }), 16.0 + 0.01 * (100.0 - 16.0));
     near(noise(&PLAIN), 16.0 - 0.01 * 16.0);
-    // A slot that aims at the tenth part of a win tells a tenth as much.
+    // A slot that aims at a tenth of a win counts a tenth.
     let small = SlotFrame { planned: 1.0, spent: 1.0, ..PLAIN };
     near(noise(&small), 16.0 - 0.001 * 16.0);
     near(noise(&SlotFrame { spent: 1e9, ..PLAIN }), 16.0 + 0.01 * (10_000.0 - 16.0));
 }
 
-/// Else shorter slots would make a strategy out of chance.
+/// Otherwise shorter slots would make a strategy follow chance.
 #[test]
 fn slot_dual_moves_as_far_in_many_slots_as_in_one() {
     let it = SlotDual::default();
@@ -214,7 +214,7 @@ fn pid_adds_three_terms_and_does_not_wind_up() {
     let second = first.pid(&it, &SlotFrame { spent: 100.0, ..PLAIN });
     near(second.dual, 2.1 - 0.05);
     near(first.pid(&it, &SlotFrame { spent: 1e9, ..PLAIN }).integral, 2.7);
-    // A day without a win: the sum stays at the limit, and one slot brings it back.
+    // After a day without a win the sum is at its limit, and one slot brings it back.
     let starved =
         (0..500).fold(controls(2.0), |it_is, _| it_is.pid(&it, &SlotFrame { spent: 0.0, ..PLAIN }));
     near(starved.dual, 0.0);
@@ -247,19 +247,18 @@ fn throttle_grows_and_shrinks_by_factors() {
 #[test]
 fn even_asks_for_what_the_curve_has_money_for() {
     let start = Controls::start(&StrategySettings::Even);
-    // One of 64 requests costs 10: all 6,400 would cost 64,000, and there is money for 1,000.
+    // One of 64 requests costs 10: all 6,400 would cost 64,000, with a budget of 1,000.
     let frame = SlotFrame { requests: 6_400.0, spent: 1_000.0, allowance: 1_000.0, ..PLAIN };
     let seen = start.even(&frame);
     near(seen.rate, 1.0 / 64.0);
     near(start.even(&SlotFrame { allowance: 500.0, ..frame }).rate, 1.0 / 128.0);
     near(start.even(&SlotFrame { allowance: 1e9, ..frame }).rate, 1.0);
     near(start.even(&SlotFrame { allowance: 0.0, ..frame }).rate, 0.0);
-    // Nothing was won: the share doubles until something is.
+    // Without a win the share doubles.
     near(start.even(&SlotFrame { spent: 0.0, ..frame }).rate, 1.0 / 32.0);
-    // None was bid for: what is known of costs stays, and bids go on when the curve allows.
+    // Without bids the cost is remembered, and bids resume when the curve allows.
     let stopped = Controls { rate: 0.0, ..seen };
     near(stopped.even(&SlotFrame { spent: 0.0, ..frame }).rate, 1.0 / 64.0);
-    // Costs are remembered for some slots.
     near(seen.even(&SlotFrame { spent: 2_000.0, ..frame }).cost, 12.0);
 }
 
@@ -274,7 +273,7 @@ fn who_takes_over_goes_on_from_there() {
         };
         near(multiplier as f64 / 4_294_967_296.0, want);
     }
-    // A controller goes on from where a dual is, and a dual that was not turned is low.
+    // A controller continues from a dual's value; an unused dual is low.
     let pid = Pid { derivative: 0.0, ..Pid::default() };
     for before in [
         dual.slot_dual(&SlotDual::default(), &SlotFrame { spent: 190.0, ..PLAIN }),

@@ -1,4 +1,4 @@
-//! What is learned of traffic, and from what nothing is.
+//! What is learned of traffic, and what is ignored.
 
 use super::super::week::HOURS;
 use super::*;
@@ -9,7 +9,7 @@ const MINUTE_MS: u64 = 60_000;
 /// Monday, 30 March 2026, midnight UTC.
 const MONDAY_MS: u64 = 1_774_828_800_000;
 
-/// Hours from Monday on, minute by minute, with as many requests a minute as `rate` says of each.
+/// Hours from Monday on, minute by minute, with `rate` requests a minute in each.
 fn learned(hours: std::ops::Range<u64>, rate: impl Fn(u64) -> u64) -> Learner {
     let mut learner = Learner::default();
     let mut requests = 1_000;
@@ -21,7 +21,7 @@ fn learned(hours: std::ops::Range<u64>, rate: impl Fn(u64) -> u64) -> Learner {
     learner
 }
 
-/// What an hour weighs, where the busiest weighs a million.
+/// The weight of an hour, relative to a million for the busiest.
 fn weight(learner: &Learner, hour: usize) -> u64 {
     let week = learner.week();
     let most = (0..HOURS).map(|hour| week.weight(hour)).max().expect("a week has hours");
@@ -47,7 +47,7 @@ fn what_has_not_been_seen_is_like_other_days_or_like_any_hour() {
     {
         assert!(weight(&learner, hour).abs_diff(want) <= 2, "{hour}: {}", weight(&learner, hour));
     }
-    // An hour without traffic was seen all the same, and is not closed.
+    // An hour without traffic counts as seen, and is not closed.
     let learner = learned(0..2, |hour| 10 * hour);
     assert_eq!(learner.week().weight(0), 1);
 }
@@ -72,7 +72,7 @@ fn what_comes_twice_or_late_changes_nothing_before() {
         twice.learn(&ZoneOffsets::utc(), now_ms, requests);
         assert_eq!(twice, once);
     }
-    // What was there before counts as nothing new.
+    // Earlier requests do not count as new.
     twice.learn(&ZoneOffsets::utc(), end_ms + MINUTE_MS, 2_000);
     assert_eq!(
         twice.hours[3],
@@ -106,7 +106,7 @@ fn while_nobody_counts_nothing_is_taught() {
     let mut learner = learned(0..1, |_| 10);
     let end_ms = MONDAY_MS + HOUR_MS;
     learner.pause();
-    // The first slot only says where counting begins: what it brings was counted by nobody.
+    // The first slot is only the starting point: its requests are not counted.
     learner.learn(&ZoneOffsets::utc(), end_ms + MINUTE_MS, 900_000);
     assert_eq!(learner.hours[1], LearnedHour::default());
     learner.learn(&ZoneOffsets::utc(), end_ms + 2 * MINUTE_MS, 900_003);

@@ -1,4 +1,4 @@
-//! Every answer of `decide`, and that no price is beyond what the pace allows.
+//! Every answer of `decide`, and the bound of its prices.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn check(
 #[test]
 fn decides() {
     let max = Cpm::MAX.micros();
-    //    multiplier, threshold  value, draw          want
+    //   multiplier, threshold  value, draw          want
     check((1.0, ALL), (2_000_000, 0), Ok(2_000_000));
     check((1.0, ALL), (2_000_000, ALL), Ok(2_000_000));
     check((0.25, ALL), (2_000_000, ALL), Ok(500_000));
@@ -38,9 +38,9 @@ fn decides() {
     check((0.25, ALL), (3, 0), Err(SpendRefusal::BelowMinimum));
     check((1.0, ALL), (0, 0), Err(SpendRefusal::BelowMinimum));
     check((1.0, ALL), (1, 0), Ok(1));
-    // The first that holds, in the order of refusals.
+    // The order of refusals.
     check((1.0, 0), (0, 0), Err(SpendRefusal::Throttled));
-    // No price is above the highest there is.
+    // Prices saturate.
     check((148.0, ALL), (max, 0), Ok(max));
     check((1.0, ALL), (max, 0), Ok(max));
 }
@@ -84,7 +84,7 @@ fn multipliers_have_a_limit() {
 #[test]
 fn draws_are_the_same_everywhere_and_unlike_each_other() {
     let key = DrawKey::new(*b"0123456789abcdef");
-    // As another program computes SipHash-1-3 of the campaign's number and the request.
+    // From another implementation of SipHash-1-3 of the campaign's number and the request.
     assert_eq!(key.draw(b"request", 7), 0x8376_fe86_c567_8468);
     assert_eq!(key.draw(b"request", 7), key.draw(b"request", 7));
     assert_ne!(key.draw(b"request", 7), key.draw(b"request", 8));

@@ -27,19 +27,19 @@ fn day() -> SpendTarget {
     .expect("a day")
 }
 
-/// The slot of a minute, by its number from 1.
+/// The slot of a minute, counted from 1.
 fn minute(number: u64) -> SlotEnd {
     let now_ms = START_MS + number * MINUTE_MS;
     SlotEnd { now_ms, next_ms: now_ms + MINUTE_MS, budget: BUDGET }
 }
 
-/// Every strategy, and the default where a win costs its bid.
+/// Every strategy, and the default one with first-price auctions.
 fn strategies() -> Vec<StrategySettings> {
     let first = SlotDual { pricing: AuctionPricing::FirstPrice, ..SlotDual::default() };
     StrategySettings::all().into_iter().chain([StrategySettings::SlotDual(first)]).collect()
 }
 
-/// Cumulative figures of some day: what happens to be won does not follow from the strategy.
+/// Cumulative figures of a day; wins do not depend on the strategy.
 fn some_day() -> impl Iterator<Item = (u64, ObservedTotals)> {
     let mut seen = ObservedTotals::default();
     (1..=200u64).map(move |number| {
@@ -66,13 +66,12 @@ fn states_of_some_day(settings: &StrategySettings) -> impl Iterator<Item = Strat
     })
 }
 
-/// What a state comes to, bit by bit.
 fn bits(state: &StrategyState, settings: &StrategySettings) -> [u64; 4] {
     let pace = state.pace(settings);
     [state.dual().to_bits(), state.rate().to_bits(), pace.multiplier(), pace.threshold()]
 }
 
-/// Bits that another machine made: whoever computes otherwise is told here.
+/// Bits from another machine: a different computation fails here.
 #[test]
 fn the_same_observations_give_the_same_bits_on_every_machine() {
     let golden = [
@@ -88,7 +87,7 @@ fn the_same_observations_give_the_same_bits_on_every_machine() {
         .iter()
         .map(|settings| {
             let all = states_of_some_day(settings).flat_map(|state| bits(&state, settings));
-            // FNV-1a, by the word.
+            // FNV-1a, by word.
             let digest = all.fold(0xcbf2_9ce4_8422_2325, |digest: u64, word| {
                 (digest ^ word).wrapping_mul(0x100_0000_01b3)
             });
@@ -130,7 +129,7 @@ fn late_figures_change_later_slots_only() {
     let (mut prompt, mut late) = (StrategyState::start(&settings), StrategyState::start(&settings));
     let days: Vec<_> = some_day().collect();
     for (number, seen) in &days {
-        // A shard's report of the slots from 50 to 59 comes at 60.
+        // A shard's report of slots 50 to 59 arrives at 60.
         let heard = if (50..60).contains(number) { days[48].1 } else { *seen };
         prompt = step(&settings, &target, prompt, *seen, minute(*number));
         late = step(&settings, &target, late, heard, minute(*number));
@@ -175,21 +174,21 @@ fn a_budget_that_changes_is_spread_over_what_is_left() {
         let frame = SlotFrame::new(&target, &state, seen, minute(722));
         assert!((frame.base - (budget as f64 - 500e6)).abs() < 1.0, "{frame:?}");
     }
-    // From none at first: over the rest, too.
+    // From zero: also over the rest.
     let none = SlotEnd { budget: Nanos::ZERO, ..minute(720) };
     let paused =
         step(&settings, &target, StrategyState::start(&settings), ObservedTotals::default(), none);
     assert_eq!(paused.pace(&settings), BidPace::NONE);
     let begun = step(&settings, &target, paused, ObservedTotals::default(), minute(721));
     assert!((planned(&begun, 1_080) - 500_000_000.0).abs() < 1.0);
-    // Below what is spent: nothing is asked for.
+    // Below the spend: no bids.
     let end = SlotEnd { budget: Nanos::new(400_000_000), ..minute(721) };
     let state = step(&settings, &target, half, seen, end);
     assert!((planned(&state, 1_080) - 400_000_000.0).abs() < 1.0);
     assert_eq!(state.pace(&settings), BidPace::NONE);
 }
 
-/// A minute at noon, after one in which a hundredth more was spent than planned.
+/// A minute at noon, after an excess of a hundredth of the plan.
 #[test]
 fn a_slot_is_put_in_numbers() {
     let target = day().front_loaded(0.5).expect("in range");
@@ -228,7 +227,6 @@ fn a_slot_is_put_in_numbers() {
 #[test]
 fn a_slot_in_which_nothing_could_be_spent_says_nothing() {
     let forecast = super::super::Forecast::Weekly {
-        // Closed in the second hour.
         week: Week::uniform().opened(|hour| hour != 1),
         zone: super::super::ZoneOffsets::utc(),
     };
@@ -259,10 +257,10 @@ fn the_next_flight_begins_with_what_was_learned() {
     }
 }
 
-/// What a shard tells: in which slot, which shard, and its cumulative figures.
+/// A shard's report: its slot, the shard, and its cumulative figures.
 type Told = (usize, u8, ObservedTotals);
 
-/// All that was told by a slot's end, merged: the latest of each shard, and these together.
+/// All reports until a slot's end, merged: the latest of each shard, added up.
 fn merged(told: &[Told], slot: usize) -> ObservedTotals {
     let mut latest: BTreeMap<u8, ObservedTotals> = BTreeMap::new();
     for (_, shard, observed) in told.iter().filter(|(at, ..)| *at <= slot) {
@@ -272,7 +270,7 @@ fn merged(told: &[Told], slot: usize) -> ObservedTotals {
     latest.into_values().fold(ObservedTotals::default(), ObservedTotals::plus)
 }
 
-/// In another order, and some of it again, in the same slot or one of the next two.
+/// Reordered, and partly repeated in the same slot or one of the next two.
 fn shuffled(told: &[Told], order: u64) -> Vec<Told> {
     let mut chance = Chance::new(order);
     let mut shuffled = Vec::new();
@@ -324,7 +322,7 @@ proptest! {
         }
     }
 
-    /// Whatever is told, and however slots lie, gains and paces stay within their limits.
+    /// With any reports and slots, gains and paces stay within their limits.
     #[test]
     fn nothing_leaves_its_limits(
         told in prop::collection::vec(

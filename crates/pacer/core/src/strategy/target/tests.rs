@@ -1,4 +1,4 @@
-//! Curves: tables of shares, and that none ever falls.
+//! Curves: tables of shares, which never fall.
 
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn a_given_forecast_is_followed() {
     };
     let target = given(6 * HOUR_MS, &[1, 0, 2, 1]).expect("it weighs something");
     check(&target, &[(3, 0.125), (6, 0.25), (12, 0.25), (15, 0.5), (18, 0.75), (24, 1.0)]);
-    // What is beyond the last part is closed; what is beyond the flight does not count.
+    // Time after the last part is closed; time after the flight does not count.
     check(&given(6 * HOUR_MS, &[1, 1]).expect("it weighs"), &[(6, 0.5), (12, 1.0), (20, 1.0)]);
     let short = given(6 * HOUR_MS, &[1, 1]).expect("it weighs");
     assert!((short.traffic(MONDAY_MS + 20 * HOUR_MS) - 1.0).abs() < 1e-12);
@@ -149,7 +149,7 @@ proptest! {
             for at_ms in times {
                 let now = (target.share(at_ms), bent.share(at_ms));
                 prop_assert!(before.0 <= now.0 && now.0 <= 1.0);
-                // Rounding apart.
+                // Except for rounding.
                 prop_assert!(before.1 <= now.1 + 1e-12 && now.1 <= 1.0 && now.0 <= now.1 + 1e-12);
                 before = now;
             }

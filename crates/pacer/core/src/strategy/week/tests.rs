@@ -1,4 +1,4 @@
-//! Hours of the week on clocks that change, against a sum by the minute.
+//! Hours of the week with clock changes, against a sum by the minute.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const MONDAY_MS: u64 = 1_774_828_800_000;
 
 const ONE_HOUR: i32 = 3_600_000;
 
-/// Central Europe in March 2026: an hour ahead, and two from the 29th at one o'clock UTC on.
+/// Central Europe in March 2026: UTC+1, and UTC+2 from the 29th, 01:00 UTC.
 fn europe() -> ZoneOffsets {
     let change = OffsetFrom { at_ms: MONDAY_MS - 23 * HOUR_MS, ahead_ms: 2 * ONE_HOUR };
     ZoneOffsets::new(ONE_HOUR, vec![change])
@@ -32,7 +32,7 @@ fn hours_of_the_week() {
     check(&utc, MONDAY_MS + HOUR_MS - 1, 0);
     check(&utc, MONDAY_MS + HOUR_MS, 1);
     check(&utc, MONDAY_MS + 6 * DAY_MS, 144);
-    // One o'clock on Sunday, then three: the hour from two to three is left out.
+    // One o'clock on Sunday, then three: the hour from two to three is skipped.
     check(&europe(), MONDAY_MS - 23 * HOUR_MS - 1, 145);
     check(&europe(), MONDAY_MS - 23 * HOUR_MS, 147);
     check(&europe(), MONDAY_MS - 2 * HOUR_MS, 0);
@@ -50,8 +50,7 @@ fn changes_are_put_in_order() {
     assert_eq!(ZoneOffsets::new(0, vec![late, early]), ZoneOffsets::new(0, vec![early, late]));
 }
 
-/// On the day that clocks are put forward, the hour that is left out weighs nothing; on that on
-/// which they are put back, the hour that comes twice weighs twice.
+/// A skipped hour has no weight; a repeated hour has twice its weight.
 #[test]
 fn days_have_23_and_25_hours() {
     let mut weights = [1; HOURS];
@@ -60,7 +59,7 @@ fn days_have_23_and_25_hours() {
     let sunday = MONDAY_MS - 25 * HOUR_MS;
     let short = europe().weigh(&week, sunday, sunday + 23 * HOUR_MS);
     assert_eq!(short, 23 * u128::from(HOUR_MS));
-    // 25 October 2026, one o'clock UTC.
+    // 25 October 2026, 01:00 UTC.
     let back = 1_792_890_000_000;
     let change = OffsetFrom { at_ms: back, ahead_ms: ONE_HOUR };
     let zone = ZoneOffsets::new(2 * ONE_HOUR, vec![change]);
@@ -101,7 +100,7 @@ proptest! {
             ahead_ms: quarters(ahead),
         });
         let mut changes: Vec<_> = changes.collect();
-        // Of two changes at once there is no first.
+        // The order of two changes at once is undefined.
         changes.sort_by_key(|change| change.at_ms);
         changes.dedup_by_key(|change| change.at_ms);
         let zone = ZoneOffsets::new(quarters(first), changes);

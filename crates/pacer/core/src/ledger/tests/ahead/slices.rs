@@ -1,4 +1,4 @@
-//! How much a shard is granted at a time, where it bids seldom and in bursts.
+//! The size of grants to shards with rare bursts of bids.
 
 use super::{House, NOON, terms};
 use crate::calendar::tests::steady;
@@ -6,16 +6,15 @@ use crate::ledger::BudgetLimits;
 use crate::ledger::tests::refusals::{SLOT, usd};
 
 const DAY: u32 = crate::ledger::tests::refusals::DAY;
-/// What the bids of these tests cost.
 const PRICE: u64 = super::PRICE.get();
 
-/// Within the hour, with so much to spend in the whole of it.
+/// Within the hour, with this budget for all of it.
 fn house(hour: u64) -> House {
     let limits = BudgetLimits { hour: usd(hour), ..BudgetLimits::default() };
     House::before(NOON + 3_600_000, 3_000, steady(DAY - 2, 9, 0), terms(limits))
 }
 
-/// Three bids at once every ten seconds, at one shard and then at the other; how many found no money.
+/// Three bids at once every ten seconds, alternating between the shards. Returns the refused ones.
 fn refused_of_bursts(house: &mut House, bursts: usize) -> usize {
     let mut refused = 0;
     for burst in 0..bursts {
@@ -29,14 +28,14 @@ fn refused_of_bursts(house: &mut House, bursts: usize) -> usize {
 fn bids_in_bursts_at_a_low_rate_find_money() {
     let mut house = house(1_000_000);
     let refused = refused_of_bursts(&mut house, 60);
-    // Each shard's first burst, and what it finds before its average is known.
+    // Each shard's first burst, and those before its average is known.
     assert!(refused <= 12, "{refused} of 180 bids were refused");
-    // And no shard holds more than some reservations.
+    // No shard has more than a few reservations.
     let held = house.desk.ledger.why(SLOT).at_shards.get();
     assert!(held <= 2 * 16 * PRICE, "{held}");
 }
 
-/// What remains is shared all the same: a slice is a part of it, and the last goes to one shard.
+/// A slice is a part of the remainder, and one shard gets the last.
 #[test]
 fn a_small_budget_is_spent_to_its_last_reservation() {
     for bids in [1, 2, 3, 5, 8, 13, 21, 34, 55] {

@@ -1,4 +1,4 @@
-//! What must hold after every step of the simulation, recomputed from scratch.
+//! Invariants after every step of the simulation, recomputed from scratch.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ impl World {
         u64::try_from((i64::from(period.0) + offset) / 96).expect("after 1970")
     }
 
-    /// Where an amount of a campaign and period counts.
+    /// The totals that an amount of a campaign and period counts in.
     fn counts(slot: CampaignIndex, period: Period) -> [(u8, u32, u8, u64); 6] {
         let day = Self::day_of(slot, period);
         let spans = [(0, 0), (1, day), (2, u64::from(period.0))];
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// What is settled in time or may still be is within every limit that there ever was.
+    /// Timely spend, settled or possible, is within the largest limits so far.
     pub(super) fn check_authorised(&self) {
         let mut totals = Totals::new();
         let mut add = |slot, period, amount: u64| {
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// What is granted was durable before, and is of the hour that it is.
+    /// Grants were durable before, and are of their own hour.
     pub(super) fn check_grants(&self) {
         for (_, grant) in &self.outbox.grants {
             let start_ms = u64::from(grant.period.0) * QUARTER_MS;
@@ -96,7 +96,7 @@ impl World {
         self.outbox.grants.iter().filter(|(_, it)| unix_ms < begin_ms(it.period)).count()
     }
 
-    /// What a batch leases is within every limit that is known, whatever became of earlier ones.
+    /// A batch leases within every known limit, whatever the outcome of earlier ones.
     pub(super) fn check_batch(&self, batch: &Batch) {
         let mut before = self.durable.clone();
         merge(&mut before, &self.maybe.iter().map(|it| (*it.0, *it.1)).collect::<Vec<_>>());
@@ -125,7 +125,7 @@ impl World {
                 };
                 let limit = Self::limit_of(limits, span);
                 let kept = match campaign.budget.late_holdback {
-                    // Of what is held it is not told how much came late, and was kept back for.
+                    // For holdback, the late part of this lease is unknown.
                     Holdback::Share(share)
                         if owner == 0 && limit < u64::MAX && self.is_late_told =>
                     {
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// What is taken back of a dead epoch was neither won in time nor is held by a token that may be.
+    /// What is reclaimed of a dead epoch was not won in time, and no valid token holds it.
     fn check_taken_back(&self, key: &LeaseKey, known: &Lease, lease: &Lease) {
         if key.epoch == Epoch(self.epoch) || lease.returned <= known.returned {
             return;
@@ -156,7 +156,7 @@ impl World {
         assert!(used <= lease.granted.get(), "{won} won and {open} open of {key:?}: {lease:?}");
     }
 
-    /// The sums are those of the books, and an account's those of its campaigns.
+    /// The sums match the books, and an account's match its campaigns'.
     pub(super) fn check_sums(&self) {
         let mut of_accounts = [(0, 0); 2];
         for campaign in self.ledger.campaigns.iter().flatten() {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Every lease is closed, and what it says was spent is what the log says, to the nano.
+    /// Every lease is closed, and its spend matches the log to the nano.
     pub(super) fn check_books(&self) {
         let mut spent: BTreeMap<LeaseKey, (u64, u64, u64)> = BTreeMap::new();
         for it in &self.log {

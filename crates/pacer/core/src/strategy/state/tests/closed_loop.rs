@@ -1,28 +1,27 @@
-//! Each strategy in a market of its own, from a seed: that it spends its budget, and how.
+//! Each strategy in its own seeded market: it spends its budget, within bounds of deviation.
 
 use super::super::super::settings::Adaptive;
 use super::super::super::{DrawKey, Forecast, HOURS, ZoneOffsets};
 use super::*;
 
-/// What a day of auctions is like.
+/// The traffic and prices of a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Market {
-    /// Traffic by the hour, prices that do not change.
+    /// Traffic by hour, constant prices.
     Diurnal,
-    /// Twelve times in the day, three minutes of ten times the traffic.
+    /// Ten times the traffic for three minutes, twelve times a day.
     Bursts,
-    /// Prices a half higher at the end than at the start.
+    /// Prices rise by half over the day.
     Drift,
 }
 
-/// Requests a minute by the hour of the day, before chance.
+/// Mean requests a minute by hour of the day.
 const BY_HOUR: [u64; 24] =
     [10, 8, 6, 5, 5, 8, 15, 25, 35, 40, 42, 45, 45, 44, 42, 42, 45, 50, 60, 65, 60, 45, 30, 18];
 
-/// An auction: the price to beat and the value, in micros. Values have a long tail.
+/// The price to beat and the value, in micros. Values have a long tail.
 type Auction = (u64, u64);
 
-/// The auctions of every minute of a day.
 fn auctions(market: Market, seed: u64) -> Vec<Vec<Auction>> {
     let mut chance = Chance::new(seed);
     let minutes = (0..1_440u64).map(|minute| {
@@ -50,16 +49,15 @@ fn target() -> SpendTarget {
     SpendTarget::new(flight, forecast).expect("a day")
 }
 
-/// What came of a day.
 #[derive(Debug, Default)]
 struct Run {
     budget: u64,
     spent: u64,
     value: u64,
-    /// Greatest and mean square of what was spent beyond the curve, as shares of the budget.
+    /// Maximum and mean square of spend beyond the curve, as shares of the budget.
     ahead_max: f64,
     square: f64,
-    /// The slot from which on nothing was asked for, if there was one.
+    /// The slot after which bidding ended, if any.
     stopped: Option<u64>,
 }
 
@@ -80,7 +78,7 @@ fn run(settings: &StrategySettings, market: Market, part: u64) -> Run {
             seen.requests += 1;
             let draw = key.draw(&seen.requests.to_le_bytes(), 1);
             let Ok(bid) = decide(pace, Cpm::new(*value).expect("a price"), draw) else { continue };
-            // The ledger's part: what does not fit is not bid.
+            // As the ledger does: bids above the remainder are not made.
             if bid.micros() > budget - seen.spent {
                 continue;
             }
@@ -100,7 +98,7 @@ fn run(settings: &StrategySettings, market: Market, part: u64) -> Run {
     Run { spent: seen.spent, ..run }
 }
 
-/// Delivery is at least, and the root mean square deviation from the curve at most, as told.
+/// Checks the minimum of delivery and the maximum root mean square deviation from the curve.
 #[track_caller]
 fn check(settings: &StrategySettings, delivery: f64, deviation: f64) {
     for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
@@ -133,8 +131,8 @@ fn asap_is_done_long_before_the_day_and_stops() {
     }
 }
 
-/// A bid that does not fit is not made, so a remainder stays: the last cent is spent where prices
-/// are low. Strategies ask until nothing remains.
+/// A bid above the remainder is not made, so the last cent is spent where prices are low.
+/// Strategies bid until nothing remains.
 #[test]
 fn who_has_spent_to_the_nano_asks_no_more() {
     for settings in strategies() {
@@ -163,7 +161,7 @@ fn even_is_never_ahead_of_its_curve() {
     }
 }
 
-/// What a bid multiplier buys for the same money, a throttle does not.
+/// For the same money, bid multipliers buy more than throttles.
 #[test]
 fn duals_buy_more_than_throttles() {
     for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
