@@ -1,9 +1,9 @@
-//! What a service is to the shell that runs it. The shell starts the shards once, for all services
-//! together, and gives each what all of them need: listeners within limits, reloads, the admin API,
-//! metrics, readiness, and an end in order.
+//! The interface between a service and the shell that runs it. The shell starts the shards once for
+//! all services and gives each one limited listeners, reloads, the admin API, metrics, readiness
+//! and an orderly shutdown.
 //!
-//! A service says all of it in one trait, [`Service`]; what it runs on each shard is a
-//! [`ServiceShard`]. It must not know which services there are: a binary lists them in [`Services`].
+//! A service implements [`Service`]; its part of a shard implements [`ServiceShard`]. This module
+//! must not know which services exist: a binary lists them in [`Services`].
 
 mod connection;
 mod descriptors;
@@ -42,60 +42,58 @@ pub use ports::{Port, Ports};
 pub use shards::{LoneOptions, LoneService};
 pub use shell::{Shell, ShellConfig, ShellError, ShellFile, ShellOptions};
 
-/// A future of one shard.
+/// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
 
-/// One service of the platform, from its section in the file to its end.
-///
-/// What is said of a service that does not run is static; all else is asked of the one that does.
+/// One service of the platform. Methods without `self` also apply to a service that does not run.
 pub trait Service: Sized + Send + Sync + 'static {
-    /// Its name, which is that of its section in the configuration.
+    /// Its name, which is also the name of its section in the configuration.
     const NAME: &'static str;
 
-    /// Names of the ports that it offers to others: those start after it, and close before it.
+    /// Ports that it offers to other services: those start after it and close before it.
     const OFFERS: &'static [&'static str] = &[];
 
-    /// Names of the ports that it uses where another service of the file offers them.
+    /// Ports that it uses if another service of the file offers them.
     const USES: &'static [&'static str] = &[];
 
-    /// Names of the ports without which it does not start.
+    /// Ports that it cannot start without.
     const NEEDS: &'static [&'static str] = &[];
 
-    /// Tables of the configuration that it reads at a start only.
+    /// Configuration tables that it reads only at startup.
     const FIXED_TABLES: &'static [&'static str] = &[];
 
-    /// Its section, read.
+    /// Its section, parsed.
     type Config: Send + 'static;
 
     /// Declares and reads its section. None if the file does not have it.
     fn read(s: &mut Section<'_>) -> Option<Self::Config>;
 
-    /// Where it listens, in the order that a [`ClientConnection`] counts listeners by. The shell opens
-    /// all listeners before any service starts.
+    /// Its listening addresses, in the order of [`ClientConnection::listener`]. The shell opens all
+    /// listeners before any service starts.
     fn addresses(_config: &Self::Config) -> Vec<SocketAddr> {
         Vec::new()
     }
 
-    /// File descriptors that it needs, beside those of its clients' connections.
+    /// File descriptors that it needs besides its client connections.
     fn descriptors(_config: &Self::Config, _shards: usize) -> DescriptorNeeds {
         DescriptorNeeds::default()
     }
 
-    /// What its part of the admin API answers where the file does not have its section.
+    /// Its part of the admin API when the file does not have its section.
     fn absent() -> Vec<Api> {
         Vec::new()
     }
 
-    /// Starts what it has once in a process: stores, threads, ports. No shard runs yet.
+    /// Starts what exists once per process: stores, threads, ports. No shard runs yet.
     ///
     /// # Errors
     /// Why the process must not start.
     fn start(config: Self::Config, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError>;
 
-    /// Starts its part of a shard, on the shard's thread. None if it has none.
+    /// Starts its part of a shard, on the shard's thread. None if it runs nothing there.
     ///
     /// # Errors
-    /// Why it cannot run on this shard: the process then ends.
+    /// Why it cannot run on this shard. The process then ends.
     fn start_shard<'s>(
         self: Arc<Self>,
         _shard: &'s ShardContext,
@@ -103,16 +101,16 @@ pub trait Service: Sized + Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// One line for the log once all services run: where it is reached, and what it has.
+    /// One log line once all services run: its addresses and what it serves.
     fn announcement(&self) -> Option<String> {
         None
     }
 
-    /// Takes another configuration over. None if the file no longer has its section. A service that
-    /// takes nothing over lists its tables in [`Self::FIXED_TABLES`].
+    /// Applies another configuration. None if the file no longer has its section. A service that
+    /// applies no changes lists its tables in [`Self::FIXED_TABLES`].
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Why nothing changed.
     fn reload(
         &self,
         _config: Option<Self::Config>,
@@ -121,29 +119,28 @@ pub trait Service: Sized + Send + Sync + 'static {
         Ok(ServiceReload::default())
     }
 
-    /// The number by which it has recorded the configuration it was started with. None if it does
-    /// not record it.
+    /// Generation that records the startup configuration. None if it does not record it.
     fn generation(&self) -> Option<u64> {
         None
     }
 
-    /// Reads files of its own anew because an operator asks for a reload. None if it has none.
+    /// Rereads its own files when an operator asks for a reload. None if it has none.
     fn reload_files(&self) -> Option<CampaignFiles> {
         None
     }
 
-    /// Adds its metrics to the page.
+    /// Adds its metrics.
     fn expose(self: &Arc<Self>, _exposition: &mut Exposition) {}
 
     /// Adds its checks to `/health/ready`.
     fn add_readiness(self: &Arc<Self>, _readiness: &mut Readiness) {}
 
-    /// Its part of the admin API. Routes that make it work share `changes` with reloads.
+    /// Its part of the admin API. Routes that cause work share the limit `changes` with reloads.
     fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
         Vec::new()
     }
 
-    /// Ends what it has once in a process, after the last shard has ended.
+    /// Ends what exists once per process, after the last shard has ended.
     ///
     /// # Errors
     /// What is lost, or why the process failed.
@@ -152,72 +149,72 @@ pub trait Service: Sized + Send + Sync + 'static {
     }
 }
 
-/// What a service runs on one shard.
+/// The part of a service that runs on one shard.
 pub trait ServiceShard {
-    /// How connections of a listener are taken that come from now on.
+    /// How to handle new connections of a listener.
     fn connection_options(&self, listener: usize) -> ConnectionOptions;
 
-    /// Serves a connection to its end. A panic ends this connection alone.
+    /// Serves a connection to its end. A panic ends only this connection.
     fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()>;
 
-    /// A socket was accepted that is no connection, for its handshake failed. Logged already.
+    /// Counts a failed handshake. The caller has logged it.
     fn count_failed_handshake(&self) {}
 
-    /// Called once the connections of all shards have ended, or the time for it is up.
+    /// Runs once the connections of all shards have ended or the drain is over.
     fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
         Box::pin(async {})
     }
 }
 
-/// What a service is started with, beside its configuration.
+/// Inputs of a service's start besides its configuration.
 pub struct Startup<'s> {
     /// Number of shards.
     pub shards: usize,
-    /// Where it listens, in the order of [`Service::addresses`]; ports are known.
+    /// Bound addresses, in the order of [`Service::addresses`].
     pub listening: &'s [SocketAddr],
-    /// Most connections that it may open to others, on all shards together.
+    /// Most outbound connections, over all shards.
     pub outbound_max: usize,
-    /// The folder of the configuration file, which files are relative to.
+    /// The folder of the configuration file; relative paths start here.
     pub folder: &'s Path,
-    /// How often files are checked for changes. Zero if they are not.
+    /// Interval between checks of files for changes. Zero if they are not checked.
     pub watch: Duration,
-    /// The configuration in force, whole. None where a service runs without a file.
+    /// The whole configuration in force. None if the service runs without a file.
     pub effective: Option<&'s Effective>,
-    /// The end of the process.
+    /// Shutdown of the process.
     pub shutdown: &'s Shutdown,
-    /// Says what is traced.
+    /// Samples and collects traces.
     pub tracer: &'s Tracer,
-    /// For what is looked after without blocking.
+    /// Thread for work that does not block.
     pub control: &'s Control,
-    /// For work that may wait.
+    /// Thread for low-priority work.
     pub builder: &'s Builder,
-    /// What other services offer.
+    /// Ports that other services offer.
     pub ports: &'s mut Ports,
 }
 
-/// What a service has done about another configuration.
+/// How a service applied another configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceReload {
-    /// The number by which it records the configuration. None if it does not.
+    /// Generation that records the configuration. None if the service does not record it.
     pub generation: Option<u64>,
-    /// What was not there before, for the log.
+    /// New items, for the log.
     pub added: Vec<String>,
-    /// What is no longer there, for the log.
+    /// Removed items, for the log.
     pub removed: Vec<String>,
-    /// Keys that differ from what is in force and take effect at the next start.
+    /// Changed keys that take effect at the next start.
     pub needs_restart: Vec<String>,
 }
 
-/// Why a service does not start or did not end well. Each has an exit code of its own.
+/// Why a service does not start or failed. Each variant has its own exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The configuration, or what it names, is wrong.
+    /// The configuration, or something it names, is wrong.
     #[error(transparent)]
     Configuration(BoxError),
-    /// Something outside the process is in the way.
+    /// Something outside of the process prevents it.
     #[error(transparent)]
     Unavailable(BoxError),
-    /// The process is wrong.
+    /// A defect of the process itself.
     #[error(transparent)]
     Defect(BoxError),
 }
@@ -234,41 +231,40 @@ impl ServiceError {
     }
 }
 
-/// The services that a binary has. Those start whose sections the file has.
+/// The services of a binary. A service starts if the file has its section.
 #[derive(Default)]
 pub struct Services {
     kinds: Vec<Box<dyn ServiceKind>>,
     links: Vec<(&'static str, Link)>,
 }
 
-/// Makes a port of the kind that one service uses of what another offers.
+/// Adapts a port that one service offers to the type that another uses.
 pub type Link = fn(&mut Ports) -> Result<(), ServiceError>;
 
 impl Services {
-    /// With this one too. Sections are read, and documented, in this order.
+    /// Adds a service. Sections are read and documented in this order.
     #[must_use]
     pub fn with<S: Service>(mut self) -> Self {
         self.kinds.push(Box::new(ServiceType::<S>(PhantomData)));
         self
     }
 
-    /// Runs `link` right before `S` starts, where it does.
+    /// Runs `link` right before `S` starts.
     #[must_use]
     pub fn link<S: Service>(mut self, link: Link) -> Self {
         self.links.push((S::NAME, link));
         self
     }
 
-    /// Declares and reads the sections of all of them.
     pub(super) fn read(&self, s: &mut Section<'_>) -> ServiceConfigs {
         let read = |kind: &dyn ServiceKind| Some((kind.name(), kind.read(s)?));
         ServiceConfigs(self.kinds.iter().map(AsRef::as_ref).filter_map(read).collect())
     }
 
-    /// Those that `configs` has a section of, each after those whose ports it uses.
+    /// The configured services, each after the services whose ports it uses.
     ///
     /// # Errors
-    /// A port that is needed is offered by none of them.
+    /// If no configured service offers a port that another needs.
     fn in_start_order(
         &self,
         configs: &ServiceConfigs,
@@ -301,7 +297,7 @@ impl Services {
         Ok(ordered)
     }
 
-    /// The sections that switch services on, for a message.
+    /// The sections that enable services, for a message.
     fn sections(&self) -> String {
         let sections = self.kinds.iter().map(|kind| format!("[{}]", kind.name()));
         sections.collect::<Vec<_>>().join(", ")
@@ -311,7 +307,6 @@ impl Services {
         self.kinds.iter().flat_map(|kind| kind.fixed_tables()).copied().collect()
     }
 
-    /// What the admin API answers for services that do not run.
     fn absent(&self, running: &[Arc<dyn RunningService>]) -> Vec<Api> {
         let is_running = |name| running.iter().any(|service| service.name() == name);
         let absent = self.kinds.iter().filter(|kind| !is_running(kind.name()));
@@ -323,7 +318,6 @@ impl Services {
         links.try_for_each(|(_, link)| link(ports))
     }
 
-    /// The section that offers a port, for a message.
     fn offering(&self, port: &str) -> String {
         let offering = self.kinds.iter().find(|kind| kind.offers().contains(&port));
         offering.map_or_else(
@@ -333,7 +327,6 @@ impl Services {
     }
 }
 
-/// The sections of services, read.
 #[derive(Default)]
 pub(super) struct ServiceConfigs(Vec<(&'static str, Box<dyn Any + Send>)>);
 
@@ -360,7 +353,7 @@ impl ServiceConfigs {
     }
 }
 
-/// A kind of service, whether or not one runs.
+/// A kind of service, running or not.
 trait ServiceKind: Send + Sync {
     fn name(&self) -> &'static str;
     fn offers(&self) -> &'static [&'static str];
@@ -431,7 +424,6 @@ impl<S: Service> ServiceKind for ServiceType<S> {
     }
 }
 
-/// A service that runs, of whatever kind.
 trait RunningService: Send + Sync {
     fn name(&self) -> &'static str;
     fn is_offering(&self) -> bool;

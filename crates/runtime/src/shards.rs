@@ -1,7 +1,7 @@
-//! One thread per core, each with a Tokio runtime of its own, and the acceptor that feeds them.
+//! One thread per core, each with its own Tokio runtime, and the acceptor that feeds them.
 //!
-//! A connection stays on the shard it was given to, so its tasks need no locks and may hold what
-//! is not `Send`. It must not know what is served.
+//! A connection stays on its shard, so its tasks need no locks and may own values that are not
+//! `Send`. The shards must not know what is served.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -15,12 +15,12 @@
 //! let listeners = vec![listen("127.0.0.1:8080".parse()?)?];
 //! let options = ShardsOptions { shards: 2, ..ShardsOptions::default() };
 //! let shards = Shards::start(&options, listeners, &shutdown, |mut shard| async move {
-//!     // What the shard's connections share is made here, on its thread.
+//!     // Create here, on the shard's thread, what its connections share.
 //!     while let Some(accepted) = shard.accept().await {
 //!         shard.tasks().spawn_isolated(async move {
 //!             let _open = accepted.open;
 //!             let _stream = tokio::net::TcpStream::from_std(accepted.stream);
-//!             // Serve it, by an `ActiveStream` within `accepted.open.activity().limited(…)`.
+//!             // Serve it: an `ActiveStream` within `accepted.open.activity().limited(…)`.
 //!         });
 //!     }
 //! })?;
@@ -59,76 +59,71 @@ pub use shard::{Accepted, OpenClient, ShardContext};
 pub use table::{ConnectionLimits, ConnectionTable, EVICTING_MAX};
 pub use tasks::Tasks;
 
-/// Accepted sockets that may wait for one shard to take them. A shard that lets so many wait is
-/// stuck, and the least loaded of shards is never it unless all are.
+/// Most accepted sockets that wait for one shard. A shard at this limit is stuck; the acceptor
+/// picks it only if all are.
 const HANDOVERS_MAX: usize = 1024;
 
-/// Why shards could not be started. Threads that had been are told by the end of `accept`.
+/// Why the shards do not start. `accept` ends on those that had started.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardsStartError {
-    /// A thread could not be started.
+    /// A thread does not start.
     #[error("cannot start thread {name}: {cause}")]
     Thread {
         /// The thread's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// A shard could not be bound to its core.
+    /// A shard cannot be bound to its core.
     #[error("cannot run on core {core}: {cause}; choose one that this process may use")]
     Pin {
         /// The core's number.
         core: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// A runtime, or its hold on a listener, could not be set up.
+    /// A runtime, or its registration of a listener, fails.
     #[error("cannot set up the runtime of thread {name}: {cause}")]
     Runtime {
         /// The thread's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
 }
 
-/// Shards whose own code panicked, not just one of their connections.
+/// Shards whose own code panicked, outside of connections.
 #[derive(Debug, thiserror::Error)]
 #[error("shards {0:?} panicked; see the log")]
 pub struct ShardsPanicked(pub Vec<usize>);
 
-/// What the acceptor alone writes.
 #[derive(Debug)]
 struct AcceptorCounters {
-    /// Connections given to each shard so far.
+    /// Connections handed to each shard.
     handed: Vec<Counter>,
-    /// Connections closed at once: too many were open, or no shard would take them.
+    /// Connections closed at once because of a limit or because no shard took them.
     refused: Counter,
-    /// Idle connections that were closed to make place for new ones.
+    /// Idle connections closed to make room for new ones.
     evicted: Counter,
-    /// Accepts that failed.
     failed: Counter,
 }
 
-/// What each shard alone writes.
 #[derive(Debug, Default)]
 struct ShardCounters {
-    /// Connections closed so far. The acceptor subtracts them from what it handed over: each side
-    /// writes its own number, and together they are exact.
+    /// The acceptor subtracts these from the connections it handed over: each thread writes its own
+    /// counter, and the difference is exact.
     closed: Counter,
-    /// Tasks that panicked.
     panicked: Counter,
-    /// How long requests waited until the shard turned to them.
+    /// Time from a request's receipt to its start.
     waits: Histogram,
-    /// Requests under way.
     in_flight: Gauge,
-    /// Requests refused for overload, by reason.
+    /// Requests refused because of overload, by reason.
     refused: [Counter; Overload::ALL.len()],
-    /// When the last of them was, in seconds of Unix time; 0 if none was.
+    /// Unix time in seconds of the last refusal; 0 if there was none.
     refused_at_s: Gauge,
 }
 
-/// Connections and panics of all shards, for the metrics page and for tests.
+/// Connections and panics of all shards.
 #[derive(Clone, Debug)]
 pub struct ShardsMetrics {
     acceptor: Arc<Padded<AcceptorCounters>>,
@@ -147,39 +142,39 @@ impl ShardsMetrics {
         Self { acceptor: Arc::new(Padded::new(counters)), shards: PerShard::new(shards) }
     }
 
-    /// Connections handed to shards so far.
+    /// Connections handed to shards.
     pub fn accepted(&self) -> u64 {
         self.acceptor.handed.iter().map(Counter::value).sum()
     }
 
     /// Connections open now.
     pub fn open(&self) -> u64 {
-        // Closed first: what closes between the two reads then counts as open, never below zero.
+        // `closed` is read first: a connection that closes in between counts as open.
         let closed: u64 = self.shards.iter().map(|shard| shard.closed.value()).sum();
         self.accepted().saturating_sub(closed)
     }
 
-    /// Connections closed at once because too many were open, in all or of one caller.
+    /// Connections closed at once because a limit was reached, in total or for one caller.
     pub fn refused(&self) -> u64 {
         self.acceptor.refused.value()
     }
 
-    /// Idle connections that were closed to make place for new ones.
+    /// Idle connections closed to make room for new ones.
     pub fn evicted(&self) -> u64 {
         self.acceptor.evicted.value()
     }
 
-    /// Failed accepts, for example when descriptors run out.
+    /// Failed accepts, for example without free descriptors.
     pub fn accept_failures(&self) -> u64 {
         self.acceptor.failed.value()
     }
 
-    /// Tasks that panicked, and died alone.
+    /// Tasks that panicked.
     pub fn panics(&self) -> u64 {
         self.shards.iter().map(|shard| shard.panicked.value()).sum()
     }
 
-    /// Shards that have refused requests for overload within the last `period`, in whole seconds.
+    /// Shards that refused requests because of overload within the last `period`, in whole seconds.
     pub fn overloaded(&self, period: Duration) -> usize {
         let since = unix_seconds().saturating_sub(i64::try_from(period.as_secs()).unwrap_or(0));
         self.shards.iter().filter(|shard| since <= shard.refused_at_s.value()).count()
@@ -188,8 +183,7 @@ impl ShardsMetrics {
     /// Writes all of them to the metrics page.
     ///
     /// # Errors
-    ///
-    /// When the page takes no more text.
+    /// If the page accepts no more text.
     pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let open = i64::try_from(self.open()).unwrap_or(i64::MAX);
         page.counters("connections_accepted", "Connections given to a shard.")?
@@ -221,7 +215,6 @@ impl ShardsMetrics {
     }
 }
 
-/// Seconds of Unix time.
 fn unix_seconds() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
@@ -236,16 +229,15 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Starts the shards and the acceptor, and returns once all of them run.
+    /// Starts the shards and the acceptor; returns once all of them run.
     ///
     /// `body` runs once on each shard's thread. When the shutdown begins, the acceptor closes the
-    /// listeners and [`ShardContext::accept`] ends; once `body` has returned too, the shard waits
-    /// for its connections and isolated tasks until the drain is over, drops what is left, and
-    /// ends. A `body` that panics begins the shutdown of the process: its shard serves no more.
+    /// listeners and [`ShardContext::accept`] ends. After `body` returns, the shard waits for its
+    /// connections and isolated tasks until the drain is over, drops the rest, and ends. A panic of
+    /// `body` begins the shutdown of the process.
     ///
     /// # Errors
-    ///
-    /// When a thread cannot be started, bound to its core, or given a runtime.
+    /// If a thread cannot be started, bound to its core, or given a runtime.
     pub fn start<F, Fut>(
         options: &ShardsOptions,
         listeners: Vec<TcpListener>,
@@ -288,11 +280,10 @@ impl Shards {
         self.metrics.clone()
     }
 
-    /// Waits until the shutdown has begun and every shard has drained or been ended.
+    /// Waits until the shutdown has begun and every shard has ended.
     ///
     /// # Errors
-    ///
-    /// When a shard's own code panicked.
+    /// If a shard's own code panicked.
     pub fn join(self) -> Result<(), ShardsPanicked> {
         let outcomes = self.shards.into_iter().map(JoinHandle::join).enumerate();
         let panicked: Vec<_> = outcomes.filter(|(_, end)| end.is_err()).map(|(i, _)| i).collect();
@@ -301,10 +292,9 @@ impl Shards {
     }
 }
 
-/// Tells whoever starts a thread that it runs, or why it does not.
+/// Reports to the starter that a thread runs, or why it does not.
 type Ready = mpsc::Sender<Result<(), ShardsStartError>>;
 
-/// Starts a thread and waits until it says that it is ready.
 fn spawn_ready(
     name: String,
     run: impl FnOnce(&Ready) + Send + 'static,

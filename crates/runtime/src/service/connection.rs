@@ -1,7 +1,5 @@
-//! One connection of a service on its shard: accepted, encrypted where the service says so, and held
-//! to its timeouts.
-//!
-//! It must not know what is served.
+//! One connection of a service on its shard: accepted, optionally encrypted, and limited by
+//! timeouts. It must not know what is served.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,79 +31,78 @@ use crate::arrival::{ArrivalClock, StampedStream};
 use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient};
 use crate::shutdown::Shutdown;
 
-/// The name that HTTP/2 has in the TLS handshake (RFC 9113, section 3.2).
+/// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// How a service takes the connections of one of its listeners. Asked for each connection, so that a
-/// reload applies to those that come after it.
+/// How a service handles the connections of a listener. The shell asks for each connection, so that
+/// a reload applies to new ones.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
-    /// The certificate that clients see. None if connections are not encrypted. Clients that offer
-    /// `h2` speak HTTP/2 where its list of protocols has it.
+    /// TLS configuration. None if connections are not encrypted. Clients that offer `h2` speak
+    /// HTTP/2 if its ALPN list has it.
     pub tls: Option<Arc<ServerConfig>>,
-    /// How long a connection may be idle, and a head or a handshake may take.
+    /// Limits on idle time and on the time for a head or handshake.
     pub timeouts: ConnectionTimeouts,
-    /// Longest wait for the client to take more of what is written.
+    /// Longest wait for the client to accept more of the response.
     pub write_timeout: Duration,
 }
 
-/// The bytes of a connection, decrypted.
+/// The decrypted bytes of a connection.
 #[derive(Debug)]
 pub enum ConnectionStream {
-    /// As they come.
+    /// Without encryption.
     Plain(ActiveStream<StampedStream>),
     /// Through TLS.
     Tls(Box<TlsStream<ActiveStream<StampedStream>>>),
 }
 
-/// A connection that a service serves to its end.
+/// A connection for a service to serve.
 #[derive(Debug)]
 pub struct ClientConnection {
     stream: ConnectionStream,
-    /// Which of the service's listeners it came in by.
+    /// Index of the listener that accepted it.
     pub listener: usize,
-    /// Where the client is.
+    /// Address of the client.
     pub peer: IpAddr,
     timeouts: ConnectionTimeouts,
     clock: ArrivalClock,
     shutdown: Shutdown,
-    /// Counts the connection as open until dropped.
     open: OpenClient,
 }
 
 /// Answers the requests of one connection.
 pub trait HttpService: 'static {
-    /// Of answers. A streamed body is written as fast as the client takes it.
+    /// Response body. It is streamed as fast as the client reads.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
 
     /// Whether requests may upgrade the connection to another protocol.
     const UPGRADES: bool = false;
 
-    /// Answers a request. Its body may be read piece by piece.
+    /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: HttpRequest) -> impl Future<Output = Response<Self::Body>>;
 
-    /// The answer to a request whose head is malformed. The connection is closed behind it.
+    /// The answer to a malformed head. The connection closes after it.
     fn malformed(&self, problem: &MalformedHead) -> Response<Self::Body>;
 }
 
-/// A request, and what is known of how it came.
+/// A request and its origin.
 pub struct HttpRequest {
     /// The head, checked by [`check_head`].
     pub head: Parts,
-    /// The body, as it comes.
+    /// The body, as a stream.
     pub body: Incoming,
     /// When the kernel received the end of the head.
     pub arrival: Instant,
-    /// Where the client is.
+    /// Address of the client.
     pub peer: IpAddr,
     activity: Activity,
     upgrade: UpgradeSlot<ConnectionStream>,
 }
 
 impl HttpRequest {
-    /// Once the answer 101 is written, `run` has the connection until it ends, without the limits of
-    /// a request: it is neither timed out nor closed to make place for another. Only for services
-    /// whose [`HttpService::UPGRADES`] is set, over HTTP/1.1.
+    /// After the 101 response is written, `run` owns the connection until it ends. Request limits
+    /// no longer apply: it neither times out nor is evicted. Requires [`HttpService::UPGRADES`] and
+    /// HTTP/1.1.
     pub fn upgrade<F: Future<Output = ()> + 'static>(
         &self,
         run: impl FnOnce(Upgraded<ConnectionStream>) -> F + 'static,
@@ -119,10 +116,10 @@ impl HttpRequest {
 }
 
 impl ClientConnection {
-    /// Takes an accepted socket over, with the TLS handshake where `options` ask for it.
+    /// Opens an accepted socket, with the TLS handshake that `options` require.
     ///
     /// # Errors
-    /// Why there is no connection: the socket or the handshake failed, or it took too long.
+    /// If the socket or the handshake fails or takes too long.
     pub(super) async fn open(
         accepted: Accepted,
         listener: usize,
@@ -131,8 +128,8 @@ impl ClientConnection {
     ) -> Result<Self, ConnectError> {
         let Accepted { stream, peer, open, .. } = accepted;
         let stream = TcpStream::from_std(stream).map_err(ConnectError::Socket)?;
-        // A client that stops reading would hold its connection for ever: a writer waits without a
-        // timer, the kernel does not.
+        // A client that stops reading would keep its connection open: the writer has no timer, the
+        // kernel has one.
         let timeout = Some(options.write_timeout);
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(timeout) {
             debug!(%error, "no write timeout on a connection");
@@ -158,24 +155,24 @@ impl ClientConnection {
         Ok(Self { stream, listener, peer, timeouts, clock, shutdown, open })
     }
 
-    /// Its bytes, for a protocol of the service's own. The connection counts as open for as long as
-    /// the rest of it is held. It is idle, and may be closed to make place for another, except while a
-    /// [`RequestActivity`](crate::shards::RequestActivity) of its [`Activity`] is held.
+    /// The bytes, for the service's own protocol. `self` counts as an open connection until
+    /// dropped. It is idle, and may be evicted, unless a
+    /// [`RequestActivity`](crate::shards::RequestActivity) of its [`Activity`] exists.
     pub fn stream(&mut self) -> &mut ConnectionStream {
         &mut self.stream
     }
 
-    /// By which the service tells what the connection is doing.
+    /// Records what the connection is doing.
     pub fn activity(&self) -> &Activity {
         self.open.activity()
     }
 
-    /// Begun when connections are to end.
+    /// Shutdown that ends connections.
     pub fn shutdown(&self) -> &Shutdown {
         &self.shutdown
     }
 
-    /// Serves HTTP until the connection ends, is too slow, or is idle in a drain.
+    /// Serves HTTP until the connection ends, times out, or is idle in a drain.
     pub async fn serve_http<H: HttpService>(self, heads: HeadLimits, service: H) {
         let Self { stream, peer, timeouts, clock, shutdown, open, .. } = self;
         let drain = async move {
@@ -203,18 +200,17 @@ impl ClientConnection {
     }
 }
 
-/// Why an accepted socket is no connection.
+/// Why an accepted socket does not become a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// It is unusable.
+    /// The socket failed.
     #[error("accepted socket is unusable: {0}")]
     Socket(io::Error),
-    /// There was no TLS handshake.
+    /// The TLS handshake failed.
     #[error("no TLS with a client: {0}")]
     Handshake(BoxError),
 }
 
-/// The requests of one connection, on their way to the service.
 struct Requests<H> {
     service: H,
     peer: IpAddr,
@@ -243,14 +239,13 @@ impl<H: HttpService> HttpHandler for Requests<H> {
                 response
             }
         };
-        // What was read of this request says nothing of the next one's arrival.
+        // Bytes read for this request must not date the next one.
         self.clock.reset();
         response
     }
 }
 
 impl ConnectionStream {
-    /// Whether client and server have agreed on HTTP/2.
     fn is_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,

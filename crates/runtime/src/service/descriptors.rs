@@ -1,38 +1,37 @@
-//! What the process may open at once, shared out before it starts: connections of clients and to
-//! others get no more than the rest can spare, so that operators, files and a reload are served while
-//! those are at their limits.
+//! Divides the process's file descriptors before the start. Inbound and outbound connections leave
+//! enough for admin requests, files and reloads even at their limits.
 
 use tracing::warn;
 
 use crate::admin::VITALS_CONNECTIONS;
 use crate::shards::{EVICTING_MAX, ShardsOptions};
 
-/// Kept for the process itself: standard streams, listeners, files of the services, files that a
-/// reload reads, name servers, and the threads beside the shards.
+/// Reserved for the process: standard streams, listeners, files of services and reloads, name
+/// servers, and threads other than shards.
 const PROCESS: u64 = 128;
-/// Kept for each shard: its two event queues and what wakes them.
+/// Reserved for each shard: its two event queues and their wakers.
 const SHARD: u64 = 8;
-/// Fewest connections of clients that a start is worth.
+/// Fewest client connections to start with.
 const CONNECTIONS_MIN: u64 = 16;
 
-/// File descriptors that a service needs, beside those of its clients' connections.
+/// File descriptors that a service needs besides its client connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DescriptorNeeds {
-    /// Kept for it, whatever connections there are.
+    /// Reserved regardless of connections.
     pub fixed: u64,
     /// Keys that lower `fixed`, for a message.
     pub fixed_keys: &'static str,
-    /// Most connections that it opens to others, as it is configured.
+    /// Most outbound connections, as configured.
     pub outbound: u64,
-    /// Fewest connections to others that it can work with.
+    /// Fewest outbound connections it can work with.
     pub outbound_min: u64,
-    /// To whom those are, for a message.
+    /// The peers of outbound connections, for a message.
     pub outbound_to: &'static str,
-    /// The key that lowers them.
+    /// The key that lowers `outbound`.
     pub outbound_key: &'static str,
 }
 
-/// Too few file descriptors are left for any connections.
+/// Too few file descriptors are left for connections.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this process may open {descriptors} files, and needs {least}: raise `ulimit -n`, or lower \
@@ -44,11 +43,11 @@ pub struct TooFewDescriptors {
     keys: String,
 }
 
-/// Fits the limits on connections into `descriptors`, and tells which ones were lowered. Returns how
-/// many connections each service may open to others, in the order of `needs`.
+/// Fits the limits on connections into `descriptors`, logging those it lowers. Returns the outbound
+/// connections of each service, in the order of `needs`.
 ///
 /// # Errors
-/// When too few are left for any connections.
+/// If too few are left for connections.
 pub(super) fn fit(
     shards: &mut ShardsOptions,
     admin_connections_max: usize,
@@ -73,7 +72,7 @@ pub(super) fn fit(
     Ok(needs.iter().map(|needs| outbound_share(needs, (outbound, wanted), descriptors)).collect())
 }
 
-/// Connections to others that one service may open, of `outbound` for all.
+/// One service's part of `outbound`.
 fn outbound_share(
     needs: &DescriptorNeeds,
     (outbound, wanted): (u64, DescriptorDemand),
@@ -82,7 +81,7 @@ fn outbound_share(
     let spare = outbound.saturating_sub(wanted.outbound_min);
     let spare_wanted = wanted.outbound.saturating_sub(wanted.outbound_min).max(1);
     let own_spare = needs.outbound.saturating_sub(needs.outbound_min);
-    // Where one service alone opens connections it has all that are left.
+    // A single user of outbound connections gets all that are left.
     let share = u128::from(spare) * u128::from(own_spare) / u128::from(spare_wanted);
     let share = if needs.outbound == wanted.outbound { spare.into() } else { share };
     let share = needs.outbound_min + u64::try_from(share).unwrap_or(u64::MAX);
@@ -99,7 +98,6 @@ fn outbound_share(
     usize::try_from(share).unwrap_or(usize::MAX)
 }
 
-/// Lowers the connections of clients; an address keeps its share of them.
 fn lower(shards: &mut ShardsOptions, connections_max: usize) {
     let of_address = shards.connections_per_caller_max.min(shards.connections_max);
     let share = of_address.saturating_mul(connections_max) / shards.connections_max.max(1);
@@ -107,19 +105,15 @@ fn lower(shards: &mut ShardsOptions, connections_max: usize) {
     shards.connections_max = connections_max;
 }
 
-/// Descriptors that limits ask for.
 #[derive(Clone, Copy, Debug)]
 struct DescriptorDemand {
-    /// Kept, whatever connections there are.
+    /// Reserved regardless of connections.
     fixed: u64,
     callers: u64,
-    /// Connections to others, as they are configured.
     outbound: u64,
-    /// Fewest of them.
     outbound_min: u64,
 }
 
-/// Descriptors that connections get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DescriptorShares {
     callers: u64,
@@ -140,13 +134,13 @@ impl DescriptorDemand {
         }
     }
 
-    /// Fewest descriptors that a start is worth.
+    /// Fewest descriptors to start with.
     fn least(self) -> u64 {
         self.fixed + CONNECTIONS_MIN + self.outbound_min
     }
 
-    /// Half of what is not kept for each, or what the other leaves; to others all that clients leave,
-    /// for a reload may bring more of them. None if that is too little.
+    /// Gives each side half of the unreserved descriptors, or what the other leaves. Outbound gets
+    /// all that clients leave, because a reload may add peers. None if that is too little.
     fn share(self, descriptors: u64) -> Option<DescriptorShares> {
         if descriptors < self.least() {
             return None;

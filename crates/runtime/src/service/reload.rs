@@ -1,5 +1,5 @@
-//! The configuration in force, and what takes its place: at SIGHUP, when its files change, and when
-//! an operator asks. A configuration with problems changes nothing.
+//! The configuration in force, and its replacement at SIGHUP, when its files change, or when an
+//! operator asks. A configuration with problems changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -20,36 +20,35 @@ use crate::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
-/// Longest that an operator waits for files to be read.
+/// Longest that an operator waits for a reload.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Differences that are logged one by one; more are counted.
+/// Differences logged one by one; the rest are counted.
 const DIFFERENCES_LOGGED: usize = 20;
 
-/// Tables of the shell, which are read at the start only, and keys of theirs that are taken over all
-/// the same.
+/// Tables of the shell that are read only at startup, and their keys that a reload still applies.
 const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
 const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
 
-/// Waits for the configuration to be read.
+/// Waits for the result of a reload.
 type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
 
-/// The configuration in force. Clones are one.
+/// The configuration in force. Clones share it.
 #[derive(Clone)]
 pub(super) struct LiveConfiguration(Arc<LiveState>);
 
 struct LiveState {
     file: PathBuf,
-    /// What the process was started with.
+    /// The startup configuration.
     first: Effective,
     now: Mutex<ConfigurationNow>,
     askers: Mutex<Vec<Asker>>,
-    /// Set once the files are followed.
+    /// Set once the files are watched.
     bell: OnceLock<ReloadBell>,
     logging: Logging,
     tracer: Tracer,
     services: Vec<Arc<dyn RunningService>>,
-    /// Tables of services that are read at the start only.
+    /// Tables of services that are read only at startup.
     fixed: Vec<&'static str>,
 }
 
@@ -57,17 +56,15 @@ struct ConfigurationNow {
     generation: u64,
     loaded_at: SystemTime,
     effective: Effective,
-    /// Of the files' contents.
+    /// Digest of the files' contents.
     digest: u64,
     needs_restart: Vec<String>,
-    /// Whether the last attempt to replace it failed.
     is_reload_failed: bool,
 }
 
-/// What takes a new configuration over.
+/// What applies a new configuration.
 pub(super) struct TakenOverBy {
     pub(super) services: Vec<Arc<dyn RunningService>>,
-    /// See [`LiveState::fixed`].
     pub(super) fixed: Vec<&'static str>,
     pub(super) logging: Logging,
     pub(super) tracer: Tracer,
@@ -85,7 +82,7 @@ impl Configuration for LiveConfiguration {
         }
     }
 
-    /// The files of services too.
+    /// Also rereads the files of services.
     fn reload(&self) -> Result<ReloadSummary, ReloadError> {
         let (asker, answer) = sync_channel(1);
         self.askers().push(asker);
@@ -103,7 +100,6 @@ impl Configuration for LiveConfiguration {
 }
 
 impl LiveConfiguration {
-    /// The configuration that the process was started with, from `file`, as `generation`.
     pub(super) fn new(
         file: &Path,
         (effective, digest, generation): (Effective, u64, u64),
@@ -131,7 +127,7 @@ impl LiveConfiguration {
         }))
     }
 
-    /// Adds the outcome of reloads to the metrics page, by the names that Prometheus has for its own.
+    /// Exposes the outcome of reloads under the names that Prometheus uses for its own.
     pub(super) fn expose(&self, exposition: &mut Exposition) {
         let live = self.clone();
         exposition.add(move |page| {
@@ -153,8 +149,8 @@ impl LiveConfiguration {
         self.0.askers.lock().expect("nothing panics while it holds those who ask")
     }
 
-    /// Reads the configuration whenever there is a reason to, until `shutdown` begins. The builder does
-    /// so: to build a thousand DSPs takes a core 40 ms, and requests come first.
+    /// Reloads the configuration on every trigger until `shutdown` begins. The builder does this:
+    /// building a thousand DSPs takes a core 40 ms, and requests have priority.
     pub(super) fn follow(
         &self,
         (control, builder): (&Control, &Builder),
@@ -172,14 +168,13 @@ impl LiveConfiguration {
         reload
     }
 
-    /// Reads the files, and takes over what they say; with how often they are to be checked, if that is
-    /// known.
+    /// Reads and applies the files. Also returns how often to check them, if known.
     fn read(
         &self,
         trigger: &Trigger,
         read: fn(&mut Section<'_>) -> ShellConfig,
     ) -> (Sources, Option<Duration>) {
-        // Who asks from here on may ask for something newer than what is read now.
+        // Later askers may want newer files than the ones read now.
         let askers = std::mem::take(&mut *self.askers());
         let (loaded, sources) = load(trigger, &self.0.file, read);
         let interval = loaded.as_ref().ok().map(|loaded| loaded.value.watch);
@@ -189,7 +184,7 @@ impl LiveConfiguration {
         };
         self.now().is_reload_failed = outcome.is_err();
         for asker in askers {
-            // Its patience may have ended.
+            // The asker may have timed out.
             let _ = asker.send(outcome.clone());
         }
         (sources, interval)
@@ -242,7 +237,7 @@ impl LiveConfiguration {
         Ok(ReloadSummary { generation, differences, needs_restart, campaigns: None })
     }
 
-    /// The keys that differ from the start's and that only a start takes over.
+    /// Keys that differ from the startup configuration and need a restart.
     fn needs_restart(&self, effective: &Effective) -> Vec<String> {
         let differences = self.0.first.differences(effective);
         let keys = differences.iter().map(|difference| difference.key.as_str());

@@ -1,4 +1,4 @@
-//! Runs services on shards: every shard has its part of each, and their listeners feed them.
+//! Runs services on shards: every shard has a part of each service, and all listeners feed them.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -19,21 +19,20 @@ use crate::shards::{ShardContext, Shards, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
-/// A service that runs, and what it listens on.
+/// A running service and its listeners.
 pub(super) struct Served {
     pub(super) service: Arc<dyn RunningService>,
     /// In the order of [`Service::addresses`].
     pub(super) listeners: Vec<TcpListener>,
 }
 
-/// Starts shards that serve all of `served`, and returns once they run.
+/// Starts shards that serve all of `served`; returns once they run.
 ///
-/// When the shutdown begins, listeners are closed, and connections drain. Once those of all shards
-/// have ended, or the time for it is up, each shard closes the services' parts, in the reverse order
-/// of `served`.
+/// When the shutdown begins, listeners close and connections drain. Once all shards have drained,
+/// or the drain is over, each shard closes the services' parts in the reverse order of `served`.
 ///
 /// # Errors
-/// When a thread cannot be started, bound to its core, or given a runtime.
+/// If a thread cannot be started, bound to its core, or given a runtime.
 pub(super) fn serve_on_shards(
     served: Vec<Served>,
     options: &ShardsOptions,
@@ -49,7 +48,7 @@ pub(super) fn serve_on_shards(
         services.push(served.service);
     }
     let (services, routes) = (Arc::new(services), Arc::new(routes));
-    // Closed once no shard holds its end, whether it has drained or failed.
+    // Closed once every shard has dropped its end, drained or failed.
     let (undrained, end) = watch::channel(());
     let undrained = Arc::new(undrained);
     let ends = ShardEnds::new(&end, options.shards);
@@ -69,32 +68,31 @@ pub(super) fn serve_on_shards(
     })
 }
 
-/// One service on shards of its own, without an admin listener: for a command that needs it for a
-/// moment, and for tests.
+/// One service on its own shards, without an admin listener: for short commands and tests.
 #[derive(Debug)]
 pub struct LoneService<S> {
     service: Arc<S>,
     shards: Shards,
-    /// Ended behind all that they run.
+    /// Dropped after everything that runs on them.
     _threads: (Builder, Control),
 }
 
-/// What a lone service is started with, beside its configuration.
+/// Inputs of a lone service's start besides its configuration.
 pub struct LoneOptions {
-    /// Shards, and limits on their connections.
+    /// Shards and limits on their connections.
     pub shards: ShardsOptions,
     /// In the order of [`Service::addresses`].
     pub listeners: Vec<TcpListener>,
-    /// The end of the service.
+    /// Shutdown of the service.
     pub shutdown: Shutdown,
-    /// Says what is traced.
+    /// Samples and collects traces.
     pub tracer: Tracer,
-    /// What other services would offer.
+    /// Ports that other services would offer.
     pub ports: Ports,
 }
 
 impl<S: Service> LoneService<S> {
-    /// Starts it, and returns once it runs.
+    /// Starts the service; returns once it runs.
     ///
     /// # Errors
     /// Why it does not start.
@@ -131,17 +129,17 @@ impl<S: Service> LoneService<S> {
         &self.service
     }
 
-    /// Adds its metrics, and those of its connections.
+    /// Adds the metrics of the service and of its connections.
     pub fn expose(&self, exposition: &mut Exposition) {
         S::expose(&self.service, exposition);
         let shards = self.shards.metrics();
         exposition.add(move |page| shards.expose(page));
     }
 
-    /// Waits for the shutdown and the drain, and closes the service.
+    /// Waits for the shutdown and the drain, then closes the service.
     ///
     /// # Errors
-    /// How it failed.
+    /// Why it failed.
     pub fn join(self) -> Result<(), ServiceError> {
         let ended = self.shards.join();
         S::close(&self.service)?;
@@ -149,14 +147,14 @@ impl<S: Service> LoneService<S> {
     }
 }
 
-/// Which service has a listener, and which of its listeners it is.
+/// The service of a listener, and the listener's index within that service.
 #[derive(Clone, Copy)]
 struct ListenerRoute {
     service: usize,
     listener: usize,
 }
 
-/// What each shard holds until it has drained.
+/// What each shard owns until it has drained.
 struct ShardEnds(Vec<Mutex<Option<watch::Receiver<()>>>>);
 
 impl ShardEnds {
@@ -170,7 +168,7 @@ impl ShardEnds {
     }
 }
 
-/// Of each service, in their order. None if it has none on shards.
+/// By service, in order. None if a service has no part on shards.
 type Parts = Vec<Option<Rc<dyn ServiceShard>>>;
 
 async fn start_parts(
@@ -209,7 +207,7 @@ async fn run(
         });
     }
     context.drained().await;
-    // Until the last has drained, services settle what other shards must hear of.
+    // Until the last shard has drained, services pass results to other shards.
     drop(end);
     tokio::select! {
         () = undrained.closed() => (),

@@ -1,4 +1,4 @@
-//! The process that services run in, from its configuration to its end: what `vickrey serve` does.
+//! The process that runs services, from configuration to exit: `vickrey serve`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -27,16 +27,16 @@ use crate::shards::{Shards, ShardsOptions, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::{self, Exporting, Tracer, TracingOptions};
 
-/// How long readiness tells of a request that was refused for overload.
+/// How long readiness reports a refusal because of overload.
 const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 
-/// The configuration file as a whole: the shell's own sections, and those of services.
+/// The whole configuration file: the shell's own sections and those of services.
 pub struct ShellConfig {
-    /// Shards, and limits on their connections.
+    /// Shards and limits on their connections.
     pub shards: ShardsOptions,
     /// Longest drain after the first signal.
     pub drain: Duration,
-    /// How often the files are checked for changes. Zero if they are not.
+    /// Interval between checks of the files for changes. Zero if they are not checked.
     pub watch: Duration,
     /// The admin listener.
     pub admin: AdminOptions,
@@ -48,7 +48,7 @@ pub struct ShellConfig {
 }
 
 impl ShellConfig {
-    /// Declares and reads the whole file, for a binary that has `services`.
+    /// Declares and reads the whole file for a binary with `services`.
     pub fn read(services: &Services, s: &mut Section<'_>) -> Self {
         s.includes();
         let about = "Threads, the end of the process, and changes of these files.";
@@ -82,52 +82,52 @@ impl ShellConfig {
         self.services.get(S::NAME)?.downcast_ref()
     }
 
-    /// The section of a service, for what follows from another's. None if the file does not have it.
+    /// The same, mutable, for values that follow from another section.
     pub fn service_mut<S: Service>(&mut self) -> Option<&mut S::Config> {
         self.services.get_mut(S::NAME)?.downcast_mut()
     }
 
-    /// Takes the section of a service out, for who runs it alone.
+    /// Takes out the section of a service, to run it alone.
     pub fn take_service<S: Service>(&mut self) -> Option<S::Config> {
         let config = self.services.take(S::NAME)?.downcast().ok()?;
         Some(*config)
     }
 }
 
-/// The file that a process was started with, and reads again.
+/// The file that a process was started with and rereads.
 pub struct ShellFile<'f> {
-    /// Where it is.
+    /// Its path.
     pub path: &'f Path,
-    /// What was read from it, included files and secrets too.
+    /// Everything read, with included files and secrets.
     pub sources: Sources,
     /// See [`Loaded::digest`](crate::config::Loaded::digest).
     pub digest: u64,
     /// Reads it.
     pub read: fn(&mut Section<'_>) -> ShellConfig,
-    /// Whose filter a reload changes.
+    /// Logging, whose filter a reload changes.
     pub logging: Logging,
 }
 
-/// What a shell is started with beside its configuration.
+/// Inputs of a shell's start besides its configuration.
 pub struct ShellOptions<'o> {
-    /// The configuration, whole, with defaults.
+    /// The whole configuration, with defaults.
     pub effective: Effective,
-    /// Where it was read. None if it is not a file: then there are no reloads.
+    /// The configuration file. None if there is no file, hence no reloads.
     pub file: Option<ShellFile<'o>>,
-    /// What files that it names are relative to.
+    /// The folder that relative paths start from.
     pub folder: &'o Path,
-    /// Listeners that are open already, by address, instead of those that the configuration names.
+    /// Open listeners, matched by address, to use instead of opening new ones.
     pub listeners: Vec<TcpListener>,
-    /// The end of the process.
+    /// Shutdown of the process.
     pub shutdown: Shutdown,
-    /// What signals, operators and DSPs' names are looked after on.
+    /// Thread for signals, admin requests and DNS.
     pub control: Control,
 }
 
-/// Why the process does not start, or did not end well.
+/// Why the process does not start, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
-    /// No section of a service is in the file.
+    /// The file has no section of a service.
     #[error("the configuration switches no service on: add one of {0}")]
     NoService(String),
     /// The process may open too few files.
@@ -136,7 +136,7 @@ pub enum ShellError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Something of the operating system is in the way.
+    /// The operating system refuses something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// Shards do not start.
@@ -145,7 +145,7 @@ pub enum ShellError {
     /// Shards panicked.
     #[error(transparent)]
     Panicked(#[from] ShardsPanicked),
-    /// A service does not start, or did not end well.
+    /// A service does not start, or failed.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -158,15 +158,15 @@ pub struct Shell {
     admin_address: SocketAddr,
     exporting: Option<Exporting>,
     reload: Option<Reload>,
-    /// Ended behind all that they run, the builder first.
+    /// Dropped after everything that runs on them, the builder first.
     _threads: (Builder, Control),
 }
 
 impl Shell {
-    /// Starts the services whose sections `config` has, and returns once they run.
+    /// Starts the configured services; returns once they run.
     ///
     /// # Errors
-    /// Why the process must not start. What was started is ended.
+    /// Why the process must not start. Services already started are stopped.
     pub fn start(
         services: &Services,
         mut config: ShellConfig,
@@ -179,7 +179,7 @@ impl Shell {
         }
         let outbound = share_descriptors(&kinds, &mut config)?;
         let mut open = OpenListeners(listeners);
-        // Every port before any service: one that is in use stops the start, not a running service.
+        // Bind all addresses before any service starts: one in use stops the start, not a service.
         let mut bound = Vec::with_capacity(kinds.len());
         for kind in &kinds {
             let section = config.services.get(kind.name()).expect("it is configured");
@@ -188,7 +188,7 @@ impl Shell {
         }
         let operators = open.take(config.admin.listen)?;
         let admin_address = operators.local_addr()?;
-        // Caught before anything takes long: it must not end the process.
+        // Catch SIGHUP before slow work: by default it ends the process.
         let hangup = Hangup::catch(&control)?;
         let builder = Builder::start()?;
         let (tracer, exporting) = start_tracing(config.tracing.take(), &control);
@@ -241,7 +241,7 @@ impl Shell {
             live.expose(&mut exposition);
         }
         let mut readiness = Readiness::default();
-        // Reloads and changes of services both make generations, so they share one limit.
+        // Reloads and changes of services both create generations, so they share one limit.
         let changes = ChangeAllowance::new(config.admin.changes);
         let of_file = live.into_iter().map(|live| configuration(live).limited(&changes));
         let mut own: Vec<Api> = of_file.collect();
@@ -274,21 +274,21 @@ impl Shell {
         Ok(Self { running, shards, admin, admin_address, exporting, reload, _threads })
     }
 
-    /// A service that runs. None if it does not.
+    /// A running service. None if it does not run.
     pub fn service<S: Service>(&self) -> Option<Arc<S>> {
         let running = self.running.iter().map(|service| Arc::clone(service).as_any());
         running.map(Arc::downcast::<S>).find_map(Result::ok)
     }
 
-    /// Where the admin listener is.
+    /// Address of the admin listener.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
 
-    /// Waits for the shutdown and the drain, and closes all services: those last that others use.
+    /// Waits for the shutdown and the drain, then closes all services, those with ports last.
     ///
     /// # Errors
-    /// How the process failed.
+    /// Why the process failed.
     pub fn join(self) -> Result<(), ShellError> {
         let Self { running, shards, admin, exporting, reload, _threads, .. } = self;
         let ended = shards.join();
@@ -296,7 +296,7 @@ impl Shell {
         let (offering, others): (Vec<_>, Vec<_>) =
             running.into_iter().rev().partition(|service| service.is_offering());
         let mut closed: Vec<_> = others.iter().map(|service| service.close()).collect();
-        // It shows what these offer.
+        // The admin API shows the services that offer ports.
         admin.stop();
         closed.extend(offering.iter().map(|service| service.close()));
         if let Some(exporting) = exporting {
@@ -308,8 +308,7 @@ impl Shell {
     }
 }
 
-/// Lowers limits to what the process may open, and returns how many connections to others each
-/// service may have.
+/// Lowers limits to the descriptors of the process. Returns outbound connections by service.
 fn share_descriptors(
     kinds: &[&dyn ServiceKind],
     config: &mut ShellConfig,
@@ -333,11 +332,10 @@ fn start_tracing(
     (tracer, Some(exporting))
 }
 
-/// Listeners that were opened before the shell.
 struct OpenListeners(Vec<TcpListener>);
 
 impl OpenListeners {
-    /// The listener at `address`, opened now unless it is open.
+    /// The open listener at `address`, or a new one.
     fn take(&mut self, address: SocketAddr) -> Result<TcpListener, ListenError> {
         let is_there = |listener: &TcpListener| listener.local_addr().is_ok_and(|it| it == address);
         match self.0.iter().position(is_there) {

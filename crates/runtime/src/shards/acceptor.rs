@@ -1,6 +1,5 @@
-//! Accepts connections and gives each to the shard with the fewest open ones.
-//!
-//! It must not know what is served.
+//! Accepts connections and gives each to the shard with the fewest open ones. It must not know what
+//! is served.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,11 +16,10 @@ use super::table::{ConnectionLimits, ConnectionTable, TableEntry};
 use super::{Ready, ShardsMetrics, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 
-/// Pauses after a failed accept, doubled from the first to the last.
+/// Pauses after failed accepts: they double from the first to the last.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Shares sockets out among shards.
 pub(super) struct Acceptor {
     lanes: Vec<mpsc::Sender<Handover>>,
     metrics: ShardsMetrics,
@@ -41,8 +39,8 @@ impl Acceptor {
         Self { lanes, metrics, table: ConnectionTable::new(limits) }
     }
 
-    /// Accepts until the shutdown begins. Then listeners and lanes are dropped: clients are
-    /// refused by the kernel, and each shard learns that no more will come.
+    /// Accepts until the shutdown begins, then drops listeners and lanes: the kernel refuses
+    /// clients, and shards see the end of their lanes.
     pub(super) fn run(
         self,
         listeners: Vec<std::net::TcpListener>,
@@ -98,7 +96,7 @@ impl Acceptor {
         }
     }
 
-    /// An entry for a new connection, within the limits.
+    /// Adds a new connection to the table, within the limits.
     fn enter(&self, peer: SocketAddr) -> Option<TableEntry> {
         let entry = self.table.enter(peer.ip())?;
         if entry.evicted_another {
@@ -107,7 +105,6 @@ impl Acceptor {
         Some(entry)
     }
 
-    /// Gives a socket to the least loaded shard, or closes it.
     fn hand_over(&self, handover: Handover) {
         let counters = self.metrics.acceptor.handed.iter().zip(self.metrics.shards.iter());
         let least =
@@ -116,7 +113,7 @@ impl Acceptor {
             );
         let lane = least.map(|(lane, counters)| (lane.try_reserve(), counters));
         if let Some((Ok(lane), (handed, _))) = lane {
-            // Counted before the shard can see it, or it might be closed before it was open.
+            // Count first: otherwise the shard could close the connection before it counts as open.
             handed.increment();
             lane.send(handover);
         } else {
@@ -126,20 +123,20 @@ impl Acceptor {
     }
 }
 
-/// Accepts a socket that sends small answers at once, and that no runtime holds yet.
+/// Accepts a socket without Nagle's delay, not yet registered with a runtime.
 async fn accept(listener: &TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
-    // A peer that is gone already fails here, and will again on the shard, which handles it.
+    // If the peer is gone, this fails here and again on the shard, which handles it.
     let _ = stream.set_nodelay(true);
     Ok((stream.into_std()?, peer))
 }
 
-/// Whether the next accept may succeed at once: this client has gone, or a signal came.
+/// Whether the next accept may succeed at once: this client left, or a signal came.
 fn concerns_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }
 
-/// Failures in a row, most often for want of file descriptors: logged once, retried ever slower.
+/// Consecutive failures, most often because descriptors ran out: logged once, retried ever slower.
 #[derive(Default)]
 struct Burst {
     pause: Duration,

@@ -1,7 +1,6 @@
 //! What one connection is doing, on the thread that serves it: whether a request is under way, and
-//! how long it may be idle or take for a head.
-//!
-//! It must not know what is served, nor which connection is evicted: the table decides that.
+//! how long it may idle or take for a head. It must not know what is served, nor choose which
+//! connection is evicted: the table does.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -15,40 +14,39 @@ use tokio::time::{Instant, sleep_until};
 
 use super::table::TableEntry;
 
-/// How long a connection may take for what it has not begun or not completed.
+/// Limits on the time that a connection spends without a complete head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionTimeouts {
-    /// Without a byte, from the last answer or the connection's begin.
+    /// Without a byte, since the last response or the start.
     pub idle: Duration,
-    /// For a head or a TLS handshake, from its first byte.
+    /// For a head or a TLS handshake, since its first byte.
     pub head: Duration,
 }
 
-/// Why a connection was ended by us.
+/// Why we closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionEnd {
     /// It was idle, and a new connection needed its place.
     #[error("it was idle and made place for another")]
     Evicted,
-    /// Nothing came within [`ConnectionTimeouts::idle`].
+    /// No byte arrived within [`ConnectionTimeouts::idle`].
     #[error("it was idle for too long")]
     Idle,
-    /// A head or handshake was not complete within [`ConnectionTimeouts::head`].
+    /// A head or handshake was incomplete after [`ConnectionTimeouts::head`].
     #[error("a head or handshake took too long")]
     Head,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum ConnectionPhase {
-    /// Since then no byte has come.
+    /// No byte since then.
     Idle(Instant),
-    /// Since then bytes have come that are no request yet.
+    /// Bytes since then, but no complete head.
     Head(Instant),
-    /// A request is under way.
     Request,
 }
 
-/// What one connection is doing. Clones are one.
+/// What one connection is doing. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Activity(Rc<ActivityState>);
 
@@ -56,7 +54,7 @@ pub struct Activity(Rc<ActivityState>);
 struct ActivityState {
     entry: TableEntry,
     phase: Cell<ConnectionPhase>,
-    /// Requests under way: HTTP/2 has several at once.
+    /// Requests under way: HTTP/2 allows several.
     requests: Cell<u32>,
 }
 
@@ -80,7 +78,7 @@ impl Activity {
         Self(Rc::new(ActivityState { entry, phase, requests: Cell::new(0) }))
     }
 
-    /// A request's head is complete: until what is returned is dropped, the connection is neither
+    /// Records a complete head. Until the returned value is dropped, the connection is neither
     /// evicted nor timed out.
     #[must_use = "the request is over once it is dropped"]
     pub fn request(&self) -> RequestActivity {
@@ -90,17 +88,16 @@ impl Activity {
         RequestActivity(self.clone())
     }
 
-    /// Nothing is under way: a handshake or a request is complete.
+    /// Records that a handshake or a request is complete.
     pub fn set_idle(&self) {
         self.0.entry.set_idle();
         self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
     }
 
-    /// Runs `serve`, which reads the connection by an [`ActiveStream`] only, to its end.
+    /// Runs `serve`, which must read the connection through an [`ActiveStream`], to its end.
     ///
     /// # Errors
-    ///
-    /// When the connection is evicted or too slow; `serve` is dropped, and the socket with it.
+    /// If the connection is evicted or too slow. This drops `serve` and its socket.
     pub async fn limited<T>(
         &self,
         timeouts: &ConnectionTimeouts,
@@ -114,7 +111,7 @@ impl Activity {
         let mut is_evicted = false;
         std::future::poll_fn(|cx| {
             is_evicted = is_evicted || evicted.as_mut().poll(cx).is_ready();
-            // A request that began at the same moment is answered; none is begun after it.
+            // A request that began at the same moment is answered; no further one begins.
             if is_evicted && due().is_some() {
                 return Poll::Ready(Err(ConnectionEnd::Evicted));
             }
@@ -124,7 +121,7 @@ impl Activity {
             if is_evicted && due().is_some() {
                 return Poll::Ready(Err(ConnectionEnd::Evicted));
             }
-            // A time that has moved away is noticed when the timer fires: most requests set none.
+            // A later deadline is noticed when the timer fires, so most requests set no timer.
             if let Some(due) = due().filter(|due| *due < timer.deadline()) {
                 timer.as_mut().reset(due);
             }
@@ -141,7 +138,7 @@ impl Activity {
         .await
     }
 
-    /// When the connection is too slow, unless something happens. None while a request is under way.
+    /// When the connection times out. None while a request is under way.
     fn due(&self, timeouts: &ConnectionTimeouts) -> Option<Instant> {
         match self.0.phase.get() {
             ConnectionPhase::Idle(since) => Some(since + timeouts.idle),
@@ -168,7 +165,7 @@ impl Activity {
     }
 }
 
-/// A socket whose bytes are noticed by its [`Activity`].
+/// A socket that reports its bytes to an [`Activity`].
 #[derive(Debug)]
 pub struct ActiveStream<S> {
     stream: S,
@@ -176,7 +173,7 @@ pub struct ActiveStream<S> {
 }
 
 impl<S> ActiveStream<S> {
-    /// The socket of this connection.
+    /// Wraps the connection's socket.
     pub fn new(stream: S, activity: Activity) -> Self {
         Self { stream, activity }
     }

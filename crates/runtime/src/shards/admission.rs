@@ -1,15 +1,14 @@
-//! Decides which requests a shard takes on, and when.
+//! Decides which requests a shard accepts, and when they start.
 //!
-//! A request that arrives is judged at once and begun in its turn: between two looks at its sockets a
-//! shard begins a few requests only, so that answers to those under way come first and newcomers are
-//! judged within a millisecond or two, however long the queue is. A newcomer that would wait too long
-//! is refused at once, at next to no cost, so what is taken on ends in time.
+//! A request is judged on arrival and starts in its turn. Between two polls of its sockets a shard
+//! starts only a few requests, so responses under way come first and new requests are judged within
+//! a millisecond or two, however long the queue is. A request that would wait too long is refused
+//! at once, at almost no cost, so accepted ones end in time.
 //!
-//! What is too long depends: a shard that is idle now and then drains its queue, and may have a long
-//! one after a burst or a pause of the process. One that has not been idle for a while has more work
-//! than time, and waiting helps nobody (CoDel, RFC 8289, tells good queues from bad ones alike).
-//!
-//! It must not know what a request is.
+//! The limit on the wait depends on the load. A shard with idle moments drains its queue, which may
+//! be long after a burst or a pause of the process. A shard without them has more work than time,
+//! and waiting does not help (CoDel, RFC 8289, separates good queues from bad ones in the same
+//! way). This module must not know what a request is.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,31 +26,30 @@ use super::{ShardCounters, unix_seconds};
 use crate::config::{Section, ms, secs};
 use crate::metrics::Padded;
 
-/// A shard that waited this long for something to do was idle; less is what looking at its sockets
-/// takes.
+/// A shard that waited this long for events was idle; polling its sockets takes less.
 const IDLE_MIN: Duration = Duration::from_micros(100);
 
-/// Most requests that are begun between two looks at the sockets, and how long those may take. Fewer
-/// cost throughput, for each look has a price; more keep newcomers waiting for an answer.
+/// Most requests started between two polls of the sockets, and the time they may take. Fewer cost
+/// throughput, because polls are not free; more delay new requests.
 const STARTS_MAX: u32 = 8;
 const TURN_MAX: Duration = Duration::from_millis(4);
 
-/// How long a request is taken to keep a shard busy before any has.
+/// Assumed cost of a request before the first measurement.
 const COST_GUESSED: Duration = Duration::from_micros(100);
 
-/// A shard that has not been idle once for this long is overloaded: the interval of CoDel (RFC 8289,
-/// section 4.2), longer than any burst that is not one.
+/// A shard without an idle moment for this long is overloaded: the interval of CoDel (RFC 8289,
+/// section 4.2), longer than a genuine burst.
 const OVERLOAD_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a shard takes on.
+/// Limits on what a shard accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
-    /// Longest wait that an overloaded shard lets a request expect, from its receipt on.
+    /// Longest expected wait since receipt, on an overloaded shard.
     pub wait_max: Duration,
-    /// Longest queue that a shard which is not overloaded lets a request join, in time; two and a
-    /// half times `wait_max`, for bursts pass.
+    /// Longest expected wait in the queue of a shard that is not overloaded: two and a half times
+    /// `wait_max`, because bursts pass.
     pub burst_wait_max: Duration,
-    /// Most requests under way or waiting at once on a shard.
+    /// Most requests under way or waiting on a shard.
     pub in_flight_max: usize,
 }
 
@@ -66,7 +64,6 @@ impl Default for AdmissionLimits {
 }
 
 impl AdmissionLimits {
-    /// Declares and reads the keys of `[runtime.overload]`.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         let wait_max = s.duration(
             "wait_max",
@@ -92,7 +89,7 @@ impl AdmissionLimits {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overload {
-    /// It would wait too long for the shard to begin it.
+    /// It would wait too long.
     Wait,
     /// Too many requests are under way.
     InFlight,
@@ -111,8 +108,7 @@ impl Overload {
     }
 }
 
-/// Since when a shard's thread has been busy. Its runtime writes it, when it waits for something to
-/// do and when it goes on.
+/// Since when a shard's thread has been busy. Its runtime writes it when it parks and unparks.
 #[derive(Debug)]
 pub(super) struct BusyClock {
     origin: Instant,
@@ -130,12 +126,11 @@ impl Default for BusyClock {
 }
 
 impl BusyClock {
-    /// The thread has nothing to do before it has looked at its sockets and timers.
+    /// The thread goes to poll its sockets and timers.
     pub(super) fn park(&self, now: Instant) {
         self.parked_at.store(self.nanos(now), Ordering::Relaxed);
     }
 
-    /// The thread has something to do.
     pub(super) fn unpark(&self, now: Instant) {
         let now = self.nanos(now);
         let parked = now.saturating_sub(self.parked_at.load(Ordering::Relaxed));
@@ -156,7 +151,7 @@ impl BusyClock {
     }
 }
 
-/// Lets the runtime that `builder` builds write `busy`.
+/// Makes the runtime of `builder` write `busy`.
 pub(super) fn with_hooks<'b>(builder: &'b mut Builder, busy: &Arc<BusyClock>) -> &'b mut Builder {
     let (parked, unparked) = (Arc::clone(busy), Arc::clone(busy));
     builder
@@ -164,7 +159,7 @@ pub(super) fn with_hooks<'b>(builder: &'b mut Builder, busy: &Arc<BusyClock>) ->
         .on_thread_unpark(move || unparked.unpark(Instant::now()))
 }
 
-/// What a shard takes on, and what it has under way. Clones are the same.
+/// Admission of a shard and its requests under way. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Admission(Rc<ShardAdmission>);
 
@@ -174,12 +169,12 @@ struct ShardAdmission {
     busy: Arc<BusyClock>,
     counters: Arc<Padded<ShardCounters>>,
     in_flight: Cell<usize>,
-    /// Told in turn that they may begin.
+    /// Signalled in turn to start.
     waiting: RefCell<VecDeque<oneshot::Sender<()>>>,
-    /// How many have begun since the sockets were looked at.
+    /// Requests started since the last poll of the sockets.
     begun: Cell<u32>,
     started: Notify,
-    /// How long the shard takes from one start to the next while requests wait, smoothed.
+    /// Smoothed time from one start to the next while requests wait.
     cost: Cell<Duration>,
 }
 
@@ -201,12 +196,11 @@ impl Admission {
         }))
     }
 
-    /// Takes on a request whose first bytes the kernel received at `received`, and returns when it
-    /// may begin.
+    /// Accepts a request whose first bytes the kernel received at `received`; returns when it may
+    /// start.
     ///
     /// # Errors
-    ///
-    /// When the shard is too busy: answer so at once, without further work.
+    /// If the shard is too busy. Respond at once, without further work.
     pub async fn admit(&self, received: Instant) -> Result<InFlightRequest, Overload> {
         let ShardAdmission { counters, waiting, begun, .. } = &*self.0;
         let now = Instant::now();
@@ -225,19 +219,19 @@ impl Admission {
         }
         let (turn, begin) = oneshot::channel();
         waiting.borrow_mut().push_back(turn);
-        // The other end lives as long as the shard, which ends with its requests.
+        // The sender lives as long as the shard, which drops its requests when it ends.
         let _ = begin.await;
         counters.waits.record(received.elapsed());
         Ok(request)
     }
 
-    /// Why a request cannot be taken now that has waited for `wait`.
+    /// Why a request that has waited for `wait` is refused now. None if it is accepted.
     fn overload(&self, now: Instant, wait: Duration) -> Option<Overload> {
         let ShardAdmission { limits, in_flight, waiting, cost, .. } = &*self.0;
         let ahead = u32::try_from(waiting.borrow().len()).unwrap_or(u32::MAX);
         let queue = cost.get().saturating_mul(ahead);
-        // A shard that is late without a queue was kept from its processor: to refuse what waited for
-        // that would save nobody's time.
+        // A shard that is late without a queue did not get its processor: refusing requests that
+        // waited for that saves no time.
         let is_too_long = if self.is_overloaded(now) {
             ahead > 0 && wait.saturating_add(queue) > limits.wait_max
         } else {
@@ -249,18 +243,17 @@ impl Admission {
         (in_flight.get() >= limits.in_flight_max).then_some(Overload::InFlight)
     }
 
-    /// Whether the shard has more to do than it has time for.
     fn is_overloaded(&self, now: Instant) -> bool {
         self.0.busy.busy(now) > OVERLOAD_INTERVAL
     }
 
-    /// Lets requests that wait begin, turn by turn; never ends.
+    /// Starts waiting requests, turn by turn; never ends.
     pub(super) async fn run(self) {
         loop {
             self.0.started.notified().await;
             let mut before = None;
             loop {
-                // Sockets and timers are looked at, and what they bring goes first.
+                // Poll sockets and timers; their events go first.
                 yield_now().await;
                 let now = Instant::now();
                 if let Some(before) = before.replace(now) {
@@ -273,13 +266,13 @@ impl Admission {
         }
     }
 
-    /// Lets the next few requests begin; returns how many.
+    /// Starts the next few requests; returns how many.
     fn begin_next(&self) -> u32 {
         let ShardAdmission { waiting, begun, .. } = &*self.0;
         begun.set(0);
         while begun.get() < self.starts_max() {
             let Some(turn) = waiting.borrow_mut().pop_front() else { break };
-            // One whose caller has gone takes nobody's turn.
+            // A request whose caller has left takes no turn.
             if turn.send(()).is_ok() {
                 begun.set(begun.get() + 1);
             }
@@ -287,15 +280,15 @@ impl Admission {
         begun.get()
     }
 
-    /// How many requests may begin between two looks at the sockets.
+    /// Requests that may start between two polls of the sockets.
     fn starts_max(&self) -> u32 {
         let cost = self.0.cost.get().max(TURN_MAX / STARTS_MAX);
         let starts = TURN_MAX.as_nanos() / cost.as_nanos();
         u32::try_from(starts).unwrap_or(STARTS_MAX).max(1)
     }
 
-    /// Learns what a request costs from a turn in which requests waited: all that began in it, also
-    /// those that did not wait, took its time. A pause of the process is not believed to be a cost.
+    /// Measures the cost of a request in a turn in which requests waited, over all requests that
+    /// started in it. A pause of the process does not count as cost.
     fn note_turn(&self, took: Duration) {
         let cost = self.0.cost.get();
         let sample = (took / self.0.begun.get().max(1)).min(cost.max(COST_GUESSED) * 4);
@@ -303,7 +296,7 @@ impl Admission {
     }
 }
 
-/// A request that a shard has taken on, under way until dropped.
+/// An accepted request, under way until dropped.
 #[derive(Debug)]
 pub struct InFlightRequest(Admission);
 

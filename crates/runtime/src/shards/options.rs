@@ -1,35 +1,33 @@
-//! How many shards run, and where.
+//! The number of shards and their limits.
 
 use std::thread::available_parallelism;
 
 use super::admission::AdmissionLimits;
 use crate::config::{Optional, Section};
 
-/// More cores than any machine this runs on has.
+/// More cores than any machine has.
 const SHARDS_MAX: usize = 1024;
 
-/// How many shards run, and where.
+/// The number of shards and their limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardsOptions {
     /// Number of shard threads, at least 1.
     pub shards: usize,
-    /// Cores that shards are bound to, in turn; `None` leaves it to the kernel.
+    /// Cores to bind shards to, round-robin. None if the kernel chooses.
     pub cores: Option<Vec<usize>>,
-    /// Most connections open at once. A new one beyond them takes the place of the longest idle
-    /// one; if none is idle, it is closed at once. Both are counted.
+    /// Most connections open at once. A further one evicts the longest idle one; if none is idle,
+    /// it is closed at once. Both are counted.
     pub connections_max: usize,
-    /// Most of them from one IPv4 address, or one IPv6 network of 64 bits, with the same effect
-    /// among the connections of that address.
+    /// The same limit for one IPv4 address, or one IPv6 network of 64 bits.
     pub connections_per_caller_max: usize,
-    /// Most connections that all shards together open to others, where the service counts them;
-    /// usually what descriptors are left for.
+    /// Most outbound connections of all shards together, if the service counts them; usually what
+    /// the descriptors allow.
     pub outbound_max: usize,
     /// When a shard refuses requests.
     pub overload: AdmissionLimits,
 }
 
 impl Default for ShardsOptions {
-    /// One shard, and as many connections as the keys' defaults allow.
     fn default() -> Self {
         Self {
             shards: 1,
@@ -44,7 +42,7 @@ impl Default for ShardsOptions {
 
 impl ShardsOptions {
     /// Declares and reads the keys `shards`, `cores`, `connections_max`,
-    /// `connections_per_caller_max`, and the table `overload`.
+    /// `connections_per_caller_max` and `overload`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let shards = s.integer(
             "shards",
@@ -88,7 +86,6 @@ impl ShardsOptions {
         }
     }
 
-    /// The core that a shard is bound to.
     pub(super) fn core_of(&self, shard: usize) -> Option<usize> {
         let cores = self.cores.as_ref().filter(|cores| !cores.is_empty())?;
         Some(cores[shard % cores.len()])

@@ -1,6 +1,5 @@
-//! One shard: its thread, its runtime, and what its body is given.
-//!
-//! It must not know how sockets are shared out among shards.
+//! One shard: its thread, its runtime, and the context of its body. It must not know how sockets
+//! are assigned to shards.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -18,11 +17,10 @@ use crate::metrics::Padded;
 use crate::process::pin_to_core;
 use crate::shutdown::Shutdown;
 
-/// Tasks that run between two looks at sockets and timers. Tokio's 61 would keep a timer waiting for
-/// milliseconds where each task begins an auction.
+/// Tasks that run between two polls of sockets and timers. Tokio's default of 61 would delay a
+/// timer by milliseconds when each task starts an auction.
 const EVENT_INTERVAL: u32 = 16;
 
-/// A socket on its way from the acceptor to a shard.
 pub(super) struct Handover {
     pub(super) stream: TcpStream,
     pub(super) listener: usize,
@@ -30,14 +28,14 @@ pub(super) struct Handover {
     pub(super) entry: TableEntry,
 }
 
-/// A connection that this shard has been given.
+/// A connection given to this shard.
 #[derive(Debug)]
 pub struct Accepted {
-    /// The socket: non-blocking, without Nagle's delay, not yet registered with any runtime.
+    /// The socket: non-blocking, without Nagle's delay, not yet registered with a runtime.
     pub stream: TcpStream,
-    /// Which of the listeners it came in by.
+    /// Index of the listener that accepted it.
     pub listener: usize,
-    /// Who is at the other end.
+    /// Address of the client.
     pub peer: SocketAddr,
     /// Counts the connection as open until dropped: keep it as long as the socket.
     pub open: OpenClient,
@@ -51,7 +49,7 @@ pub struct OpenClient {
 }
 
 impl OpenClient {
-    /// By which the connection tells what it is doing, and is held to its limits.
+    /// Records what the connection is doing and applies its limits.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
@@ -59,13 +57,13 @@ impl OpenClient {
 
 impl Drop for OpenClient {
     fn drop(&mut self) {
-        // Its entry is gone before it counts as closed.
+        // The table entry must be gone before the connection counts as closed.
         self.activity.leave();
         self.unfinished.0.counters().closed.increment();
     }
 }
 
-/// What a shard's body is given.
+/// The context of a shard's body.
 #[derive(Debug)]
 pub struct ShardContext {
     index: usize,
@@ -81,8 +79,8 @@ impl ShardContext {
         self.index
     }
 
-    /// The next connection for this shard; `None` once the shutdown has begun and those that were
-    /// accepted before are taken. Dropping the future loses no connection.
+    /// The next connection. None once the shutdown has begun and earlier connections are taken.
+    /// Dropping the future loses no connection.
     pub async fn accept(&mut self) -> Option<Accepted> {
         let Handover { stream, listener, peer, entry } = self.handovers.recv().await?;
         let open =
@@ -90,8 +88,8 @@ impl ShardContext {
         Some(Accepted { stream, listener, peer, open })
     }
 
-    /// Waits until every connection and isolated task has ended, or the drain is over. To be awaited once
-    /// [`Self::accept`] has told that the shutdown has begun.
+    /// Waits until every connection and isolated task has ended or the drain is over. Call it after
+    /// [`Self::accept`] has returned None.
     pub async fn drained(&self) {
         tokio::select! {
             () = self.tasks.finished() => (),
@@ -104,18 +102,17 @@ impl ShardContext {
         &self.tasks
     }
 
-    /// Decides which requests this shard takes on.
+    /// Decides which requests this shard accepts.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// The end of the process, for tasks that must hurry towards it.
+    /// Shutdown of the process.
     pub fn shutdown(&self) -> &Shutdown {
         &self.shutdown
     }
 }
 
-/// What a shard's thread starts from.
 pub(super) struct ShardStart {
     pub(super) index: usize,
     pub(super) core: Option<usize>,
@@ -126,12 +123,10 @@ pub(super) struct ShardStart {
 }
 
 impl ShardStart {
-    /// The name of the shard's thread.
     pub(super) fn name(&self) -> String {
         format!("shard-{}", self.index)
     }
 
-    /// Runs the shard to its end.
     pub(super) fn run<Fut: Future<Output = ()> + 'static>(
         self,
         body: &impl Fn(ShardContext) -> Fut,
@@ -176,8 +171,8 @@ impl ShardStart {
     }
 }
 
-/// Begins the shutdown if the shard's own code panics: a process with a dead shard would go on
-/// accepting less and less.
+/// Begins the shutdown if the shard's own code panics: with a dead shard the process would accept
+/// less and less.
 struct BodyWatch {
     shard: usize,
     shutdown: Shutdown,

@@ -1,8 +1,8 @@
-//! The open connections of a listener: how many there are, of which addresses, and which idle one is
-//! closed to make place for a new one.
+//! The open connections of a listener: their number, their addresses, and which idle one is evicted
+//! for a new one.
 //!
-//! A connection is idle while no request of it is under way: between two requests, before the first,
-//! and while a TLS handshake or a head is not complete. It must not know what is served.
+//! A connection is idle while it has no request under way: also before the first one and during a
+//! TLS handshake or an incomplete head. The table must not know what is served.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -13,28 +13,27 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// Most connections that were evicted and whose sockets are not closed yet. Each holds a descriptor
-/// beyond the limit.
+/// Most evicted connections whose sockets are still open. Each takes a descriptor beyond the limit.
 pub const EVICTING_MAX: usize = 16;
 
-/// Microseconds until a connection that was found busy is looked at again: a flood that meets busy
-/// connections only does not look at all of them each time.
+/// Microseconds until a connection found busy is examined again, so that a flood does not examine
+/// all busy connections each time.
 const LOOK_AGAIN_US: u64 = 10_000;
 
 /// States of [`IdleMark`] that are not times.
 const BUSY: u64 = 0;
 const EVICTED: u64 = u64::MAX;
 
-/// How many connections may be open.
+/// Limits on open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// In all.
+    /// In total.
     pub total: usize,
     /// From one IPv4 address, or one IPv6 network of 64 bits.
     pub per_address: usize,
 }
 
-/// The open connections of a listener. Clones are one table.
+/// The open connections of a listener. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ConnectionTable {
     limits: ConnectionLimits,
@@ -46,15 +45,14 @@ pub struct ConnectionTable {
 struct Rows {
     next_id: u64,
     by_id: HashMap<u64, ConnectionRow>,
-    /// All connections, in the order in which they are considered for eviction.
+    /// All connections, in the order of eviction.
     order: BTreeSet<OrderKey>,
-    /// The same by address.
     by_address: HashMap<IpAddr, BTreeSet<OrderKey>>,
-    /// Connections that were evicted and have not left.
+    /// Evicted connections that have not left.
     evicting: usize,
 }
 
-/// A time since when the connection may be idle at the earliest, and its id.
+/// A lower bound of the time since when the connection is idle, and its id.
 type OrderKey = (u64, u64);
 
 #[derive(Debug)]
@@ -65,8 +63,8 @@ struct ConnectionRow {
     mark: Arc<IdleMark>,
 }
 
-/// Whether one connection is idle. Its own thread writes it with every request; the thread that
-/// accepts reads it only when it looks for an idle connection.
+/// Whether one connection is idle. Its thread writes this with every request; the accepting thread
+/// reads it only to find an idle connection.
 #[derive(Debug)]
 struct IdleMark {
     /// Microseconds of the table's clock since when it is idle; or [`BUSY`], or [`EVICTED`].
@@ -74,26 +72,25 @@ struct IdleMark {
     evicted: Notify,
 }
 
-/// The entry of one connection in the table, until it leaves or is dropped.
+/// The entry of one connection, until it leaves or is dropped.
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     id: u64,
     mark: Arc<IdleMark>,
     table: ConnectionTable,
     has_left: Cell<bool>,
-    /// Whether another connection was evicted to make place for it.
     pub(crate) evicted_another: bool,
 }
 
 impl ConnectionTable {
-    /// An empty one.
+    /// An empty table.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self { limits, origin: Instant::now(), rows: Arc::default() }
     }
 
-    /// Enters a new connection from `address`. Where the limit of its address is reached,
-    /// the longest idle connection of this address is closed for it; where the limit of all is
-    /// reached, the longest idle one of all. None if none of those is idle.
+    /// Adds a connection from `address`. At the limit of its address this evicts the longest idle
+    /// connection of that address; at the total limit, the longest idle one of all. None if no such
+    /// connection is idle.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<TableEntry> {
         let (address, now) = (network_of(address), self.now());
         let mut rows = self.rows();
@@ -134,15 +131,15 @@ impl ConnectionTable {
 }
 
 impl Rows {
-    /// Takes the longest idle connection out of the table and has it closed. None if no connection
-    /// is idle, or too many are being closed.
+    /// Evicts the longest idle connection. None if no connection is idle or too many are being
+    /// evicted.
     fn evict(&mut self, of: Option<IpAddr>, now: u64) -> Option<()> {
         if EVICTING_MAX <= self.evicting {
             return None;
         }
         loop {
             let order = of.map_or(Some(&self.order), |address| self.by_address.get(&address))?;
-            // The time is a lower bound: what was active since is found further behind.
+            // The time is a lower bound: a connection active since then moves back.
             let (idle_since, id) = *order.first().filter(|(idle_since, _)| *idle_since <= now)?;
             let mark = &self.by_id[&id].mark;
             let state = &mark.state;
@@ -171,7 +168,6 @@ impl Rows {
         }
     }
 
-    /// Whether it was there.
     fn remove(&mut self, id: u64) -> bool {
         let Some(ConnectionRow { address, idle_since, .. }) = self.by_id.remove(&id) else {
             return false;
@@ -187,22 +183,19 @@ impl Rows {
 }
 
 impl TableEntry {
-    /// A request is under way from now on.
     pub(super) fn set_busy(&self) {
         self.mark.state.store(BUSY, Ordering::Relaxed);
     }
 
-    /// No request is under way any more.
     pub(super) fn set_idle(&self) {
         self.mark.state.store(self.table.now(), Ordering::Relaxed);
     }
 
-    /// Waits until the connection is evicted: it is to be closed at once.
+    /// Waits until the connection is evicted and must close at once.
     pub(super) async fn evicted(&self) {
         self.mark.evicted.notified().await;
     }
 
-    /// Leaves the table, as dropping does.
     pub(super) fn leave(&self) {
         if self.has_left.replace(true) {
             return;
@@ -236,7 +229,6 @@ mod tests {
         ConnectionTable::new(ConnectionLimits { total, per_address })
     }
 
-    /// Whether it was told to close.
     fn is_evicted(entry: &TableEntry) -> bool {
         entry.mark.state.load(Ordering::Relaxed) == EVICTED
     }
@@ -271,7 +263,7 @@ mod tests {
         let enter = |address: &str| table.enter(address.parse().unwrap());
         let [a1, a2, b1, b2] =
             ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"].map(|who| enter(who).unwrap());
-        // The first has been active since the others; times are set, so that none are equal.
+        // The first was active after the others. Times are set, so that none are equal.
         let entered = table.now();
         for (entry, after) in [(&a2, 1), (&b1, 2), (&b2, 3), (&a1, 4)] {
             entry.mark.state.store(entered + after, Ordering::Relaxed);
@@ -279,11 +271,11 @@ mod tests {
         while table.now() <= entered + 4 {
             std::thread::yield_now();
         }
-        // An address at its limit loses its own, although another's is idle for longer.
+        // At its limit an address loses its own connection, although another's is idle for longer.
         let b3 = enter("192.0.2.2").unwrap();
         assert!(b3.evicted_another && is_evicted(&b1));
         assert!(![&a1, &a2, &b2].into_iter().any(is_evicted));
-        // The total is reached: of all the longest idle one.
+        // At the total limit the longest idle one of all goes.
         b2.set_busy();
         let c1 = enter("192.0.2.3").unwrap();
         assert!(c1.evicted_another && is_evicted(&a2));
@@ -295,7 +287,7 @@ mod tests {
         drop((a2, b1));
         assert_eq!(table.rows().evicting, 0);
         assert!(enter("192.0.2.4").is_none(), "their places were taken when they were evicted");
-        // One found busy is looked at again soon.
+        // A connection found busy is soon examined again.
         a1.set_idle();
         while enter("192.0.2.4").is_none() {
             std::thread::yield_now();

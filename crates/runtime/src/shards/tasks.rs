@@ -1,4 +1,4 @@
-//! Tasks that die alone: a panic in one ends that task, is counted, and nothing else notices.
+//! Tasks that die alone: a panic ends its task, is counted, and affects nothing else.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,17 +11,16 @@ use tracing::error;
 use super::ShardCounters;
 use crate::metrics::Padded;
 
-/// Starts tasks on the shard it came from; clones are handles to the same shard.
+/// Starts tasks on its shard. Clones refer to the same shard.
 #[derive(Clone, Debug)]
 pub struct Tasks(Rc<TaskTally>);
 
-/// What a shard has to finish before it has drained.
 #[derive(Debug)]
 struct TaskTally {
     counters: Arc<Padded<ShardCounters>>,
     /// Isolated tasks and open connections.
     unfinished: Cell<u64>,
-    /// Notified when nothing is unfinished.
+    /// Notified when `unfinished` reaches zero.
     idle: Notify,
 }
 
@@ -30,12 +29,11 @@ impl Tasks {
         Self(Rc::new(TaskTally { counters, unfinished: Cell::new(0), idle: Notify::new() }))
     }
 
-    /// Runs a task that may panic without harm to others: Tokio catches the panic at the edge of
-    /// the task, dropping all it held, and it is counted and logged. A drain waits for the task;
-    /// work that never ends belongs in [`tokio::task::spawn_local`].
+    /// Runs a task whose panic harms no other: Tokio catches the panic and drops the task; it is
+    /// counted and logged. A drain waits for the task; endless work belongs in
+    /// [`tokio::task::spawn_local`].
     ///
     /// # Panics
-    ///
     /// Outside of a shard's runtime.
     pub fn spawn_isolated<T: 'static>(
         &self,
@@ -52,13 +50,11 @@ impl Tasks {
         &self.0.counters
     }
 
-    /// Something that a drain waits for until it is dropped.
     pub(super) fn unfinished(&self) -> Unfinished {
         self.0.unfinished.set(self.0.unfinished.get() + 1);
         Unfinished(self.clone())
     }
 
-    /// Waits until nothing is unfinished.
     pub(super) async fn finished(&self) {
         while self.0.unfinished.get() != 0 {
             self.0.idle.notified().await;
@@ -66,7 +62,7 @@ impl Tasks {
     }
 }
 
-/// Something that a drain waits for.
+/// Something that a drain waits for until it is dropped.
 #[derive(Debug)]
 pub(super) struct Unfinished(pub(super) Tasks);
 
@@ -80,7 +76,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Lives in a task and is dropped with it: while unwinding if the task panicked.
+/// Dropped with its task: during unwinding if the task panicked.
 struct PanicWatch(Unfinished);
 
 impl Drop for PanicWatch {
