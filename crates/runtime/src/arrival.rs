@@ -1,8 +1,8 @@
-//! A TCP stream that knows when the kernel received what is read from it: a reader that turns to
-//! its socket late can tell how late.
+//! A TCP stream that knows when the kernel received the bytes read from it, so that a late reader
+//! can tell how late it is.
 //!
-//! The kernel stamps each packet (`SO_TIMESTAMPNS`, which listeners of [`crate::listen`] set and
-//! their sockets inherit) by the wall clock. It must not know what is read.
+//! The kernel stamps each packet with the wall clock (`SO_TIMESTAMPNS`, which listeners of
+//! [`crate::listen`] set and their sockets inherit). This module must not know what is read.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -18,27 +18,26 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// The wall clock may be set between receipt and reading: no wait is believed to be longer.
+/// Longest wait to believe: the wall clock may change between receipt and reading.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// When the bytes of the request that is being read were received. Clones are the same.
+/// When the kernel received the request being read. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ArrivalClock(Rc<Cell<Option<Instant>>>);
 
 impl ArrivalClock {
-    /// When the bytes that were read last were received: asked once a head is complete, the time at
-    /// which it was. Now if nothing was read since this was last asked, as when a request came with
-    /// the one before.
+    /// When the last bytes read were received: called after a complete head, the arrival of that
+    /// head. Now if nothing was read since the last call, as when two requests arrive together.
     pub fn take(&self) -> Instant {
         self.0.take().unwrap_or_else(Instant::now)
     }
 
-    /// Forgets what was read: it belongs to a request that is over.
+    /// Forgets the bytes of a finished request.
     pub fn reset(&self) {
         self.0.set(None);
     }
 
-    /// Notes that bytes were read which the kernel had received at `stamp`, by the wall clock.
+    /// Records a read of bytes that the kernel received at `stamp`, by the wall clock.
     fn note(&self, stamp: Option<TimeSpec>) {
         let waited = stamp.and_then(waited_since).unwrap_or_default();
         let now = Instant::now();
@@ -46,34 +45,34 @@ impl ArrivalClock {
     }
 }
 
-/// Time since `stamp`, by the wall clock; `None` if the clock was set back meanwhile.
+/// Time since `stamp`, by the wall clock. None if the clock was set back meanwhile.
 fn waited_since(stamp: TimeSpec) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     now.checked_sub(Duration::from(stamp))
 }
 
-/// A stream whose reads tell its [`ArrivalClock`] when their bytes were received.
+/// A stream whose reads set its [`ArrivalClock`].
 #[derive(Debug)]
 pub struct StampedStream {
     stream: TcpStream,
     clock: ArrivalClock,
-    /// Room for the stamp of a read.
+    /// Buffer for the timestamp of a read.
     control: Vec<u8>,
 }
 
 impl StampedStream {
-    /// Reads `stream` from now on.
+    /// Wraps `stream`.
     pub fn new(stream: TcpStream) -> Self {
         Self { stream, clock: ArrivalClock::default(), control: nix::cmsg_space!(TimeSpec) }
     }
 
-    /// When what is read was received.
+    /// The clock that its reads set.
     pub fn clock(&self) -> ArrivalClock {
         self.clock.clone()
     }
 }
 
-/// Reads once; returns how many bytes, and when the kernel received the last of them, if it says.
+/// Reads once; returns the number of bytes and, if known, when the kernel received the last one.
 fn receive(
     stream: &TcpStream,
     into: &mut [u8],
@@ -108,8 +107,8 @@ impl AsyncRead for StampedStream {
                         clock.note(stamp);
                     }
                     if 0 < read && read < wanted {
-                        // Nothing is left, and the kernel tells when more has come: the next read
-                        // need not ask it.
+                        // Nothing is left. This clears readiness, so the next read needs no system
+                        // call.
                         let drained = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
                         let _ = stream.try_io(Interest::READABLE, drained);
                     }

@@ -1,8 +1,8 @@
-//! The builder: one thread at the lowest priority, for work that requests need not wait for, such as
-//! building a generation, reading files of campaigns, or writing states to disk.
+//! The builder: one thread at the lowest priority for work that no request waits for, such as
+//! building a generation, reading campaign files, or writing state to disk.
 //!
-//! Its jobs run one at a time, the one that has been due for longest first. It must not know what they
-//! do; a job may wait for other threads, and never for another job.
+//! Its jobs run one at a time, the longest due first. It must not know what they do; a job may wait
+//! for other threads, but never for another job.
 
 #[cfg(test)]
 mod tests;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
-/// Runs a job once; returns after how long it is due again. None if it is not until it is asked for.
+/// Runs a job once; returns the delay to its next run. None if it runs only on request.
 type JobRun = Box<dyn FnMut() -> Option<Duration> + Send>;
 
-/// A handle to the thread, which ends with the last one and its last [`Job`].
+/// A handle to the thread, which ends with the last handle and its last [`Job`].
 #[derive(Clone, Debug)]
 pub struct Builder(Arc<BuilderThread>);
 
@@ -29,15 +29,15 @@ struct BuilderThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Recurring work. Dropped, it does not run any more; unless it is dropped by a job, its run under way
-/// has ended then.
+/// Recurring work. After its drop the job does not run any more: the drop waits for the current
+/// run, unless a job drops it.
 #[derive(Debug)]
 pub struct Job {
     handle: JobHandle,
     builder: Builder,
 }
 
-/// Asks for a job to be run. Clones ask for the same one.
+/// Requests runs of a job. Clones refer to the same job.
 #[derive(Clone, Debug)]
 pub struct JobHandle {
     queue: Arc<Queue>,
@@ -47,7 +47,7 @@ pub struct JobHandle {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: Mutex<Jobs>,
-    /// Some job is due, or has run, or the thread is to end.
+    /// Notified when a job is due or has run, and at the end.
     changed: Condvar,
 }
 
@@ -55,7 +55,6 @@ struct Queue {
 struct Jobs {
     by_id: BTreeMap<u64, JobEntry>,
     added: u64,
-    /// The job that runs now.
     running: Option<u64>,
     is_ended: bool,
 }
@@ -77,7 +76,7 @@ impl Builder {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start() -> io::Result<Self> {
         let queue = Arc::<Queue>::default();
         let own = Arc::clone(&queue);
@@ -90,8 +89,8 @@ impl Builder {
         Ok(Self(Arc::new(BuilderThread { queue, thread: Some(thread) })))
     }
 
-    /// Adds a job, which first runs when it is asked for, and then as often as `run` says. Where it
-    /// panics, it alone is given up.
+    /// Adds a job, which first runs on request and then as often as `run` says. If it panics, only
+    /// this job is dropped.
     pub fn add(
         &self,
         name: &'static str,
@@ -117,7 +116,7 @@ impl Drop for BuilderThread {
         self.queue.lock().is_ended = true;
         self.queue.changed.notify_all();
         let thread = self.thread.take().expect("it is joined once, here");
-        // The last handle may be a job's.
+        // A job may own the last handle.
         if thread.thread().id() != thread::current().id() && thread.join().is_err() {
             error!("the builder had panicked");
         }
@@ -130,12 +129,12 @@ impl Job {
         self.handle.run_soon();
     }
 
-    /// Asks for it to be run.
+    /// A handle that requests runs.
     pub fn handle(&self) -> JobHandle {
         self.handle.clone()
     }
 
-    /// Waits until it is not due, and ends it.
+    /// Waits until the job is not due, and removes it.
     pub fn finish(self) {
         self.wait_while(|entry| entry.due_at.is_some() || entry.run.is_none());
     }
@@ -162,8 +161,8 @@ impl Drop for Job {
 }
 
 impl JobHandle {
-    /// Runs the job once more, after those that are due already. Asked for again before it runs, it
-    /// runs once; asked for while it runs, it runs again.
+    /// Runs the job once more, after those already due. Several requests before a run cause one
+    /// run; a request during a run causes another.
     pub fn run_soon(&self) {
         let now = Instant::now();
         if let Some(entry) = self.queue.lock().by_id.get_mut(&self.id) {
@@ -205,7 +204,7 @@ impl Queue {
         }
     }
 
-    /// Waits for the next job that is due, and takes it. None at the end.
+    /// Waits for the next due job and takes it. None at the end.
     fn next(&self) -> Option<(u64, JobRun)> {
         let mut jobs = self.lock();
         loop {

@@ -1,9 +1,9 @@
-//! The control thread: one Tokio runtime for all that is looked after beside the shards, such as the
-//! admin listener, signals, names of DSPs and rights to call them.
+//! The control thread: one Tokio runtime for work besides the shards, such as the admin listener,
+//! signals, DNS and quotas of DSPs.
 //!
-//! Nothing on it blocks or takes longer than milliseconds: what may is a job of the
-//! [`builder`](crate::builder), or is answered on one of a few threads of its own
-//! ([`tokio::task::spawn_blocking`]). It must not know what it runs.
+//! Nothing on it blocks or takes longer than milliseconds. Slow work is a job of the
+//! [`builder`](crate::builder) or runs on one of a few blocking threads
+//! ([`tokio::task::spawn_blocking`]). The thread must not know what it runs.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +18,10 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
-/// Most threads for what blocks.
+/// Most blocking threads.
 pub(crate) const BLOCKING_MAX: usize = 6;
 
-/// A handle to the thread, which ends with the last one.
+/// A handle to the thread, which ends with the last handle.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<ControlThread>);
 
@@ -32,11 +32,10 @@ struct ControlThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Work on the thread. It goes on when this is dropped.
+/// A task on the thread. Dropping this does not stop it.
 #[derive(Debug)]
 pub struct ControlTask {
     abort: AbortHandle,
-    /// Closed when the work has ended.
     ended: mpsc::Receiver<()>,
 }
 
@@ -44,7 +43,7 @@ impl Control {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the thread or its runtime cannot be set up.
+    /// If the thread or its runtime cannot be set up.
     pub fn start() -> io::Result<Self> {
         let (ready, started) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -58,9 +57,9 @@ impl Control {
             match runtime {
                 Ok(runtime) => {
                     drop(ready.send(Ok(runtime.handle().clone())));
-                    // Nothing is ever sent: the sender is dropped.
+                    // Ends when the sender is dropped; nothing is ever sent.
                     let _stopped = runtime.block_on(stopped);
-                    // What blocks must not hold up the end.
+                    // Blocking work must not delay the end.
                     runtime.shutdown_background();
                 }
                 Err(error) => drop(ready.send(Err(error))),
@@ -71,7 +70,7 @@ impl Control {
         Ok(Self(Arc::new(ControlThread { runtime, stop: Some(stop), thread: Some(thread) })))
     }
 
-    /// For what is to be made within a runtime, and used on the thread.
+    /// Enters the runtime, to create values that belong to it.
     pub fn enter(&self) -> EnterGuard<'_> {
         self.0.runtime.enter()
     }
@@ -79,20 +78,20 @@ impl Control {
     /// Catches a signal from now on.
     ///
     /// # Errors
-    /// When its handler cannot be set up.
+    /// If its handler cannot be set up.
     pub fn signal(&self, kind: SignalKind) -> io::Result<Signal> {
         let _runtime = self.enter();
         signal(kind)
     }
 
-    /// Makes a future on the thread, and runs it to its end.
+    /// Creates a future on the thread and runs it to its end.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         make: impl FnOnce() -> F + Send + 'static,
     ) -> ControlTask {
         let (ends, ended) = mpsc::channel::<()>();
         let task = self.0.runtime.spawn(async move {
-            // Aborted, it aborts what it has begun.
+            // Aborting the set aborts the task within it.
             let mut tasks = JoinSet::new();
             tasks.spawn_local(async move {
                 let _ends = ends;
@@ -117,15 +116,14 @@ impl Drop for ControlThread {
 }
 
 impl ControlTask {
-    /// Ends the work where it waits, and returns once it is dropped.
+    /// Cancels the task at its next await, and returns once it is dropped.
     pub fn stop(self) {
         self.abort.abort();
         self.join();
     }
 
-    /// Waits for its end.
+    /// Waits for the task to end.
     pub fn join(self) {
-        // Nothing is ever sent.
         let _ended = self.ended.recv();
     }
 }

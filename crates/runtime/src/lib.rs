@@ -1,7 +1,7 @@
-//! What every service stands on: configuration and its reload, shards and their acceptor,
+//! The common base of all services: configuration and its reload, shards and their acceptor,
 //! shutdown, metrics, traces, the admin listener and logging.
 //!
-//! It must not know any service: no auction, no DSP, no budget. A service hands in closures and
+//! It must not know any service: no auction, no DSP, no budget. A service passes in closures and
 //! names its own keys and metrics.
 
 pub mod admin;

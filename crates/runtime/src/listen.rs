@@ -1,6 +1,4 @@
-//! Opens listening sockets, and says which address could not be had and why.
-//!
-//! It must not know what is served.
+//! Opens listening sockets, and says which address failed and why. It must not know what is served.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -8,17 +6,16 @@ use std::net::{SocketAddr, TcpListener};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that the kernel holds for us between two accepts; it caps this by
-/// `net.core.somaxconn`.
+/// Connections that the kernel queues between two accepts; `net.core.somaxconn` caps it.
 const BACKLOG: i32 = 4096;
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {}", remedy(.address, .cause))]
 pub struct ListenError {
-    /// The address as it was configured.
+    /// The address as configured.
     pub address: SocketAddr,
-    /// What the kernel said.
+    /// The kernel's error.
     pub cause: io::Error,
 }
 
@@ -38,22 +35,21 @@ fn remedy(address: &SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// Opens a non-blocking listener; port 0 lets the kernel choose one.
+/// Opens a non-blocking listener; for port 0 the kernel chooses one.
 ///
 /// # Errors
-///
-/// When the address is taken, not ours, or not allowed.
+/// If the address is taken, not ours, or not allowed.
 pub fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     open(address).map_err(|cause| ListenError { address, cause })
 }
 
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the connections of its predecessor to be forgotten.
+    // A restart must not wait until the kernel forgets the previous connections.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Its sockets inherit that the kernel notes when it received what they bear; one that cannot
-    // costs no more than knowing how long requests have waited.
+    // Accepted sockets inherit this option: the kernel timestamps received bytes. Without it, the
+    // waits of requests are unknown, which does no other harm.
     let _ = nix::sys::socket::setsockopt(&socket, ReceiveTimestampns, &true);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

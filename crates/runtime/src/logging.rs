@@ -1,6 +1,4 @@
-//! Log lines on stderr, for people or for machines.
-//!
-//! It must not know what is logged.
+//! Log lines on stderr, for people or for machines. It must not know what is logged.
 
 use std::fmt;
 use std::io::{IsTerminal, stderr};
@@ -12,33 +10,33 @@ use tracing_subscriber::reload;
 
 use crate::config::Section;
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text in columns, coloured on a terminal.
     Human,
-    /// One JSON object a line, its fields beside `timestamp`, `level` and `target`.
+    /// One JSON object per line, its fields next to `timestamp`, `level` and `target`.
     Json,
 }
 
 /// What is logged, and how.
 #[derive(Clone, Debug)]
 pub struct LoggingOptions {
-    /// How a line is written.
+    /// The format of a line.
     pub format: LogFormat,
-    /// Which events are.
+    /// Which events are logged.
     pub filter: EnvFilter,
 }
 
-/// Logging under way.
+/// The started logging.
 pub struct Logging(SetFilter);
 
 type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 
 impl Logging {
-    /// From now on, what `filter` lets through is logged.
+    /// Replaces the filter of events.
     pub fn filter(&self, filter: EnvFilter) {
-        // It can only fail once nothing is logged any more.
+        // Fails only once nothing is logged any more.
         let _ = (self.0)(filter);
     }
 }
@@ -71,11 +69,10 @@ impl LoggingOptions {
     }
 }
 
-/// Reads a filter such as `info` or `warn,runtime=debug`.
+/// Parses a filter such as `info` or `warn,runtime=debug`.
 ///
 /// # Errors
-///
-/// With the remedy, when it is none.
+/// The remedy, if the text is not a filter.
 pub fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     EnvFilter::builder()
         .parse(text)
@@ -85,8 +82,7 @@ pub fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 /// Starts logging to stderr for the whole process.
 ///
 /// # Errors
-///
-/// When it was started before.
+/// If it was started before.
 pub fn start(options: LoggingOptions) -> Result<Logging, AlreadyStarted> {
     let colours = stderr().is_terminal();
     let (subscriber, logging) = subscriber(options, stderr, colours);

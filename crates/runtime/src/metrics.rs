@@ -1,11 +1,11 @@
 //! Counters, gauges and histograms with one writer each, and their Prometheus exposition.
 //!
-//! Each shard owns a set of metrics that it alone writes: an update is a relaxed load and store,
-//! never a locked instruction, and no cache line is written by two cores. The scraper reads all
-//! sets and sums them. It must not know any service's metrics.
+//! Each shard owns metrics that it alone writes: an update is a relaxed load and store, never a
+//! locked instruction, and no two cores write the same cache line. The scraper sums over shards.
+//! This module must not know any service's metrics.
 //!
-//! A crate names its metrics in one place, a struct of fields and one function; the page prefixes
-//! every name with `vickrey_`:
+//! A crate names its metrics in one place, a struct and a function; the page prefixes every name
+//! with `vickrey_`:
 //!
 //! ```
 //! use std::fmt;
@@ -45,9 +45,8 @@ pub use exposition::{CounterFamily, Exposition, Gauges, Histograms, MetricsPage}
 pub use format::ExpositionFormat;
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
 
-/// Adds to an atomic that only this thread writes.
 fn add_as_only_writer(cell: &AtomicU64, n: u64) {
-    // Not `fetch_add`: with one writer no update can be lost, and a plain store costs no bus lock.
+    // Not `fetch_add`: with one writer no update is lost, and a plain store locks no bus.
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
@@ -72,7 +71,7 @@ impl Counter {
     }
 }
 
-/// Counters by number, for example one for each variant of an enumeration.
+/// Counters by index, for example one per variant of an enumeration.
 #[derive(Debug)]
 pub struct CounterArray<const N: usize>([Counter; N]);
 
@@ -111,13 +110,13 @@ impl Gauge {
     }
 }
 
-/// Keeps neighbours off each other's cache lines: two lines, for processors fetch them in pairs.
+/// Keeps neighbours off its cache lines: two lines, because processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<M>(M);
 
 impl<M> Padded<M> {
-    /// `metrics` on cache lines of its own.
+    /// Wraps `metrics`.
     pub fn new(metrics: M) -> Self {
         Self(metrics)
     }
@@ -131,33 +130,32 @@ impl<M> Deref for Padded<M> {
     }
 }
 
-/// One set of metrics for each shard, which that shard alone writes.
+/// Metrics of each shard, which only that shard writes.
 #[derive(Debug)]
 pub struct PerShard<M>(Vec<Arc<Padded<M>>>);
 
 impl<M: Default> PerShard<M> {
-    /// Sets for as many shards, all zero.
+    /// Metrics for `shards` shards, all zero.
     pub fn new(shards: usize) -> Self {
         Self::with(shards, M::default)
     }
 }
 
 impl<M> PerShard<M> {
-    /// Sets for as many shards, each made by `make`: for vectors as long as a fixed set of labels.
+    /// Metrics for `shards` shards, each from `make`: for vectors with one entry per label.
     pub fn with(shards: usize, make: impl Fn() -> M) -> Self {
         Self((0..shards).map(|_| Arc::new(Padded(make()))).collect())
     }
 
-    /// The set of one shard.
+    /// The metrics of one shard.
     ///
     /// # Panics
-    ///
-    /// When there are not as many shards.
+    /// If there is no such shard.
     pub fn shard(&self, index: usize) -> Arc<Padded<M>> {
         Arc::clone(&self.0[index])
     }
 
-    /// The sets of all shards, for the scraper.
+    /// The metrics of all shards, for the scraper.
     pub fn iter(&self) -> impl Iterator<Item = &M> + Clone {
         self.0.iter().map(|set| &set.0)
     }

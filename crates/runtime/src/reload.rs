@@ -1,11 +1,10 @@
-//! When a configuration is read anew: at SIGHUP, when an operator asks, and when a file that it was
-//! read from changes.
+//! When a configuration is reread: at SIGHUP, when an operator asks, and when one of its files
+//! changes.
 //!
-//! Files are looked at, not subscribed to: that works on every file system, through symbolic
-//! links and mounts, and notices what a notification lost. A change counts only once two looks in
-//! a row agree, so that a folder in the middle of being written is left alone until it settles.
-//!
-//! It must not know what the configuration is for, nor what is done with a new one.
+//! Files are polled, not subscribed to: that works on every file system, through symbolic links and
+//! mounts, and misses no change. A change counts only once two polls in a row agree, so that a
+//! folder being written is left alone until it settles. This module must not know what the
+//! configuration is for, nor how it is applied.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,27 +20,27 @@ use crate::config::{ConfigProblems, Loaded, Section, Sources, load_tracked};
 use crate::control::Control;
 use crate::shutdown::Shutdown;
 
-/// Why files are read anew.
+/// Why files are reread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// SIGHUP came.
+    /// SIGHUP.
     Signal,
-    /// An operator asked, by a [`ReloadBell`].
+    /// An operator asked, through a [`ReloadBell`].
     Asked,
-    /// This file, or what this pattern matches, changed, and settled.
+    /// This file, or the matches of this pattern, changed and settled.
     Changed(PathBuf),
     /// The last reading asked for another; see [`FollowedFiles::again`].
     Again,
 }
 
-/// What is watched from now on.
+/// The files to watch.
 #[derive(Clone, Debug)]
 pub struct FollowedFiles {
-    /// As they were when they were read: what they are not any more is a change.
+    /// Their state when read: a different state is a change.
     pub sources: Sources,
-    /// How often they are looked at; zero for never.
+    /// Interval between polls; zero to disable them.
     pub interval: Duration,
-    /// When to read them again, whether or not they change. None if that is not needed.
+    /// When to reread them even without a change. None if not needed.
     pub again: Option<Duration>,
 }
 
@@ -53,27 +52,27 @@ impl Hangup {
     /// Catches it from now on.
     ///
     /// # Errors
-    /// When its handler cannot be set up.
+    /// If its handler cannot be set up.
     pub fn catch(control: &Control) -> io::Result<Self> {
         control.signal(SignalKind::hangup()).map(Self)
     }
 }
 
-/// Files that are followed, by a job of the builder. Dropped, they are not any more.
+/// Watched files, polled by a job of the builder until this is dropped.
 #[derive(Debug)]
 pub struct Reload {
     _job: Job,
     bell: ReloadBell,
 }
 
-/// Asks for files to be read anew; clones ask for the same.
+/// Requests a reload. Clones refer to the same files.
 #[derive(Clone, Debug)]
 pub struct ReloadBell {
     asked: Arc<PendingTriggers>,
     job: JobHandle,
 }
 
-/// Reasons that have come and are not acted on yet.
+/// Triggers not handled yet.
 #[derive(Debug, Default)]
 struct PendingTriggers {
     by_signal: AtomicBool,
@@ -81,7 +80,7 @@ struct PendingTriggers {
 }
 
 impl ReloadBell {
-    /// Asks, without waiting for it. Asked often before they are read, they are read once.
+    /// Requests a reload without waiting for it. Several requests before a reload cause one.
     pub fn ring(&self) {
         self.asked.by_operator.store(true, Ordering::Release);
         self.job.run_soon();
@@ -89,8 +88,8 @@ impl ReloadBell {
 }
 
 impl Reload {
-    /// Has `read` read the files anew for every reason there is, until `shutdown` begins: at each
-    /// `hangup`, when an operator asks, and when they have changed.
+    /// Calls `read` for every trigger until `shutdown` begins: at each `hangup`, when an operator
+    /// asks, and when the files have changed.
     pub fn start(
         (control, builder): (&Control, &Builder),
         Hangup(mut hangup): Hangup,
@@ -122,14 +121,14 @@ impl Reload {
         Self { _job: job, bell }
     }
 
-    /// By which others ask for the files to be read anew.
+    /// The bell that requests a reload.
     pub fn bell(&self) -> ReloadBell {
         self.bell.clone()
     }
 }
 
-/// Reads the configuration at `path` anew by `read`, with what is to be watched now, whether or not it
-/// is good. Of a bad one all problems are logged, and the old configuration is to stay.
+/// Rereads the configuration at `path`; returns also the files to watch, even on failure. It logs
+/// all problems of a bad configuration, which must not replace the old one.
 pub fn load<T>(
     trigger: &Trigger,
     path: &Path,
@@ -150,7 +149,6 @@ pub fn load<T>(
     (outcome, sources)
 }
 
-/// Logs all that is wrong with a configuration that was to replace the one in force.
 fn log_problems(problems: &ConfigProblems) {
     let (count, file) = (problems.count(), problems.file());
     warn!(problems = count, "{file} is refused, the old configuration stays in force");
@@ -159,7 +157,6 @@ fn log_problems(problems: &ConfigProblems) {
     }
 }
 
-/// Sources between two readings.
 #[derive(Debug)]
 struct FileWatch {
     settling: Settling,
@@ -173,7 +170,7 @@ impl FileWatch {
         Self { settling: Settling::new(sources), interval, again_at }
     }
 
-    /// Why they are to be read now. None if there is no reason.
+    /// Why to reread the files now. None if there is no reason.
     fn trigger(&mut self, asked: &PendingTriggers) -> Option<Trigger> {
         if asked.by_signal.swap(false, Ordering::Acquire) {
             return Some(Trigger::Signal);
@@ -197,12 +194,12 @@ impl FileWatch {
     }
 }
 
-/// Tells a change that has settled from one that goes on.
+/// Separates settled changes from ongoing ones.
 #[derive(Debug)]
 struct Settling {
-    /// The state that is in force, or for which reading anew was asked.
+    /// The state in force, or last reported as changed.
     known: Sources,
-    /// What the last look saw.
+    /// The state at the last poll.
     seen: Sources,
 }
 
@@ -211,8 +208,7 @@ impl Settling {
         Self { seen: known.clone(), known }
     }
 
-    /// Looks again by `now`; returns what has changed and has not gone on changing since the
-    /// look before, once.
+    /// Polls with `now`; returns, once, a change that has been stable since the previous poll.
     fn look(&mut self, now: impl Fn(&Sources) -> Sources) -> Option<PathBuf> {
         let now = now(&self.known);
         let settled = now == self.seen;

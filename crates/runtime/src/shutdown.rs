@@ -1,7 +1,5 @@
-//! How a process ends: it drains, with a deadline, and then it is over.
-//!
-//! The first SIGINT or SIGTERM begins the drain, a second one ends it at once. It must not know
-//! what is drained.
+//! How a process ends: it drains until a deadline. The first SIGINT or SIGTERM begins the drain, a
+//! second one ends it at once. This module must not know what is drained.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +12,9 @@ use tracing::{info, warn};
 
 use crate::control::Control;
 
-/// Longest drain; whoever asks for more means no limit.
+/// Longest drain; a longer setting means no limit.
 const DRAIN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShutdownPhase {
     Running,
@@ -25,7 +22,7 @@ enum ShutdownPhase {
     Ended,
 }
 
-/// The end of the process as its tasks see it; clones are handles to the same end.
+/// The shutdown of the process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     phase: Arc<watch::Sender<ShutdownPhase>>,
@@ -33,7 +30,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A process that runs, and that will drain for at most `drain`, and never above a week.
+    /// A running process that will drain for at most `drain`, capped at a week.
     pub fn new(drain: Duration) -> Self {
         let drain = drain.min(DRAIN_MAX);
         Self { phase: Arc::new(watch::Sender::new(ShutdownPhase::Running)), drain }
@@ -61,12 +58,12 @@ impl Shutdown {
         *self.phase.borrow() != ShutdownPhase::Running
     }
 
-    /// When the drain ends, once it has begun.
+    /// When the drain ends. None if it has not begun.
     pub fn deadline(&self) -> Option<Instant> {
         deadline_of(*self.phase.borrow())
     }
 
-    /// Waits until the drain begins, and returns when it will end.
+    /// Waits until the drain begins, and returns its deadline.
     pub async fn started(&self) -> Instant {
         let mut phases = self.phase.subscribe();
         let phase = phases.wait_for(|phase| *phase != ShutdownPhase::Running).await;
@@ -74,21 +71,20 @@ impl Shutdown {
         deadline_of(phase).expect("the drain has begun")
     }
 
-    /// Waits until the drain is over: its deadline has passed, or it was ended.
+    /// Waits until the drain is over, by deadline or by [`Self::end`].
     pub async fn ended(&self) {
         let deadline = self.started().await;
         let mut phases = self.phase.subscribe();
         let ended = phases.wait_for(|phase| *phase == ShutdownPhase::Ended);
-        // Either outcome is the end.
+        // Both outcomes mean the end.
         let _ = timeout_at(deadline, ended).await;
     }
 
-    /// Begins the drain at the first SIGINT or SIGTERM and ends it at the second, for as long as
-    /// `control` runs. Returns once the signals are caught.
+    /// Begins the drain at the first SIGINT or SIGTERM and ends it at the second, as long as
+    /// `control` runs. Returns once the handlers are set up.
     ///
     /// # Errors
-    ///
-    /// When the signal handlers cannot be set up.
+    /// If the signal handlers cannot be set up.
     pub fn on_signals(&self, control: &Control) -> io::Result<()> {
         let mut interrupt = control.signal(SignalKind::interrupt())?;
         let mut terminate = control.signal(SignalKind::terminate())?;

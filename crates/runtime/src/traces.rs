@@ -1,9 +1,9 @@
-//! Traces of a sample of what is done, sent to an OpenTelemetry collector (OTLP over HTTP).
+//! Traces of a sample of the work, sent to an OpenTelemetry collector (OTLP over HTTP).
 //!
-//! Whoever does the work asks the [`Tracer`] whether it is sampled, adds [`TraceSpan`]s with the moments
-//! that it measured anyway, and finishes the [`Trace`]. Off, or not sampled, that is one comparison.
-//! The control thread sends what is finished, in batches. What waits for it is bounded, and what
-//! finds no room is dropped and counted: a collector that is slow or dead slows nothing.
+//! The work asks the [`Tracer`] whether it is sampled, adds [`TraceSpan`]s from times that it
+//! measures anyway, and finishes the [`Trace`]. Unsampled work costs one comparison. The control
+//! thread sends finished traces in batches. Its queue is bounded; traces beyond it are dropped and
+//! counted, so a slow or dead collector slows nothing.
 //!
 //! ```
 //! # use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@
 //! if let Some(mut trace) = tracer.sample(0x0123_4567_89ab_cdef, None) {
 //!     let root = trace.root();
 //!     trace.add(root, TraceSpan::new("parse", arrival, parsed));
-//!     trace.finish(TraceSpan::new("auction", arrival, Instant::now()).with("outcome", "filled"));
+//!     let auction = TraceSpan::new("auction", arrival, Instant::now());
+//!     trace.finish(auction.with("outcome", "filled"));
 //! }
 //! ```
 //!
@@ -43,20 +44,19 @@ use parent::Parent;
 pub use options::TracingOptions;
 pub use span::{SpanId, SpanRole, SpanValue, Trace, TraceSpan};
 
-/// Most spans that are finished and not yet sent: with their attributes some 20 MB.
+/// Most finished spans that wait to be sent: about 20 MB with their attributes.
 pub const SPANS_WAITING_MAX: usize = 65_536;
 
-/// Most spans of one trace; those beyond are dropped.
+/// Most spans of one trace; further ones are dropped.
 pub const SPANS_PER_TRACE_MAX: usize = 2048;
 
-/// Says what is traced. Clones are one.
+/// Samples work and collects its traces. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<Arc<TracerShared>>);
 
-/// What work and exporter share.
 #[derive(Debug)]
 struct TracerShared {
-    /// In millionths of all.
+    /// In millionths of all work.
     sample: AtomicU32,
     callers: bool,
     finished: mpsc::UnboundedSender<FinishedTrace>,
@@ -64,7 +64,7 @@ struct TracerShared {
     counts: SpanCounts,
 }
 
-/// A trace on its way to the exporter; the root comes last.
+/// A trace on its way to the exporter; the root is its last span.
 #[derive(Debug)]
 struct FinishedTrace {
     trace_id: u128,
@@ -72,22 +72,22 @@ struct FinishedTrace {
     spans: Vec<span::PlacedSpan>,
 }
 
-/// Spans by what became of them.
+/// Spans by outcome.
 #[derive(Debug, Default)]
 struct SpanCounts {
     exported: AtomicU64,
-    /// The collector took the batch and not these.
+    /// The collector accepted the batch without these.
     rejected: AtomicU64,
-    /// The collector answered that it will never take the batch.
+    /// The collector permanently refused the batch.
     refused: AtomicU64,
-    /// The collector could not be reached, or was too busy, for too long.
+    /// The collector was unreachable or busy for too long.
     unreachable: AtomicU64,
-    /// They found no room.
+    /// The queue was full.
     dropped: AtomicU64,
 }
 
 impl Tracer {
-    /// Traces nothing.
+    /// A tracer that samples nothing.
     pub fn off() -> Self {
         Self(None)
     }
@@ -97,23 +97,23 @@ impl Tracer {
         self.0.is_some()
     }
 
-    /// Begins the trace of one piece of work, if it is sampled: by its own `id`, which becomes the
-    /// trace's, or because the caller's `traceparent` header (W3C Trace Context) says so; then it
-    /// continues the caller's trace. The same `id` is sampled everywhere or nowhere.
+    /// Begins the trace of one piece of work if it is sampled: by its `id`, which becomes the
+    /// trace's id, or because the caller's `traceparent` header (W3C Trace Context) asks for it;
+    /// then it continues the caller's trace. All processes sample the same ids.
     #[inline]
     pub fn sample(&self, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
         let shared = self.0.as_ref()?;
         shared.sample(id, traceparent)
     }
 
-    /// Samples this share from now on.
+    /// Changes the sampled share.
     pub fn set_sample(&self, share: Ppm) {
         if let Some(shared) = &self.0 {
             shared.sample.store(share.get(), Ordering::Relaxed);
         }
     }
 
-    /// Adds what became of spans to the page that is scraped.
+    /// Adds the counts of spans to the metrics.
     pub fn expose(&self, exposition: &mut Exposition) {
         if let Some(shared) = self.0.clone() {
             exposition.add(move |page| shared.expose(page));
@@ -135,7 +135,7 @@ impl TracerShared {
         }
     }
 
-    /// Hands a trace to the exporter, or drops it.
+    /// Passes a trace to the exporter, or drops it.
     fn finish(&self, finished: FinishedTrace) {
         let spans = finished.spans.len();
         let waiting = self.waiting.fetch_add(spans, Ordering::Relaxed);
@@ -170,11 +170,11 @@ fn count(counter: &AtomicU64, spans: usize) {
     counter.fetch_add(spans as u64, Ordering::Relaxed);
 }
 
-/// Whether `id` is in the given share of all, in millionths.
+/// Whether `id` is in the sampled share, in millionths.
 fn is_sampled(id: u128, share: u32) -> bool {
     let (high, low) = halves(id);
     let first = |seed| SplitMix64::new(seed).bits();
-    // The high bits of a mixed number are drawn evenly, however ids are counted.
+    // The high bits of a mixed number are uniform, even for sequential ids.
     let drawn = u128::from(first(low ^ first(high))) * u128::from(Ppm::ONE.get());
     (drawn >> u64::BITS) < u128::from(share)
 }
@@ -184,7 +184,7 @@ fn halves(id: u128) -> (u64, u64) {
     ((id >> u64::BITS) as u64, id as u64)
 }
 
-/// Sends traces to the collector.
+/// The task that sends traces to the collector.
 #[derive(Debug)]
 pub struct Exporting {
     stop: oneshot::Sender<()>,
@@ -192,14 +192,14 @@ pub struct Exporting {
 }
 
 impl Exporting {
-    /// Sends what is finished, trying once and for 10 s at most, and ends.
+    /// Sends finished traces, once and for 10 s at most, and ends.
     pub fn stop(self) {
         drop(self.stop);
         self.task.join();
     }
 }
 
-/// Starts tracing: the tracer to ask, and what sends, on `control`.
+/// Starts tracing: returns the tracer and the task on `control` that sends.
 pub fn start(options: TracingOptions, control: &Control) -> (Tracer, Exporting) {
     let (finished, taken) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();

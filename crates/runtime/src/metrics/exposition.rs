@@ -1,8 +1,7 @@
 //! Writes the metrics page, in both text formats that Prometheus reads.
 //!
-//! Every name of ours gets its prefix here and nowhere else. Label values are fixed when the process
-//! starts: if a client could choose one, it could make memory grow. It must not know any service's
-//! metrics.
+//! Only this module adds our prefix to names. Label values are fixed at startup: a value chosen by
+//! a client could make memory grow. The page must not know any service's metrics.
 
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
@@ -11,13 +10,12 @@ use super::format::ExpositionFormat;
 use super::histogram::{HistogramSnapshot, end_of};
 use super::{Counter, Gauge, Histogram, process};
 
-/// Begins the name of every metric but those of the process, which all programs name alike.
+/// Prefix of all metrics except those of the process, which have common names.
 const PREFIX: &str = "vickrey_";
 
-/// Writes some metrics onto the page.
 type Set = dyn Fn(&mut MetricsPage<'_>) -> fmt::Result + Send + Sync;
 
-/// All that a process exposes, in the order in which it was added.
+/// All metrics of a process, in the order in which they were added.
 #[derive(Default)]
 pub struct Exposition {
     sets: Vec<Box<Set>>,
@@ -30,7 +28,7 @@ impl fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// Adds the metrics that `expose` writes whenever the page is asked for.
+    /// Adds the metrics that `expose` writes at each scrape.
     pub fn add(
         &mut self,
         expose: impl Fn(&mut MetricsPage<'_>) -> fmt::Result + Send + Sync + 'static,
@@ -38,8 +36,7 @@ impl Exposition {
         self.sets.push(Box::new(expose));
     }
 
-    /// Adds `build_info`, and what Linux says of the process by the names that Prometheus' client
-    /// libraries have for it.
+    /// Adds `build_info` and the process metrics, named as in Prometheus' client libraries.
     pub fn add_process(&mut self) {
         self.add(|page| {
             let labels = [("version", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
@@ -48,12 +45,12 @@ impl Exposition {
         });
     }
 
-    /// The page as it is now, as OpenMetrics.
+    /// The current page as OpenMetrics.
     pub fn text(&self) -> String {
         self.text_in(ExpositionFormat::OpenMetrics)
     }
 
-    /// The page as it is now.
+    /// The current page.
     pub fn text_in(&self, format: ExpositionFormat) -> String {
         let mut text = String::new();
         let mut page = MetricsPage { text: &mut text, format, prefix: PREFIX };
@@ -74,11 +71,10 @@ pub struct MetricsPage<'a> {
     prefix: &'static str,
 }
 
-/// Label names and values of one series.
 type Labels<'l> = &'l [(&'static str, &'l str)];
 
 impl MetricsPage<'_> {
-    /// Begins counters of one name, to which `_total` is appended.
+    /// Begins a family of counters; `_total` is appended to the name.
     pub fn counters(
         &mut self,
         name: &'static str,
@@ -87,12 +83,12 @@ impl MetricsPage<'_> {
         self.begin(name, help, "counter").map(CounterFamily)
     }
 
-    /// Begins gauges of one name.
+    /// Begins a family of gauges.
     pub fn gauges(&mut self, name: &'static str, help: &str) -> Result<Gauges<'_>, fmt::Error> {
         self.begin(name, help, "gauge").map(Gauges)
     }
 
-    /// Begins histograms of one name, which by convention ends in `_seconds`.
+    /// Begins a family of histograms, whose name by convention ends in `_seconds`.
     pub fn histograms(
         &mut self,
         name: &'static str,
@@ -111,7 +107,6 @@ impl MetricsPage<'_> {
     }
 }
 
-/// The series of one name.
 struct Family<'a> {
     text: &'a mut String,
     name: String,
@@ -153,7 +148,7 @@ impl CounterFamily<'_> {
         self.value(labels, total(shards))
     }
 
-    /// Writes the sum of the shards' counters of billionths as one series in whole units, exactly.
+    /// Writes the sum of counters of billionths as one series in whole units, exactly.
     pub fn sum_of_nanos<'c>(
         &mut self,
         labels: Labels<'_>,
@@ -162,7 +157,7 @@ impl CounterFamily<'_> {
         self.nanos(labels, total(shards))
     }
 
-    /// Writes a count that is kept elsewhere as one series.
+    /// Writes a count as one series.
     pub fn value(&mut self, labels: Labels<'_>, count: u64) -> fmt::Result {
         self.0.write("", labels, count)
     }
@@ -172,7 +167,7 @@ impl CounterFamily<'_> {
         self.0.write("", labels, exactly(Duration::from_nanos(nanos)))
     }
 
-    /// Writes a span of time as one series.
+    /// Writes a duration as one series.
     pub fn seconds(&mut self, labels: Labels<'_>, span: Duration) -> fmt::Result {
         self.0.write("", labels, exactly(span))
     }
@@ -195,12 +190,12 @@ impl Gauges<'_> {
         self.value(labels, shards.fold(0, |sum, gauge| sum.wrapping_add(gauge.value())))
     }
 
-    /// Writes a level that is kept elsewhere as one series.
+    /// Writes a level as one series.
     pub fn value(&mut self, labels: Labels<'_>, level: i64) -> fmt::Result {
         self.0.write("", labels, level)
     }
 
-    /// Writes a span of time, or a time since 1970, as one series.
+    /// Writes a duration, or a time since 1970, as one series.
     pub fn seconds(&mut self, labels: Labels<'_>, span: Duration) -> fmt::Result {
         self.0.write("", labels, exactly(span))
     }
@@ -211,7 +206,7 @@ pub struct Histograms<'a>(Family<'a>);
 
 impl Histograms<'_> {
     /// Writes the shards' histograms, merged, as one series in seconds. The page shows two buckets
-    /// to each power of two, for every one costs the scraper a series.
+    /// per power of two, because each bucket costs the scraper a series.
     pub fn sum<'h>(
         &mut self,
         labels: Labels<'_>,
@@ -229,8 +224,8 @@ impl Histograms<'_> {
     }
 }
 
-/// The ends in microseconds that the page shows, 1, 2, 4, 8, 12, 16, 24, 32 and so on, each with the
-/// count up to it; None is the last one, which has no end.
+/// The bucket ends of the page in microseconds (1, 2, 4, 8, 12, 16, 24, 32 and so on) with their
+/// cumulative counts. The end of the last bucket is None: it has no limit.
 fn page_buckets(merged: &HistogramSnapshot) -> Vec<(Option<u64>, u64)> {
     let (mut shown, mut count) = (Vec::new(), 0_u64);
     for (bucket, n) in merged.buckets().iter().enumerate() {
@@ -243,12 +238,11 @@ fn page_buckets(merged: &HistogramSnapshot) -> Vec<(Option<u64>, u64)> {
     shown
 }
 
-/// A whole number and billionths, without a detour over floating point.
+/// A whole number and billionths, without floating point.
 fn exactly(span: Duration) -> String {
     format!("{}.{:09}", span.as_secs(), span.subsec_nanos())
 }
 
-/// Microseconds as the page has them.
 #[expect(clippy::cast_precision_loss, reason = "the page's format is floating point")]
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6

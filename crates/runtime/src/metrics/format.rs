@@ -1,7 +1,5 @@
-//! The two text formats of a metrics page, and which of them a request gets.
-//!
-//! They differ in media type, in the names by which counters are described, in escapes, and in the
-//! last line.
+//! The two text formats of a metrics page, and which of them a request gets. They differ in media
+//! type, in the names of counter families, in escapes, and in the last line.
 
 /// A text format that Prometheus reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +12,8 @@ pub enum ExpositionFormat {
 }
 
 impl ExpositionFormat {
-    /// What a request gets by its `accept` headers (RFC 9110, section 12.5.1): OpenMetrics if it is
-    /// named in a version that we write, and no less preferred than plain text.
+    /// The format that `accept` headers choose (RFC 9110, section 12.5.1): OpenMetrics if they name
+    /// a version that we write and prefer it no less than plain text.
     pub(crate) fn accepted<'a>(headers: impl Iterator<Item = &'a str>) -> Self {
         let (mut open_metrics, mut plain) = (0.0_f32, 0.0_f32);
         for range in headers.flat_map(|header| header.split(',')) {
@@ -45,7 +43,6 @@ impl ExpositionFormat {
         }
     }
 
-    /// As a `content-type` header has it.
     pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -53,7 +50,7 @@ impl ExpositionFormat {
         }
     }
 
-    /// The name by which a metric is described whose samples are `name` and `total`.
+    /// The name that describes a counter with the samples `name` and `total`.
     pub(super) fn family(self, name: &str, total: &str) -> String {
         match self {
             Self::OpenMetrics => name.to_owned(),

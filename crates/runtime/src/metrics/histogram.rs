@@ -1,7 +1,6 @@
-//! A histogram of durations in log-linear buckets, from 1 µs to 16.8 s.
-//!
-//! Every power of two is split into eight equal buckets, so a quantile is at most an eighth above
-//! the truth. It must not know how it is exposed.
+//! A histogram of durations in log-linear buckets, from 1 µs to 16.8 s. Every power of two is split
+//! into eight equal buckets, so a quantile is at most an eighth too high. It must not know how it
+//! is exposed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,18 +9,17 @@ use units::Ppm;
 
 use super::add_as_only_writer;
 
-/// Buckets to each power of two, as a power of two itself.
+/// Buckets per power of two, as an exponent of two.
 const SPLIT_BITS: usize = 3;
 const SPLIT: usize = 1 << SPLIT_BITS;
-/// Durations of 2^24 µs and more share the last bucket.
+/// Durations from 2^24 µs share the last bucket.
 const OCTAVES: usize = 24;
-/// How many buckets there are.
+/// Number of buckets.
 pub const BUCKETS: usize = SPLIT + (OCTAVES - SPLIT_BITS) * SPLIT + 1;
 
 const _: () = assert!(BUCKETS <= 200, "a histogram of 64 labels stays within 100 KiB");
 const _: () = assert!(1 << OCTAVES > 10_000_000, "ten seconds are told apart from more");
 
-/// The bucket of a duration in microseconds.
 fn bucket_of(micros: u64) -> usize {
     let octave = micros.checked_ilog2().unwrap_or(0) as usize;
     if octave >= OCTAVES {
@@ -32,11 +30,11 @@ fn bucket_of(micros: u64) -> usize {
         return micros;
     }
     let step = octave - SPLIT_BITS;
-    // The leading digit is the octave, the next three the place in it.
+    // The leading digit selects the octave, the next three the bucket in it.
     SPLIT + step * SPLIT + ((micros >> step) & (SPLIT - 1))
 }
 
-/// The first microsecond beyond a bucket; `None` for the last, which has no end.
+/// The first microsecond beyond a bucket. None if it is the last, which has no end.
 pub(super) fn end_of(bucket: usize) -> Option<u64> {
     match bucket.checked_sub(SPLIT) {
         None => Some(bucket as u64 + 1),
@@ -45,7 +43,7 @@ pub(super) fn end_of(bucket: usize) -> Option<u64> {
     }
 }
 
-/// How often durations occurred. One thread writes it, any may read it.
+/// Counts of durations. One thread writes it, any may read it.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -66,7 +64,7 @@ impl Histogram {
         add_as_only_writer(&self.sum_us, micros);
     }
 
-    /// The counts as they are now. While the writer goes on, the sum may be ahead of the counts.
+    /// The current counts. The sum may be ahead of the counts while the writer goes on.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         HistogramSnapshot {
@@ -76,10 +74,9 @@ impl Histogram {
     }
 }
 
-/// The counts of a histogram, or of several merged, at one moment.
+/// The counts of a histogram, or of several merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// Counts by bucket, [`BUCKETS`] of them.
     buckets: Vec<u64>,
     sum_us: u64,
 }
@@ -99,7 +96,7 @@ impl HistogramSnapshot {
         self.sum_us = self.sum_us.wrapping_add(other.sum_us);
     }
 
-    /// How many durations were counted.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
     }
@@ -113,8 +110,8 @@ impl HistogramSnapshot {
         &self.buckets
     }
 
-    /// A duration in microseconds that the given share of all does not exceed, at most an eighth
-    /// above the least such; `u64::MAX` beyond 16.8 s, `None` where nothing was counted.
+    /// Upper bound in microseconds of the given share of durations, at most an eighth too high;
+    /// `u64::MAX` beyond 16.8 s. None if nothing was counted.
     pub fn quantile_us(&self, share: Ppm) -> Option<u64> {
         let count = u128::from(self.count());
         let rank = (count * u128::from(share.get())).div_ceil(u128::from(Ppm::ONE.get())).max(1);

@@ -1,6 +1,5 @@
-//! What Linux says of this process, as Prometheus' client libraries expose it.
-//!
-//! What cannot be read is left out.
+//! Linux's figures of this process, named as in Prometheus' client libraries. Unreadable ones are
+//! left out.
 
 use std::fmt;
 use std::fs;
@@ -11,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::MetricsPage;
 
-/// The unit of times in `/proc`, whatever the kernel's own: `sysconf(_SC_CLK_TCK)` of all of Linux.
+/// The unit of times in `/proc`: `sysconf(_SC_CLK_TCK)` on every Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Writes them; the page must add no prefix.
+/// Writes the metrics; the page must add no prefix.
 pub(super) fn expose(page: &mut MetricsPage<'_>) -> fmt::Result {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     if let Ok(used) = Duration::try_from(used) {
@@ -50,14 +49,14 @@ fn start_time() -> Option<Duration> {
     let boot = fs::read_to_string("/proc/stat").ok()?;
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in parentheses, may hold spaces and parentheses of its own; after it come fields 3
-    // and so on, of which 22 is the start since boot.
+    // The name, in parentheses, may contain spaces and parentheses. Field 3 follows it; field 22 is
+    // the start since boot.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let since_boot = Duration::from_millis(ticks.checked_mul(1000 / TICKS_PER_SECOND)?);
     Duration::from_secs(boot.trim().parse().ok()?).checked_add(since_boot)
 }
 
-/// A line of `/proc/self/status`, which is in KiB.
+/// Reads a line of `/proc/self/status`, which is in KiB.
 fn memory_bytes(status: &str, key: &str) -> Option<i64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<i64>().ok()?.checked_mul(1024)

@@ -1,6 +1,4 @@
-//! Posts to the collector.
-//!
-//! It must not know what is posted.
+//! Posts to the collector. It must not know what is posted.
 
 use std::sync::Arc;
 
@@ -15,10 +13,9 @@ use hyper::{Request, StatusCode};
 use super::TracingOptions;
 use crate::config::secs;
 
-/// Most that is read of an answer.
+/// Most bytes read of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// The collector, as it is reached.
 pub(super) struct CollectorClient {
     uri: String,
     headers: HeaderMap,
@@ -26,7 +23,8 @@ pub(super) struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// To be made within a runtime. Of these options all but what is traced matters.
+    /// Must run within a runtime. It uses the options about the connection, not those about
+    /// sampling.
     pub(super) fn new(options: &TracingOptions) -> Self {
         let endpoint = &options.endpoint;
         let scheme = if endpoint.secure { "https" } else { "http" };
@@ -44,10 +42,10 @@ impl CollectorClient {
         Self { uri, headers, http: HttpClient::new(options, Arc::new(SystemNames::new())) }
     }
 
-    /// Posts `body`: the answer's status and its own body.
+    /// Posts `body`; returns the status and body of the response.
     ///
     /// # Errors
-    /// When there is no answer in time.
+    /// If no response arrives in time.
     pub(super) async fn post(&self, body: Bytes) -> Result<(StatusCode, Bytes), RequestError> {
         let request = Request::post(&self.uri).body(Full::new(body));
         let mut request = request.expect("a URL that was parsed is a URI");

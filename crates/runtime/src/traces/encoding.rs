@@ -1,6 +1,4 @@
-//! Traces as the messages of OTLP 1.x.
-//!
-//! It must not know how they are sent.
+//! Traces as messages of OTLP 1.x. It must not know how they are sent.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +19,7 @@ use super::span::{PlacedSpan, SpanRole, SpanValue};
 /// Bit 0 of the flags of W3C Trace Context.
 const SAMPLED: u32 = 1;
 
-/// One moment on the two clocks: spans were measured by the one, and are told by the other.
+/// One moment on both clocks: spans are measured on the first and exported on the second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceClocks {
     pub(super) instant: Instant,
@@ -43,7 +41,7 @@ impl TraceClocks {
     }
 }
 
-/// The body of a request with these traces, all of one process.
+/// The body of a request with these traces.
 pub(super) fn request(service_name: &str, clocks: TraceClocks, traces: &[FinishedTrace]) -> Bytes {
     let spans = |trace: &FinishedTrace| {
         trace.spans.iter().map(|placed| span(trace, placed, clocks)).collect::<Vec<_>>()
@@ -71,9 +69,9 @@ pub(super) fn request(service_name: &str, clocks: TraceClocks, traces: &[Finishe
     ExportTraceServiceRequest { resource_spans: vec![resource_spans] }.encode_to_vec().into()
 }
 
-/// How many spans the collector's answer says it did not take.
+/// How many spans the collector's response rejects.
 pub(super) fn rejected(answer: &[u8]) -> usize {
-    // What it answers else is no business of ours: it took the batch.
+    // Ignore other content: the collector accepted the batch.
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
     usize::try_from(rejected).unwrap_or(0)

@@ -1,7 +1,6 @@
-//! Sends what is finished, in batches.
-//!
-//! A batch that the collector does not take yet is tried again a few times, while what is
-//! finished meanwhile waits, and is dropped where it finds no room (OTLP 1.x, section "Failures").
+//! Sends finished traces in batches. A batch that the collector refuses for now is retried a few
+//! times; meanwhile finished traces queue, and are dropped if the queue is full (OTLP 1.x, section
+//! "Failures").
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,26 +16,24 @@ use super::encoding::{TraceClocks, rejected, request};
 use super::{FinishedTrace, TracerShared, TracingOptions, count};
 use crate::control::Control;
 
-/// Spans that are enough for a batch.
+/// Spans that complete a batch.
 const BATCH_SPANS: usize = 2048;
 /// Longest wait for a batch to fill.
 const BATCH_FILLS: Duration = Duration::from_secs(1);
-/// Attempts to send a batch, and the pause after the first; each further one is twice as long.
+/// Attempts to send a batch, and the pause after the first; each further pause doubles.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What becomes of a batch.
 enum BatchOutcome {
-    /// Taken but for so many spans.
+    /// Accepted, except for the rejected spans.
     Taken { rejected: usize },
-    /// Never to be taken.
+    /// Permanently refused.
     Refused(StatusCode),
-    /// Perhaps later; with the reason.
+    /// May be retried; the reason.
     NotNow(String),
 }
 
-/// Waits for a trace, and then a while for more. Dropped meanwhile, it leaves in `batch` what it
-/// took.
+/// Waits for a trace and then briefly for more. If dropped, it leaves received traces in `batch`.
 async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceiver<FinishedTrace>) {
     let mut fills_until = None;
     while spans_of(batch) < BATCH_SPANS {
@@ -50,14 +47,14 @@ async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceive
     }
 }
 
-/// The exporter was stopped meanwhile.
+/// The exporter was stopped while it sent a batch.
 struct ExporterStopped;
 
 pub(super) struct Exporter {
     shared: Arc<TracerShared>,
     client: CollectorClient,
     service_name: String,
-    /// Whether the collector took the last batch: changes are logged, not batches.
+    /// Whether the collector accepted the last batch: only changes are logged.
     well: bool,
 }
 
@@ -72,7 +69,7 @@ impl Exporter {
         Self { shared, client, service_name: options.service_name, well: true }
     }
 
-    /// Sends until it is stopped, and then, once, what is left.
+    /// Sends until stopped, then sends the rest once.
     pub(super) async fn run(
         mut self,
         mut taken: mpsc::UnboundedReceiver<FinishedTrace>,
@@ -95,7 +92,7 @@ impl Exporter {
         self.export_once(&batch).await;
     }
 
-    /// Sends a batch, trying again where that can help.
+    /// Sends a batch, with retries.
     async fn export(
         &mut self,
         batch: Vec<FinishedTrace>,
@@ -119,7 +116,6 @@ impl Exporter {
         Ok(())
     }
 
-    /// Sends what is left at the end.
     async fn export_once(&mut self, batch: &[FinishedTrace]) {
         if !batch.is_empty() && matches!(self.send(batch).await, BatchOutcome::NotNow(_)) {
             self.give_up(batch);
@@ -131,7 +127,7 @@ impl Exporter {
         self.release(batch);
     }
 
-    /// Makes room for others.
+    /// Returns the batch's room in the queue.
     fn release(&self, batch: &[FinishedTrace]) {
         self.shared.waiting.fetch_sub(spans_of(batch), Ordering::Relaxed);
     }
@@ -178,7 +174,7 @@ impl Exporter {
     }
 }
 
-/// As OTLP 1.x says, section "Retryable Response Codes".
+/// OTLP 1.x, section "Retryable Response Codes".
 fn may_be_tried_again(status: StatusCode) -> bool {
     matches!(
         status,

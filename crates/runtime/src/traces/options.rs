@@ -14,16 +14,16 @@ use crate::config::{HttpUrl, Required, Secret, Section};
 const OWN_HEADERS: [HeaderName; 5] =
     [HOST, CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
 
-/// What is traced, and who is told.
+/// What is traced, and where traces are sent.
 #[derive(Clone, Debug)]
 pub struct TracingOptions {
-    /// Where the collector takes traces.
+    /// URL of the collector.
     pub endpoint: HttpUrl,
-    /// The share of all that is traced.
+    /// The share of work that is traced.
     pub sample: Ppm,
-    /// Whether callers may have more traced.
+    /// Whether callers may ask for more traces.
     pub callers: bool,
-    /// What this process is called in traces.
+    /// Name of this process in traces.
     pub service_name: String,
     /// Extra header fields of every request; their values are secrets.
     pub headers: HeaderMap,
@@ -31,7 +31,7 @@ pub struct TracingOptions {
     pub timeout: Duration,
 }
 
-/// Longest attempt to send a batch, as the specification of OTLP exporters has it.
+/// Longest attempt to send a batch, as the OTLP exporter specification has it.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
 impl TracingOptions {

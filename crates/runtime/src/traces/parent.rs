@@ -1,9 +1,7 @@
-//! The `traceparent` header: the trace that a caller's request belongs to (W3C Trace Context,
-//! section 3.2).
+//! The `traceparent` header: the trace of a caller's request (W3C Trace Context, section 3.2).
 
 use super::span::SpanId;
 
-/// A caller's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     pub(super) trace_id: u128,
@@ -12,7 +10,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Reads the header's value; nothing where it is not one, which restarts the trace.
+    /// Parses the header's value. None if it is invalid, which restarts the trace.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let text = str::from_utf8(value).ok()?;
         let (version, rest) = field(text, 2)?;
@@ -22,7 +20,7 @@ impl Parent {
         let ends = match version {
             0 => rest.is_empty(),
             0xff => false,
-            // Versions to come may append fields.
+            // Future versions may append fields.
             _ => rest.is_empty() || rest.starts_with('-'),
         };
         let span_id = SpanId::new(u64::try_from(span_id).ok()?)?;
@@ -31,7 +29,7 @@ impl Parent {
     }
 }
 
-/// A number of so many lower-case hexadecimal digits, and what follows.
+/// A number of `digits` lower-case hexadecimal digits, and the rest.
 fn field(text: &str, digits: usize) -> Option<(u128, &str)> {
     let (field, rest) = text.split_at_checked(digits)?;
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

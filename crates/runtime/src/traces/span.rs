@@ -1,6 +1,4 @@
-//! A trace while it is being put together.
-//!
-//! It must not know how it is sent.
+//! A trace under construction. It must not know how it is sent.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -11,12 +9,12 @@ use units::SplitMix64;
 use super::parent::Parent;
 use super::{FinishedTrace, SPANS_PER_TRACE_MAX, TracerShared, halves};
 
-/// Which span of a trace.
+/// The id of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanId(NonZeroU64);
 
 impl SpanId {
-    /// Not zero, which stands for none.
+    /// None if `id` is zero, which the protocol reserves.
     pub(super) fn new(id: u64) -> Option<Self> {
         NonZeroU64::new(id).map(Self)
     }
@@ -26,25 +24,25 @@ impl SpanId {
     }
 }
 
-/// Whom a span's work is for.
+/// The role of a span, as OpenTelemetry's span kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanRole {
-    /// Ourselves.
+    /// Work within this process.
     Internal,
-    /// A caller that waits for it.
+    /// A request that a caller waits for.
     Server,
-    /// Ourselves, done by another, for whom we wait.
+    /// A call to another process that we wait for.
     Client,
 }
 
-/// What an attribute says.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpanValue {
-    /// A word or a sentence.
+    /// Text.
     Text(String),
     /// A number.
     Integer(i64),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
 }
 
@@ -66,7 +64,7 @@ impl From<bool> for SpanValue {
     }
 }
 
-/// One piece of the work, from its beginning to its end.
+/// One piece of the work, from start to end.
 #[derive(Clone, Debug)]
 pub struct TraceSpan {
     pub(super) name: &'static str,
@@ -78,47 +76,46 @@ pub struct TraceSpan {
 }
 
 impl TraceSpan {
-    /// Of [`SpanRole::Internal`], and well.
+    /// An internal span that has not failed.
     pub fn new(name: &'static str, start: Instant, end: Instant) -> Self {
         Self { name, kind: SpanRole::Internal, start, end, attributes: Vec::new(), failed: false }
     }
 
-    /// Of another kind.
+    /// Sets its role.
     #[must_use]
     pub fn of_kind(self, kind: SpanRole) -> Self {
         Self { kind, ..self }
     }
 
-    /// With one more attribute.
+    /// Adds an attribute.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl Into<SpanValue>) -> Self {
         self.attributes.push((key, value.into()));
         self
     }
 
-    /// Marked as failed, if it has.
+    /// Sets whether it has failed.
     #[must_use]
     pub fn failed(self, failed: bool) -> Self {
         Self { failed, ..self }
     }
 }
 
-/// A span and its place in the trace.
 #[derive(Debug)]
 pub(super) struct PlacedSpan {
     pub(super) id: SpanId,
-    /// `None` for the root, which the caller's span may be above.
+    /// None if it is the root, whose parent may be the caller's span.
     pub(super) parent: Option<SpanId>,
     pub(super) span: TraceSpan,
 }
 
-/// The trace of one piece of work. Dropped without being finished, it was never there.
+/// The trace of one piece of work. Dropped unfinished, it is discarded.
 #[derive(Debug)]
 pub struct Trace {
     shared: Arc<TracerShared>,
     trace_id: u128,
     caller: Option<SpanId>,
-    /// Ids of this process and piece of work begin here.
+    /// Seed of the span ids of this process and piece of work.
     ids_from: u64,
     spans: Vec<PlacedSpan>,
     left_out: usize,
@@ -128,23 +125,23 @@ impl Trace {
     pub(super) fn own(shared: Arc<TracerShared>, id: u128) -> Self {
         let (high, low) = halves(id);
         let ids_from = SplitMix64::new(high).bits() ^ low;
-        // Zero is no trace's id.
+        // Zero is not a valid trace id.
         let trace_id = id.max(1);
         Self { shared, trace_id, caller: None, ids_from, spans: Vec::new(), left_out: 0 }
     }
 
-    /// Within the caller's trace. Others within it have other ids, and so other spans.
+    /// A trace that continues the caller's. Its span ids still differ from those of other callees.
     pub(super) fn continued(shared: Arc<TracerShared>, id: u128, caller: Parent) -> Self {
         let Parent { trace_id, span_id, is_sampled: _ } = caller;
         Self { trace_id, caller: Some(span_id), ..Self::own(shared, id) }
     }
 
-    /// The span that [`finish`](Self::finish) makes.
+    /// The id of the span that [`finish`](Self::finish) adds.
     pub fn root(&self) -> SpanId {
         self.id(0)
     }
 
-    /// Adds a span below another, and says which it is.
+    /// Adds a child span; returns its id.
     pub fn add(&mut self, parent: SpanId, span: TraceSpan) -> SpanId {
         let id = self.id(self.spans.len() + 1);
         if self.spans.len() + 1 < SPANS_PER_TRACE_MAX {
@@ -155,7 +152,7 @@ impl Trace {
         id
     }
 
-    /// Ends the trace: it is sent, unless too much waits already. It never waits itself.
+    /// Ends the trace and queues it, or drops it if the queue is full. It never waits.
     pub fn finish(mut self, root: TraceSpan) {
         self.spans.push(PlacedSpan { id: self.root(), parent: None, span: root });
         self.shared.drop_spans(self.left_out);
