@@ -1,10 +1,9 @@
-//! Reads a TOML file, and those that it includes, into a service's own type, and reports
-//! everything that is wrong with them.
+//! Reads a TOML file and the files it includes into a service's own type, and reports all their
+//! problems.
 //!
-//! A service declares each key once, by asking a [`Section`] for it. That one declaration reads
-//! the value, reports its problems, says what is in force, and, run by [`describe`] without a
-//! file, yields the default file, the JSON Schema and the reference page.
-//!
+//! A service declares each key once, by asking a [`Section`] for it. That declaration reads the
+//! value, reports its problems and records it as in force. Run by [`describe`] without a file, it
+//! yields the default file, the JSON Schema and the reference page.
 //! ```
 //! use std::time::Duration;
 //! use runtime::config::{ms, parse, secs, Section};
@@ -69,17 +68,17 @@ pub use secret::{MASK, SECRET_BYTES_MAX, Secret};
 pub use section::Section;
 pub use values::{HttpUrl, masked_url};
 
-/// A duration of `n` microseconds, for the ranges of declarations.
+/// `n` microseconds, for the ranges of declarations.
 pub const fn us(n: u64) -> Duration {
     Duration::from_micros(n)
 }
 
-/// A duration of `n` milliseconds, for the ranges of declarations.
+/// `n` milliseconds, for the ranges of declarations.
 pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A duration of `n` seconds, for the ranges of declarations.
+/// `n` seconds, for the ranges of declarations.
 pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }

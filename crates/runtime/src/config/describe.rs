@@ -1,7 +1,5 @@
-//! What a declaration says of its keys: the record from which the default file, the schema and
-//! the reference are written.
-//!
-//! It must not know how values are read.
+//! The record of declared keys, from which the default file, the schema and the reference are
+//! written. It must not know how values are read.
 
 use super::presence::WrittenValue;
 use super::quantity::{Bounds, Quantity};
@@ -12,36 +10,36 @@ use super::values::alternatives;
 pub struct KeyDoc {
     /// The key in its table.
     pub name: &'static str,
-    /// What it is for, in sentences.
+    /// Its purpose, in sentences.
     pub doc: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub role: Role,
 }
 
-/// What a key holds.
+/// The kind of a key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// One value, or a list of values.
     Value {
-        /// How it is written.
+        /// The form of the value.
         form: Form,
         /// Whether it must be given.
         need: Need,
-        /// Its default; an example where it has none.
+        /// Its default, or an example if it has none.
         written: WrittenValue,
     },
-    /// Names of the reader's choice and their texts; holds an example.
+    /// Arbitrary names and their texts; contains an example.
     Map(WrittenValue),
-    /// Names of the reader's choice and their secrets; holds an example.
+    /// Arbitrary names and their secrets; contains an example.
     Secrets(WrittenValue),
     /// A table, or several.
     Tables {
-        /// How many.
+        /// How many tables.
         nesting: Nesting,
         /// The keys of each.
         keys: Vec<KeyDoc>,
     },
-    /// A key of the past; holds its successor.
+    /// A former key; contains its successor.
     Renamed(&'static str),
 }
 
@@ -50,29 +48,29 @@ pub enum Role {
 pub enum Need {
     /// It has a default.
     Default,
-    /// It may be absent, which means something of its own.
+    /// It may be absent, which has its own meaning.
     Optional,
     /// It must be given.
     Required,
 }
 
-/// How many tables stand under a key.
+/// How many tables a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nesting {
-    /// One; absent, all its keys have their defaults.
+    /// One; if it is absent, all its keys have their defaults.
     Section,
-    /// One that switches a service on by its presence; the default file has it.
+    /// One whose presence enables a service; the default file has it.
     Service,
-    /// One or none.
+    /// At most one.
     Table,
-    /// Any number, also none.
+    /// Any number, including zero.
     Tables,
 }
 
-/// How a value is written.
+/// The written form of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Text that is not empty; what else it must satisfy, its documentation says.
+    /// Non-empty text; the key's documentation states further conditions.
     Text,
     /// `true` or `false`.
     Boolean,
@@ -88,7 +86,7 @@ pub enum Form {
     Url,
     /// One of these words.
     OneOf(Vec<&'static str>),
-    /// A text that is never shown, or where it is: `"env:NAME"`, `"file:PATH"`.
+    /// A text that is never shown, or a reference to it: `"env:NAME"`, `"file:PATH"`.
     Secret,
     /// A list of texts.
     Texts,
@@ -130,7 +128,7 @@ impl Form {
         }
     }
 
-    /// The form of one element where this is a list.
+    /// The form of an element of a list.
     pub(super) fn element(&self) -> Self {
         match self {
             Self::Texts => Self::Text,

@@ -1,7 +1,5 @@
-//! What two configurations in force differ in, key by key.
-//!
-//! It must not show a secret, nor know any service's keys, but that tables are told apart by
-//! their `id` where they have one.
+//! The differences between two configurations in force, key by key. It must not show a secret, nor
+//! know any service's keys, except that a table's `id` identifies it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +12,7 @@ use serde_json::Value;
 use super::effective::{Effective, EffectiveKey, toml_key};
 use super::section::joined;
 
-/// One key, or one table, in which two configurations differ.
+/// One key or table that differs between two configurations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "DifferenceView")]
 pub struct SettingDifference {
@@ -24,13 +22,13 @@ pub struct SettingDifference {
     pub change: KeyChange,
 }
 
-/// How a key differs. Values are as in [`Effective::to_json`]: a secret is `"***"` on both sides, and
-/// so is the query of a URL.
+/// How a key differs. Values are as in [`Effective::to_json`]: a secret or the query of a URL is
+/// `"***"` on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// Only the new configuration has it; `None` for a table, whose keys follow.
+    /// Only the new configuration has it. None if it is a table, whose keys follow.
     Added(Option<Value>),
-    /// Only the old one has it; `None` for a table, whose keys follow.
+    /// Only the old one has it. None if it is a table, whose keys follow.
     Removed(Option<Value>),
     /// Both have it, with different values.
     Changed {
@@ -83,9 +81,9 @@ impl fmt::Display for SettingDifference {
 }
 
 impl Effective {
-    /// What `new` has otherwise, in the order of the declarations. Of tables that only one side
-    /// has, the keys that its files give follow. Tables with an `id` are matched by it, their
-    /// order is not compared; others are matched by position.
+    /// Differences of `new`, in the order of the declarations. A table that only one side has is
+    /// followed by the keys that its files give. Tables are matched by `id`, in any order, or else
+    /// by position.
     pub fn differences(&self, new: &Self) -> Vec<SettingDifference> {
         let mut found = Vec::new();
         compare(&mut found, "", (&self.root, &new.root));
@@ -101,7 +99,7 @@ fn compare(
     match (old, new) {
         _ if old == new => (),
         (EffectiveKey::Table(old), EffectiveKey::Table(new)) => {
-            // Declared keys are the same on both sides; the names of a map are not.
+            // Both sides declare the same keys; the names of a map may differ.
             let gone = old.iter().filter(|(name, _)| find(new, name).is_none());
             for (name, setting) in gone {
                 one_side(found, &joined(path, &toml_key(name)), setting, KeyChange::Removed);
@@ -126,7 +124,7 @@ fn compare(
         (old, EffectiveKey::Absent) => one_side(found, path, old, KeyChange::Removed),
         (EffectiveKey::Absent, new) => one_side(found, path, new, KeyChange::Added),
         (old, new) => {
-            // Equal values, of which only one is written down, are no difference.
+            // Equal values are no difference, even if only one is written down.
             let is_equal = match (old, new) {
                 (
                     EffectiveKey::Value { value: old, .. },
@@ -146,7 +144,7 @@ fn compare(
     }
 }
 
-/// Tables, each with what it is matched by.
+/// Tables and the keys that match them.
 type KeyedSettings<'s, K> = [(K, &'s EffectiveKey)];
 
 fn compare_tables<K: Ord>(
@@ -165,7 +163,7 @@ fn compare_tables<K: Ord>(
     }
 }
 
-/// Names what only one side has: a value, or a table and the keys that are given in it.
+/// Reports what only one side has: a value, or a table and its given keys.
 fn one_side(
     found: &mut Vec<SettingDifference>,
     path: &str,
@@ -192,7 +190,7 @@ fn one_side(
     }
 }
 
-/// Whether a file gives it, rather than only its defaults.
+/// Whether a file gives it or any key in it.
 fn says_anything(setting: &EffectiveKey) -> bool {
     match setting {
         EffectiveKey::Absent => false,
@@ -216,7 +214,7 @@ fn id(setting: &EffectiveKey) -> Option<String> {
     }
 }
 
-/// The `id`s of all tables, where all have one of their own.
+/// The `id`s of all tables. None if one is missing or repeated.
 fn ids(tables: &[EffectiveKey]) -> Option<Vec<String>> {
     let ids: Vec<_> = tables.iter().map(id).collect::<Option<_>>()?;
     let distinct = ids.iter().collect::<BTreeSet<_>>().len();

@@ -1,7 +1,5 @@
-//! The configuration in force: every declared key with its value, defaults included, as the
-//! declarations met them while a configuration was read.
-//!
-//! It must not show a secret.
+//! The configuration in force: every declared key with its value, including defaults. It must not
+//! show a secret.
 
 use std::borrow::Cow;
 
@@ -16,30 +14,30 @@ use super::section::joined;
 use super::source::is_bare;
 use super::values;
 
-/// What stands under a declared key.
+/// The value of a declared key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EffectiveKey {
-    /// Nothing, and the key has no default.
+    /// No value, and no default.
     Absent,
     Value {
         value: Value,
-        /// Whether a file says so, rather than the default.
+        /// Whether a file gives it; otherwise it is the default.
         given: bool,
     },
     /// A URL, which is shown masked.
     Url {
         url: String,
-        /// As above.
+        /// Whether a file gives it.
         given: bool,
     },
     Secret(Secret),
-    /// Keys in the order of their declarations; or names of the reader's choice.
+    /// Keys in the order of their declarations, or the names of a map.
     Table(Vec<(Cow<'static, str>, EffectiveKey)>),
     Tables(Vec<EffectiveKey>),
 }
 
 impl EffectiveKey {
-    /// A value that was accepted, written the one way that equal values share.
+    /// An accepted value in its canonical form.
     pub(super) fn of(form: &Form, value: &GivenValue<'_>, given: bool) -> Self {
         match (form, value) {
             (Form::Url, GivenValue::Text(url)) => Self::Url { url: (*url).to_owned(), given },
@@ -47,7 +45,7 @@ impl EffectiveKey {
         }
     }
 
-    /// The value as it is shown; None for tables and unset keys.
+    /// The value as shown. None if it is a table or absent.
     pub(super) fn shown(&self) -> Option<Value> {
         match self {
             Self::Value { value, .. } => Some(value.clone()),
@@ -57,7 +55,7 @@ impl EffectiveKey {
         }
     }
 
-    /// What the files give of it, if anything; a table without keys is left out.
+    /// The part that the files give. None if they give nothing.
     fn given_json(&self) -> Option<Value> {
         match self {
             Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
@@ -77,8 +75,8 @@ impl EffectiveKey {
         }
     }
 
-    /// Writes what [`given_json`](Self::given_json) gives, as text; false where that is nothing, or an
-    /// empty object. The names of a table come in their order.
+    /// Writes [`given_json`](Self::given_json) as text, with a table's names sorted. Returns false
+    /// if that is nothing or an empty object.
     fn write_given(&self, text: &mut Vec<u8>) -> bool {
         match self {
             Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
@@ -167,8 +165,8 @@ fn canonical(form: &Form, given: &GivenValue<'_>) -> Value {
     }
 }
 
-/// The configuration in force. Secrets are in it, so that two can be compared, and are never
-/// shown: not by `Debug` either.
+/// The configuration in force. It contains secrets, so that two can be compared, but never shows
+/// them, not even through `Debug`.
 #[derive(Clone, Debug)]
 pub struct Effective {
     pub(super) root: EffectiveKey,
@@ -176,20 +174,20 @@ pub struct Effective {
 
 impl Effective {
     /// As JSON, nested as in the file: tables as objects, repeated tables as arrays, `null` for
-    /// what is absent and has no default, `"***"` for secrets and queries of URLs. `include` is not in it: what it
-    /// brought is.
+    /// absent values without default, `"***"` for secrets and queries of URLs. `include` is left
+    /// out, but included values are not.
     pub fn to_json(&self) -> Value {
         self.root.to_json()
     }
 
-    /// The same without defaults: what the files say, each value written the one way that equal
-    /// values share, so that reading it anew gives the same.
+    /// The same without defaults: what the files give, in canonical form, so that rereading it
+    /// gives the same configuration.
     pub fn given_json(&self) -> Value {
         self.root.given_json().unwrap_or_default()
     }
 
-    /// Calls `each` with every table that files give under a key of the root, as the text of what
-    /// [`given_json`](Self::given_json) has of it.
+    /// Calls `each` with every table that files give under a key of the root, as the text of its
+    /// [`given_json`](Self::given_json).
     pub fn given_tables(&self, key: &str, mut each: impl FnMut(&str)) {
         let EffectiveKey::Table(keys) = &self.root else { return };
         let found = keys.iter().find(|(name, _)| name == key);
@@ -202,8 +200,8 @@ impl Effective {
         }
     }
 
-    /// As TOML, in the order of the declarations, without what is absent; `"***"` for secrets,
-    /// so it is for reading, not for loading.
+    /// As TOML, in the order of the declarations, without absent keys. Secrets are `"***"`, so it
+    /// cannot be loaded again.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         if let EffectiveKey::Table(keys) = &self.root {
@@ -213,7 +211,7 @@ impl Effective {
     }
 }
 
-/// The keys of a table; its own values come before the tables within it.
+/// Writes the keys of a table, its own values before its tables (TOML requires it).
 fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, EffectiveKey)]) {
     for (name, setting) in keys {
         let Some(value) = setting.shown() else { continue };
@@ -228,7 +226,7 @@ fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, EffectiveKey
         };
         for each in tables {
             if let EffectiveKey::Table(keys) = each {
-                // A file's first line is not empty.
+                // The file must not start with an empty line.
                 text.push_str(if text.is_empty() { header.trim_start() } else { &header });
                 table(text, &path, keys);
             }
@@ -236,7 +234,7 @@ fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, EffectiveKey
     }
 }
 
-/// A key as TOML writes it: bare where it can be, quoted elsewhere.
+/// A key in TOML: bare if possible, otherwise quoted.
 pub(super) fn toml_key(name: &str) -> String {
     if is_bare(name) { name.to_owned() } else { quoted(name) }
 }

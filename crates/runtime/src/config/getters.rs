@@ -1,6 +1,5 @@
-//! The getters of a section: one for each form of value.
-//!
-//! They must not know any service's keys, nor how a file is read and problems are noted.
+//! The getters of a section, one per form of value. They must not know any service's keys, nor how
+//! files are read and problems are recorded.
 
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
@@ -19,7 +18,7 @@ use super::section::{KeyKind, Section};
 use super::values::{self, HttpUrl};
 
 impl Section<'_> {
-    /// Text that is not empty.
+    /// Non-empty text.
     pub fn text<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<String>
     where
         P: Presence<Literal = &'static str>,
@@ -27,8 +26,8 @@ impl Section<'_> {
         self.parsed(key, presence, values::text, doc)
     }
 
-    /// Text that `parse` turns into a value, or refuses with a remedy: a lower-case fragment such
-    /// as ``must not contain `/` ``.
+    /// Text that `parse` turns into a value or refuses with a remedy: a lower-case fragment such as
+    /// ``must not contain `/` ``.
     pub fn parsed<T, P>(
         &mut self,
         key: &'static str,
@@ -68,8 +67,8 @@ impl Section<'_> {
         self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
     }
 
-    /// A duration in `range`, written with its unit, exact to the microsecond: `"250us"`,
-    /// `"5ms"`, `"2s"`, `"1m"`, `"1h"`.
+    /// A duration in `range` with a unit, exact to the microsecond: `"250us"`, `"5ms"`, `"2s"`,
+    /// `"1m"`, `"1h"`.
     pub fn duration<P>(
         &mut self,
         key: &'static str,
@@ -87,7 +86,7 @@ impl Section<'_> {
         })
     }
 
-    /// A size in `range`, written with its unit: `"512B"`, `"64KiB"`, `"1MiB"`, `"1GiB"`.
+    /// A size in `range` with a unit: `"512B"`, `"64KiB"`, `"1MiB"`, `"1GiB"`.
     pub fn bytes<P>(
         &mut self,
         key: &'static str,
@@ -157,10 +156,9 @@ impl Section<'_> {
         self.textual(key, presence, (Form::Url, doc), values::http_url)
     }
 
-    /// A text that no message or page shows: as it is, or a reference that is followed,
-    /// `"env:NAME"` to a variable of the environment, `"file:PATH"` to a file, relative to the
-    /// one that names it, of which a newline at the end is dropped. What is written is an
-    /// example.
+    /// A text that no message or page shows: literal, or a reference, `"env:NAME"` to an
+    /// environment variable or `"file:PATH"` to a file, relative to the configuration file; a final
+    /// newline of the file is dropped. The declared literal is an example.
     pub fn secret<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<Secret>
     where
         P: NoDefault + Presence<Literal = &'static str>,
@@ -181,11 +179,11 @@ impl Section<'_> {
         let role = || Role::Value { form: Form::Secret, need: P::NEED, written };
         self.describe((key, doc), KeyKind::Secret, role);
         self.record(key, found.clone().map_or(EffectiveKey::Absent, EffectiveKey::Secret));
-        // What stands in for a missing one is never used: the configuration is refused.
+        // The fallback for a missing secret is never used: the configuration is refused.
         found.map_or_else(|| P::absent(|| Secret::new("")), P::found)
     }
 
-    /// One of several words, each with the value that it stands for.
+    /// One of several words, each with its value.
     pub fn one_of<T: Clone, P>(
         &mut self,
         key: &'static str,
@@ -200,7 +198,7 @@ impl Section<'_> {
         self.textual(key, presence, (form, doc), |text| values::one_of(text, known))
     }
 
-    /// A list of texts, each of which `parse` turns into a value, or refuses with a remedy.
+    /// A list of texts, each of which `parse` turns into a value or refuses with a remedy.
     pub fn texts<T, P>(
         &mut self,
         key: &'static str,
@@ -281,7 +279,7 @@ impl Section<'_> {
     }
 }
 
-/// The range of an integer type; its end is stated only where the declaration states one.
+/// The range of an integer type; its end is stated only if the declaration states one.
 fn whole_bounds<N: WholeNumber>(range: &impl RangeBounds<N>) -> Bounds {
     Bounds::of(Quantity::Integer, range, |&end| end.count())
 }

@@ -1,6 +1,4 @@
-//! A value as it was given, by the file or by a declaration, before it is read.
-//!
-//! It must not know forms or keys.
+//! An unparsed value, from a file or a declaration. It must not know forms or keys.
 
 use std::ops::Range;
 
@@ -8,18 +6,17 @@ use toml::de::DeValue;
 
 use super::presence::WrittenValue;
 
-/// A value before it is read.
 pub(super) enum GivenValue<'a> {
     Text(&'a str),
-    /// Saturates at the limits of `i128`, far beyond every range that is declared.
+    /// Saturates at the limits of `i128`, far beyond every declared range.
     Integer(i128),
     Boolean(bool),
     List(Vec<Element<'a>>),
-    /// A float, a date or a table: no form is written so.
+    /// A float, a date or a table: no form accepts these.
     Other,
 }
 
-/// An element of a list, and where the file has it.
+/// An element of a list, and its place in the file.
 pub(super) struct Element<'a> {
     pub(super) given: GivenValue<'a>,
     pub(super) span: Range<usize>,
@@ -65,12 +62,11 @@ impl From<WrittenValue> for GivenValue<'static> {
     }
 }
 
-/// What is wrong with a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WrongValue {
-    /// Not the TOML type its form is written in.
+    /// Not the TOML type of its form.
     Type,
-    /// The right type, but not a value of the form; holds the remedy.
+    /// The right type, but an invalid value; contains the remedy.
     Value(String),
 }
 
@@ -80,9 +76,9 @@ impl From<String> for WrongValue {
     }
 }
 
-/// Something wrong with a value, or with one element of a list.
+/// A problem of a value, or of one element of a list.
 pub(super) struct GivenFault {
-    /// The element's index and place in the file; `None` for the value itself.
+    /// The element's index and place. None if the problem is the value's own.
     pub(super) element: Option<(usize, Range<usize>)>,
     pub(super) wrong: WrongValue,
 }

@@ -1,7 +1,5 @@
-//! Reads the files of a configuration: the main one, those that it includes, and all of them as
-//! one table.
-//!
-//! It must not know any service's keys.
+//! Reads the files of a configuration, the main one and those it includes, as one table. It must
+//! not know any service's keys.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,14 +18,14 @@ use super::quantity::Quantity;
 use super::section::{KeyKind, Section, TablePath};
 use super::source::{MAIN, SourcePlace, SourceTexts};
 
-/// Largest configuration file that is read: 16 MiB.
+/// Largest configuration file: 16 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Most that is read of all files together: 64 MiB.
+/// Most bytes of all files together: 64 MiB.
 pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Largest text in which every syntax error is sought: 256 KiB. The parser keeps some 200 bytes
-/// for each error, of which a hostile text has one a byte; beyond, the first one must do.
+/// Largest text in which all syntax errors are reported: 256 KiB. The parser keeps about 200 bytes
+/// per error, and a hostile text has one per byte; of a larger text only the first is reported.
 pub const RECOVERY_BYTES_MAX: usize = 256 * 1024;
 
 /// The key that names further files.
@@ -39,30 +37,28 @@ const INCLUDE_DOC: &str = "More files of this configuration, relative to this on
 
 const INCLUDE_EXAMPLE: WrittenValue = WrittenValue::Texts(&["dsps.d/*.toml", "rates.toml"]);
 
-/// What a configuration without problems is.
+/// A configuration without problems.
 #[derive(Clone, Debug)]
 pub struct Loaded<T> {
-    /// What `read` made of it.
+    /// The result of `read`.
     pub value: T,
     /// Every declared key with its value in force.
     pub effective: Effective,
-    /// Tells contents of files from others, also where only a masked secret differs. It is good
-    /// for comparing two readings by one process.
+    /// Distinguishes contents of files, even if only a masked secret differs. Comparable only
+    /// within one process.
     pub digest: u64,
 }
 
-/// Reads the file at `path`, and those that it includes, by the declarations of `read`.
+/// Reads the file at `path` and those it includes, with the declarations of `read`.
 ///
 /// # Errors
-///
-/// Every problem of all files at once: missing, unreadable, larger than [`FILE_BYTES_MAX`], not
-/// UTF-8, not TOML, given twice, or with keys and values that `read` does not accept.
+/// All problems of all files: missing, unreadable, larger than [`FILE_BYTES_MAX`], not UTF-8, not
+/// TOML, duplicate, or with keys and values that `read` does not accept.
 pub fn load<T>(path: &Path, read: impl Fn(&mut Section<'_>) -> T) -> Result<T, ConfigProblems> {
     load_tracked(path, read).0.map(|loaded| loaded.value)
 }
 
-/// Like [`load`], and says what is in force, and which files and folders were read, whether or
-/// not anything is wrong.
+/// Like [`load`]; also returns what is in force, and the files and folders read, even on failure.
 pub fn load_tracked<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
@@ -70,7 +66,8 @@ pub fn load_tracked<T>(
     load_with(path, &|name| std::env::var_os(name), read)
 }
 
-/// Like [`load_tracked`], for many large files: `effective` has what the files give, and no defaults.
+/// Like [`load_tracked`], for many large files: `effective` has only what the files give, no
+/// defaults.
 pub fn load_given<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
@@ -78,7 +75,7 @@ pub fn load_given<T>(
     load_as(path, (&|name| std::env::var_os(name), ProblemRecorder::Given), read)
 }
 
-/// Like [`load_tracked`], with variables looked up by `variables` instead of in the environment.
+/// Like [`load_tracked`], with environment variables from `variables`.
 pub fn load_with<T>(
     path: &Path,
     variables: Variables<'_>,
@@ -95,7 +92,7 @@ fn load_as<T>(
     let outside = Outside::new(variables);
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
-    // The main file may be a pipe, as a shell makes one of a command's output.
+    // The main file may be a pipe, for example from a shell's process substitution.
     let loaded = match read_text(path, &outside, true) {
         Ok(text) => read_files((&name, folder, &text), Some(path), (&outside, recording), read),
         Err(unread) => {
@@ -108,22 +105,20 @@ fn load_as<T>(
     (loaded, outside.into_sources())
 }
 
-/// Reads `text` by the declarations of `read`; `name` stands for the file in messages. The text
-/// stands alone: `include`, and references to variables and files, are problems.
+/// Reads `text` with the declarations of `read`; messages call it `name`. The text stands alone:
+/// `include` and references to variables and files are problems.
 ///
-/// Never panics whatever the text, and keeps at most [`PROBLEMS_MAX`](super::PROBLEMS_MAX)
+/// Never panics because of the text, and keeps at most [`PROBLEMS_MAX`](super::PROBLEMS_MAX)
 /// problems in memory.
 ///
 /// # Errors
-///
-/// Every problem of the text at once; of a text above [`RECOVERY_BYTES_MAX`] that is not TOML, the
-/// first syntax error. After a syntax error, keys that are missing are not
-/// reported, for the broken line may be theirs; nor is anything else when a table's header is
-/// what is broken, for the keys below it would be read as another table's.
+/// All problems of the text; of a text above [`RECOVERY_BYTES_MAX`] that is not TOML, the first
+/// syntax error. After a syntax error, missing keys are not reported, because the broken line may
+/// contain them. After a broken table header nothing else is reported, because the keys below would
+/// be read as another table's.
 ///
 /// # Panics
-///
-/// When a declared default or example does not satisfy its own declaration, whatever the text.
+/// If a declared default or example does not satisfy its own declaration.
 pub fn parse<T>(
     name: &str,
     text: &str,
@@ -132,10 +127,9 @@ pub fn parse<T>(
     parse_loaded(name, text, read).map(|loaded| loaded.value)
 }
 
-/// Like [`parse`], and says what is in force.
+/// Like [`parse`]; also returns what is in force.
 ///
 /// # Errors
-///
 /// As [`parse`].
 pub fn parse_loaded<T>(
     name: &str,
@@ -146,12 +140,11 @@ pub fn parse_loaded<T>(
     read_files((name, Path::new(""), text), None, (&outside, ProblemRecorder::All), read)
 }
 
-/// The files that `pattern` stands for, in the order of their names: a path, or one with `*` in its
-/// last part. Relative to `folder`. And what was listed, to be watched.
+/// The files that `pattern` matches, sorted by name, and the listing to watch. A pattern is a path
+/// relative to `folder`, or one with `*` in its last part.
 ///
 /// # Errors
-///
-/// The remedy, where the pattern is none or the folder cannot be listed.
+/// The remedy, if the pattern is invalid or the folder cannot be listed.
 pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, Sources) {
     let outside = Outside::closed();
     let paths = paths_of(pattern, folder, &outside);
@@ -162,12 +155,11 @@ pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, 
     (paths, outside.into_sources())
 }
 
-/// The keys that `read` declares, found by running it without a file. Tables that may be absent
-/// or repeat are visited once.
+/// The keys that `read` declares, found by running it without a file. It visits optional and
+/// repeated tables once.
 ///
 /// # Panics
-///
-/// When a declared default or example does not satisfy its own declaration.
+/// If a declared default or example does not satisfy its own declaration.
 pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
     let (source, outside) = (SourceTexts::new("", Path::new(""), ""), Outside::closed());
     let mut log = ProblemLog::describing();
@@ -177,8 +169,8 @@ pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
 }
 
 impl Section<'_> {
-    /// Declares `include`, by which a file names others whose tables are read as if they stood
-    /// in it. At the root only; where it is not declared, nothing can be included.
+    /// Declares `include`, the key for files whose tables are read as part of this file. For the
+    /// root only; without it, nothing can be included.
     pub fn includes(&mut self) {
         let role =
             || Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };
@@ -204,7 +196,7 @@ fn read_files<T>(
     let mut log = ProblemLog::recording(recording);
     let mut source = SourceTexts::new(name, folder, text);
     let main = parse_file((MAIN, 0), text, &source, &mut log);
-    // After a syntax error, it may not be what it names.
+    // After a syntax error the value of `include` may be wrong.
     let sound = |end: usize| main.first_error.is_none_or(|error| end < error);
     let included = match (main.table.get_key_value(INCLUDE), path) {
         (Some((key, value)), Some(path)) if sound(value.span().end) => {
@@ -248,14 +240,13 @@ fn read_files<T>(
     Ok(Loaded { value, effective, digest: outside.digest() })
 }
 
-/// What a file's text is as TOML.
+/// The parsed text of a file.
 struct Parsed<'a> {
-    /// With offsets among all files.
     table: DeTable<'a>,
-    /// Where the first syntax error is, among all files.
+    /// Offset of the first syntax error, among all files.
     first_error: Option<usize>,
-    /// Whether nothing of it can be judged: the header of a table is broken, so that the keys
-    /// after it may belong to another, or errors were not sought to the end.
+    /// Whether the rest cannot be judged: a table header is broken, so that the keys after it may
+    /// belong to another table, or errors were not sought to the end.
     is_lost: bool,
 }
 
@@ -286,15 +277,14 @@ fn parse_file<'a>(
     Parsed { table, first_error, is_lost }
 }
 
-/// A file that is included, as far as it could be read.
+/// An included file, as far as it was read.
 struct Included {
     path: PathBuf,
     text: Result<String, UnreadFile>,
 }
 
-/// Why a file could not be read.
 struct UnreadFile {
-    /// The line that is at fault, 0 for none.
+    /// The line at fault; 0 if there is none.
     line: usize,
     remedy: String,
 }
@@ -315,7 +305,7 @@ fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String
     })
 }
 
-/// The value of `include` on its way to texts.
+/// Reads the value of `include`.
 struct IncludeNames<'r, 'o> {
     source: &'r SourceTexts<'r>,
     log: &'r mut ProblemLog,
@@ -323,7 +313,7 @@ struct IncludeNames<'r, 'o> {
 }
 
 impl IncludeNames<'_, '_> {
-    /// The files that are named, each once, the main one at `main` not again.
+    /// The named files, each once, without the main file.
     fn read(mut self, (key, value): (usize, &Spanned<DeValue<'_>>), main: &Path) -> Vec<Included> {
         let DeValue::Array(names) = value.get_ref() else {
             let (form, example) = (Form::Texts.phrase(), INCLUDE_EXAMPLE.to_toml());
@@ -365,7 +355,6 @@ impl IncludeNames<'_, '_> {
         included
     }
 
-    /// The paths that one name stands for.
     fn paths(&self, name: &DeValue<'_>) -> Result<Vec<PathBuf>, String> {
         let Some(name) = name.as_str() else { return Err("expected text".to_owned()) };
         paths_of(name, self.source.folder(MAIN), self.outside)
@@ -383,7 +372,7 @@ impl IncludeNames<'_, '_> {
     }
 }
 
-/// The paths that a name or a pattern stands for.
+/// The paths that a name or a pattern matches.
 fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<PathBuf>, String> {
     if name.is_empty() || name.contains('\0') {
         return Err("names no file".to_owned());
@@ -397,7 +386,7 @@ fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<Path
     Ok(names.iter().map(|name| pattern.join(name)).collect())
 }
 
-/// One path for each file; that of a file that is not there is its own.
+/// One path per file. A missing file keeps its own path.
 fn canonical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

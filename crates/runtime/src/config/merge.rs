@@ -1,7 +1,5 @@
-//! Makes one table of several files': tables merge key by key, arrays of tables append, and
-//! nothing else may stand twice.
-//!
-//! It must not know keys or their meaning.
+//! Merges the tables of several files: tables merge key by key, arrays of tables append, and
+//! anything else must not occur twice. It must not know keys or their meaning.
 
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -10,7 +8,7 @@ use super::problem::ProblemLog;
 use super::section::joined;
 use super::source::{SourceTexts, key_text};
 
-/// A table with all its offsets moved by `base`, to where its file begins among all files.
+/// Adds `base`, where the file begins among all files, to all offsets.
 pub(super) fn moved(table: DeTable<'_>, base: usize) -> DeTable<'_> {
     let mut moved = DeTable::new();
     for (name, value) in table {
@@ -37,7 +35,7 @@ fn respanned<T>(spanned: Spanned<T>, base: usize) -> Spanned<T> {
     Spanned::new(span.start + base..span.end + base, spanned.into_inner())
 }
 
-/// Adds what `from` has to `into`, which lies below the dotted key `path`; notes what both have.
+/// Merges `from` into `into`, the table at the dotted key `path`; records duplicates.
 pub(super) fn merge<'a>(
     into: &mut DeTable<'a>,
     from: DeTable<'a>,
@@ -71,7 +69,7 @@ pub(super) fn merge<'a>(
     }
 }
 
-/// Whether two lists are of tables, so that they append; empty ones alone do not tell.
+/// Whether both are lists of tables, which append. Two empty lists are not.
 fn are_tables(some: &DeArray<'_>, more: &DeArray<'_>) -> bool {
     let mut items = some.iter().chain(more.iter()).peekable();
     items.peek().is_some() && items.all(|item| item.get_ref().is_table())

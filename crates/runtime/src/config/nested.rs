@@ -1,7 +1,5 @@
-//! Tables within tables: sections, services, optional and repeated tables, and maps with names
-//! of the reader's choice.
-//!
-//! It must not know any service's keys.
+//! Tables within tables: sections, services, optional and repeated tables, and maps. It must not
+//! know any service's keys.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -14,7 +12,7 @@ use super::section::{Declared, KeyKind, Section, TablePath, joined, shown_secret
 use super::source::{SourcePlace, key_text};
 
 impl Section<'_> {
-    /// A table that groups keys; absent, all of them have their defaults.
+    /// A table that groups keys; if it is absent, all of them have their defaults.
     pub fn section<T>(
         &mut self,
         key: &'static str,
@@ -32,7 +30,7 @@ impl Section<'_> {
         value
     }
 
-    /// A table that switches a service on by its presence; the default file has it.
+    /// A table whose presence enables a service; the default file has it.
     pub fn service<T>(
         &mut self,
         key: &'static str,
@@ -42,7 +40,7 @@ impl Section<'_> {
         self.table_or_none((key, doc), Nesting::Service, read)
     }
 
-    /// A table that may be absent; the default file has it commented out.
+    /// An optional table; the default file has it commented out.
     pub fn table<T>(
         &mut self,
         key: &'static str,
@@ -52,7 +50,7 @@ impl Section<'_> {
         self.table_or_none((key, doc), Nesting::Table, read)
     }
 
-    /// Any number of tables, written `[[key]]` each.
+    /// Any number of tables, each written `[[key]]`.
     pub fn tables<T>(
         &mut self,
         key: &'static str,
@@ -62,7 +60,7 @@ impl Section<'_> {
         let (mut values, mut keys, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         let merged = self.file;
         for (index, (place, table)) in self.repeated_tables(key).into_iter().enumerate() {
-            // Tables of several files append: each is all in one of them.
+            // Repeated tables append, so each is entirely in one file.
             self.file = Some(place.file);
             let at = (Some(place), Some(table));
             let (value, within) = self.visit((key, Some(index)), at, &read);
@@ -82,9 +80,9 @@ impl Section<'_> {
         values
     }
 
-    /// Names of the reader's choice, each with a text: headers, or rates by currency. `parse`
-    /// turns a name and its text into a value, or refuses them with a remedy. Absent, it is
-    /// empty. Values come in the order of their names. `example` is for the documents.
+    /// A map of names to texts, such as headers, or rates by currency. `parse` turns a name and its
+    /// text into a value or refuses them with a remedy. Values are sorted by name; an absent map is
+    /// empty. `example` is for the documents.
     pub fn map<T>(
         &mut self,
         key: &'static str,
@@ -123,10 +121,9 @@ impl Section<'_> {
         values
     }
 
-    /// Names of the reader's choice, each with a [`secret`](Self::secret), such as headers that
-    /// authorize. `parse` turns a name and its secret into a value, or refuses them with a
-    /// remedy. Absent, it is empty. Values come in the order of their names. `example` is for
-    /// the documents, and is not parsed.
+    /// A map of names to [`secret`](Self::secret)s, such as authorization headers. `parse` turns a
+    /// name and its secret into a value or refuses them with a remedy. Values are sorted by name;
+    /// an absent map is empty. `example` is for the documents and is not parsed.
     pub fn secret_map<T>(
         &mut self,
         key: &'static str,
@@ -186,7 +183,7 @@ impl Section<'_> {
         value
     }
 
-    /// Reads a nested table as a section of its own: the only one under a key, or one of several.
+    /// Reads a nested table as its own section.
     fn visit<T>(
         &mut self,
         (key, index): (&'static str, Option<usize>),
@@ -213,7 +210,7 @@ impl Section<'_> {
 }
 
 impl<'a> Section<'a> {
-    /// The table under a key, and its place; anything else there is noted.
+    /// The table under a key, and its place. Records a problem for any other type.
     fn single_table(&mut self, key: &'static str) -> Option<(SourcePlace, &'a DeTable<'a>)> {
         let (place, value) = self.given(key)?;
         if let DeValue::Table(table) = value.get_ref() {
@@ -229,7 +226,7 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// The tables under a key, and their places; anything else there is noted.
+    /// The tables under a key, and their places. Records a problem for any other type.
     fn repeated_tables(&mut self, key: &'static str) -> Vec<(SourcePlace, &'a DeTable<'a>)> {
         let Some((place, value)) = self.given(key) else { return Vec::new() };
         let mut tables = Vec::new();
@@ -252,7 +249,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The header of the table at a dotted key: headers hold no indices.
+/// The header of the table at a dotted key: headers have no indices.
 fn header_of(path: &str) -> String {
     let parts = path.split('.').map(|part| part.split('[').next().unwrap_or_default());
     parts.collect::<Vec<_>>().join(".")

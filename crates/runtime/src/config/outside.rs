@@ -1,7 +1,5 @@
-//! What a configuration reaches beyond its own text: variables of the environment, and files,
-//! each with the state it was in when it was read.
-//!
-//! It must not know keys, nor what a file is read for.
+//! What a configuration reads besides its own text, environment variables and files, each with its
+//! state when read. It must not know keys, nor the purpose of a file.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,22 +12,22 @@ use std::path::{Path, PathBuf};
 
 use super::pattern::Pattern;
 
-/// Looks a variable of the environment up by its name.
+/// Looks up an environment variable.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// What was read for a configuration, and the state it was in: changed since, the configuration
-/// may read differently.
+/// Everything that was read for a configuration, and its state. If the state changes, a new reading
+/// may differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     files: BTreeMap<PathBuf, Option<Stamp>>,
     listings: BTreeMap<Pattern, Option<Vec<OsString>>>,
 }
 
-/// What tells that a file was replaced or written, without reading it.
+/// Detects that a file was replaced or written, without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: (i64, i64),
-    /// Permissions too, and what puts an old time of modification back.
+    /// Status change time (ctime): also covers permissions and a restored modification time.
     changed: (i64, i64),
     bytes: u64,
     device: u64,
@@ -49,7 +47,7 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Sources {
-    /// The same files and listings as they are now.
+    /// The current state of the same files and listings.
     pub fn now(&self) -> Self {
         let stamp = |path: &PathBuf| std::fs::metadata(path).ok().map(|found| (&found).into());
         let names = |pattern: &Pattern| pattern.names().ok();
@@ -59,7 +57,7 @@ impl Sources {
         }
     }
 
-    /// A file, or the pattern of a listing, that is not in the same state as in `other`.
+    /// A file or pattern whose state differs from the one in `other`.
     pub fn difference(&self, other: &Self) -> Option<PathBuf> {
         let file = self.files.iter().find(|&(path, stamp)| other.files.get(path) != Some(stamp));
         let listing = || {
@@ -69,25 +67,25 @@ impl Sources {
         file.map(|(path, _)| path.clone()).or_else(|| listing().map(|(of, _)| of.path()))
     }
 
-    /// These and those of `other`, which count where both have the same.
+    /// Adds the sources of `other`, which replace equal paths.
     pub fn merge(&mut self, other: Self) {
         self.files.extend(other.files);
         self.listings.extend(other.listings);
     }
 
-    /// The files, those that could not be read included; and the folders that were listed.
+    /// All files, including unreadable ones, and all listed folders.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let folders = self.listings.keys().map(Pattern::folder);
         self.files.keys().map(PathBuf::as_path).chain(folders)
     }
 }
 
-/// The outside, as one reading of a configuration sees it.
+/// The environment and the files, as one reading of a configuration sees them.
 pub(super) struct Outside<'a> {
-    /// `None`: the text stands alone.
+    /// None if the text stands alone.
     variables: Option<Variables<'a>>,
     seen: RefCell<Sources>,
-    /// Over the paths and bytes of all that was read.
+    /// Over the paths and contents of everything read.
     digest: RefCell<DefaultHasher>,
 }
 
@@ -97,12 +95,12 @@ impl<'a> Outside<'a> {
         Self { variables: Some(variables), seen, digest }
     }
 
-    /// For a text that must not reach out.
+    /// For a text that must not read anything else.
     pub(super) fn closed() -> Self {
         Self { variables: None, seen: RefCell::default(), digest: RefCell::default() }
     }
 
-    /// Whether the text stands alone: no file may be read, and there are no variables.
+    /// Whether the text stands alone, without files and variables.
     pub(super) fn is_closed(&self) -> bool {
         self.variables.is_none()
     }
@@ -111,7 +109,7 @@ impl<'a> Outside<'a> {
         self.variables.and_then(|variables| variables(name))
     }
 
-    /// The names that match a pattern, in order.
+    /// Sorted names that match a pattern.
     pub(super) fn names(&self, pattern: &Pattern) -> io::Result<Vec<OsString>> {
         let names = pattern.names();
         let seen = names.as_ref().ok().cloned();
@@ -119,10 +117,10 @@ impl<'a> Outside<'a> {
         names
     }
 
-    /// The bytes of a file, and one more than `bytes_max` of a larger one. Anything but a
-    /// regular file is refused unless `special` is: opening a pipe would wait for its writer.
+    /// The bytes of a file, and one more than `bytes_max` of a larger one. Unless `special`, only
+    /// regular files are read: opening a pipe would wait for its writer.
     pub(super) fn read(&self, path: &Path, bytes_max: u64, special: bool) -> io::Result<Vec<u8>> {
-        // The state before reading: what is written while it is read is a change.
+        // Take the state before reading: a write during the reading counts as a change.
         let found = std::fs::metadata(path);
         let is_file = found.as_ref().map_or(true, Metadata::is_file);
         if is_file || !special {
@@ -138,12 +136,11 @@ impl<'a> Outside<'a> {
         Ok(bytes)
     }
 
-    /// Tells what was read from something else.
+    /// Digest of everything read.
     pub(super) fn digest(&self) -> u64 {
         self.digest.borrow().finish()
     }
 
-    /// All that was read.
     pub(super) fn into_sources(self) -> Sources {
         self.seen.into_inner()
     }

@@ -1,6 +1,4 @@
-//! Names of files to include, with `*` in their last part.
-//!
-//! It must not know what is in the files.
+//! Names of files to include, with `*` in their last part. It must not know the files' contents.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,11 +15,10 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern relative to `folder`; `None` where `text` is a plain path.
+    /// A pattern relative to `folder`. None if `text` is a plain path.
     ///
     /// # Errors
-    ///
-    /// The remedy where a `*` stands in a folder's name.
+    /// The remedy, if a folder's name contains `*`.
     pub(super) fn parse(text: &str, folder: &Path) -> Result<Option<Self>, String> {
         let (parents, name) = text.rsplit_once('/').map_or(("", text), |(parents, name)| {
             // The root is a parent too.
@@ -35,25 +32,23 @@ impl Pattern {
     }
 
     pub(super) fn folder(&self) -> &Path {
-        // The folder of a relative file without parents is written as nothing.
+        // A relative file without parents has an empty folder.
         if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder }
     }
 
-    /// The pattern itself as a path, for messages.
+    /// The pattern as a path, for messages.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
-    /// The path of a name that matched.
     pub(super) fn join(&self, name: &OsString) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Names in the folder that match, in order; at most one above [`INCLUDES_MAX`].
+    /// Sorted names in the folder that match; at most one more than [`INCLUDES_MAX`].
     ///
     /// # Errors
-    ///
-    /// When the folder cannot be listed.
+    /// If the folder cannot be listed.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder())? {
@@ -70,8 +65,8 @@ impl Pattern {
     }
 }
 
-/// Whether `*` for any text makes `pattern` of `name`; hidden files only by a pattern that names
-/// their dot, as in a shell.
+/// Whether `pattern` matches `name`, where `*` is any text. As in a shell, a hidden file needs a
+/// pattern with its dot.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -81,7 +76,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let Some(mut rest) = name.strip_prefix(first) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
     for part in parts {
-        // The earliest match leaves the most for the parts after it.
+        // The earliest match leaves most text for the other parts.
         let Some(at) = rest.find(part) else { return false };
         rest = &rest[at + part.len()..];
     }

@@ -1,11 +1,9 @@
-//! Whether a key has a default, may be absent, or must be given; and how a declaration writes
-//! values.
-//!
+//! Whether a key has a default, may be absent, or must be given, and how declarations write values.
 //! It must not know how a value is read.
 
 use std::fmt::Write as _;
 
-/// A value as a declaration writes it: a default or an example.
+/// A literal of a declaration: a default or an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenValue {
     /// Text, in TOML a string.
@@ -73,10 +71,9 @@ pub(super) fn quoted(text: &str) -> String {
     toml
 }
 
-/// What a declaration may write as a default or an example: `"250ms"`, `64`, `true`,
-/// `&["USD"]`, `&[0, 1]`.
+/// A default or an example in a declaration: `"250ms"`, `64`, `true`, `&["USD"]`, `&[0, 1]`.
 pub trait Literal: Copy {
-    /// The same with the length of a list erased.
+    /// The same type without the length of a list.
     type As;
 
     /// The value for documents and for reading.
@@ -115,7 +112,7 @@ impl<T: WrittenItem, const N: usize> Literal for &'static [T; N] {
     }
 }
 
-/// What the lists of declarations hold.
+/// An element of a declared list.
 pub trait WrittenItem: Copy + 'static {
     /// The list for documents and for reading.
     fn written(list: &'static [Self]) -> WrittenValue;
@@ -133,12 +130,12 @@ impl WrittenItem for u64 {
     }
 }
 
-/// How a declaration treats a key that the file does not give. A bare literal is a default;
-/// [`Optional`] and [`Required`] hold an example instead.
+/// How a declaration treats an absent key. A bare literal is a default; [`Optional`] and
+/// [`Required`] contain an example.
 pub trait Presence {
-    /// The literal's kind, which the key's form asks for.
+    /// The kind of literal that the form requires.
     type Literal;
-    /// What the getter returns for a value of type `T`.
+    /// The getter's return type for a value of type `T`.
     type Out<T>;
 
     /// Whether the key has a default, may be absent, or must be given.
@@ -146,10 +143,9 @@ pub trait Presence {
 
     /// The default or the example.
     fn written(self) -> WrittenValue;
-    /// A value that was given.
+    /// The result for a given value.
     fn found<T>(value: T) -> Self::Out<T>;
-    /// What stands in for a value that is absent or bad: `fallback` reads
-    /// [`written`](Self::written).
+    /// The result for an absent or bad value; `fallback` reads [`written`](Self::written).
     fn absent<T>(fallback: impl FnOnce() -> T) -> Self::Out<T>;
 }
 
@@ -172,7 +168,7 @@ impl<L: Literal> Presence for L {
     }
 }
 
-/// A key that may be absent: the getter returns an `Option`. Holds an example.
+/// An optional key: the getter returns an `Option`. Contains an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Optional<L>(pub L);
 
@@ -197,8 +193,8 @@ impl<L: Literal> Presence for Optional<L> {
 
 impl<L: Literal> NoDefault for Optional<L> {}
 
-/// A key that must be given, like [`Required`], but nothing stands in where it is missing or bad: the
-/// getter returns an `Option`. For values that are judged beside others. Holds an example.
+/// A required key without a fallback: the getter returns an `Option`. For values that are checked
+/// together with others. Contains an example.
 #[derive(Clone, Copy, Debug)]
 pub struct RequiredOption<L>(pub L);
 
@@ -221,8 +217,8 @@ impl<L: Literal> Presence for RequiredOption<L> {
     }
 }
 
-/// A key that must be given. Holds an example, which stands in where the key is missing so that
-/// reading goes on.
+/// A required key. Contains an example, which is the fallback for a missing value so that reading
+/// goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Required<L>(pub L);
 
@@ -247,5 +243,5 @@ impl<L: Literal> Presence for Required<L> {
 
 impl<L: Literal> NoDefault for Required<L> {}
 
-/// A presence without a default: a secret that is the same everywhere would be none.
+/// A presence without a default: a secret with a default would not be secret.
 pub trait NoDefault: Presence {}

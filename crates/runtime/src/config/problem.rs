@@ -1,6 +1,4 @@
-//! What is wrong with a configuration, and how it is told.
-//!
-//! It must not know how a value is read.
+//! The problems of a configuration, and their display. It must not know how a value is read.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +9,7 @@ use serde::Serialize;
 use super::section::KnownKey;
 use super::source::{MAIN, SourcePlace, SourceTexts};
 
-/// Most problems that are kept of one configuration; the rest are counted.
+/// Most problems kept of one configuration; the rest are counted.
 pub const PROBLEMS_MAX: usize = 1000;
 
 /// One thing to mend in a configuration.
@@ -34,7 +32,7 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// What is wrong at a place, known or not.
+    /// A problem at a place, if known.
     pub(super) fn at(source: &SourceTexts<'_>, place: Option<SourcePlace>, remedy: String) -> Self {
         let included = place.filter(|place| place.file != MAIN);
         Self {
@@ -74,9 +72,9 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// Everything that is wrong with one configuration, in the order of its files and their lines.
+/// All problems of one configuration, in the order of its files and their lines.
 ///
-/// Displayed, it is what follows `error: ` on the terminal:
+/// Displayed as the text after `error: ` on the terminal:
 ///
 /// ```text
 /// 2 problems in vickrey.toml; nothing was started
@@ -91,7 +89,7 @@ pub struct ConfigProblems {
 }
 
 impl ConfigProblems {
-    /// The problems, at most [`PROBLEMS_MAX`] of them.
+    /// The problems, at most [`PROBLEMS_MAX`].
     pub fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.problems.iter()
     }
@@ -101,7 +99,7 @@ impl ConfigProblems {
         &self.file
     }
 
-    /// How many problems there are, those beyond [`PROBLEMS_MAX`] included.
+    /// The number of problems, including those beyond [`PROBLEMS_MAX`].
     pub fn count(&self) -> usize {
         self.problems.len() + self.unlisted
     }
@@ -124,45 +122,44 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
-/// Collects problems while the files are read.
+/// Collects problems while files are read.
 #[derive(Default)]
 pub(super) struct ProblemLog {
     problems: Vec<(Option<SourcePlace>, ConfigProblem)>,
     unlisted: usize,
-    /// Lines with a syntax error: what the parser recovered from them is a guess.
+    /// Lines with a syntax error, from which the parser recovers by guessing.
     broken_lines: HashSet<SourcePlace>,
-    /// Files with such a line, or that were not read: what they hold may be what is missing.
+    /// Files with such a line, and unread files: they may contain a missing key.
     broken_files: HashSet<usize>,
-    /// Some file's tables may not be known, so that what others say of them cannot be judged.
+    /// A file's tables may be unknown, so problems across keys cannot be judged.
     incomplete: bool,
     describing: bool,
     recording: ProblemRecorder,
-    /// Room for the keys of tables that are read next: thousands of tables are read in turn.
+    /// Reusable buffers for the keys of tables, because thousands of tables are read in turn.
     pub(super) unused_keys: Vec<Vec<KnownKey>>,
 }
 
-/// Which settings a reading records.
+/// Which keys a reading records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ProblemRecorder {
-    /// Those of all declared keys.
+    /// All declared keys.
     #[default]
     All,
-    /// Those that files give.
+    /// Keys that files give.
     Given,
 }
 
 impl ProblemLog {
-    /// A log for a run without a file, in which tables that may be absent are visited.
+    /// For a run without a file, which visits optional tables.
     pub(super) fn describing() -> Self {
         Self { describing: true, ..Self::default() }
     }
 
-    /// A log of a reading that records no more than that.
     pub(super) fn recording(recording: ProblemRecorder) -> Self {
         Self { recording, ..Self::default() }
     }
 
-    /// Whether keys are recorded that no file gives.
+    /// Whether keys without a value from a file are recorded.
     pub(super) fn records_all(&self) -> bool {
         self.recording == ProblemRecorder::All
     }
@@ -175,8 +172,8 @@ impl ProblemLog {
         self.problems.is_empty()
     }
 
-    /// Keeps a syntax error at an offset among all files. From here on, problems that may only
-    /// echo it are passed over.
+    /// Records a syntax error at an offset among all files. Problems that may only echo it are
+    /// dropped from then on.
     pub(super) fn syntax(
         &mut self,
         source: &SourceTexts<'_>,
@@ -194,20 +191,19 @@ impl ProblemLog {
         });
     }
 
-    /// From here on, what is missing, and what depends on several keys, is not judged: `file` may
-    /// hold more than is known.
+    /// Stops judging missing keys and problems across keys: `file` may contain more than was read.
     pub(super) fn unknown(&mut self, file: usize) {
         self.broken_files.insert(file);
         self.incomplete = true;
     }
 
-    /// Whether what depends on several keys cannot be judged.
+    /// Whether problems across keys cannot be judged.
     pub(super) fn is_incomplete(&self) -> bool {
         self.incomplete
     }
 
-    /// Whether a key that is missing may be one that a broken file has; `file` is the only one
-    /// that may have it, if there is only one.
+    /// Whether a broken file may contain a missing key; `file` is the only candidate, if there is
+    /// only one.
     pub(super) fn may_be_lost(&self, file: Option<usize>) -> bool {
         match file {
             Some(file) => self.broken_files.contains(&file),
@@ -215,7 +211,7 @@ impl ProblemLog {
         }
     }
 
-    /// Keeps a problem of a key, unless it may only echo a syntax error.
+    /// Records a problem of a key, unless it may only echo a syntax error.
     pub(super) fn note(
         &mut self,
         source: &SourceTexts<'_>,
@@ -233,7 +229,7 @@ impl ProblemLog {
         });
     }
 
-    /// Keeps a problem, or counts it where enough are kept: it is made only in the first case.
+    /// Creates and records a problem; if enough are recorded, only counts it.
     pub(super) fn record(
         &mut self,
         place: Option<SourcePlace>,

@@ -1,6 +1,5 @@
-//! Numbers with a unit: `"250ms"`, `"64KiB"`, `"2.5%"`; exact, in integers; and their ranges.
-//!
-//! It must not know keys, files or floating point.
+//! Numbers with a unit (`"250ms"`, `"64KiB"`, `"2.5%"`), exact integers, and their ranges. It must
+//! not know keys, files or floating point.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -10,7 +9,7 @@ use units::{Decimal, DecimalError};
 use super::given::{GivenValue, WrongValue};
 use super::source::excerpt;
 
-/// What a number counts, and so how it is written.
+/// The quantity that a number measures, which determines its units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A whole number, without a unit.
@@ -24,7 +23,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The units and what each is worth, smallest first.
+    /// Units and their sizes, smallest first.
     fn units(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Integer => &[],
@@ -40,7 +39,7 @@ impl Quantity {
         }
     }
 
-    /// The unit to suggest where one is missing.
+    /// The unit to suggest if one is missing.
     fn usual_unit(self) -> &'static str {
         match self {
             Self::Integer => "",
@@ -50,13 +49,13 @@ impl Quantity {
         }
     }
 
-    /// The names of the units, smallest first.
+    /// Unit names, smallest first.
     pub(super) fn unit_names(self) -> Vec<&'static str> {
         self.units().iter().map(|(unit, _)| *unit).collect()
     }
 
-    /// An amount in the quantity's smallest unit, as text in the largest unit that keeps it
-    /// whole; ratios in percent where two decimals suffice.
+    /// Formats an amount of the smallest unit in the largest unit that keeps it whole; ratios in
+    /// percent if two decimals suffice.
     pub fn write(self, amount: u64) -> String {
         if self == Self::Ratio && amount.is_multiple_of(100) {
             let (whole, hundredths) = (amount / 10_000, amount % 10_000 / 100);
@@ -71,12 +70,11 @@ impl Quantity {
         }
     }
 
-    /// An amount in the quantity's smallest unit, where it is one.
+    /// An amount in the smallest unit. None if the value is not valid.
     pub(super) fn amount(self, given: &GivenValue<'_>) -> Option<u64> {
         self.read(given).ok()
     }
 
-    /// Reads an amount in the quantity's smallest unit.
     fn read(self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
         match (self, given) {
             (_, GivenValue::Integer(..0)) => {
@@ -127,19 +125,19 @@ impl Quantity {
     }
 }
 
-/// A range that a value must lie in, ends included, in the quantity's smallest unit.
+/// An inclusive range of values, in the quantity's smallest unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// What is counted.
+    /// The quantity measured.
     pub quantity: Quantity,
     /// Smallest value, 0 if none is stated.
     pub min: u64,
-    /// Largest value, where there is one.
+    /// Largest value. None if there is no limit.
     pub max: Option<u64>,
 }
 
 impl Bounds {
-    /// `range` in the smallest unit of `quantity`; `count` converts one of its ends.
+    /// `range` in the smallest unit of `quantity`; `count` converts an end.
     pub(super) fn of<T>(
         quantity: Quantity,
         range: &impl RangeBounds<T>,
@@ -158,12 +156,12 @@ impl Bounds {
         Self { quantity, min, max }
     }
 
-    /// Whether the range says more than its quantity does.
+    /// Whether the range is narrower than the quantity's own.
     pub(super) fn is_stated(&self) -> bool {
         self.min != 0 || self.max.is_some()
     }
 
-    /// Lowers the upper end to `max`, what the type that is read can hold.
+    /// Lowers the upper end to `max`, the limit of the target type.
     pub(super) fn at_most(self, max: u64) -> Self {
         if max == u64::MAX {
             return self;
@@ -171,7 +169,6 @@ impl Bounds {
         Self { max: Some(self.max.map_or(max, |own| own.min(max))), ..self }
     }
 
-    /// Reads an amount within the range.
     pub(super) fn read(&self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
         let amount = self.quantity.read(given)?;
         let within = self.min <= amount && self.max.is_none_or(|max| amount <= max);

@@ -1,30 +1,26 @@
-//! Writes declarations out: the default file and the reference page.
-//!
-//! It must not know any service's keys, nor read anything.
+//! Writes declarations as the default file and the reference page. It must not know any service's
+//! keys, nor read anything.
 
 use std::fmt::Write as _;
 
 use super::describe::{KeyDoc, Need, Nesting, Role};
 use super::section::joined;
 
-/// Widest line of a comment, in characters.
 const WIDTH: usize = 96;
 
-/// A file with every declared key, its documentation and its default, which itself loads without
-/// problems. Prose follows `# `. What may be absent is commented out by a bare `#`, so removing
-/// that character switches it on.
+/// A file with every declared key, its documentation and its default; it loads without problems.
+/// Prose follows `# `. A bare `#` comments out optional values, so removing it enables them.
 pub fn default_toml(keys: &[KeyDoc]) -> String {
     let mut file = DefaultFile(String::new());
     file.table("", keys, false);
     file.0
 }
 
-/// A default file in the making.
 struct DefaultFile(String);
 
 impl DefaultFile {
     fn table(&mut self, path: &str, keys: &[KeyDoc], commented: bool) {
-        // In TOML a table's own values come before the tables within it.
+        // TOML requires a table's own values before its tables.
         for key in keys {
             self.value(key, commented);
         }
@@ -64,7 +60,7 @@ impl DefaultFile {
         self.entry(&prose, &line, commented || optional);
     }
 
-    /// Prose as a comment, and below it a line of TOML.
+    /// Writes prose as a comment above a line of TOML.
     fn entry(&mut self, prose: &str, line: &str, commented: bool) {
         if !self.0.is_empty() {
             self.0.push('\n');
@@ -77,7 +73,7 @@ impl DefaultFile {
     }
 }
 
-/// Words in lines of at most [`WIDTH`] characters, longer words apart.
+/// Lines of at most [`WIDTH`] characters, except for longer words.
 fn wrapped(prose: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in prose.split_whitespace() {
@@ -92,7 +88,7 @@ fn wrapped(prose: &str) -> Vec<String> {
     lines
 }
 
-/// A reference page in Markdown: one heading for each table, one row for each key.
+/// A reference page in Markdown: a heading per table, a row per key.
 pub fn reference_markdown(keys: &[KeyDoc]) -> String {
     let mut page = String::new();
     rows(&mut page, keys);

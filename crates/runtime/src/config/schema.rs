@@ -1,7 +1,6 @@
-//! Writes declarations out as JSON Schema, draft 2020-12, for editors and checks in CI.
-//!
-//! The schema accepts no less than the reader, which stays the judge: ranges of numbers with
-//! units and the checks of a service are beyond it.
+//! Writes declarations as JSON Schema, draft 2020-12, for editors and CI. The schema accepts every
+//! file that the reader accepts, and more: it does not cover ranges of numbers with units, nor the
+//! checks of services.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +26,7 @@ fn object(keys: &[KeyDoc]) -> Value {
     })
 }
 
-/// A table that is always read is required as soon as one of its keys is.
+/// A table that is always read is required if one of its keys is.
 fn is_required(key: &KeyDoc) -> bool {
     match &key.role {
         Role::Value { need, .. } => *need == Need::Required,

@@ -1,6 +1,5 @@
-//! Secrets: texts that no message, page or log may show, given by a reference or as they are.
-//!
-//! It must not know what they open.
+//! Secrets: texts that no message, page or log may show, given literally or by reference. It must
+//! not know their use.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,13 +7,13 @@ use std::path::Path;
 
 use super::outside::Outside;
 
-/// Largest file that holds a secret: 64 KiB.
+/// Largest file that contains a secret: 64 KiB.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
-/// What stands in the place of a secret wherever one would be shown.
+/// Replaces a secret wherever one would be shown.
 pub const MASK: &str = "***";
 
-/// A text that is not shown: formatted in any way, it is [`MASK`].
+/// A secret text: every format shows it as [`MASK`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -42,35 +41,33 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Where a secret is, as the configuration says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference<'t> {
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(&'t str),
-    /// The whole of a file.
+    /// The whole content of a file.
     File(&'t str),
 }
 
 impl<'t> Reference<'t> {
-    /// A text that begins like a reference is one: a secret that itself begins so has to be
-    /// given by reference.
+    /// A text that begins like a reference is a reference. A secret with such a beginning must
+    /// itself be given by reference.
     fn parse(text: &'t str) -> Option<Self> {
         let variable = text.strip_prefix("env:").map(Self::Variable);
         variable.or_else(|| text.strip_prefix("file:").map(Self::File))
     }
 }
 
-/// Whether a text says where the secret is, and so may be shown.
+/// Whether a text is a reference, and so may be shown.
 pub(super) fn is_reference(text: &str) -> bool {
     Reference::parse(text).is_some()
 }
 
-/// Reads a secret: follows a reference, relative to `folder`, or takes the text as it is. What a
-/// reference leads to is the secret, whatever it looks like.
+/// Follows a reference, relative to `folder`, or takes the literal text. The content behind a
+/// reference is the secret, even if it looks like a reference.
 ///
 /// # Errors
-///
-/// The remedy, which names the reference at most.
+/// The remedy, which may name the reference but not the secret.
 pub(super) fn resolve(text: &str, folder: &Path, outside: &Outside<'_>) -> Result<Secret, String> {
     let found = match Reference::parse(text) {
         None => text.to_owned(),
@@ -104,7 +101,7 @@ fn from_file(path: &Path, outside: &Outside<'_>) -> Result<String, String> {
         return Err("the file is larger than 64KiB, the most that a secret has".to_owned());
     }
     let mut text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())?;
-    // Editors and `echo` end a file with a newline that is no part of the secret.
+    // Editors and `echo` add a final newline that is not part of the secret.
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {

@@ -1,8 +1,6 @@
-//! One table of a configuration: hands out its values by the service's declarations, and notes
-//! what is wrong.
-//!
-//! It must not know any service's keys, nor the forms of values, which are getters.rs's, nor how
-//! many tables stand under a key, which is nested.rs's.
+//! One table of a configuration: returns values as the service declares them, and records problems.
+//! It must not know any service's keys, nor the forms of values (getters.rs), nor nested tables
+//! (nested.rs).
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -21,27 +19,25 @@ use super::secret;
 use super::source::{SourcePlace, SourceTexts, excerpt, key_text};
 use super::values;
 
-/// One table of a configuration, in the hands of the service that declares its keys.
+/// One table of a configuration, for the service that declares its keys.
 ///
-/// Each getter takes the key, what stands in where it is absent, often a range or a check, and
-/// its documentation. A literal is a default (`"250ms"`, `64`, `true`); [`Optional`] makes the
-/// getter return an `Option` and [`Required`] insists on the key, both holding an example. On a
-/// bad value the getter notes the problem and returns the default, so that reading goes on and
-/// every problem is found.
+/// Each getter takes the key, its presence, often a range or a check, and its documentation. A
+/// literal is a default (`"250ms"`, `64`, `true`); [`Optional`] makes the getter return an
+/// `Option`; [`Required`] requires the key; both contain an example. For a bad value the getter
+/// records the problem and returns the fallback, so that reading goes on and finds every problem.
 ///
-/// All getters panic when the declared literal itself is not accepted: where declarations are described,
-/// so that any test that describes one finds it, and where the literal stands in for a value.
+/// All getters panic if the declared literal itself is invalid: when the declarations are
+/// described, so that any test that describes them notices, and when the literal is the fallback.
 ///
 /// [`Optional`]: super::Optional
 /// [`Required`]: super::Required
 pub struct Section<'a> {
-    /// `None` where no file has such a table: all keys are absent.
+    /// None if no file has the table: all keys are absent.
     pub(super) table: Option<&'a DeTable<'a>>,
-    /// Where the table stands below the root.
     pub(super) path: TablePath<'a>,
-    /// Where the table's header stands first, if anywhere.
+    /// Where the table's header first occurs. None if it has none.
     pub(super) place: Option<SourcePlace>,
-    /// The only file that can have keys of this table; `None` where tables of several merge.
+    /// The only file that can have keys of this table. None if tables of several files merge.
     pub(super) file: Option<usize>,
     pub(super) source: &'a SourceTexts<'a>,
     pub(super) outside: &'a Outside<'a>,
@@ -49,13 +45,13 @@ pub struct Section<'a> {
     pub(super) declared: Declared,
 }
 
-/// The dotted key of a table, written out only where a message needs it.
+/// The dotted key of a table, formatted only for messages.
 #[derive(Clone, Copy)]
 pub(super) enum TablePath<'a> {
     Root,
     /// The only table under a key.
     Key(&'a Self, &'static str),
-    /// One of several under a key.
+    /// One of several tables under a key.
     Item(&'a Self, &'static str, usize),
 }
 
@@ -69,39 +65,38 @@ impl TablePath<'_> {
     }
 }
 
-/// What a section's service asked for.
+/// The keys that a section's service asked for.
 #[derive(Default)]
 pub(super) struct Declared {
-    /// The keys asked for so far; all others are unknown.
+    /// Keys asked for so far; all others are unknown.
     known: Vec<KnownKey>,
-    /// What is said of them; empty unless declarations are described.
+    /// Their documentation; empty unless declarations are described.
     pub(super) docs: Vec<KeyDoc>,
-    /// What is in force under each, names of the past apart.
+    /// Their values in force, without former keys.
     pub(super) settings: Vec<(Cow<'static, str>, EffectiveKey)>,
 }
 
 impl Declared {
-    /// In the room of a table that was read before, if there is one.
+    /// Reuses the buffer of an earlier table, if there is one.
     pub(super) fn begin(log: &mut ProblemLog) -> Self {
         Self { known: log.unused_keys.pop().unwrap_or_default(), ..Self::default() }
     }
 }
 
-/// A key that was asked for.
 #[derive(Clone, Copy)]
 pub(super) struct KnownKey {
     name: &'static str,
     kind: KeyKind,
 }
 
-/// What messages must know of a key.
+/// How messages treat a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyKind {
     /// Its value may be shown.
     Plain,
     /// Its value is never shown.
     Secret,
-    /// It is of the past, and no message proposes it.
+    /// A former key, which no message suggests.
     Renamed,
 }
 
@@ -115,18 +110,18 @@ impl<'a> Section<'a> {
         Self { table, path, place: None, file: None, source, outside, log, declared }
     }
 
-    /// A key of the past, which is refused with the name of its successor.
+    /// A former key, refused with the name of its successor.
     pub fn renamed(&mut self, old: &'static str, new: &'static str) {
         self.refuse(old, new, || format!("is now called `{new}`, rename it"));
     }
 
-    /// A key of the past whose successor is in another table: `new` is its dotted key from the
-    /// root, as in `exchange.pool.idle_timeout`.
+    /// A former key whose successor is in another table: `new` is the dotted key from the root, as
+    /// in `exchange.pool.idle_timeout`.
     pub fn moved(&mut self, old: &'static str, new: &'static str) {
         self.refuse(old, new, || format!("is now `{new}`, move it there"));
     }
 
-    /// The line of its file in which the table's header stands, if it has one.
+    /// The line of the table's header. None if it has none.
     pub fn line(&self) -> Option<usize> {
         self.place.map(|place| place.line).filter(|&line| line != 0)
     }
@@ -139,12 +134,11 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes a problem that only shows when several keys are read together. `value` is shown
-    /// where no file gives the key itself, and never that of a secret; `remedy` is a lower-case
-    /// fragment.
+    /// Records a problem across several keys. Messages show `value` if no file gives the key, and
+    /// never for a secret; `remedy` is a lower-case fragment.
     pub fn problem(&mut self, key: &str, value: impl Display, remedy: impl Into<String>) {
         if self.log.is_incomplete() {
-            // It may be about keys that are not known.
+            // The problem may concern keys in an unread part of a file.
             return;
         }
         let secret = is_secret(&self.declared.known, key);
@@ -156,7 +150,7 @@ impl<'a> Section<'a> {
         self.note(place, self.path_of(key), value, || remedy.into());
     }
 
-    /// Declares a key and reads it: every getter of values ends here.
+    /// Declares a key and reads it. Every getter of values calls this.
     pub(super) fn value<T, P: Presence>(
         &mut self,
         key: &'static str,
@@ -194,7 +188,7 @@ impl<'a> Section<'a> {
         out
     }
 
-    /// Reads a key; notes what is wrong, also that it is missing, and returns nothing then.
+    /// Reads a key. None if it is missing or wrong, which is recorded.
     pub(super) fn read<T, P: Presence>(
         &mut self,
         key: &'static str,
@@ -240,7 +234,7 @@ impl<'a> Section<'a> {
         self.note(Some(place), path, shown, remedy);
     }
 
-    /// Notes a key as declared; `role` is asked for where declarations are described.
+    /// Records a declaration; calls `role` only if declarations are described.
     pub(super) fn describe(
         &mut self,
         (name, doc): (&'static str, &'static str),
@@ -258,26 +252,25 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes what is in force under a key.
+    /// Records the value in force of a key.
     pub(super) fn record(&mut self, name: &'static str, setting: EffectiveKey) {
         if self.log.records_all() || !matches!(setting, EffectiveKey::Absent) {
             self.declared.settings.push((Cow::Borrowed(name), setting));
         }
     }
 
-    /// What the files give for a key, and the key's place.
+    /// The value that the files give for a key, and its place.
     pub(super) fn given(&self, key: &str) -> Option<(SourcePlace, &'a Spanned<DeValue<'a>>)> {
         let (name, value) = self.table?.get_key_value(key)?;
         Some((self.source.place(name.span().start), value))
     }
 
-    /// A value as messages show it; tables are not shown.
+    /// A value as messages show it. None if it is a table.
     pub(super) fn shown(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
         (!has_tables(value.get_ref())).then(|| self.source.excerpt(value))
     }
 
-    /// A value as messages show it that no declaration reads, and which may therefore be a
-    /// secret that stands in the wrong place.
+    /// A value that no declaration reads, as messages show it: it may be a misplaced secret.
     pub(super) fn shown_unread(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
         is_plain(value.get_ref()).then(|| self.source.excerpt(value))
     }
@@ -297,7 +290,7 @@ impl<'a> Section<'a> {
         self.log.note(self.source, (place, key), value, remedy);
     }
 
-    /// Notes the keys that were never asked for, and returns what was.
+    /// Records problems for unknown keys, and returns the declared ones.
     pub(super) fn finish(mut self) -> Declared {
         let mut declared = std::mem::take(&mut self.declared);
         let known = || {
@@ -327,12 +320,11 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Whether a declared key is that of a secret.
 fn is_secret(keys: &[KnownKey], name: &str) -> bool {
     keys.iter().any(|key| key.name == name && key.kind == KeyKind::Secret)
 }
 
-/// What is in force under a key that is not given.
+/// The value in force of a key that is not given.
 fn stand_in<P: Presence>(form: &Form, written: WrittenValue) -> EffectiveKey {
     match P::NEED {
         Need::Default => EffectiveKey::of(form, &written.into(), false),
@@ -340,7 +332,7 @@ fn stand_in<P: Presence>(form: &Form, written: WrittenValue) -> EffectiveKey {
     }
 }
 
-/// A secret as messages show it: where it is, or not at all.
+/// A secret as messages show it: its reference, or nothing.
 pub(super) fn shown_secret(value: &Spanned<DeValue<'_>>) -> Option<String> {
     let text = value.get_ref().as_str().filter(|text| secret::is_reference(text))?;
     Some(format!("\"{}\"", excerpt(text)))
@@ -354,7 +346,7 @@ fn has_tables(value: &DeValue<'_>) -> bool {
     }
 }
 
-/// Whether a value holds no text but amounts, such as `"120ms"`: nobody's secret.
+/// Whether a value contains no text except amounts such as `"120ms"`, so that it is no secret.
 fn is_plain(value: &DeValue<'_>) -> bool {
     const AMOUNTS: [Quantity; 3] = [Quantity::Duration, Quantity::Bytes, Quantity::Ratio];
     match value {
@@ -368,12 +360,12 @@ fn is_plain(value: &DeValue<'_>) -> bool {
     }
 }
 
-/// A key below a table's dotted key, which is empty at the root.
+/// Joins a table's dotted key, empty at the root, and a name.
 pub(super) fn joined(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// What to write instead of a value of the wrong type.
+/// The remedy for a value of the wrong type.
 fn expected(form: &Form, written: WrittenValue) -> String {
     format!("expected {}, for example {}", form.phrase(), written.to_toml())
 }

@@ -1,8 +1,8 @@
-//! The texts of a configuration, one a file: where an offset lies, and how a value is quoted in a
-//! message.
+//! The texts of a configuration, one per file: positions of offsets, and excerpts of values for
+//! messages.
 //!
-//! Offsets run through all files, each file's after those of the file before it, so that a value
-//! knows its file wherever it is merged to. It must not know keys or their meaning.
+//! Offsets continue from file to file, so that a value identifies its file even after a merge. This
+//! module must not know keys or their meaning.
 
 use std::path::{Path, PathBuf};
 
@@ -18,34 +18,32 @@ const EXCERPT_CHARS_MAX: usize = 60;
 /// The main file's number.
 pub(super) const MAIN: usize = 0;
 
-/// A line of one of the files; in order of files, then lines.
+/// A line of a file, ordered by file, then line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SourcePlace {
-    /// Which file, [`MAIN`] first.
+    /// Number of the file, [`MAIN`] first.
     pub(super) file: usize,
-    /// Counted from 1; 0 stands for the whole file.
+    /// From 1; 0 means the whole file.
     pub(super) line: usize,
 }
 
 impl SourcePlace {
-    /// A file as a whole.
     pub(super) const fn whole(file: usize) -> Self {
         Self { file, line: 0 }
     }
 }
 
-/// A file's text and the offsets at which its lines begin.
+/// A file's text and the offsets of its lines.
 struct FileText<'a> {
     name: String,
-    /// What paths in it are relative to.
+    /// Base of relative paths in the file.
     folder: PathBuf,
     text: &'a str,
-    /// What offset 0 of the text is among all files.
+    /// Offset of the text's start among all files.
     base: usize,
     line_starts: Vec<usize>,
 }
 
-/// The texts of all files.
 #[derive(Default)]
 pub(super) struct SourceTexts<'a> {
     files: Vec<FileText<'a>>,
@@ -59,9 +57,9 @@ impl<'a> SourceTexts<'a> {
         source
     }
 
-    /// Adds a file and returns its number and the offset at which it begins.
+    /// Adds a file; returns its number and its first offset.
     pub(super) fn add(&mut self, name: String, folder: PathBuf, text: &'a str) -> (usize, usize) {
-        // One more than the length, so that the end of a file is not the start of the next.
+        // One more than the length, so that the end of a file differs from the start of the next.
         let base = self.files.last().map_or(0, |last| last.base + last.text.len() + 1);
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = std::iter::once(0).chain(after_newlines).collect();
@@ -76,13 +74,12 @@ impl<'a> SourceTexts<'a> {
         (file, text, offset - text.base)
     }
 
-    /// The place of an offset.
     pub(super) fn place(&self, offset: usize) -> SourcePlace {
         let (file, text, offset) = self.file(offset);
         SourcePlace { file, line: text.line_starts.partition_point(|&start| start <= offset) }
     }
 
-    /// The column of an offset in its line, counted in characters from 1.
+    /// The column of an offset, in characters from 1.
     pub(super) fn column(&self, offset: usize) -> usize {
         let line = self.place(offset).line;
         let (_, text, offset) = self.file(offset);
@@ -90,8 +87,8 @@ impl<'a> SourceTexts<'a> {
         1 + text.text.get(start..offset).map_or(0, |before| before.chars().count())
     }
 
-    /// Whether the line of one of these offsets is the header of a table, so that the keys after
-    /// it may belong to another where the line is broken.
+    /// Whether an offset is in the line of a table header: if that line is broken, the keys after
+    /// it may belong to another table.
     pub(super) fn any_in_header(&self, mut offsets: impl Iterator<Item = usize>) -> bool {
         offsets.any(|offset| {
             let line = self.place(offset).line;
@@ -101,21 +98,21 @@ impl<'a> SourceTexts<'a> {
         })
     }
 
-    /// A value as its file has it, on one line and shortened. A text that [`masked_url`] would mask
-    /// is shown masked: it may be a URL, wherever it stands.
+    /// An excerpt of a value on one line. Text that [`masked_url`] would mask is masked under any
+    /// key, because it may be a URL.
     pub(super) fn excerpt(&self, value: &Spanned<DeValue<'_>>) -> String {
         excerpt(&self.masked(value))
     }
 
     fn masked(&self, value: &Spanned<DeValue<'_>>) -> String {
         match value.get_ref() {
-            // Comments between the elements are left out: they may hold anything.
+            // Leave out comments between the elements: they may contain anything.
             DeValue::Array(items) => {
                 let items: Vec<_> = items.iter().map(|item| self.masked(item)).collect();
                 return format!("[{}]", items.join(", "));
             }
             DeValue::Table(_) => return "{…}".to_owned(),
-            // Compared unescaped: `\u003F` is a `?`.
+            // Compare unescaped text: `\u003F` is a `?`.
             DeValue::String(text) => {
                 let masked = masked_url(text);
                 if masked != **text {
@@ -128,18 +125,18 @@ impl<'a> SourceTexts<'a> {
         text.text.get(start..start + value.span().len()).unwrap_or_default().to_owned()
     }
 
-    /// A file's name as messages give it.
+    /// A file's name in messages.
     pub(super) fn name(&self, file: usize) -> &str {
         &self.files[file].name
     }
 
-    /// What paths in a file are relative to.
+    /// Base of relative paths in a file.
     pub(super) fn folder(&self, file: usize) -> &Path {
         &self.files[file].folder
     }
 }
 
-/// `text` on one line, without control characters, shortened to what a message bears.
+/// `text` on one line, shortened, without control characters.
 pub(super) fn excerpt(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.chars().enumerate() {
@@ -147,7 +144,7 @@ pub(super) fn excerpt(text: &str) -> String {
             shown.push('…');
             break;
         }
-        // A hostile file must not drive the terminal of whoever reads its problems.
+        // A hostile file must not send control sequences to the terminal.
         if character.is_control() {
             shown.extend(character.escape_default());
         } else {
@@ -157,7 +154,7 @@ pub(super) fn excerpt(text: &str) -> String {
     shown
 }
 
-/// A key as TOML writes it: bare where it can be, quoted elsewhere, shortened.
+/// A key in TOML, shortened: bare if possible, otherwise quoted.
 pub(super) fn key_text(key: &str) -> String {
     if is_bare(key) { excerpt(key) } else { format!("\"{}\"", excerpt(key)) }
 }

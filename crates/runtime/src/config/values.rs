@@ -1,7 +1,6 @@
-//! Forms that are written as text: prices, currencies, addresses, URLs, and one of several words.
-//!
-//! Each reader takes the text and returns the value, or the remedy as a lower-case fragment. It
-//! must not know keys or files.
+//! Forms written as text: prices, currencies, addresses, URLs, and one of several words. Each
+//! reader returns the value, or the remedy as a lower-case fragment. They must not know keys or
+//! files.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,25 +12,24 @@ use units::{Cpm, Currency, Decimal, Price, Rounding};
 use super::secret::MASK;
 use super::source::excerpt;
 
-/// Most letters of a misspelt word that are compared with the known ones.
+/// Longest misspelt word that is compared with the known ones.
 const WORD_BYTES_MAX: usize = 64;
 
-/// An `http://` or `https://` URL, taken apart.
+/// An `http://` or `https://` URL, split into its parts.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct HttpUrl {
     /// Whether it is `https`.
     pub secure: bool,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// 80, or 443 where `secure`, where the URL names none.
+    /// The port; by default 80, or 443 if `secure`.
     pub port: u16,
     /// Path and query, at least `/`.
     pub path: String,
 }
 
 impl HttpUrl {
-    /// Host and port as the `host` header has them: without the port where it is the scheme's own,
-    /// IPv6 addresses in brackets.
+    /// The value of a `host` header: without the scheme's default port, IPv6 addresses in brackets.
     pub fn authority(&self) -> String {
         let host = &self.host;
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
@@ -39,7 +37,7 @@ impl HttpUrl {
     }
 }
 
-/// Masked, as [`masked_url`] has it.
+/// Masked like [`masked_url`].
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secure { "https" } else { "http" };
@@ -54,11 +52,11 @@ impl fmt::Debug for HttpUrl {
     }
 }
 
-/// A URL as messages, pages and logs show it: keys are passed in queries, so [`MASK`] replaces
-/// what follows the first `?` or `#`, and a user name with its password.
+/// A URL for messages, pages and logs. Queries contain keys, so [`MASK`] replaces everything after
+/// the first `?` or `#`, and a user name with its password.
 ///
-/// A text that is no valid URL may have been meant as one, so it is masked as well. There, any `@`
-/// may end a password that holds other delimiters.
+/// Invalid URLs are masked as well, because a URL may have been meant. In these, any `@` may end a
+/// password that contains other delimiters.
 pub fn masked_url(text: &str) -> String {
     let (shown, query) = match text.find(['?', '#']) {
         Some(at) => (&text[..at], &text[at..]),
@@ -82,7 +80,6 @@ pub fn masked_url(text: &str) -> String {
     }
 }
 
-/// The scheme's own port.
 const fn port_of(secure: bool) -> u16 {
     if secure { 443 } else { 80 }
 }
@@ -114,7 +111,7 @@ pub(super) fn http_url(text: &str) -> Result<HttpUrl, String> {
     let port = port.ok_or("has a port that is not from 1 to 65535")?;
     let path = match uri.path_and_query().map(PathAndQuery::as_str) {
         Some(path) if path.starts_with('/') => path.to_owned(),
-        // The grammar allows a query straight after the host; requests need a path before it.
+        // A query may follow the host directly, but a request needs a path before it.
         Some(query) => format!("/{query}"),
         None => "/".to_owned(),
     };
@@ -144,7 +141,7 @@ pub(super) fn currency(text: &str) -> Result<Currency, String> {
     })
 }
 
-/// Reads `0.50 USD`; exact, so no finer than a millionth.
+/// Reads `0.50 USD`, exactly, to a millionth.
 pub(super) fn price(text: &str) -> Result<Price, String> {
     let (number, code) = text.split_once(' ').unwrap_or((text, ""));
     let amount = Decimal::parse(number).map_err(|error| {
@@ -162,12 +159,11 @@ pub(super) fn price(text: &str) -> Result<Price, String> {
     Ok(Price { amount, currency })
 }
 
-/// Reads any text that is not empty.
+/// Reads any non-empty text.
 pub(super) fn text(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// Finds a word among those known.
 pub(super) fn one_of<T: Clone>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
     match known.iter().find(|(name, _)| *name == text) {
         Some((_, value)) => Ok(value.clone()),
