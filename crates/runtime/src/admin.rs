@@ -1,22 +1,22 @@
-//! The admin listener: health, metrics and the API for operators, on the control thread so that it
+//! The admin listener: health, metrics and the operators' API. It runs on the control thread, so it
 //! answers while the shards are busy.
 //!
-//! It must not know any service: they add metrics to the
-//! [`Exposition`](crate::metrics::Exposition), checks to the [`Readiness`], and [`Api`]s with
-//! routes of their own.
+//! It must not know any service: services add metrics to the
+//! [`Exposition`](crate::metrics::Exposition), checks to the [`Readiness`], and [`Api`]s with their
+//! routes.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
 //! | `GET /health/live` | 200 as long as the process answers |
 //! | `GET /health/ready` | 200 when every check holds; 503 before, and while draining |
 //! | `GET /metrics` | 200, OpenMetrics or Prometheus text, by `accept` |
-//! | others | as the [`Api`]s have it; errors as JSON, [`ErrorCode`] |
+//! | others | as the [`Api`]s define; errors as JSON, [`ErrorCode`] |
 //!
-//! With a token, all but health asks for it. Without, whoever reaches the listener may do all that
-//! it does: then it listens on loopback only. A web page reaches loopback too, so a request that
-//! changes something and comes from one is refused, and so is one for a host that is not ours.
+//! With a token, everything but health requires it. Without one, the listener is on loopback only,
+//! where every client may do everything. A web page reaches loopback too, so requests for a foreign
+//! host, and changes requested by a web page, are refused.
 //!
-//! Where all connections are busy, a few more are taken for health and metrics alone.
+//! If all connections are busy, a few more are accepted for health and metrics alone.
 
 mod allowance;
 mod configuration;
@@ -52,26 +52,26 @@ pub use rfc3339::rfc3339;
 pub use route::{Api, ApiCall, Method, Route};
 pub use server::VITALS_CONNECTIONS;
 
-/// Least letters of a token: what is shorter is guessed.
+/// Shortest token; a shorter one could be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Between two requests a scraper's connection stays open; a head of operators comes at once.
+/// A scraper's connection stays open between requests; heads arrive at once.
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts { idle: secs(60), head: secs(10) };
 
-/// Where the admin listener is, and what it bears.
+/// The admin listener's address, access and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminOptions {
-    /// Where operators ask.
+    /// Listening address.
     pub listen: SocketAddr,
-    /// What they must know to be answered; absent: nothing.
+    /// Bearer token that requests need. None if they need none.
     pub token: Option<Secret>,
-    /// Most connections open at once; a new one beyond them takes the place of the longest idle.
+    /// Most connections open at once; a further one replaces the longest idle one.
     pub connections_max: usize,
     /// Longest wait for the next request, and for a head.
     pub timeouts: ConnectionTimeouts,
-    /// Names that requests may be for, beside addresses and `localhost`.
+    /// Accepted host names besides addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// How often changes may be asked for.
+    /// Rate limit on changes.
     pub changes: ChangeLimits,
 }
 
@@ -136,16 +136,15 @@ impl AdminOptions {
     }
 }
 
-/// The running admin listener. It goes on through a drain, until it is stopped.
+/// The running admin listener. It continues through a drain until it is stopped.
 #[derive(Debug)]
 pub struct Admin(ControlTask);
 
 impl Admin {
-    /// Serves `pages` on a non-blocking listener, as [`listen`](crate::listen::listen) opens it.
+    /// Serves `pages` on a non-blocking listener from [`listen`](crate::listen::listen).
     ///
     /// # Errors
-    ///
-    /// When the listener cannot be waited on.
+    /// If the runtime cannot register the listener.
     pub fn start(
         options: &AdminOptions,
         listener: TcpListener,
@@ -159,7 +158,7 @@ impl Admin {
         Ok(Self(control.spawn(move || server.run(listener))))
     }
 
-    /// Stops listening, and drops what is open.
+    /// Stops listening, and drops open connections.
     pub fn stop(self) {
         self.0.stop();
     }

@@ -1,6 +1,4 @@
-//! How often operators may ask for changes.
-//!
-//! It must not know what is changed.
+//! A rate limit on operators' changes. It must not know what is changed.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,17 +6,16 @@ use std::time::{Duration, Instant};
 use super::reply::{ErrorCode, Reply};
 use crate::config::{Section, ms, secs};
 
-/// How often changes may be asked for: each reads files, or is written to disk.
+/// A rate limit on changes, each of which reads files or writes to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeLimits {
-    /// Most at once, after a while without any.
+    /// Most changes at once after a pause.
     pub burst: u32,
-    /// Until one more may be asked for.
+    /// Time until one more is allowed.
     pub interval: Duration,
 }
 
 impl ChangeLimits {
-    /// Declares and reads the keys of `[admin]`.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         Self {
             burst: s.integer(
@@ -46,7 +43,7 @@ pub struct ChangeAllowance {
 }
 
 impl ChangeAllowance {
-    /// With all that may be asked for at once.
+    /// A limiter with its full burst available.
     pub fn new(limits: ChangeLimits) -> Self {
         let bucket = ChangeBucket { left: limits.burst, filled_at: Instant::now() };
         Self { limits, bucket: Arc::new(Mutex::new(bucket)) }
@@ -55,8 +52,7 @@ impl ChangeAllowance {
     /// Takes one change.
     ///
     /// # Errors
-    ///
-    /// The answer, 429, where none is left.
+    /// The response, 429, if none is left.
     pub(super) fn take(&self) -> Result<(), Reply> {
         let mut bucket = self.bucket.lock().expect("nothing panics while it counts");
         if bucket.take(&self.limits, Instant::now()) {
@@ -79,7 +75,6 @@ struct ChangeBucket {
 }
 
 impl ChangeBucket {
-    /// Whether one more change may be asked for.
     fn take(&mut self, limits: &ChangeLimits, now: Instant) -> bool {
         while self.left < limits.burst && self.filled_at + limits.interval <= now {
             self.left += 1;

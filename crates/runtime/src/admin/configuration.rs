@@ -1,6 +1,5 @@
-//! The configuration over HTTP: what is in force, and reading it anew.
-//!
-//! It must not know what is configured: whoever holds the configuration is a [`Configuration`].
+//! The configuration over HTTP: the one in force, and its reload. It must not know what is
+//! configured: the owner of the configuration is a [`Configuration`].
 
 use std::time::SystemTime;
 
@@ -14,16 +13,16 @@ use super::rfc3339::rfc3339;
 use super::route::{Api, Method, Route};
 use crate::config::{ConfigProblem, ConfigProblems, DifferenceView, SettingDifference};
 
-/// Who holds the configuration.
+/// The owner of the configuration.
 pub trait Configuration: Send + Sync {
-    /// What is in force.
+    /// The configuration in force.
     fn in_force(&self) -> ConfigurationInForce;
 
-    /// Reads the files anew, and puts them in force if nothing is wrong with them. It may take as
-    /// long as reading them does.
+    /// Rereads the files, and puts them in force if they have no problem. Takes as long as reading
+    /// does.
     ///
     /// # Errors
-    ///
+    /// If nothing changed.
     /// When nothing was changed.
     fn reload(&self) -> Result<ReloadSummary, ReloadError>;
 }
@@ -37,56 +36,54 @@ pub struct ConfigurationInForce {
     pub loaded_at: SystemTime,
     /// Its main file.
     pub file: String,
-    /// Every key, with its value; secrets masked.
+    /// Every key with its value; secrets masked.
     pub effective: Value,
-    /// Keys of it that take effect only when the process is started again.
+    /// Keys that take effect only after a restart.
     pub needs_restart: Vec<String>,
 }
 
-/// What reading the configuration anew has done.
+/// The result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadSummary {
     /// The generation now in force.
     pub generation: u64,
-    /// What differs from before.
+    /// Differences from the previous generation.
     pub differences: Vec<SettingDifference>,
-    /// Keys that differ from what the process was started with, and take effect only when it is
-    /// started again.
+    /// Keys that differ from the startup configuration and take effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// What became of the files of accounts and campaigns. None if there are none to read.
+    /// The outcome for the files of accounts and campaigns. None if there are none.
     pub campaigns: Option<CampaignFiles>,
 }
 
-/// What reading the files of accounts and campaigns anew has done.
+/// The outcome of rereading the files of accounts and campaigns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CampaignFiles {
     /// They are in force.
     Taken {
-        /// Definitions that were not there before, or were removed.
+        /// New or restored definitions.
         created: usize,
-        /// That are otherwise than before.
+        /// Changed definitions.
         changed: usize,
-        /// That no file has any more.
+        /// Definitions that no file has any more.
         removed: usize,
     },
-    /// They have problems: what they defined before stays in force.
+    /// They have problems: the previous definitions stay in force.
     Refused(Vec<ConfigProblem>),
-    /// Not now: it is tried again.
+    /// Temporarily impossible; it is retried.
     Unavailable(String),
 }
 
-/// Why the configuration is as it was.
+/// Why the configuration did not change.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The files have problems.
     #[error(transparent)]
     Invalid(#[from] ConfigProblems),
-    /// Not now; a later request may fare better.
+    /// Temporarily impossible; a later request may succeed.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// The configuration and its reload.
 fn routes() -> Vec<Route<Box<dyn Configuration>>> {
     const TAG: &str = "configuration";
     vec![
@@ -193,7 +190,7 @@ struct InvalidCampaignFiles {
     taken: ReloadChanges,
 }
 
-/// Answers for `configuration`.
+/// The API of `configuration`.
 pub fn configuration(configuration: impl Configuration + 'static) -> Api {
     let configuration: Box<dyn Configuration> = Box::new(configuration);
     Api::new(configuration, routes())

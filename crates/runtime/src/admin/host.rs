@@ -1,5 +1,5 @@
-//! Which names the admin listener goes by. A page whose own name was made to resolve to this
-//! listener's address (DNS rebinding) names itself, and is refused.
+//! The names of the admin listener. A page whose name was rebound to this listener's address (DNS
+//! rebinding) sends its own name and is refused.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,9 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// A name of the listener, as `admin.hosts` has it: without a port.
+/// Parses a name of `admin.hosts`, which has no port.
 ///
 /// # Errors
-///
 /// The remedy.
 pub(super) fn parse_host(text: &str) -> Result<String, String> {
     match Authority::try_from(text) {
@@ -19,11 +18,11 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a request names an IP address (DNS rebinding always needs a name), `localhost`, or one of
-/// `hosts`. One without a host is HTTP/1.0, which no browser sends. `head` has been checked by
+/// Whether a request names an IP address (DNS rebinding needs a name), `localhost`, or one of
+/// `hosts`. A request without a host is HTTP/1.0, which no browser sends. `head` must have passed
 /// [`check_head`](crate::request::check_head).
 pub(super) fn is_ours(head: &Parts, hosts: &[String]) -> bool {
-    // An absolute target counts for more than the header (RFC 9112, section 3.2.2).
+    // An absolute target takes precedence over the header (RFC 9112, section 3.2.2).
     let target = head.uri.authority().cloned();
     let Some(header) = head.headers.get(HOST) else { return true };
     let Some(named) = target.or_else(|| Authority::try_from(header.as_bytes()).ok()) else {

@@ -1,6 +1,5 @@
-//! The OpenAPI document of the admin listener, written from the routes by which it answers.
-//!
-//! It must not know any route: each comes with its [`Operation`].
+//! The OpenAPI document of the admin listener, generated from its routes. It must not know any
+//! route: each brings its [`Operation`].
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -10,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::reply::{ErrorBody, ErrorCode, ErrorField};
 use super::route::{Api, Method};
 
-/// Writes a schema; what it refers to is defined in the generator.
+/// Writes a schema; the generator defines the types it refers to.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// What the document has of a route. What every route is answered, such as 401, and what is in its
-/// path is added.
+/// A route's part of the document. Path parameters and responses that all routes share, such as
+/// 401, are added.
 #[derive(Clone, Debug)]
 pub struct Operation {
     tag: &'static str,
@@ -25,7 +24,6 @@ pub struct Operation {
     responses: Vec<DocumentedResponse>,
 }
 
-/// One form of answer.
 #[derive(Clone, Debug)]
 struct DocumentedResponse {
     status: u16,
@@ -37,12 +35,12 @@ struct DocumentedResponse {
 }
 
 impl Operation {
-    /// Without parameters, body and answers. `id` names it for programs, among all operations.
+    /// An operation without parameters, body and responses. `id` is its unique name for programs.
     pub const fn new(tag: &'static str, id: &'static str, summary: &'static str) -> Self {
         Self { tag, id, summary, parameters: Vec::new(), body: None, responses: Vec::new() }
     }
 
-    /// With an optional parameter: `place` is `query` or `header`.
+    /// Adds an optional parameter; `place` is `query` or `header`.
     #[must_use]
     pub fn parameter(mut self, place: &str, name: &str, schema: &Value, doc: &str) -> Self {
         let parameter = json!({ "name": name, "in": place, "description": doc, "schema": schema });
@@ -50,49 +48,49 @@ impl Operation {
         self
     }
 
-    /// With a body, in one of these media types.
+    /// Adds a body in one of these media types.
     #[must_use]
     pub fn body(self, media_types: &'static [&'static str], schema: SchemaOf) -> Self {
         Self { body: Some((media_types, schema)), ..self }
     }
 
-    /// With an answer in JSON.
+    /// Adds a JSON response.
     #[must_use]
     pub fn json<T: JsonSchema>(self, status: u16, doc: &'static str) -> Self {
         self.json_of(status, doc, SchemaGenerator::subschema_for::<T>)
     }
 
-    /// The same by a schema.
+    /// Adds a JSON response with this schema.
     #[must_use]
     pub fn json_of(self, status: u16, doc: &'static str, schema: SchemaOf) -> Self {
         self.response(status, doc, Some(("application/json", schema)))
     }
 
-    /// With an answer in text.
+    /// Adds a text response.
     #[must_use]
     pub fn text(self, status: u16, media_type: &'static str, doc: &'static str) -> Self {
         self.response(status, doc, Some((media_type, SchemaGenerator::subschema_for::<String>)))
     }
 
-    /// With the answer 204.
+    /// Adds the response 204.
     #[must_use]
     pub fn nothing(self, doc: &'static str) -> Self {
         self.response(204, doc, None)
     }
 
-    /// With a refusal.
+    /// Adds an error.
     #[must_use]
     pub fn error(self, code: ErrorCode, doc: &'static str) -> Self {
         self.error_with::<ErrorField>(code, doc)
     }
 
-    /// With a refusal that has further members.
+    /// Adds an error with further members.
     #[must_use]
     pub fn error_with<M: JsonSchema>(self, code: ErrorCode, doc: &'static str) -> Self {
         self.json::<ErrorBody<M>>(code.status().as_u16(), doc)
     }
 
-    /// With headers of the answer that was added last: names and descriptions.
+    /// Adds headers to the last response: names and descriptions.
     #[must_use]
     pub fn headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
         if let Some(last) = self.responses.last_mut() {
@@ -111,7 +109,7 @@ impl Operation {
         self
     }
 
-    /// With what the listener itself refuses, whatever is asked.
+    /// Adds the errors that the listener itself returns.
     fn with_refusals(self, method: Method, path: &str, is_limited: bool) -> Self {
         let malformed = if self.parameters.is_empty() && self.body.is_none() {
             "The `host` header is missing, repeated or malformed, or `transfer-encoding` is not one \
@@ -181,7 +179,7 @@ impl Operation {
 }
 
 impl DocumentedResponse {
-    /// Adds it to those of the same status.
+    /// Adds this response to those of the same status.
     fn add_to(&self, known: &mut Value, generator: &mut SchemaGenerator) {
         let doc = match known["description"].as_str() {
             Some(other) => format!("{other} {}", self.doc),
@@ -202,12 +200,12 @@ impl DocumentedResponse {
     }
 }
 
-/// Whether a path is answered without a token, and whatever host is named.
+/// Whether a path needs neither a token nor an accepted host.
 pub(super) fn is_open(path: &str) -> bool {
     path.starts_with("/health/")
 }
 
-/// The document of all that `apis` answer.
+/// The document of all `apis`.
 pub fn openapi(apis: &[Api]) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -240,7 +238,7 @@ pub fn openapi(apis: &[Api]) -> Value {
     })
 }
 
-/// Of the whole document.
+/// Description of the whole document.
 const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` is configured, all \
     but health asks for it as a bearer token; without one, nothing does, and the listener is reached \
     from its own machine alone. Requests that change something and carry an `origin` header are \
@@ -248,7 +246,7 @@ const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` 
     The schemas of definitions accept no less than the reader, which stays the judge: what it refuses \
     is answered 422 with every problem.";
 
-/// Objects have the members that are described, and no others.
+/// Closes objects: they have only the described members.
 fn closed(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());

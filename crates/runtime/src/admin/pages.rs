@@ -1,6 +1,5 @@
-//! What every process shows of itself: health, metrics, and the document of all that it answers.
-//!
-//! It must not know any service: they add metrics and checks.
+//! What every process shows: health, metrics, and the API's document. It must not know any service:
+//! services add metrics and checks.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,20 +13,20 @@ use super::route::{Api, ApiCall, Method, Route};
 use crate::metrics::{Exposition, ExpositionFormat};
 use crate::shutdown::Shutdown;
 
-/// What the admin listener shows.
+/// The content of the admin listener.
 #[derive(Debug)]
 pub struct Pages {
     /// The metrics page.
     pub exposition: Exposition,
     /// The checks of `/health/ready`.
     pub readiness: Readiness,
-    /// A process that drains is not ready.
+    /// A draining process is not ready.
     pub shutdown: Shutdown,
-    /// What services add, at paths under `/v1`. The first that has a path answers.
+    /// APIs of services under `/v1`. The first with a matching path responds.
     pub apis: Vec<Api>,
 }
 
-/// What health and metrics are answered from.
+/// The state behind health and metrics.
 #[derive(Debug)]
 pub struct Vitals {
     exposition: Exposition,
@@ -35,7 +34,6 @@ pub struct Vitals {
     shutdown: Shutdown,
 }
 
-/// Health and metrics.
 fn vitals() -> Vec<Route<Vitals>> {
     vec![
         Route {
@@ -73,7 +71,6 @@ fn vitals() -> Vec<Route<Vitals>> {
     ]
 }
 
-/// The document of the API.
 fn document() -> Vec<Route<Arc<OnceLock<Value>>>> {
     vec![Route {
         method: Method::Get,
@@ -85,7 +82,7 @@ fn document() -> Vec<Route<Arc<OnceLock<Value>>>> {
 }
 
 impl Pages {
-    /// All that is answered: health and metrics first, the document of all of it last.
+    /// All APIs: health and metrics first, the document of all of them last.
     pub(super) fn into_apis(self) -> Vec<Api> {
         let Self { exposition, readiness, shutdown, apis } = self;
         let vitals = Api::new(Vitals { exposition, readiness, shutdown }, vitals());
@@ -105,7 +102,7 @@ impl Vitals {
         match self.readiness.missing()[..] {
             [] => match self.readiness.remarks()[..] {
                 [] => ok("ready"),
-                // Traffic may come all the same: the status says so, and the word that a person looks.
+                // Traffic may still come, so the status is 200; the text is for people.
                 ref told => ok(&format!("degraded; {}", told.join("; "))),
             },
             ref missing => {

@@ -1,16 +1,13 @@
-//! Whether the process may be sent traffic.
-//!
-//! It must not know what makes a service ready.
+//! Whether the process can take traffic. It must not know what makes a service ready.
 
 use std::fmt;
 
-/// A named check of readiness.
 type Check = (&'static str, Box<dyn Fn() -> bool + Send + Sync>);
 
-/// What operators are told beside that, if there is something.
+/// A remark for operators. None if there is nothing to report.
 type Remark = (&'static str, Box<dyn Fn() -> Option<String> + Send + Sync>);
 
-/// Whether the process may be sent traffic: every check holds.
+/// Whether the process can take traffic: every check must hold.
 #[derive(Default)]
 pub struct Readiness {
     checks: Vec<Check>,
@@ -18,12 +15,12 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Adds a check; `name` is what operators see while it does not hold.
+    /// Adds a check; operators see `name` while it fails.
     pub fn add(&mut self, name: &'static str, check: impl Fn() -> bool + Send + Sync + 'static) {
         self.checks.push((name, Box::new(check)));
     }
 
-    /// Adds what is told while it says something: no reason to send traffic elsewhere.
+    /// Adds a remark for operators, which does not affect readiness.
     pub fn remark(
         &mut self,
         name: &'static str,
@@ -32,13 +29,13 @@ impl Readiness {
         self.remarks.push((name, Box::new(remark)));
     }
 
-    /// All that is remarked now, each with its name.
+    /// Current remarks with their names.
     pub fn remarks(&self) -> Vec<String> {
         let told = |(name, remark): &Remark| Some(format!("{name}: {}", remark()?));
         self.remarks.iter().filter_map(told).collect()
     }
 
-    /// The names of the checks that do not hold.
+    /// Names of the failing checks.
     pub fn missing(&self) -> Vec<&'static str> {
         self.checks.iter().filter(|(_, check)| !check()).map(|(name, _)| *name).collect()
     }

@@ -1,6 +1,5 @@
-//! Answers of the admin listener: text, JSON, and errors, which all have one shape.
-//!
-//! It must not know who answers.
+//! Responses of the admin listener: text, JSON, and errors of a single shape. It must not know the
+//! routes.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -62,7 +61,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The status of an answer with it.
+    /// Its HTTP status.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
@@ -115,23 +114,23 @@ pub struct ErrorField {
 }
 
 impl ErrorField {
-    /// Of a key of the body, a header, or a name of the query.
+    /// Names a key of the body, a header, or a name of the query.
     pub fn at(field: &str) -> Self {
         Self { field: Some(field.to_owned()) }
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     status: StatusCode,
     media_type: &'static str,
     body: Bytes,
-    /// Beyond those that every answer has.
+    /// Besides those of every response.
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// JSON with its members in order of their names.
+/// JSON, members sorted by name.
 fn line(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("the names of members are text");
     format!("{value}\n")
@@ -143,12 +142,12 @@ impl Reply {
         Self::new(StatusCode::OK, JSON, line(value))
     }
 
-    /// Text, a line of it.
+    /// One line of text.
     pub fn text(status: StatusCode, line: &str) -> Self {
         Self::new(status, TEXT, format!("{line}\n"))
     }
 
-    /// 200 with a text of any media type.
+    /// 200 with text of any media type.
     pub fn page(media_type: &'static str, text: String) -> Self {
         Self::new(StatusCode::OK, media_type, text)
     }
@@ -173,34 +172,32 @@ impl Reply {
         Self { status, media_type, body: body.into(), headers: Vec::new() }
     }
 
-    /// The same as 201, saying where the new resource is, as a path.
+    /// Changes the status to 201, with the path of the new resource.
     #[must_use]
     pub fn created(self, path: &str) -> Self {
         Self { status: StatusCode::CREATED, ..self }.with(LOCATION, path)
     }
 
-    /// With the version of what is shown (RFC 9110, section 8.8.3).
+    /// Adds the resource's version as `etag` (RFC 9110, section 8.8.3).
     #[must_use]
     pub fn with_version(self, version: u64) -> Self {
         self.with(ETAG, &format!("\"{version}\""))
     }
 
-    /// With the methods that are allowed.
     pub(super) fn with_allow(self, methods: &str) -> Self {
         self.with(ALLOW, methods)
     }
 
-    /// With the whole seconds after which to ask again.
     pub(super) fn with_retry_after(self, seconds: u64) -> Self {
         self.with(RETRY_AFTER, &seconds.to_string())
     }
 
-    /// The last answer of its connection.
+    /// Closes the connection after this response.
     pub(super) fn and_close(self) -> Self {
         self.with(CONNECTION, "close")
     }
 
-    /// With a header; not with one that no header can bear.
+    /// Adds a header, unless its value is not valid in one.
     fn with(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
         self
@@ -217,7 +214,7 @@ impl Reply {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        // It shows a moment, and some of it is for operators only.
+        // The content is momentary, and partly for operators only.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }

@@ -1,6 +1,5 @@
-//! Which function answers a request: tables of methods and paths, one for each part of the API.
-//!
-//! It must not know what a route does, nor who may ask: that is server.rs's.
+//! Selects the function that answers a request: tables of methods and paths, one per part of the
+//! API. It must not know what a route does, nor who has access: server.rs does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,26 +11,26 @@ use super::allowance::ChangeAllowance;
 use super::openapi::Operation;
 use super::reply::{ErrorCode, ErrorField, Reply};
 
-/// Most that is read of a body where a part of the API asks for no more: 64 KiB.
+/// Largest body, unless a part of the API allows more: 64 KiB.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// What is asked of a resource. `HEAD` is answered wherever [`Get`](Self::Get) is.
+/// The method of a route. [`Get`](Self::Get) also answers `HEAD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Shows it.
+    /// Reads the resource.
     Get,
-    /// Sets it.
+    /// Replaces the resource.
     Put,
-    /// Does it.
+    /// Performs an action.
     Post,
-    /// Sets a part of it.
+    /// Changes a part of the resource.
     Patch,
-    /// Takes it away.
+    /// Removes the resource.
     Delete,
 }
 
 impl Method {
-    /// As a request line has it.
+    /// Its name in a request line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -42,7 +41,7 @@ impl Method {
         }
     }
 
-    /// As it stands in an `allow` header.
+    /// Its names in an `allow` header.
     const fn allowed(self) -> &'static str {
         match self {
             Self::Get => "GET, HEAD",
@@ -57,18 +56,17 @@ impl Method {
 
 /// One resource and one method.
 pub struct Route<S> {
-    /// What is asked.
+    /// The method.
     pub method: Method,
-    /// Of which resource; a segment in braces stands for any, as in `/v1/dsps/{id}`.
+    /// The resource's path; a segment in braces matches any text, as in `/v1/dsps/{id}`.
     pub path: &'static str,
-    /// Answers with the state of its part of the API. It may take a while, and may panic: then it
-    /// is answered 500.
+    /// Answers with the state of its part of the API. It may block; a panic is answered with 500.
     pub answer: fn(&S, &ApiCall) -> Reply,
-    /// What the API's document has of it.
+    /// Its description in the API's document.
     pub operation: Operation,
 }
 
-/// A request that has found its route.
+/// A request with a matching route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiCall {
     parameters: Vec<(&'static str, String)>,
@@ -78,22 +76,19 @@ pub struct ApiCall {
 }
 
 impl ApiCall {
-    /// What stands in the path where the route has `{name}`, decoded.
+    /// The decoded path segment in the place of `{name}`.
     ///
     /// # Panics
-    ///
-    /// When the route has no such segment.
+    /// If the route has no such segment.
     pub fn parameter(&self, name: &str) -> &str {
         let found = self.parameters.iter().find(|(known, _)| *known == name);
         &found.expect("the route's path has the parameter that its function asks for").1
     }
 
-    /// What the query gives for a name, decoded, the first time; as a form encodes it, with `+` for
-    /// a space.
+    /// The first value of a name in the query, form-decoded: `+` is a space.
     ///
     /// # Errors
-    ///
-    /// The answer, 400, where it is not UTF-8 once its `%` are decoded.
+    /// The response, 400, if the decoded value is not UTF-8.
     pub fn query(&self, name: &str) -> Result<Option<String>, Reply> {
         for pair in self.query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -108,7 +103,7 @@ impl ApiCall {
         Ok(None)
     }
 
-    /// The names that the query has, decoded as far as they can be.
+    /// The names in the query, decoded as far as possible.
     pub fn query_names(&self) -> impl Iterator<Item = String> {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
         pairs.map(|pair| {
@@ -117,11 +112,10 @@ impl ApiCall {
         })
     }
 
-    /// A header's value, the first one of that name.
+    /// The value of the first header of this name.
     ///
     /// # Errors
-    ///
-    /// The answer, 400, where it is not ASCII: it may not count as absent.
+    /// The response, 400, if it is not ASCII: it must not count as absent.
     pub fn header(&self, name: &str) -> Result<Option<&str>, Reply> {
         let Some(value) = self.headers.get(name) else { return Ok(None) };
         value.to_str().map(Some).map_err(|_| {
@@ -130,23 +124,21 @@ impl ApiCall {
         })
     }
 
-    /// The values of all headers of a name; of those that are ASCII.
+    /// All ASCII values of a header.
     pub(super) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok())
     }
 
-    /// What was sent, empty where nothing was.
+    /// The body, empty if there was none.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// With the rest of the request.
     pub(super) fn with_request(self, query: &str, headers: HeaderMap, body: Bytes) -> Self {
         Self { query: query.to_owned(), headers, body, ..self }
     }
 }
 
-/// One route with the state that it answers from.
 struct RouteHandler {
     method: Method,
     path: &'static str,
@@ -154,16 +146,16 @@ struct RouteHandler {
     operation: Operation,
 }
 
-/// One part of the API: its routes, with the state that they answer from.
+/// One part of the API: its routes and their state.
 pub struct Api {
     handlers: Vec<RouteHandler>,
     body_bytes_max: usize,
-    /// Of what is asked by other methods than GET; None if that has no limit.
+    /// Limits methods other than GET. None if they have no limit.
     changes: Option<ChangeAllowance>,
 }
 
 impl Api {
-    /// Answers by `routes` from `state`.
+    /// An API that answers `routes` with `state`.
     pub fn new<S: Send + Sync + 'static>(state: S, routes: Vec<Route<S>>) -> Self {
         let state = Arc::new(state);
         Self::answering(routes, |answer| {
@@ -172,8 +164,8 @@ impl Api {
         })
     }
 
-    /// Answers every one of `routes` with the same error: the part of the product that they belong to
-    /// is not configured.
+    /// An API that answers all `routes` with the error that their part of the product is not
+    /// configured.
     pub fn unconfigured<S>(routes: Vec<Route<S>>, message: &'static str) -> Self {
         Self::answering(routes, |_| {
             Box::new(move |_| Reply::error(ErrorCode::NotConfigured, message))
@@ -192,34 +184,32 @@ impl Api {
         Self { handlers, body_bytes_max: BODY_BYTES_MAX, changes: None }
     }
 
-    /// The same, with bodies of up to so many bytes instead of 64 KiB.
+    /// Allows bodies of up to `bytes_max` bytes instead of 64 KiB.
     #[must_use]
     pub fn with_bodies(self, bytes_max: usize) -> Self {
         Self { body_bytes_max: bytes_max, ..self }
     }
 
-    /// The same, with changes (all that is not asked by GET) taken from `allowance`.
+    /// Limits changes (all methods but GET) by `allowance`.
     #[must_use]
     pub fn limited(self, allowance: &ChangeAllowance) -> Self {
         Self { changes: Some(allowance.clone()), ..self }
     }
 
-    /// Most that is read of a body.
     pub(super) fn body_bytes_max(&self) -> usize {
         self.body_bytes_max
     }
 
-    /// Whether changes are taken from an allowance.
     pub(super) fn is_limited(&self) -> bool {
         self.changes.is_some()
     }
 
-    /// Every route, as the API's document has it.
+    /// Every route, for the API's document.
     pub(super) fn operations(&self) -> impl Iterator<Item = (Method, &'static str, &Operation)> {
         self.handlers.iter().map(|it| (it.method, it.path, &it.operation))
     }
 
-    /// Answers by the route at `index`.
+    /// Runs the route at `index`.
     pub(super) fn answer(&self, index: usize, call: &ApiCall) -> Reply {
         let handler = &self.handlers[index];
         let is_change = handler.method != Method::Get;
@@ -236,7 +226,7 @@ impl fmt::Debug for Api {
     }
 }
 
-/// The route of a request: which part of the API, which of its routes, with what in its path.
+/// The indices of a request's API and route, and its path parameters.
 #[derive(Debug)]
 pub(super) struct FoundRoute {
     pub(super) api: usize,
@@ -244,12 +234,11 @@ pub(super) struct FoundRoute {
     pub(super) call: ApiCall,
 }
 
-/// Finds who answers `method` at `path`, which is as it was sent.
+/// Finds the route for `method` at `path`, which is still encoded.
 ///
 /// # Errors
-///
-/// The answer, when nobody does: 404, 405 with the methods that are allowed, or 400 where a part of
-/// the path cannot be decoded.
+/// The response without a route: 404, 405 with the allowed methods, or 400 if a path segment cannot
+/// be decoded.
 pub(super) fn find<'a>(
     apis: impl Iterator<Item = &'a Api>,
     method: &hyper::Method,
@@ -284,13 +273,13 @@ pub(super) fn find<'a>(
     Err(Reply::error(ErrorCode::MethodNotAllowed, &message).with_allow(&allowed))
 }
 
-/// A part of a path that stands for no text.
+/// A path segment that does not decode to text.
 #[derive(Debug, PartialEq, Eq)]
 struct Undecodable;
 
 type Parameters = Vec<(&'static str, String)>;
 
-/// What `path` has in the braces of `pattern`, where it is of that form.
+/// The values of the braces of `pattern` in `path`. None if `path` does not match.
 fn matched(pattern: &'static str, path: &str) -> Option<Result<Parameters, Undecodable>> {
     let mut parameters = Ok(Vec::new());
     let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
@@ -314,8 +303,7 @@ fn matched(pattern: &'static str, path: &str) -> Option<Result<Parameters, Undec
     }
 }
 
-/// A segment with its `%` decoded (RFC 3986, section 2.1); nothing where they are broken, or what
-/// comes of them is not UTF-8.
+/// A percent-decoded segment (RFC 3986, section 2.1). None if it is malformed or not UTF-8.
 fn decoded(segment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.as_bytes();
@@ -327,7 +315,7 @@ fn decoded(segment: &str) -> Option<String> {
         }
         let (digits, after) = rest.split_at_checked(2)?;
         let digits = str::from_utf8(digits).ok()?;
-        // `from_str_radix` takes a sign.
+        // `from_str_radix` accepts a sign.
         let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)?);
         rest = after;

@@ -1,7 +1,5 @@
-//! The admin listener: connections, who may ask, and what is read of a request. Answers are made on
-//! threads for what blocks, of which health and metrics have some to themselves.
-//!
-//! It must not know what is answered: that is the routes'.
+//! The admin listener: connections, access, and reading of requests. Routes run on blocking
+//! threads, some of which are reserved for health and metrics. It must not know what routes answer.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -33,28 +31,28 @@ use crate::shards::{
     ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
 };
 
-/// Longest life of a connection, whatever its client does or leaves undone.
+/// Longest life of a connection, idle or not.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// Pause after a failed accept, most often for want of file descriptors.
+/// Pause after a failed accept, most often because descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Limits on the heads of requests: definitions are in bodies.
+/// Limits on request heads: definitions are in bodies.
 const HEADS: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 100 };
 
 /// Longest wait for a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Routes of services that are answered at once: they may wait for the ledger, a file or a reload.
+/// Service routes that run at once: they may wait for the ledger, a file or a reload.
 const ANSWERING_MAX: usize = 4;
 
 const _: () = assert!(ANSWERING_MAX < BLOCKING_MAX, "a thread is left for health and metrics");
 
-/// Connections beyond `connections_max` for health and metrics alone, taken while all others have
-/// requests under way: a liveness probe must not fail because operators are busy.
+/// Connections beyond `connections_max` for health and metrics alone, accepted while all others
+/// have requests under way: a liveness probe must not fail because operators are busy.
 pub const VITALS_CONNECTIONS: usize = 8;
 
-/// The place of health and metrics among the parts of the API.
+/// Index of health and metrics among the APIs.
 const VITALS: usize = 0;
 
 pub(super) struct Server {
@@ -65,11 +63,10 @@ pub(super) struct Server {
     connections: ConnectionTable,
     /// For health and metrics alone.
     vitals: ConnectionTable,
-    /// Of the threads that answer all else.
+    /// Threads for all other routes.
     answering: Arc<Semaphore>,
 }
 
-/// What a connection may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
@@ -89,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Takes connections. Dropped, it closes them.
+    /// Accepts connections. Dropping the future closes them.
     pub(super) async fn run(self, listener: TcpListener) {
         let server = Rc::new(self);
         let mut connections = JoinSet::new();
@@ -111,7 +108,6 @@ impl Server {
         }
     }
 
-    /// A place for a new connection.
     fn enter(&self, peer: SocketAddr) -> Option<(Activity, Scope)> {
         let of_all = self.connections.enter(peer.ip()).map(|place| (place, Scope::All));
         let entered =
@@ -124,7 +120,7 @@ impl Server {
         let stream = ActiveStream::new(stream, activity.clone());
         let handler =
             Rc::new(OperatorConnection { server: self, activity: activity.clone(), scope });
-        // A drain goes on for as long as operators look at it.
+        // A drain must not close the connections of operators who watch it.
         let connection = serve_http1(stream, HEADS, &handler, std::future::pending());
         let connection = activity.limited(&timeouts, connection);
         match tokio::time::timeout(CONNECTION_AGE_MAX, connection).await {
@@ -135,7 +131,7 @@ impl Server {
         }
     }
 
-    /// The refusals come in the order of [`ErrorCode`], behind that of a malformed head.
+    /// Refusals come in the order of [`ErrorCode`], after that of a malformed head.
     async fn answer(&self, request: Request<Incoming>, scope: Scope) -> Reply {
         let (mut head, body) = request.into_parts();
         if let Err(malformed) = check_head(&head) {
@@ -155,7 +151,7 @@ impl Server {
             Ok(found) => found,
             Err(refusal) => return refusal,
         };
-        // Browsers send it with every change that a page asks for, even of its own site.
+        // Browsers send `Origin` with every change that a page requests, even on its own site.
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         if changes && head.headers.contains_key(ORIGIN) {
             let message = "requests with an `origin` header come from web pages and may not change \
@@ -167,11 +163,11 @@ impl Server {
             return Reply::error(ErrorCode::Unavailable, message).and_close();
         }
         let api = Arc::clone(&self.apis[found.api]);
-        // Who answers need not know the secret.
+        // Routes need not know the secret.
         head.headers.remove(AUTHORIZATION);
         let query = head.uri.query().unwrap_or_default();
         if found.api == VITALS {
-            // Health needs no token: a body that never comes must not hold its place.
+            // Health needs no token: a body that never arrives must not occupy its connection.
             let call = found.call.with_request(query, head.headers, Bytes::new());
             let reply = answer(move || api.answer(found.route, &call)).await;
             return if body.is_end_stream() { reply } else { reply.and_close() };
@@ -184,7 +180,7 @@ impl Server {
         let answering = Arc::clone(&self.answering).acquire_owned().await;
         let permit = answering.expect("it is never closed");
         answer(move || {
-            // Kept to the end of the answer, also where nobody waits for it any more.
+            // Held until the route returns, even if the client has left.
             let _permit = permit;
             api.answer(found.route, &call)
         })
@@ -197,19 +193,19 @@ impl Server {
         let given = given.and_then(|value| value.split_at_checked("bearer ".len()));
         given.is_some_and(|(scheme, given)| {
             let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
-            // How long it takes must not tell how much of it is right.
+            // Constant time: the duration must not tell how much of the token is right.
             is_bearer && bool::from(given.trim_ascii().ct_eq(token.expose().as_bytes()))
         })
     }
 }
 
 fn table(connections_max: usize) -> ConnectionTable {
-    // No share for each address: operators and probes often have one in common.
+    // No limit per address: operators and probes often share one.
     let limits = ConnectionLimits { total: connections_max, per_address: usize::MAX };
     ConnectionTable::new(limits)
 }
 
-/// Answers on a thread for what blocks.
+/// Answers on a blocking thread.
 async fn answer(by: impl FnOnce() -> Reply + Send + 'static) -> Reply {
     tokio::task::spawn_blocking(by).await.unwrap_or_else(|panic| {
         error!(%panic, "an admin request's answer panicked");
@@ -217,7 +213,7 @@ async fn answer(by: impl FnOnce() -> Reply + Send + 'static) -> Reply {
     })
 }
 
-/// Reads a body to its end, also one that nobody wants, so that the connection serves on.
+/// Reads a body to its end, even an unwanted one, so that the connection stays usable.
 async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
     let limits = BodyLimits { bytes_max, timeout: BODY_TIMEOUT };
     read_encoded(body, limits).await.map_err(|error| {
@@ -230,7 +226,6 @@ async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
     })
 }
 
-/// The requests of one connection.
 struct OperatorConnection {
     server: Rc<Server>,
     activity: Activity,
