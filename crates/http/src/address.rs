@@ -1,7 +1,5 @@
-//! Which addresses are of the public internet, and ranges of addresses. A client whose URLs others
-//! choose must not connect to private addresses.
-//!
-//! It must not know names or URLs.
+//! Ranges of addresses, and which addresses are public. A client whose URLs others choose must not
+//! connect to private addresses. This module must not know names or URLs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +12,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `address/prefix` or `address`; bits beyond the prefix are zero. `None` otherwise.
+    /// Parses `address/prefix` or `address`; bits beyond the prefix must be zero. None if it is
+    /// invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -36,7 +35,7 @@ impl Network {
         (network.masked(first) == first).then_some(network)
     }
 
-    /// Whether `address` lies within.
+    /// Whether the range contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (bits, is_v6) = match address {
             IpAddr::V4(v4) => (u128::from(v4.to_bits()), false),
@@ -52,8 +51,8 @@ impl Network {
     }
 }
 
-/// Whether an address is one of the public internet, as far as the special-purpose registries of
-/// RFC 6890 and its successors tell. An IPv6 address that stands for an IPv4 one is judged as that.
+/// Whether an address is on the public internet, according to the special-purpose registries of RFC
+/// 6890 and its successors. An IPv6 address that embeds an IPv4 one counts as that one.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -69,7 +68,7 @@ fn is_public_v4(v4: Ipv4Addr) -> bool {
     let special = match (a, b, c) {
         (0 | 10 | 127, ..) => true, // "This network", private, loopback.
         (100, 64..=127, _) => true, // Shared by carriers (RFC 6598).
-        (169, 254, _) => true,      // Link-local: clouds keep their secrets here.
+        (169, 254, _) => true,      // Link-local: cloud metadata.
         (172, 16..=31, _) => true,  // Private.
         (192, 0, 0 | 2) => true,    // Protocols, documentation.
         (192, 88, 99) => true,      // 6to4 relays.
@@ -85,7 +84,7 @@ fn is_public_v4(v4: Ipv4Addr) -> bool {
 
 fn is_public_v6(v6: Ipv6Addr) -> bool {
     let [a, b, ..] = v6.segments();
-    // Only 2000::/3 has been given out; of it, protocols (2001::/23) and documentation are special.
+    // Only 2000::/3 is allocated; in it, protocols (2001::/23) and documentation are special.
     let is_global = a & 0xe000 == 0x2000;
     let is_protocol = a == 0x2001 && b < 0x0200;
     let is_documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);

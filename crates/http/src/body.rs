@@ -1,4 +1,4 @@
-//! Reads a request's body into memory, within limits, and inflates it.
+//! Reads a request's body into memory, within limits, and decompresses it.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
-/// How much of a body is read, and how long it may take.
+/// Limits on the size and time of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Most bytes, as they are sent and once they are inflated.
+    /// Most bytes, compressed and decompressed.
     pub bytes_max: usize,
     /// From the end of the head to the end of the body.
     pub timeout: Duration,
 }
 
-/// Why a body is not read.
+/// Why a body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// It has more bytes than the limit.
+    /// It exceeds the limit.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It has more bytes than the limit once it is inflated.
+    /// It exceeds the limit after decompression.
     #[error("the body is larger than {0} bytes once decompressed")]
     TooLargeInflated(usize),
     /// The client did not send all of it.
     #[error("the body is broken off")]
     BrokenOff,
-    /// It is not what its `content-encoding` says.
+    /// It is not valid gzip.
     #[error("the body is not gzip")]
     NotGzip,
-    /// It has a `content-encoding` that is not supported.
+    /// Its `content-encoding` is not supported.
     #[error("content-encoding is gzip, identity or absent")]
     Encoding,
     /// It was not complete in time.
@@ -43,7 +43,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// The status that tells a client (RFC 9110, section 15.5).
+    /// The HTTP status of the error (RFC 9110, section 15.5).
     pub fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -54,10 +54,10 @@ impl BodyError {
     }
 }
 
-/// Reads a body to its end and inflates it where `headers` say that it is gzip.
+/// Reads a body and decompresses it if `headers` declare gzip.
 ///
 /// # Errors
-/// The first of [`BodyError`] that is noticed. The rest of the body is not read.
+/// The first [`BodyError`] detected. The rest of the body is not read.
 pub async fn read(
     headers: &HeaderMap,
     body: Incoming,
@@ -73,10 +73,10 @@ pub async fn read(
     if is_gzip { gunzip(&collected, limits.bytes_max) } else { Ok(collected) }
 }
 
-/// Reads a body to its end, as it is sent.
+/// Reads a body without decompressing it.
 ///
 /// # Errors
-/// The first of [`BodyError`] that is noticed. The rest of the body is not read.
+/// The first [`BodyError`] detected. The rest of the body is not read.
 pub async fn read_encoded(body: Incoming, limits: BodyLimits) -> Result<Bytes, BodyError> {
     let collected = timeout(limits.timeout, collect(body, limits.bytes_max)).await;
     collected.unwrap_or(Err(BodyError::TimedOut(limits.timeout)))
@@ -97,12 +97,12 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, BodyErro
         if held + data.len() > bytes_max {
             return Err(BodyError::TooLarge(bytes_max));
         }
-        // The usual body comes in one piece and is not copied.
+        // The usual body arrives in one piece and is not copied.
         match (&mut joined, first.take()) {
             (Some(joined), _) => joined.extend_from_slice(&data),
             (None, None) => first = Some(data),
             (None, Some(earlier)) => {
-                // Its final size at once: growing would take twice the limit.
+                // Reserve the final size: growing could take twice the limit.
                 let mut both = BytesMut::with_capacity(length);
                 both.extend_from_slice(&earlier);
                 both.extend_from_slice(&data);
@@ -114,8 +114,8 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, BodyErro
 }
 
 fn gunzip(compressed: &[u8], bytes_max: usize) -> Result<Bytes, BodyError> {
-    // One byte beyond the limit tells a body that is too large from one that just fits. Reserved at
-    // once, or growing would take twice the limit.
+    // One byte beyond the limit reveals a body that is too large. Reserve all: growing could take
+    // twice the limit.
     let mut body = Vec::with_capacity(bytes_max + 1);
     let mut decoder = flate2::read::MultiGzDecoder::new(compressed).take(bytes_max as u64 + 1);
     decoder.read_to_end(&mut body).map_err(|_| BodyError::NotGzip)?;

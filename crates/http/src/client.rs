@@ -1,8 +1,6 @@
-//! Requests to servers that are not DSPs: notices, other nodes, collectors, operators' listeners. A
-//! pool of connections, over HTTP/1.1 or HTTP/2, plain or in TLS; addresses are judged right before
-//! they are connected to.
-//!
-//! It must not know what is asked for, nor when to try again.
+//! Requests to servers other than DSPs: notices, other nodes, collectors, operators' listeners. A
+//! connection pool for HTTP/1.1 and HTTP/2, with or without TLS, that checks addresses right before
+//! it connects. It must not know the purpose of a request, nor when to retry.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -32,18 +30,18 @@ use tower_service::Service;
 use crate::address::{Network, is_public};
 use crate::dns::Resolve;
 
-/// Bodies that are not wanted are read up to here, so that their connection can be used again.
+/// Most bytes of an unwanted body to read, so that its connection can be reused.
 const UNWANTED_BYTES_MAX: usize = 64 * 1024;
 
-/// The name that HTTP/2 has in the TLS handshake (RFC 9113, section 3.2).
+/// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// Which addresses may be connected to.
+/// Addresses that the client may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressRule {
-    /// All: the operator has named the host.
+    /// All: the operator chose the host.
     Any,
-    /// Those of the public internet, and these: somebody else has named the host.
+    /// Public ones and these: somebody else chose the host.
     PublicAnd(Vec<Network>),
 }
 
@@ -58,39 +56,39 @@ impl AddressRule {
     }
 }
 
-/// How requests are made.
+/// Limits and trust of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// From the request to the end of its answer, the connection included.
+    /// From the request to the end of the response, including the connection.
     pub timeout: Duration,
-    /// A connection without a request is closed after this long.
+    /// A connection without a request closes after this time.
     pub idle_timeout: Duration,
-    /// Most idle connections to one host.
+    /// Most idle connections per host.
     pub idle_per_host_max: usize,
-    /// Most open connections. A request that would open another closes all idle ones.
+    /// Most open connections. A request beyond them closes all idle ones.
     pub connections_max: usize,
-    /// Which addresses may be connected to.
+    /// Addresses that the client may connect to.
     pub addresses: AddressRule,
-    /// Whom to trust.
+    /// Trusted certificates.
     pub tls: Arc<ClientConfig>,
 }
 
-/// Why a request has no answer.
+/// Why a request fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// No address, and so nobody to ask.
+    /// The name does not resolve.
     #[error("the host cannot be resolved: {0}")]
     Unresolved(String),
-    /// Its addresses are not of the public internet, nor otherwise allowed.
+    /// No address is public or explicitly allowed.
     #[error("{0} is not a public address")]
     Forbidden(IpAddr),
-    /// No connection.
+    /// No connection could be opened.
     #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// The time was up.
+    /// The timeout passed.
     #[error("no answer in time")]
     TimedOut,
-    /// The answer broke off, is too large, or is not HTTP.
+    /// The response broke off, is too large, or is not HTTP.
     #[error("no usable answer: {0}")]
     Broken(String),
 }
@@ -106,7 +104,7 @@ pub struct HttpClient {
 type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
 
 impl HttpClient {
-    /// Looks names up by `resolver`.
+    /// Creates a client that resolves names with `resolver`.
     pub fn new(options: ClientOptions, resolver: Arc<dyn Resolve>) -> Self {
         let ClientOptions {
             timeout,
@@ -131,7 +129,8 @@ impl HttpClient {
         Self { pool, connector, builder, timeout }
     }
 
-    /// The pool; a new one, so that the idle connections of the former close, if too many are open.
+    /// The pool. If too many connections are open, a new one, so that the idle ones of the old
+    /// close.
     fn pool(&self) -> ConnectionPool {
         if self.connector.0.connections_max <= self.connector.0.open.load(Ordering::Relaxed) {
             *self.pool.borrow_mut() = self.builder.build(self.connector.clone());
@@ -139,11 +138,11 @@ impl HttpClient {
         self.pool.borrow().clone()
     }
 
-    /// Makes a request for an absolute URI, and reads its answer. At most `body_max` bytes of the
-    /// body are wanted; with 0 it is dropped, and how it ends does not matter.
+    /// Requests an absolute URI and reads the response, with a body of at most `body_max` bytes.
+    /// With 0 the body is dropped, even if it breaks off.
     ///
     /// # Errors
-    /// See [`RequestError`]. A request may have been received all the same.
+    /// See [`RequestError`]. The server may have received the request even so.
     pub async fn request(
         &self,
         request: Request<Full<Bytes>>,
@@ -170,7 +169,7 @@ impl HttpClient {
     }
 }
 
-/// What the pool says, in our terms: a connector's error is a cause of it.
+/// Maps the pool's error, whose source may be the connector's own.
 fn cause(error: &legacy::Error) -> RequestError {
     let mut cause = error.source();
     let mut innermost: &(dyn Error + 'static) = error;
@@ -183,7 +182,6 @@ fn cause(error: &legacy::Error) -> RequestError {
     RequestError::Broken(innermost.to_string())
 }
 
-/// Opens connections for the pool.
 #[derive(Clone)]
 struct Connector(Arc<ConnectorOptions>);
 
@@ -226,7 +224,7 @@ impl Service<Uri> for Connector {
 impl ConnectorOptions {
     async fn connect(&self, uri: &Uri) -> Result<ClientStream, RequestError> {
         let open = OpenConnection(Arc::clone(&self.open));
-        // A pool that was replaced closes its connections at its next turn: there is room for both.
+        // A replaced pool closes its connections at its next poll, so allow for both pools.
         if 2 * self.connections_max <= self.open.fetch_add(1, Ordering::Relaxed) {
             return Err(RequestError::Unreachable("too many connections are open".to_owned()));
         }
@@ -240,7 +238,7 @@ impl ConnectorOptions {
             Err(_) => self.resolver.resolve(host).await.map_err(RequestError::Unresolved)?,
         };
         let mut last = RequestError::Unresolved("it has no address".to_owned());
-        // Judged where it is used: a name may mean another address from one moment to the next.
+        // Check the addresses in use: a second lookup could return others.
         let (allowed, forbidden): (Vec<_>, Vec<_>) =
             addresses.into_iter().partition(|address| self.addresses.allows(*address));
         if let Some(address) = forbidden.last() {
@@ -248,7 +246,7 @@ impl ConnectorOptions {
         }
         let until = Instant::now() + self.timeout;
         for (at, address) in allowed.iter().enumerate() {
-            // One that does not answer must leave time for those behind it.
+            // An unresponsive address must leave time for the next ones.
             let left = until.saturating_duration_since(Instant::now());
             let share = if at + 1 < allowed.len() { left / 2 } else { left };
             let connecting = self.connect_to(SocketAddr::new(*address, port), name.clone());
@@ -261,7 +259,7 @@ impl ConnectorOptions {
         Err(last)
     }
 
-    /// In TLS where the server has a `name` to certify.
+    /// With TLS if the server has a `name` to verify.
     async fn connect_to(
         &self,
         address: SocketAddr,
@@ -279,7 +277,6 @@ impl ConnectorOptions {
     }
 }
 
-/// An open connection.
 struct ClientStream {
     stream: TransportStream,
     _open: OpenConnection,

@@ -1,27 +1,27 @@
-//! Names of hosts, looked up by the system's configuration.
+//! Name resolution with the system's configuration.
 
 use std::net::IpAddr;
 use std::pin::Pin;
 
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 
-/// Addresses of a host, or what the resolver said.
+/// Addresses of a host, or the resolver's error.
 pub type Resolved<'r> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, String>> + Send + 'r>>;
 
-/// Looks names up.
+/// Resolves host names.
 pub trait Resolve: Send + Sync {
-    /// The addresses of `host`, which is no address itself.
+    /// The addresses of `host`, which is not an address itself.
     ///
     /// # Errors
-    /// What the resolver said.
+    /// The resolver's error.
     fn resolve<'r>(&'r self, host: &'r str) -> Resolved<'r>;
 }
 
-/// Looks names up as the system is configured to. To be made within a runtime.
+/// Resolves as the system is configured. Create it within a runtime.
 pub struct SystemNames(Result<TokioResolver, String>);
 
 impl SystemNames {
-    /// By what the system's configuration says now.
+    /// Reads the system's current configuration.
     pub fn new() -> Self {
         Self(system_resolver())
     }
@@ -43,10 +43,10 @@ impl Resolve for SystemNames {
     }
 }
 
-/// A resolver that caches by the TTL of answers. To be made within a runtime.
+/// A resolver that caches responses for their TTL. Call this within a runtime.
 ///
 /// # Errors
-/// What is wrong with the system's configuration.
+/// The problem of the system's configuration.
 pub fn system_resolver() -> Result<TokioResolver, String> {
     let resolver = TokioResolver::builder_tokio().and_then(ResolverBuilder::build);
     resolver.map_err(|error| error.to_string())

@@ -1,11 +1,11 @@
-//! What RFC 9112 has a server refuse in the head of a request, and hyper lets pass.
+//! Refuses request heads that RFC 9112 forbids and hyper accepts.
 
 use hyper::Version;
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// Why a request is answered 400 and its connection closed: what follows it cannot be trusted.
+/// Why a request gets status 400 and its connection closes: the bytes after it cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedHead {
     /// RFC 9112, section 3.2.
@@ -14,20 +14,19 @@ pub enum MalformedHead {
     /// RFC 9110, section 7.2.
     #[error("the host header is a host with an optional port")]
     Host,
-    /// RFC 9112, section 6.1: chunked is applied once, and is the only coding that is read.
+    /// RFC 9112, section 6.1: chunked, applied once, is the only supported coding.
     #[error("transfer-encoding is chunked, once, or absent")]
     TransferEncoding,
 }
 
-/// Checks the head of a request that hyper has read.
+/// Checks a request head that hyper has parsed.
 ///
 /// # Errors
-///
-/// The first of [`MalformedHead`] that holds.
+/// The first [`MalformedHead`] that applies.
 pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
     let mut hosts = head.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        // HTTP/2 has the authority beside the headers (RFC 9113, section 8.3.1).
+        // HTTP/2 has the authority outside of the headers (RFC 9113, section 8.3.1).
         (None, _) if matches!(head.version, Version::HTTP_10 | Version::HTTP_2) => (),
         (None, _) | (_, Some(_)) => return Err(MalformedHead::HostCount),
         (Some(host), None) if !is_host(host.as_bytes()) => return Err(MalformedHead::Host),
@@ -41,8 +40,8 @@ pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
     }
 }
 
-/// Whether a header's value is `uri-host [ ":" port ]`. It may be empty: a request for a target
-/// without an authority has it so.
+/// Whether a header's value is `uri-host [ ":" port ]`, or empty, as for a target without an
+/// authority.
 fn is_host(value: &[u8]) -> bool {
     value.is_empty()
         || Authority::try_from(value).is_ok_and(|authority| {

@@ -1,8 +1,8 @@
-//! HTTP as every service of the platform speaks it: requests are read within limits, a connection
-//! is drained, HTTP/1.1 and HTTP/2 are served by the same code.
+//! The HTTP client and server that all services share: reads within limits, drains, and the same
+//! code for HTTP/1.1 and HTTP/2.
 //!
-//! It must not know threads, configuration, or what is served. The fan-out to DSPs has a client of
-//! its own.
+//! It must not know threads, configuration, or what is served. The fan-out to DSPs has its own
+//! client.
 
 pub mod address;
 pub mod body;

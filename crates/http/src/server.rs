@@ -1,7 +1,5 @@
-//! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end.
-//!
-//! It must not know where the connection comes from, nor how long it may be idle: the caller
-//! enforces the connection's limits.
+//! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end. It must not know the
+//! origin of the connection, nor its idle limits: the caller enforces them.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -18,34 +16,34 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-/// What an error of a connection or a body is.
+/// An error of a connection or a body.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Limits on the heads of requests.
+/// Limits on request heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Most bytes, request line included.
+    /// Most bytes, including the request line.
     pub bytes_max: usize,
     /// Most header fields.
     pub fields_max: usize,
 }
 
-/// Requests that one HTTP/2 connection may have under way at once.
+/// Most concurrent requests of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
 
 /// Answers the requests of one connection.
 pub trait HttpHandler: 'static {
-    /// Of answers. A streamed body is written as fast as the client takes it.
+    /// Response body. It is streamed as fast as the client reads.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
 
-    /// Answers a request. Its body may be read piece by piece.
+    /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>>;
 }
 
 /// Serves HTTP/1.1 until the connection ends or, once `drain` completes, has no request under way.
 ///
 /// # Errors
-/// When the client breaks the protocol or the connection.
+/// If the client violates the protocol or the connection fails.
 pub async fn serve_http1<S, H>(
     stream: S,
     limits: HeadLimits,
@@ -70,10 +68,10 @@ where
 }
 
 /// Serves HTTP/2 until the connection ends or, once `drain` completes, has no request under way.
-/// Requests that come together are answered together, on the calling thread's local tasks.
+/// Concurrent requests are answered concurrently, by local tasks of the calling thread.
 ///
 /// # Errors
-/// When the client breaks the protocol or the connection.
+/// If the client violates the protocol or the connection fails.
 pub async fn serve_http2<S, H>(
     stream: S,
     limits: HeadLimits,
@@ -104,18 +102,17 @@ where
     }
 }
 
-/// A connection that speaks another protocol from now on (RFC 9110, section 7.8).
+/// A connection that has switched to another protocol (RFC 9110, section 7.8).
 pub struct Upgraded<S> {
     /// The connection.
     pub stream: S,
-    /// Bytes of the new protocol that came with the request.
+    /// Bytes of the new protocol that arrived with the request.
     pub read: Bytes,
 }
 
-/// What is done with an upgraded connection.
 type Upgrade<S> = Box<dyn FnOnce(Upgraded<S>) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// Takes the connection over once the answer to a request is written.
+/// Takes over the connection after the response to a request.
 pub struct UpgradeSlot<S>(Rc<Cell<Option<Upgrade<S>>>>);
 
 impl<S> Clone for UpgradeSlot<S> {
@@ -131,8 +128,8 @@ impl<S> Default for UpgradeSlot<S> {
 }
 
 impl<S: 'static> UpgradeSlot<S> {
-    /// Once the answer 101 is written, `run` has the connection until it ends. Any other answer
-    /// leaves the connection to HTTP, and `run` is dropped.
+    /// After the 101 response, `run` owns the connection until it ends. After any other response
+    /// the connection continues with HTTP, and `run` is dropped.
     pub fn set<F: Future<Output = ()> + 'static>(
         &self,
         run: impl FnOnce(Upgraded<S>) -> F + 'static,
@@ -141,11 +138,11 @@ impl<S: 'static> UpgradeSlot<S> {
     }
 }
 
-/// Serves HTTP/1.1 as [`serve_http1`] does, to requests that may upgrade the connection by `slot`:
-/// it then runs to the end of the other protocol.
+/// Like [`serve_http1`], for requests that may upgrade the connection through `slot`: it then runs
+/// the other protocol to its end.
 ///
 /// # Errors
-/// When the client breaks the protocol or the connection.
+/// If the client violates the protocol or the connection fails.
 pub async fn serve_upgradable<S, H>(
     stream: S,
     (limits, slot): (HeadLimits, &UpgradeSlot<S>),
@@ -188,12 +185,12 @@ where
 
 fn http1_builder(limits: HeadLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // The caller has a timeout of its own: hyper's begins when the connection is idle.
+    // The caller has its own timeout: hyper's starts while the connection is idle.
     builder.header_read_timeout(None).max_headers(limits.fields_max).max_buf_size(limits.bytes_max);
     builder
 }
 
-/// Runs hyper's tasks on the shard that the connection is on.
+/// Runs hyper's tasks on the connection's shard.
 #[derive(Clone, Copy, Debug)]
 struct LocalTasks;
 

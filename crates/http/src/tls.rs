@@ -1,14 +1,13 @@
-//! Whom a client trusts.
+//! The certificates that a client trusts.
 
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Trusts what `authorities` have signed. None if those that the system trusts are trusted. No
-/// protocol is asked for in the handshake.
+/// Trusts `authorities`, or the system's if None. The handshake offers no ALPN protocol.
 pub fn client_config(authorities: Option<&[CertificateDer<'static>]>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
-    // What cannot be read signs nothing that is trusted.
+    // An unreadable certificate is not trusted; the others are.
     match authorities {
         Some(authorities) => roots.add_parsable_certificates(authorities.iter().cloned()),
         None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
