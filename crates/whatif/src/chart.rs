@@ -1,22 +1,21 @@
-//! A spend curve beside its target in a terminal, drawn with characters. Knows nothing of colours:
-//! who cannot see these sees the same.
+//! Draws a spend curve and its target with characters, for a terminal. It must not know colours, so
+//! that everyone sees the same.
 
 use crate::curve::{Drawing, SpendCurve, length};
 
-/// Least size of the field within the axes, in characters; less is drawn as this.
+/// Smallest size of the plot area, in characters; smaller requests get this.
 const SIZE_MIN: (usize, usize) = (16, 4);
 
-/// Most: what is larger is drawn as this.
+/// Largest size; larger requests get this.
 const SIZE_MAX: (usize, usize) = (400, 100);
 
 const TARGET: char = '·';
-/// Of a target that is still to come.
+/// Mark of the target's future part.
 const PLAN: char = '-';
-/// One for each line, then from the start again.
+/// One per line, repeating.
 const MARKS: [char; 6] = ['●', '○', '■', '□', '▲', '△'];
 
-/// `width` and `height` are those of the field within the axes, in characters. Ends with a line's
-/// end.
+/// Draws a plot area of `width` and `height` characters. Ends with a newline.
 pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
     let width = width.clamp(SIZE_MIN.0, SIZE_MAX.0);
     let height = height.clamp(SIZE_MIN.1, SIZE_MAX.1);
@@ -24,7 +23,7 @@ pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
     if let Some(target) = &drawing.target {
         trace(&mut field, drawing, target, (TARGET, Some(PLAN)));
     }
-    // The first is drawn last: it is the one that is asked for.
+    // The first line is the requested one, so it is drawn last, on top.
     for (number, line) in drawing.lines.iter().enumerate().rev() {
         trace(&mut field, drawing, line, (MARKS[number % MARKS.len()], None));
     }
@@ -45,13 +44,13 @@ pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
     text
 }
 
-/// Every fourth of the budget that a row stands for, once.
+/// Labels the rows at each quarter of the budget, once.
 fn axis_label(row: usize, height: usize) -> String {
     let quarter = (0..=4).find(|quarter| row == (4 - quarter) * (height - 1) / 4);
     quarter.map_or(String::new(), |quarter| format!("{} %", quarter * 25))
 }
 
-/// With the mark of what was, and that of what is to come, if that is drawn.
+/// Draws with the first mark until now, and with the second, if any, after it.
 fn trace(
     field: &mut [Vec<char>],
     drawing: &Drawing,
@@ -96,7 +95,7 @@ fn legend(drawing: &Drawing) -> String {
     format!("        {}\n", names.collect::<Vec<_>>().join("   "))
 }
 
-/// Names may come from outside: a terminal is given nothing that it would obey.
+/// Removes control characters: names may come from outside.
 fn visible(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }

@@ -1,10 +1,9 @@
-//! A share of a budget over time, as something to draw or to measure. Knows nothing of where it is
-//! from.
+//! The spent share of a budget over time. It must not know the origin of the data.
 
-/// A curve by its points, straight between them.
+/// A curve through points, linear between them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpendCurve {
-    /// What it is called in a legend.
+    /// Its name in a legend.
     pub name: String,
     /// In order of time: milliseconds since 1970, and the share spent by then, where 1 is the
     /// budget.
@@ -12,8 +11,8 @@ pub struct SpendCurve {
 }
 
 impl SpendCurve {
-    /// The share at a time: the first point's before it, the last point's after it, nothing without
-    /// points.
+    /// The share at a time: before the first point the first one's, after the last point the last
+    /// one's, 0 without points.
     pub fn at(&self, time_ms: u64) -> f64 {
         let next = self.points.partition_point(|point| point.0 <= time_ms);
         let before = next.checked_sub(1).map(|at| self.points[at]);
@@ -31,23 +30,23 @@ impl SpendCurve {
 /// Curves of one flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawing {
-    /// What is seen.
+    /// The title.
     pub title: String,
-    /// From when, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub start_ms: u64,
-    /// Until when; after `start_ms`.
+    /// End, after `start_ms`.
     pub end_ms: u64,
-    /// What spend should have been, if that is known.
+    /// The planned spend. None if it is unknown.
     pub target: Option<SpendCurve>,
-    /// What it was.
+    /// The actual spend.
     pub lines: Vec<SpendCurve>,
-    /// Until when that is known: behind it lines are not drawn, and the target is a plan. `None` of what
-    /// is over.
+    /// Up to here spend is known: lines stop and the target becomes a plan. None if the flight is
+    /// over.
     pub now_ms: Option<u64>,
 }
 
 impl Drawing {
-    /// The moment at a share of the flight, 0 to 1.
+    /// The time at a share of the flight, 0 to 1.
     pub(crate) fn moment(&self, share: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "a flight's milliseconds are below 2^53")]
         let since = share * self.length_ms() as f64;
@@ -60,12 +59,12 @@ impl Drawing {
         self.start_ms.saturating_add(since_ms)
     }
 
-    /// Whether a moment is still to come.
+    /// Whether a time is in the future.
     pub(crate) fn is_coming(&self, time_ms: u64) -> bool {
         self.now_ms.is_some_and(|now_ms| now_ms < time_ms)
     }
 
-    /// Whether of a curve that is still drawn on nothing is known at a moment: it began later.
+    /// Whether an ongoing curve starts only after `time_ms`.
     pub(crate) fn is_unknown(&self, curve: &SpendCurve, time_ms: u64) -> bool {
         self.now_ms.is_some() && curve.points.first().is_some_and(|(at_ms, _)| time_ms < *at_ms)
     }
@@ -75,7 +74,7 @@ impl Drawing {
     }
 }
 
-/// How long, in the largest units that say it: `6 h`, `2 d 12 h`, `90 s`.
+/// Formats a duration in its largest units: `6 h`, `2 d 12 h`, `90 s`.
 pub(crate) fn length(ms: u64) -> String {
     let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match ms {
@@ -89,7 +88,7 @@ pub(crate) fn length(ms: u64) -> String {
     }
 }
 
-/// A part of a whole above 0, both below 2^53 where it is to be exact.
+/// A share of a whole above 0; exact if both are below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and measuring")]
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64

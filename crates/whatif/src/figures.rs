@@ -1,4 +1,4 @@
-//! What a replay is judged by. Knows nothing of how it was made or is shown.
+//! The figures that judge a replay. It must not know how a replay is made or shown.
 
 use serde::Serialize;
 use units::Nanos;
@@ -7,52 +7,49 @@ use crate::curve::ratio;
 use crate::optimum::Optimum;
 use crate::replay::{ReplayResult, Sample};
 
-/// How well a strategy spent a budget.
-///
-/// Errors of spend are sampled at the end of every slot, so that each stretch of time counts alike,
-/// whatever its traffic.
+/// How well a strategy spent a budget. Spend errors are sampled at the end of every slot, so that
+/// equal durations count equally, whatever their traffic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// Its name.
+    /// The strategy's name.
     pub strategy: &'static str,
     /// Bids made.
     pub bids: u64,
     /// Bids that won.
     pub wins: u64,
-    /// What they cost.
+    /// Cost of the wins.
     pub spent_nanos: u128,
-    /// What of that is beyond the budget.
+    /// The part of the cost beyond the budget.
     pub overspent_nanos: u128,
-    /// What was spent, as a share of the budget.
+    /// Spend as a share of the budget.
     pub delivery: f64,
-    /// What wins are worth.
+    /// Value of the wins.
     pub value_nanos: u128,
-    /// And as a share of what hindsight would have bought; 1 where that is nothing.
+    /// The same as a share of the optimum's value; 1 if that is zero.
     pub value_of_optimum: f64,
-    /// Root of the mean square of cumulative spend less the strategy's own curve, as a share of the
+    /// Root mean square of cumulative spend minus the strategy's own curve, as a share of the
     /// budget.
     pub rmse_target: f64,
-    /// The same beside a spend that is even over the time of the flight.
+    /// The same against spend that is even over the flight.
     pub rmse_even: f64,
-    /// When the first auction was missed for lack of budget, in milliseconds since 1970.
+    /// When lack of budget first cost an auction, in milliseconds since 1970.
     pub exhausted_ms: Option<u64>,
     /// The same as a share of the flight.
     pub exhausted_at: Option<f64>,
-    /// Root of the mean square of what the logarithm of the multiplier changed by from one slot to
-    /// the next; nothing where it never changes.
+    /// Root mean square change of the multiplier's logarithm between slots; 0 if it never changes.
     pub multiplier_volatility: f64,
 }
 
-/// Of a flight from `start_ms` to `end_ms` with `budget`, which is not nothing.
+/// A flight and its budget, which is above zero.
 #[derive(Clone, Copy, Debug)]
 pub struct FlightBudget {
-    /// When the flight begins.
+    /// Start of the flight.
     pub start_ms: u64,
-    /// When it is over.
+    /// End of the flight.
     pub end_ms: u64,
-    /// What may be spent.
+    /// The budget.
     pub budget: Nanos,
-    /// What hindsight would have bought.
+    /// The purchase that is optimal in hindsight.
     pub optimum: Optimum,
 }
 
@@ -86,8 +83,7 @@ impl Figures {
     }
 }
 
-/// Slots in which nothing is bid for have no multiplier: what lies before and after them is
-/// compared.
+/// Slots without bids have no multiplier: this compares the ones before and after them.
 fn volatility(samples: &[Sample]) -> f64 {
     let multipliers = samples.iter().filter_map(|sample| sample.multiplier);
     let logs: Vec<f64> = multipliers
@@ -97,19 +93,19 @@ fn volatility(samples: &[Sample]) -> f64 {
     root_mean_square(logs.windows(2).map(|pair| pair[1] - pair[0]))
 }
 
-/// Nothing of nothing.
+/// Zero for no errors.
 fn root_mean_square(errors: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) =
         errors.fold((0.0, 0u64), |(sum, count), error| (sum + error * error, count + 1));
     if count == 0 { 0.0 } else { (sum / float(count.into())).sqrt() }
 }
 
-/// The whole where that is nothing.
+/// One if the whole is zero.
 pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 1.0 } else { float(part) / float(whole) }
 }
 
-/// For measuring alone.
+/// For measurements only.
 #[expect(clippy::cast_precision_loss, reason = "15 digits are more than anyone reads")]
 fn float(nanos: u128) -> f64 {
     nanos as f64

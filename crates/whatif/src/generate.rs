@@ -1,9 +1,9 @@
-//! Streams of auctions made from a seed: traffic by the time of day, bursts, prices that drift,
-//! values of several shapes, and how far value and price go together.
+//! Generates streams of auctions from a seed: traffic by time of day, bursts, drifting prices,
+//! several distributions of values, and a correlation of value and price.
 //!
-//! The same options give the same bytes on every machine: chance is `SplitMix64`, and what is
-//! computed in floating point uses the four operations, square roots and `libm` alone. Nothing but
-//! the traffic's curve is held, whatever the number of auctions. Knows nothing of budgets.
+//! The same options yield the same bytes on every machine: randomness is `SplitMix64`, and floating
+//! point uses only the four operations, square roots and `libm`. Memory holds only the traffic
+//! curve, whatever the number of auctions. It must not know budgets.
 
 mod bounds;
 mod chance;
@@ -31,30 +31,29 @@ pub const START_MS: u64 = 1_767_571_200_000;
 /// What to generate.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
-    /// How traffic, prices and values go; a profile by name, or one with fields changed.
+    /// Traffic, prices and values: a named profile, or one with changed fields.
     pub profile: Profile,
-    /// How many auctions there are, exactly; at most [`AUCTIONS_MAX`].
+    /// Exact number of auctions, at most [`AUCTIONS_MAX`].
     pub auctions: u64,
-    /// Where chance begins: another seed, another stream of the same sort.
+    /// The seed: another one yields another stream of the same kind.
     pub seed: u64,
-    /// When the stream begins, in milliseconds since 1970. Days begin at midnight UTC.
+    /// Start of the stream, in milliseconds since 1970. Days begin at midnight UTC.
     pub start_ms: u64,
-    /// How long it goes on, in milliseconds; at most [`DURATION_MS_MAX`].
+    /// Its duration in milliseconds, at most [`DURATION_MS_MAX`].
     pub duration_ms: u64,
 }
 
 impl GenerateOptions {
-    /// 200,000 auctions in a day of `profile`, of seed 1.
+    /// 200,000 auctions in a day of `profile`, with seed 1.
     pub const fn new(profile: Profile) -> Self {
         Self { profile, auctions: 200_000, seed: 1, start_ms: START_MS, duration_ms: DAY_MS }
     }
 }
 
-/// The auctions that `options` ask for, in order, made as they are asked for.
+/// The auctions of `options`, in order, generated lazily.
 ///
 /// # Errors
-///
-/// When an option is out of its range.
+/// If an option is out of its range.
 pub fn auctions(options: &GenerateOptions) -> Result<Auctions, GenerateError> {
     let &GenerateOptions { ref profile, auctions, seed, start_ms, duration_ms } = options;
     if !(1..=AUCTIONS_MAX).contains(&auctions) {
@@ -68,7 +67,7 @@ pub fn auctions(options: &GenerateOptions) -> Result<Auctions, GenerateError> {
     }
     profile.check()?;
     let mut chance = GeneratorChance::new(seed);
-    // Each has a chance of its own, so that one profile's prices stand under another's traffic.
+    // Separate generators, so that the prices of a profile do not depend on its traffic.
     let [bursts, times, prices] = [chance.split(), chance.split(), chance.split()];
     let moves = chance.split();
     Ok(Auctions {
@@ -84,11 +83,10 @@ pub fn auctions(options: &GenerateOptions) -> Result<Auctions, GenerateError> {
     })
 }
 
-/// Writes the stream that `options` ask for to `out`, which should be buffered.
+/// Writes the stream of `options` to `out`, which should be buffered.
 ///
 /// # Errors
-///
-/// [`GenerateError`] as the content of an [`io::Error`] of kind `InvalidInput`, or that of writing.
+/// [`GenerateError`] within an [`io::Error`] of kind `InvalidInput`, or the error of writing.
 pub fn write(options: &GenerateOptions, out: impl Write) -> io::Result<()> {
     let auctions =
         auctions(options).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -99,7 +97,7 @@ pub fn write(options: &GenerateOptions, out: impl Write) -> io::Result<()> {
     writer.finish().map(drop)
 }
 
-/// A stream on its way.
+/// A stream being generated.
 #[derive(Debug)]
 pub struct Auctions {
     profile: Profile,
@@ -108,7 +106,7 @@ pub struct Auctions {
     times: GeneratorChance,
     prices: GeneratorChance,
     left: u64,
-    /// Share of the traffic that is still to come.
+    /// Share of the traffic still to come.
     unused: f64,
     start_ms: u64,
     duration_ms: u64,
@@ -121,8 +119,9 @@ impl Iterator for Auctions {
         if self.left == 0 {
             return None;
         }
-        // The least of n uniform draws is as 1 - u^(1/n), the next the least of n - 1 in what is left:
-        // sorted draws without a sort (Bentley and Saxe, "Generating Sorted Lists of Random Numbers").
+        // The minimum of n uniform draws is distributed as 1 - u^(1/n), and the next one as the
+        // minimum of n - 1 in the rest: sorted draws without sorting (Bentley and Saxe, "Generating
+        // Sorted Lists of Random Numbers").
         self.unused *= libm::exp(libm::log(self.times.positive()) / whole(self.left));
         self.left -= 1;
         let since_ms = self.traffic.when(1.0 - self.unused).min(self.duration_ms - 1);
@@ -152,7 +151,7 @@ impl Auctions {
             Values::LogNormal { sigma } => profile.value_median * libm::exp(sigma * of_value),
             Values::Uniform => profile.value_median * 2.0 * chance::uniform_of_normal(of_value),
             Values::Pareto { shape } => {
-                // Of median m: the scale is m / 2^(1/shape).
+                // For the median m, the scale is m / 2^(1/shape).
                 let above = 1.0 - chance::uniform_of_normal(of_value);
                 profile.value_median * libm::exp(-libm::log(2.0 * above.max(1e-12)) / shape)
             }
@@ -167,8 +166,7 @@ impl Auctions {
     }
 }
 
-/// Units of currency to a price, to the micro, rounded down; what is beyond any price is the
-/// highest.
+/// Currency units as a price, rounded down to the micro and capped at the highest price.
 fn cpm(units: f64) -> Cpm {
     #[expect(
         clippy::cast_possible_truncation,

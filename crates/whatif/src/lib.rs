@@ -1,10 +1,10 @@
-//! What would have become of a budget: streams of auctions, recorded or made from a seed, spent
-//! through the strategies that the pacer runs, beside the optimum that hindsight knows.
+//! Simulates pacing: spends a budget on recorded or generated streams of auctions with the pacer's
+//! strategies, and compares them with the optimum in hindsight.
 //!
-//! Owns the form of a stream, its generator, the replay, its figures and how they are shown. Knows
-//! nothing of the command line, of the record's format, or of how a strategy decides: it calls the
-//! strategy's own code, slot by slot. Money is integers throughout; what is only measured (shares,
-//! errors) is floating point.
+//! It owns the stream format, the generator, the replay, its figures and their display. It must not
+//! know the command line, the record's format, or how a strategy decides: it runs the strategy's
+//! own code, slot by slot. Money is integers throughout; measurements (shares, errors) are floating
+//! point.
 
 pub mod chart;
 pub mod curve;

@@ -1,8 +1,8 @@
-//! The most that a budget could have won, had every price and value been known before.
+//! The most value that a budget could buy if all prices and values were known in advance.
 //!
-//! The relaxation of the knapsack: impressions are taken by what they are worth for their price,
-//! the last of them in part. No way to bid wins more, at second prices or, paying at least the
-//! price to beat, at first prices. Exact, in integers. Knows nothing of strategies.
+//! The fractional knapsack: impressions by value per price, the last one in part. No bidding wins
+//! more, at second prices or, paying at least the price to beat, at first prices. Exact, in
+//! integers. It must not know strategies.
 
 use std::cmp::Ordering;
 
@@ -11,22 +11,22 @@ use units::Nanos;
 
 use crate::stream::StreamAuction;
 
-/// What hindsight would have bought.
+/// The purchase that is optimal in hindsight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Optimum {
-    /// What it is worth, in nanos: of the last impression only the part that is paid for, rounded
-    /// up, so that it bounds every whole number.
+    /// Its value in nanos. The last impression counts for the paid part, rounded up, so that this
+    /// bounds every integral purchase.
     pub value_nanos: u128,
-    /// What it costs: the budget, or all that there is to buy.
+    /// Its cost: the budget, or all impressions for sale.
     pub spent: Nanos,
-    /// How many impressions, the one in part not among them.
+    /// Whole impressions bought.
     pub wins: u64,
 }
 
-/// The optimum of `auctions` within `budget`. Holds a copy of those that cost something.
+/// The optimum of `auctions` within `budget`. Copies the auctions with a price above zero.
 pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
     let mut best = Optimum { value_nanos: 0, spent: Nanos::ZERO, wins: 0 };
-    // A price in micros per 1000 is as many nanos for one.
+    // A price in micros per 1000 equals nanos per impression.
     let mut priced: Vec<(u64, u64)> = Vec::with_capacity(auctions.len());
     for auction in auctions {
         let (price, value) = (auction.market_price.micros(), auction.value.micros());
@@ -40,8 +40,8 @@ pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
             priced.push((price, value));
         }
     }
-    // Which of two that are worth as much for their price comes first changes the number of wins
-    // alone; the cheaper does, so that it is always the same.
+    // Among equal ratios the order changes only the number of wins. The cheaper one comes first, so
+    // that the result is deterministic.
     priced.sort_unstable_by(|a, b| worth_more(*a, *b).then(a.cmp(b)));
     let mut left = budget.get();
     for (price, value) in priced {
@@ -59,8 +59,8 @@ pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
     best
 }
 
-/// What hindsight would have bought hour by hour, with what `target` has for each and what the hours
-/// before left: about the most that a spend along the target allows. In nanos.
+/// Value in nanos of the best purchase hour by hour, with the target's budget of each hour plus the
+/// rest of earlier hours: about the most that spend along the target allows.
 pub fn hourly(auctions: &[StreamAuction], budget: Nanos, target: &SpendTarget) -> u128 {
     const HOUR_MS: u64 = 3_600_000;
     let CampaignFlight { start_ms, end_ms } = target.flight();
@@ -78,7 +78,7 @@ pub fn hourly(auctions: &[StreamAuction], budget: Nanos, target: &SpendTarget) -
     value_nanos
 }
 
-/// A share of a budget, 0 to 1, rounded down.
+/// A share, 0 to 1, of a budget, rounded down.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -89,9 +89,9 @@ fn part(budget: Nanos, share: f64) -> u64 {
     if share >= 1.0 { budget.get() } else { (budget.get() as f64 * share) as u64 }
 }
 
-/// Less where the first (price, value) is worth more for its price.
+/// Less if the first (price, value) has more value per price.
 fn worth_more((price_a, value_a): (u64, u64), (price_b, value_b): (u64, u64)) -> Ordering {
-    // value_a / price_a against value_b / price_b; prices and values are below 2^50.
+    // Compares value_a / price_a with value_b / price_b; prices and values are below 2^50.
     let (a, b) =
         (u128::from(value_a) * u128::from(price_b), u128::from(value_b) * u128::from(price_a));
     b.cmp(&a)

@@ -1,5 +1,5 @@
-//! Spend curves beside their target as an SVG: self-contained, legible on light and dark ground,
-//! and without colour too, for every line has its own dashes.
+//! Spend curves and their target as an SVG: self-contained, legible on light and dark backgrounds,
+//! and without colour, because every line has its own dashes.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,17 @@ use crate::curve::{Drawing, SpendCurve, length};
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 520;
-/// The field within the axes: left, top, right, bottom.
+/// The plot area: left, top, right, bottom.
 const FIELD: (f64, f64, f64, f64) = (76.0, 56.0, 740.0, 452.0);
 
-/// Most points of a line: finer than the field's pixels helps nobody.
+/// Most points of a line, about one per pixel.
 const POINTS_MAX: usize = 664;
 
 /// Longest name in the legend, in characters.
 const NAME_MAX: usize = 22;
 
-/// Colours that are told apart by all eyes (Okabe and Ito, "Color Universal Design", 2008), on
-/// light ground and on dark, and dashes.
+/// Colours for all kinds of colour vision (Okabe and Ito, "Color Universal Design", 2008), on light
+/// and dark backgrounds, and dashes.
 const STYLES: [(&str, &str, &str); 6] = [
     ("#0072b2", "#56b4e9", "none"),
     ("#d55e00", "#e69f00", "8 3"),
@@ -38,7 +38,7 @@ pub fn svg(drawing: &Drawing) -> String {
             line(&mut out, drawing, (target, true), "plan");
         }
     }
-    // The first is drawn last, over the others.
+    // The first curve is drawn last, on top.
     for (number, curve) in drawing.lines.iter().enumerate().rev() {
         line(&mut out, drawing, (curve, false), &format!("s{}", number % STYLES.len()));
     }
@@ -122,13 +122,13 @@ fn axes(out: &mut String, drawing: &Drawing) {
     );
 }
 
-/// What was of a curve, or what is to come.
+/// Draws the past or the future part of a curve.
 fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&SpendCurve, bool), class: &str) {
     let (left, top, right, bottom) = FIELD;
     if curve.points.is_empty() {
         return;
     }
-    // Of what stops in the middle the end is to be seen.
+    // A curve that stops in the middle needs points at its end.
     let least = if drawing.now_ms.is_some() { POINTS_MAX } else { 2 };
     let count = curve.points.len().clamp(least, POINTS_MAX);
     let _ = write!(out, r#"<polyline class="{class}" points=""#);
@@ -175,7 +175,7 @@ fn shortened(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// Names may come from outside. What XML 1.0 has no place for, however escaped, is replaced.
+/// Escapes a name, which may come from outside. Characters that XML 1.0 forbids are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {

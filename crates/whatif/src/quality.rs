@@ -1,8 +1,8 @@
-//! How good the strategies are, on streams of every sort: what the bench prints and tests hold to.
+//! Measures the strategies on streams of every kind, for the bench and the tests.
 //!
-//! Traffic is forecast from the six days before, streams of the same sort that other seeds made:
-//! their bursts were others, and those of the day are not foreseen. Wins cost the second price.
-//! Knows nothing of how it is shown.
+//! The traffic forecast comes from the six days before: streams of the same kind from other seeds,
+//! so that the day's bursts are not foreseen. Wins cost the second price. It must not know how
+//! results are shown.
 
 use pacer_core::strategy::{CampaignFlight, StrategySettings};
 use serde::{Serialize, Serializer};
@@ -15,31 +15,31 @@ use crate::simulate::{
 };
 use crate::stream::StreamAuction;
 
-/// Least value of the default, as a share of the optimum.
+/// Smallest value of the default strategy, as a share of the optimum.
 pub const VALUE_MIN: f64 = 0.95;
 
-/// Largest root mean square error of the default beside its own curve, as a share of the budget.
+/// Largest root mean square error of the default from its own curve, as a share of the budget.
 pub const RMSE_MAX: f64 = 0.02;
 
-/// Least share of the budget that the default spends.
+/// Smallest share of the budget that the default spends.
 pub const DELIVERY_MIN: f64 = 0.99;
 
-/// Shares of what bidding at value would spend: 1/32 and 1/8.
+/// Budgets as shares of what bidding at value would spend: 1/32 and 1/8.
 pub const SHARES: [Ppm; 2] =
     [Ppm::new(31_250).expect("below the whole"), Ppm::new(125_000).expect("below the whole")];
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug)]
 pub struct QualityOptions {
-    /// The sorts of streams; by default [`generate::profile::STEADY`].
+    /// Kinds of streams; by default [`generate::profile::STEADY`].
     pub profiles: Vec<Profile>,
-    /// The budgets; by default [`SHARES`].
+    /// Budgets; by default [`SHARES`].
     pub shares: Vec<Ppm>,
-    /// The strategies; by default all.
+    /// Strategies; by default all.
     pub strategies: Vec<StrategySettings>,
-    /// How many auctions each stream has, over a day; by default 200,000.
+    /// Auctions of each stream, over a day; by default 200,000.
     pub auctions: u64,
-    /// The seed of the streams; the six above it are those of the days before. By default 1.
+    /// Seed of the streams; the next six are for the days before. By default 1.
     pub seed: u64,
 }
 
@@ -58,20 +58,19 @@ impl Default for QualityOptions {
 /// One strategy, one budget, one stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QualityRow {
-    /// The sort of stream.
+    /// The kind of stream.
     pub profile: &'static str,
     /// The budget, in parts per million of what bidding at value would spend.
     #[serde(rename = "share_ppm", serialize_with = "as_parts")]
     pub share: Ppm,
-    /// Whether it is the strategy that campaigns have by default: the targets are its own.
+    /// Whether it is the default strategy, to which the targets apply.
     pub is_default: bool,
-    /// What it did.
+    /// Its figures.
     pub figures: Figures,
 }
 
 impl QualityRow {
-    /// Which targets it does not meet, by what was measured: none are left out, `overspent`,
-    /// `value`, `rmse`, `delivery`.
+    /// The targets that it misses: `overspent`, `value`, `rmse`, `delivery`.
     pub fn missed(&self) -> Vec<&'static str> {
         let figures = &self.figures;
         let checks = [
@@ -88,22 +87,22 @@ fn as_parts<S: Serializer>(share: &Ppm, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_u32(share.get())
 }
 
-/// Why nothing was measured.
+/// Why nothing is measured.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum QualityError {
-    /// A stream.
+    /// A stream cannot be generated.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// A run.
+    /// A simulation fails.
     #[error(transparent)]
     Simulate(#[from] SimulateError),
 }
 
-/// Every strategy with every budget on every stream, by profile, share and strategy in their order.
+/// Runs every strategy with every budget on every stream, in the order of profile, share and
+/// strategy.
 ///
 /// # Errors
-///
-/// When an option is out of its range.
+/// If an option is out of its range.
 pub fn measure(options: &QualityOptions) -> Result<Vec<QualityRow>, QualityError> {
     let mut rows = Vec::new();
     for profile in &options.profiles {
@@ -135,7 +134,7 @@ pub fn measure(options: &QualityOptions) -> Result<Vec<QualityRow>, QualityError
     Ok(rows)
 }
 
-/// Six days of a sixth of the traffic each, of seeds of their own.
+/// Six days, each of a sixth of the traffic and its own seed.
 fn days_before(stream: &generate::GenerateOptions) -> Result<Vec<StreamAuction>, GenerateError> {
     let mut auctions = Vec::new();
     for day in (1..=6).rev() {

@@ -1,8 +1,8 @@
-//! One strategy spends one budget on one stream: the strategy's own code, slot by slot.
+//! Replays one stream with one strategy and one budget: the strategy's own code, slot by slot.
 //!
-//! Money is kept as an exchange keeps it: a bid that does not fit into what is left is lowered to
-//! that, a win's price is reserved, and settled when its notice comes. So nothing is overspent, and what was billed is summed apart to show it. Knows
-//! nothing of figures.
+//! The books work as in an exchange: a bid above the free budget is lowered to it, the price of a
+//! win is reserved, and settled at its notice. So nothing is overspent; billed amounts are summed
+//! separately to show it. It must not know figures.
 
 use std::collections::VecDeque;
 
@@ -14,29 +14,29 @@ use units::{Cpm, Multiplier, Nanos};
 
 use crate::stream::StreamAuction;
 
-/// Draws of the replay are the same in every run: nothing here is to be kept from anyone.
+/// The draw key of the replay: constant, because nothing here is secret.
 const DRAWS: DrawKey = DrawKey::new(*b"vickrey simulate");
 
-/// How a budget is spent.
+/// Inputs of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayOptions<'a> {
     /// The strategy and its gains.
     pub settings: &'a StrategySettings,
-    /// The curve that it follows; auctions outside its flight are passed by.
+    /// The target curve; auctions outside its flight are skipped.
     pub target: &'a SpendTarget,
-    /// What may be spent in all.
+    /// The total budget.
     pub budget: Nanos,
-    /// What a win costs: the price to beat, or the bid.
+    /// The price of a win: the price to beat, or the bid.
     pub pricing: AuctionPricing,
-    /// How long a slot is, in milliseconds; at least 1. Towards the end of the flight slots are
-    /// shorter.
+    /// Length of a slot in milliseconds, at least 1. Slots are shorter towards the end of the
+    /// flight.
     pub slot_ms: u64,
-    /// How long after an auction its notice comes, in milliseconds. Until then the strategy knows
-    /// nothing of a win, and its price stays reserved.
+    /// Delay of win notices in milliseconds. Until its notice a win is unknown to the strategy, and
+    /// its price stays reserved.
     pub notice_delay_ms: u64,
 }
 
-/// What became of a budget.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayResult {
     /// Auctions within the flight.
@@ -45,32 +45,31 @@ pub struct ReplayResult {
     pub bids: u64,
     /// Bids that won.
     pub wins: u64,
-    /// What wins cost, as who is owed it sums it up.
+    /// Cost of the wins, as the seller sums it.
     pub billed_nanos: u128,
-    /// What wins are worth.
+    /// Value of the wins.
     pub value_nanos: u128,
-    /// When the first bid was lowered because it did not fit into what was left, or nothing was left for
-    /// an auction; `None` if neither ever was.
+    /// When a bid was first lowered to the free budget, or nothing was free for an auction. None if
+    /// neither happened.
     pub exhausted_ms: Option<u64>,
-    /// At the end of every slot, the last of them at the end of the flight.
+    /// At the end of every slot; the last one is the end of the flight.
     pub samples: Vec<Sample>,
 }
 
-/// How things stood when a slot ended.
+/// The state at the end of a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// When: milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub time_ms: u64,
-    /// What all wins so far cost, those included whose notice has not come.
+    /// Cost of all wins so far, including those without notice.
     pub spent_nanos: u128,
-    /// What should have been spent by then, by the strategy's own curve; in nanos.
+    /// Planned spend by then, on the strategy's own curve; in nanos.
     pub planned_nanos: f64,
-    /// What values were multiplied by in the slot, in units of 2^-32; `None` if nothing was bid
-    /// for.
+    /// The slot's multiplier of values, in units of 2^-32. None if there was no bid.
     pub multiplier: Option<u64>,
 }
 
-/// Replays `auctions`, which are in order of time.
+/// Replays `auctions`, which must be in order of time.
 pub fn replay(auctions: &[StreamAuction], options: &ReplayOptions<'_>) -> ReplayResult {
     let CampaignFlight { start_ms, end_ms } = options.target.flight();
     let mut replay = StreamReplay::new(options, start_ms);
@@ -116,7 +115,7 @@ impl<'a> StreamReplay<'a> {
         replay
     }
 
-    /// The strategy's step, on what has been heard of until now.
+    /// Runs the strategy's step on the notices so far.
     fn begin_slot(&mut self, now_ms: u64) {
         let ReplayOptions { settings, target, budget, slot_ms, .. } = *self.options;
         let next_ms = target
@@ -148,7 +147,7 @@ impl<'a> StreamReplay<'a> {
         self.observed.requests += 1;
         self.account.hear(auction.time_ms);
         if self.account.free() == 0 {
-            // A strategy that knows it bids no more; what it would have bid does not matter.
+            // The strategy knows and would stop bidding; its bid does not matter.
             self.run.exhausted_ms.get_or_insert(auction.time_ms);
             return;
         }
@@ -161,7 +160,7 @@ impl<'a> StreamReplay<'a> {
         self.run.bids += 1;
         self.observed.bids += 1;
         if bid < auction.market_price {
-            // A loss is known at once: the reservation would end where it begins.
+            // A loss is known at once, so its reservation would end at once.
             return;
         }
         let price = match self.options.pricing {
@@ -176,13 +175,13 @@ impl<'a> StreamReplay<'a> {
     }
 }
 
-/// A budget's books: what is free, reserved and settled are the budget, always.
+/// Invariant: free, reserved and settled add up to the budget.
 struct ReplayBudget {
     budget: u64,
     reserved: u64,
     settled: u64,
     wins: u64,
-    /// Wins whose notice is to come: when, and what is reserved. In order of time.
+    /// Due time and reserved price of wins without notice, in order of time.
     notices: VecDeque<(u64, u64)>,
 }
 
@@ -196,14 +195,14 @@ impl ReplayBudget {
         self.budget.checked_sub(used).expect("nothing is reserved beyond the budget")
     }
 
-    /// A price of 1000 impressions in micros is what one costs in nanos.
+    /// A price of 1000 impressions in micros equals nanos per impression.
     fn win(&mut self, due_ms: u64, price: Cpm) {
         assert!(price.micros() <= self.free(), "a win costs at most what is left");
         self.reserved += price.micros();
         self.notices.push_back((due_ms, price.micros()));
     }
 
-    /// Settles what is notified by `now_ms`.
+    /// Settles the notices due by `now_ms`.
     fn hear(&mut self, now_ms: u64) {
         while let Some(&(due_ms, price)) = self.notices.front() {
             if due_ms > now_ms {

@@ -1,5 +1,5 @@
-//! A stream, a budget, and any number of strategies beside the optimum: what `vickrey simulate
-//! pacing` shows. Knows nothing of files.
+//! Runs strategies on a stream with a budget, next to the optimum: the content of `vickrey simulate
+//! pacing`. It must not know files.
 
 use std::fmt;
 
@@ -16,30 +16,30 @@ use crate::optimum::{self, Optimum, optimum};
 use crate::replay::{self, ReplayResult, replay};
 use crate::stream::StreamAuction;
 
-/// Most slots of a flight: samples of each are held for every strategy, 64 bytes each.
+/// Most slots of a flight: memory holds a sample of 64 bytes per slot and strategy.
 pub const SLOTS_MAX: u64 = 2_000_000;
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// What a campaign may spend.
+/// The budget of the campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimulatedBudget {
-    /// So much.
+    /// An amount.
     Amount(Nanos),
-    /// This share of what bidding at value without any budget would spend.
+    /// A share of what bidding at value without a budget would spend.
     Share(Ppm),
 }
 
 impl SimulatedBudget {
-    /// Reads an amount of currency, `12.5`, to the nano, which is rounded down. `None` when it is
-    /// no number, negative or beyond 18 thousand million.
+    /// Parses a currency amount such as `12.5`, rounded down to the nano. None if it is not a
+    /// number, negative, or beyond 18 thousand million.
     pub fn amount(text: &str) -> Option<Self> {
         let (nanos, _) = Decimal::parse(text).ok()?.scaled(9)?;
         Some(Self::Amount(Nanos::new(nanos)))
     }
 
-    /// Reads a share: `1/32`, `0.03125` or `3.125%`, to the millionth, rounded down. `None` when it
-    /// is no number, nothing or more than the whole.
+    /// Parses a share, `1/32`, `0.03125` or `3.125%`, rounded down to the millionth. None if it is
+    /// not a number, zero, or more than the whole.
     pub fn share(text: &str) -> Option<Self> {
         let parts = if let Some((part, whole)) = text.split_once('/') {
             let (part, whole): (u64, u64) = (part.parse().ok()?, whole.parse().ok()?);
@@ -54,21 +54,20 @@ impl SimulatedBudget {
     }
 }
 
-/// What traffic the target counts on.
+/// The target's traffic forecast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulatedForecast {
-    /// The same at any time.
+    /// Constant traffic.
     Uniform,
-    /// That of each hour of the stream itself, known beforehand; of a short stream, of each 24th
-    /// part. The hours alone: what happens within one is not known.
+    /// The actual traffic by hour, or by 24th part of a short stream, without detail within it.
     Own,
-    /// That of another stream, by the hour of the week (UTC).
+    /// Traffic of another stream, by the hour of the week (UTC).
     Learned(Box<Week>),
 }
 
 impl SimulatedForecast {
-    /// What `auctions` teach of traffic: by the hour of the week, where each has been seen for a
-    /// week or more; else by the hour of the day. No hour counts as closed.
+    /// Learns from `auctions`: by the hour of the week if they cover a week, otherwise by the hour
+    /// of the day. No hour counts as closed.
     pub fn learned(auctions: &[StreamAuction]) -> Self {
         let zone = ZoneOffsets::utc();
         let mut weights = [0u32; HOURS];
@@ -82,7 +81,7 @@ impl SimulatedForecast {
             for hour in 0..24 {
                 let of_day = (hour..HOURS).step_by(24);
                 let sum = of_day.clone().fold(0u32, |sum, at| sum.saturating_add(weights[at]));
-                // A day that has not been seen is as those that have.
+                // An unseen day gets the mean of the seen ones.
                 let days = of_day.clone().filter(|at| weights[*at] > 0).count().max(1);
                 let mean = sum / u32::try_from(days).expect("a week has seven days");
                 of_day.for_each(|at| weights[at] = mean);
@@ -103,29 +102,30 @@ impl SimulatedForecast {
 /// What to simulate.
 #[derive(Clone, Debug)]
 pub struct SimulateOptions {
-    /// What the campaign may spend.
+    /// The budget of the campaign.
     pub budget: SimulatedBudget,
-    /// The strategies, each with its gains; [`StrategySettings::all`] or [`StrategySettings::named`] give them by
-    /// default gains. One that knows first and second prices apart is told by `pricing`.
+    /// The strategies with their gains; [`StrategySettings::all`] and [`StrategySettings::named`]
+    /// have default gains. `pricing` applies to strategies that distinguish first and second
+    /// prices.
     pub strategies: Vec<StrategySettings>,
-    /// What a win costs: the price to beat (second price), or the bid (first price).
+    /// The price of a win: the price to beat (second price), or the bid (first price).
     pub pricing: AuctionPricing,
-    /// What traffic the target counts on.
+    /// The target's traffic forecast.
     pub forecast: SimulatedForecast,
     /// How far the target runs ahead of traffic, 0 to 1: with 1, three quarters are spent by the
     /// middle.
     pub ahead: f64,
-    /// When the campaign runs; by default from the first auction to the last.
+    /// The flight; by default from the first auction to the last.
     pub flight: Option<CampaignFlight>,
-    /// How long a slot is, in milliseconds: after each the strategy decides anew. By default a
-    /// 1440th of the flight, between a second and a minute.
+    /// Slot length in milliseconds: the strategy decides once per slot. By default a 1440th of the
+    /// flight, between a second and a minute.
     pub slot_ms: Option<u64>,
-    /// How long after its auction a win is notified, in milliseconds.
+    /// Delay of win notices in milliseconds.
     pub notice_delay_ms: u64,
 }
 
 impl SimulateOptions {
-    /// Every strategy with its defaults, second prices, the stream's own hours, no delay.
+    /// All strategies with default gains, second prices, the stream's own traffic, no delay.
     pub fn new(budget: SimulatedBudget) -> Self {
         Self {
             budget,
@@ -140,16 +140,15 @@ impl SimulateOptions {
     }
 }
 
-/// No strategy has that name.
+/// No strategy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no strategy `{0}`: choose all, {names}", names = StrategySettings::all().map(|it| it.name()).join(", "))]
 pub struct NoStrategy(String);
 
-/// Reads the names of strategies, separated by commas, or `all`; each has its default gains.
+/// Parses names of strategies, separated by commas, or `all`; each gets its default gains.
 ///
 /// # Errors
-///
-/// Names those that there are.
+/// Lists the existing names.
 pub fn strategies(names: &str) -> Result<Vec<StrategySettings>, NoStrategy> {
     if names == "all" {
         return Ok(StrategySettings::all().to_vec());
@@ -166,12 +165,12 @@ pub enum SimulateError {
     /// No auction in the flight.
     #[error("there are no auctions between {start_ms} and {end_ms} ms: move the flight")]
     NoAuctions {
-        /// When it begins.
+        /// Start of the flight.
         start_ms: u64,
-        /// When it is over.
+        /// End of the flight.
         end_ms: u64,
     },
-    /// The budget, or the share of nothing.
+    /// The budget is zero, or a share of zero.
     #[error(
         "the budget is nothing: give an amount above 0 (bidding at value would spend {unconstrained})"
     )]
@@ -179,80 +178,80 @@ pub enum SimulateError {
         /// What bidding at value would spend.
         unconstrained: Nanos,
     },
-    /// More than can be counted.
+    /// The unlimited spend overflows.
     #[error(
         "bidding at value would spend more than 18 thousand million: give an amount, not a share"
     )]
     Unbounded,
-    /// A gain.
+    /// A gain is out of range.
     #[error("strategy {strategy}: {problem}")]
     Gain {
-        /// Whose.
+        /// The strategy.
         strategy: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: OutOfRange,
     },
-    /// The flight, or how far ahead.
+    /// The flight or the lead is out of range.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// Of a flight.
+    /// The flight has too many slots.
     #[error(
         "slots of {slot_ms} ms make more than {SLOTS_MAX} of a flight of {flight_ms} ms: give slots of {least_ms} ms or more"
     )]
     Slots {
-        /// As given, or as by default.
+        /// The slot length, given or default.
         slot_ms: u64,
-        /// How long the flight is.
+        /// Length of the flight.
         flight_ms: u64,
-        /// What would do.
+        /// Shortest valid slot length.
         least_ms: u64,
     },
 }
 
-/// What came of it. As JSON: shares are numbers where 1 is the whole, money is in nanos.
+/// The results. As JSON: shares are numbers where 1 is the whole, money is in nanos.
 #[derive(Clone, Debug, Serialize)]
 pub struct SimulationReport {
-    /// How many auctions the flight has.
+    /// Auctions in the flight.
     pub auctions: u64,
-    /// When the flight begins, in milliseconds since 1970.
+    /// Start of the flight, in milliseconds since 1970.
     pub start_ms: u64,
-    /// When it is over.
+    /// End of the flight.
     pub end_ms: u64,
-    /// Length of a slot; towards the end of the flight they are shorter.
+    /// Slot length; slots are shorter towards the end of the flight.
     pub slot_ms: u64,
-    /// What a win costs: `second_price` or `first_price`.
+    /// The price of a win: `second_price` or `first_price`.
     pub pricing: AuctionPricing,
-    /// What traffic the target counts on: `uniform`, `own` or `learned`.
+    /// The traffic forecast: `uniform`, `own` or `learned`.
     pub forecast: &'static str,
-    /// How far the target runs ahead of that, 0 to 1.
+    /// How far the target runs ahead of traffic, 0 to 1.
     pub ahead: f64,
-    /// What might be spent.
+    /// The budget.
     pub budget_nanos: u64,
-    /// What bidding at value would have spent without a budget.
+    /// Spend of bidding at value without a budget.
     pub unconstrained_nanos: u128,
-    /// What hindsight would have bought.
+    /// The optimum in hindsight.
     pub optimum: OptimumFigures,
-    /// In the order in which strategies were given.
+    /// In the order of the given strategies.
     pub strategies: Vec<Figures>,
-    /// Their spend beside the target, for drawing.
+    /// Their spend and the target, for drawing.
     #[serde(skip)]
     pub curves: Drawing,
 }
 
-/// What hindsight would have bought with the budget.
+/// The optimum in hindsight within the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OptimumFigures {
-    /// Impressions, one in part apart.
+    /// Whole impressions.
     pub wins: u64,
-    /// What they cost.
+    /// Their cost.
     pub spent_nanos: u64,
-    /// What they are worth.
+    /// Their value.
     pub value_nanos: u128,
-    /// The same, spent hour by hour along the target: as a share of that.
+    /// Value when spent hour by hour along the target, as a share of `value_nanos`.
     pub hourly: f64,
 }
 
-/// What bidding at value without a budget would spend on `auctions`.
+/// Spend of bidding at value on `auctions` without a budget.
 pub fn unconstrained(auctions: &[StreamAuction], pricing: AuctionPricing) -> u128 {
     let won = auctions.iter().filter(|it| it.value.micros() > 0 && it.value >= it.market_price);
     let price = |auction: &StreamAuction| match pricing {
@@ -262,11 +261,10 @@ pub fn unconstrained(auctions: &[StreamAuction], pricing: AuctionPricing) -> u12
     won.map(|auction| u128::from(price(auction).micros())).sum()
 }
 
-/// Spends a budget on `auctions`, which are in order of time, by each strategy.
+/// Spends a budget on `auctions`, which must be in order of time, with each strategy.
 ///
 /// # Errors
-///
-/// When an option is none, or the flight has no auctions.
+/// If an option is invalid, or the flight has no auctions.
 pub fn simulate(
     auctions: &[StreamAuction],
     options: &SimulateOptions,
@@ -384,7 +382,7 @@ fn target(
     SpendTarget::new(flight, expected)
 }
 
-/// How many auctions come in each hour, or 24th part.
+/// Auctions in each hour, or 24th part.
 fn own(flight: CampaignFlight, auctions: &[StreamAuction]) -> Expected {
     let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
     let parts = flight_ms.div_ceil(HOUR_MS).clamp(24, SLOTS_MAX);
@@ -401,7 +399,7 @@ fn own(flight: CampaignFlight, auctions: &[StreamAuction]) -> Expected {
     Expected::Given { part_ms, weights }
 }
 
-/// The strategy as it is where wins cost this.
+/// Adapts a strategy to the pricing.
 fn priced(settings: StrategySettings, pricing: AuctionPricing) -> StrategySettings {
     match settings {
         StrategySettings::SlotDual(gains) => {
@@ -417,10 +415,10 @@ fn figures(optimum: Optimum, hourly_nanos: u128) -> OptimumFigures {
     OptimumFigures { wins, spent_nanos: spent.get(), value_nanos, hourly }
 }
 
-/// What a run had spent when each slot ended.
+/// Spend at the end of each slot.
 fn spend(name: &str, run: &ReplayResult, setting: &FlightBudget) -> SpendCurve {
     let of_budget = |nanos: u128| {
-        // Within the budget, and so within 64 bits.
+        // At most the budget, so it fits 64 bits.
         ratio(u64::try_from(nanos).unwrap_or(u64::MAX), setting.budget.get())
     };
     let start = (setting.start_ms, 0.0);
@@ -428,7 +426,7 @@ fn spend(name: &str, run: &ReplayResult, setting: &FlightBudget) -> SpendCurve {
     SpendCurve { name: name.to_owned(), points: std::iter::once(start).chain(samples).collect() }
 }
 
-/// What the target wants spent, as finely as any drawing shows.
+/// The target's spend, at the resolution of the largest drawing.
 fn wanted(target: &SpendTarget) -> SpendCurve {
     const POINTS: u64 = 1_000;
     let CampaignFlight { start_ms, end_ms } = target.flight();

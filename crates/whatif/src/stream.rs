@@ -1,7 +1,6 @@
-//! A stream of auctions as one buyer saw them: when, the price to beat, and what it was worth.
-//!
-//! Text, tab-separated, with a header. Columns are found by name, in any order; others are passed
-//! over. Knows nothing of budgets.
+//! A stream of auctions as one buyer saw them: time, price to beat, and value. Tab-separated text
+//! with a header; columns are found by name in any order, and others ignored. It must not know
+//! budgets.
 
 mod read;
 #[cfg(test)]
@@ -13,22 +12,21 @@ use units::Cpm;
 
 pub use read::{StreamError, StreamOptions, ValueProblem, read};
 
-/// The columns that every stream has, in the order in which they are written.
-///
-/// A fourth, `user`, may be there; no strategy looks at users, so it is passed over.
+/// The columns of every stream, in the order in which they are written. A fourth, `user`, may
+/// exist; no strategy uses it, so it is ignored.
 pub const COLUMNS: [&str; 3] = ["time_ms", "market_price_cpm", "value_cpm"];
 
-/// Latest moment of a stream: the end of the year 9999, in milliseconds since 1970.
+/// Latest time of a stream: the end of the year 9999, in milliseconds since 1970.
 pub const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
 /// One auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamAuction {
-    /// When, in milliseconds since 1970; at most [`TIME_MS_MAX`].
+    /// Milliseconds since 1970; at most [`TIME_MS_MAX`].
     pub time_ms: u64,
     /// The price to beat: a bid of at least this wins.
     pub market_price: Cpm,
-    /// What the impression is worth to the campaign.
+    /// Value of the impression to the campaign.
     pub value: Cpm,
 }
 
@@ -39,19 +37,19 @@ pub struct StreamWriter<W> {
 }
 
 impl<W: Write> StreamWriter<W> {
-    /// Begins with the header. Give a buffered writer: every auction is one write.
+    /// Writes the header. `out` should be buffered: every auction is one write.
     pub fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{}", COLUMNS.join("\t"))?;
         Ok(Self { out })
     }
 
-    /// One line.
+    /// Writes one line.
     pub fn write(&mut self, auction: &StreamAuction) -> io::Result<()> {
         let StreamAuction { time_ms, market_price, value } = auction;
         writeln!(self.out, "{time_ms}\t{market_price}\t{value}")
     }
 
-    /// The end: what is buffered is written.
+    /// Flushes the writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -1,4 +1,4 @@
-//! A report as an aligned table for people. Knows nothing of where it is printed.
+//! A report as an aligned table for people. It must not know where it is printed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::figures::Figures;
 use crate::quality::QualityRow;
 use crate::simulate::SimulationReport;
 
-/// What `vickrey simulate pacing` prints.
+/// The output of `vickrey simulate pacing`.
 pub fn report(report: &SimulationReport) -> String {
     let mut text = String::new();
     let flight = length(report.end_ms - report.start_ms);
@@ -60,7 +60,7 @@ pub fn report(report: &SimulationReport) -> String {
     text
 }
 
-/// What the quality table is printed as.
+/// The quality table.
 pub fn quality(rows: &[QualityRow]) -> String {
     let headings = [
         "profile",
@@ -146,7 +146,7 @@ fn money(nanos: u128) -> String {
     }
 }
 
-/// Columns as wide as what they hold, the first to the left and what follows to the right.
+/// Columns as wide as their content, the first aligned left and the others right.
 fn aligned(headings: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

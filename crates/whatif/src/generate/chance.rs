@@ -1,11 +1,9 @@
-//! Chance from a seed: uniform and normal draws, the same on every machine. Knows nothing of
-//! auctions.
+//! Uniform and normal draws from a seed, the same on every machine. It must not know auctions.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use units::SplitMix64;
 
-/// A stream of draws.
 #[derive(Clone, Debug)]
 pub(super) struct GeneratorChance(SplitMix64);
 
@@ -14,12 +12,12 @@ impl GeneratorChance {
         Self(SplitMix64::new(seed))
     }
 
-    /// Another chance, which goes on by itself.
+    /// An independent generator.
     pub(super) const fn split(&mut self) -> Self {
         Self::new(self.0.bits())
     }
 
-    /// Uniform in `(0, 1]`: its logarithm exists.
+    /// Uniform in `(0, 1]`, so that its logarithm exists.
     pub(super) fn positive(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits and one more, 2^53, are exact")]
         let count = ((self.0.bits() >> 11) + 1) as f64;
@@ -35,12 +33,12 @@ impl GeneratorChance {
     }
 }
 
-/// The share of normal draws below `normal`: uniform in `[0, 1]`.
+/// The normal distribution function: maps normal draws to uniform ones in `[0, 1]`.
 pub(super) fn uniform_of_normal(normal: f64) -> f64 {
     0.5 * libm::erfc(-normal * FRAC_1_SQRT_2)
 }
 
-/// Counts and times of a stream are far below 2^53: exact.
+/// Exact: counts and times of a stream are far below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "limits keep it below 2^53")]
 pub(super) fn whole(count: u64) -> f64 {
     count as f64

@@ -1,77 +1,76 @@
-//! The sorts of streams that there are, by name. Knows nothing of how they are drawn.
+//! The named kinds of streams. It must not know how they are drawn.
 
 use super::bounds::GenerateError;
 
-/// How values are spread about their median.
+/// The distribution of values around their median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values {
-    /// All alike.
+    /// All equal.
     Fixed,
-    /// The logarithm is normal, with this deviation: many small ones, and a long tail.
+    /// Lognormal with this deviation: many small values and a long tail.
     LogNormal {
         /// Above 0, at most 3.
         sigma: f64,
     },
-    /// From nothing to twice the median, all as likely.
+    /// Uniform from zero to twice the median.
     Uniform,
     /// A heavy tail: the share above x falls as x^-shape.
     Pareto {
-        /// Above 1, at most 20: the smaller, the heavier.
+        /// Above 1, at most 20; smaller is heavier.
         shape: f64,
     },
-    /// Most about the median, few worth many times it: retargeted users.
+    /// Most around the median, few worth many times as much: retargeted users.
     Rare {
-        /// How many are worth more, from 0 to 1.
+        /// The share of valuable ones, 0 to 1.
         share: f64,
-        /// How many times more, 1 to 1000.
+        /// Their factor, 1 to 1000.
         times: f64,
     },
 }
 
-/// How a stream goes.
+/// The shape of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub about: &'static str,
-    /// How far traffic swings about its mean over the day: 0 not at all, 1 from nothing to double.
+    /// Amplitude of traffic over the day: 0 is flat, 1 swings between zero and double the mean.
     pub day_depth: f64,
-    /// At what hour (UTC) traffic is highest, 0 to 24.
+    /// Hour (UTC) of the highest traffic, 0 to 24.
     pub peak_hour: f64,
-    /// Traffic of Saturdays and Sundays beside other days, above 0, at most 10.
+    /// Traffic of Saturdays and Sundays relative to other days, above 0, at most 10.
     pub weekend: f64,
-    /// How many bursts there are, at most 1000.
+    /// Number of bursts, at most 1000.
     pub bursts: u32,
-    /// How long a burst is in the mean, as a share of the stream, up to a half.
+    /// Mean length of a burst, as a share of the stream, at most a half.
     pub burst_length: f64,
-    /// How many times the usual traffic comes in a burst, 1 to 1000.
+    /// Traffic factor in a burst, 1 to 1000.
     pub burst_height: f64,
-    /// The median of market prices at the start, in currency per 1000 impressions; above 0, at most
+    /// Median market price at the start, in currency per 1000 impressions; above 0, at most
     /// 100,000.
     pub price_median: f64,
-    /// The deviation of their logarithm, 0 to 3.
+    /// Standard deviation of the logarithm of prices, 0 to 3.
     pub price_sigma: f64,
-    /// How many times higher prices are at the end than at the start, 0.01 to 100; as steadily as
-    /// interest grows.
+    /// Price factor at the end relative to the start, 0.01 to 100; growth is exponential.
     pub drift: f64,
-    /// How many times higher prices are from `shock_at` on, 0.01 to 100.
+    /// Price factor from `shock_at` on, 0.01 to 100.
     pub shock: f64,
-    /// When that begins, as a share of the stream, 0 to 1.
+    /// Start of the shock, as a share of the stream, 0 to 1.
     pub shock_at: f64,
-    /// By how much the logarithm of prices moves from hour to hour, 0 to 2; they come back in some.
+    /// Hourly movement of the logarithm of prices, 0 to 2; it reverts within hours.
     pub hourly: f64,
-    /// How far it is off from one five minutes to the next, 0 to 2.
+    /// The same for every five minutes, 0 to 2.
     pub minutely: f64,
-    /// The median of values, as `price_median`.
+    /// Median value, in the unit of `price_median`.
     pub value_median: f64,
-    /// How values are spread.
+    /// Distribution of values.
     pub values: Values,
-    /// How far value goes with price, -1 to 1: the correlation of what both are drawn from.
+    /// Correlation of the draws behind value and price, -1 to 1.
     pub correlation: f64,
 }
 
-/// Traffic by the day, prices and values lognormal, a little together: what others differ from.
+/// The base of the others: traffic by the day, lognormal prices and values, slightly correlated.
 const DIURNAL: Profile = Profile {
     name: "diurnal",
     about: "traffic rises and falls with the day",
@@ -100,7 +99,7 @@ const FLAT: Profile = Profile {
     ..DIURNAL
 };
 
-/// All that have a name.
+/// All named profiles.
 pub const PROFILES: &[Profile] = &[
     FLAT,
     DIURNAL,
@@ -233,31 +232,30 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-/// Those that the targets of [`crate::quality`] are of: where prices move by themselves, or few
-/// impressions hold the value, spend that is even is not worth 0.95 of the optimum even in hindsight.
+/// Profiles that the targets of [`crate::quality`] cover. In the others prices move on their own or
+/// few impressions are valuable: even in hindsight, even spend misses 0.95 of the optimum.
 pub const STEADY: &[Profile] = PROFILES.split_at(14).0;
 
-/// No profile has that name.
+/// No profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no profile `{0}`: choose {names}", names = PROFILES.iter().map(|it| it.name).collect::<Vec<_>>().join(", "))]
 pub struct NoProfile(String);
 
 impl Profile {
-    /// By its name.
+    /// The profile of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// By its name, as from a command line.
+    /// The profile of a name from a command line.
     ///
     /// # Errors
-    ///
-    /// Names those that there are.
+    /// Lists the existing names.
     pub fn parse(name: &str) -> Result<Self, NoProfile> {
         Self::named(name).cloned().ok_or_else(|| NoProfile(name.escape_debug().to_string()))
     }
 
-    /// Whether every field lies in its range; the first that does not is told.
+    /// Checks that every field is in its range; returns the first that is not.
     pub(super) fn check(&self) -> Result<(), GenerateError> {
         let (spread, within, range): (f64, _, _) = match self.values {
             Values::Fixed | Values::Uniform => (0.0, 0.0..=0.0, ""),
@@ -285,7 +283,7 @@ impl Profile {
             ("values (times)", times, 1.0..=1000.0, "1 to 1000"),
             ("correlation", self.correlation, -1.0..=1.0, "-1 to 1"),
         ] {
-            // Not a number lies in no range.
+            // NaN is in no range.
             if !within.contains(&value) {
                 return Err(GenerateError::Profile { field, value: value.to_string(), range });
             }

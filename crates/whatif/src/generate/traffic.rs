@@ -1,20 +1,19 @@
-//! When auctions come: a curve of traffic over the stream, by its minute or finer. Knows nothing of
-//! prices.
+//! When auctions occur: traffic over the stream, by the minute or finer. It must not know prices.
 
 use super::bounds::DAY_MS;
 use super::chance::{GeneratorChance, whole};
 use super::profile::Profile;
 
-/// How many pieces a short stream's curve has.
+/// Cells of a short stream's curve.
 const CELLS_MIN: u64 = 1_440;
 
-/// The sums of traffic up to the end of each piece of the stream, ready to be inverted.
+/// Cumulative traffic at the end of each cell, for inversion.
 #[derive(Debug)]
 pub(super) struct TrafficCurve {
     cell_ms: f64,
-    /// Rising, from the end of the first piece to that of the last.
+    /// Rising, from the end of the first cell to that of the last.
     sums: Vec<f64>,
-    /// The piece that the last one came in: they come in order.
+    /// The cell of the last result: results are in order.
     at: usize,
 }
 
@@ -28,7 +27,7 @@ impl TrafficCurve {
         let cell = (duration_ms / CELLS_MIN).clamp(1, 60_000);
         let bursts: Vec<(f64, f64)> = (0..profile.bursts)
             .map(|_| {
-                // A burst lasts a half to one and a half of its mean length.
+                // A burst lasts between half and one and a half times the mean length.
                 let length = profile.burst_length * (0.5 + chance.positive());
                 let begin = chance.positive() * (1.0 - length).max(0.0);
                 (begin, begin + length)
@@ -41,7 +40,7 @@ impl TrafficCurve {
                 let done = whole(middle_ms) / whole(duration_ms);
                 let is_burst = bursts.iter().any(|(begin, end)| (*begin..*end).contains(&done));
                 let burst = if is_burst { profile.burst_height } else { 1.0 };
-                // The last piece may be shorter than the others.
+                // The last cell may be shorter.
                 let length = cell.min(duration_ms - number * cell);
                 sum += by_day(profile, start_ms + middle_ms) * burst * whole(length);
                 sum
@@ -50,8 +49,8 @@ impl TrafficCurve {
         Self { cell_ms: whole(cell), sums, at: 0 }
     }
 
-    /// By when `share` of the traffic has come, in milliseconds from the start. Shares must not
-    /// fall from call to call.
+    /// When `share` of the traffic has occurred, in milliseconds from the start. Shares must not
+    /// decrease between calls.
     pub(super) fn when(&mut self, share: f64) -> u64 {
         let last = self.sums.len() - 1;
         let wanted = share * self.sums[last];
@@ -73,7 +72,7 @@ impl TrafficCurve {
     }
 }
 
-/// Traffic at a moment, where 1 is the mean of a weekday.
+/// Traffic at a time, relative to the mean of a weekday.
 fn by_day(profile: &Profile, time_ms: u64) -> f64 {
     let hours = whole(time_ms % DAY_MS) / 3_600_000.0;
     let angle = (hours - profile.peak_hour) / 24.0 * 2.0 * std::f64::consts::PI;

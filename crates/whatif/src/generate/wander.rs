@@ -1,4 +1,4 @@
-//! How prices move by themselves: from hour to hour, and within minutes. Knows nothing of auctions.
+//! Random movement of prices, by the hour and by minutes. It must not know auctions.
 
 use super::chance::{GeneratorChance, whole};
 use super::profile::Profile;
@@ -6,14 +6,14 @@ use super::profile::Profile;
 const HOUR_MS: u64 = 3_600_000;
 const MINUTES_MS: u64 = 300_000;
 
-/// How much of a level remains after an hour, and after five minutes.
+/// Persistence of a level after an hour, and after five minutes.
 const HOUR_KEEPS: f64 = 0.85;
 const MINUTES_KEEP: f64 = 0.8;
 
-/// What the logarithm of prices is raised by, over the stream.
+/// Additions to the logarithm of prices over the stream.
 #[derive(Debug)]
 pub(super) struct Wander {
-    /// At the end of each hour, and straight between.
+    /// At the end of each hour, linear between.
     hours: Vec<f64>,
     /// In each five minutes.
     minutes: Vec<f64>,
@@ -22,7 +22,7 @@ pub(super) struct Wander {
 impl Wander {
     pub(super) fn new(profile: &Profile, duration_ms: u64, mut chance: GeneratorChance) -> Self {
         let mut walk = |step_ms: u64, keeps: f64, by: f64| {
-            // Where prices do not move, nothing is held.
+            // Without movement, keep no levels.
             let steps = if by > 0.0 { duration_ms / step_ms + 2 } else { 0 };
             let mut level = 0.0;
             let levels = (0..steps).map(|_| {
@@ -38,7 +38,7 @@ impl Wander {
         }
     }
 
-    /// The factor of prices, by the time since the start of the stream.
+    /// The factor of prices at a time since the start of the stream.
     pub(super) fn factor(&self, since_ms: u64) -> f64 {
         let level = |levels: &[f64], at: u64| {
             let at = usize::try_from(at).unwrap_or(usize::MAX);

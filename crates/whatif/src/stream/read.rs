@@ -1,4 +1,4 @@
-//! Reads a stream, and says where and how one is wrong. What it holds is bounded by its options.
+//! Reads a stream, and reports where and how one is wrong. Its options bound its memory.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -6,134 +6,134 @@ use units::{Cpm, DecimalError, Rounding};
 
 use super::{COLUMNS, StreamAuction, TIME_MS_MAX};
 
-/// Most characters of a wrong value that an error repeats.
+/// Most characters of a wrong value in an error.
 const SHOWN_MAX: usize = 40;
 
-/// How much is read at most.
+/// Limits on what is read.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOptions {
-    /// Most auctions. All are held in memory, 24 bytes each, for the optimum is known only at the
-    /// end; to find it takes 16 bytes more for each.
+    /// Most auctions. Memory holds them all, 24 bytes each, because the optimum needs the whole
+    /// stream and 16 more bytes for each.
     pub rows_max: usize,
-    /// Longest line in bytes, its end apart.
+    /// Longest line in bytes, without its end.
     pub line_max: usize,
 }
 
 impl Default for StreamOptions {
-    /// 20 million auctions (800 MB in all), lines of 4 KiB.
+    /// 20 million auctions (800 MB in total), lines of 4 KiB.
     fn default() -> Self {
         Self { rows_max: 20_000_000, line_max: 4_096 }
     }
 }
 
-/// Why a stream was not read. Lines are counted from 1, the header's.
+/// Why a stream is refused. Lines are counted from 1, the header.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The file, not its content.
+    /// Reading failed.
     #[error("line {line} cannot be read: {error}")]
     Io {
-        /// At which line.
+        /// The line.
         line: u64,
-        /// What happened.
+        /// The error.
         error: io::Error,
     },
-    /// Not even a header.
+    /// There is no header.
     #[error("it is empty: begin it with the header {}", header())]
     Empty,
-    /// The header lacks one.
+    /// The header lacks a column.
     #[error(
         "line 1: column `{column}` is missing: the header must name {}, tab-separated",
         header()
     )]
     ColumnMissing {
-        /// Which.
+        /// The column.
         column: &'static str,
     },
-    /// The header has one twice.
+    /// The header repeats a column.
     #[error("line 1: column `{column}` is there twice: remove one")]
     ColumnTwice {
-        /// Which.
+        /// The column.
         column: &'static str,
     },
-    /// Longer than allowed.
+    /// A line is too long.
     #[error(
         "line {line} is longer than {line_max} bytes: leave out what is not needed, only {} are",
         header()
     )]
     LineTooLong {
-        /// Which.
+        /// The line.
         line: u64,
         /// The limit.
         line_max: usize,
     },
-    /// Not UTF-8.
+    /// A line is not UTF-8.
     #[error("line {line} is not UTF-8 text: save the file as UTF-8")]
     NotText {
-        /// Which.
+        /// The line.
         line: u64,
     },
-    /// Another number of fields than the header.
+    /// A line has another number of fields than the header.
     #[error(
         "line {line} has {found} fields, the header has {wanted}: separate them by one tab each"
     )]
     Fields {
-        /// Which.
+        /// The line.
         line: u64,
-        /// In this line.
+        /// In the line.
         found: usize,
         /// In the header.
         wanted: usize,
     },
-    /// A field that is not what its column holds.
+    /// A field is not valid in its column.
     #[error("line {line}, column `{column}`: `{value}` {problem}")]
     Value {
-        /// Which.
+        /// The line.
         line: u64,
-        /// Of the header.
+        /// Name of the column.
         column: &'static str,
-        /// What stands there, shortened, control characters escaped.
+        /// The field, shortened, control characters escaped.
         value: String,
-        /// What is wrong with it, and what to do.
+        /// The problem and its remedy.
         problem: ValueProblem,
     },
-    /// Earlier than the line before.
+    /// A line is earlier than the one before it.
     #[error(
         "line {line}, column `time_ms`: `{time_ms}` is before the line above it, `{before_ms}`: sort the file by time_ms"
     )]
     Backwards {
-        /// Which.
+        /// The line.
         line: u64,
         /// Its time.
         time_ms: u64,
         /// The time of the line before it.
         before_ms: u64,
     },
-    /// More than are held.
+    /// There are more auctions than the limit.
     #[error("line {line} is beyond {rows_max} auctions: give a part of the file, or allow more")]
     TooManyRows {
-        /// The first too many.
+        /// The first line beyond the limit.
         line: u64,
         /// The limit.
         rows_max: usize,
     },
-    /// A header alone.
+    /// There is only a header.
     #[error("it has no auctions: one line each must follow the header")]
     NoRows,
 }
 
-/// What is wrong with a field.
+/// The problem of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueProblem {
-    /// Of a time.
+    /// Not a time.
     #[error("is no time: write whole milliseconds since 1970, at most {TIME_MS_MAX}")]
     Time,
-    /// Of money.
+    /// Not a price.
     #[error("is not a number: write the price of 1000 impressions as a decimal, such as 1.25")]
     Price,
-    /// Of money.
+    /// A negative price.
     #[error("is negative: a price is 0 or more")]
     Negative,
-    /// Of money.
+    /// A price above the limit.
     #[error("is too large: a price of 1000 impressions is at most {}", Cpm::MAX)]
     TooLarge,
 }
@@ -142,14 +142,13 @@ fn header() -> String {
     COLUMNS.map(|column| format!("`{column}`")).join(", ")
 }
 
-/// All auctions of `input`, in their order, which is that of time.
+/// All auctions of `input`, which must be in order of time.
 ///
-/// Decimals beyond a micro are rounded: market prices up and values down, so that nothing is won
-/// that would not have been.
+/// Decimals beyond a micro are rounded, market prices up and values down, so that rounding wins
+/// nothing.
 ///
 /// # Errors
-///
-/// The first thing that is wrong; nothing is read beyond it.
+/// The first problem; nothing is read beyond it.
 pub fn read(
     input: impl BufRead,
     options: StreamOptions,
@@ -176,7 +175,7 @@ pub fn read(
     if auctions.is_empty() { Err(StreamError::NoRows) } else { Ok(auctions) }
 }
 
-/// Lines within their limit; never more than one is held.
+/// Reads lines within their limit, one at a time.
 struct Lines<R> {
     input: R,
     options: StreamOptions,
@@ -185,12 +184,12 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The next one without its end, LF or CR LF; `None` after the last.
+    /// The next line without its LF or CR LF. None after the last.
     fn next_line(&mut self) -> Result<Option<&str>, StreamError> {
         self.line += 1;
         let (line, line_max) = (self.line, self.options.line_max);
         self.buffer.clear();
-        // Two bytes for the end: one that is longer still shows as too long.
+        // Two bytes for the line end: a longer line is still detected.
         let room = u64::try_from(line_max).unwrap_or(u64::MAX).saturating_add(2);
         (&mut self.input)
             .take(room)
@@ -208,16 +207,15 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Where the columns stand.
 struct StreamColumns {
-    /// Of [`COLUMNS`], in their order.
+    /// Field numbers of [`COLUMNS`], in their order.
     at: [usize; 3],
     count: usize,
 }
 
 impl StreamColumns {
     fn of(header: &str) -> Result<Self, StreamError> {
-        // Spreadsheets mark UTF-8 by this.
+        // Spreadsheets mark UTF-8 with a BOM.
         let header = header.strip_prefix('\u{feff}').unwrap_or(header);
         if header.is_empty() {
             return Err(StreamError::Empty);
@@ -274,7 +272,7 @@ fn price(text: &str, round: Rounding) -> Result<Cpm, ValueProblem> {
     })
 }
 
-/// What a terminal may be shown of a field.
+/// A field for a terminal, shortened and escaped.
 fn shown(field: &str) -> String {
     let mut shown: String = field.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
     if field.chars().nth(SHOWN_MAX).is_some() {
