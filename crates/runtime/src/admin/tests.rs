@@ -1,4 +1,4 @@
-//! Tests with a client that speaks to the socket directly.
+//! Tests through a raw socket.
 
 use std::io::{Read, Write};
 use std::net::TcpStream as Client;
@@ -16,7 +16,7 @@ use crate::shutdown::Shutdown;
 
 struct Fixture {
     admin: Admin,
-    /// Ended last.
+    /// Dropped last.
     control: Control,
     address: SocketAddr,
     warm: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ fn connect(address: SocketAddr) -> Client {
     client
 }
 
-/// Everything the server sends in answer to `sent`, until it closes the connection.
+/// Everything the server sends in response to `sent`, until it closes the connection.
 fn exchange(address: SocketAddr, sent: &str) -> String {
     let mut client = connect(address);
     client.write_all(sent.as_bytes()).unwrap();
@@ -79,7 +79,7 @@ impl Fixture {
         assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{request}{answer}");
     }
 
-    /// The status and the body of the answer to a request without `host` and the last line.
+    /// Status and body of the response to a request, to which this adds `host` and the last line.
     fn ask(&self, request: &str) -> (u16, String) {
         let (line, headers) = request.split_once('\n').unwrap_or((request, ""));
         let headers = headers.replace('\n', "\r\n");
@@ -91,7 +91,6 @@ impl Fixture {
         (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
     }
 
-    /// The status, and the code of an error.
     #[track_caller]
     fn check_code(&self, request: &str, status: u16, code: &str) {
         let (found, body) = self.ask(request);
@@ -102,7 +101,7 @@ impl Fixture {
     }
 }
 
-/// A service's part: it shows what it was asked, and one route panics.
+/// A service's API: it shows the request, and one route panics.
 fn api() -> Api {
     let route = |method, path, answer: fn(&&str, &ApiCall) -> Reply| {
         let operation = Operation::new("things", path, "A thing.").nothing("Done.");
@@ -118,7 +117,6 @@ fn api() -> Api {
     Api::new("state", routes)
 }
 
-/// All that a request has.
 fn echoed(call: &ApiCall) -> Reply {
     let queried = match call.query("a b") {
         Ok(queried) => queried,
@@ -147,7 +145,7 @@ fn a_route_is_told_all_of_a_request_but_the_token() {
         "authorization": null,
         "body": "{}",
     });
-    // Two bytes of the request are behind the body, as an empty line.
+    // Two bytes of the request follow the body: an empty line.
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (201, want));
     fixture.check_code(&format!("PATCH /v1/echo?a+b=%ff\n{head}"), 400, "bad_request");
     let line = "PATCH /v1/echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
@@ -158,7 +156,7 @@ fn a_route_is_told_all_of_a_request_but_the_token() {
     fixture.admin.stop();
 }
 
-/// A part of the API may take larger bodies; the others do not.
+/// An API may allow larger bodies; the others do not.
 #[test]
 fn a_part_of_the_api_has_a_limit_of_its_own() {
     let routes = vec![Route {
@@ -188,7 +186,7 @@ fn a_part_of_the_api_has_a_limit_of_its_own() {
     fixture.admin.stop();
 }
 
-/// A configuration of which the first reload fails.
+/// A configuration whose first reload fails.
 struct Held;
 
 impl Configuration for Held {
@@ -249,7 +247,7 @@ fn headers() {
     assert!(ask("GET /v1/config").contains("\r\ncache-control: no-store\r\n"));
     let kind = "\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n";
     assert!(ask("GET /metrics").contains(kind));
-    // By all lines of the header, one of which is not text.
+    // All `accept` lines count; one of them is not text.
     let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept: \u{e9}\r\n\
                    accept: text/plain;q=0.5\r\naccept: application/openmetrics-text\r\n\r\n";
     let answer = exchange(fixture.address, request);
@@ -277,7 +275,7 @@ fn slow_headers_and_nonsense_are_ended() {
         let short = Duration::from_millis(20);
         options.timeouts = ConnectionTimeouts { idle: short, head: short };
     });
-    // The server closes each of these by itself, or the client's patience would end the test.
+    // The server closes each of these by itself; otherwise the client's timeout fails the test.
     exchange(fixture.address, "GET /metrics HTTP/1.1\r\nhost:");
     exchange(fixture.address, "");
     let answer = exchange(fixture.address, "\u{1}\u{2}\u{3}\r\n\r\n");
@@ -285,7 +283,7 @@ fn slow_headers_and_nonsense_are_ended() {
     fixture.admin.stop();
 }
 
-/// Whether the connection answers a request for its health.
+/// Whether the connection answers a health request.
 fn is_live(mut client: &Client) -> bool {
     let mut answer = [0; 4096];
     let sent = client.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -293,7 +291,7 @@ fn is_live(mut client: &Client) -> bool {
     answer[..read].starts_with(b"HTTP/1.1 200 OK\r\n")
 }
 
-/// Whether the server closes the connection, with or without bytes of ours unread.
+/// Whether the server closes the connection, with or without unread bytes.
 fn is_closed(mut client: &Client) -> bool {
     match client.read(&mut [0]) {
         Ok(read) => read == 0,
@@ -312,14 +310,14 @@ fn silent_connections_make_place() {
     fixture.admin.stop();
 }
 
-/// A request under way keeps its connection; health and metrics are answered all the same.
+/// A request under way keeps its connection, and health and metrics still respond.
 #[test]
 fn health_is_answered_when_all_connections_are_busy() {
     let fixture = start("connections_max = 1");
     let mut busy = connect(fixture.address);
     busy.write_all(b"PUT /v1/things/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n")
         .unwrap();
-    // Until its head is read, it is idle and makes place.
+    // Until its head is read, the connection is idle and can be evicted.
     let start = std::time::Instant::now();
     while fixture.ask("GET /v1/things/a").0 != 503 {
         assert!(start.elapsed() < Duration::from_secs(30), "it is never busy");
@@ -333,7 +331,7 @@ fn health_is_answered_when_all_connections_are_busy() {
     for page in ["/health/live", "/metrics"] {
         assert_eq!(fixture.ask(&format!("GET {page}")).0, 200);
     }
-    // Places for health are bounded, and idle connections make place there too.
+    // Connections for health are limited too, and idle ones are evicted.
     let silent: Vec<_> = (0..2 * VITALS_CONNECTIONS).map(|_| connect(fixture.address)).collect();
     assert_eq!(fixture.ask("GET /health/live").0, 200);
     assert!(is_closed(&silent[0]));
@@ -344,7 +342,7 @@ fn health_is_answered_when_all_connections_are_busy() {
     fixture.admin.stop();
 }
 
-/// Nobody needs a token for health, so a body that never comes must not keep its place.
+/// Health needs no token, so a body that never arrives must not occupy a connection.
 #[test]
 fn health_waits_for_no_body() {
     let fixture = start("token = '0123456789abcdef'");
@@ -357,7 +355,7 @@ fn health_waits_for_no_body() {
     fixture.admin.stop();
 }
 
-/// Whether the server has closed the connection by now.
+/// Whether the server has closed the connection.
 fn is_closed_already(client: &Client) -> bool {
     client.set_nonblocking(true).unwrap();
     let peeked = client.peek(&mut [0]);
@@ -383,7 +381,7 @@ fn hosts_are_checked() {
     assert_eq!(status("GET http://evil.example/metrics HTTP/1.1", "host: localhost\r\n"), 421);
     assert_eq!(status("GET /health/live HTTP/1.1", "host: evil.example\r\n"), 200);
     assert_eq!(status("GET /metrics HTTP/1.0", ""), 200);
-    // Not even health is answered then: what follows the head cannot be trusted.
+    // Not even health responds: the bytes after the head cannot be trusted.
     let live = "GET /health/live HTTP/1.1";
     assert_eq!(status(live, ""), 400);
     assert_eq!(status(live, "host: a\r\nhost: a\r\n"), 400);
@@ -479,7 +477,7 @@ fn a_token_is_asked_for() {
     fixture.admin.stop();
 }
 
-/// Whatever the page's origin, its own included, and with the right token too.
+/// For every origin, even our own, and with the right token.
 #[test]
 fn web_pages_change_nothing() {
     for (config, authorization) in [("", ""), ("token = '0123456789abcdef'", TOKEN)] {

@@ -1,4 +1,4 @@
-//! On real sockets: the stamps are the kernel's.
+//! Timestamps of the kernel, on real sockets.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 use crate::listen::listen;
 
-/// The same once the kernel stamps packets, which it begins to a moment after it is asked to.
+/// The same once the kernel stamps packets, which starts a moment after the request for it.
 async fn stamped_pair() -> (std::net::TcpStream, StampedStream) {
     let (mut client, mut stream) = pair();
     let began = Instant::now();
@@ -25,7 +25,7 @@ async fn stamped_pair() -> (std::net::TcpStream, StampedStream) {
     }
 }
 
-/// A client's end and ours, read through a clock.
+/// A client's end and our end, which reads through a clock.
 fn pair() -> (std::net::TcpStream, StampedStream) {
     let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -49,7 +49,7 @@ async fn an_arrival_is_when_the_kernel_had_the_bytes() {
     let mut bytes = [0; 16];
     assert_eq!(stream.read(&mut bytes).await.unwrap(), 5);
     let arrival = clock.take();
-    // The two clocks may be slewed against each other by a little.
+    // The two clocks may drift apart slightly.
     let slack = Duration::from_millis(5);
     assert!(before <= arrival + slack && arrival <= sent + slack, "{:?}", sent.elapsed());
 }
@@ -59,7 +59,7 @@ async fn a_request_arrives_with_the_last_bytes_of_its_head() {
     let (mut client, mut stream) = pair();
     let clock = stream.clock();
     let mut bytes = [0; 16];
-    // A handshake, or half a head, dates nothing that comes later.
+    // A handshake or half a head does not date later bytes.
     client.write_all(b"half").unwrap();
     assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
     let before = Instant::now();
@@ -70,7 +70,7 @@ async fn a_request_arrives_with_the_last_bytes_of_its_head() {
     assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
     assert!(before + Duration::from_millis(10) < clock.take());
 
-    // What belongs to a request that is over does not date the next one.
+    // Bytes of a finished request do not date the next one.
     client.write_all(b"rest").unwrap();
     assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
     clock.reset();
@@ -101,7 +101,7 @@ async fn it_reads_and_writes_like_any_stream() {
     };
     let ((), (), back) = tokio::join!(echo, write, read);
     assert!(back == sent);
-    // The end is told as for any stream.
+    // The end of the stream is reported as usual.
     drop(client);
     assert_eq!(stream.read(&mut [0; 4]).await.unwrap(), 0);
 }

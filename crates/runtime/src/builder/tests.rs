@@ -1,4 +1,4 @@
-//! Jobs that are due, asked for, slow, dropped and broken.
+//! Jobs that are due, requested, slow, dropped or panicking.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -6,10 +6,9 @@ use rustix::process::getpriority_process;
 
 use super::*;
 
-/// Longer than anything takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A job that says that it runs, and waits to be let go on.
+/// A job that signals its start and waits for permission to go on.
 fn slow(builder: &Builder) -> (Job, Receiver<()>, Sender<()>) {
     let ((runs, running), (go_on, held)) = (channel(), channel());
     let job = builder.add("slow", move || {
@@ -90,7 +89,7 @@ fn a_job_that_is_dropped_has_ended() {
     assert!(running.recv().is_err(), "what it owned is dropped");
 }
 
-/// As the last handle to a service is dropped by a job that looked at it.
+/// As when a job that used a service drops its last handle.
 #[test]
 fn a_job_may_drop_another_and_the_last_handle_to_the_builder() {
     let builder = Builder::start().expect("a thread");

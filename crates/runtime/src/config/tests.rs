@@ -1,4 +1,4 @@
-//! Tests of configuration: every getter's good and bad values, with the messages word for word.
+//! Good and bad values of every getter, with exact messages.
 
 mod documents;
 mod effective;
@@ -24,7 +24,7 @@ fn lines_of(problems: &ConfigProblems) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// Files of a test, `vickrey.toml` among them.
+/// Files of a test, including `vickrey.toml`.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -47,7 +47,6 @@ impl Folder {
         self.0.path().join("vickrey.toml")
     }
 
-    /// A path below the folder.
     fn relative(&self, path: &Path) -> String {
         let below = path.strip_prefix(self.0.path()).expect("a path in the folder");
         below.display().to_string()

@@ -1,4 +1,4 @@
-//! Work that ends, is stopped, and panics.
+//! Tasks that end, are stopped, or panic.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn what_is_stopped_is_dropped_and_a_panic_ends_its_own_work_alone() {
     control.spawn(|| async {}).join();
 }
 
-/// What blocks is not waited for at the end.
+/// The end does not wait for blocking work.
 #[test]
 fn the_thread_ends_with_its_last_handle() {
     let control = Control::start().expect("a thread");

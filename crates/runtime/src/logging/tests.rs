@@ -1,4 +1,4 @@
-//! Lines as they are written, and filters.
+//! Line formats and filters.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ impl Write for Lines {
     }
 }
 
-/// What is written of three events with these options.
+/// The output of three events with these options.
 fn logged(config: &str, colours: bool) -> String {
     logged_after(config, colours, |_| ())
 }
 
-/// The same, once `change` has been made to the logging under way.
+/// The same after `change` to the running logging.
 fn logged_after(config: &str, colours: bool, change: impl FnOnce(&Logging)) -> String {
     let lines = Lines::default();
     let written = lines.clone();

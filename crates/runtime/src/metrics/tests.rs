@@ -1,4 +1,4 @@
-//! Tests of the metrics and their page.
+//! The metrics and their page.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn the_format_is_negotiated() {
     check(&["Application/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"], open);
     check(&["application/openmetrics-text;version=2.0.0"], plain);
     check(&["application/openmetrics-text;version=2.0.0", "application/openmetrics-text"], open);
-    // As Prometheus 2 and 3 ask, and Prometheus told to prefer the older format.
+    // Requests of Prometheus 2 and 3, and of Prometheus configured for the older format.
     check(
         &["application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;\
            q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"],
@@ -133,7 +133,7 @@ fn a_process_tells_of_itself_by_names_without_prefix() {
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let age = now.as_secs_f64() - value("process_start_time_seconds");
-    // The kernel rounds the time of the boot to seconds.
+    // The kernel rounds the boot time to seconds.
     assert!((-2.0..86_400.0).contains(&age), "{age}");
     let before = value("process_cpu_seconds_total");
     assert!(before > 0.0);

@@ -1,4 +1,4 @@
-//! Real files, and looks that are taken by hand. Signals are tests/it/sighup.rs's, in a process of its own.
+//! Real files, polled by hand. Tests of signals are in tests/it/sighup.rs, in their own process.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -23,7 +23,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// Puts a file in place as a careful tool does: whole, at once.
+    /// Writes a file atomically, by renaming it into place.
     fn write(&self, name: &str, text: &str) {
         let beside = self.path("beside");
         std::fs::write(&beside, text).expect("a temporary file");
@@ -34,7 +34,7 @@ impl Files {
         load_tracked(&self.path("vickrey.toml"), read).1
     }
 
-    /// Read anew whenever there is a reason to, from when `sources` were.
+    /// Reloads on every trigger, with `sources` as the first state.
     fn follow(&self, sources: Sources, interval: Duration) -> Followed {
         let threads = (Control::start().expect("a thread"), Builder::start().expect("a thread"));
         let shutdown = Shutdown::new(Duration::ZERO);
@@ -45,7 +45,7 @@ impl Files {
         let both = (&threads.0, &threads.1);
         let reload = Reload::start(both, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &main, read);
-            // At its end the test hears no more.
+            // The test may have ended.
             let _ended = tell.send((trigger, outcome));
             FollowedFiles { sources, interval, again: None }
         });
@@ -65,7 +65,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// The next load. No test of this process sends a signal, which every watch would hear.
+    /// The next load. No test of this process sends a signal, which would reach every watch.
     fn next(&self) -> (Trigger, Result<Loaded<Config>, ConfigProblems>) {
         self.reloads.recv_timeout(Duration::from_secs(20)).expect("there is a reason")
     }
@@ -87,7 +87,7 @@ fn a_change_counts_once_it_has_settled() {
     let mut settling = Settling::new(files.sources());
     let mut look = || settling.look(Sources::now);
     assert_eq!([look(), look()], [None, None]);
-    // A folder half-written: something changes between every two looks.
+    // A folder being written: something changes between every two polls.
     std::fs::write(files.path("d/b.toml"), "[[dsp]]\n").unwrap();
     assert_eq!(look(), None);
     std::fs::write(files.path("d/c.toml"), "[[dsp]]\nid = 'c").unwrap();
@@ -96,12 +96,12 @@ fn a_change_counts_once_it_has_settled() {
     assert_eq!(look(), None);
     assert_eq!(look(), Some(files.path("d/*.toml")));
     assert_eq!([look(), look()], [None, None]);
-    // What goes back before two looks agree never was.
+    // A change reverted before two polls agree does not count.
     std::fs::write(files.path("d/c.toml"), "").unwrap();
     assert_eq!(look(), None);
     std::fs::remove_file(files.path("d/c.toml")).unwrap();
     assert_eq!([look(), look()], [None, None]);
-    // A file that goes on growing is left alone.
+    // A growing file is left alone.
     for length in 10..20 {
         std::fs::write(files.path("d/a.toml"), "#".repeat(length)).unwrap();
         assert_eq!(look(), None);
@@ -125,7 +125,7 @@ fn every_kind_of_file_is_watched() {
     check("d/*.toml", ("first", &["b", "new"]));
     files.write("key", "second");
     check("key", ("second", &["b", "new"]));
-    // What came by a reload is watched like what was there.
+    // A file added by a reload is watched like the others.
     files.write("d/new.toml", "[[dsp]]\nid = 'newer'\n");
     check("d/new.toml", ("second", &["b", "newer"]));
     files.write("vickrey.toml", "token = 'third'\n");
@@ -149,14 +149,14 @@ fn a_bad_configuration_is_told_and_its_repair_is_noticed() {
     assert_eq!(followed.next().1.unwrap_err().count(), 2);
     files.write("d/a.toml", "[[dsp]]\nid = 'good'\n");
     assert_eq!(followed.next().1.unwrap().value.1, ["good"]);
-    // A file that cannot be opened is no change for ever.
+    // An unopenable file is one change, not a change at every poll.
     std::fs::remove_file(files.path("key")).unwrap();
     std::fs::create_dir(files.path("key")).unwrap();
     assert_eq!(followed.next().1.unwrap_err().count(), 1);
     let mut settling = Settling::new(files.sources());
     let mut look = || settling.look(Sources::now);
     assert_eq!([look(), look(), look()], [None, None, None]);
-    // What was no file is watched all the same.
+    // A path that was no file is watched too.
     std::fs::remove_dir(files.path("key")).unwrap();
     files.write("key", "repaired");
     assert_eq!([look(), look()], [None, Some(files.path("key"))]);
@@ -202,7 +202,7 @@ fn the_end_of_the_process_ends_the_watch() {
     assert!(reloads.recv().is_err(), "nothing is read any more");
 }
 
-/// A log that can be read.
+/// A log that can be read back.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

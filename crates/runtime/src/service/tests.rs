@@ -1,5 +1,4 @@
-//! A small service, built as `docs/ARCHITECTURE.md` says under "Add a service": it echoes what it is
-//! sent, over HTTP and over TCP.
+//! A small service as in "Add a service" of `docs/ARCHITECTURE.md`: it echoes over HTTP and TCP.
 
 mod echo;
 
@@ -20,7 +19,7 @@ use echo::Echo;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A shell with echo listeners, on free ports.
+/// A shell with echo listeners on free ports.
 struct Rig {
     shell: Shell,
     shutdown: Shutdown,
@@ -38,7 +37,7 @@ fn open() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Starts `services` as `text` configures them.
+/// Starts `services` with the configuration `text`.
 fn start(
     services: &Services,
     text: &str,
@@ -59,7 +58,7 @@ fn start(
 }
 
 impl Rig {
-    /// Echoes with further keys of its section.
+    /// Echoes, with more keys in its section.
     fn start(keys: &str) -> Self {
         let ((http_listener, http), (tcp_listener, tcp)) = (open(), open());
         let text = format!(
@@ -92,7 +91,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends a request that closes its connection; the whole answer.
+/// Sends a request that closes its connection; returns the whole response.
 fn ask(address: SocketAddr, head: &str, body: &str) -> String {
     let mut stream = connect(address);
     let length = body.len();
@@ -143,14 +142,14 @@ fn a_malformed_head_is_answered_by_the_service_and_closes_the_connection() {
     rig.stop();
 }
 
-/// The idle timeout of the listener is a fraction of a second: a request's limits do not apply to what
-/// an upgrade made of the connection, and a drain leaves its end to the service.
+/// The listener's idle timeout is a fraction of a second: request limits do not apply to an
+/// upgraded connection, and a drain lets the service end it.
 #[test]
 fn an_upgraded_connection_outlives_the_limits_of_a_request() {
     let rig = Rig::start("idle_timeout = \"50ms\"");
     let mut upgraded = connect(rig.http);
     let head = "GET /lines HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: lines\r\n\r\n";
-    // Bytes of the new protocol come with the request.
+    // Bytes of the new protocol arrive with the request.
     upgraded.write_all(format!("{head}early\n").as_bytes()).expect("it is open");
     let mut answer = Vec::new();
     while !answer.ends_with(b"early\n") {
@@ -159,7 +158,7 @@ fn an_upgraded_connection_outlives_the_limits_of_a_request() {
         answer.push(byte[0]);
     }
     assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
-    // Another connection that is as idle is closed meanwhile.
+    // Meanwhile another idle connection closes.
     let mut idle = connect(rig.http);
     assert_eq!(idle.read(&mut [0]).expect("its end"), 0);
     upgraded.write_all(b"late\n").expect("it is open");
@@ -189,7 +188,7 @@ fn an_upgrade_that_is_refused_leaves_the_connection_to_http() {
     rig.stop();
 }
 
-/// A client that stops reading is not read for: the service's memory stays bounded.
+/// The service stops reading if the client does, so that its memory stays bounded.
 #[test]
 fn a_streamed_body_is_echoed_piece_by_piece() {
     let rig = Rig::start("");
@@ -200,7 +199,7 @@ fn a_streamed_body_is_echoed_piece_by_piece() {
     for piece in ["one", "two"] {
         let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
         stream.write_all(chunk.as_bytes()).expect("it is open");
-        // Each piece is answered before the next one is sent.
+        // Each piece is echoed before the next one is sent.
         while !answer.ends_with(format!("{piece}\r\n").as_bytes()) {
             let mut byte = [0];
             stream.read_exact(&mut byte).expect("an echo");

@@ -1,4 +1,4 @@
-//! Tests on real sockets and threads.
+//! Shards on real sockets and threads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,12 +22,12 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// No test takes as long.
+/// Never reached.
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts { idle: PATIENCE, head: PATIENCE };
 
-/// Answers each byte as a request: `i` by the shard's number, `l` by the listener's, `n` by whether
-/// Nagle's delay is off, `b` as `i`, with a request that is under way from then on; `h` begins a head
-/// that the next byte completes; panics at `p`, ends at anything else.
+/// Answers each byte as a request: `i` with the shard's number, `l` with the listener's, `n` with
+/// whether Nagle's delay is off, `b` as `i` but the request stays under way; `h` begins a head that
+/// the next byte completes; panics at `p`, ends at anything else.
 async fn serve(shard: ShardContext) {
     serve_within(TIMEOUTS, shard).await;
 }
@@ -69,7 +69,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A connection whose own end is at another address.
+/// A connection from another address.
 fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -80,7 +80,7 @@ fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The answer to one byte; `None` when the connection was closed instead.
+/// The answer to one byte. None if the connection closed instead.
 fn ask(mut stream: &TcpStream, byte: u8) -> Option<u8> {
     let mut answer = [0];
     stream.write_all(&[byte]).ok()?;
@@ -169,7 +169,7 @@ fn a_caller_with_too_many_connections_leaves_room_for_others() {
     shards.join().unwrap();
 }
 
-/// Whether the connection is closed at the other end.
+/// Whether the peer has closed the connection.
 fn is_closed(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(read) => read == 0,
@@ -190,10 +190,10 @@ fn idle_connections_make_place_for_new_ones() {
     assert_eq!(ask(&other, b'i'), Some(0));
     let (silent, half) = (connect(address), connect(address));
     until(|| metrics.open() == 4);
-    // A head that is not complete is no request.
+    // An incomplete head is no request.
     (&half).write_all(b"h").unwrap();
 
-    // This address has its share: its own go, although another's is idle for longer.
+    // At its limit the address loses its own connections, although another's is idle for longer.
     let [first, second] = [connect(address), connect(address)].map(|client| {
         until(|| ask(&client, b'i') == Some(0));
         client
@@ -201,7 +201,7 @@ fn idle_connections_make_place_for_new_ones() {
     assert!(is_closed(&silent) && is_closed(&half));
     assert_eq!((metrics.evicted(), metrics.refused()), (2, 0));
     assert_eq!(ask(&other, b'i'), Some(0));
-    // All have theirs: the longest idle one goes.
+    // At the total limit the longest idle one goes.
     let third = connect_from([127, 0, 0, 3], address);
     assert_eq!(ask(&third, b'b'), Some(0));
     assert!(is_closed(&first));
@@ -216,7 +216,7 @@ fn idle_connections_make_place_for_new_ones() {
     shards.join().unwrap();
 }
 
-/// The head's time begins with its first byte, and has nothing to do with that of idle connections.
+/// The head timeout starts with its first byte and does not depend on the idle timeout.
 #[test]
 fn slow_heads_are_closed_and_idle_connections_stay() {
     let shutdown = Shutdown::new(PATIENCE);
@@ -242,7 +242,7 @@ fn idle_connections_are_closed_and_busy_ones_stay() {
     let body = move |shard| serve_within(timeouts, shard);
     let shards = Shards::start(&options(1, 9), vec![listener], &shutdown, body).unwrap();
     let busy = loop {
-        // On a slow machine its first byte may come too late.
+        // On a slow machine the first byte may come too late.
         let client = connect(address);
         if ask(&client, b'b').is_some() {
             break client;

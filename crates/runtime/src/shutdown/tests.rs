@@ -1,4 +1,4 @@
-//! A drain that ends in time, by its deadline, and by signals.
+//! Drains that end in time, at the deadline, and by signals.
 
 use tokio::runtime::Builder;
 

@@ -1,4 +1,4 @@
-//! Traces on their way to a collector on a real socket, which is sound, sick, or dead.
+//! Traces sent over a real socket to a healthy, failing or dead collector.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,12 +15,11 @@ use prost::Message as _;
 use super::*;
 use crate::config::{Section, parse};
 
-/// Longest wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const ID: u128 = 0x0123_4567_89ab_cdef_0000_0000_0000_002a;
 
-/// A request as the collector got it.
+/// A request as the collector received it.
 struct Posted {
     head: String,
     request: ExportTraceServiceRequest,
@@ -39,7 +38,7 @@ impl Posted {
     }
 }
 
-/// A collector that answers each request in its turn, the last answer again and again.
+/// A collector with one response per request; the last response repeats.
 struct Collector {
     address: SocketAddr,
     posted: Receiver<Posted>,
@@ -71,7 +70,7 @@ impl Collector {
     }
 }
 
-/// Reads one request and answers it; `None` once the test has ended.
+/// Reads one request and answers it. None once the test has ended.
 fn serve(mut stream: TcpStream, answer: &(u16, Vec<u8>), told: &Sender<Posted>) -> Option<()> {
     let mut bytes = Vec::new();
     let (head, body) = loop {
@@ -99,7 +98,7 @@ fn options(address: SocketAddr, more: &str) -> TracingOptions {
     parse("tracing.toml", &text, TracingOptions::read).unwrap_or_else(|found| panic!("{found}"))
 }
 
-/// With the thread that it runs on.
+/// A tracer and the thread it runs on.
 fn start_on(options: TracingOptions) -> (Tracer, Exporting, Control) {
     let control = Control::start().expect("a thread");
     let (tracer, exporting) = start(options, &control);
@@ -116,7 +115,7 @@ fn trace_once(tracer: &Tracer, id: u128) {
     tracer.sample(id, None).expect("all are sampled").finish(TraceSpan::new("work", now, now));
 }
 
-/// Spans by what became of them, in the order of the page, and those that wait.
+/// Spans by outcome, in the order of the page, then those that wait.
 fn counted(tracer: &Tracer) -> [u64; 6] {
     let shared = tracer.0.as_ref().expect("it is on");
     let SpanCounts { exported, rejected, refused, unreachable, dropped } = &shared.counts;
@@ -253,7 +252,7 @@ fn what_is_sampled_is_the_share_and_the_same_everywhere() {
     assert!(Tracer::off().sample(ID, None).is_none());
 }
 
-/// More than may wait: none of it holds anything up, and all is accounted for.
+/// More spans than the queue takes: nothing blocks, and all are counted.
 #[test]
 fn a_dead_collector() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

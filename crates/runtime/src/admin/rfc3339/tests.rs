@@ -1,4 +1,4 @@
-//! Times as RFC 3339 writes them.
+//! RFC 3339 times.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn check(unix_ms: u64, want: &str) {
     assert_eq!(rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(unix_ms)), want);
 }
 
-/// As `date -u --date=@SECONDS` has them.
+/// Expected values are from `date -u --date=@SECONDS`.
 #[test]
 fn moments() {
     check(0, "1970-01-01T00:00:00.000Z");

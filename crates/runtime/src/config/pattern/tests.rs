@@ -1,4 +1,4 @@
-//! What patterns match, and what they do not.
+//! Pattern matches and mismatches.
 
 use super::*;
 

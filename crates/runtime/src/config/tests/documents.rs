@@ -1,5 +1,4 @@
-//! The default file, the schema and the reference page; and that the first loads clean, whatever
-//! is declared.
+//! The default file, the schema and the reference page; any default file loads without problems.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -141,7 +140,7 @@ fn schema() {
     );
 }
 
-/// A declaration at random: a key's kind by number, deeper where the number says so.
+/// A random declaration: a number selects the kind of each key and the nesting.
 fn declare(s: &mut Section<'_>, kinds: &[u8], depth: usize) {
     const NAMES: [&str; 16] =
         ["a", "b", "c-d", "e_f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r"];
@@ -186,7 +185,7 @@ proptest! {
         let text = default_toml(&keys);
         prop_assert_eq!(problems_of(&text, read), Vec::<String>::new(), "{}", text);
 
-        // What is commented out is no less correct, as far as it does not reach out.
+        // Commented-out lines are valid too, unless they refer to files or variables.
         let reaches_out = |line: &str| {
             line.contains("env:") || line.contains("file:")
         };

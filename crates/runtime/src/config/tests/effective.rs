@@ -1,4 +1,4 @@
-//! What is in force, and what two configurations differ in.
+//! The configuration in force, and the differences between two.
 
 use serde_json::json;
 
@@ -129,7 +129,7 @@ EUR = "2"
 "a b" = "1.5"
 "#;
     assert_eq!(effective(FULL).to_toml(), want);
-    // It is TOML that says the same, but for secrets.
+    // Except for secrets, the TOML reads back the same.
     assert_eq!(effective(want).to_json(), effective(FULL).to_json());
 }
 
@@ -138,7 +138,7 @@ fn check(old: &str, new: &str, want: &[&str]) {
     let differences = effective(old).differences(&effective(new));
     let shown: Vec<_> = differences.iter().map(ToString::to_string).collect();
     assert_eq!(shown, want, "{old}\n---\n{new}");
-    // The other way round, what is added is removed.
+    // In the other direction, added keys are removed.
     let back = effective(new).differences(&effective(old));
     let turned = |line: &str| match line.split_at(1) {
         ("+", rest) => format!("-{rest}"),
@@ -160,7 +160,7 @@ fn check(old: &str, new: &str, want: &[&str]) {
 #[test]
 fn differences_key_by_key() {
     check(FULL, FULL, &[]);
-    // Another way to write the same, and defaults written down, are no differences.
+    // Another notation, and explicit defaults, are no differences.
     check("[exchange]", "strict = true\n[exchange]\ntmax = '0.25s'\ntags = ['a']\n[log]", &[]);
     check("strict = false", "", &["~ strict = false -> true"]);
     check("", "[exchange]", &["+ exchange"]);
@@ -202,7 +202,7 @@ fn tables_are_matched_by_their_id() {
             "+ dsp[\"c\"].qps = 4",
         ],
     );
-    // An id that stands twice tells nothing apart.
+    // A repeated id identifies no table.
     check(
         two,
         "[[dsp]]\nid = 'b'\n[[dsp]]\nid = 'b'\nqps = 2\n",
@@ -233,7 +233,7 @@ fn secrets_differ_unseen() {
     );
 }
 
-/// Keys are passed in queries of URLs: they are compared and never shown.
+/// Queries of URLs contain keys: they are compared but never shown.
 #[test]
 fn queries_of_urls_are_not_shown() {
     fn read(s: &mut Section<'_>) {
@@ -311,7 +311,7 @@ fn what_was_given_alone() {
     assert_eq!(given(text), want);
 }
 
-/// As [`given_tables`](Effective::given_tables) writes them.
+/// The output of [`given_tables`](Effective::given_tables).
 fn given_tables(effective: &Effective, key: &str) -> Vec<String> {
     let mut texts = Vec::new();
     effective.given_tables(key, |text| texts.push(text.to_owned()));

@@ -1,4 +1,4 @@
-//! Files that cannot be read at all.
+//! Unreadable files.
 
 use std::path::Path;
 

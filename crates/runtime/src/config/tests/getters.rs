@@ -1,11 +1,11 @@
-//! One table per getter: what it reads, and what it says of everything else.
+//! One table per getter: accepted values and error messages.
 
 use std::fmt::Debug;
 
 use super::super::{Optional, Required, Section, WholeNumber, ms, parse, secs};
 use super::problems_of;
 
-/// Reads `key = VALUE` by `read`; `Err` holds the remedy alone.
+/// Reads `key = VALUE` with `read`; `Err` is the remedy alone.
 #[track_caller]
 fn check<T: Debug + PartialEq>(
     read: impl Fn(&mut Section<'_>) -> T,

@@ -1,4 +1,4 @@
-//! Included files: what they may hold, how they merge, and that every problem names its file.
+//! Included files: valid content, merging, and file names in problems.
 
 use std::path::Path;
 
@@ -147,8 +147,8 @@ fn tables_too_deep_to_walk_are_refused() {
 
 #[test]
 fn syntax_errors_of_one_file_do_not_hide_the_problems_of_others() {
-    // A broken line: the rest of the file is judged, and so are the others; nothing that is
-    // missing where the broken file may have it is.
+    // A broken line: the rest of the file and the other files are judged, but a missing key is not
+    // reported if the broken file may contain it.
     check(
         &[
             ("vickrey.toml", "include = ['d/*.toml']\n[[dsp]]\nqps = 0\n[node]\n"),
@@ -162,7 +162,7 @@ fn syntax_errors_of_one_file_do_not_hide_the_problems_of_others() {
             "d/a.toml line 5: node.x = 1: unknown key, remove it",
         ],
     );
-    // A broken header: its file is not judged, nor what others say of what it may hold.
+    // A broken header: the file is not judged, nor are keys elsewhere that it may affect.
     check(
         &[
             ("vickrey.toml", "include = ['d/*.toml']\n[[deal]]\ndsp = 'a'\n"),
@@ -174,7 +174,7 @@ fn syntax_errors_of_one_file_do_not_hide_the_problems_of_others() {
             "d/b.toml line 2: dsp[0].id = '': must not be empty",
         ],
     );
-    // The main file's own: what it includes is judged if the error comes after it.
+    // A broken header in the main file: `include` before it still counts.
     check(
         &[("vickrey.toml", "include = ['a.toml']\n[node\nx = 1"), ("a.toml", "[[dsp]]\nid = ''")],
         &[
@@ -226,7 +226,7 @@ fn includes_that_cannot_be() {
     );
     // A wildcard may match nothing.
     check(&[("vickrey.toml", "include = ['d/*.toml']"), ("d/a.conf", "")], &[]);
-    // A file that includes itself by a wildcard is there already.
+    // A file that includes itself through a wildcard is read once.
     check(&[("vickrey.toml", "include = ['*.toml', './vickrey.toml']")], &[]);
     check(
         &[
@@ -245,7 +245,7 @@ fn includes_that_cannot_be() {
             "line 3: node.include = 1: unknown key, remove it",
         ],
     );
-    // Where it is not declared, it is a key like any other.
+    // Where it is not declared, `include` is an ordinary key.
     let folder = Folder::of(&[("vickrey.toml", "include = ['a.toml']"), ("a.toml", "")]);
     let undeclared = |s: &mut Section<'_>| s.boolean("x", true, "Doc.");
     assert_eq!(folder.problems(undeclared), ["line 1: include: unknown key, remove it"]);
@@ -310,7 +310,7 @@ fn what_could_not_be_read_is_watched_too() {
 
 #[test]
 fn a_file_beside_the_working_folder_needs_no_prefix() {
-    // The folder of a bare name is written as nothing.
+    // A bare file name has an empty folder.
     let problems = load(Path::new("no-such.toml"), market).unwrap_err();
     assert!(problems.to_string().contains("problem in no-such.toml;"), "{problems}");
 }

@@ -1,4 +1,4 @@
-//! Secrets: where they come from, what is wrong with them, and that nothing shows one.
+//! Secrets: their sources, their problems, and that nothing shows them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,7 +9,6 @@ use super::super::{
 };
 use super::{Folder, lines_of};
 
-/// What no message may contain.
 const HIDDEN: &str = "hunter2";
 
 fn read(s: &mut Section<'_>) -> (Option<Secret>, Vec<(String, Secret)>) {
@@ -56,7 +55,7 @@ fn folder(text: &str) -> Folder {
     folder
 }
 
-/// Reads `token = VALUE`; `Err` holds the problem, of which the file's path is taken away.
+/// Reads `token = VALUE`; `Err` is the problem without the file's path.
 #[track_caller]
 fn check(value: &str, want: Result<&str, &str>) {
     let folder = folder(&format!("token = {value}"));
@@ -77,7 +76,7 @@ fn where_secrets_come_from() {
     check("'file:two'", Ok("hunter2\n"));
     check("'file:bare'", Ok("hunter2"));
     check("'file:fits'", Ok(&"x".repeat(64 * 1024)));
-    // What a reference leads to is not a reference again.
+    // The content behind a reference is not itself a reference.
     check("'env:LIKE_A_REFERENCE'", Ok("env:TOKEN"));
     check("'ENV:TOKEN'", Ok("ENV:TOKEN"));
 }
@@ -149,7 +148,7 @@ fn paths_are_relative_to_the_file_that_names_them() {
     paths.sort();
     let want = ["d", "d/../d/key", "d/a.toml", "d/key", "d/none", "key", "vickrey.toml"];
     assert_eq!(paths, want);
-    // A secret that is replaced is a change.
+    // A replaced secret is a change.
     folder.write("d/key", b"another");
     assert!(sources.now().difference(&sources).is_some());
 }
@@ -165,7 +164,7 @@ fn a_text_alone_reaches_nothing() {
     }
 }
 
-/// Every way that we know for a secret to get into a message.
+/// Every known way for a secret to get into a message.
 #[test]
 fn no_message_shows_a_secret() {
     for text in [
@@ -207,7 +206,7 @@ fn no_message_shows_a_secret() {
             assert!(!shown.contains(HIDDEN), "{text}: {shown}");
         }
     }
-    // The key that a misspelt one stands for decides, even where an amount was written.
+    // The suggested key decides, even if the value is an amount.
     assert_eq!(
         super::problems_of("tokn = 12345", read),
         ["line 1: tokn: unknown key, did you mean `token`?"]

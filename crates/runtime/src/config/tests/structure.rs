@@ -99,7 +99,7 @@ fn unknown_and_renamed_keys() {
         "[exchange]\nTMax = 1",
         &["line 2: exchange.TMax = 1: unknown key, did you mean `tmax`?"],
     );
-    // A text under an unknown key may be a secret in the wrong place; an amount is none.
+    // Text under an unknown key may be a misplaced secret; an amount cannot.
     check("[exchange]\ncolour = 'red'", &["line 2: exchange.colour: unknown key, remove it"]);
     check(
         "[exchange]\ncolour = ['1ms', 'x']",
@@ -121,7 +121,7 @@ fn unknown_and_renamed_keys() {
         "[exchange]\npool_size = 3",
         &["line 2: exchange.pool_size = 3: is now `exchange.dsp.pool.size`, move it there"],
     );
-    // A renamed key is never what a misspelt one is taken for.
+    // A renamed key is never suggested for a misspelt one.
     check("[exchange]\ntimeouts = 1", &["line 2: exchange.timeouts = 1: unknown key, remove it"]);
 }
 
@@ -147,7 +147,7 @@ fn syntax_errors_come_with_the_other_problems() {
             "line 4, column 21: invalid basic string, expected `\"`",
         ],
     );
-    // What a broken line held may be what is missing.
+    // The broken line may contain the missing key.
     check("[[exchange.dsp]]\nid 'a'", &["line 2, column 4: key with no value, expected `=`"]);
     // Keys below a broken header are not judged: they may be another table's.
     check("[exchange\nid = 'a'\nwhat = 5", &["line 1, column 10: unclosed table, expected `]`"]);

@@ -1,4 +1,4 @@
-//! The service: its section, its listeners, what it runs on each shard, what it shows.
+//! The echo service: its section, listeners, shard part and admin API.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ use crate::shards::{ConnectionTimeouts, ShardContext};
 /// The listeners, in the order of `addresses`.
 const HTTP: usize = 0;
 
-/// Where services were started, so that a test can tell that one was not.
+/// Addresses of started services, so that a test can detect that one did not start.
 static STARTED_AT: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
@@ -41,13 +41,12 @@ pub struct EchoConfig {
 pub struct Echo {
     idle_timeout: Duration,
     tls: Option<Arc<ServerConfig>>,
-    /// By shard: what was echoed.
+    /// Echoes by shard.
     echoes: PerShard<Counter>,
     begun: (Mutex<usize>, Condvar),
     is_closed: AtomicBool,
 }
 
-/// Its part of a shard.
 struct EchoShard {
     echo: Arc<Echo>,
     shard: usize,
@@ -124,7 +123,7 @@ impl Echo {
         self.echoes.iter().map(Counter::value).sum()
     }
 
-    /// Waits until so many requests have begun.
+    /// Waits until `count` requests have begun.
     pub fn until_begun(&self, count: usize) {
         let begun = self.begun.0.lock().unwrap();
         drop(self.begun.1.wait_while(begun, |begun| *begun < count).unwrap());
@@ -134,7 +133,7 @@ impl Echo {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// How many services were started that listen at `address`.
+    /// Number of started services that listen at `address`.
     pub fn started_at(address: SocketAddr) -> usize {
         STARTED_AT.lock().unwrap().iter().filter(|at| **at == address).count()
     }
@@ -162,7 +161,7 @@ impl EchoShard {
         self.echo.echoes.shard(self.shard).increment();
     }
 
-    /// Over TCP: whatever comes, until the client ends.
+    /// Echoes over TCP until the client ends.
     async fn echo_lines(self: Rc<Self>, mut connection: ClientConnection) {
         let shutdown = connection.shutdown().clone();
         let stream = connection.stream();
@@ -185,11 +184,10 @@ async fn copy(stream: &mut ConnectionStream, shard: &EchoShard) -> std::io::Resu
     }
 }
 
-/// Over HTTP.
 struct EchoHttp(Rc<EchoShard>);
 
 impl HttpService for EchoHttp {
-    /// A body that was read, or one that is passed on as it comes.
+    /// A body read in full, or passed on as a stream.
     type Body = Either<Full<Bytes>, Incoming>;
 
     const UPGRADES: bool = true;
@@ -204,7 +202,7 @@ impl HttpService for EchoHttp {
                 let shard = Rc::clone(&self.0);
                 request.upgrade(|mut upgraded| async move {
                     if upgraded.stream.write_all(&upgraded.read).await.is_ok() {
-                        // A client that has gone needs no more.
+                        // The client may have left.
                         let _ended = copy(&mut upgraded.stream, &shard).await;
                     }
                 });
@@ -255,7 +253,7 @@ fn read_tls(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
     Some(Arc::new(config))
 }
 
-/// A certificate of its own, and what `start` makes of the key that configures it.
+/// A self-signed certificate, and what `start` makes of the key that configures it.
 pub fn with_tls<T>(
     start: impl FnOnce(String) -> T,
 ) -> (rustls::pki_types::CertificateDer<'static>, T) {
@@ -266,7 +264,7 @@ pub fn with_tls<T>(
     (issued.cert.der().clone(), started)
 }
 
-/// Posts over HTTP/2, as curl and browsers do once TLS has agreed on it; status and body.
+/// Posts over HTTP/2, as after ALPN; returns status and body.
 pub fn post_http2(
     address: SocketAddr,
     certificate: &rustls::pki_types::CertificateDer<'static>,

@@ -1,4 +1,4 @@
-//! Admission on a clock that the tests set, and on a real runtime of one thread.
+//! Admission on a test clock, and on a real single-threaded runtime.
 
 use tokio::task::{LocalSet, spawn_local};
 
@@ -21,8 +21,8 @@ fn admission(limits: AdmissionLimits, busy: BusyClock) -> Admission {
     Admission::new(limits, Arc::new(busy), counters)
 }
 
-/// Whether a request is refused that comes `busy_ms` after the shard was last idle, having waited,
-/// with `ahead` others before it that take a millisecond each.
+/// Checks the verdict on a request that arrives `busy_ms` after the shard was last idle, has
+/// waited, and has `ahead` requests of a millisecond each before it.
 #[track_caller]
 fn check(busy_ms: u64, wait_ms: u64, ahead: usize, want: Option<Overload>) {
     let busy = BusyClock::default();
@@ -67,7 +67,7 @@ fn a_look_at_the_sockets_is_no_pause() {
     assert_eq!(busy.busy(origin + ms_of(200) + IDLE_MIN), Duration::ZERO);
 }
 
-/// The hooks on a runtime like a shard's: yielding does not count as idle, sleeping does.
+/// The hooks on a runtime like a shard's: yielding is not idle, sleeping is.
 #[test]
 fn a_runtime_tells_when_it_has_nothing_to_do() {
     let busy = Arc::new(BusyClock::default());
@@ -85,7 +85,7 @@ fn a_runtime_tells_when_it_has_nothing_to_do() {
     });
 }
 
-/// Runs `test` on a thread's tasks, with an admission that lets requests begin.
+/// Runs `test` on local tasks, with an admission that starts requests.
 fn running(limits: AdmissionLimits, test: impl AsyncFnOnce(Admission)) {
     let admission = admission(limits, BusyClock::default());
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Headers that are read, and those that are not.
+//! Valid and invalid `traceparent` headers.
 
 use super::*;
 
