@@ -1,4 +1,4 @@
-//! Which addresses are public.
+//! Public and special addresses.
 
 use super::*;
 

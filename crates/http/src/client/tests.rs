@@ -1,4 +1,4 @@
-//! Requests to servers that do as a script says, over real sockets.
+//! Requests to scripted servers, over real sockets.
 
 use std::rc::Rc;
 
@@ -15,8 +15,8 @@ use crate::tls::client_config;
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\nxxxx";
 
-/// A server: on each connection it reads a head for each answer of the connection's script, and
-/// closes behind the last one, or waits for ever if that is empty.
+/// A scripted server: on each connection it reads one head per response of the script and closes
+/// after the last; with an empty script it never responds.
 struct Scripted {
     address: SocketAddr,
     accepted: Rc<std::cell::Cell<usize>>,
@@ -33,7 +33,7 @@ async fn serve(scripts: &'static [&'static [&'static str]]) -> Scripted {
             count.set(count.get() + 1);
             tokio::task::spawn_local(follow(stream, script));
         }
-        // One too many is counted too, and closed.
+        // A further connection is counted too, and closed.
         drop(listener.accept().await);
         count.set(count.get() + 1);
     });
@@ -56,7 +56,6 @@ async fn follow(mut stream: TcpStream, script: &[&str]) {
     }
 }
 
-/// Names and what they mean.
 struct Names(Vec<(&'static str, Result<Vec<IpAddr>, String>)>);
 
 impl Resolve for Names {
@@ -85,7 +84,6 @@ fn client(
     HttpClient::new(options, Arc::new(Names(names)))
 }
 
-/// Status and body.
 async fn get(
     client: &HttpClient,
     url: &str,
@@ -121,7 +119,7 @@ fn bodies_are_dropped_unless_wanted() {
     });
 }
 
-/// RFC 9112, section 9.3.2: a server may close when it will, and say nothing of it.
+/// RFC 9112, section 9.3.2: a server may close at any time without notice.
 #[test]
 fn a_server_that_answers_one_request_a_connection_answers_all() {
     run(async {
@@ -134,7 +132,7 @@ fn a_server_that_answers_one_request_a_connection_answers_all() {
     });
 }
 
-/// It would be taken for the answer to the next request.
+/// Otherwise it would count as the response to the next request.
 #[test]
 fn what_nobody_asked_for_answers_no_request() {
     run(async {
@@ -190,7 +188,7 @@ fn addresses_that_are_not_public_are_not_connected_to() {
             "not what is allowed: {mapped:?}"
         );
         assert!(get(&client, &at("both"), 0).await.is_ok());
-        // There is an address that may be connected to, and later may answer.
+        // There is an allowed address, which may respond later.
         let half = get(&client, &at("half"), 0).await;
         assert!(matches!(half, Err(RequestError::Unreachable(_))), "{half:?}");
         for host in ["none", "unheard-of"] {
@@ -203,7 +201,7 @@ fn addresses_that_are_not_public_are_not_connected_to() {
     });
 }
 
-/// The first address accepts, as kernels do, and then there is no handshake; the second one ends it.
+/// The first address accepts, as kernels do, but there is no handshake; the second closes.
 #[test]
 fn an_address_that_is_silent_leaves_time_for_the_next() {
     run(async {
@@ -219,7 +217,7 @@ fn an_address_that_is_silent_leaves_time_for_the_next() {
     });
 }
 
-/// Somebody who names a new host for each request must not use up the descriptors.
+/// A new host name for each request must not use up the descriptors.
 #[test]
 fn idle_connections_make_room_for_others() {
     run(async {
@@ -260,7 +258,7 @@ fn http_2_is_spoken_where_the_server_agrees_on_it() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::task::spawn_local(async move {
-            // One connection bears all requests.
+            // One connection carries all requests.
             let (stream, _) = listener.accept().await.unwrap();
             let stream = acceptor.accept(stream).await.unwrap();
             let heads = HeadLimits { bytes_max: 16 * 1024, fields_max: 64 };

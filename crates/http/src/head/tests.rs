@@ -1,4 +1,4 @@
-//! Heads that are refused, and those that are not.
+//! Valid and invalid request heads.
 
 use hyper::Request;
 
