@@ -1,4 +1,4 @@
-//! Charts, compared with their text.
+//! Charts compared with their text.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn curve(name: &str, points: &[(u64, f64)]) -> SpendCurve {
     SpendCurve { name: name.to_owned(), points: points.to_vec() }
 }
 
-/// Up to the last of what was spent.
+/// A day's drawing, with spend known up to the last point of `spent`.
 fn of_a_day(target: &[(u64, f64)], spent: &[(u64, f64)]) -> Drawing {
     Drawing {
         title: "spend".to_owned(),

@@ -1,8 +1,7 @@
-//! Figures of runs small enough to be worked out by hand.
+//! Figures of runs computed by hand.
 
 use super::*;
 
-/// A multiplier of a half.
 const HALF: u64 = 1 << 31;
 
 fn setting(budget: u64, optimum_value: u128) -> FlightBudget {
@@ -44,13 +43,13 @@ fn figures_are_as_by_hand() {
     assert_eq!((figures.spent_nanos, figures.overspent_nanos, figures.value_nanos), (150, 0, 300));
     near(figures.delivery, 0.75);
     near(figures.value_of_optimum, 0.75);
-    // Of 200: ahead by 0.1, at it, behind by 0.2 and by 0.25.
+    // Of 200: ahead by 0.1, on target, behind by 0.2 and by 0.25.
     near(figures.rmse_target, ((0.01 + 0.0 + 0.04 + 0.0625) / 4.0f64).sqrt());
-    // Even are a quarter, a half, three quarters and all of it.
+    // Even spend is a quarter, a half, three quarters and all of it.
     near(figures.rmse_even, ((0.0025 + 0.0 + 0.0225 + 0.0625) / 4.0f64).sqrt());
     assert_eq!(figures.exhausted_ms, Some(1_750));
     near(figures.exhausted_at.unwrap(), 0.75);
-    // Doubled, then to a quarter, the slot without bids apart.
+    // Doubled, then quartered, without the slot that has no bids.
     let ln2 = std::f64::consts::LN_2;
     near(figures.multiplier_volatility, ((ln2 * ln2 + 4.0 * ln2 * ln2) / 2.0).sqrt());
 }

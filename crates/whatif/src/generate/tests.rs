@@ -1,10 +1,10 @@
-//! The same bytes for the same seed; profiles are what they say; options out of range are refused.
+//! The same bytes for the same seed; profiles match their description; invalid options are refused.
 
 use super::profile::PROFILES;
 use super::*;
 use crate::stream;
 
-/// FNV-1a over 64 bits (Fowler, Noll and Vo): short enough to be beyond doubt.
+/// FNV-1a over 64 bits (Fowler, Noll and Vo), short enough to be obviously correct.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -92,7 +92,7 @@ fn profiles_have_names_and_are_at_least_nine() {
 
 #[test]
 fn prices_move_within_minutes_or_from_hour_to_hour() {
-    // How far the mean logarithm of prices is off from one part of the day to the next.
+    // Change of the mean logarithm of prices between parts of the day.
     let moves = |profile: &str, parts: u64| {
         let auctions = made(profile);
         let share = |at: u64| crate::curve::ratio(at, parts);
@@ -112,14 +112,14 @@ fn made(profile: &str) -> Vec<StreamAuction> {
     auctions(&options).expect("in range").collect()
 }
 
-/// How many auctions come between two shares of the day.
+/// Number of auctions between two shares of the day.
 fn count(auctions: &[StreamAuction], from: f64, to: f64) -> f64 {
     let since = |auction: &StreamAuction| crate::curve::ratio(auction.time_ms - START_MS, DAY_MS);
     let within = auctions.iter().filter(|auction| (from..to).contains(&since(auction)));
     f64::from(u32::try_from(within.count()).expect("a few"))
 }
 
-/// The mean logarithm of what `of` says of auctions between two shares of the day.
+/// Mean logarithm of `of` over the auctions between two shares of the day.
 fn mean_log(
     auctions: &[StreamAuction],
     (from, to): (f64, f64),
@@ -141,11 +141,11 @@ fn traffic_follows_its_profile() {
     let flat = made("flat");
     near(count(&flat, 0.0, 0.25), 10_000.0, 400.0);
     near(count(&flat, 0.75, 1.0), 10_000.0, 400.0);
-    // About the peak at 19 h, and half a day from it: 1 + 0.7 and 1 - 0.7 of the mean.
+    // Around the peak at 19 h, and half a day later: 1 + 0.7 and 1 - 0.7 of the mean.
     let diurnal = made("diurnal");
     near(count(&diurnal, 18.5 / 24.0, 19.5 / 24.0), 1.7 * 40_000.0 / 24.0, 200.0);
     near(count(&diurnal, 6.5 / 24.0, 7.5 / 24.0), 0.3 * 40_000.0 / 24.0, 100.0);
-    // About twelve hundredths of the day have four times the traffic: some minutes stand far out.
+    // About twelve hundredths of the day have four times the traffic: some minutes stand out.
     let most = |auctions: &[StreamAuction]| {
         let minutes = (0..1_440).map(f64::from);
         minutes.map(|at| count(auctions, at / 1_440.0, (at + 1.0) / 1_440.0)).fold(0.0, f64::max)
@@ -162,7 +162,8 @@ fn weekends_have_their_share() {
         ..GenerateOptions::new(profile)
     };
     let auctions: Vec<_> = auctions(&week).expect("in range").collect();
-    // It begins on a Monday: six parts of traffic in all, of which the last two days have half each.
+    // It begins on a Monday: six units of traffic in total; the last two days have half a unit
+    // each.
     let of_days = |from: u64, to: u64| {
         let days = START_MS + from * DAY_MS..START_MS + to * DAY_MS;
         let within = auctions.iter().filter(|auction| days.contains(&auction.time_ms));

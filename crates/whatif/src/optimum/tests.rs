@@ -45,9 +45,9 @@ fn money_that_an_hour_leaves_goes_to_the_next_hour() {
         let auctions: Vec<_> = pairs.iter().map(|(hour, pair)| at(*hour, *pair)).collect();
         assert_eq!(hourly(&auctions, Nanos::new(budget), &target), want, "{pairs:?}");
     };
-    // Ten for each hour: of the first 60 it has a half, of the last nothing is left undone.
+    // Ten per hour: the first buys half of its 60, the last leaves nothing.
     check(&[(0, (20, 60)), (1, (10, 10)), (2, (10, 50))], 30, 90);
-    // Nothing to buy in the first: the second has twenty.
+    // Nothing to buy in the first hour: the second has twenty.
     check(&[(1, (20, 60)), (2, (10, 50))], 30, 110);
     check(&[(2, (30, 90))], 30, 90);
     check(&[(0, (30, 90))], 30, 30);
@@ -63,7 +63,7 @@ fn the_highest_prices_do_not_overflow() {
     assert_eq!(got.value_nanos, u128::from(u64::MAX));
 }
 
-/// The most value of whole impressions, over every choice of them.
+/// The most value of whole impressions, by exhaustive search.
 fn brute_force(pairs: &[(u64, u64)], budget: u64) -> u128 {
     let choices = 0u32..1 << pairs.len();
     let worth = choices.filter_map(|choice| {
@@ -77,9 +77,8 @@ fn brute_force(pairs: &[(u64, u64)], budget: u64) -> u128 {
     worth.max().unwrap_or(0)
 }
 
-/// The relaxation by its dual: the least over every multiplier that is the worth of an
-/// impression (or nothing) of the budget's price and what impressions leave. In
-/// thousand-millionths.
+/// The relaxation by its dual, in thousand-millionths: the minimum, over every multiplier that is
+/// an impression's value per price (or zero), of the budget's cost plus the surplus of impressions.
 fn dual_bound(pairs: &[(u64, u64)], budget: u64) -> f64 {
     let ratio = |&(price, value): &(u64, u64)| value as f64 / price as f64;
     let multipliers = pairs.iter().filter(|pair| pair.0 > 0).map(ratio).chain([0.0]);
@@ -98,11 +97,11 @@ proptest! {
         let got = optimum(&auctions(&pairs), Nanos::new(budget));
         let whole = brute_force(&pairs, budget);
         prop_assert!(got.value_nanos >= whole);
-        // What the part adds is less than the largest impression.
+        // The fractional part adds less than the largest impression.
         let largest = pairs.iter().map(|pair| u128::from(pair.1)).max().unwrap_or(0);
         prop_assert!(got.value_nanos <= whole + largest);
         prop_assert!(got.spent.get() <= budget);
-        // By duality the relaxation is exactly this, rounded up.
+        // By duality the relaxation equals this, rounded up.
         let dual = dual_bound(&pairs, budget);
         prop_assert!((got.value_nanos as f64 - dual) > -1e-6, "{} {dual}", got.value_nanos);
         prop_assert!((got.value_nanos as f64 - dual) < 1.0, "{} {dual}", got.value_nanos);

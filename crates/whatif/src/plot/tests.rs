@@ -1,5 +1,5 @@
-//! The file is well-formed whatever it is called, names what it shows, and has a style for either
-//! ground.
+//! The file is well-formed for any names, contains them, and has styles for light and dark
+//! backgrounds.
 
 use super::*;
 
@@ -18,9 +18,8 @@ fn drawing(names: &[&str]) -> Drawing {
     }
 }
 
-/// Walks over XML without declarations: every element is closed in its order, every attribute is
-/// quoted, every `&` begins an entity that XML knows. Answers with the elements' names, in order of
-/// their beginning.
+/// Checks XML without declarations: every element is closed in order, every attribute is quoted,
+/// every `&` begins an XML entity. Returns the elements' names in document order.
 fn elements(xml: &str) -> Result<Vec<String>, String> {
     let (mut open, mut seen, mut rest) = (Vec::new(), Vec::new(), xml);
     while let Some(at) = rest.find('<') {
@@ -139,7 +138,7 @@ fn of_what_is_to_come_the_plan_alone_is_drawn() {
         let points = from.split('"').nth(3).unwrap();
         points.rsplit(' ').next().unwrap().split(',').next().unwrap().parse::<f64>().unwrap()
     };
-    // The field is from 76 to 740; now is in its middle.
+    // The plot area spans 76 to 740; now is in its middle.
     assert!((last_x("s0") - 408.0).abs() < 2.0 && (last_x("target") - 408.0).abs() < 2.0, "{svg}");
     assert!((last_x("plan") - 740.0).abs() < 0.1, "{svg}");
     assert!(svg.contains(">plan</text>") && elements(&svg).is_ok());
@@ -156,7 +155,7 @@ fn many_points_are_thinned_and_none_are_left_out() {
     };
     let svg = svg(&many);
     assert!(svg.len() < 64 * 1024, "{}", svg.len());
-    // What was never spent has a name, and no line.
+    // A curve without spend has a legend entry and no line.
     assert_eq!(svg.matches("<polyline").count(), 2);
     assert!(elements(&svg).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The default meets its targets; a target that is missed is told.
+//! The default strategy meets its targets; a missed target is reported.
 
 use super::*;
 use crate::generate::profile::STEADY;
@@ -26,9 +26,9 @@ fn the_default_meets_its_targets() {
     assert!(rows.iter().all(|row| row.is_default));
 }
 
-/// The mean over seeds by which no constant of a strategy was chosen: of small streams over more, for
-/// chance is a larger part of them. Values are the same on every machine. More kinds, auctions and
-/// seeds are in `bench/driver/pacing.py`.
+/// The mean over seeds that were not used to choose any constant of a strategy; small streams use
+/// more seeds, because chance matters more. Values are the same on every machine. More kinds,
+/// auctions and seeds are in `bench/driver/pacing.py`.
 #[test]
 fn the_default_buys_as_much_as_every_other() {
     let strategies = ["slot_dual", "pid", "adaptive"]

@@ -1,4 +1,4 @@
-//! Small budgets spent by hand, and by a naive model; nothing is ever overspent.
+//! Small budgets computed by hand and by a naive model; nothing is ever overspent.
 
 use pacer_core::strategy::{Forecast, SlotDual};
 use proptest::prelude::*;
@@ -65,23 +65,24 @@ fn check(pricing: AuctionPricing, delay_ms: u64, want: (u128, u128, u64, u64, Op
 
 #[test]
 fn a_small_budget_is_spent_as_by_hand() {
-    // 6 + 12; of the 7 that are left all are bid for what is worth 8, at 1; 3; not at 4, but at 1.
+    // 6 + 12; of the remaining 7 all are bid for a value of 8, at 1; 3; not at 4, but at 1.
     check(AuctionPricing::SecondPrice, 0, (23, 38, 7, 5, Some(3)));
-    // 10 + 12, then a bid of 3 is all that is left, and wins at 3 what is worth 8.
+    // 10 + 12; then the remaining 3 are bid, and win at 3 a value of 8.
     check(AuctionPricing::FirstPrice, 0, (25, 30, 4, 3, Some(3)));
-    // Prices are reserved until their notice comes: nothing changes.
+    // Prices stay reserved until their notice: nothing changes.
     check(AuctionPricing::SecondPrice, 3, (23, 38, 7, 5, Some(3)));
     check(AuctionPricing::SecondPrice, 1_000, (23, 38, 7, 5, Some(3)));
 }
 
-/// Most of the value is in few impressions, each worth more than the whole budget and sold for less.
+/// Most of the value is in few impressions, each worth more than the whole budget and cheaper than
+/// it.
 #[test]
 fn a_bid_that_is_larger_than_what_is_left_is_lowered_to_it() {
     let auctions = [auction(0, 900, 5), auction(1, 2, 1), auction(2, 900, 21), auction(3, 900, 14)];
     let target = target(8);
     let settings = StrategySettings::Asap;
     let run = replay(&auctions, &options(&settings, &target, 25));
-    // Of 25, 5 + 1; then 19 are bid, which do not win at 21 and do at 14.
+    // Of 25, 5 + 1; then 19 are bid, which lose at 21 and win at 14.
     assert_eq!((run.billed_nanos, run.value_nanos), (20, 1_802));
     assert_eq!((run.bids, run.wins, run.exhausted_ms), (4, 3, Some(START)));
 }
@@ -93,7 +94,7 @@ fn a_budget_that_is_spent_to_the_last_is_exhausted_by_the_next_auction() {
     let auctions = [auction(0, 6, 6), auction(10, 6, 6), auction(60_000, 6, 6)];
     let run = replay(&auctions, &options(&settings, &target, 12));
     assert_eq!((run.billed_nanos, run.exhausted_ms), (12, Some(START + 60_000)));
-    // Without another, nothing was missed.
+    // Without a further auction, nothing was missed.
     let run = replay(&auctions[..2], &options(&settings, &target, 12));
     assert_eq!((run.billed_nanos, run.exhausted_ms), (12, None));
 }
@@ -117,7 +118,7 @@ fn slots_end_in_time_whether_or_not_auctions_come() {
     assert_eq!(&times[..3], [2_000, 4_000, 6_000]);
     assert_eq!(times.last(), Some(&100_000));
     assert!(times.is_sorted_by(|a, b| a < b));
-    // What was spent in a slot shows at its end, and no earlier.
+    // A slot's spend shows at its end, and no earlier.
     for sample in &run.samples {
         let after = sample.time_ms - START;
         assert_eq!(sample.spent_nanos, if after <= 50_500 { 0 } else { 10 }, "{after}");
@@ -138,7 +139,7 @@ fn an_auction_when_a_slot_ends_is_the_next_ones() {
 
 #[test]
 fn a_strategy_knows_no_win_before_its_notice() {
-    // An auction each 10 ms, always won at 1: a budget for half of them, to be spent evenly.
+    // An auction every 10 ms, always won at 1: a budget for half of them, spent evenly.
     let auctions: Vec<_> = (0..10_000).map(|at| auction(at * 10, 1, 1)).collect();
     let target = target(100_000);
     let settings = StrategySettings::Even;
@@ -151,14 +152,14 @@ fn a_strategy_knows_no_win_before_its_notice() {
     };
     let (prompt, blind) = (run(0), run(100_000));
     assert!(spent_early(&prompt) <= 1_400, "{}", spent_early(&prompt));
-    // Who hears of nothing believes that it is behind.
+    // Without notices the strategy believes that it is behind.
     assert!(spent_early(&blind) >= 2_000, "{}", spent_early(&blind));
     assert!(blind.billed_nanos <= 5_000);
 }
 
 #[test]
 fn what_is_bid_follows_the_strategy() {
-    // At a multiplier of its start, a tenth, nothing is won; it must rise for that.
+    // At the initial multiplier, a tenth, nothing is won, so the multiplier must rise.
     let auctions: Vec<_> = (0..100_000).map(|at| auction(at, 1_000, 500)).collect();
     let target = target(100_000);
     let settings = StrategySettings::SlotDual(SlotDual { start: 0.1, ..SlotDual::default() });
@@ -170,7 +171,7 @@ fn what_is_bid_follows_the_strategy() {
     assert!(run.billed_nanos > 4_000_000, "{}", run.billed_nanos);
 }
 
-/// ASAP without slots, notices or anything.
+/// ASAP without slots and notices.
 fn naive(auctions: &[StreamAuction], budget: u64, pricing: AuctionPricing) -> (u64, u64) {
     let (mut left, mut wins) = (budget, 0);
     for auction in auctions {

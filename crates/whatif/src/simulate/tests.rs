@@ -116,7 +116,7 @@ fn a_report_has_every_strategy_and_the_optimum() {
     let drawn: Vec<_> = report.curves.lines.iter().map(|curve| curve.name.as_str()).collect();
     assert_eq!(drawn, names);
 
-    // As JSON: names that others rely on.
+    // JSON: names that others rely on.
     let json: serde_json::Value =
         serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     let keys = |value: &serde_json::Value| {
@@ -146,7 +146,7 @@ fn a_flight_bounds_auctions_budget_and_optimum() {
     assert_eq!((report.auctions, report.unconstrained_nanos), (3, 6));
     assert_eq!((report.start_ms, report.end_ms, report.optimum.wins), (2_000, 5_000, 3));
     let asap = &report.strategies[0];
-    // The last bid of 4 is lowered to the 2 that are left.
+    // The last bid of 4 is lowered to the remaining 2.
     assert_eq!((asap.wins, asap.spent_nanos, asap.exhausted_ms), (3, 6, Some(4_000)));
 }
 
@@ -232,7 +232,7 @@ fn the_remedy_for_slots_is_the_least_that_will_do() {
 
 #[test]
 fn the_target_follows_the_forecast() {
-    // All of it in the second and the fourth hour, one to three.
+    // All traffic is in the second and the fourth hour, one to three.
     let hour = |hour: u64, count: u64| {
         (0..count).map(move |at| auction(hour * HOUR_MS + at * 1_000, 4, 2))
     };
@@ -270,17 +270,17 @@ fn traffic_is_learned_by_the_hour_of_the_day_or_the_week() {
     let hour = |hour: u64, count: u64| {
         (0..count).map(move |at| auction(MONDAY + hour * HOUR_MS + at, 1, 1))
     };
-    // A day teaches all days.
+    // One day counts for all days.
     let day: Vec<_> = (0..24).flat_map(|at| hour(at, at + 2)).collect();
     let week = learned(&day);
     for at in 0..HOURS {
         assert_eq!(week.weight(at), at as u64 % 24 + 2, "{at}");
     }
-    // Two days teach their mean; an hour that was not seen is not closed.
+    // Two days count with their mean; an unseen hour is not closed.
     let two: Vec<_> = hour(0, 10).chain(hour(24, 20)).chain(hour(25, 7)).collect();
     let week = learned(&two);
     assert_eq!([0, 1, 2, 48, 49].map(|at| week.weight(at)), [15, 7, 1, 15, 7]);
-    // A week teaches itself.
+    // A week counts as it is.
     let whole: Vec<_> = (0..168).flat_map(|at| hour(at, at + 1)).collect();
     let week = learned(&whole);
     assert_eq!([0, 1, 24, 167].map(|at| week.weight(at)), [1, 2, 25, 168]);

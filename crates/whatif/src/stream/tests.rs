@@ -1,4 +1,4 @@
-//! What is read, what is refused and in which words, and that what is written reads back.
+//! Accepted and refused streams with exact messages, and a round trip.
 
 use std::io::BufReader;
 
@@ -27,7 +27,7 @@ fn check(text: &str, want: &[StreamAuction]) {
 fn columns_are_found_by_name() {
     let rows = [auction(5, 1_500_000, 2_000_000), auction(5, 0, 30_000)];
     check(&format!("{HEADER}5\t1.5\t2\n5\t0\t0.03\n"), &rows);
-    // Any order, others between them, no end of the last line, a user, CR LF, a mark of UTF-8.
+    // Any column order, other columns, no final line end, a user, CR LF, a BOM.
     check("value_cpm\tuser\tmarket_price_cpm\ttime_ms\n2\tu1\t1.5\t5\n0.03\t\t0\t5", &rows);
     check("\u{feff}time_ms\tmarket_price_cpm\tvalue_cpm\r\n5\t1.5\t2\r\n5\t0\t0.03\r\n", &rows);
 }
@@ -102,7 +102,7 @@ fn lines_are_refused_with_place_value_and_remedy() {
     check("101\t1", "line 3 has 2 fields, the header has 3: separate them by one tab each");
     check("101\t1\t1\t", "line 3 has 4 fields, the header has 3: separate them by one tab each");
     check("", "line 3 has 1 fields, the header has 3: separate them by one tab each");
-    // What a terminal would obey is not repeated, nor what is endless.
+    // Control characters and endless values are not repeated.
     check(
         "101\t\u{1b}[2J\t1",
         &format!("line 3, column `market_price_cpm`: `\\u{{1b}}[2J` {price}"),
@@ -139,7 +139,7 @@ fn limits_hold_at_their_edges() {
     for end in ["0", "0\n", "0\r\n"] {
         refused([&longest, end].concat().as_bytes(), options, &said);
     }
-    // An endless line is not held.
+    // An endless line is not buffered.
     let endless = io::repeat(b'x');
     let error = read(BufReader::new(endless), options).expect_err("no end");
     assert!(matches!(error, StreamError::LineTooLong { line: 1, .. }), "{error}");

@@ -1,4 +1,4 @@
-//! The tables as people see them.
+//! The tables as printed.
 
 use pacer_core::strategy::StrategySettings;
 use units::{Cpm, Ppm};

@@ -1,4 +1,4 @@
-//! Draws, compared with what their distributions say.
+//! Draws compared with their distributions.
 
 use super::*;
 
