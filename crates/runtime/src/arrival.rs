@@ -56,7 +56,6 @@ fn waited_since(stamp: TimeSpec) -> Option<Duration> {
 pub struct StampedStream {
     stream: TcpStream,
     clock: ArrivalClock,
-    /// Buffer for the timestamp of a read.
     control: Vec<u8>,
 }
 

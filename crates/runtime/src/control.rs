@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
-/// Most blocking threads.
 pub(crate) const BLOCKING_MAX: usize = 6;
 
 /// A handle to the thread, which ends with the last handle.

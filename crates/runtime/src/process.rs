@@ -9,7 +9,6 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// The lowest priority.
 const NICE_MAX: i32 = 19;
 
 /// Binds the calling thread to one core.

@@ -72,7 +72,6 @@ pub struct ReloadBell {
     job: JobHandle,
 }
 
-/// Triggers not handled yet.
 #[derive(Debug, Default)]
 struct PendingTriggers {
     by_signal: AtomicBool,
@@ -199,7 +198,6 @@ impl FileWatch {
 struct Settling {
     /// The state in force, or last reported as changed.
     known: Sources,
-    /// The state at the last poll.
     seen: Sources,
 }
 

@@ -261,10 +261,8 @@ impl Services {
         ServiceConfigs(self.kinds.iter().map(AsRef::as_ref).filter_map(read).collect())
     }
 
-    /// The configured services, each after the services whose ports it uses.
-    ///
-    /// # Errors
-    /// If no configured service offers a port that another needs.
+    /// The configured services, each after the services whose ports it uses. Fails if no configured
+    /// service offers a port that another needs.
     fn in_start_order(
         &self,
         configs: &ServiceConfigs,
@@ -297,7 +295,6 @@ impl Services {
         Ok(ordered)
     }
 
-    /// The sections that enable services, for a message.
     fn sections(&self) -> String {
         let sections = self.kinds.iter().map(|kind| format!("[{}]", kind.name()));
         sections.collect::<Vec<_>>().join(", ")
@@ -353,7 +350,6 @@ impl ServiceConfigs {
     }
 }
 
-/// A kind of service, running or not.
 trait ServiceKind: Send + Sync {
     fn name(&self) -> &'static str;
     fn offers(&self) -> &'static [&'static str];

@@ -99,11 +99,9 @@ pub struct ShardsPanicked(pub Vec<usize>);
 
 #[derive(Debug)]
 struct AcceptorCounters {
-    /// Connections handed to each shard.
     handed: Vec<Counter>,
     /// Connections closed at once because of a limit or because no shard took them.
     refused: Counter,
-    /// Idle connections closed to make room for new ones.
     evicted: Counter,
     failed: Counter,
 }
@@ -117,7 +115,6 @@ struct ShardCounters {
     /// Time from a request's receipt to its start.
     waits: Histogram,
     in_flight: Gauge,
-    /// Requests refused because of overload, by reason.
     refused: [Counter; Overload::ALL.len()],
     /// Unix time in seconds of the last refusal; 0 if there was none.
     refused_at_s: Gauge,

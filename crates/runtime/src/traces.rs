@@ -72,7 +72,6 @@ struct FinishedTrace {
     spans: Vec<span::PlacedSpan>,
 }
 
-/// Spans by outcome.
 #[derive(Debug, Default)]
 struct SpanCounts {
     exported: AtomicU64,
@@ -82,7 +81,6 @@ struct SpanCounts {
     refused: AtomicU64,
     /// The collector was unreachable or busy for too long.
     unreachable: AtomicU64,
-    /// The queue was full.
     dropped: AtomicU64,
 }
 
@@ -135,7 +133,6 @@ impl TracerShared {
         }
     }
 
-    /// Passes a trace to the exporter, or drops it.
     fn finish(&self, finished: FinishedTrace) {
         let spans = finished.spans.len();
         let waiting = self.waiting.fetch_add(spans, Ordering::Relaxed);

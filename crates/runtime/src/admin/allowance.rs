@@ -49,10 +49,7 @@ impl ChangeAllowance {
         Self { limits, bucket: Arc::new(Mutex::new(bucket)) }
     }
 
-    /// Takes one change.
-    ///
-    /// # Errors
-    /// The response, 429, if none is left.
+    /// Takes one change. If none is left, returns the response, 429.
     pub(super) fn take(&self) -> Result<(), Reply> {
         let mut bucket = self.bucket.lock().expect("nothing panics while it counts");
         if bucket.take(&self.limits, Instant::now()) {
@@ -67,7 +64,6 @@ impl ChangeAllowance {
     }
 }
 
-/// A token bucket.
 #[derive(Debug)]
 struct ChangeBucket {
     left: u32,

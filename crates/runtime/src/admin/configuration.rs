@@ -23,7 +23,6 @@ pub trait Configuration: Send + Sync {
     ///
     /// # Errors
     /// If nothing changed.
-    /// When nothing was changed.
     fn reload(&self) -> Result<ReloadSummary, ReloadError>;
 }
 

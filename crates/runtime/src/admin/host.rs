@@ -7,10 +7,7 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// Parses a name of `admin.hosts`, which has no port.
-///
-/// # Errors
-/// The remedy.
+/// Parses a name of `admin.hosts`, which has no port. The error is the remedy.
 pub(super) fn parse_host(text: &str) -> Result<String, String> {
     match Authority::try_from(text) {
         Ok(authority) if authority.as_str() == authority.host() => Ok(text.to_ascii_lowercase()),

@@ -179,7 +179,6 @@ impl Operation {
 }
 
 impl DocumentedResponse {
-    /// Adds this response to those of the same status.
     fn add_to(&self, known: &mut Value, generator: &mut SchemaGenerator) {
         let doc = match known["description"].as_str() {
             Some(other) => format!("{other} {}", self.doc),
@@ -238,7 +237,6 @@ pub fn openapi(apis: &[Api]) -> Value {
     })
 }
 
-/// Description of the whole document.
 const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` is configured, all \
     but health asks for it as a bearer token; without one, nothing does, and the listener is reached \
     from its own machine alone. Requests that change something and carry an `origin` header are \

@@ -192,7 +192,6 @@ impl Reply {
         self.with(RETRY_AFTER, &seconds.to_string())
     }
 
-    /// Closes the connection after this response.
     pub(super) fn and_close(self) -> Self {
         self.with(CONNECTION, "close")
     }

@@ -124,7 +124,6 @@ impl ApiCall {
         })
     }
 
-    /// All ASCII values of a header.
     pub(super) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok())
     }
@@ -204,12 +203,10 @@ impl Api {
         self.changes.is_some()
     }
 
-    /// Every route, for the API's document.
     pub(super) fn operations(&self) -> impl Iterator<Item = (Method, &'static str, &Operation)> {
         self.handlers.iter().map(|it| (it.method, it.path, &it.operation))
     }
 
-    /// Runs the route at `index`.
     pub(super) fn answer(&self, index: usize, call: &ApiCall) -> Reply {
         let handler = &self.handlers[index];
         let is_change = handler.method != Method::Get;
@@ -234,11 +231,8 @@ pub(super) struct FoundRoute {
     pub(super) call: ApiCall,
 }
 
-/// Finds the route for `method` at `path`, which is still encoded.
-///
-/// # Errors
-/// The response without a route: 404, 405 with the allowed methods, or 400 if a path segment cannot
-/// be decoded.
+/// Finds the route for `method` at `path`, which is still encoded. Without one, returns the
+/// response: 404, 405 with the allowed methods, or 400 if a path segment cannot be decoded.
 pub(super) fn find<'a>(
     apis: impl Iterator<Item = &'a Api>,
     method: &hyper::Method,

@@ -40,7 +40,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limits on request heads: definitions are in bodies.
 const HEADS: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 100 };
 
-/// Longest wait for a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Service routes that run at once: they may wait for the ledger, a file or a reload.
@@ -205,7 +204,6 @@ fn table(connections_max: usize) -> ConnectionTable {
     ConnectionTable::new(limits)
 }
 
-/// Answers on a blocking thread.
 async fn answer(by: impl FnOnce() -> Reply + Send + 'static) -> Reply {
     tokio::task::spawn_blocking(by).await.unwrap_or_else(|panic| {
         error!(%panic, "an admin request's answer panicked");

@@ -144,7 +144,6 @@ fn compare(
     }
 }
 
-/// Tables and the keys that match them.
 type KeyedSettings<'s, K> = [(K, &'s EffectiveKey)];
 
 fn compare_tables<K: Ord>(
@@ -205,7 +204,6 @@ fn find<'s>(keys: &'s [(Cow<'static, str>, EffectiveKey)], name: &str) -> Option
     keys.iter().find(|(other, _)| other == name).map(|(_, setting)| setting)
 }
 
-/// The `id` of a table, as JSON text.
 fn id(setting: &EffectiveKey) -> Option<String> {
     let EffectiveKey::Table(keys) = setting else { return None };
     match find(keys, "id") {

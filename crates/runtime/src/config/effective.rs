@@ -14,7 +14,6 @@ use super::section::joined;
 use super::source::is_bare;
 use super::values;
 
-/// The value of a declared key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EffectiveKey {
     /// No value, and no default.
@@ -27,7 +26,6 @@ pub(super) enum EffectiveKey {
     /// A URL, which is shown masked.
     Url {
         url: String,
-        /// Whether a file gives it.
         given: bool,
     },
     Secret(Secret),

@@ -16,7 +16,6 @@ pub(super) enum GivenValue<'a> {
     Other,
 }
 
-/// An element of a list, and its place in the file.
 pub(super) struct Element<'a> {
     pub(super) given: GivenValue<'a>,
     pub(super) span: Range<usize>,
@@ -76,7 +75,6 @@ impl From<String> for WrongValue {
     }
 }
 
-/// A problem of a value, or of one element of a list.
 pub(super) struct GivenFault {
     /// The element's index and place. None if the problem is the value's own.
     pub(super) element: Option<(usize, Range<usize>)>,

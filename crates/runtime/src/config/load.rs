@@ -28,7 +28,6 @@ pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// per error, and a hostile text has one per byte; of a larger text only the first is reported.
 pub const RECOVERY_BYTES_MAX: usize = 256 * 1024;
 
-/// The key that names further files.
 const INCLUDE: &str = "include";
 
 const INCLUDE_DOC: &str = "More files of this configuration, relative to this one. A `*` in the \
@@ -240,7 +239,6 @@ fn read_files<T>(
     Ok(Loaded { value, effective, digest: outside.digest() })
 }
 
-/// The parsed text of a file.
 struct Parsed<'a> {
     table: DeTable<'a>,
     /// Offset of the first syntax error, among all files.
@@ -305,7 +303,6 @@ fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String
     })
 }
 
-/// Reads the value of `include`.
 struct IncludeNames<'r, 'o> {
     source: &'r SourceTexts<'r>,
     log: &'r mut ProblemLog,
@@ -372,7 +369,6 @@ impl IncludeNames<'_, '_> {
     }
 }
 
-/// The paths that a name or a pattern matches.
 fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<PathBuf>, String> {
     if name.is_empty() || name.contains('\0') {
         return Err("names no file".to_owned());

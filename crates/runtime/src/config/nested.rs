@@ -183,7 +183,6 @@ impl Section<'_> {
         value
     }
 
-    /// Reads a nested table as its own section.
     fn visit<T>(
         &mut self,
         (key, index): (&'static str, Option<usize>),

@@ -95,7 +95,6 @@ impl<'a> Outside<'a> {
         Self { variables: Some(variables), seen, digest }
     }
 
-    /// For a text that must not read anything else.
     pub(super) fn closed() -> Self {
         Self { variables: None, seen: RefCell::default(), digest: RefCell::default() }
     }
@@ -109,7 +108,6 @@ impl<'a> Outside<'a> {
         self.variables.and_then(|variables| variables(name))
     }
 
-    /// Sorted names that match a pattern.
     pub(super) fn names(&self, pattern: &Pattern) -> io::Result<Vec<OsString>> {
         let names = pattern.names();
         let seen = names.as_ref().ok().cloned();
@@ -136,7 +134,6 @@ impl<'a> Outside<'a> {
         Ok(bytes)
     }
 
-    /// Digest of everything read.
     pub(super) fn digest(&self) -> u64 {
         self.digest.borrow().finish()
     }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// Most files that one configuration includes.
 pub const INCLUDES_MAX: usize = 10_000;
 
-/// A folder and a name with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern {
     folder: PathBuf,
@@ -15,10 +14,8 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern relative to `folder`. None if `text` is a plain path.
-    ///
-    /// # Errors
-    /// The remedy, if a folder's name contains `*`.
+    /// A pattern relative to `folder`. None if `text` is a plain path. The error is the remedy if a
+    /// folder's name contains `*`.
     pub(super) fn parse(text: &str, folder: &Path) -> Result<Option<Self>, String> {
         let (parents, name) = text.rsplit_once('/').map_or(("", text), |(parents, name)| {
             // The root is a parent too.
@@ -45,10 +42,8 @@ impl Pattern {
         self.folder.join(name)
     }
 
-    /// Sorted names in the folder that match; at most one more than [`INCLUDES_MAX`].
-    ///
-    /// # Errors
-    /// If the folder cannot be listed.
+    /// Sorted names in the folder that match; at most one more than [`INCLUDES_MAX`]. Fails if the
+    /// folder cannot be listed.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder())? {

@@ -32,7 +32,6 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// A problem at a place, if known.
     pub(super) fn at(source: &SourceTexts<'_>, place: Option<SourcePlace>, remedy: String) -> Self {
         let included = place.filter(|place| place.file != MAIN);
         Self {
@@ -122,7 +121,6 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
-/// Collects problems while files are read.
 #[derive(Default)]
 pub(super) struct ProblemLog {
     problems: Vec<(Option<SourcePlace>, ConfigProblem)>,
@@ -139,7 +137,6 @@ pub(super) struct ProblemLog {
     pub(super) unused_keys: Vec<Vec<KnownKey>>,
 }
 
-/// Which keys a reading records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ProblemRecorder {
     /// All declared keys.
@@ -197,7 +194,6 @@ impl ProblemLog {
         self.incomplete = true;
     }
 
-    /// Whether problems across keys cannot be judged.
     pub(super) fn is_incomplete(&self) -> bool {
         self.incomplete
     }

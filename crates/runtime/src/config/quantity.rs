@@ -49,7 +49,6 @@ impl Quantity {
         }
     }
 
-    /// Unit names, smallest first.
     pub(super) fn unit_names(self) -> Vec<&'static str> {
         self.units().iter().map(|(unit, _)| *unit).collect()
     }

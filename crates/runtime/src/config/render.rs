@@ -60,7 +60,6 @@ impl DefaultFile {
         self.entry(&prose, &line, commented || optional);
     }
 
-    /// Writes prose as a comment above a line of TOML.
     fn entry(&mut self, prose: &str, line: &str, commented: bool) {
         if !self.0.is_empty() {
             self.0.push('\n');

@@ -43,7 +43,6 @@ impl fmt::Display for Secret {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference<'t> {
-    /// An environment variable.
     Variable(&'t str),
     /// The whole content of a file.
     File(&'t str),
@@ -64,10 +63,8 @@ pub(super) fn is_reference(text: &str) -> bool {
 }
 
 /// Follows a reference, relative to `folder`, or takes the literal text. The content behind a
-/// reference is the secret, even if it looks like a reference.
-///
-/// # Errors
-/// The remedy, which may name the reference but not the secret.
+/// reference is the secret, even if it looks like a reference. The error is the remedy, which may
+/// name the reference but not the secret.
 pub(super) fn resolve(text: &str, folder: &Path, outside: &Outside<'_>) -> Result<Secret, String> {
     let found = match Reference::parse(text) {
         None => text.to_owned(),

@@ -49,9 +49,7 @@ pub struct Section<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum TablePath<'a> {
     Root,
-    /// The only table under a key.
     Key(&'a Self, &'static str),
-    /// One of several tables under a key.
     Item(&'a Self, &'static str, usize),
 }
 
@@ -65,7 +63,6 @@ impl TablePath<'_> {
     }
 }
 
-/// The keys that a section's service asked for.
 #[derive(Default)]
 pub(super) struct Declared {
     /// Keys asked for so far; all others are unknown.
@@ -92,9 +89,7 @@ pub(super) struct KnownKey {
 /// How messages treat a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyKind {
-    /// Its value may be shown.
     Plain,
-    /// Its value is never shown.
     Secret,
     /// A former key, which no message suggests.
     Renamed,
@@ -252,7 +247,6 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Records the value in force of a key.
     pub(super) fn record(&mut self, name: &'static str, setting: EffectiveKey) {
         if self.log.records_all() || !matches!(setting, EffectiveKey::Absent) {
             self.declared.settings.push((Cow::Borrowed(name), setting));
@@ -275,7 +269,6 @@ impl<'a> Section<'a> {
         is_plain(value.get_ref()).then(|| self.source.excerpt(value))
     }
 
-    /// The dotted key of a name in this table.
     pub(super) fn path_of(&self, name: &str) -> String {
         joined(&self.path.dotted(), &key_text(name))
     }

@@ -33,7 +33,6 @@ impl SourcePlace {
     }
 }
 
-/// A file's text and the offsets of its lines.
 struct FileText<'a> {
     name: String,
     /// Base of relative paths in the file.
@@ -50,14 +49,12 @@ pub(super) struct SourceTexts<'a> {
 }
 
 impl<'a> SourceTexts<'a> {
-    /// A configuration of one text, or the first of several.
     pub(super) fn new(name: &str, folder: &Path, text: &'a str) -> Self {
         let mut source = Self::default();
         source.add(name.to_owned(), folder.to_path_buf(), text);
         source
     }
 
-    /// Adds a file; returns its number and its first offset.
     pub(super) fn add(&mut self, name: String, folder: PathBuf, text: &'a str) -> (usize, usize) {
         // One more than the length, so that the end of a file differs from the start of the next.
         let base = self.files.last().map_or(0, |last| last.base + last.text.len() + 1);
@@ -125,7 +122,6 @@ impl<'a> SourceTexts<'a> {
         text.text.get(start..start + value.span().len()).unwrap_or_default().to_owned()
     }
 
-    /// A file's name in messages.
     pub(super) fn name(&self, file: usize) -> &str {
         &self.files[file].name
     }

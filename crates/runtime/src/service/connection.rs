@@ -116,10 +116,8 @@ impl HttpRequest {
 }
 
 impl ClientConnection {
-    /// Opens an accepted socket, with the TLS handshake that `options` require.
-    ///
-    /// # Errors
-    /// If the socket or the handshake fails or takes too long.
+    /// Opens an accepted socket, with the TLS handshake that `options` require. Fails if either fails
+    /// or takes too long.
     pub(super) async fn open(
         accepted: Accepted,
         listener: usize,

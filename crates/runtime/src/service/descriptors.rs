@@ -44,10 +44,7 @@ pub struct TooFewDescriptors {
 }
 
 /// Fits the limits on connections into `descriptors`, logging those it lowers. Returns the outbound
-/// connections of each service, in the order of `needs`.
-///
-/// # Errors
-/// If too few are left for connections.
+/// connections of each service, in the order of `needs`. Fails if too few are left for connections.
 pub(super) fn fit(
     shards: &mut ShardsOptions,
     admin_connections_max: usize,
@@ -72,7 +69,6 @@ pub(super) fn fit(
     Ok(needs.iter().map(|needs| outbound_share(needs, (outbound, wanted), descriptors)).collect())
 }
 
-/// One service's part of `outbound`.
 fn outbound_share(
     needs: &DescriptorNeeds,
     (outbound, wanted): (u64, DescriptorDemand),
@@ -107,7 +103,6 @@ fn lower(shards: &mut ShardsOptions, connections_max: usize) {
 
 #[derive(Clone, Copy, Debug)]
 struct DescriptorDemand {
-    /// Reserved regardless of connections.
     fixed: u64,
     callers: u64,
     outbound: u64,

@@ -43,12 +43,10 @@ struct LiveState {
     first: Effective,
     now: Mutex<ConfigurationNow>,
     askers: Mutex<Vec<Asker>>,
-    /// Set once the files are watched.
     bell: OnceLock<ReloadBell>,
     logging: Logging,
     tracer: Tracer,
     services: Vec<Arc<dyn RunningService>>,
-    /// Tables of services that are read only at startup.
     fixed: Vec<&'static str>,
 }
 
@@ -62,7 +60,6 @@ struct ConfigurationNow {
     is_reload_failed: bool,
 }
 
-/// What applies a new configuration.
 pub(super) struct TakenOverBy {
     pub(super) services: Vec<Arc<dyn RunningService>>,
     pub(super) fixed: Vec<&'static str>,

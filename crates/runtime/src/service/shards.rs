@@ -19,20 +19,16 @@ use crate::shards::{ShardContext, Shards, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
-/// A running service and its listeners.
 pub(super) struct Served {
     pub(super) service: Arc<dyn RunningService>,
     /// In the order of [`Service::addresses`].
     pub(super) listeners: Vec<TcpListener>,
 }
 
-/// Starts shards that serve all of `served`; returns once they run.
-///
-/// When the shutdown begins, listeners close and connections drain. Once all shards have drained,
-/// or the drain is over, each shard closes the services' parts in the reverse order of `served`.
-///
-/// # Errors
-/// If a thread cannot be started, bound to its core, or given a runtime.
+/// Starts shards that serve all of `served`; returns once they run. When the shutdown begins,
+/// listeners close and connections drain. Once all shards have drained, or the drain is over, each
+/// shard closes the services' parts in the reverse order of `served`. Fails if a thread cannot be
+/// started, bound to its core, or given a runtime.
 pub(super) fn serve_on_shards(
     served: Vec<Served>,
     options: &ShardsOptions,

@@ -96,7 +96,6 @@ impl Acceptor {
         }
     }
 
-    /// Adds a new connection to the table, within the limits.
     fn enter(&self, peer: SocketAddr) -> Option<TableEntry> {
         let entry = self.table.enter(peer.ip())?;
         if entry.evicted_another {

@@ -139,7 +139,6 @@ impl BusyClock {
         }
     }
 
-    /// How long the thread has been busy without a pause.
     fn busy(&self, now: Instant) -> Duration {
         let since = self.busy_since.load(Ordering::Relaxed);
         Duration::from_nanos(self.nanos(now).saturating_sub(since))
@@ -247,7 +246,6 @@ impl Admission {
         self.0.busy.busy(now) > OVERLOAD_INTERVAL
     }
 
-    /// Starts waiting requests, turn by turn; never ends.
     pub(super) async fn run(self) {
         loop {
             self.0.started.notified().await;
@@ -266,7 +264,6 @@ impl Admission {
         }
     }
 
-    /// Starts the next few requests; returns how many.
     fn begin_next(&self) -> u32 {
         let ShardAdmission { waiting, begun, .. } = &*self.0;
         begun.set(0);

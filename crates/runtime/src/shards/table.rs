@@ -58,7 +58,6 @@ type OrderKey = (u64, u64);
 #[derive(Debug)]
 struct ConnectionRow {
     address: IpAddr,
-    /// The first half of its [`OrderKey`].
     idle_since: u64,
     mark: Arc<IdleMark>,
 }
@@ -72,7 +71,6 @@ struct IdleMark {
     evicted: Notify,
 }
 
-/// The entry of one connection, until it leaves or is dropped.
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     id: u64,

@@ -20,7 +20,6 @@ struct TaskTally {
     counters: Arc<Padded<ShardCounters>>,
     /// Isolated tasks and open connections.
     unfinished: Cell<u64>,
-    /// Notified when `unfinished` reaches zero.
     idle: Notify,
 }
 

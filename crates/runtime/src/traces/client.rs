@@ -13,7 +13,6 @@ use hyper::{Request, StatusCode};
 use super::TracingOptions;
 use crate::config::secs;
 
-/// Most bytes read of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) struct CollectorClient {
@@ -42,10 +41,7 @@ impl CollectorClient {
         Self { uri, headers, http: HttpClient::new(options, Arc::new(SystemNames::new())) }
     }
 
-    /// Posts `body`; returns the status and body of the response.
-    ///
-    /// # Errors
-    /// If no response arrives in time.
+    /// Posts `body`; returns the status and body of the response. Fails without one in time.
     pub(super) async fn post(&self, body: Bytes) -> Result<(StatusCode, Bytes), RequestError> {
         let request = Request::post(&self.uri).body(Full::new(body));
         let mut request = request.expect("a URL that was parsed is a URI");

@@ -41,7 +41,6 @@ impl TraceClocks {
     }
 }
 
-/// The body of a request with these traces.
 pub(super) fn request(service_name: &str, clocks: TraceClocks, traces: &[FinishedTrace]) -> Bytes {
     let spans = |trace: &FinishedTrace| {
         trace.spans.iter().map(|placed| span(trace, placed, clocks)).collect::<Vec<_>>()

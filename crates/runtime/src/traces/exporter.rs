@@ -47,7 +47,6 @@ async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceive
     }
 }
 
-/// The exporter was stopped while it sent a batch.
 struct ExporterStopped;
 
 pub(super) struct Exporter {
@@ -92,7 +91,6 @@ impl Exporter {
         self.export_once(&batch).await;
     }
 
-    /// Sends a batch, with retries.
     async fn export(
         &mut self,
         batch: Vec<FinishedTrace>,
