@@ -26,8 +26,8 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub struct ArrivalClock(Rc<Cell<Option<Instant>>>);
 
 impl ArrivalClock {
-    /// When the last bytes read were received: called after a complete head, the arrival of that
-    /// head. Now if nothing was read since the last call, as when two requests arrive together.
+    /// When the kernel received the last bytes read; after a complete head, its arrival. Now if
+    /// nothing was read since the last call: two requests arrived together.
     pub fn take(&self) -> Instant {
         self.0.take().unwrap_or_else(Instant::now)
     }

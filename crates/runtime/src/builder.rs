@@ -29,8 +29,7 @@ struct BuilderThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Recurring work. After its drop the job does not run any more: the drop waits for the current
-/// run, unless a job drops it.
+/// Recurring work. Its drop removes the job and waits for the current run, unless within a job.
 #[derive(Debug)]
 pub struct Job {
     handle: JobHandle,
@@ -89,8 +88,8 @@ impl Builder {
         Ok(Self(Arc::new(BuilderThread { queue, thread: Some(thread) })))
     }
 
-    /// Adds a job, which first runs on request and then as often as `run` says. If it panics, only
-    /// this job is dropped.
+    /// Adds a job, which runs first on request, then as `run` says. If it panics, only it is
+    /// dropped.
     pub fn add(
         &self,
         name: &'static str,

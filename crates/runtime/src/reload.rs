@@ -87,8 +87,7 @@ impl ReloadBell {
 }
 
 impl Reload {
-    /// Calls `read` for every trigger until `shutdown` begins: at each `hangup`, when an operator
-    /// asks, and when the files have changed.
+    /// Calls `read` for every trigger until `shutdown` begins.
     pub fn start(
         (control, builder): (&Control, &Builder),
         Hangup(mut hangup): Hangup,

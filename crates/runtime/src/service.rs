@@ -68,8 +68,7 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// Declares and reads its section. None if the file does not have it.
     fn read(s: &mut Section<'_>) -> Option<Self::Config>;
 
-    /// Its listening addresses, in the order of [`ClientConnection::listener`]. The shell opens all
-    /// listeners before any service starts.
+    /// Its addresses, by [`ClientConnection::listener`]; all are bound before any service starts.
     fn addresses(_config: &Self::Config) -> Vec<SocketAddr> {
         Vec::new()
     }

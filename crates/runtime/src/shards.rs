@@ -59,8 +59,7 @@ pub use shard::{Accepted, OpenClient, ShardContext};
 pub use table::{ConnectionLimits, ConnectionTable, EVICTING_MAX};
 pub use tasks::Tasks;
 
-/// Most accepted sockets that wait for one shard. A shard at this limit is stuck; the acceptor
-/// picks it only if all are.
+/// Most accepted sockets that wait for one shard: only a stuck shard reaches this.
 const HANDOVERS_MAX: usize = 1024;
 
 /// Why the shards do not start. `accept` ends on those that had started.
@@ -108,8 +107,7 @@ struct AcceptorCounters {
 
 #[derive(Debug, Default)]
 struct ShardCounters {
-    /// The acceptor subtracts these from the connections it handed over: each thread writes its own
-    /// counter, and the difference is exact.
+    /// The acceptor subtracts these from its own count, so the difference is exact.
     closed: Counter,
     panicked: Counter,
     /// Time from a request's receipt to its start.

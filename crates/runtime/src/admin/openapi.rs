@@ -12,8 +12,7 @@ use super::route::{Api, Method};
 /// Writes a schema; the generator defines the types it refers to.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// A route's part of the document. Path parameters and responses that all routes share, such as
-/// 401, are added.
+/// A route's part of the document. Path parameters and common responses, such as 401, are added.
 #[derive(Clone, Debug)]
 pub struct Operation {
     tag: &'static str,

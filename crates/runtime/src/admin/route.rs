@@ -163,8 +163,7 @@ impl Api {
         })
     }
 
-    /// An API that answers all `routes` with the error that their part of the product is not
-    /// configured.
+    /// An API that answers all `routes` with the error that their service is not configured.
     pub fn unconfigured<S>(routes: Vec<Route<S>>, message: &'static str) -> Self {
         Self::answering(routes, |_| {
             Box::new(move |_| Reply::error(ErrorCode::NotConfigured, message))

@@ -22,8 +22,7 @@ pub struct SettingDifference {
     pub change: KeyChange,
 }
 
-/// How a key differs. Values are as in [`Effective::to_json`]: a secret or the query of a URL is
-/// `"***"` on both sides.
+/// How a key differs. Secrets and queries of URLs are masked as in [`Effective::to_json`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChange {
     /// Only the new configuration has it. None if it is a table, whose keys follow.

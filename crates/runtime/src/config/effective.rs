@@ -163,23 +163,21 @@ fn canonical(form: &Form, given: &GivenValue<'_>) -> Value {
     }
 }
 
-/// The configuration in force. It contains secrets, so that two can be compared, but never shows
-/// them, not even through `Debug`.
+/// The configuration in force. It contains secrets for comparisons, but not even `Debug` shows
+/// them.
 #[derive(Clone, Debug)]
 pub struct Effective {
     pub(super) root: EffectiveKey,
 }
 
 impl Effective {
-    /// As JSON, nested as in the file: tables as objects, repeated tables as arrays, `null` for
-    /// absent values without default, `"***"` for secrets and queries of URLs. `include` is left
-    /// out, but included values are not.
+    /// As JSON, nested as in the file: repeated tables as arrays, `null` for absent values without
+    /// default, `"***"` for secrets and queries of URLs. Included values replace `include`.
     pub fn to_json(&self) -> Value {
         self.root.to_json()
     }
 
-    /// The same without defaults: what the files give, in canonical form, so that rereading it
-    /// gives the same configuration.
+    /// The same without defaults, in canonical form: reading it again gives the same configuration.
     pub fn given_json(&self) -> Value {
         self.root.given_json().unwrap_or_default()
     }
@@ -198,8 +196,7 @@ impl Effective {
         }
     }
 
-    /// As TOML, in the order of the declarations, without absent keys. Secrets are `"***"`, so it
-    /// cannot be loaded again.
+    /// As TOML, in the order of the declarations, without absent keys. Secrets are `"***"`.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         if let EffectiveKey::Table(keys) = &self.root {

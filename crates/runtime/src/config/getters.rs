@@ -26,8 +26,7 @@ impl Section<'_> {
         self.parsed(key, presence, values::text, doc)
     }
 
-    /// Text that `parse` turns into a value or refuses with a remedy: a lower-case fragment such as
-    /// ``must not contain `/` ``.
+    /// Text that `parse` turns into a value or refuses with a remedy, a lower-case fragment.
     pub fn parsed<T, P>(
         &mut self,
         key: &'static str,
@@ -67,8 +66,7 @@ impl Section<'_> {
         self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
     }
 
-    /// A duration in `range` with a unit, exact to the microsecond: `"250us"`, `"5ms"`, `"2s"`,
-    /// `"1m"`, `"1h"`.
+    /// A duration in `range`, exact to the microsecond: `"250us"`, `"5ms"`, `"2s"`, `"1m"`, `"1h"`.
     pub fn duration<P>(
         &mut self,
         key: &'static str,

@@ -43,8 +43,7 @@ pub struct Loaded<T> {
     pub value: T,
     /// Every declared key with its value in force.
     pub effective: Effective,
-    /// Distinguishes contents of files, even if only a masked secret differs. Comparable only
-    /// within one process.
+    /// Digest of the files' contents, including secrets. Comparable only within one process.
     pub digest: u64,
 }
 
@@ -65,8 +64,7 @@ pub fn load_tracked<T>(
     load_with(path, &|name| std::env::var_os(name), read)
 }
 
-/// Like [`load_tracked`], for many large files: `effective` has only what the files give, no
-/// defaults.
+/// Like [`load_tracked`], for many large files: `effective` has only what the files give.
 pub fn load_given<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
@@ -168,8 +166,7 @@ pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
 }
 
 impl Section<'_> {
-    /// Declares `include`, the key for files whose tables are read as part of this file. For the
-    /// root only; without it, nothing can be included.
+    /// Declares `include`, whose files are read as part of this one. Only for the root.
     pub fn includes(&mut self) {
         let role =
             || Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };

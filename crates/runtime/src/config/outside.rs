@@ -15,8 +15,7 @@ use super::pattern::Pattern;
 /// Looks up an environment variable.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Everything that was read for a configuration, and its state. If the state changes, a new reading
-/// may differ.
+/// Everything read for a configuration, with its state: a change of state calls for a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     files: BTreeMap<PathBuf, Option<Stamp>>,

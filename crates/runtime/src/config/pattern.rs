@@ -42,8 +42,7 @@ impl Pattern {
         self.folder.join(name)
     }
 
-    /// Sorted names in the folder that match; at most one more than [`INCLUDES_MAX`]. Fails if the
-    /// folder cannot be listed.
+    /// Sorted matching names, at most one more than [`INCLUDES_MAX`]. Fails if listing fails.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder())? {
@@ -60,8 +59,7 @@ impl Pattern {
     }
 }
 
-/// Whether `pattern` matches `name`, where `*` is any text. As in a shell, a hidden file needs a
-/// pattern with its dot.
+/// Whether `pattern` matches `name`. As in a shell, `*` does not match the dot of a hidden file.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;

@@ -217,8 +217,7 @@ impl<L: Literal> Presence for RequiredOption<L> {
     }
 }
 
-/// A required key. Contains an example, which is the fallback for a missing value so that reading
-/// goes on.
+/// A required key. Contains an example, which stands in for a missing value.
 #[derive(Clone, Copy, Debug)]
 pub struct Required<L>(pub L);
 

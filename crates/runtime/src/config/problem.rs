@@ -169,8 +169,7 @@ impl ProblemLog {
         self.problems.is_empty()
     }
 
-    /// Records a syntax error at an offset among all files. Problems that may only echo it are
-    /// dropped from then on.
+    /// Records a syntax error at an offset among all files. Possible echoes of it are then dropped.
     pub(super) fn syntax(
         &mut self,
         source: &SourceTexts<'_>,
@@ -198,8 +197,7 @@ impl ProblemLog {
         self.incomplete
     }
 
-    /// Whether a broken file may contain a missing key; `file` is the only candidate, if there is
-    /// only one.
+    /// Whether a broken file may contain a missing key: `file` if given, otherwise any.
     pub(super) fn may_be_lost(&self, file: Option<usize>) -> bool {
         match file {
             Some(file) => self.broken_files.contains(&file),

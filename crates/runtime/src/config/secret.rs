@@ -49,8 +49,7 @@ enum Reference<'t> {
 }
 
 impl<'t> Reference<'t> {
-    /// A text that begins like a reference is a reference. A secret with such a beginning must
-    /// itself be given by reference.
+    /// Parses a reference. A secret that begins like one must itself be given by reference.
     fn parse(text: &'t str) -> Option<Self> {
         let variable = text.strip_prefix("env:").map(Self::Variable);
         variable.or_else(|| text.strip_prefix("file:").map(Self::File))

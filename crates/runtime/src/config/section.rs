@@ -110,8 +110,7 @@ impl<'a> Section<'a> {
         self.refuse(old, new, || format!("is now called `{new}`, rename it"));
     }
 
-    /// A former key whose successor is in another table: `new` is the dotted key from the root, as
-    /// in `exchange.pool.idle_timeout`.
+    /// A former key, moved to another table: `new` is its dotted key from the root.
     pub fn moved(&mut self, old: &'static str, new: &'static str) {
         self.refuse(old, new, || format!("is now `{new}`, move it there"));
     }

@@ -84,8 +84,8 @@ impl<'a> SourceTexts<'a> {
         1 + text.text.get(start..offset).map_or(0, |before| before.chars().count())
     }
 
-    /// Whether an offset is in the line of a table header: if that line is broken, the keys after
-    /// it may belong to another table.
+    /// Whether an offset is in a table header. The keys after a broken header may be another
+    /// table's.
     pub(super) fn any_in_header(&self, mut offsets: impl Iterator<Item = usize>) -> bool {
         offsets.any(|offset| {
             let line = self.place(offset).line;
@@ -95,8 +95,7 @@ impl<'a> SourceTexts<'a> {
         })
     }
 
-    /// An excerpt of a value on one line. Text that [`masked_url`] would mask is masked under any
-    /// key, because it may be a URL.
+    /// An excerpt of a value on one line. Text under any key is masked as by [`masked_url`].
     pub(super) fn excerpt(&self, value: &Spanned<DeValue<'_>>) -> String {
         excerpt(&self.masked(value))
     }

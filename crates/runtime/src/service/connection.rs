@@ -34,12 +34,10 @@ use crate::shutdown::Shutdown;
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// How a service handles the connections of a listener. The shell asks for each connection, so that
-/// a reload applies to new ones.
+/// How to handle connections of a listener. Asked for each, so that a reload applies to new ones.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
-    /// TLS configuration. None if connections are not encrypted. Clients that offer `h2` speak
-    /// HTTP/2 if its ALPN list has it.
+    /// None if connections are not encrypted. HTTP/2 needs `h2` in its ALPN list.
     pub tls: Option<Arc<ServerConfig>>,
     /// Limits on idle time and on the time for a head or handshake.
     pub timeouts: ConnectionTimeouts,
@@ -116,8 +114,8 @@ impl HttpRequest {
 }
 
 impl ClientConnection {
-    /// Opens an accepted socket, with the TLS handshake that `options` require. Fails if either fails
-    /// or takes too long.
+    /// Opens an accepted socket, with TLS if `options` require it. Fails if that takes too long,
+    /// too.
     pub(super) async fn open(
         accepted: Accepted,
         listener: usize,

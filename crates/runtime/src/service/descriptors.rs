@@ -6,8 +6,7 @@ use tracing::warn;
 use crate::admin::VITALS_CONNECTIONS;
 use crate::shards::{EVICTING_MAX, ShardsOptions};
 
-/// Reserved for the process: standard streams, listeners, files of services and reloads, name
-/// servers, and threads other than shards.
+/// For the process: standard streams, listeners, files, name servers and threads other than shards.
 const PROCESS: u64 = 128;
 /// Reserved for each shard: its two event queues and their wakers.
 const SHARD: u64 = 8;

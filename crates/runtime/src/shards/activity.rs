@@ -78,8 +78,7 @@ impl Activity {
         Self(Rc::new(ActivityState { entry, phase, requests: Cell::new(0) }))
     }
 
-    /// Records a complete head. Until the returned value is dropped, the connection is neither
-    /// evicted nor timed out.
+    /// Records a complete head. Until the result is dropped, there is no eviction and no timeout.
     #[must_use = "the request is over once it is dropped"]
     pub fn request(&self) -> RequestActivity {
         self.0.requests.set(self.0.requests.get() + 1);

@@ -15,13 +15,11 @@ pub struct ShardsOptions {
     pub shards: usize,
     /// Cores to bind shards to, round-robin. None if the kernel chooses.
     pub cores: Option<Vec<usize>>,
-    /// Most connections open at once. A further one evicts the longest idle one; if none is idle,
-    /// it is closed at once. Both are counted.
+    /// Most connections open at once. A further one evicts the longest idle one, or is closed.
     pub connections_max: usize,
     /// The same limit for one IPv4 address, or one IPv6 network of 64 bits.
     pub connections_per_caller_max: usize,
-    /// Most outbound connections of all shards together, if the service counts them; usually what
-    /// the descriptors allow.
+    /// Most outbound connections of all shards, usually what the descriptors allow.
     pub outbound_max: usize,
     /// When a shard refuses requests.
     pub overload: AdmissionLimits,
@@ -41,8 +39,7 @@ impl Default for ShardsOptions {
 }
 
 impl ShardsOptions {
-    /// Declares and reads the keys `shards`, `cores`, `connections_max`,
-    /// `connections_per_caller_max` and `overload`.
+    /// Declares and reads the keys about shards and connections, and the table `overload`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let shards = s.integer(
             "shards",

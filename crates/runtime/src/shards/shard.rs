@@ -79,8 +79,7 @@ impl ShardContext {
         self.index
     }
 
-    /// The next connection. None once the shutdown has begun and earlier connections are taken.
-    /// Dropping the future loses no connection.
+    /// The next connection. None once the shutdown has begun and none is left. Cancel-safe.
     pub async fn accept(&mut self) -> Option<Accepted> {
         let Handover { stream, listener, peer, entry } = self.handovers.recv().await?;
         let open =
@@ -88,8 +87,7 @@ impl ShardContext {
         Some(Accepted { stream, listener, peer, open })
     }
 
-    /// Waits until every connection and isolated task has ended or the drain is over. Call it after
-    /// [`Self::accept`] has returned None.
+    /// Waits for the drain: until all connections and isolated tasks have ended, or time is up.
     pub async fn drained(&self) {
         tokio::select! {
             () = self.tasks.finished() => (),
@@ -171,8 +169,7 @@ impl ShardStart {
     }
 }
 
-/// Begins the shutdown if the shard's own code panics: with a dead shard the process would accept
-/// less and less.
+/// Begins the shutdown if the shard's own code panics: the process would accept ever less.
 struct BodyWatch {
     shard: usize,
     shutdown: Shutdown,

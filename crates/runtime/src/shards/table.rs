@@ -16,8 +16,7 @@ use tokio::sync::Notify;
 /// Most evicted connections whose sockets are still open. Each takes a descriptor beyond the limit.
 pub const EVICTING_MAX: usize = 16;
 
-/// Microseconds until a connection found busy is examined again, so that a flood does not examine
-/// all busy connections each time.
+/// Microseconds until a busy connection is examined again, so that a flood does not examine all.
 const LOOK_AGAIN_US: u64 = 10_000;
 
 /// States of [`IdleMark`] that are not times.
@@ -129,8 +128,7 @@ impl ConnectionTable {
 }
 
 impl Rows {
-    /// Evicts the longest idle connection. None if no connection is idle or too many are being
-    /// evicted.
+    /// Evicts the longest idle connection. None if none is idle or too many are being evicted.
     fn evict(&mut self, of: Option<IpAddr>, now: u64) -> Option<()> {
         if EVICTING_MAX <= self.evicting {
             return None;

@@ -22,8 +22,7 @@ pub(super) struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// Must run within a runtime. It uses the options about the connection, not those about
-    /// sampling.
+    /// Must run within a runtime. Ignores the options about sampling.
     pub(super) fn new(options: &TracingOptions) -> Self {
         let endpoint = &options.endpoint;
         let scheme = if endpoint.secure { "https" } else { "http" };
