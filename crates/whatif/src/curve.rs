@@ -59,7 +59,6 @@ impl Drawing {
         self.start_ms.saturating_add(since_ms)
     }
 
-    /// Whether a time is in the future.
     pub(crate) fn is_coming(&self, time_ms: u64) -> bool {
         self.now_ms.is_some_and(|now_ms| now_ms < time_ms)
     }

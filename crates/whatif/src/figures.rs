@@ -105,7 +105,6 @@ pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 1.0 } else { float(part) / float(whole) }
 }
 
-/// For measurements only.
 #[expect(clippy::cast_precision_loss, reason = "15 digits are more than anyone reads")]
 fn float(nanos: u128) -> f64 {
     nanos as f64

@@ -202,7 +202,6 @@ impl ReplayBudget {
         self.notices.push_back((due_ms, price.micros()));
     }
 
-    /// Settles the notices due by `now_ms`.
     fn hear(&mut self, now_ms: u64) {
         while let Some(&(due_ms, price)) = self.notices.front() {
             if due_ms > now_ms {

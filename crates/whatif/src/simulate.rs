@@ -415,7 +415,6 @@ fn figures(optimum: Optimum, hourly_nanos: u128) -> OptimumFigures {
     OptimumFigures { wins, spent_nanos: spent.get(), value_nanos, hourly }
 }
 
-/// Spend at the end of each slot.
 fn spend(name: &str, run: &ReplayResult, setting: &FlightBudget) -> SpendCurve {
     let of_budget = |nanos: u128| {
         // At most the budget, so it fits 64 bits.

@@ -12,7 +12,6 @@ impl GeneratorChance {
         Self(SplitMix64::new(seed))
     }
 
-    /// An independent generator.
     pub(super) const fn split(&mut self) -> Self {
         Self::new(self.0.bits())
     }

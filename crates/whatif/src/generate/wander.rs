@@ -15,7 +15,6 @@ const MINUTES_KEEP: f64 = 0.8;
 pub(super) struct Wander {
     /// At the end of each hour, linear between.
     hours: Vec<f64>,
-    /// In each five minutes.
     minutes: Vec<f64>,
 }
 

@@ -175,7 +175,6 @@ pub fn read(
     if auctions.is_empty() { Err(StreamError::NoRows) } else { Ok(auctions) }
 }
 
-/// Reads lines within their limit, one at a time.
 struct Lines<R> {
     input: R,
     options: StreamOptions,
