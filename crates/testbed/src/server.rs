@@ -1,6 +1,6 @@
 //! Simulated servers: any number of them in one process, on as few threads as asked for, lean enough
 //! that what is tested against them is the bottleneck. Owns their sockets, HTTP/1.1 and what any
-//! HTTP server can get wrong; what a server answers is its [`Responder`]'s.
+//! HTTP server can get wrong; what a server answers is its [`SimulatedService`]'s.
 
 mod behaviour;
 pub(crate) mod counter;

@@ -16,7 +16,7 @@ pub const BOMB_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Most interim answers that can be asked for; without a number they never end.
 pub const INTERIM_MAX: u32 = 100_000;
 
-/// Longest body of [`Act::Status`] that can be asked for, in bytes.
+/// Longest body of [`ServerAct::Status`] that can be asked for, in bytes.
 pub const STATUS_BODY_MAX: usize = 1024 * 1024;
 
 /// What a server does, and to how many of its requests; the others are answered as they should be.

@@ -159,6 +159,7 @@ pub struct Judge<'j, 'm, 'a> {
 }
 
 impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
+    /// A judge that has judged nothing yet: see [`Self::proceed`].
     pub fn new(auction: &'j Auction<'m>, answers: &'j [DspAnswer<'a>]) -> Self {
         let judgement = Judgement {
             responses: Vec::with_capacity(answers.len()),

@@ -109,6 +109,7 @@ pub struct LedgerOutbox {
 }
 
 impl LedgerOutbox {
+    /// Empties it for the next step; what it allocated stays.
     pub fn clear(&mut self) {
         self.batch = None;
         self.grants.clear();
