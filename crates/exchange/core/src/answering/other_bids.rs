@@ -8,7 +8,7 @@ use crate::clearing::clear::{Clearing, ClearingEntry, Win};
 use crate::judging::judge::Judgement;
 use crate::market::{BidsReturned, NoticeMode};
 
-/// Most bids that one impression is answered with, the winner's among them.
+/// Most bids returned per impression, including the winner's.
 pub const BIDS_RETURNED_MAX: usize = 3;
 
 /// Returns up to [`BIDS_RETURNED_MAX`] − 1 losers per impression to the caller, best first, if the

@@ -22,7 +22,6 @@ pub(crate) enum Occasion {
 }
 
 impl Occasion {
-    /// The use of a notice that is passed through to the caller.
     pub(crate) const fn of_passed(kind: NoticeKind) -> Self {
         match kind {
             NoticeKind::Win => Self::Win,

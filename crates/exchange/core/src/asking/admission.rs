@@ -1,4 +1,4 @@
-//! Whether a request is of the kind that a DSP targets.
+//! Whether a DSP's targeting admits a request.
 
 use openrtb::BidRequest;
 

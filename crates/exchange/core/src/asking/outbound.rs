@@ -1,5 +1,5 @@
 //! Changes of a request for DSPs: our id, their floors, our node in the supply chain, and privacy.
-//! [`openrtb::View`] makes the differences between DSPs.
+//! [`openrtb::OutboundView`] makes the differences between DSPs.
 
 use openrtb::{DurFloor, Editor, FloorPrice, Outbound};
 use units::Cpm;

@@ -65,7 +65,6 @@ fn is_scheme(text: &str) -> bool {
     text.is_empty() || text.strip_suffix(':').is_some_and(|name| name.bytes().all(is_part))
 }
 
-/// Whether `domain` is `parent` or a subdomain of it, both as written.
 pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
     let (domain, parent) = (domain.as_bytes(), parent.as_bytes());
     let Some(start) = domain.len().checked_sub(parent.len()) else { return false };
@@ -117,7 +116,6 @@ impl DomainSet {
         set
     }
 
-    /// Whether the set contains `text`, a domain in any spelling, or a parent of it.
     pub(crate) fn has(&self, text: &str, steps: &Steps) -> bool {
         steps.add_text(text);
         steps.add_search(self.ends.len());

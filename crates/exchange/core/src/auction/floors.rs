@@ -24,7 +24,6 @@ pub(crate) struct BidShape {
 pub(crate) struct DurationFloors<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
     pub(crate) by_duration: &'a [DurFloor<'a>],
-    /// Duration assumed for a bid without one.
     pub(crate) untold_seconds: Option<u32>,
 }
 

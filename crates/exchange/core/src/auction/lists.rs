@@ -11,7 +11,7 @@ use super::steps::Steps;
 
 const SCANNED_MAX: usize = 8;
 
-/// Longer lists are sorted ahead of use: see [`Lists::prepare`].
+/// Longer lists are sorted ahead of use: see [`RequestLists::prepare`].
 const SHORT_MAX: usize = 64;
 
 /// Most dashes of a category that is looked up as a child: Content Taxonomy 1.0 has one.
@@ -103,7 +103,6 @@ impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
 pub(crate) struct DomainList(OnceCell<DomainSet>);
 
 impl DomainList {
-    /// Whether `domain` or a parent of it is in `list`.
     pub(crate) fn has(&self, list: &[Text<'_>], domain: &str, steps: &Steps) -> bool {
         self.sorted(list, steps).has(domain, steps)
     }
@@ -158,7 +157,7 @@ impl RequestLists {
             || self.prepare_seats(request)
     }
 
-    /// As [`Lists::prepare`], for lists of seats only.
+    /// As [`Self::prepare`], for lists of seats only.
     pub(crate) fn prepare_seats(&self, request: &BidRequest<'_>) -> bool {
         let [wseat, bseat] =
             [&request.wseat, &request.bseat].map(|list| list.as_deref().unwrap_or_default());
@@ -188,7 +187,6 @@ impl RequestLists {
         })
     }
 
-    /// Whether a creative with these categories of the request's taxonomy is allowed.
     pub(crate) fn admit_categories(
         &self,
         request: &BidRequest<'_>,

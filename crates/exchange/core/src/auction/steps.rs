@@ -27,7 +27,6 @@ impl Steps {
         self.add(1 + bytes / BYTES);
     }
 
-    /// For normalising a name.
     pub(crate) fn add_text(&self, text: &str) {
         let is_plain = text.is_ascii();
         self.add(1 + text.len() / if is_plain { BYTES } else { IDN_BYTES });

@@ -34,7 +34,6 @@ pub(crate) struct ImpTerms<'a> {
     pub(crate) floor_currency: Currency,
     /// The floor for DSPs at which the publisher nets `imp.bidfloor`.
     pub(crate) floor: Cpm,
-    /// Rules for this publisher and country, with their floors for DSPs.
     pub(crate) rules: Vec<(&'a FloorRule, Cpm)>,
     pub(crate) fee: Ppm,
     pub(crate) multiplier: Multiplier,

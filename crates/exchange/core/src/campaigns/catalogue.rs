@@ -39,7 +39,6 @@ pub struct Catalogue {
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueEntry {
     pub(super) seat: u32,
-    /// By position in the catalogue.
     pub(super) currency: usize,
     pub(super) ads: std::ops::Range<usize>,
     /// By key: the request must have one number of each.
@@ -47,7 +46,6 @@ pub(super) struct CatalogueEntry {
     pub(super) deals: Box<[u32]>,
 }
 
-/// A creative of a format and size that its campaign targets.
 #[derive(Clone, Debug)]
 pub(super) struct CatalogueAd {
     pub(super) creative: u32,
@@ -58,7 +56,6 @@ pub(super) struct CatalogueAd {
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     pub(super) attributes: u64,
-    /// By position among the catalogue's [`AdTerms`].
     pub(super) told: u32,
 }
 
@@ -90,7 +87,6 @@ pub(super) struct FormatIndex {
 pub(super) struct DealIndex {
     pub(super) numbers: TextNumbers,
     pub(super) lists: InvertedIndex<u32>,
-    /// Campaigns that bid under no deal.
     pub(super) open: Bits,
 }
 

@@ -12,7 +12,6 @@ pub(super) struct Offer {
     pub(super) seat: u32,
     pub(super) campaign: usize,
     pub(super) ad: usize,
-    /// By position in the auction.
     pub(super) deal: Option<usize>,
     pub(super) class: u8,
     /// Its value in clearing, in the auction's currency.
@@ -34,7 +33,6 @@ impl Offer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
     most: usize,
-    /// Offers for the current impression, best first.
     best: Vec<Offer>,
     all: Vec<Offer>,
 }

@@ -15,7 +15,6 @@ pub struct SearchScratch {
     pub(super) at_imp: Bits,
     pub(super) spare: Bits,
     pub(super) narrowed: Bits,
-    /// From each currency of the catalogue to the auction's.
     pub(super) ratios: Vec<Option<Ratio>>,
     pub(super) seats: Bits,
     /// Key values of the request, and of the request and the impression.
@@ -42,7 +41,6 @@ pub(super) struct DealScratch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FloorKey {
-    /// The deal, by position in the auction.
     pub(super) deal: Option<usize>,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,

@@ -87,7 +87,6 @@ pub(crate) fn formats_of(imp: &Imp<'_>, bid: &Bid<'_>, markup: Option<&str>) -> 
     }
 }
 
-/// Those of `formats` that `markup` may have.
 pub(crate) fn formats_of_markup(formats: u8, markup: &str) -> u8 {
     match Syntax::of(markup) {
         // Some banners are JSON for an SDK.
@@ -102,7 +101,6 @@ pub(crate) fn formats_of_markup(formats: u8, markup: &str) -> u8 {
     }
 }
 
-/// `formats` limited to `likely`, or unchanged if none is left.
 const fn narrowed(formats: u8, likely: u8) -> u8 {
     if formats & likely == 0 { formats } else { formats & likely }
 }

@@ -2,13 +2,11 @@
 
 use memchr::memmem;
 
-/// Elements whose content is text without tags, up to their end tag.
 pub(crate) const TEXT_ELEMENTS: [&str; 10] = [
     "script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript",
     "template",
 ];
 
-/// Length of a comment after its `<!--`, including its end.
 pub(crate) fn comment_len(comment: &[u8]) -> Option<usize> {
     for (start, length) in [(&b">"[..], 1), (b"->", 2)] {
         if comment.starts_with(start) {

@@ -15,7 +15,6 @@ use units::{Cpm, Currency, Multiplier, Ppm};
 
 const PREFIX: &str = "AUCTION_";
 
-/// Longest name and encoding recognised after [`PREFIX`].
 const NAME_BYTES_MAX: usize = 32;
 
 /// Longest value of a macro. [`crate::Market::bid_macros_max`] limits macros per bid.

@@ -38,7 +38,6 @@ const LINK_BYTES_MAX: usize = 1024;
 
 const NAMESPACE: &[u8] = b"http://www.w3.org/";
 
-/// Whether `markup`, plain or JSON, loads anything over plain HTTP.
 pub(crate) fn is_insecure(markup: &str) -> bool {
     let bytes = markup.as_bytes();
     if urls(bytes).next().is_none() && memmem::find(bytes, b"&#").is_none() {
@@ -120,7 +119,6 @@ impl Iterator for UnescapedText<'_> {
     }
 }
 
-/// The character of the reference that follows `&`, and the text after it.
 fn reference(text: &[u8]) -> Option<(u8, &[u8])> {
     const NAMED: [(&[u8], u8); 5] =
         [(b"amp;", b'&'), (b"lt;", b'<'), (b"gt;", b'>'), (b"quot;", b'"'), (b"apos;", b'\'')];

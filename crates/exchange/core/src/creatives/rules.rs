@@ -12,7 +12,6 @@ use crate::auction::lists::RequestLists;
 /// The taxonomy whose categories show their parents: Content Taxonomy 1.0.
 pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
 
-/// Length of the markup's start that shows its syntax, unless comments come first.
 const HEAD_BYTES: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +48,6 @@ impl CreativeRules<'_> {
         if is_known || (passed != 0 && comes_later) { Ok(passed) } else { Err(fate) }
     }
 
-    /// Checks a creative of this format, in order of precedence.
     fn check_as(&self, format: MediaType, bid: &Bid<'_>, markup: Option<&str>) -> Result<(), Fate> {
         let Self { request, lists, imp } = *self;
         let refuse_if = |refused: bool, fate| if refused { Err(fate) } else { Ok(()) };

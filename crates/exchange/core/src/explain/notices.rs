@@ -192,7 +192,6 @@ fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
     }
 }
 
-/// Truncates the list, and returns the number of removed elements.
 fn cut<T>(list: &mut Vec<T>) -> usize {
     let omitted = list.len().saturating_sub(NOTICES_MAX);
     list.truncate(NOTICES_MAX);

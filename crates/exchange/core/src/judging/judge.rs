@@ -346,7 +346,6 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         }
     }
 
-    /// The response's currency, and the fault that all its bids share.
     fn check_response<B>(&self, response: &BidResponse<'a, B>) -> (Currency, Result<(), Fate>) {
         let currency = match &response.cur {
             None => Some(Currency::USD),

@@ -59,6 +59,5 @@ impl Rates {
 pub(crate) struct Currencies<'r> {
     pub(crate) rates: &'r Rates,
     pub(crate) auction: Currency,
-    /// The currency of revenue.
     pub(crate) base: Currency,
 }

@@ -96,8 +96,8 @@ pub struct Conclusion {
     pub unsent: Vec<UnsentNotice>,
     /// Returned ads without a beacon, by position of the DSP. Only those in `billed` are billed.
     pub unmarked: Vec<(usize, Unmarked)>,
-    /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle or
-    /// release all other reservations now.
+    /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle
+    /// or release all other reservations now.
     pub billable: Vec<usize>,
     /// Sales billed now, because their impressions require HTTPS beacons and ours is not HTTPS.
     pub billed: Vec<SaleBilledNow>,
@@ -199,7 +199,6 @@ impl<'p> NoticePlanner<'p, '_> {
         self.cleared.answers[self.cleared.judgement.bids[bid].answer].ask.dsp
     }
 
-    /// Writes the returned bid: its members without price and notices, then ours.
     fn write_bid(&mut self, out: &mut String, sale: &Sale) {
         let ClearedAuction { answers, judgement, .. } = *self.cleared;
         let text = bid_text(answers, &judgement.bids[sale.bid]);

@@ -136,7 +136,6 @@ impl TokenId {
     }
 }
 
-/// Parses an auction's id of 32 lower-case hexadecimal digits.
 pub(super) fn auction_number(id: &str) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_number = id.len() == 32 && id.bytes().all(is_digit);

@@ -81,7 +81,7 @@ pub struct ImpRecord<'b> {
     pub id: &'b str,
     /// A set of [`openrtb::codes::MediaType::bit`].
     pub formats: u8,
-    /// Whether only bids under deals were welcome.
+    /// Whether only bids under deals took part.
     pub is_private: bool,
     /// The floor for DSPs at which the publisher nets `bidfloor`, in the auction's currency.
     pub bidfloor: Cpm,

@@ -105,7 +105,6 @@ impl AuctionRecord<'_> {
         })
     }
 
-    /// Higher classes win over lower ones; open bids have 0.
     fn class(&self, bid: &BidRecord<'_>) -> u8 {
         bid.deal.map_or(0, |deal| self.deals[deal].class)
     }

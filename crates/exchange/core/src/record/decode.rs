@@ -16,7 +16,6 @@ use crate::auction::fate::Fate;
 
 pub(super) const DSPS_MAX: usize = 1 << 16;
 
-/// Initial capacity, enough for most auctions.
 const CALLS_USUAL: usize = 64;
 const BIDS_USUAL: usize = 16;
 

@@ -62,7 +62,6 @@ pub enum ChangedValue {
 }
 
 impl ReplayDifference {
-    /// None if nothing changed.
     pub(super) fn of(mut changes: Vec<ValueChange>) -> Option<Self> {
         let more = changes.len().saturating_sub(CHANGES_MAX);
         changes.truncate(CHANGES_MAX);

@@ -108,7 +108,6 @@ pub(super) fn not_asked<'b>(
     Ok((dsp, reason))
 }
 
-/// `imps` is the set of all impressions.
 pub(super) fn call(message: MessageReader<'_>, imps: u64) -> Result<CallRecord, MalformedRecord> {
     message.read_message(|plain| call_of(plain, imps), |any| call_of(any, imps))
 }

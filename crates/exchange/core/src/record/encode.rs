@@ -21,7 +21,6 @@ use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond
 use crate::judging::judge::ResponseFate;
 use crate::notices::conclude::ClearedAuction;
 
-/// Room for the end of a record, a key and a length.
 const MARGIN: usize = 16;
 
 /// A finished auction.

@@ -16,7 +16,6 @@ use super::elements::{code, cpm, currency, ppm};
 use crate::market::rates::Rates;
 use crate::market::{DealTerms, Dsp, Market, PublisherTerms, Publishers};
 
-/// Room for the end of a record, a key and a length, and a key and a number.
 const MARGIN: usize = 32;
 
 /// Limit of rates: several times the currencies of ISO 4217.

@@ -98,7 +98,6 @@ struct ReplayComparison<'r, 'b> {
 }
 
 impl ReplayComparison<'_, '_> {
-    /// Compares values that the generation alone decides.
     fn check_terms(&mut self) {
         let (record, generation) = (self.record, self.generation);
         let increment = generation.increment;
@@ -289,7 +288,6 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    /// The floor of a bid under a deal without its own: the impression's, with the deal's fee.
     fn inherited(&self, imp: usize, deal: &DealRecord<'_>) -> Option<Cpm> {
         let Some(net) = self.record.imps[imp].bidfloor_net else { return Some(Cpm::ZERO) };
         self.gross(net, deal.fee)

@@ -7,7 +7,6 @@ use super::limits::CallRate;
 /// One token, in the unit of the level: qps × nanoseconds.
 const TOKEN: u64 = 1_000_000_000;
 
-/// A token bucket whose owner counts the outstanding tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     rate: CallRate,

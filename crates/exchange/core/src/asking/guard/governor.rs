@@ -12,7 +12,7 @@ use super::limits::{CallRate, GuardLimits};
 use super::message::{CallGrant, GuardMode, GuardReport};
 use super::share::{ShareClaim, ShareDivider};
 
-/// Steps after which an indivisible remainder moves: a permit spends more time in use than moving.
+/// Steps before an indivisible remainder moves: permits must be used longer than they travel.
 const TURN_STEPS: u64 = 10;
 
 /// The rights of one DSP.
@@ -309,7 +309,6 @@ impl Governor {
         }
     }
 
-    /// Valid tokens that a shard may still have.
     fn held(&self, lease: &CallLease) -> u64 {
         match self.throttle {
             Some(_) => lease.outstanding_in(self.epoch),

@@ -52,7 +52,6 @@ impl ReportDelta {
 }
 
 impl CallLease {
-    /// Applies a report, unless a later one was applied.
     pub(super) fn take(&mut self, report: &GuardReport, epoch: u32) -> ReportDelta {
         if report.seq <= self.reports {
             return ReportDelta::default();

@@ -18,7 +18,6 @@ pub(super) struct ShareClaim {
 #[derive(Clone, Debug)]
 pub(super) struct ShareDivider {
     credit: Vec<i64>,
-    /// Shards that got a remainder at the last turn, and keep it until the next.
     served: Vec<bool>,
 }
 

@@ -35,7 +35,6 @@ impl TextNumbers {
     }
 }
 
-/// Texts by number, and for each wider text those within it.
 #[derive(Clone, Debug, Default)]
 struct NestedNumbers {
     numbers: TextNumbers,
@@ -58,7 +57,6 @@ impl NestedNumbers {
         number
     }
 
-    /// Adds `wider` and all texts within it to `set`.
     fn mark(&self, wider: &str, set: &mut Bits) {
         self.numbers.get(wider).into_iter().for_each(|number| set.set(number));
         let within = self.within.get(wider);
@@ -89,7 +87,6 @@ pub(in crate::campaigns) struct AdAttributes {
 pub(in crate::campaigns) struct BlockedAttributes {
     domains: Bits,
     categories: Bits,
-    /// Whether the request allows only the listed categories.
     lists_welcome: bool,
     categories_welcome: Bits,
     taxonomy: u32,

@@ -17,7 +17,6 @@ impl Bits {
         bits
     }
 
-    /// Empties it and sizes it for numbers below `len`.
     pub(in crate::campaigns) fn reset(&mut self, len: usize) {
         self.words.clear();
         self.words.resize(len.div_ceil(64), 0);

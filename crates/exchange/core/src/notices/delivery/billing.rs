@@ -20,7 +20,6 @@ use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
 
-/// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
 const REJOURNAL_MAX: usize = 256;
 const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
@@ -165,7 +164,6 @@ impl Delivery {
         }
     }
 
-    /// Handles durable records: answers the waiting calls and sends the notice.
     fn accepted(&mut self, now: DeliveryTime, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
         let BeaconState::Accepting { job, calls } = &mut token.state else { return };

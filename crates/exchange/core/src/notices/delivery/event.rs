@@ -131,7 +131,7 @@ pub enum GiveUpReason {
     Forbidden,
 }
 
-/// An output of delivery, to be done in order.
+/// An output of delivery. Execute outputs in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Append this record to the log, in this order, and report its result.

@@ -9,7 +9,6 @@ use super::bug::{DeliveryBug, planted};
 use super::policy::DeliveryPolicy;
 use openrtb::NoticeKind;
 
-/// Waiting notices, earliest due first.
 type WaitingNotices = BTreeSet<(Tick, u64)>;
 
 #[derive(Debug)]
@@ -17,7 +16,6 @@ struct DspLane {
     dsp: Arc<str>,
     billing: WaitingNotices,
     best_effort: WaitingNotices,
-    /// Its notices: waiting, in flight, or with a pending record.
     billing_held: usize,
     best_effort_held: usize,
     in_flight: usize,

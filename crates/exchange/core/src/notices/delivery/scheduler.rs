@@ -26,7 +26,6 @@ pub(super) struct Job {
     pub(super) accepted_ms: u64,
     pub(super) lane: usize,
     pub(super) notice: Arc<Notice>,
-    /// Failed tries since the start.
     pub(super) failed: u32,
     pub(super) deadline: Tick,
     /// When to try next. None if it does not wait in its lane.

@@ -1,4 +1,4 @@
-//! Delivery by table, and under a disk and DSPs that fail.
+//! Delivery by table, and simulated with failing disks and DSPs.
 
 mod billing;
 pub(crate) mod fixtures;

@@ -12,7 +12,7 @@ pub enum Unmarked {
     Unreadable,
     /// Only white space.
     Empty,
-    /// No VAST or DAAST, or not well-formed.
+    /// Not well-formed VAST or DAAST.
     NotVast,
     /// VAST without an ad: the player shows nothing.
     NoAd,
@@ -22,7 +22,7 @@ pub enum Unmarked {
     NotNative,
     /// The beacon could not be sealed.
     Unsealed,
-    /// The impression requires HTTPS, and our URL is not. Such a sale is billed at once, others
+    /// The impression is secure, and our URL is not HTTPS. Such a sale is billed at once, others
     /// never.
     Insecure,
 }

@@ -110,7 +110,7 @@ fn too_few_results_are_waited_for() {
     let mut case = Case::throttled(BreakerLimits { probe_qps: per_second(1), ..limits() });
     case.check(1_000, (0, 0, 100), BreakerChange::None);
     case.check(100, (1, 0, 100), BreakerChange::Raised(per_second(2)));
-    // Without demand the breaker closes.
+    // The breaker closes once its allowance meets the demand.
     let mut case = Case::throttled(limits());
     case.check(2_000, (3, 0, 3), BreakerChange::Closed);
 }

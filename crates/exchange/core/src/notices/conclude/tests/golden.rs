@@ -202,7 +202,7 @@ fn the_least_to_win_is_told_where_price_decided() {
     check(json!({ "id": "d" }), plain(), alone.clone(), "102|5|0|0");
     // An agreed price cannot be raised.
     check(json!({ "id": "d", "at": 3, "bidfloor": 2 }), plain(), alone.clone(), "102||0|0");
-    // Below its own floor, which is above the winner's price, or below and of a higher class.
+    // Below its own floor: above the winner's price, or below it in a higher class.
     check(json!({ "id": "d", "bidfloor": 6 }), plain(), alone.clone(), "101|6|0|0");
     let first = crate::market::DealTerms { priority: Some(1), ..plain() };
     check(json!({ "id": "d", "bidfloor": 4.5 }), first.clone(), alone, "101|4.5|0|0");
