@@ -28,7 +28,7 @@ pub struct CampaignTargeting {
     pub domains: MatchList,
     /// Applications, by store id.
     pub bundles: MatchList,
-    /// Pages. Empty if any, or none.
+    /// Pages. Empty if any page matches, or a request without one.
     pub pages: Vec<PagePrefix>,
     /// Keys that a request must all have, each with one of its values.
     pub key_values: Vec<KeyValues>,

@@ -196,7 +196,7 @@ impl ClearingInputs {
     /// Clears again.
     ///
     /// # Errors
-    /// The inputs are not those of an auction.
+    /// If the inputs are not those of an auction.
     pub fn recompute(&self) -> Result<RecomputedClearing, InvalidInputs> {
         self.check()?;
         // The bid of each entry.

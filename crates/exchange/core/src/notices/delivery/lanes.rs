@@ -16,6 +16,7 @@ struct DspLane {
     dsp: Arc<str>,
     billing: WaitingNotices,
     best_effort: WaitingNotices,
+    /// Its notices: waiting, in flight, or with a pending record.
     billing_held: usize,
     best_effort_held: usize,
     in_flight: usize,
