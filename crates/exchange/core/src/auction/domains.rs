@@ -13,8 +13,8 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// The normal form of a domain or URL: `ford.com` for `https://www.Ford.com./x`.
 ///
 /// Drops surrounding white space, scheme, user information, port, path, final dots, initial dots
-/// and asterisks, and an initial `www.` before a name with a dot. Lower-cases, and converts other
-/// than ASCII by IDNA (UTS 46). Text that is not a domain is unchanged.
+/// and asterisks, and an initial `www.` before a name with a dot. Lower-cases ASCII and
+/// converts other characters by IDNA (UTS 46). Text that is not a domain is unchanged.
 pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     let is_normal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || is_mark(byte);
     if text.bytes().all(is_normal) {
@@ -34,7 +34,7 @@ pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// IDNA only checks characters beyond ASCII: an underscore is harmless.
+/// Denies no ASCII character: an underscore is harmless.
 const DENIED: idna::AsciiDenyList = idna::AsciiDenyList::EMPTY;
 
 fn is_mark(byte: u8) -> bool {

@@ -164,7 +164,7 @@ impl RequestLists {
         self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
     }
 
-    /// Compares ISO 639-1 and BCP 47: a bare language covers its regions, a region also the bare one.
+    /// A bare language covers its regions, a region also the bare language (ISO 639-1, BCP 47).
     pub(crate) fn admit_language(&self, request: &BidRequest<'_>, told: &str) -> bool {
         let wlang = request.wlang.as_deref().unwrap_or_default();
         let wlangb = request.wlangb.as_deref().unwrap_or_default();

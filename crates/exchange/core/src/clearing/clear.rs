@@ -225,6 +225,7 @@ pub(crate) fn priced(
     Win { entry: index, price, min_to_win: rival.unwrap_or(best.floor).max(best.floor) }
 }
 
+/// The group with the lowest total among those that have bids left and miss a win.
 fn lowest_incomplete(
     entries: &[ClearingEntry],
     groups: &[BidGroup],

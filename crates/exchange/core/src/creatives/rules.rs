@@ -68,7 +68,7 @@ impl CreativeRules<'_> {
         refuse_if(is_blocked, Fate::AppBundle)
     }
 
-    /// Whether categories are not in `bcat`, and in `acat` if given, within one taxonomy.
+    /// Whether no category is in `bcat`, and any is in `acat` if given, within one taxonomy.
     fn admit_categories(&self, bid: &Bid<'_>) -> bool {
         let taxonomy = self.request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
         let told = bid.cat.as_deref().unwrap_or_default();
