@@ -1,7 +1,6 @@
 //! The hours of a time zone, as a table given by the caller.
 //!
-//! Owns the mapping from an instant to hour, day and hour of the week. Knows no zone, no daylight
-//! saving rules and no clock.
+//! Owns the hour, day and hour of the week of an instant. Knows no zone rules and no clock.
 
 /// Length of the quarter-hour that numbers [`Period`]s.
 pub const QUARTER_MS: u64 = 15 * 60 * 1000;

@@ -1,5 +1,4 @@
-//! Rules of the text of definitions: amounts, hours, differences, overrides of a file, and
-//! idempotency keys.
+//! Rules of the text of definitions: amounts, hours, differences, overrides, idempotency keys.
 //!
 //! Knows neither where definitions come from nor where they are stored.
 

@@ -28,8 +28,7 @@ pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum FunnelStep {
-    /// Offered while the campaign could have bid. Counted once for all campaigns, and added to a
-    /// campaign's own row only when it closes.
+    /// Offered while the campaign could have bid. Added to a campaign's own row when it closes.
     Offered,
     /// Its targeting matched, and one of its creatives fits.
     Matched,
@@ -62,8 +61,7 @@ pub enum FunnelStep {
 units::labelled!(FunnelStep);
 
 impl FunnelStep {
-    /// The last step of an impression that matched without a bid. None if the campaign is not live,
-    /// since the impression was then not offered to it.
+    /// The last step of an impression that matched without a bid. None if it was not offered.
     pub const fn withheld(refusal: SpendRefusal) -> Option<Self> {
         match refusal {
             SpendRefusal::Paused | SpendRefusal::OutOfFlight => None,

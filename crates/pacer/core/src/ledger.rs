@@ -75,8 +75,7 @@ pub struct LedgerStats {
     pub refused: u64,
     /// Batches with an unknown outcome.
     pub unknown: u64,
-    /// Reports of leases that the ledger does not know or has dropped, and settlements of such
-    /// campaigns.
+    /// Reports and settlements of leases or campaigns that the ledger does not know.
     pub strays: u64,
     /// Cost of such settlements, which is in no book.
     pub stray_nanos: u64,
@@ -201,8 +200,7 @@ impl Ledger {
         }
     }
 
-    /// Adds the store's sums, of all nodes. Call it before the first step: missing sums would be
-    /// leased once more.
+    /// Adds the store's sums, of all nodes, before the first step. Missing sums are leased again.
     #[must_use]
     pub fn with_sums(mut self, sums: impl IntoIterator<Item = (SumKey, SpentSum)>) -> Self {
         for (SumKey { slot, node, day }, spent) in sums {
@@ -214,8 +212,8 @@ impl Ledger {
         self
     }
 
-    /// Adds the store's epoch lifetimes, of all nodes. Call it before the first step: otherwise
-    /// earlier epochs' remainders stay frozen for a whole horizon.
+    /// Adds the store's epoch lifetimes, of all nodes, before the first step. Without them, earlier
+    /// epochs' remainders stay frozen for a whole horizon.
     #[must_use]
     pub fn with_lives(
         mut self,

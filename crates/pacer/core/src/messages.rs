@@ -9,8 +9,7 @@ use crate::calendar::Period;
 use crate::refusal::SpendRefusal;
 use crate::strategy::BidPace;
 
-/// A campaign (or a DSP's seat) as the ledger numbers it: dense, from 0, never reused within an
-/// epoch.
+/// A campaign (or a DSP's seat) as the ledger numbers it: from 0, never reused in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CampaignIndex(pub u32);
 
@@ -71,8 +70,7 @@ pub struct SpendReport {
     pub won_count: u64,
 }
 
-/// From a shard to the ledger, when it ends: how much it took of one period. Grants beyond that
-/// never reached it, and are free.
+/// From an ending shard to the ledger: how much it took of one period. The rest is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The campaign.
@@ -90,8 +88,7 @@ pub struct RefillRequest {
     pub slot: CampaignIndex,
     /// Amount it needs: at least the refused reservation.
     pub amount: Nanos,
-    /// The largest reservation refused since the last request that would still be refused. A
-    /// smaller refill does not help. Zero if none was.
+    /// The largest reservation since the last request that would still be refused. Zero if none.
     pub refused: Nanos,
 }
 

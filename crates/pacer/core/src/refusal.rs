@@ -1,5 +1,4 @@
-//! Why nothing may be spent: one enumeration, in order of precedence. The first that applies is
-//! reported.
+//! Why nothing may be spent. The order is precedence: the first that applies is reported.
 
 use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;

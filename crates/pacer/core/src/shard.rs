@@ -275,8 +275,8 @@ impl ShardLedger {
         Ok(token.amount)
     }
 
-    /// Expires reservations and returns what is free of ended periods. Call it a few times a
-    /// second, before [`Self::report`]. Reservations expire without it too.
+    /// Expires reservations and ended periods. Call it a few times a second, before
+    /// [`Self::report`].
     pub fn advance(&mut self, now: Tick) {
         self.pass(now);
         self.accounts.sweep(self.now);

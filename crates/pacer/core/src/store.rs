@@ -1,18 +1,15 @@
 //! The ledger's store: batches, definition changes, queries, and the [`LeaseStore`] trait.
 //!
 //! Owns the idempotence of writes and the fence between epochs. Knows neither disks nor networks,
-//! nor what a lease or a definition means to its author. Any engine that implements [`LeaseStore`]
-//! passes the suite in `conformance`.
+//! nor what a lease or a definition means. Every engine must pass the suite in `conformance`.
 //!
 //! **Idempotence.** A lease is named by campaign, period, node and epoch, and its figures only
-//! grow. A repeated or outdated batch changes nothing, so a caller that does not know how a batch
-//! ended sends it again.
+//! grow. A repeated or outdated batch changes nothing, so a batch of unknown outcome is sent again.
 //!
-//! **Folds.** Rows of closed leases are summed by day, and later by campaign, so that the store
-//! does not grow with time. See [`Fold`].
+//! **Folds.** Closed leases are summed by day, then by campaign, to bound the store. See [`Fold`].
 //!
-//! **Lives.** Each batch says how long its epoch has lasted. A later start derives from it the
-//! latest time at which an earlier epoch can have ended. See [`EpochLifetime`].
+//! **Lives.** Batches record how long their epoch has lasted, which bounds when earlier epochs
+//! ended. See [`EpochLifetime`].
 //!
 //! **Fence.** A node begins an [`Epoch`] before it writes. From then on the store refuses batches
 //! and changes of the node's older epochs, however late they arrive.
@@ -112,8 +109,7 @@ pub struct Batch {
     pub leases: Vec<(LeaseKey, Lease)>,
     /// Rows to fold into sums, in order, each once. Rows that no longer exist are already folded.
     pub folds: Vec<Fold>,
-    /// Wins to add to sums, ascending by log record. Those at or before the stored `applied_seq`
-    /// are skipped.
+    /// Wins to add to sums, ascending by log record. Skipped up to the stored `applied_seq`.
     pub strays: Vec<UnattributedWin>,
     /// Sequence number of the last log record whose settlements the leases contain.
     pub applied_seq: u64,
@@ -196,8 +192,7 @@ pub struct StoredDefinition {
 pub struct DefinitionPut {
     /// Its name.
     pub key: DefinitionKey,
-    /// Version that the store must have, 0 if it must have none; otherwise the whole change is a
-    /// conflict. None if the newer version wins.
+    /// The stored version, 0 if absent, otherwise a conflict. None if the newer version wins.
     pub expected: Option<u64>,
     /// The new definition.
     pub definition: StoredDefinition,
@@ -225,8 +220,7 @@ pub struct AuditKey {
     pub index: u32,
 }
 
-/// Definitions and the audit entries of their change, applied whole or not at all. Repeating a
-/// change has no effect.
+/// Definitions and their audit entries, applied whole or not at all. Repeating has no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionChange {
     /// Identifies the change, also in the audit; ascends within an epoch.
@@ -312,8 +306,8 @@ pub struct EpochStart {
 pub enum StoreQuery {
     /// All leases of a node.
     Leases(Option<u32>),
-    /// All sums of closed leases of a node. To add both up, read leases first: otherwise you miss
-    /// what another node folds between the two reads.
+    /// All sums of closed leases of a node. For totals, read the leases first: rows folded between
+    /// the two reads would be missed otherwise.
     Sums(Option<u32>),
     /// Epoch lifetimes of a node.
     Lives(Option<u32>),
@@ -416,8 +410,7 @@ impl StoreRequest {
     }
 }
 
-/// A store of leases. It accepts requests, works on its own, and answers when polled. Nothing
-/// blocks.
+/// A store of leases. It accepts requests, works on its own, and answers polls. Nothing blocks.
 pub trait LeaseStore {
     /// Sends a request.
     fn ask(&mut self, request: StoreRequest);

@@ -1,7 +1,6 @@
 //! The difference of two definitions: the keys that changed, each before and after.
 //!
-//! Owns how deep keys go: into tables and lists of tables; other lists are one value. Long values
-//! are shortened, because the definition is shown beside them.
+//! Looks into tables and lists of tables; other lists are one value. Shortens long values.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Overrides by the API, valid until the file changes the key: old and new value by key. `null`
-/// stands for an absent key. None if there are no overrides, as usual.
+/// Overrides by the API: old and new value by key, `null` if absent. None if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileOverrides(Option<Box<Map<String, Value>>>);
 
@@ -34,8 +33,7 @@ impl FileOverrides {
         self.0.iter().flat_map(|held| held.iter())
     }
 
-    /// The overrides that remain with a new file: a key that the file has changed is the file's
-    /// again.
+    /// The overrides of keys that the new file has not changed.
     #[must_use]
     pub fn over(&self, given: &Map<String, Value>) -> Self {
         let stands =

@@ -1,7 +1,6 @@
 //! Idempotency keys: a repeated request is executed once, and answered again.
 //!
-//! Owns how long and how many keys are kept. The audit record stores keys together with their
-//! effect, so that both are durable together.
+//! Owns how long and how many keys are kept. The audit record makes them durable.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher as _;

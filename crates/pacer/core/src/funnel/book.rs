@@ -14,8 +14,7 @@ use super::packed::{PastPart, pack, unpack};
 use super::{FunnelBatch, FunnelCounts, FunnelStep, Shortfall};
 use crate::messages::CampaignIndex;
 
-/// Maximum bytes of all campaigns' pasts. Beyond it hours are dropped, and a campaign has only its
-/// last hour.
+/// Maximum bytes of all campaigns' pasts. Beyond it a campaign has only its last hour.
 pub const PAST_BYTES_MAX: usize = 48 << 20;
 
 const MINUTE_MS: u64 = 60_000;
@@ -51,8 +50,8 @@ pub struct FunnelWindow {
     pub counts: FunnelCounts,
     /// The current ten minutes and the ten before.
     pub recent: FunnelCounts,
-    /// The highest of the latest bids below the floor, and the median of their floors. None if the
-    /// last hour had none.
+    /// The highest latest bid below the floor, and the median floor. None if the last hour had
+    /// none.
     pub shortfall: Option<Shortfall>,
 }
 
@@ -110,8 +109,7 @@ impl FunnelBook {
         }
     }
 
-    /// Advances the time, ignoring a clock that goes back. [`Self::fold_some`] then folds ended
-    /// parts.
+    /// Advances the time, but never back. [`Self::fold_some`] then folds ended parts.
     pub fn advance(&mut self, now_unix_ms: u64) {
         let (before, now) = (self.now, minute(now_unix_ms).max(self.now));
         for _ in 0..(now - before).min(u32::try_from(MINUTES_MAX).expect("few")) {
@@ -192,8 +190,7 @@ impl FunnelBook {
         minutes.filter_map(|back| self.offered.get(back as usize)).sum()
     }
 
-    /// Folds ended parts into the past and drops what is too old, for up to `most` campaigns.
-    /// Returns whether more remain.
+    /// Folds ended parts of up to `most` campaigns. Returns whether more remain.
     pub fn fold_some(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(slot) = self.to_fold.pop() else { break };

@@ -1,7 +1,6 @@
 //! The shard's side: rows of campaigns with events since the last hand-over.
 //!
-//! Counting does not allocate: a row without room is dropped and counted, and later batches have
-//! twice the room.
+//! Counting does not allocate: a row without room is dropped and counted, and room doubles.
 
 use units::Nanos;
 
@@ -65,8 +64,7 @@ impl FunnelBuffer {
         self.totals[FunnelStep::Offered as usize] += u64::from(impressions);
     }
 
-    /// Counts one impression. `place` caches the index of the campaign's row, with any initial
-    /// value.
+    /// Counts one impression. `place` caches the index of the campaign's row; any value works.
     pub fn count(&mut self, (slot, place): (CampaignIndex, &mut u32), step: FunnelStep) {
         self.totals[step as usize] += 1;
         if let Some(row) = self.row((slot, place)) {
@@ -110,8 +108,7 @@ impl FunnelBuffer {
         rows.last_mut()
     }
 
-    /// Swaps the counts for `empty`. Call it off the auctions' path: it allocates if there was too
-    /// little room.
+    /// Swaps the counts for `empty`. It may allocate: call it off the auctions' path.
     pub fn hand_over(&mut self, empty: &mut FunnelBatch) {
         assert!(empty.is_empty(), "a batch is handed over once the one before it was taken");
         if self.batch.dropped > 0 {

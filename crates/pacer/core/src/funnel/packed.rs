@@ -1,8 +1,7 @@
 //! Past counts in few bytes: most steps of most campaigns are zero.
 //!
-//! Entries in order of time, about 12 bytes each, all LEB128: the distance from the previous
-//! entry's start in units of ten minutes, whether it is a whole hour, the set of nonzero steps, and
-//! their counts.
+//! Entries in order of time, about 12 bytes each, all LEB128: the distance from the previous entry
+//! in ten minutes, whether it is a whole hour, the set of nonzero steps, and their counts.
 
 use units::Nanos;
 

@@ -1,5 +1,4 @@
-//! Mistakes that tests plant in the ledger to prove that they are detected. Without the feature
-//! `testing` none exists, and the checks cost nothing.
+//! Mistakes that tests plant in the ledger. Without the feature `testing` none exists.
 
 /// A possible mistake of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]

@@ -379,8 +379,7 @@ impl LedgerCampaign {
         }
     }
 
-    /// Near the end, when one request exceeds a shard's share of the remainder, one shard spends it
-    /// all.
+    /// Lets one shard spend the remainder when a request exceeds a shard's share of it.
     fn choose_home(&mut self, remaining: u64, shards: u16) {
         let parts = |times: u64| self.want_most.saturating_mul(times);
         let shards = u64::from(shards);

@@ -16,8 +16,7 @@ use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::{Fold, LeaseKey, SpentSum, SumKey};
 
-/// Maximum folds of a batch: at the end of an hour a hundred thousand campaigns fold in half a
-/// minute.
+/// Maximum folds of a batch: a hundred thousand campaigns fold in half a minute.
 const FOLDS_MAX: usize = 4096;
 
 /// A durable lease that nothing can change any more.

@@ -1,5 +1,4 @@
-//! The ledger's output: slices and gates of changed campaigns, and one batch per lease period for
-//! all.
+//! The ledger's output: slices and gates of changed campaigns, and one batch per lease period.
 
 use std::time::Duration;
 
@@ -17,8 +16,7 @@ use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, Unattrib
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// By this many days after its UTC date, a day is over in every zone, with more than a day to
-/// spare.
+/// This many days after its UTC date, a day is over in every zone for more than a day.
 const DAYS_KEPT: u32 = 2;
 
 impl Ledger {
@@ -69,8 +67,7 @@ impl Ledger {
         }
     }
 
-    /// Makes an account's campaigns return unused budget, because another has none. Visits all of
-    /// them, at most once per patience.
+    /// Makes an account's campaigns return unused budget, at most once per patience.
     fn search(&mut self, at: usize, wanting: CampaignIndex) {
         let (now, patience) = (self.now.tick, self.settings.patience);
         let account = &mut self.accounts[at];
@@ -110,8 +107,7 @@ impl Ledger {
         if self.in_flight.is_some() || is_early {
             return;
         }
-        // Before that, sums may lack a lease, and any account a late win: the account of a lease
-        // without a campaign is unknown.
+        // Before that, sums may lack a lease or a late win of an unknown account.
         let is_whole = self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting();
         let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
         for slot in hungry {
@@ -297,8 +293,7 @@ impl Ledger {
         self.mark(key.slot);
     }
 
-    /// Unattributed wins up to the saved record are durable; their days' sums are folded like
-    /// others.
+    /// Drops unattributed wins that are durable now, and queues the folds of their days.
     fn end_strays(&mut self) {
         let saved = self.strays.partition_point(|stray| stray.seq <= self.saved_seq);
         for UnattributedWin { sum, .. } in self.strays.drain(..saved) {
@@ -340,8 +335,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a batch must record this epoch's lifetime although it has nothing else: while
-    /// anything is frozen.
+    /// Whether a batch must record this epoch's lifetime alone: while anything is frozen.
     pub(super) fn is_life_due(&self) -> bool {
         self.lives.is_due(self.now.tick, self.is_closing)
             && self.frozen_from() < self.settings.epoch

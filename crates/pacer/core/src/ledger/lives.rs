@@ -94,8 +94,7 @@ impl EpochLifetimes {
         (EpochLifetime { lasted_ms: in_ms(now.since(self.begun)), horizon_ms }, self.needed_from)
     }
 
-    /// Notes the commit of a batch with this lifetime, after which epochs before `needed_from` have
-    /// nothing frozen.
+    /// Notes the commit of a lifetime, with nothing frozen before `needed_from`.
     pub(super) fn saved(&mut self, said: Duration, needed_from: Epoch) {
         self.said = self.said.max(said);
         self.needed_from = self.needed_from.max(needed_from);

@@ -17,8 +17,7 @@ pub struct LedgerSettings {
     pub epoch: Epoch,
     /// Number of shards, at least one; they count from 0.
     pub shards: u16,
-    /// Number of nodes that share the budgets, at least one. No lease exceeds a quarter of a node's
-    /// share of what remains.
+    /// Nodes that share the budgets, at least one. A lease is at most a quarter of a node's share.
     pub nodes: u16,
     /// Minimum time between two batches.
     pub lease_period: Duration,
@@ -37,8 +36,7 @@ pub struct LedgerSettings {
     /// Whether settlements say which wins came late. An exchange that writes its record before it
     /// asks the shard does not know: then a win is settled in full.
     pub is_late_told: bool,
-    /// How long an ended hour keeps its row in the store after its last change: for reports, and at
-    /// least as long as a clock may go back at a start.
+    /// How long an ended hour keeps its row in the store: at least as long as a clock may go back.
     pub hours_kept: Duration,
     /// How long budget may lie unused at a shard while others need it.
     pub patience: Duration,

@@ -20,7 +20,7 @@ pub struct SpendDiagnosis<const LEVELS: usize = 6> {
     /// The first refusal that applies. A fully leased budget counts as spent, although shards may
     /// still spend their part. None if it may spend.
     pub refusal: Option<SpendRefusal>,
-    /// Every limit, in order of precedence, the campaign's before its account's. None without an
+    /// Every limit, in order of precedence: the campaign's before its account's. None without an
     /// hour.
     pub levels: Option<[LimitLevel; LEVELS]>,
     /// The hour on the account's clocks. None if its calendar has ended.
@@ -37,12 +37,10 @@ pub struct SpendDiagnosis<const LEVELS: usize = 6> {
     pub is_store_failing: bool,
 }
 
-/// Why an account as a whole does not spend, with its own limits and the totals of its campaigns,
-/// which may have reasons of their own.
+/// Why an account as a whole does not spend. Its campaigns may have reasons of their own.
 pub type AccountDiagnosis = SpendDiagnosis<3>;
 
-/// Spend of a campaign or an account, with late wins and overprices, as far as shards and the log
-/// have reported it.
+/// Spend of a campaign or an account, late wins included, as reported so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spend {
     /// The currency.
@@ -53,8 +51,7 @@ pub struct Spend {
     pub today: Nanos,
     /// In this hour.
     pub now: Nanos,
-    /// By hour of today, in order. Hours without leases, and those folded before the start, are
-    /// missing; `today` contains them.
+    /// By hour of today. Hours without leases, or folded before the start, are only in `today`.
     pub hours: Vec<HourSpend>,
 }
 
@@ -136,8 +133,7 @@ impl Ledger {
         why
     }
 
-    /// Spend of all campaigns of an account, its seats included. None if the account does not
-    /// exist.
+    /// Spend of all campaigns and seats of an account. None if the account does not exist.
     pub fn spend_account(&self, id: AccountId) -> Option<Spend> {
         let account = self.account(id)?;
         let mut unsettled: BTreeMap<Period, u64> = BTreeMap::new();

@@ -30,8 +30,7 @@ pub struct SettlementRecord {
     pub key: LeaseKey,
     /// Paid from the lease. The part that exceeds the lease's remainder is late.
     pub settled: Nanos,
-    /// Paid after the reservation had expired: see
-    /// [`is_late_told`](super::LedgerSettings::is_late_told).
+    /// Paid late: see [`is_late_told`](super::LedgerSettings::is_late_told).
     pub late: Nanos,
     /// Paid above the reservation.
     pub over: Nanos,
@@ -42,8 +41,7 @@ pub struct SettlementRecord {
 /// An event for the ledger.
 #[derive(Clone, Debug)]
 pub enum LedgerInput {
-    /// The hours of a zone, from at most a day ago. A later table must agree on the hours that have
-    /// begun or are about to.
+    /// The hours of a zone, from at most a day ago. A later table must agree on begun hours.
     Calendar(ZoneId, Calendar),
     /// An account, new or changed.
     Account(AccountDefinition),
@@ -94,8 +92,7 @@ pub struct AcceptedDefinition {
     pub excess: Nanos,
 }
 
-/// The ledger's messages; the reader clears them. A shard must get its gates first: it returns what
-/// it is granted while recalled.
+/// The ledger's messages; the reader clears them. A shard must get its gates before its grants.
 #[derive(Clone, Debug, Default)]
 pub struct LedgerOutbox {
     /// For the store; the next follows after its outcome.

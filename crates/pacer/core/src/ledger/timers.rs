@@ -9,8 +9,7 @@ use crate::messages::CampaignIndex;
 pub(super) struct Timers(BTreeSet<(u64, CampaignIndex)>);
 
 impl Timers {
-    /// Sets a campaign's timer, unless it is due earlier. `known` is its present time, `MAX` for
-    /// never.
+    /// Sets a campaign's timer, unless it is due earlier. `known` is its present time, or `MAX`.
     pub(super) fn set(&mut self, slot: CampaignIndex, known: &mut u64, at: u64) {
         if at < *known {
             self.0.remove(&(*known, slot));

@@ -8,15 +8,13 @@ use crate::encoding::leb128::{put_difference, take_difference};
 use crate::ledger::LimitSpan;
 use crate::strategy::{BidPace, CampaignFlight, StrategyState};
 
-/// Maximum points of a curve: one per ten minutes of a day. A point takes 2 or 3 bytes without
-/// spend, and usually less than 8 with it.
+/// Maximum points of a curve: one per ten minutes of a day, of 2 to 8 bytes each.
 pub const CURVE_POINTS: u64 = 144;
 
 /// Planned and actual spend in a campaign's current flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacingCurve {
-    /// The span of the drawn limit: the one followed, but the day's or the total one instead of an
-    /// hour's, if there is one.
+    /// The span of the drawn limit: the followed one, or a longer one instead of the hour.
     pub span: LimitSpan,
     /// That limit, less the holdback.
     pub limit: Nanos,
@@ -30,8 +28,7 @@ pub struct PacingCurve {
     pub dual: f64,
     /// The share of requests bid for, if the strategy throttles.
     pub rate: f64,
-    /// In order of time, future ones included. Starts with the process or the choice of the
-    /// strategy.
+    /// In order of time, future ones included. Starts with the process or the strategy.
     pub points: Vec<CurvePoint>,
 }
 
@@ -40,8 +37,7 @@ pub struct PacingCurve {
 pub struct CurvePoint {
     /// Its time, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Planned spend by then. In the past it is rounded down, by less than a millionth of the
-    /// flight's first limit.
+    /// Planned spend by then; past values are rounded down by less than a millionth of the limit.
     pub target: Nanos,
     /// Actual spend by then. None in the future.
     pub spent: Option<Nanos>,
@@ -175,8 +171,7 @@ impl Series {
     }
 }
 
-/// Planned spend usually grows evenly, and actual spend little or not at all: packs the change of
-/// the former's growth, and the latter's growth.
+/// Packs the change of the growth of planned spend, which is even, and the growth of the spend.
 fn pack(points: &[SeriesPoint], dropped_bits: u8) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(points.len() * 8);
     let (mut growth, mut before) = (0, SeriesPoint::default());

@@ -81,8 +81,7 @@ pub(super) fn digest(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Digest of all that determines a state. The text has every figure to the bit, and gains added
-/// later.
+/// Digest of all that determines a state, to the bit, including gains added later.
 pub(super) fn terms(flight: CampaignFlight, daypart: Daypart, pacing: &PacingPolicy) -> u64 {
     digest(&format!("{flight:?} {daypart:?} {pacing:?}"))
 }

@@ -43,8 +43,7 @@ pub struct CampaignPacer {
     zones: BTreeMap<ZoneId, AccountClocks>,
     payers: BTreeMap<AccountId, PayingAccount>,
     campaigns: Vec<Option<Box<PacedCampaign>>>,
-    /// End of each campaign's slot. An entry other than the campaign's `due_ms` is outdated, and
-    /// skipped.
+    /// End of each campaign's slot. Entries other than the campaign's `due_ms` are outdated.
     due: BinaryHeap<Reverse<(u64, CampaignIndex)>>,
     /// Snapshots of campaigns without a look since the start.
     restored: BTreeMap<CampaignIndex, PacingSnapshot>,
@@ -275,8 +274,7 @@ impl CampaignPacer {
 
 /// The offset at which a campaign's slots end: 1 to the length of a slot.
 fn phase(slot: CampaignIndex, slot_ms: u64) -> u64 {
-    // Multiplicative hashing with the golden ratio spreads consecutive numbers evenly (Knuth,
-    // volume 3, 6.4).
+    // Hashing with the golden ratio spreads consecutive numbers (Knuth, volume 3, 6.4).
     let spread = u64::from(slot.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     1 + spread % slot_ms.max(1)
 }

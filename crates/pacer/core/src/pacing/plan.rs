@@ -37,8 +37,7 @@ impl CurveShape {
 pub(super) struct FlightChoice {
     /// The span of the limit to follow, and its flight. None if there is no limit.
     pub(super) followed: Option<(LimitSpan, CampaignFlight)>,
-    /// For a campaign that follows an hour: the longer flight that it would follow without the
-    /// hour's limit, for reports.
+    /// The longer flight that a campaign would follow without the hour's limit, for reports.
     pub(super) reported: Option<(LimitSpan, CampaignFlight)>,
     pub(super) until_ms: u64,
 }

@@ -1,12 +1,10 @@
-//! A campaign's requests and wins at all shards, merged: repeated or reordered reports change
-//! nothing.
+//! A campaign's requests and wins at all shards: repeated or reordered reports have no effect.
 
 use crate::calendar::Period;
 use crate::messages::{RequestCounts, SpendReport};
 use crate::strategy::ObservedTotals;
 
-/// Periods with separate wins per shard: the present one, the previous, and one that a clock jump
-/// put in between.
+/// Periods with separate wins per shard: the last two, and one more after a clock jump.
 const PERIODS: usize = 3;
 
 #[derive(Debug, Default)]

@@ -145,8 +145,7 @@ impl ShardCampaigns {
         if is_over || amount > held.free { Err(reason) } else { Ok(book) }
     }
 
-    /// What may be reserved if the ledger cannot refill the campaign. Zero while a refill is on its
-    /// way, or if the campaign may not bid.
+    /// What may be reserved if the ledger cannot refill the campaign; zero otherwise.
     pub fn last_of(&self, slot: CampaignIndex, at: (u32, Tick)) -> u64 {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let is_last =

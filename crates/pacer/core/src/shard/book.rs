@@ -51,15 +51,12 @@ pub(super) struct PeriodBudget {
     returned: u64,
     late: u64,
     over: u64,
-    /// Total reserved, saturating.
     reserved_ever: u64,
     reserved_count: u64,
     won_count: u64,
-    /// Size of the last grant.
     pub slice: u64,
     /// When the free amount was returned, finally unless more is granted; [`NEVER`] before.
     pub closed: Tick,
-    /// Whether a report is due.
     pub is_changed: bool,
     pub is_used: bool,
 }
@@ -92,8 +89,7 @@ impl PeriodBudget {
         }
     }
 
-    /// Takes a grant's increase; returns whether there is one. Of equal grants the earliest end
-    /// holds, so that their order does not matter.
+    /// Takes a grant's increase; false if none. Of equal grants the earliest end wins.
     pub fn grant(&mut self, grant: &BudgetGrant) -> bool {
         let granted = grant.granted.get();
         if planted(ShardBug::AddGrant) {

@@ -1,5 +1,4 @@
-//! Mistakes that tests plant in a shard and its tokens to prove that they are detected. Without the
-//! feature `testing` none exists, and the check costs nothing.
+//! Mistakes that tests plant in a shard and its tokens. Without the feature `testing` none exists.
 
 /// A possible mistake of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,8 +23,7 @@ pub struct ShardOptions {
     pub origin: TokenOrigin,
     /// Times to live of reservations, by class; 1 to 16. Each class has its own memory.
     pub ttls: Vec<Duration>,
-    /// How long a reservation is remembered after expiry, to distinguish a late win from a repeated
-    /// one.
+    /// How long after expiry a late win is distinguished from a repeated one.
     pub late_window: Duration,
     /// Maximum number of campaigns; their numbers are below it.
     pub slots_max: u32,

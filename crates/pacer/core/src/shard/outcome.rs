@@ -15,8 +15,7 @@ pub enum Denial {
     /// The campaign may not spend.
     #[error("{0}")]
     Refused(SpendRefusal),
-    /// The campaign may spend, but the shard has its maximum of reservations: see
-    /// [`super::ShardOptions`].
+    /// The shard has its maximum of reservations: see [`super::ShardOptions`].
     #[error("the shard holds as many reservations as it may")]
     Full,
 }
@@ -36,8 +35,7 @@ impl Denial {
 pub struct Shortage {
     /// Why the reservation was refused.
     pub refusal: SpendRefusal,
-    /// The last of a budget that the ledger cannot refill. Zero while a refill is on its way, or if
-    /// the campaign may not spend.
+    /// The last of a budget that the ledger cannot refill. Zero in all other cases.
     pub left: Nanos,
 }
 

@@ -60,8 +60,7 @@ pub struct TokenOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TtlClass(pub u8);
 
-/// A reservation. Only the shard that made it, or a text with a valid check, yields one, so its
-/// fields are trusted.
+/// A reservation. Its fields are trusted: a shard made it, or its text has a valid check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReservationToken {
     pub(crate) origin: TokenOrigin,
@@ -175,8 +174,7 @@ pub enum ReservationTokenError {
 
 units::labelled!(ReservationTokenError);
 
-/// The key that seals tokens, and nothing else. It outlives restarts, because tokens of dead epochs
-/// still settle.
+/// The key that seals tokens only. It outlives restarts, as old tokens must still settle.
 #[derive(Clone, Copy)]
 pub struct TokenKey(SipHasher24);
 
@@ -251,8 +249,7 @@ impl TokenText {
         bytes
     }
 
-    /// The amount, without a check of the seal: for readers of settlements that have no key. None
-    /// if the version differs.
+    /// The amount, without a check of the seal. None if the version differs.
     pub fn amount_unchecked(&self) -> Option<Nanos> {
         let bytes = self.to_bytes();
         let body = bytes.first_chunk().expect("the body is a part");

@@ -1,5 +1,4 @@
-//! Mistakes that the in-memory store makes on purpose, to prove that the suite and the simulations
-//! detect them.
+//! Mistakes that the in-memory store makes on purpose, to prove that tests detect them.
 
 /// A possible mistake of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]

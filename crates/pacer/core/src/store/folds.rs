@@ -17,8 +17,7 @@ pub struct SumKey {
     pub slot: CampaignIndex,
     /// The node that leased.
     pub node: u32,
-    /// Day of the account's zone, in days since 1970, below `u32::MAX`. None for the sum of all
-    /// folded days.
+    /// Day of the account's zone since 1970, below `u32::MAX`. None for all folded days.
     pub day: Option<u32>,
 }
 
@@ -42,8 +41,7 @@ pub enum Fold {
     Day(SumKey),
 }
 
-/// A win of a lease that the ledger has forgotten. It counts in the sum once: with the first batch
-/// that applies its log record.
+/// A win of a forgotten lease. It counts once: with the first batch that applies its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnattributedWin {
     /// Sequence number of the node's log record.
@@ -60,8 +58,7 @@ impl SpentSum {
         Self { settled: lease.settled, late: lease.late, over: lease.over }
     }
 
-    /// Adds both. Reported prices may be any number, so each figure saturates, in whatever order
-    /// they are added.
+    /// Adds both. Reported prices may be any number, so each figure saturates, in any order.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |one: Nanos, two: Nanos| Nanos::new(one.get().saturating_add(two.get()));

@@ -20,8 +20,8 @@ pub struct MemoryFaults {
     pub late_polls_max: u64,
     /// One request in this many is refused by a failing disk; 0 for none.
     pub refused_once_in: u64,
-    /// One batch or change in this many ends unknown: applied, never applied, or, if a batch,
-    /// applied later, after others; 0 for none.
+    /// One write in this many ends unknown (applied, never applied, or, if a batch, applied later);
+    /// 0 for none.
     pub unknown_once_in: u64,
 }
 
@@ -66,8 +66,7 @@ impl MemoryStore {
         self.faults = faults;
     }
 
-    /// Ends the client's process. A prefix of the pending requests is applied, and the rest is
-    /// lost.
+    /// Ends the client's process. Applies a prefix of the pending requests, and drops the rest.
     pub fn crash(&mut self) {
         let done = self.chance.below(self.waiting.len() as u64 + 1);
         for (index, (_, request)) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
@@ -119,8 +118,7 @@ impl MemoryStore {
         if !self.chance.once_in(self.faults.unknown_once_in) {
             return self.apply(&request);
         }
-        // A change must be decided before later requests are answered, because they depend on its
-        // versions.
+        // Later requests depend on a change's versions, so it is decided before their answers.
         let ends = if is_batch { 3 } else { 2 };
         let unknown = request.answer(CommitOutcome::Unknown, None);
         match self.chance.below(ends) {

@@ -226,14 +226,12 @@ impl SlotFrame {
         self.planned <= 0.0 || self.requests <= 0.0
     }
 
-    /// Part of the plan over which a deviation is corrected: at most what is left, at least the
-    /// slot.
+    /// Part of the plan over which a deviation is corrected: at least the slot, at most the rest.
     fn horizon(&self, catch_up: f64) -> f64 {
         (catch_up * self.base).min(self.plan_left).max(self.planned)
     }
 
-    /// Relative excess of the slot's spend over its part of the plan, less its part of an earlier
-    /// excess.
+    /// Excess of the slot's spend, relative to its part of the plan less earlier excess.
     fn error(&self, catch_up: f64) -> f64 {
         let corrected = self.planned * (1.0 - self.ahead_before / self.horizon(catch_up));
         let aim = corrected.max(self.planned / 8.0);

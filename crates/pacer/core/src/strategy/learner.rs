@@ -11,9 +11,8 @@ const LAST_WEEK_MS: u64 = 24 * 3_600_000;
 
 const WEIGHT_MOST: u128 = 1 << 20;
 
-/// Observed traffic per hour of the week; the latest week counts as much as all before it. It uses
-/// only cumulative counts at the ends of slots: late counts go to a later hour, and repeated ones
-/// count once.
+/// Observed traffic per hour of the week; the latest week counts as much as all before it. Late
+/// counts go to a later hour, and repeated ones count once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learner {
     /// End of the last slot, and the requests by then. None before the first.

@@ -106,8 +106,7 @@ impl DrawKey {
         Self(key)
     }
 
-    /// A request's draw for a campaign: the same every time on every machine, independent of other
-    /// campaigns' draws, and uniform over `u64`.
+    /// A request's draw for a campaign: reproducible, independent, and uniform over `u64`.
     pub fn draw(&self, request: &[u8], campaign: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write(&campaign.to_le_bytes());

@@ -13,8 +13,7 @@ pub const DUAL_MAX: f64 = 5.0;
 pub enum StrategySettings {
     /// Bids at value for every request until the budget is spent: the baseline.
     Asap,
-    /// Never ahead of the target: bids at value until the curve is reached, then stops. Buying
-    /// tools call this even.
+    /// Bids at value until the target curve is reached, then stops. Buying tools call this even.
     Even,
     /// Bids at value for a share of requests, which follows the target.
     Throttle(Throttle),
@@ -103,20 +102,19 @@ impl Default for Adaptive {
     }
 }
 
-/// A dual multiplier per slot with a target that each slot's end solves again: `bid = v · e^-λ`, `λ
-/// = θ − η ln c`, `θ ← clip(θ + η (spent − aim) / memory)`. This is dual mirror descent (Balseiro,
-/// Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation Problems",
-/// Operations Research 2023) with a step in units of money, so that it does not depend on the
-/// length of a slot:
+/// A dual multiplier per slot with a target that each slot's end solves again: `bid = v · e^-λ`,
+/// `λ = θ − η ln c`, `θ ← clip(θ + η (spent − aim) / memory)`. This is dual mirror descent
+/// (Balseiro, Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation
+/// Problems", Operations Research 2023) with a step in units of money, independent of the slot's
+/// length:
 ///
 /// - `aim` is the slot's part of the curve, for the requests that really came, times `c`.
-/// - `c` corrects spend that is ahead of the curve or behind it, and lowers the aim per request
-///   when more requests come than expected. It ignores price changes within minutes: following them
-///   costs value and is not needed to stay near the curve.
+/// - `c` corrects spend off the curve, and lowers the aim per request when more come than expected.
+///   It ignores price changes within minutes, which would cost value to follow.
 /// - `memory` is the spend over which errors are averaged: `2 e^p √(noise · budget)`, where `noise`
-///   is the observed variance of spend per unit spent. So the dual of a campaign with few wins, or
-///   with widely differing prices, rests on enough wins. At first it is the spend so far plus four
-///   wins (Robbins and Monro, "A Stochastic Approximation Method", 1951).
+///   is the observed variance of spend per unit spent. So the dual rests on enough wins. At first
+///   it is the spend so far plus four wins (Robbins and Monro, "A Stochastic Approximation Method",
+///   1951).
 /// - `p` falls while errors persist and rises while they alternate, from −2 to 1: with the best
 ///   memory they are uncorrelated (Mehra, "On the Identification of Variances and Adaptive Kalman
 ///   Filtering", IEEE Transactions on Automatic Control 1970).
@@ -125,8 +123,7 @@ impl Default for Adaptive {
 /// the dual then moves prices as well as wins: `λ ← [λ − ε(ρ − c̃)]₊` (Wang, Yang, Deng and Kong,
 /// "Learning to Bid in Repeated First-Price Auctions with Budgets", ICML 2023). There the bid
 /// maximises `(v − (1 + λ) b) G(b)`; the distribution `G` of prices to beat is not observed here,
-/// so the bid stays `v · e^-λ`. To keep some surplus although the budget suffices, a campaign sets
-/// `multiplier_max` below 1.
+/// so the bid stays `v · e^-λ`. To keep a surplus anyway, set `multiplier_max` below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlotDual {
@@ -141,8 +138,7 @@ pub struct SlotDual {
     /// How far the aim follows actual instead of expected requests: 0 to 1, by default 0.5. A
     /// larger value buys more in unforeseen bursts, and strays further from the curve.
     pub follow: f64,
-    /// The first multiplier: 0.0068 to 1, by default 0.1. Low, because unspent budget can be spent
-    /// later.
+    /// The first multiplier: 0.0068 to 1, by default 0.1. Low: unspent budget can be spent later.
     pub start: f64,
     /// The largest multiplier: 0.0068 to 148, by default 1, never above the value.
     pub multiplier_max: f64,

@@ -10,8 +10,7 @@ use super::target::SpendTarget;
 use super::week::TIME_MAX_MS;
 use crate::encoding::{StateDecodeError, StateDecoder, StateEncoder};
 
-/// A strategy's memory of a flight between slots: 136 bytes. Encoded to the bit, so that all
-/// readers continue alike.
+/// A strategy's memory of a flight between slots: 136 bytes, encoded to the bit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StrategyState {
     /// End of the last slot, to which the next two fields belong; 0 before the first.
@@ -121,8 +120,8 @@ impl StrategyState {
         self.controls.rate
     }
 
-    /// Planned spend by a time, in nanos, according to the last step's curve: `target.share(at) ·
-    /// budget` while the budget does not change.
+    /// Planned spend by a time, in nanos, on the last step's curve: the target's share of the
+    /// budget, unless the budget changed.
     pub fn planned(&self, target: &SpendTarget, at_ms: u64) -> f64 {
         let (base, spent) = (self.base_share, self.base_spent as f64);
         let left = (self.budget as f64 - spent).max(0.0);

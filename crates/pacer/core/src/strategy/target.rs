@@ -23,8 +23,7 @@ pub enum Forecast {
         /// The account's clocks.
         zone: ZoneOffsets,
     },
-    /// By parts of equal length from the start of the flight. Parts of weight 0, and all time after
-    /// the last part, are closed.
+    /// By parts of equal length from the start. Weight 0, and all time after them, is closed.
     Given {
         /// Length of a part.
         part_ms: u64,
@@ -163,8 +162,7 @@ impl SpendTarget {
         (traffic * (1.0 + self.ahead * (1.0 - traffic))).min(1.0)
     }
 
-    /// The share of all traffic expected by a time, 0 to 1. Equals [`Self::share`] unless
-    /// front-loaded.
+    /// The share of all traffic expected by a time, 0 to 1: [`Self::share`] unless front-loaded.
     pub fn traffic(&self, at_ms: u64) -> f64 {
         ratio(self.curve.weigh(self.flight, at_ms), self.total)
     }

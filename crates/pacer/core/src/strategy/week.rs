@@ -36,8 +36,7 @@ impl Week {
         Self { before: Arc::new(before) }
     }
 
-    /// Closes the hours that `is_open` rejects. An open hour without weight gets the smallest one,
-    /// because unseen traffic may come.
+    /// Closes the hours that `is_open` rejects. An open hour has at least the smallest weight.
     #[must_use]
     pub fn opened(&self, is_open: impl Fn(usize) -> bool) -> Self {
         let mut weights = self.weights();
@@ -65,8 +64,7 @@ impl Week {
         std::array::from_fn(|hour| u32::try_from(self.weight(hour)).expect("it was a u32"))
     }
 
-    /// Weight times milliseconds from the start of the first week to `local_ms`, since 1970 on the
-    /// account's clocks.
+    /// Weight times local milliseconds from the start of the first week to `local_ms` since 1970.
     fn until(&self, local_ms: u64) -> u128 {
         let shifted = local_ms + EPOCH_HOUR * HOUR_MS;
         let (hours, rest) = (shifted / HOUR_MS, shifted % HOUR_MS);

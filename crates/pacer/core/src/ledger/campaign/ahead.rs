@@ -1,5 +1,4 @@
-//! Budget of the next hour: leased and granted shortly before it begins, so that no shard waits for
-//! a batch then.
+//! Budget of the next hour: leased and granted shortly before it, so that no shard waits.
 //!
 //! Owns the amount leased and its distribution to shards. The unused part is returned as usual.
 

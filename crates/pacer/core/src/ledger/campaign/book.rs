@@ -1,5 +1,4 @@
-//! The leases of one campaign in one period: this epoch's, cut into slices, and those of dead
-//! epochs.
+//! The leases of one campaign in one period: this epoch's slices, and dead epochs' leases.
 //!
 //! Owns what is leased, granted, returned and settled of a period. Knows no limits.
 
@@ -215,8 +214,7 @@ impl PeriodLeases {
         &mut self.parts[at]
     }
 
-    /// Applies a shard's report. Returns whether the shard has made reservations since the last
-    /// one.
+    /// Applies a shard's report. Returns whether the shard has reserved since the last one.
     pub(in crate::ledger) fn report(&mut self, shard: u16, report: &SpendReport) -> bool {
         let part = self.part(shard);
         if planted(LedgerBug::AddReports) {
@@ -244,8 +242,7 @@ impl PeriodLeases {
         part.returned += untaken.min(part.outstanding());
     }
 
-    /// Rows of a closed book: this epoch's, if anything was leased, and those of this node's dead
-    /// epochs.
+    /// Rows of a closed book: this epoch's, if leased, and those of this node's dead epochs.
     pub(in crate::ledger) fn closed_rows(
         &self,
         slot: CampaignIndex,

@@ -1,5 +1,4 @@
-//! Definitions of accounts and campaigns as operators give them: absolute, versioned, each amount
-//! with its currency.
+//! Definitions of accounts and campaigns: absolute, versioned, each amount with its currency.
 //!
 //! Owns the checks of a definition by itself. The ledger compares it with what was spent.
 
@@ -47,8 +46,7 @@ pub struct BudgetLimits {
     pub hour: Option<Money>,
 }
 
-/// Part of every limit that is held back for wins that are late or above their price. What such
-/// wins have already cost reduces it.
+/// Part of every limit held back for late or overpriced wins, less what these have cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holdback {
     /// An amount of each limit.

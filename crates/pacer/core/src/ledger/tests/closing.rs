@@ -24,8 +24,7 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
     Lease { granted, returned, settled, ..Lease::default() }
 }
 
-/// Two shards have part of a budget of 1,000; the ledger closes after their messages. Checks the
-/// remaining lease.
+/// Closes the ledger after messages of two shards with part of 1,000; checks the lease's rest.
 #[track_caller]
 fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     let mut desk = Desk::defined(2, account(), life(1_000));

@@ -395,8 +395,7 @@ fn whatever_becomes_of_batches_all_that_was_spent_counts_once() {
     assert!(folds > 500 && spent > 1_000, "{folds} folds of {spent}");
 }
 
-/// A ledger over an old row and a sum, with a step every two seconds: the outcome of its last
-/// batch, and other events.
+/// A ledger over an old row and a sum, stepped every two seconds with its last batch's outcome.
 struct Script {
     ledger: Ledger,
     seconds: u64,

@@ -347,8 +347,7 @@ fn a_refused_lease_is_not_what_a_late_win_was_paid_from() {
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(500));
 }
 
-/// The last of a campaign's budget, below any bid, at a shard that bids, is refused, and returns it
-/// on a recall or at the end of the hour.
+/// A shard bids, is refused the last of a budget, and returns it on recall or with the hour.
 struct Crumbs {
     desk: Desk,
     period: Period,

@@ -1,5 +1,4 @@
-//! Seeded runs with shards, a failing store, a log, restarts, clock jumps and changing definitions;
-//! every step is checked.
+//! Seeded runs with store faults, restarts, clock jumps and changing definitions, all checked.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers below a handful")]
 

@@ -49,8 +49,7 @@ fn headroom(desk: &Desk, slot: CampaignIndex, span: LimitSpan) -> u64 {
     level.headroom().expect("a limit").get()
 }
 
-/// Berlin with a daily budget of 100, each hour's limit spent: the number of hours with a grant,
-/// and the total granted.
+/// Spends each hour's limit of a day with a budget of 100; returns hours with grants, and total.
 fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
     let first = calendar.from(0)[0];
     let hours: Vec<_> = calendar.from(0).iter().filter(|it| it.day == first.day).copied().collect();

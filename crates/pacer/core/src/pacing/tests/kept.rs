@@ -287,8 +287,7 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
     assert_eq!(slots(&first, 100), (vec![0, 1, 5, 9, 20], 1));
     assert_eq!(slots(&first, 3).0, [0, 1, 5, 9, 20]);
     assert_eq!(slots(&first, 3).1, 7);
-    // The next process keeps its snapshots until campaigns are defined, or the undefined are
-    // dropped.
+    // The next process keeps snapshots until campaigns are defined, or the rest is dropped.
     let mut next = pacer(1);
     kept(&first).into_iter().for_each(|kept| next.restore(kept));
     assert_eq!(slots(&next, 2), (vec![0, 1, 5, 9, 20], 3));

@@ -1,5 +1,4 @@
-//! Random steps, applied to a shard and a model alike. They must agree after each step, and each
-//! planted bug must make them disagree.
+//! Random steps of a shard and a model, which must agree, except with a planted bug.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

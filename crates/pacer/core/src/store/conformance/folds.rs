@@ -1,5 +1,4 @@
-//! Folds, by case and at random: with repeated, late or failed batches, rows and sums together
-//! count each campaign's spend once.
+//! Folds: however batches repeat, come late or fail, rows and sums count each spend once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -248,8 +247,7 @@ fn sums_outlive<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     Ok(())
 }
 
-/// Batches with folds, repeated and late, in changing epochs: every lease counts once, in its row
-/// or in its sum.
+/// Random batches with folds: every lease counts once, in its row or in its sum.
 fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut chance = Chance::new(5);
     let mut writer = bench.writer(1)?;

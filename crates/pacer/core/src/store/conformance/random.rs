@@ -1,5 +1,4 @@
-//! Random batches of several nodes and epochs, repeated, late and reordered, with restarts, against
-//! a naive model: the largest committed value of each figure.
+//! Random batches against a naive model: the largest committed value of each figure.
 
 use std::collections::BTreeMap;
 

@@ -35,8 +35,7 @@ const PATIENCE_RATE: f64 = 0.1;
 /// A deviation of this share of the curve is corrected twice as fast as a small one.
 const DEVIATION: f64 = 0.02;
 
-/// If chance causes deviations above this share of the curve, all are corrected proportionally
-/// slower.
+/// If chance causes deviations above this share of the curve, all are corrected slower.
 const CHANCE: f64 = 0.014;
 
 /// Bounds of a slot's aim per request, relative to the curve's.
@@ -100,15 +99,13 @@ impl Controls {
         error.clamp(-1.0, ERROR_MAX)
     }
 
-    /// Persistent errors shorten the memory, alternating ones lengthen it: with the best memory
-    /// they are uncorrelated.
+    /// Persistent errors shorten the memory, alternating ones lengthen it.
     fn patience_after(&self, slot: &Deviation) -> f64 {
         let alike = (self.error * slot.error / slot.noise).clamp(-1.0, 1.0);
         (self.patience - PATIENCE_RATE * alike).clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// The mean over some wins. Before a flight's first win it is the previous flight's, 0 at
-    /// first.
+    /// The mean over some wins; before a flight's first win, the previous flight's, or 0.
     fn noise_after(&self, slot: &Deviation, frame: &SlotFrame) -> f64 {
         let Some(cost) = frame.cost() else { return self.noise };
         let wins = (slot.aim / cost).min(1.0);
@@ -158,8 +155,7 @@ impl SlotFrame {
         let horizon = it.catch_up * self.base.max(chance / CHANCE);
         let horizon = horizon / (1.0 + self.ahead.abs() / usual);
         let back = 1.0 - self.ahead / horizon.min(left).max(self.planned);
-        // Assumes requests as in the last slot, and lowers the aim of each if more came than
-        // expected.
+        // Assumes requests as in the last slot, and asks less of each if more came than expected.
         let expected = self.expected();
         let came = (self.requests + REQUESTS_ADDED) / (expected + REQUESTS_ADDED);
         let follow = it.follow * (left / (END * self.base)).min(1.0);

@@ -3,8 +3,7 @@
 use super::*;
 use crate::strategy::settings::{AuctionPricing, SlotDual};
 
-/// A slot of a hundredth of a curve over 10,000: on the curve at its start, with the expected
-/// traffic, and ten wins of 10 in 100 requests.
+/// A hundredth of a curve over 10,000, on the curve; ten wins of 10 in 100 requests.
 const PLAIN: SlotFrame = SlotFrame {
     traffic: 0.5,
     traffic_slot: 0.01,

@@ -131,8 +131,7 @@ fn asap_is_done_long_before_the_day_and_stops() {
     }
 }
 
-/// A bid above the remainder is not made, so the last cent is spent where prices are low.
-/// Strategies bid until nothing remains.
+/// Bids above the remainder are not made; strategies bid until nothing remains.
 #[test]
 fn who_has_spent_to_the_nano_asks_no_more() {
     for settings in strategies() {
