@@ -156,7 +156,8 @@ impl Ledger {
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
             let is_near = period.start_unix_ms() <= unix_ms.saturating_add(AHEAD_MS_MAX);
             if is_own && is_near && !planted(LedgerBug::ReopenPeriod) {
-                // The clock has reached this time; without spending, it was at least about to.
+                // The clock had reached this hour or, if nothing is spent in it, the time of its
+                // lease.
                 let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
                 now.unix_ms = now.unix_ms.max(period.start_unix_ms().saturating_sub(ahead_ms));

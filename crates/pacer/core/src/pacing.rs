@@ -1,19 +1,15 @@
 //! Pacing: runs every campaign's strategy at the end of each slot.
 //!
-//! Owns the choice of a strategy's flight, its observations and its deadlines. Has no clock, thread
-//! or ring: [`CampaignPacer::turn`] takes the time, reads funds from [`FundsSource`], and returns
-//! changed paces.
+//! Owns the choice of a flight, observations and deadlines. Has no clock, thread or ring:
+//! [`CampaignPacer::turn`] takes the time, reads [`FundsSource`], and returns changed paces of a
+//! bounded number of campaigns, whose slots end spread out.
 //!
 //! **Which flight.** The tightest: the total one, unless the day's limit is used up sooner, and the
 //! day's, unless the hour's is. It is chosen when the shortest limited span ends, and when a
-//! definition changes. A flight joined midway, at a fresh start or after a change, is followed with
-//! what is left: the plan does not catch up on earlier time. What was learned about prices is kept.
+//! definition changes. A flight joined midway is followed with what is left; what was learned about
+//! prices is kept.
 //!
-//! **Restarts.** A [`PacingSnapshot`] contains all that determines a pace; the next start's pacer
-//! restores it and continues.
-//!
-//! A turn looks at a bounded number of campaigns whose slot is over; the ends of slots are spread
-//! out.
+//! **Restarts.** The next start restores a [`PacingSnapshot`], and continues.
 
 mod books;
 mod curve;

@@ -14,7 +14,6 @@ fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).unwrap()
 }
 
-/// A shard's batch with these counts.
 fn batch(offered: u32, counts: &[(CampaignIndex, FunnelStep, u32)]) -> FunnelBatch {
     let mut buffer = FunnelBuffer::default();
     buffer.offer(offered);
@@ -127,7 +126,6 @@ fn an_hour_and_a_day_pass() {
     // Ten are offered and one is won in each minute of 30 hours.
     for minute in 0..30 * 60u64 {
         book.advance(START + minute * MINUTE);
-        // Folding makes no difference.
         book.fold_some(usize::from(minute % 3 == 0));
         book.take(&mut batch(10, &[(SLOT, FunnelStep::Won, 1)]));
         let since = book.window(SLOT, FLIGHT, FunnelSpan::Hour);

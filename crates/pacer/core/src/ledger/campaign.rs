@@ -345,7 +345,6 @@ impl LedgerCampaign {
         known.or_else(|| is_wanted.then(|| self.book(hour.period, day_of(hour))))
     }
 
-    /// Sends the gates, and returns what is needed once the pool is granted.
     fn tell_rest(
         &mut self,
         at: usize,
@@ -476,7 +475,6 @@ impl LedgerCampaign {
         self.told.map_or(Recall::None, |told| told.recall)
     }
 
-    /// Sends every shard the gate, if it has changed.
     fn tell(
         &mut self,
         closed: Option<SpendRefusal>,
@@ -551,7 +549,6 @@ impl LedgerCampaign {
         }
     }
 
-    /// Adds a lease to the next batch; the books carry its amount.
     pub(super) fn lease(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
         let may_spend = !ctx.is_closing && self.closed(account, ctx).is_none();
@@ -580,7 +577,6 @@ impl LedgerCampaign {
         self.take_lease(at, amount, account, &hour);
     }
 
-    /// Leases up to `amount` for an hour, within what every limit leaves.
     pub(super) fn take_lease(
         &mut self,
         at: usize,

@@ -19,7 +19,6 @@ use crate::store::{Fold, LeaseKey, SpentSum, SumKey};
 /// Maximum folds of a batch: a hundred thousand campaigns fold in half a minute.
 const FOLDS_MAX: usize = 4096;
 
-/// A durable lease that nothing can change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClosedLease {
     pub(super) slot: CampaignIndex,

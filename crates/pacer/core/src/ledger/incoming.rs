@@ -164,7 +164,6 @@ impl Ledger {
         Ok(AcceptedDefinition { is_newer: true, excess })
     }
 
-    /// Moves leases from before its definition to a campaign.
     fn adopt(&mut self, slot: CampaignIndex) {
         let Some(leases) = self.orphans.remove(&slot) else { return };
         self.orphans_unsaved.remove(&slot);
@@ -207,7 +206,6 @@ impl Ledger {
         }
     }
 
-    /// Moves sums from before its definition to a campaign.
     fn adopt_sums(&mut self, slot: CampaignIndex) {
         let Some(sums) = self.folding.waiting.remove(&slot) else { return };
         let Some((campaign, account)) = self.pair(slot) else { return };

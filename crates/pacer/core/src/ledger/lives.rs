@@ -1,13 +1,10 @@
-//! The lifetimes of epochs, and when their frozen budget is free.
+//! The lifetimes of epochs, and when their frozen budget is free. The campaigns' books contain it.
 //!
-//! Owns the end of each dead epoch's horizon. The campaigns' books contain the frozen amounts.
-//!
-//! Epochs of a node are consecutive: while one lasts, no earlier one reserves. So a dead epoch
-//! ended at least as long ago as all later epochs lasted together, each by its own monotonic clock.
-//! Once that reaches the epoch's horizon, its last token has expired. Neither the time between
-//! epochs nor the wall clock counts, as both may be wrong; a shorter estimate only freezes budget
-//! longer. Each batch stores its epoch's lifetime, and while anything is frozen, batches are
-//! written just for that.
+//! Epochs of a node are consecutive, so a dead epoch ended at least as long ago as all later epochs
+//! lasted together, each by its own monotonic clock. Once that reaches the epoch's horizon, its
+//! last token has expired. The time between epochs and the wall clock may be wrong, so neither
+//! counts; a shorter estimate only freezes budget longer. Batches store their epoch's lifetime, and
+//! are written just for that while anything is frozen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,9 +21,7 @@ const PARTS: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct DeadEpoch {
-    /// End of its horizon.
     until: Tick,
-    /// Known campaigns with frozen budget of it.
     pub(super) slots: BTreeSet<CampaignIndex>,
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::messages::CampaignIndex;
 
-/// Ordered by time.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(u64, CampaignIndex)>);
 

@@ -81,7 +81,6 @@ pub(super) struct FlightPlan {
     pub(super) nominal: CampaignFlight,
     /// Over the rest of the flight from joining.
     pub(super) target: SpendTarget,
-    /// Spend when it was joined.
     pub(super) before: u64,
     pub(super) base: ObservedTotals,
     /// Share of the account's limit when last updated.

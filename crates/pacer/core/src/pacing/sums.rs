@@ -9,7 +9,6 @@ const PERIODS: usize = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct ObservedSums {
-    /// From earlier processes.
     carried: ObservedTotals,
     /// From this process. None until the first request, which most campaigns never see.
     by_shard: Option<Box<ShardSums>>,

@@ -299,7 +299,6 @@ fn changes_take_over_midway_and_nothing_is_made_good() {
     market.define(1, flight, &pacing(StrategySettings::Even));
     market.run(START_MS + 12 * HOUR_MS + 60_000);
     assert_eq!(market.curve().strategy, "throttle");
-    // A larger budget is spread over the rest.
     market.define(3, flight, &pacing(StrategySettings::default()));
     market.purses.set(0, |funds| funds.day.own = Some(Nanos::new(6_000_000)));
     market.run(START_MS + 18 * HOUR_MS);
@@ -627,7 +626,6 @@ fn what_others_leave_of_an_account_is_taken_anew_only_when_it_differs() {
     assert_eq!(budget(6_300, 9_000), 6_300);
     assert_eq!(budget(6_500, 9_000), 6_300);
     assert_eq!(budget(6_299, 9_000), 6_199);
-    // The campaign's own limit is exact.
     assert_eq!(budget(6_290, 5_000), 4_900);
     assert_eq!(budget(6_290, 4_999), 4_899);
 }

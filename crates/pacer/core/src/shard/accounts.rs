@@ -155,7 +155,6 @@ impl ShardCampaigns {
         held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
     }
 
-    /// Notes that `amount` was refused for lack of budget.
     pub fn lack(&mut self, slot: CampaignIndex, amount: u64) {
         if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
         {
@@ -364,7 +363,6 @@ impl ShardCampaigns {
         None
     }
 
-    /// The book of a win: the reservation's own.
     fn booked(&self, book: u32) -> u32 {
         let slot = self.books[index(book)].slot;
         if planted(ShardBug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }

@@ -26,12 +26,10 @@ pub struct House {
     pub desk: Desk,
     shards: Vec<ShardLedger>,
     heard: (usize, usize),
-    /// Periods of all batches.
     said: Vec<Period>,
 }
 
 impl House {
-    /// With one campaign in a zone, some seconds before `unix_ms`.
     pub fn before(unix_ms: u64, seconds: u64, calendar: Calendar, terms: Terms) -> Self {
         let Terms { account, campaign } = terms;
         let mut desk = Desk::new(2);

@@ -45,7 +45,6 @@ fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     // At once, regardless of the lease period.
     let left = desk.saved.iter().map(|(_, lease)| lease.granted.get() - lease.returned.get());
     assert_eq!(left.sum::<u64>(), want(leased), "{:?}", desk.saved);
-    // No more grants or leases.
     let (grants, number) = (desk.grants.len(), desk.batches);
     desk.want(0, SLOT, 500);
     desk.pass(5);

@@ -63,7 +63,6 @@ struct Life {
     unix_ms: u64,
     mail: Vec<LedgerInput>,
     log: Vec<SettlementRecord>,
-    /// The shard's grants and spend.
     cells: BTreeMap<(CampaignIndex, Period), (u64, u64)>,
     folds: usize,
 }
@@ -183,7 +182,6 @@ impl Life {
         }
     }
 
-    /// Each campaign spends a little, at odd prices, and the rest of the hour passes.
     fn hour(&mut self) {
         let want = |slot| {
             LedgerInput::Want(
@@ -259,7 +257,6 @@ impl Life {
         self.pass(4);
     }
 
-    /// A campaign's spend since a period, according to the log.
     fn spent_since(&self, slot: CampaignIndex, period: Period) -> u64 {
         let of_slot = self.log.iter().filter(|it| it.key.slot == slot && period <= it.key.period);
         of_slot.map(|it| it.settled.get() + it.late.get() + it.over.get()).sum()
@@ -298,7 +295,6 @@ impl Life {
     }
 }
 
-/// Runs hours, with such a check in each.
 fn lived(hours: u64) -> Life {
     let mut life = Life::new(1);
     for hour in 0..hours {
@@ -418,7 +414,6 @@ impl Script {
         Self { ledger: ledger.with_sums([(sum, spent)]), seconds: 1, last: 0 }
     }
 
-    /// The next batch's campaigns and folds.
     fn next(
         &mut self,
         ended: CommitOutcome,

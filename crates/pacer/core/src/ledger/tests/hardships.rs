@@ -97,7 +97,6 @@ fn what_was_absurd_before_a_start_is_absurd_behind_it() {
         let period = Period(period.0 - 4 * hours);
         LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(epoch) }
     };
-    // An hour with two of them, and one of long ago.
     let hours = [(0, 1), (0, 2), (2, 1), (24 * 40, 1)];
     let leases = hours.map(|(hours, epoch)| (key(hours, epoch), absurd)).to_vec();
     let mut desk = Desk::restarted(LedgerSettings::new(1, Epoch(3), 1), leases);
@@ -213,7 +212,6 @@ fn a_batch_has_room_and_the_next_says_the_rest() {
     let period = desk.period();
     let key = |slot| LeaseKey { slot: CampaignIndex(slot), period, node: 1, epoch: Epoch(1) };
     desk.step((0..200u32).map(|at| settlement(8 + u64::from(at), key(at), [1, 0, 0])).collect());
-    // Of all batches since.
     let count = |desk: &Desk| desk.saved.iter().filter(|it| it.1.settled > Nanos::ZERO).count();
     let mut settled = count(&desk);
     let mut applied = vec![(settled, desk.applied_seq)];
@@ -402,7 +400,6 @@ fn crumbs_that_nobody_can_use_do_not_keep_the_store_busy() {
     assert!(crumbs.desk.batches <= 32, "{} batches in half an hour", crumbs.desk.batches);
     let recalls = crumbs.recalls;
     assert!(recalls >= 8, "others get them, now and then: {recalls}");
-    // The next hour begins anew.
     crumbs.pass(160);
     assert!(crumbs.recalls - recalls >= 3, "{}", crumbs.recalls - recalls);
 }

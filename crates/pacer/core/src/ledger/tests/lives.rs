@@ -103,7 +103,6 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
     assert_eq!(desk.lives_from, Epoch(2));
 }
 
-/// The second epoch, with frozen budget of the first.
 fn second() -> Desk {
     let leases = vec![granted(1, Desk::new(1).period(), 50)];
     let mut desk =

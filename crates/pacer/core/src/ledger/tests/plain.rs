@@ -69,7 +69,6 @@ impl PlainShard {
         self.gates.get(&slot).is_some_and(|gate| gate.is_recalled)
     }
 
-    /// Whether `amount` could be reserved of the latest period that has begun.
     pub fn reserve(
         &mut self,
         slot: CampaignIndex,
@@ -114,7 +113,6 @@ impl PlainShard {
         }
     }
 
-    /// Wins an open reservation. Returns it with the settled amount and the excess.
     pub fn win(&mut self, at: usize, price: u64, now: u64) -> (Reservation, u64, u64) {
         let won = self.open.swap_remove(at);
         let paid = price.min(won.amount);

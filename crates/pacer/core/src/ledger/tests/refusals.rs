@@ -68,13 +68,10 @@ pub struct Desk {
     pub batches: u64,
     pub saved: Vec<(LeaseKey, Lease)>,
     pub applied_seq: u64,
-    /// The store's.
     pub strays: Vec<UnattributedWin>,
     said_strays: Vec<UnattributedWin>,
-    /// Leases of the largest batch.
     pub said_most: usize,
     number: Option<u64>,
-    /// From the last batch.
     pub life: EpochLifetime,
     pub lives_from: Epoch,
     /// Number of batches with only a lifetime.
@@ -190,7 +187,6 @@ impl Desk {
         )]);
     }
 
-    /// Total granted to a shard for a campaign.
     pub fn granted(&self, shard: u16, slot: CampaignIndex) -> u64 {
         let of = self.grants.iter().filter(|(to, grant)| *to == shard && grant.slot == slot);
         of.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0)
@@ -294,7 +290,6 @@ fn refusals_in_order_of_precedence() {
         );
         check(AccountDefinition { limits: limited, ..a }, c, Some(want));
     }
-    // The first of two applies.
     check(
         a,
         CampaignDefinition { budget: CampaignBudget { is_paused: true, ..over.budget }, ..over },
@@ -354,7 +349,6 @@ fn nobody_knows_a_campaign_that_is_not_defined_or_has_no_account() {
     assert_eq!((desk.gate(0, SLOT), desk.granted(0, SLOT)), (None, 0));
     assert_eq!(desk.ledger.spend(SLOT), None);
     assert_eq!(desk.ledger.next_slot(), CampaignIndex(1));
-    // Its account makes it known.
     desk.step(vec![LedgerInput::Account(account())]);
     desk.want(0, SLOT, 5);
     desk.pass(3);

@@ -92,10 +92,8 @@ pub struct World {
     campaigns: Vec<CampaignDefinition>,
     known_accounts: Vec<AccountDefinition>,
     known_campaigns: Vec<CampaignDefinition>,
-    /// The largest limits so far.
     most: Totals,
     outbox: LedgerOutbox,
-    /// Grants of future hours.
     ahead: usize,
 }
 
@@ -199,7 +197,6 @@ impl World {
         world
     }
 
-    /// Starts a process: everything volatile is new.
     fn start(&mut self) {
         self.shards = (0..SHARDS).map(|_| PlainShard::default()).collect();
         self.mail.clear();
@@ -570,7 +567,6 @@ impl World {
         self.deliver();
     }
 
-    /// A campaign's total spend and limit, according to the ledger.
     pub fn life(&self, slot: CampaignIndex) -> (u64, u64) {
         let why = self.ledger.why(slot);
         let levels = why.levels.expect("the calendar goes on");

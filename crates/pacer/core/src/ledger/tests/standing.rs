@@ -99,7 +99,6 @@ fn why_an_account_does_not_spend() {
     let mut open = desk(none, 1_000);
     assert_eq!(open.ledger.why_account(AccountId(7)).refusal, Some(SpendRefusal::Unknown));
     assert_eq!(refusal(&open), None);
-    // A campaign's own limit does not concern the account.
     let mut spent = desk(none, 30);
     spent.want(0, SLOT, 30);
     spent.pass(3);

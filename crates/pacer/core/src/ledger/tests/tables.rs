@@ -578,7 +578,6 @@ fn a_paused_campaign_gives_everything_back() {
     desk.report(0, SLOT, [granted - 3, 3, 0, 0]);
     desk.pass(2);
     assert_eq!(headroom(&desk, SLOT, LimitSpan::Life), 997);
-    // An hour later the same is durable.
     let lease = desk.saved.last().unwrap().1;
     assert_eq!(lease.granted.get() - lease.returned.get(), 3);
 }

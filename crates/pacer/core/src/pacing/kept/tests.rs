@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::strategy::DUAL_MAX;
 
-/// The bytes of a plan, from its figures.
 fn plan(figures: &[u64; 10], shared: Option<u64>, span: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut into = StateEncoder(&mut bytes);
@@ -68,7 +67,6 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// The bytes of any snapshot.
     fn written()(
         state in states(),
         rest in any::<[u64; 5]>(),

@@ -12,7 +12,6 @@ fn a_week_is_kept_once_and_as_long_as_a_campaign_has_it() {
     let first = weeks.share(of(0));
     assert!(first.is_same(&weeks.share(of(0))) && !first.is_same(&of(0)));
     assert_eq!(weeks.share(of(1)), of(1));
-    // Unused weeks are dropped, and the one in use stays.
     (2..10_000).for_each(|number| drop(weeks.share(of(number))));
     assert!(weeks.known.len() <= WEEKS_MIN, "{} are known", weeks.known.len());
     assert!(first.is_same(&weeks.share(of(0))));

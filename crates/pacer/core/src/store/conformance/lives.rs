@@ -34,7 +34,6 @@ fn grows<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     for (number, said, stands) in [
         (1, (0, 7), (0, 7)),
         (2, (500, 7), (500, 7)),
-        // As an older, late batch.
         (3, (400, 9), (500, 9)),
         (4, (u64::MAX, 0), (u64::MAX, 9)),
     ] {

@@ -42,7 +42,6 @@ pub(super) fn run<S: Subject>(bench: &mut Bench<'_, S>, seed: u64) -> Checked {
             _ => {
                 let (writer, batch) = model.next(&mut chance, step);
                 model.sent.push((writer, batch.clone()));
-                // Some are sent for the first time after later ones.
                 if !chance.once_in(4) {
                     send(bench, &mut model, writer, &batch)?;
                 }

@@ -86,7 +86,6 @@ fn slot_dual_aims_at_what_it_asked_for() {
     aims(0.7, PLAIN, 70.0);
     aims(0.01, PLAIN, 10.0);
     aims(100.0, PLAIN, 1_000.0);
-    // Twice the requests, twice the aim.
     aims(1.0, SlotFrame { requests: 200.0, ..PLAIN }, 200.0);
     aims(0.7, SlotFrame { requests: 50.0, ..PLAIN }, 35.0);
     aims(1.0, SlotFrame { requests: 1e6, ..PLAIN }, 808.0);
@@ -115,7 +114,6 @@ fn slot_dual_asks_for_what_the_curve_and_the_traffic_ask() {
         SlotFrame { ahead: 200.0, ..PLAIN },
         1.0 - 200.0 / (4_000.0 * 560.0 / 760.0),
     );
-    // Limited to what is left.
     asks(SlotFrame { ahead: 200.0, plan_left: 400.0, ..PLAIN }, 1.0 / 3.0);
     asks(SlotFrame { ahead: -200.0, plan_left: 300.0, ..PLAIN }, 2.0);
     // 120 more than 20 and the expected 100: twice as many.
@@ -253,7 +251,6 @@ fn even_asks_for_what_the_curve_has_money_for() {
     near(start.even(&SlotFrame { allowance: 500.0, ..frame }).rate, 1.0 / 128.0);
     near(start.even(&SlotFrame { allowance: 1e9, ..frame }).rate, 1.0);
     near(start.even(&SlotFrame { allowance: 0.0, ..frame }).rate, 0.0);
-    // Without a win the share doubles.
     near(start.even(&SlotFrame { spent: 0.0, ..frame }).rate, 1.0 / 32.0);
     // Without bids the cost is remembered, and bids resume when the curve allows.
     let stopped = Controls { rate: 0.0, ..seen };

@@ -181,7 +181,6 @@ fn a_budget_that_changes_is_spread_over_what_is_left() {
     assert_eq!(paused.pace(&settings), BidPace::NONE);
     let begun = step(&settings, &target, paused, ObservedTotals::default(), minute(721));
     assert!((planned(&begun, 1_080) - 500_000_000.0).abs() < 1.0);
-    // Below the spend: no bids.
     let end = SlotEnd { budget: Nanos::new(400_000_000), ..minute(721) };
     let state = step(&settings, &target, half, seen, end);
     assert!((planned(&state, 1_080) - 400_000_000.0).abs() < 1.0);

@@ -8,7 +8,6 @@ use crate::ledger::tests::refusals::{SLOT, usd};
 const DAY: u32 = crate::ledger::tests::refusals::DAY;
 const PRICE: u64 = super::PRICE.get();
 
-/// Within the hour, with this budget for all of it.
 fn house(hour: u64) -> House {
     let limits = BudgetLimits { hour: usd(hour), ..BudgetLimits::default() };
     House::before(NOON + 3_600_000, 3_000, steady(DAY - 2, 9, 0), terms(limits))

@@ -57,7 +57,6 @@ struct Run {
     /// Maximum and mean square of spend beyond the curve, as shares of the budget.
     ahead_max: f64,
     square: f64,
-    /// The slot after which bidding ended, if any.
     stopped: Option<u64>,
 }
 
