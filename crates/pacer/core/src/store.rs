@@ -192,7 +192,8 @@ pub struct StoredDefinition {
 pub struct DefinitionPut {
     /// Its name.
     pub key: DefinitionKey,
-    /// The stored version, 0 if absent, otherwise a conflict. None if the newer version wins.
+    /// The version that must be stored before, 0 for none; otherwise the change is a conflict. None
+    /// if the newer version wins.
     pub expected: Option<u64>,
     /// The new definition.
     pub definition: StoredDefinition,
@@ -301,7 +302,7 @@ pub struct EpochStart {
     pub applied_seq: u64,
 }
 
-/// A read-only query. `None` stands for all nodes.
+/// A read-only query. `None` in place of a node stands for all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreQuery {
     /// All leases of a node.

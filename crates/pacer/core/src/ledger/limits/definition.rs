@@ -160,7 +160,7 @@ pub enum DefinitionError {
     /// The flight is empty.
     #[error("the flight ends before it starts: give a later end")]
     EndBeforeStart,
-    /// The number exceeds [`SLOTS_MAX`].
+    /// The number is beyond the last that the ledger accepts.
     #[error("slot {} is beyond the last, {SLOTS_MAX}: number campaigns from 0 without gaps", .0.0)]
     SlotTooLarge(CampaignIndex),
 }
