@@ -106,8 +106,7 @@ impl AsyncRead for StampedStream {
                         clock.note(stamp);
                     }
                     if 0 < read && read < wanted {
-                        // Nothing is left. This clears readiness, so the next read needs no system
-                        // call.
+                        // Nothing is left: clear readiness to save the next read a system call.
                         let drained = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
                         let _ = stream.try_io(Interest::READABLE, drained);
                     }

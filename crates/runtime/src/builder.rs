@@ -88,8 +88,7 @@ impl Builder {
         Ok(Self(Arc::new(BuilderThread { queue, thread: Some(thread) })))
     }
 
-    /// Adds a job, which runs first on request, then as `run` says. If it panics, only it is
-    /// dropped.
+    /// Adds a job, which runs first on request, then as `run` says. A panic removes only this job.
     pub fn add(
         &self,
         name: &'static str,
@@ -160,8 +159,7 @@ impl Drop for Job {
 }
 
 impl JobHandle {
-    /// Runs the job once more, after those already due. Several requests before a run cause one
-    /// run; a request during a run causes another.
+    /// Runs the job once after those already due. A request during a run causes another run.
     pub fn run_soon(&self) {
         let now = Instant::now();
         if let Some(entry) = self.queue.lock().by_id.get_mut(&self.id) {

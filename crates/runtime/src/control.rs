@@ -1,5 +1,5 @@
 //! The control thread: one Tokio runtime for work besides the shards, such as the admin listener,
-//! signals, DNS and quotas of DSPs.
+//! signals, DNS and call limits of DSPs.
 //!
 //! Nothing on it blocks or takes longer than milliseconds. Slow work is a job of the
 //! [`builder`](crate::builder) or runs on one of a few blocking threads

@@ -1,5 +1,4 @@
-//! What the process sets for itself in the operating system: cores, priority, descriptors and file
-//! permissions.
+//! Process settings in the operating system: cores, priority, descriptors and file permissions.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,10 +1,9 @@
-//! When a configuration is reread: at SIGHUP, when an operator asks, and when one of its files
-//! changes.
+//! When a configuration is reread: at SIGHUP, on an operator's request, and when a file changes.
 //!
 //! Files are polled, not subscribed to: that works on every file system, through symbolic links and
-//! mounts, and misses no change. A change counts only once two polls in a row agree, so that a
-//! folder being written is left alone until it settles. This module must not know what the
-//! configuration is for, nor how it is applied.
+//! mounts, and no lost notification hides a change. A change counts only once two polls in a row
+//! agree, so that a folder being written is left alone until it settles. This module must not know
+//! what the configuration is for, nor how it is applied.
 
 use std::io;
 use std::path::{Path, PathBuf};

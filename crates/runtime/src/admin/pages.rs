@@ -1,5 +1,5 @@
-//! What every process shows: health, metrics, and the API's document. It must not know any service:
-//! services add metrics and checks.
+//! Health, metrics and the API's document. It must not know any service: they add metrics and
+//! checks.
 
 use std::sync::{Arc, OnceLock};
 

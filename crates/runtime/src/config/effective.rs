@@ -1,5 +1,4 @@
-//! The configuration in force: every declared key with its value, including defaults. It must not
-//! show a secret.
+//! The configuration in force: every declared key with its value. It must not show a secret.
 
 use std::borrow::Cow;
 
@@ -73,8 +72,7 @@ impl EffectiveKey {
         }
     }
 
-    /// Writes [`given_json`](Self::given_json) as text, with a table's names sorted. Returns false
-    /// if that is nothing or an empty object.
+    /// Writes [`given_json`](Self::given_json) as text, names sorted. False if nothing is given.
     fn write_given(&self, text: &mut Vec<u8>) -> bool {
         match self {
             Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
@@ -163,8 +161,7 @@ fn canonical(form: &Form, given: &GivenValue<'_>) -> Value {
     }
 }
 
-/// The configuration in force. It contains secrets for comparisons, but not even `Debug` shows
-/// them.
+/// The configuration in force. It contains secrets for comparisons, but `Debug` hides them.
 #[derive(Clone, Debug)]
 pub struct Effective {
     pub(super) root: EffectiveKey,
@@ -182,8 +179,8 @@ impl Effective {
         self.root.given_json().unwrap_or_default()
     }
 
-    /// Calls `each` with every table that files give under a key of the root, as the text of its
-    /// [`given_json`](Self::given_json).
+    /// Calls `each` with the [`given_json`](Self::given_json) of every table under a key of the
+    /// root.
     pub fn given_tables(&self, key: &str, mut each: impl FnMut(&str)) {
         let EffectiveKey::Table(keys) = &self.root else { return };
         let found = keys.iter().find(|(name, _)| name == key);

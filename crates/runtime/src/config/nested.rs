@@ -1,5 +1,4 @@
-//! Tables within tables: sections, services, optional and repeated tables, and maps. It must not
-//! know any service's keys.
+//! Tables within tables, and maps. It must not know any service's keys.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -130,8 +130,8 @@ impl WrittenItem for u64 {
     }
 }
 
-/// How a declaration treats an absent key. A bare literal is a default; [`Optional`] and
-/// [`Required`] contain an example.
+/// How an absent key is treated. A bare literal is a default; [`Optional`] and [`Required`] contain
+/// an example.
 pub trait Presence {
     /// The kind of literal that the form requires.
     type Literal;
@@ -193,8 +193,7 @@ impl<L: Literal> Presence for Optional<L> {
 
 impl<L: Literal> NoDefault for Optional<L> {}
 
-/// A required key without a fallback: the getter returns an `Option`. For values that are checked
-/// together with others. Contains an example.
+/// A required key without a fallback, checked together with others. Contains an example.
 #[derive(Clone, Copy, Debug)]
 pub struct RequiredOption<L>(pub L);
 

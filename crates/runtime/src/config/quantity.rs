@@ -53,8 +53,7 @@ impl Quantity {
         self.units().iter().map(|(unit, _)| *unit).collect()
     }
 
-    /// Formats an amount in the largest unit that keeps it whole; ratios in percent if two decimals
-    /// suffice.
+    /// Formats an amount in its largest whole unit; ratios in percent if two decimals suffice.
     pub fn write(self, amount: u64) -> String {
         if self == Self::Ratio && amount.is_multiple_of(100) {
             let (whole, hundredths) = (amount / 10_000, amount % 10_000 / 100);

@@ -1,5 +1,4 @@
-//! Writes declarations as the default file and the reference page. It must not know any service's
-//! keys, nor read anything.
+//! Writes declarations as the default file and the reference page. It must not read anything.
 
 use std::fmt::Write as _;
 

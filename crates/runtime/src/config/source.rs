@@ -1,5 +1,4 @@
-//! The texts of a configuration, one per file: positions of offsets, and excerpts of values for
-//! messages.
+//! The texts of a configuration, one per file: positions of offsets, and excerpts of values.
 //!
 //! Offsets continue from file to file, so that a value identifies its file even after a merge. This
 //! module must not know keys or their meaning.
@@ -84,8 +83,7 @@ impl<'a> SourceTexts<'a> {
         1 + text.text.get(start..offset).map_or(0, |before| before.chars().count())
     }
 
-    /// Whether an offset is in a table header. The keys after a broken header may be another
-    /// table's.
+    /// Whether an offset is in a table header. The keys after a broken one may be another table's.
     pub(super) fn any_in_header(&self, mut offsets: impl Iterator<Item = usize>) -> bool {
         offsets.any(|offset| {
             let line = self.place(offset).line;

@@ -1,5 +1,4 @@
-//! Linux's figures of this process, named as in Prometheus' client libraries. Unreadable ones are
-//! left out.
+//! Process metrics, named as in Prometheus' client libraries. Unreadable ones are left out.
 
 use std::fmt;
 use std::fs;
@@ -49,8 +48,7 @@ fn start_time() -> Option<Duration> {
     let boot = fs::read_to_string("/proc/stat").ok()?;
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in parentheses, may contain spaces and parentheses. Field 3 follows it; field 22 is
-    // the start since boot.
+    // Field 3 follows the name, which may contain parentheses; field 22 is the start since boot.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let since_boot = Duration::from_millis(ticks.checked_mul(1000 / TICKS_PER_SECOND)?);
     Duration::from_secs(boot.trim().parse().ok()?).checked_add(since_boot)

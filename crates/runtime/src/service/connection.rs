@@ -114,8 +114,7 @@ impl HttpRequest {
 }
 
 impl ClientConnection {
-    /// Opens an accepted socket, with TLS if `options` require it. Fails if that takes too long,
-    /// too.
+    /// Opens an accepted socket, with TLS if `options` require it, or fails if that times out.
     pub(super) async fn open(
         accepted: Accepted,
         listener: usize,
@@ -124,8 +123,8 @@ impl ClientConnection {
     ) -> Result<Self, ConnectError> {
         let Accepted { stream, peer, open, .. } = accepted;
         let stream = TcpStream::from_std(stream).map_err(ConnectError::Socket)?;
-        // A client that stops reading would keep its connection open: the writer has no timer, the
-        // kernel has one.
+        // The kernel's timer closes the connection of a client that stops reading; a writer has
+        // none.
         let timeout = Some(options.write_timeout);
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(timeout) {
             debug!(%error, "no write timeout on a connection");

@@ -1,5 +1,4 @@
-//! Accepts connections and gives each to the shard with the fewest open ones. It must not know what
-//! is served.
+//! Gives each connection to the shard with the fewest open ones. It must not know what is served.
 
 use std::io;
 use std::net::SocketAddr;

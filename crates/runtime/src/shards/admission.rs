@@ -195,8 +195,7 @@ impl Admission {
         }))
     }
 
-    /// Accepts a request whose first bytes the kernel received at `received`; returns when it may
-    /// start.
+    /// Accepts a request that the kernel received at `received`; returns when it may start.
     ///
     /// # Errors
     /// If the shard is too busy. Respond at once, without further work.
