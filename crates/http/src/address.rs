@@ -12,8 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Parses `address/prefix` or `address`; bits beyond the prefix must be zero. None if it is
-    /// invalid.
+    /// Parses `address/prefix` or `address`. None if it is invalid or has bits beyond the prefix.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),

@@ -114,8 +114,7 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, BodyErro
 }
 
 fn gunzip(compressed: &[u8], bytes_max: usize) -> Result<Bytes, BodyError> {
-    // One byte beyond the limit reveals a body that is too large. Reserve all: growing could take
-    // twice the limit.
+    // One byte beyond the limit reveals a larger body. Growing could take twice the limit.
     let mut body = Vec::with_capacity(bytes_max + 1);
     let mut decoder = flate2::read::MultiGzDecoder::new(compressed).take(bytes_max as u64 + 1);
     decoder.read_to_end(&mut body).map_err(|_| BodyError::NotGzip)?;

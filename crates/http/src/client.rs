@@ -129,8 +129,7 @@ impl HttpClient {
         Self { pool, connector, builder, timeout }
     }
 
-    /// The pool. If too many connections are open, a new one, so that the idle ones of the old
-    /// close.
+    /// The pool. If too many connections are open, it is replaced, which closes the idle ones.
     fn pool(&self) -> ConnectionPool {
         if self.connector.0.connections_max <= self.connector.0.open.load(Ordering::Relaxed) {
             *self.pool.borrow_mut() = self.builder.build(self.connector.clone());

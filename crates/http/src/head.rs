@@ -40,8 +40,7 @@ pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
     }
 }
 
-/// Whether a header's value is `uri-host [ ":" port ]`, or empty, as for a target without an
-/// authority.
+/// Whether a header's value is `uri-host [ ":" port ]`, or empty, as without an authority.
 fn is_host(value: &[u8]) -> bool {
     value.is_empty()
         || Authority::try_from(value).is_ok_and(|authority| {

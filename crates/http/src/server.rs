@@ -138,8 +138,7 @@ impl<S: 'static> UpgradeSlot<S> {
     }
 }
 
-/// Like [`serve_http1`], for requests that may upgrade the connection through `slot`: it then runs
-/// the other protocol to its end.
+/// Like [`serve_http1`], for requests that may upgrade the connection through `slot`.
 ///
 /// # Errors
 /// If the client violates the protocol or the connection fails.
