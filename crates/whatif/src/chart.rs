@@ -95,7 +95,7 @@ fn legend(drawing: &Drawing) -> String {
     format!("        {}\n", names.collect::<Vec<_>>().join("   "))
 }
 
-/// Removes control characters: names may come from outside.
+/// Replaces control characters: names may come from outside.
 fn visible(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }

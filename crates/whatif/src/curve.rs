@@ -5,14 +5,12 @@
 pub struct SpendCurve {
     /// Its name in a legend.
     pub name: String,
-    /// In order of time: milliseconds since 1970, and the share spent by then, where 1 is the
-    /// budget.
+    /// Milliseconds since 1970, rising, and the share spent by then, where 1 is the budget.
     pub points: Vec<(u64, f64)>,
 }
 
 impl SpendCurve {
-    /// The share at a time: before the first point the first one's, after the last point the last
-    /// one's, 0 without points.
+    /// The share at a time, constant before the first point and after the last; 0 without points.
     pub fn at(&self, time_ms: u64) -> f64 {
         let next = self.points.partition_point(|point| point.0 <= time_ms);
         let before = next.checked_sub(1).map(|at| self.points[at]);

@@ -27,8 +27,7 @@ pub struct Figures {
     pub value_nanos: u128,
     /// The same as a share of the optimum's value; 1 if that is zero.
     pub value_of_optimum: f64,
-    /// Root mean square of cumulative spend minus the strategy's own curve, as a share of the
-    /// budget.
+    /// Root mean square of spend minus the strategy's own curve, as a share of the budget.
     pub rmse_target: f64,
     /// The same against spend that is even over the flight.
     pub rmse_even: f64,

@@ -98,8 +98,7 @@ pub enum QualityError {
     Simulate(#[from] SimulateError),
 }
 
-/// Runs every strategy with every budget on every stream, in the order of profile, share and
-/// strategy.
+/// Runs all strategies and budgets on all streams, in the order of profile, share and strategy.
 ///
 /// # Errors
 /// If an option is out of its range.

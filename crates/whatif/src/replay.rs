@@ -28,11 +28,9 @@ pub struct ReplayOptions<'a> {
     pub budget: Nanos,
     /// The price of a win: the price to beat, or the bid.
     pub pricing: AuctionPricing,
-    /// Length of a slot in milliseconds, at least 1. Slots are shorter towards the end of the
-    /// flight.
+    /// Length of a slot in milliseconds, at least 1; shorter towards the end of the flight.
     pub slot_ms: u64,
-    /// Delay of win notices in milliseconds. Until its notice a win is unknown to the strategy, and
-    /// its price stays reserved.
+    /// Delay of win notices in milliseconds; until then the price stays reserved, the win unknown.
     pub notice_delay_ms: u64,
 }
 
@@ -49,8 +47,7 @@ pub struct ReplayResult {
     pub billed_nanos: u128,
     /// Value of the wins.
     pub value_nanos: u128,
-    /// When a bid was first lowered to the free budget, or nothing was free for an auction. None if
-    /// neither happened.
+    /// When lack of budget first lowered or prevented a bid. None if it never did.
     pub exhausted_ms: Option<u64>,
     /// At the end of every slot; the last one is the end of the flight.
     pub samples: Vec<Sample>,

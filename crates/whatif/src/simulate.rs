@@ -112,8 +112,7 @@ pub struct SimulateOptions {
     pub pricing: AuctionPricing,
     /// The target's traffic forecast.
     pub forecast: SimulatedForecast,
-    /// How far the target runs ahead of traffic, 0 to 1: with 1, three quarters are spent by the
-    /// middle.
+    /// How far the target leads traffic, 0 to 1: with 1, three quarters are spent by the middle.
     pub ahead: f64,
     /// The flight; by default from the first auction to the last.
     pub flight: Option<CampaignFlight>,

@@ -12,8 +12,7 @@ use units::Cpm;
 
 pub use read::{StreamError, StreamOptions, ValueProblem, read};
 
-/// The columns of every stream, in the order in which they are written. A fourth, `user`, may
-/// exist; no strategy uses it, so it is ignored.
+/// The columns, in the order in which they are written. An optional fourth, `user`, is ignored.
 pub const COLUMNS: [&str; 3] = ["time_ms", "market_price_cpm", "value_cpm"];
 
 /// Latest time of a stream: the end of the year 9999, in milliseconds since 1970.

@@ -47,8 +47,7 @@ pub struct Profile {
     pub burst_length: f64,
     /// Traffic factor in a burst, 1 to 1000.
     pub burst_height: f64,
-    /// Median market price at the start, in currency per 1000 impressions; above 0, at most
-    /// 100,000.
+    /// Median initial price, in currency per 1000 impressions; above 0, at most 100,000.
     pub price_median: f64,
     /// Standard deviation of the logarithm of prices, 0 to 3.
     pub price_sigma: f64,

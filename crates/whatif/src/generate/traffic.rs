@@ -49,8 +49,7 @@ impl TrafficCurve {
         Self { cell_ms: whole(cell), sums, at: 0 }
     }
 
-    /// When `share` of the traffic has occurred, in milliseconds from the start. Shares must not
-    /// decrease between calls.
+    /// When `share` of the traffic has occurred, in milliseconds; shares must not decrease.
     pub(super) fn when(&mut self, share: f64) -> u64 {
         let last = self.sums.len() - 1;
         let wanted = share * self.sums[last];
