@@ -118,7 +118,7 @@ impl EndFile {
         }
     }
 
-    /// The log's end, if the file is of this node, or of any if `node` is None.
+    /// The end of the log if the file belongs to `node`. With `node` None, of any node.
     pub fn of_node(self, node: Option<u32>) -> Option<LogEnd> {
         match self {
             Self::Sound(end) if node.is_none_or(|node| node == end.newest.node) => Some(end),

@@ -62,7 +62,7 @@ pub(crate) struct GoodPrefix {
     /// No later record proves the bytes from here to `end` durable.
     pub unproven: usize,
     pub index: IndexBuilder,
-    /// Sequence of the last good record; one less than the segment's first if there is none.
+    /// Sequence of the last good record; before the first, one less than the segment's first.
     pub last: u64,
     /// Number of good records.
     pub records: u64,

@@ -31,7 +31,7 @@ pub struct BilledBeacon {
     pub accepted_ms: u64,
     /// When it would have expired.
     pub expires_ms: u64,
-    /// The DSP that is notified. None if there is none.
+    /// The DSP that is notified. None if no DSP is notified.
     pub dsp: Option<String>,
     /// Amount billed to an account, in nanos of its currency. None if no account pays.
     pub amount: Option<(u64, Currency)>,

@@ -149,7 +149,7 @@ impl RingProducer {
         let mut rest = [one, two];
         fill(&mut rest, &header);
         fill(&mut rest, payload);
-        // Before the record becomes visible, so that whoever sees it finds it counted.
+        // Before the record becomes visible, so that a reader that sees it finds it counted.
         self.accepted += 1;
         self.shared.shard.accepted.set(self.accepted);
         chunk.commit_all();
@@ -183,7 +183,7 @@ impl RingProducer {
     }
 }
 
-/// Copies `bytes` to the start of what is left of a chunk.
+/// Copies `bytes` to the start of the rest of a chunk.
 fn fill(rest: &mut [&mut [u8]; 2], bytes: &[u8]) {
     let mut bytes = bytes;
     for part in rest {

@@ -50,7 +50,7 @@ pub(super) struct WatermarkSchedule {
     reached: LaneWatermark,
     /// Sequence of the last durable watermark.
     durable_mark: u64,
-    /// Sequence of the watermark in the batch; 0 if there is none.
+    /// Sequence of the watermark in the batch; 0 if the batch has no watermark.
     pending_mark: u64,
     due_at: Duration,
 }

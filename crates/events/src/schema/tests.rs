@@ -1,7 +1,7 @@
 //! The schema as it was, beside the schema as it is.
 
-/// Whoever adds to the schema adds a line here; whoever changes a line breaks every reader of
-/// what has been written.
+/// A new field of the schema adds a line here. A changed line breaks every reader of records that
+/// were written before.
 #[test]
 fn numbers_and_types_are_never_changed() {
     let now: Vec<_> = include_str!(concat!(env!("OUT_DIR"), "/schema.txt")).lines().collect();

@@ -57,7 +57,7 @@ impl AuctionSchedule {
     }
 
     /// The `tmax` sent to a DSP, in whole milliseconds: the time until the close less the network
-    /// margin, at most the DSP's timeout. 0 if there is none.
+    /// margin, at most the DSP's timeout. 0 if no time is left.
     pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration, margin: Option<Duration>) -> u32 {
         let left = self.left(now, margin).min(timeout);
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)

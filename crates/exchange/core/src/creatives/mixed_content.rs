@@ -173,7 +173,7 @@ fn element_end(html: &[u8], at: usize) -> Option<usize> {
         let is_type = name.eq_ignore_ascii_case(b"type");
         is_data |= is_type && memmem::find(value, b"json").is_some();
     });
-    let Some(end) = end else { return Some(html.len()) }; // An unclosed tag is none.
+    let Some(end) = end else { return Some(html.len()) }; // An unclosed tag ends the text.
     if loads {
         return None;
     }
@@ -214,7 +214,7 @@ fn vast_loads(vast: &[u8]) -> bool {
                 let end = tag_end(vast, open + 1, |attribute, value| {
                     loads |= attribute_loads(name, attribute, value);
                 });
-                let Some(end) = end else { return false }; // An unclosed tag is none.
+                let Some(end) = end else { return false }; // An unclosed tag loads nothing.
                 if loads {
                     return true;
                 }

@@ -95,7 +95,7 @@ fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
     })
 }
 
-/// Serves demands no larger than their part in full. False if there are none.
+/// Serves demands no larger than their part in full. False if no demand is that small.
 fn fill_small_wants(
     left: &mut u64,
     claims: &[ShareClaim],

@@ -74,7 +74,7 @@ pub(super) struct Outcome {
     pub(super) answer: DirectAnswer,
     /// By slot, in the order of calls.
     pub(super) asked: Vec<u32>,
-    /// The response as JSON; null if there is none.
+    /// The response as JSON; null if there was no response.
     pub(super) json: Value,
 }
 
