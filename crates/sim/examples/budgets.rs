@@ -1,4 +1,4 @@
-//! Runs simulations of budgets by hand: one seed with its trace, or many.
+//! Runs the simulation of budgets by hand: one seed with its trace, or many seeds.
 
 #![expect(clippy::print_stdout, reason = "it is a program")]
 

@@ -1,10 +1,10 @@
-//! Money under faults: shards, ledger and the code of tokens as they are in production, with a store
-//! that answers late or not at all, a log that loses what it has not written, exchanges that tell what
-//! they like, crashes, and clocks that jump.
+//! Simulation of budgets under faults: the production code of shards, ledger and tokens, with a
+//! store that answers late or not at all, a log that loses unsynced records, exchanges that send
+//! notices late, twice or altered, crashes, and clocks that jump.
 //!
-//! [`BudgetScenario`] follow from a seed and say what happens; [`run`] lets it happen, while an observer of its
-//! own bookkeeping asserts after every step what must hold. [`BudgetBug`]s are planted to prove that it would
-//! find them.
+//! A [`BudgetScenario`] is drawn from a seed and describes a run; [`run`] executes it. An observer
+//! with books of its own checks every invariant after each step. Planted [`BudgetBug`]s prove that
+//! it catches them.
 
 mod bug;
 mod clock;
@@ -30,27 +30,27 @@ pub use zone::{EVES, SimZone, ZONES};
 use trace::BudgetTrace;
 use world::BudgetWorld;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
-    /// Of every message and outcome.
+    /// Hash of every message and outcome.
     pub hash: u64,
-    /// How many reservations were made, and won.
+    /// Number of reservations.
     pub reserved: u64,
-    /// Of those.
+    /// Number of reservations won.
     pub won: u64,
-    /// What happened, if it was to be kept.
+    /// The trace, if it was kept.
     pub lines: Vec<String>,
-    /// What did not hold, if anything.
+    /// The violated invariant. None if the run passed.
     pub problem: Option<String>,
 }
 
-/// How a run is repeated.
+/// The command that repeats a run.
 pub fn command(seed: u64) -> String {
     format!("cargo run -p sim --example budgets -- --seed {seed:#x} --trace")
 }
 
-/// Lets a run happen, with a mistake or without, on this thread.
+/// Runs a scenario on this thread, with a planted bug or without.
 pub fn run(options: &BudgetScenario, bug: Option<BudgetBug>, keeps_lines: bool) -> RunOutcome {
     shard::bug::plant(match bug {
         Some(BudgetBug::Shard(bug)) => Some(bug),

@@ -1,8 +1,8 @@
-//! A governor and its shards, simulated: messages that are late, lost, repeated and overtaken;
-//! demand that moves; shards and a governor that stall; a DSP that falls ill and recovers.
+//! Simulation of a governor and its shards under faults: late, lost, repeated and overtaken
+//! messages, moving demand, stalled shards, a stalled governor, a DSP that fails and recovers.
 //!
-//! [`GuardScenario`] says what happens, [`run`] lets it happen, [`checks`] say what must hold of the
-//! [`GuardTrace`]. [`GuardBug`]s are planted to prove that the checks can fail.
+//! [`GuardScenario`] describes a run, [`run`] executes it, and [`checks`] judge the resulting
+//! [`GuardTrace`]. Planted [`GuardBug`]s prove that the checks can fail.
 
 mod bug;
 pub mod checks;

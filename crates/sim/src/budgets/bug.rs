@@ -1,52 +1,52 @@
-//! Mistakes that are planted to see that they would be found: those of the cores, behind their own
-//! switches, and those of whoever puts the cores together.
+//! Planted bugs that the observer must catch: those in the cores, behind the cores' own switches,
+//! and those in the code that connects them.
 
 use pacer_core::{ledger, shard, store};
 
-/// A mistake.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetBug {
-    /// Of a shard, or of its tokens.
+    /// In a shard or its tokens.
     Shard(shard::bug::ShardBug),
-    /// Of the ledger.
+    /// In the ledger.
     Ledger(ledger::LedgerBug),
-    /// Of the store.
+    /// In the store.
     Store(store::StoreBug),
-    /// Of what stands between them.
+    /// In the code that connects them.
     Wiring(Wiring),
 }
 
-/// A mistake in what stands between cores: the log, the rings, forwarding, starts.
+/// A bug in the code that connects the cores: log, rings, forwarding, start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wiring {
-    /// Acknowledging a win before its record is durable.
+    /// Acknowledges a win before its record is durable.
     AcknowledgeBeforeSync,
-    /// Settling a win before its record is durable.
+    /// Settles a win before its record is durable.
     SettleBeforeSync,
-    /// Not looking whether a win of a dead epoch is in the log already.
+    /// Does not check whether the log already has a win of a dead epoch.
     RepeatDeadWins,
-    /// Not writing a win of a dead epoch at all, since no shard knows it.
+    /// Does not record a win of a dead epoch, because no shard knows it.
     ForgetDeadWins,
-    /// Not writing what is above the reserved price.
+    /// Does not record the amount above the reserved price.
     ForgetOver,
-    /// Booking a win to the hour in which it comes.
+    /// Books a win to the hour of its arrival.
     BookToNow,
-    /// Telling the ledger that the log is replayed before it is.
+    /// Tells the ledger too early that the replay of the log is complete.
     ReplayedEarly,
-    /// Beginning to replay the log behind what it had when the process started.
+    /// Skips the records that were durable at the start.
     SkipReplay,
-    /// Dropping what the ledger sends when a ring is full.
+    /// Drops the ledger's messages to a shard when the ring is full.
     DropWhenFull,
-    /// Dropping what a shard reports when a ring is full.
+    /// Drops a shard's reports when the ring is full.
     DropReports,
-    /// Settling a forwarded token at the shard where it landed.
+    /// Treats the shard where a forwarded token landed as its owner.
     ForwardNowhere,
-    /// Dropping the claim of a record that the log has lost.
+    /// Drops the claim of a lost record.
     DropClaim,
 }
 
 impl Wiring {
-    /// All there are.
+    /// Every wiring bug.
     pub const ALL: [Self; 12] = [
         Self::AcknowledgeBeforeSync,
         Self::SettleBeforeSync,

@@ -1,11 +1,10 @@
-//! Both clocks of a machine: the one that never goes back, and the one on the wall.
+//! Both clocks of a machine: the monotonic clock and the wall clock.
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::LedgerTime;
 use pacer_core::shard::ShardTime;
 use units::Tick;
 
-/// The time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimClock {
     pub(super) tick_ms: u64,

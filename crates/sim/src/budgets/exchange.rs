@@ -1,5 +1,5 @@
-//! The other side: exchanges that reserve at clearing, and tell what became of it when they like.
-//! Knows tokens by their text alone.
+//! The simulated exchanges: they reserve at clearing and later report wins and losses, in time or
+//! not. Tokens are opaque text to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,24 +9,24 @@ use super::log::SimTokenId;
 use super::options::{LATE_WINDOW, Manners, TTLS};
 use faults::Chance;
 
-/// What an exchange says of a reservation.
+/// How a reservation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReservationEnd {
-    /// It was won at a price. Said until it is acknowledged.
+    /// Won at a price. The exchange repeats the notice until it is acknowledged.
     Win(Nanos),
-    /// It was lost. Said once.
+    /// Lost. The exchange sends the notice once.
     Release,
 }
 
-/// What is said, and when it is said again.
+/// A notice that an exchange sends.
 #[derive(Clone, Debug)]
 pub(super) struct SimNotice {
     pub(super) id: SimTokenId,
     pub(super) text: Vec<u8>,
     pub(super) act: ReservationEnd,
-    /// Whether the text is not what was given out.
+    /// Whether a byte of the token was changed.
     pub(super) is_altered: bool,
-    /// Whether it is said only if nobody acknowledged it yet.
+    /// Whether it is a retry, which is dropped if the win is acknowledged by then.
     pub(super) is_again: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct SimExchange {
     acknowledged: BTreeSet<SimTokenId>,
 }
 
-/// A reservation that an exchange has.
+/// A reservation as the exchange knows it.
 pub(super) struct SimReservation {
     pub(super) id: SimTokenId,
     pub(super) text: Vec<u8>,
@@ -48,12 +48,12 @@ pub(super) struct SimReservation {
 }
 
 impl SimExchange {
-    /// Whether there is nothing more to be said.
+    /// Whether all notices are sent.
     pub(super) fn is_done(&self) -> bool {
         self.due.is_empty()
     }
 
-    /// The next one that is due.
+    /// The next notice that is due. None if there is none yet.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<SimNotice> {
         loop {
             let first = self.due.first_entry().filter(|entry| entry.key().0 <= now_ms)?;
@@ -64,12 +64,12 @@ impl SimExchange {
         }
     }
 
-    /// A win that was told is acknowledged: it is told no more.
+    /// Stops the retries of a win.
     pub(super) fn acknowledge(&mut self, id: SimTokenId) {
         self.acknowledged.insert(id);
     }
 
-    /// Says a win again later, unless it is acknowledged by then.
+    /// Schedules a retry of a win.
     pub(super) fn again(&mut self, notice: &SimNotice, now_ms: u64, chance: &mut Chance) {
         if matches!(notice.act, ReservationEnd::Win(_)) && !notice.is_altered {
             let at_ms = now_ms + chance.within(1_000..=4_000);
@@ -77,7 +77,7 @@ impl SimExchange {
         }
     }
 
-    /// Decides what becomes of a reservation.
+    /// Draws how a reservation ends, and schedules its notices.
     pub(super) fn plan(&mut self, of: &SimReservation, manners: &Manners, chance: &mut Chance) {
         let ttl_ms = u64::try_from(TTLS[of.class].as_millis()).expect("short");
         let window_ms = u64::try_from(LATE_WINDOW.as_millis()).expect("short");
@@ -89,7 +89,7 @@ impl SimExchange {
         let mut falls = |share: u64| {
             let is_it = drawn < share;
             drawn = drawn.saturating_sub(share);
-            // What falls to an earlier one falls to no later one.
+            // Only the first matching outcome counts.
             if is_it {
                 drawn = u64::MAX;
             }
@@ -142,7 +142,7 @@ fn price(amount: u64, manners: &Manners, chance: &mut Chance) -> u64 {
     if chance.happens(250_000) { chance.within(0..=amount) } else { amount }
 }
 
-/// One letter is another.
+/// Changes one byte of the token.
 fn altered(win: &SimNotice, chance: &mut Chance) -> SimNotice {
     let mut text = win.text.clone();
     let last = text.len() as u64 - 1;

@@ -1,5 +1,5 @@
-//! The durable log of settlements: records in order, of which the last ones are not durable yet, and
-//! which reservation each of them settles.
+//! The durable log of settlements: records in order, the last of which may not be durable yet, and
+//! an index from reservation to record.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,18 @@ use pacer_core::shard::token::{ReservationToken, TokenOrigin, TtlClass};
 
 use faults::Chance;
 
-/// Names a reservation among all.
+/// Identifies a reservation across shards and epochs.
 pub(super) type SimTokenId = (TokenOrigin, (TtlClass, u32, u32));
 
 pub(super) fn id_of(token: &ReservationToken) -> SimTokenId {
     (token.origin(), token.number())
 }
 
-/// A record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SimRecord {
-    /// A reservation was won.
+    /// Settles a won reservation.
     Win(SimTokenId, SettlementRecord),
-    /// Of something else.
+    /// A record without a settlement.
     Other,
 }
 
@@ -43,12 +42,11 @@ impl SimLog {
         self.durable as u64
     }
 
-    /// The record of a number.
     pub(super) fn record(&self, seq: u64) -> &SimRecord {
         &self.records[at(seq)]
     }
 
-    /// Which record settles a reservation.
+    /// The record that settles a reservation. None if the log has none.
     pub(super) fn find(&self, id: SimTokenId) -> Option<u64> {
         self.index.get(&id).copied()
     }
@@ -62,14 +60,14 @@ impl SimLog {
         seq
     }
 
-    /// All that was appended is durable; which is so since now.
+    /// Makes all records durable. Returns those that were not durable before.
     pub(super) fn sync(&mut self) -> std::ops::Range<u64> {
         let from = self.durable() + 1;
         self.durable = self.records.len();
         from..self.next()
     }
 
-    /// What is not durable is gone; which was.
+    /// Loses the records that are not durable, and returns their numbers.
     pub(super) fn lose(&mut self) -> std::ops::Range<u64> {
         let lost = self.durable() + 1..self.next();
         for record in self.records.drain(self.durable..) {
@@ -80,7 +78,7 @@ impl SimLog {
         lost
     }
 
-    /// The process ends. Some of what was not known to be durable is, all the same: which.
+    /// Ends the process. Returns the unsynced records that nevertheless are durable.
     pub(super) fn crash(&mut self, chance: &mut Chance) -> std::ops::Range<u64> {
         let from = self.durable() + 1;
         let more = chance.within(0..=(self.records.len() - self.durable) as u64);

@@ -1,5 +1,5 @@
-//! Who watches: counts every reservation and what became of it by itself, and asserts after every step
-//! that nobody authorised more, billed otherwise or forgot anything. Trusts no core's bookkeeping.
+//! The observer: keeps its own books of every reservation and checks after every step that no limit
+//! is exceeded, no win is booked wrongly and none is lost. Trusts no core's bookkeeping.
 
 mod books;
 mod folds;
@@ -23,11 +23,11 @@ use super::places::{SimAccounts, SimLimit, SimLimitOwner, SimLimitSpan, limit_of
 pub(super) use leases::{Leases, ObservedStart};
 pub(super) use tokens::ObservedClaim;
 
-/// Where a reservation stands.
+/// The state of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObservedState {
     Open,
-    /// Being settled; whether its money is still reserved.
+    /// A win is being settled. `was_open` if its money is still reserved.
     Claimed {
         was_open: bool,
     },
@@ -36,7 +36,6 @@ enum ObservedState {
     Won,
 }
 
-/// A reservation.
 #[derive(Clone, Copy, Debug)]
 struct ObservedReservation {
     slot: CampaignIndex,
@@ -45,13 +44,13 @@ struct ObservedReservation {
     expires_ms: u64,
     forgotten_ms: u64,
     state: ObservedState,
-    /// What of it counts as authorised: all of it while it may be won in time, then its price.
+    /// The amount that counts as authorised: the whole while it can be won in time, then its price.
     authorised: u64,
-    /// Of the durable record that settles it.
+    /// The durable record that settles it.
     record: Option<u64>,
 }
 
-/// What one shard was granted of a period, and what became of it.
+/// What one shard was granted for a period, and how it was used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     granted: u64,
@@ -70,28 +69,27 @@ struct ObservedBucket {
     expires_ms: u64,
 }
 
-/// What durable records say of a lease.
+/// What durable records say about a lease.
 #[derive(Clone, Copy, Debug, Default)]
 struct ObservedSpend {
     settled: u64,
     late: u64,
     over: u64,
-    /// Of all, what is beside what was authorised: late, or above the reserved price.
+    /// Part of the total that was never authorised: late, or above the reserved price.
     beside: u64,
-    /// Of all, what came so late that the ledger may have forgotten the lease.
+    /// Part of the total that came so late that the ledger may have forgotten the lease.
     ancient: u64,
 }
 
 /// How the record of a win became durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ObservedWin {
-    /// What of it was paid out of a reservation that had not expired.
+    /// The amount paid out of a reservation that had not expired.
     in_time: u64,
     /// Whether it came so late that the ledger may have forgotten the lease.
     is_ancient: bool,
 }
 
-/// Who watches.
 #[derive(Debug)]
 pub(super) struct Observer {
     pub(super) places: SimAccounts,
@@ -100,23 +98,23 @@ pub(super) struct Observer {
     cells: BTreeMap<(u16, CampaignIndex, Period), Cell>,
     buckets: BTreeMap<(u16, usize), ObservedBucket>,
     gates: BTreeMap<(u16, CampaignIndex), SpendingGate>,
-    /// Open reservations by shard, in order of their end.
+    /// Open reservations by shard, in order of expiry.
     expiries: BTreeMap<u16, BTreeSet<(u64, SimTokenId)>>,
-    /// The latest that clocks on the wall have shown each shard.
+    /// The latest wall-clock time that each shard has seen.
     seen_unix_ms: BTreeMap<u16, u64>,
-    /// Of dead epochs.
+    /// Open reservations of dead epochs, in order of expiry.
     dead_expiries: BTreeSet<(u64, SimTokenId)>,
     authorised: BTreeMap<SimLimit, u64>,
-    /// The largest limits that there ever were.
+    /// The highest value that each limit ever had.
     most: BTreeMap<(SimLimitOwner, u8), u64>,
     spent: BTreeMap<LeaseKey, ObservedSpend>,
-    /// By the number of the record.
+    /// By number of the record.
     came: BTreeMap<u64, ObservedWin>,
-    /// What reservations held when their shard ended well.
+    /// Amounts reserved when their shard closed cleanly.
     held_at_end: BTreeMap<(CampaignIndex, Period), u64>,
     /// Whether records say which wins came late.
     is_late_told: bool,
-    /// How many reservations were made, and won.
+    /// Numbers of reservations made and won.
     pub(super) made: u64,
     pub(super) won: u64,
 }
@@ -152,12 +150,12 @@ impl Observer {
         }
     }
 
-    /// An account has such limits from now on.
+    /// Notes the limits of an account.
     pub(super) fn account_defined(&mut self, account: &AccountDefinition) {
         self.note_most(SimLimitOwner::Account(account.id.0), &account.limits);
     }
 
-    /// A campaign has such limits from now on.
+    /// Notes the limits of a campaign.
     pub(super) fn campaign_defined(&mut self, campaign: &CampaignDefinition) {
         self.note_most(SimLimitOwner::Campaign(campaign.slot.0), &campaign.budget.limits);
     }
@@ -169,7 +167,7 @@ impl Observer {
         }
     }
 
-    /// A shard has taken rights.
+    /// A shard has taken a grant.
     pub(super) fn granted(&mut self, shard: u16, grant: &BudgetGrant) {
         let cell = self.cells.entry((shard, grant.slot, grant.period)).or_default();
         if cell.granted < grant.granted.get() {
@@ -186,17 +184,17 @@ impl Observer {
         }
     }
 
-    /// A process has started, with what the store gave it.
+    /// A process has started from this state of the store.
     pub(super) fn started(&mut self, start: &ObservedStart<'_>) {
         self.leases.start(start, &self.came);
     }
 
-    /// What the ledger is about to be told.
+    /// The ledger is about to receive a message.
     pub(super) fn tell(&mut self, incoming: &LedgerInput) {
         self.leases.tell(incoming, &self.came);
     }
 
-    /// The ledger has taken a step, and goes by such a time.
+    /// The ledger has taken a step. `unix_ms` is its wall-clock time.
     pub(super) fn ledger_stepped(&mut self, clock: &SimClock, outbox: &LedgerOutbox, unix_ms: u64) {
         self.leases.stepped(clock, outbox, unix_ms);
         if let Some(batch) = &outbox.batch {
@@ -219,7 +217,8 @@ impl Observer {
         leases.check_batch(batch, open);
     }
 
-    /// What one reservation adds to each of its limits changes; no limit that ever was is exceeded.
+    /// Changes the amount that a reservation adds to each of its limits. No limit's highest value
+    /// is exceeded.
     fn authorise(&mut self, id: SimTokenId, amount: u64) {
         let Self { tokens, authorised, most, places, .. } = self;
         let it = tokens.get_mut(&id).expect("the reservation was made");
@@ -232,7 +231,7 @@ impl Observer {
         }
     }
 
-    /// What a shard holds is what it was granted and what was reserved, released and won there.
+    /// A shard's holdings match what it was granted and what it reserved, released and won.
     pub(super) fn check_shard(
         &mut self,
         number: u16,
@@ -261,7 +260,7 @@ impl Observer {
         }
     }
 
-    /// What all levels of a campaign's hour that show now have in use, and their limits.
+    /// The amounts in use at every level of a campaign's current hour.
     fn used(&self, slot: CampaignIndex, clock: &SimClock) -> [(SimLimit, u64); 6] {
         let period = self.places.hour(slot, clock.unix_ms).period;
         self.places.levels(slot, period).map(|level| {
@@ -270,7 +269,7 @@ impl Observer {
         })
     }
 
-    /// What was spent beside what was authorised, by durable records.
+    /// Spend that was never authorised, by durable records.
     fn beside(&self, level: SimLimit) -> u64 {
         let is_of = |key: &LeaseKey| self.places.levels(key.slot, key.period).contains(&level);
         let of_level = self.spent.iter().filter(|(key, _)| is_of(key));

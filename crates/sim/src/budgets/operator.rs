@@ -1,4 +1,5 @@
-//! Who defines accounts and campaigns, and changes them at any time. Definitions outlive processes.
+//! The operator, who defines accounts and campaigns and changes them at any time. Definitions
+//! outlive processes.
 
 use pacer_core::ledger::{
     AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
@@ -13,14 +14,13 @@ use faults::Chance;
 
 const CURRENCIES: [Currency; 2] = [Currency::USD, Currency::parse("EUR").expect("three letters")];
 
-/// All definitions, as they stand.
+/// All current definitions.
 #[derive(Clone, Debug)]
 pub(super) struct SimOperator {
     pub(super) accounts: Vec<AccountDefinition>,
     pub(super) campaigns: Vec<CampaignDefinition>,
 }
 
-/// The currency of an account.
 pub(super) fn currency_of(account: u32) -> Currency {
     CURRENCIES[usize::try_from(account).expect("an index") % CURRENCIES.len()]
 }
@@ -75,13 +75,13 @@ impl SimOperator {
         }
     }
 
-    /// All that there is, for a ledger that knows nothing.
+    /// All definitions, for a ledger that has none.
     pub(super) fn all(&self) -> Vec<LedgerInput> {
         let accounts = self.accounts.iter().map(|it| LedgerInput::Account(*it));
         accounts.chain(self.campaigns.iter().map(|it| LedgerInput::Campaign(*it))).collect()
     }
 
-    /// Changes something; which definition that makes.
+    /// Changes one definition and returns it.
     pub(super) fn edit(&mut self, unix_ms: u64, chance: &mut Chance) -> LedgerInput {
         let campaigns = self.campaigns.len() as u64;
         let which = chance.within(0..=campaigns + self.accounts.len() as u64 - 1);
@@ -116,7 +116,7 @@ impl SimOperator {
         LedgerInput::Campaign(*campaign)
     }
 
-    /// Everybody may spend, whenever it is.
+    /// Lets every campaign spend until a time.
     pub(super) fn open(&mut self, until_unix_ms: u64) {
         for account in &mut self.accounts {
             account.version += 1;
@@ -136,7 +136,7 @@ fn holdback(chance: &mut Chance) -> Holdback {
     Holdback::Share(Ppm::new(share).expect("a share"))
 }
 
-/// One limit is up to twice as high, or lower.
+/// Scales one limit by a factor of 0.4 to 1.6.
 fn change(limits: &mut BudgetLimits, chance: &mut Chance) {
     let limit = match chance.within(0..=2) {
         0 => &mut limits.life,

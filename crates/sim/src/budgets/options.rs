@@ -1,4 +1,4 @@
-//! What happens in a run: all of it follows from one seed.
+//! A run of the simulation, drawn from one seed.
 
 use std::time::Duration;
 
@@ -7,109 +7,108 @@ use pacer_core::store;
 use super::zone::{EVES, SimZone, ZONES};
 use faults::Chance;
 
-/// The process's number among all.
 pub(super) const NODE: u32 = 7;
 
-/// How long reservations last, by class.
+/// Times to live of reservations, by class.
 pub(super) const TTLS: [Duration; 3] =
     [Duration::from_secs(4), Duration::from_secs(16), Duration::from_secs(40)];
 /// How long after its expiry a shard remembers a reservation.
 pub(super) const LATE_WINDOW: Duration = Duration::from_secs(30);
-/// How long after its restart the ledger lets go what it had outstanding: the longest time to live, a
-/// bucket, and what the log takes to tell.
+/// How long after its start the ledger holds on to the previous process's leases: the longest time
+/// to live, a bucket, and the delay of the log.
 pub(super) const HORIZON: Duration = Duration::from_secs(60);
-/// How long after its end an hour keeps its row in the store: longer than clocks are ever put back.
+/// How long the store keeps an hour's row after the hour's end: longer than any clock is put back.
 pub(super) const HOURS_KEPT: Duration = Duration::from_secs(60 * 60);
-/// For how long rights may lie unused where others need them.
+/// How long rights may lie unused while others need them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A run.
 #[derive(Clone, Debug)]
 pub struct BudgetScenario {
-    /// Of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Threads that spend.
+    /// Number of shards.
     pub shards: u16,
-    /// Steps before faults end.
+    /// Steps until faults end.
     pub steps: u64,
-    /// When it begins.
+    /// Start of the run.
     pub start_unix_ms: u64,
-    /// Of accounts, in their order.
+    /// Time zones of the accounts.
     pub zones: Vec<SimZone>,
-    /// Campaigns, dealt out to accounts in turn.
+    /// Number of campaigns, dealt to the accounts in turn.
     pub campaigns: u32,
-    /// Messages that a ring holds.
+    /// Messages that a ring can hold.
     pub ring_capacity: usize,
-    /// Steps that a message takes at most.
+    /// Longest delay of a message, in steps.
     pub delay_steps_max: u64,
-    /// What goes wrong.
+    /// The faults.
     pub weather: Weather,
-    /// What exchanges do.
+    /// The exchanges' behaviour.
     pub manners: Manners,
-    /// Whether records say which wins came late: an exchange that writes them before it asks the shard
-    /// does not know.
+    /// Whether records say which wins came late. An exchange that writes the record before it asks
+    /// the shard does not know.
     pub is_late_told: bool,
 }
 
-/// What goes wrong. Shares are in a million, by step where nothing else is said.
+/// Faults. Shares are ppm per step unless stated otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
-    /// The process ends at once, and another starts.
+    /// The process crashes and restarts.
     pub crash: u64,
-    /// The process begins to crash again and again, for a while.
+    /// The process crashes repeatedly for a while.
     pub crash_loop: u64,
-    /// The process is asked to end, and another starts.
+    /// The process stops cleanly and restarts.
     pub stop: u64,
-    /// A shard, or the ledger, does nothing for a while.
+    /// A shard or the ledger stalls.
     pub stall: u64,
-    /// Time passes by the hour, and nobody is asked meanwhile.
+    /// Hours pass without any activity.
     pub skip: u64,
-    /// The clock on the wall goes forward by itself.
+    /// The wall clock jumps forward.
     pub wall_forward: u64,
-    /// The clock on the wall goes back by a little.
+    /// The wall clock goes back a little.
     pub wall_back: u64,
-    /// Somebody changes an account or a campaign.
+    /// The operator changes an account or a campaign.
     pub edit: u64,
-    /// The log writes what it was given to its disk.
+    /// The log syncs its records.
     pub sync: u64,
-    /// The log's disk is full: what was not written is lost, and whoever waits is told.
+    /// The log's disk is full: unsynced records are lost, and their claims are given up.
     pub log_lost: u64,
-    /// The log takes no record: by record.
+    /// The log refuses a record; ppm of records.
     pub log_refused: u64,
-    /// The store's.
+    /// Faults of the store.
     pub store: store::MemoryFaults,
 }
 
-/// What exchanges do with reservations: in a million of them, the first that holds; the rest is won in
+/// How reservations end, in ppm. The first outcome that is drawn counts; all others are won in
 /// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Manners {
-    /// Nothing is ever heard of it.
+    /// No notice ever comes.
     pub never: u64,
-    /// Lost, and released.
+    /// Lost and released.
     pub released: u64,
-    /// Released, and won all the same.
+    /// Released, then won nevertheless.
     pub released_and_won: u64,
-    /// Won, and released after it.
+    /// Won, then released.
     pub won_and_released: u64,
-    /// Won after its time.
+    /// Won after expiry.
     pub late: u64,
-    /// Won long after its time, when no shard remembers it.
+    /// Won so late that no shard remembers it.
     pub ancient: u64,
-    /// Its token is altered on the way, and sent as it was once more.
+    /// Sent once with an altered token, then with the correct one.
     pub altered: u64,
-    /// Won at a price above what was reserved: in a million of wins.
+    /// Won above the reserved price; ppm of wins.
     pub over: u64,
-    /// Told twice: in a million of wins.
+    /// Reported twice; ppm of wins.
     pub twice: u64,
-    /// The most that a shard is asked to reserve in a step.
+    /// Most reservations per shard and step.
     pub bids_max: u64,
-    /// The smallest amounts only.
+    /// Whether every reservation has the smallest amount.
     pub is_petty: bool,
 }
 
 impl Weather {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const CALM: Self = Self {
         crash: 0,
         crash_loop: 0,
@@ -148,7 +147,7 @@ impl Weather {
 }
 
 impl Manners {
-    /// All is won in time, or released.
+    /// Every reservation is won in time or released.
     pub const KIND: Self = Self {
         never: 0,
         released: 200_000,
@@ -181,7 +180,7 @@ impl Manners {
 }
 
 impl BudgetScenario {
-    /// What a seed says.
+    /// Draws a run from a seed.
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::new(seed ^ 0x00b0_d6e7);
         let accounts = chance.within(2..=3);

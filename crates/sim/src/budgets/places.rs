@@ -1,5 +1,5 @@
-//! Where money counts: which campaign belongs to which account, and to which hour and day a moment
-//! belongs there. By arithmetic of its own, so that it can be held against the cores'.
+//! The limits that an amount counts towards: the campaign's account, and the hour and day of a time
+//! in its zone. Computed independently of the cores, to check theirs.
 
 use pacer_core::calendar::{CalendarHour, Period, QUARTER_MS};
 use pacer_core::ledger::BudgetLimits;
@@ -7,14 +7,14 @@ use pacer_core::messages::CampaignIndex;
 
 use super::zone::SimZone;
 
-/// Whose a limit is.
+/// The owner of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SimLimitOwner {
     Campaign(u32),
     Account(u32),
 }
 
-/// For how long it holds.
+/// The period of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SimLimitSpan {
     Life,
@@ -22,7 +22,6 @@ pub(super) enum SimLimitSpan {
     Hour(Period),
 }
 
-/// What a limit is of.
 pub(super) type SimLimit = (SimLimitOwner, SimLimitSpan);
 
 /// Accounts and their campaigns.
@@ -36,12 +35,12 @@ impl SimAccounts {
         Self { zones }
     }
 
-    /// Campaigns are dealt out to accounts in turn.
+    /// Campaigns are dealt to the accounts in turn.
     pub(super) fn account(&self, slot: CampaignIndex) -> u32 {
         slot.0 % u32::try_from(self.zones.len()).expect("few accounts")
     }
 
-    /// The hour that an account's clocks show.
+    /// The calendar hour in the account's zone.
     pub(super) fn hour(&self, slot: CampaignIndex, unix_ms: u64) -> CalendarHour {
         self.zone(self.account(slot)).hour(unix_ms)
     }
@@ -50,7 +49,7 @@ impl SimAccounts {
         self.zones[usize::try_from(account).expect("an index")]
     }
 
-    /// The limits that an amount of a campaign and period counts in.
+    /// The limits that an amount of a campaign and period counts towards.
     pub(super) fn levels(&self, slot: CampaignIndex, period: Period) -> [SimLimit; 6] {
         let day = self.hour(slot, start_of(period)).day;
         let account = self.account(slot);
@@ -62,12 +61,11 @@ impl SimAccounts {
     }
 }
 
-/// The first millisecond of a period.
 pub(super) fn start_of(period: Period) -> u64 {
     u64::from(period.0) * QUARTER_MS
 }
 
-/// The limit of a span, or the largest number.
+/// The limit of a span, or `u64::MAX` if there is none.
 pub(super) fn limit_of(limits: &BudgetLimits, span: SimLimitSpan) -> u64 {
     let limit = match span {
         SimLimitSpan::Life => limits.life,

@@ -1,4 +1,4 @@
-//! What happened, line by line: its hash, and the lines themselves where somebody reads them.
+//! The trace of a run: its hash and, if requested, its lines.
 
 use std::fmt::{self, Write as _};
 use std::hash::Hasher as _;
@@ -22,7 +22,7 @@ impl fmt::Write for Hash<'_> {
 }
 
 impl BudgetTrace {
-    /// Keeps lines, or their hash alone.
+    /// Keeps the lines if `is_kept`, otherwise only their hash.
     pub(super) fn new(is_kept: bool) -> Self {
         Self { hasher: SipHasher13::new(), lines: is_kept.then(Vec::new) }
     }

@@ -1,5 +1,5 @@
-//! Lets a run happen: time passes in steps, and in each the store answers, exchanges bid and tell of
-//! wins, shards, log and ledger take their turns, and who watches asserts what must hold.
+//! Runs a scenario in steps. In each step the store answers, exchanges bid and report wins, shards,
+//! log and ledger take their turns, and the observer checks the invariants.
 
 mod healing;
 mod ledger_turn;
@@ -33,24 +33,22 @@ use super::trace::BudgetTrace;
 use super::zone::DAY_MS;
 use faults::Chance;
 
-/// For how long calendars are made: no run lasts so long.
+/// Length of the calendars: longer than any run.
 const CALENDAR_MS: u64 = 90 * DAY_MS;
 
-/// How often it crashes while it does so again and again, in a million of steps: lives of twenty seconds,
-/// or of four.
+/// Crash rates in a crash loop, in ppm of steps: the process lives about twenty seconds, or four.
 const LOOP_CRASHES: [u64; 2] = [15_000, 80_000];
 
-/// How far a start has come.
+/// The progress of a start.
 #[derive(Clone, Debug)]
 enum BudgetStage {
-    /// Nothing runs until this step.
+    /// The process is down until this step.
     Down(u64),
     Beginning,
-    /// What is asked for in turn: leases, sums and lives.
+    /// Reads leases, sums and lifetimes in turn.
     Reading(EpochStart, ProcessRemains),
 }
 
-/// Everything.
 pub(super) struct BudgetWorld<'t> {
     options: BudgetScenario,
     weather: Weather,
@@ -68,9 +66,9 @@ pub(super) struct BudgetWorld<'t> {
     stage: BudgetStage,
     process: Option<Box<Process>>,
     wants_skip: bool,
-    /// How often it crashes, and until which step.
+    /// Crash rate of the current loop, and the step in which the loop ends.
     looping: (u64, u64),
-    /// The step in which the ledger was last told what the log says, at the latest.
+    /// The latest step in which the ledger received the log's records.
     fed_at: u64,
     trace: &'t mut BudgetTrace,
 }
@@ -122,7 +120,7 @@ impl<'t> BudgetWorld<'t> {
         self.bug == Some(BudgetBug::Wiring(bug))
     }
 
-    /// Steps while things go wrong.
+    /// Runs the steps with faults.
     pub(super) fn run(&mut self) {
         for _ in 0..self.options.steps {
             self.pass_time();
@@ -183,9 +181,9 @@ impl<'t> BudgetWorld<'t> {
         }
     }
 
-    /// Whether nobody would miss anything if nothing happened for long: what the ledger has sent is taken,
-    /// and it was told what the log says. A replay that takes longer than shards remember reservations
-    /// for is not made good, nor are rights to an hour that its shard has forgotten.
+    /// Whether a long pause is harmless: the shards have taken all of the ledger's messages, and
+    /// the replay is complete. The system does not recover from a replay that outlasts the shards'
+    /// memory of reservations, nor from a grant for an hour that its shard has forgotten.
     fn is_quiet(&self) -> bool {
         let is_quiet = |process: &Process| {
             let mut shards = 0..self.options.shards;
@@ -196,7 +194,7 @@ impl<'t> BudgetWorld<'t> {
         self.process.as_deref().is_some_and(is_quiet)
     }
 
-    /// Nobody does anything for a long time: until shortly before an hour or a day ends, mostly.
+    /// Lets a long time pass without activity, usually until shortly before an hour or a day ends.
     fn skip(&mut self) {
         let last = self.options.zones.len() as u64 - 1;
         let zone =
@@ -237,7 +235,7 @@ impl<'t> BudgetWorld<'t> {
         }
     }
 
-    /// The process ends, and with it all that is not durable.
+    /// The process ends, and everything that is not durable is lost.
     fn crash(&mut self) {
         self.trace.note(format_args!("crash"));
         let durable = self.log.crash(&mut self.chance);
@@ -258,7 +256,7 @@ impl<'t> BudgetWorld<'t> {
         }
     }
 
-    /// Goes on with a start.
+    /// Continues a start.
     fn start(&mut self) {
         if let BudgetStage::Down(until) = self.stage {
             if until <= self.step {

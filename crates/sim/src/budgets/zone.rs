@@ -1,5 +1,5 @@
-//! Time zones as rules written out by hand, for the years that simulations play in. Whoever checks
-//! what the ledger makes of a calendar asks here, not the calendar.
+//! Time zones as rules written by hand, for the years of the simulations. The observer checks the
+//! ledger's calendar against them.
 
 use pacer_core::calendar::{Calendar, CalendarHour, Period, QUARTER_MS};
 
@@ -7,21 +7,21 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(super) const DAY_MS: u64 = 86_400_000;
 
-/// A moment by UTC.
+/// A time in UTC, in Unix ms.
 const fn utc(day: u64, hour: u64, minute: u64) -> u64 {
     day * DAY_MS + (hour * 60 + minute) * 60_000
 }
 
-/// Where clocks show the same.
+/// A time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimZone {
-    /// What it is called.
+    /// The zone's name.
     pub name: &'static str,
-    /// From when clocks are so many minutes east of UTC; the first holds before it, too.
+    /// Offsets in minutes east of UTC, each with its start. The first also holds before its start.
     changes: &'static [(u64, i64)],
 }
 
-/// Zones of whole, half and quarter hours, with and without summer.
+/// Zones with whole, half and quarter hours, with and without daylight saving time.
 pub const ZONES: [SimZone; 7] = [
     SimZone { name: "UTC", changes: &[(0, 0)] },
     SimZone { name: "Kathmandu", changes: &[(0, 345)] },
@@ -44,7 +44,7 @@ pub const ZONES: [SimZone; 7] = [
     },
 ];
 
-/// Moments shortly after which something happens to clocks: they change, or a month or a year ends.
+/// Times shortly before a change of clocks or the end of a month or a year.
 pub const EVES: [u64; 9] = [
     utc(20_600, 10, 0),
     utc(20_520, 4, 0),
@@ -53,13 +53,13 @@ pub const EVES: [u64; 9] = [
     utc(20_729, 12, 0),
     utc(20_750, 22, 0),
     utc(20_758, 3, 0),
-    // The last of February 2026, and of the year.
+    // Before the ends of February 2026 and of the year.
     utc(20_512, 16, 0),
     utc(20_818, 16, 0),
 ];
 
 impl SimZone {
-    /// The hour that clocks show: until they show another, or the same once more.
+    /// The calendar hour, cut where an offset changes.
     pub(super) fn hour(&self, unix_ms: u64) -> CalendarHour {
         let behind = self.changes.partition_point(|(from, _)| *from <= unix_ms).max(1);
         let (from_ms, minutes) = self.changes[behind - 1];
@@ -70,7 +70,7 @@ impl SimZone {
         let ends = begins + unsigned(HOUR_MS);
         let start_unix_ms = begins.max(from_ms);
         let day = unsigned(shown) / DAY_MS;
-        // 1970 began on a Thursday.
+        // 1970-01-01 was a Thursday.
         let hour_of_week = (day + 3) % 7 * 24 + unsigned(shown) % DAY_MS / unsigned(HOUR_MS);
         CalendarHour {
             start_unix_ms,
@@ -81,7 +81,7 @@ impl SimZone {
         }
     }
 
-    /// When the next day begins.
+    /// Start of the next day.
     pub(super) fn next_day(&self, unix_ms: u64) -> u64 {
         let today = self.hour(unix_ms);
         let mut hour = today;
@@ -91,7 +91,7 @@ impl SimZone {
         hour.start_unix_ms
     }
 
-    /// Its hours, from the one that contains a moment to the one that contains another.
+    /// The hours from one time to another.
     pub(super) fn calendar(&self, from_unix_ms: u64, until_unix_ms: u64) -> Calendar {
         let first = self.hour(from_unix_ms);
         let next = |hour: &CalendarHour| Some(self.hour(hour.end_unix_ms));
@@ -117,7 +117,7 @@ mod tests {
         *ZONES.iter().find(|zone| zone.name == name).expect("a zone")
     }
 
-    /// How many hours, and how many quarters, a day has.
+    /// Number of hours of a day, and of quarter hours.
     #[track_caller]
     fn check(name: &str, noon_unix_ms: u64, want: (usize, u64)) {
         let zone = zone(name);

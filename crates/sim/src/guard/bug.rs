@@ -1,48 +1,48 @@
-//! Faults planted in the code under test, at its edges: in what is reported, granted and counted.
-//! Each is one that a careless change could bring in; the checks must notice every one.
+//! Bugs planted at the edges of the code under test: in reports, grants and counters. Each is one
+//! that a careless change could introduce; the checks must catch every one.
 
 use exchange_core::guard::{CallGrant, CallVerdict, GuardMode, GuardReport};
 
-/// What is broken.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardBug {
-    /// Nothing.
+    /// No bug.
     None,
-    /// A lost report is made good by granting again what the shard was to use.
+    /// After a lost report, the governor grants again the tokens that the shard was to use.
     TokensMintedOnLoss,
-    /// Tokens that were used are given back too.
+    /// Shards also return tokens that they used.
     UsedTokensReturned,
-    /// Permits of calls under way are given back.
+    /// Shards return permits of calls in flight.
     UsedPermitsReturned,
-    /// A call's permit is never given back, now and then.
+    /// Every 50th permit is never returned.
     PermitsLeaked,
-    /// A reload starts from nothing and forgets what is under way.
+    /// A reload starts afresh and forgets calls in flight.
     ReloadForgets,
-    /// A grant that was overtaken is applied all the same.
+    /// Shards apply grants that a newer grant has overtaken.
     OldGrantsApplied,
-    /// One shard does not hear of the pause.
+    /// Shard 0 ignores the pause.
     PauseIgnored,
-    /// Errors that are fast count as health.
+    /// Fast errors count as successes.
     FastErrorsHealthy,
-    /// A timeout counts whether or not the DSP had its time.
+    /// A timeout counts even if the DSP had too little time.
     HurriedTimeoutsCount,
-    /// Healthy answers are not counted.
+    /// Successes are not counted.
     HealthUncounted,
-    /// A throttled shard asks as ever.
+    /// A throttled shard calls at its full rate.
     ThrottleIgnored,
-    /// Shards keep what they do not use.
+    /// Shards never return unused tokens.
     TokensHoarded,
-    /// The last shard's demand is not seen.
+    /// The governor does not see the last shard's demand.
     DemandUnseen,
 }
 
-/// A bug at work, with what it must remember of each shard.
+/// The planted bug, with its state per shard.
 #[derive(Debug)]
 pub(super) struct Planted {
     pub(super) bug: GuardBug,
-    /// Tokens or permits that the bug made up, by shard.
+    /// Tokens or permits that the bug invented, by shard.
     forged: Vec<u64>,
-    /// The latest grant's number, by shard.
+    /// Sequence number of the latest grant, by shard.
     grants: Vec<u64>,
     releases: u64,
 }
@@ -52,12 +52,12 @@ impl Planted {
         Self { bug, forged: vec![0; shards], grants: vec![0; shards], releases: 0 }
     }
 
-    /// What is reported instead.
+    /// The report that the governor gets instead.
     pub(super) fn report(&mut self, mut report: GuardReport) -> GuardReport {
         let forged = &mut self.forged[report.shard];
         match self.bug {
             GuardBug::TokensMintedOnLoss => {
-                // The books do not know them.
+                // The governor's books do not contain the forged tokens.
                 report.consumed = report.consumed.saturating_sub(*forged);
             }
             GuardBug::UsedTokensReturned => {
@@ -79,20 +79,19 @@ impl Planted {
         report
     }
 
-    /// A report was lost.
     pub(super) fn report_lost(&mut self, report: &GuardReport) {
         if self.bug == GuardBug::TokensMintedOnLoss {
             self.forged[report.shard] += 1;
         }
     }
 
-    /// What is granted instead.
+    /// The grant that the shard gets instead.
     pub(super) fn grant(&mut self, mut grant: CallGrant) -> CallGrant {
         let forged = self.forged[grant.shard];
         match self.bug {
             GuardBug::TokensMintedOnLoss => grant.tokens += forged,
             GuardBug::UsedPermitsReturned => {
-                // The shard still has them.
+                // The shard still has these permits.
                 grant.permits = grant.permits.map(|permits| permits.saturating_sub(forged));
             }
             GuardBug::OldGrantsApplied => {
@@ -111,7 +110,7 @@ impl Planted {
         grant
     }
 
-    /// How a call is counted instead.
+    /// The verdict that is counted instead.
     pub(super) fn end(&self, end: CallVerdict) -> CallVerdict {
         match (self.bug, end) {
             (GuardBug::FastErrorsHealthy, CallVerdict::Bad) => CallVerdict::Good,
@@ -123,7 +122,7 @@ impl Planted {
         }
     }
 
-    /// Whether a permit goes back.
+    /// Whether the shard returns a permit.
     pub(super) fn releases(&mut self) -> bool {
         self.releases += 1;
         !(self.bug == GuardBug::PermitsLeaked && self.releases.is_multiple_of(50))

@@ -1,19 +1,19 @@
-//! What must hold of a trace. Each check says what does not.
+//! The checks of a trace. Each returns a description of the first violation.
 
 use exchange_core::guard::{BreakerState, CallRate, GuardLimits};
 
 use super::scenario::GuardScenario;
 use super::world::GuardTrace;
 
-/// How long messages, reports and steps may take before all shards have heard of a change, with
-/// messages lost as often as scenarios have them.
+/// Longest time until every shard knows of a change, with the delays and losses that scenarios
+/// have.
 pub const HEARD_MS: u64 = 1_500;
 
-/// A bucket of which calls are drawn as they were made. It starts full, and what it holds is kept
-/// when its burst is cut: who holds the right to a call may still make it.
+/// A token bucket that replays the calls of a trace. It starts full. A cut of the burst keeps its
+/// level: a shard may still use the rights that it holds.
 struct BucketReplay {
     rate: CallRate,
-    /// In thousandths of a call.
+    /// Thousandths of a call.
     level: u128,
     at_ms: u64,
 }
@@ -40,8 +40,8 @@ impl BucketReplay {
     }
 }
 
-/// Over any window of length T there are at most `burst + qps × T` calls: the same as that a full
-/// bucket never runs dry. Holds while there is a rate all the time.
+/// Any window of length T has at most `burst + qps × T` calls; equivalently, a bucket that starts
+/// full never runs dry. Requires a rate throughout the scenario.
 pub fn rate_is_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     let rate_of = |limits: &GuardLimits| limits.rate.ok_or("the setup has a rate all the time");
     let mut replay = BucketReplay::new(rate_of(&setup.limits)?, 0);
@@ -56,8 +56,8 @@ pub fn rate_is_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), Str
     Ok(())
 }
 
-/// Never more calls under way than the cap, or than one of the last while: permits that were
-/// granted under a higher cap come back as their calls end.
+/// Calls in flight never exceed the cap, or a cap that ended at most `grace_ms` ago: permits
+/// granted under a higher cap return only when their calls end.
 pub fn cap_is_kept(setup: &GuardScenario, trace: &GuardTrace, grace_ms: u64) -> Result<(), String> {
     let mut caps = vec![(0, setup.limits.in_flight_max)];
     caps.extend(setup.changes.iter().map(|(from_ms, limits)| (*from_ms, limits.in_flight_max)));
@@ -74,7 +74,7 @@ pub fn cap_is_kept(setup: &GuardScenario, trace: &GuardTrace, grace_ms: u64) -> 
     Ok(())
 }
 
-/// No calls while paused, once all have heard of it.
+/// No calls while paused, from [`HEARD_MS`] after the pause began.
 pub fn pauses_are_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     for (from_ms, until_ms) in &setup.pauses {
         let quiet = from_ms + HEARD_MS..*until_ms;
@@ -85,7 +85,7 @@ pub fn pauses_are_kept(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), 
     Ok(())
 }
 
-/// At least `share_ppm` of what was wanted and allowed was called, from `from_ms` on.
+/// From `from_ms` on, at least `share_ppm` of the calls demanded and allowed are made.
 pub fn throughput(
     setup: &GuardScenario,
     trace: &GuardTrace,
@@ -105,7 +105,7 @@ pub fn throughput(
     Ok(())
 }
 
-/// Every shard, all of which want calls all the time, makes one at least every `bound_ms`.
+/// Every shard makes a call at least every `bound_ms`. Requires constant demand on all shards.
 pub fn nobody_starves(
     setup: &GuardScenario,
     trace: &GuardTrace,
@@ -124,7 +124,6 @@ pub fn nobody_starves(
     Ok(())
 }
 
-/// The DSP is never throttled.
 pub fn stays_closed(trace: &GuardTrace) -> Result<(), String> {
     match trace.states.iter().find(|(_, state)| matches!(state, BreakerState::Throttled { .. })) {
         Some((at_ms, _)) => Err(format!("throttled at {at_ms} ms")),
@@ -132,22 +131,23 @@ pub fn stays_closed(trace: &GuardTrace) -> Result<(), String> {
     }
 }
 
-/// An illness, and how soon the breaker must answer.
+/// A period in which the DSP fails, and how soon the breaker must react.
 #[derive(Clone, Copy, Debug)]
 pub struct Illness {
-    /// From when all calls fail.
+    /// All calls fail from here on.
     pub from_ms: u64,
-    /// From when all are well again.
+    /// All calls succeed from here on.
     pub until_ms: u64,
-    /// Throttled within this.
+    /// The breaker must throttle within this time.
     pub opens_ms: u64,
-    /// Asked everything again within this, counted from the last bad call's end.
+    /// The breaker must close within this time after the last failed call.
     pub closes_ms: u64,
-    /// Calls under throttling.
+    /// Allowed rate of calls while throttled.
     pub probes: CallRate,
 }
 
-/// Throttled in time, probed and no more while ill, and trusted again in time, for good.
+/// The breaker throttles in time, allows only probes during the illness, closes in time and stays
+/// closed.
 pub fn illness_is_answered(trace: &GuardTrace, illness: &Illness) -> Result<(), String> {
     let Illness { from_ms, until_ms, opens_ms, closes_ms, probes } = *illness;
     let throttled = |state: &BreakerState| matches!(state, BreakerState::Throttled { .. });

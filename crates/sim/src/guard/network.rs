@@ -1,19 +1,19 @@
-//! Messages on their way: late, lost, repeated, overtaken. Knows nothing of what they say.
+//! A network that delays, loses, repeats and reorders messages. Does not know their content.
 
 use faults::Chance;
 
-/// What may happen to a message.
+/// Faults of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkFaults {
-    /// Longest it takes; each takes its own time, so one may overtake another.
+    /// Longest delay. Each message has its own delay, so messages may overtake each other.
     pub delay_ms_max: u64,
-    /// How many in a million are lost.
+    /// Share of messages lost, in ppm.
     pub lost_ppm: u64,
-    /// How many in a million come twice.
+    /// Share of messages delivered twice, in ppm.
     pub repeated_ppm: u64,
 }
 
-/// Messages on their way.
+/// Messages in transit.
 #[derive(Debug)]
 pub(super) struct SimNetwork<M> {
     faults: NetworkFaults,
@@ -25,7 +25,7 @@ impl<M: Copy> SimNetwork<M> {
         Self { faults, under_way: Vec::new() }
     }
 
-    /// Sends a message; `false` when it is lost.
+    /// Sends a message. False if it is lost.
     pub(super) fn send(&mut self, now_ms: u64, message: M, chance: &mut Chance) -> bool {
         let is_lost = chance.happens(self.faults.lost_ppm);
         let copies = if chance.happens(self.faults.repeated_ppm) { 2 } else { 1 };
@@ -38,7 +38,7 @@ impl<M: Copy> SimNetwork<M> {
         !is_lost
     }
 
-    /// Messages that have arrived at a receiver that takes them.
+    /// Takes the arrived messages that `takes` accepts.
     pub(super) fn arrived(&mut self, now_ms: u64, takes: impl Fn(&M) -> bool) -> Vec<M> {
         let mut arrived = Vec::new();
         self.under_way.retain(|(at, message)| {

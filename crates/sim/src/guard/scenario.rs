@@ -1,59 +1,58 @@
-//! What happens in a simulation, drawn from a seed or written down.
+//! A run of the simulation, drawn from a seed or written by hand.
 
 use exchange_core::guard::{CallVerdict, GuardLimits};
 
 use super::network::NetworkFaults;
 use faults::Chance;
 
-/// How long a DSP is waited for.
+/// Timeout of a call.
 const TIMEOUT_MS: u64 = 100;
-/// How long the answer to a call that has timed out is still read for.
+/// How long the shard keeps reading the late response to a timed-out call.
 const DRAIN_MS: u64 = 400;
 
-/// What happens.
+/// A run. Lists of changes are in order of time.
 #[derive(Clone, Debug)]
 pub struct GuardScenario {
-    /// Of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: usize,
-    /// How finely time passes.
+    /// Length of a step.
     pub tick_ms: u64,
-    /// How long it goes on.
+    /// Length of the run.
     pub length_ms: u64,
-    /// Limits at the start.
     pub limits: GuardLimits,
-    /// Other limits from then on, in order of time.
+    /// Later limits, each with its start in ms.
     pub changes: Vec<(u64, GuardLimits)>,
-    /// What may happen to messages.
+    /// Faults of the network.
     pub faults: NetworkFaults,
-    /// Calls wanted, in order of time.
+    /// Calls demanded, by phase.
     pub demand: Vec<ScenarioPhase>,
-    /// How the DSP is from then on, in order of time.
+    /// The DSP's health, each with its start in ms.
     pub health: Vec<(u64, Health)>,
-    /// Who does nothing for a while.
+    /// Shards, or the governor, that stall.
     pub stalls: Vec<Stall>,
-    /// When the DSP is paused: from, until.
+    /// Pauses of the DSP: start and end in ms.
     pub pauses: Vec<(u64, u64)>,
 }
 
-/// Calls wanted for a while.
+/// Demand until the next phase.
 #[derive(Clone, Debug)]
 pub struct ScenarioPhase {
-    /// Until the next phase.
+    /// Start of the phase.
     pub from_ms: u64,
     /// Calls per second, by shard.
     pub rates: Vec<u64>,
 }
 
-/// A shard that does nothing for a while, or the governor.
+/// A period in which a shard or the governor does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// The shard; `None`: the governor.
+    /// None for the governor.
     pub shard: Option<usize>,
-    /// From when.
+    /// Start of the stall.
     pub from_ms: u64,
-    /// Until when.
+    /// End of the stall.
     pub until_ms: u64,
 }
 
@@ -62,16 +61,16 @@ pub struct Stall {
 pub enum Health {
     /// In 10 to 60 ms.
     Well,
-    /// So many in a million with an error, in at most 3 ms.
+    /// With an error within 3 ms for this share of calls, in ppm.
     FastErrors(u64),
-    /// Never; it had its time.
+    /// Never, although it had enough time.
     Hangs,
-    /// Too late, but it did not have its time.
+    /// Too late, because it had too little time.
     Hurried,
 }
 
 impl Health {
-    /// How a call ends, when that is known, and when it is over; both in milliseconds from now.
+    /// The verdict of a call, and in how many ms the verdict is known and the call is over.
     pub(super) fn call(self, chance: &mut Chance) -> (CallVerdict, u64, u64) {
         let well = |chance: &mut Chance| {
             let latency = chance.within(10..=60);
@@ -95,7 +94,7 @@ impl Health {
 }
 
 impl GuardScenario {
-    /// Steady, without faults: `rates` calls per second wanted by each shard.
+    /// A run without faults. `rates` are the calls per second that each shard demands.
     pub fn steady(seed: u64, limits: GuardLimits, rates: Vec<u64>, length_ms: u64) -> Self {
         Self {
             seed,
@@ -112,13 +111,12 @@ impl GuardScenario {
         }
     }
 
-    /// Calls per second that a shard wants.
+    /// Calls per second that a shard demands.
     pub fn rate(&self, shard: usize, at_ms: u64) -> u64 {
         let phase = self.demand.iter().rev().find(|phase| phase.from_ms <= at_ms);
         phase.map_or(0, |phase| phase.rates[shard])
     }
 
-    /// How the DSP is.
     pub(super) fn health(&self, at_ms: u64) -> Health {
         let since = self.health.iter().rev().find(|(from, _)| *from <= at_ms);
         since.map_or(Health::Well, |(_, health)| *health)
@@ -129,7 +127,7 @@ impl GuardScenario {
         self.pauses.iter().any(|(from, until)| (*from..*until).contains(&at_ms))
     }
 
-    /// Whether a shard, or the governor, does nothing.
+    /// Whether the shard, or the governor if None, is stalled.
     pub(super) fn is_stalled(&self, shard: Option<usize>, at_ms: u64) -> bool {
         let covers = |stall: &Stall| (stall.from_ms..stall.until_ms).contains(&at_ms);
         self.stalls.iter().any(|stall| stall.shard == shard && covers(stall))

@@ -1,5 +1,5 @@
-//! Lets a setup happen: time passes in ticks, and in each the DSP answers, messages arrive, shards
-//! call and report, and the governor steps.
+//! Runs a scenario in ticks. In each tick the DSP answers, messages arrive, shards call and report,
+//! and the governor steps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,20 +16,20 @@ use super::network::SimNetwork;
 use super::scenario::GuardScenario;
 use faults::Chance;
 
-/// What happened.
+/// What happened in a run. Times are in ms.
 #[derive(Debug, Default)]
 pub struct GuardTrace {
-    /// Calls that were made: when, and by which shard.
+    /// Calls made: time and shard.
     pub calls: Vec<(u64, usize)>,
-    /// Most calls under way after each that was made.
+    /// Calls in flight after each call: time and number.
     pub in_flight: Vec<(u64, u64)>,
-    /// States of the governor: from when.
+    /// The governor's breaker states, each with its start.
     pub states: Vec<(u64, BreakerState)>,
-    /// Calls that were not made: when, by which shard, why.
+    /// Calls refused: time, shard, reason.
     pub refused: Vec<(u64, usize, GuardRefusal)>,
 }
 
-/// What happens to a call, in this order.
+/// The stages of a call, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CallStage {
     Settle,
@@ -50,7 +50,7 @@ struct GuardWorld<'s> {
     planted: Planted,
     governor: Option<Governor>,
     shards: Vec<ShardGuard>,
-    /// When in a step each shard reports, and last the governor's step.
+    /// Offset in a step of each shard's report, then of the governor's step.
     offsets_ms: Vec<u64>,
     to_governor: SimNetwork<GuardReport>,
     to_shards: SimNetwork<CallGrant>,
@@ -59,7 +59,7 @@ struct GuardWorld<'s> {
     trace: GuardTrace,
 }
 
-/// Runs a setup to its end, with a bug or without.
+/// Runs a scenario to its end, with a bug or without.
 pub fn run(setup: &GuardScenario, bug: GuardBug) -> GuardTrace {
     let mut world = GuardWorld::new(setup, bug);
     let mut now_ms = 0;
@@ -103,7 +103,7 @@ impl<'s> GuardWorld<'s> {
             if self.setup.is_stalled(Some(shard), now_ms) {
                 continue;
             }
-            // Calls come before grants are read: a shard that wakes uses what it holds first.
+            // Calls come before grants: a shard that wakes up first uses the rights that it has.
             self.call(shard, now_ms);
             if self.is_due(shard, now_ms) {
                 let report = self.planted.report(self.shards[shard].report());
@@ -121,7 +121,7 @@ impl<'s> GuardWorld<'s> {
         now_ms % step_ms == self.offsets_ms[who]
     }
 
-    /// Ends the calls whose time has come; a stalled shard's wait for it.
+    /// Ends the calls that are due. Those of a stalled shard wait until it wakes up.
     fn answer(&mut self, now_ms: u64) {
         let mut waiting = Vec::new();
         while let Some(Reverse((at_ms, stage, id))) = self.due.peek().copied() {

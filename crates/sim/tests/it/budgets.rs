@@ -1,14 +1,14 @@
-//! Money under faults, over many seeds; and the proof that the observer's assertions can fail.
+//! Budgets under faults, over many seeds, and the proof that the observer's assertions can fail.
 //!
-//! `SIM_SEEDS` sets how many seeds are run.
+//! `SIM_SEEDS` sets the number of seeds.
 
 use pacer_core::{ledger, shard, store};
 use sim::budgets::{BudgetBug, BudgetScenario, Wiring, command, run};
 
-/// Seeds where the environment does not say.
+/// Seeds if `SIM_SEEDS` is not set.
 const SEEDS: u64 = 48;
 
-/// Seeds until a bug must have shown: fewer than are run without one.
+/// Seeds within which a planted bug must be caught. All of them pass without a bug.
 const BUG_SEEDS: u64 = 192;
 
 fn seeds() -> u64 {
@@ -30,7 +30,7 @@ fn never_beyond_a_limit_and_the_books_are_exact() {
     assert!(reserved > 1_000 * seeds() && won > reserved / 2, "{won} of {reserved} won");
 }
 
-/// A mistake is found by some seed among those that find nothing without it.
+/// Some seed catches each bug.
 #[track_caller]
 fn check(mistakes: &[BudgetBug]) {
     let is_found = |bug: BudgetBug| {
@@ -44,8 +44,8 @@ fn check(mistakes: &[BudgetBug]) {
 #[test]
 fn every_mistake_of_a_shard_is_found() {
     use shard::bug::ShardBug as Of;
-    // The shard's own tests find the rest: a gate older than the last, a grant repeated when its hour is
-    // forgotten and one of an hour to come do not come over rings that keep their order.
+    // The shard's own tests catch the others. Ordered rings never deliver an outdated gate, a
+    // repeated grant for a forgotten hour, or a grant for a future hour.
     check(
         &[
             Of::SettleTwice,
@@ -75,7 +75,8 @@ fn every_mistake_of_the_ledger_is_found() {
     check(&ledger::LedgerBug::ALL.map(BudgetBug::Ledger));
 }
 
-/// Those of definitions, other nodes and batches that no ledger sends are found by the stores' suite.
+/// The stores' conformance suite catches the bugs of definitions, of other nodes, and of batches
+/// that no ledger sends.
 #[test]
 fn mistakes_of_the_store_are_found() {
     use store::StoreBug as Of;

@@ -1,6 +1,6 @@
-//! The guard under faults, over many seeds; and the proof that its checks can fail.
+//! The guard under faults, over many seeds, and the proof that its checks can fail.
 //!
-//! `SIM_SEEDS` sets how many seeds each kind of scenario is run with.
+//! `SIM_SEEDS` sets the number of seeds for each kind of scenario.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +13,13 @@ use sim::guard::{
     GuardBug, GuardScenario, GuardTrace, Health, NetworkFaults, ScenarioPhase, Stall, run,
 };
 
-/// What must hold of a scenario.
+/// A check of a trace against its scenario.
 type Check = fn(&GuardScenario, &GuardTrace) -> Result<(), String>;
 
-/// Seeds where the environment does not say.
+/// Seeds if `SIM_SEEDS` is not set.
 const SEEDS: u64 = 20;
 
-/// Seeds until a bug must have shown.
+/// Seeds within which a planted bug must be caught.
 const BUG_SEEDS: u64 = 20;
 
 fn seeds() -> u64 {
@@ -30,7 +30,7 @@ fn count(number: u64) -> NonZeroU32 {
     NonZeroU32::new(u32::try_from(number).unwrap()).unwrap()
 }
 
-/// What is wrong, an assertion of the code itself included.
+/// The violation or panic of a run. None if it passes.
 fn problem(setup: &GuardScenario, bug: GuardBug, check: Check) -> Option<String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| check(setup, &run(setup, bug))));
     match outcome {
@@ -65,7 +65,7 @@ fn rate(chance: &mut Chance) -> CallRate {
     CallRate { qps: count(qps), burst: count(burst) }
 }
 
-/// Demand of all kinds: idle shards, bursts, and who wants most moves.
+/// Mixed demand: idle shards, bursts, and a busiest shard that changes.
 fn restless(chance: &mut Chance, shards: usize, length_ms: u64) -> Vec<ScenarioPhase> {
     let starts = (0..length_ms).step_by(700);
     let mut phase = |from_ms| {
@@ -78,8 +78,8 @@ fn restless(chance: &mut Chance, shards: usize, length_ms: u64) -> Vec<ScenarioP
     starts.map(&mut phase).collect()
 }
 
-/// Everything at once: lost, late, repeated and overtaken messages, stalls, a pause, limits that
-/// change, and a DSP that falls ill in all ways.
+/// All faults at once: lost, late, repeated and overtaken messages, stalls, changed limits, and a
+/// DSP that fails in every way.
 fn havoc(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x4a_0c);
     let length_ms = 16_000;
@@ -109,7 +109,7 @@ fn havoc(seed: u64) -> GuardScenario {
         Health::Hurried,
         Health::FastErrors(400_000),
     ];
-    // The governor is awake when limits change: a change waits for nobody.
+    // The governor is awake when limits change: a change does not wait.
     stalls.retain(|stall| stall.shard.is_some() || stall.until_ms < 9_000);
     GuardScenario {
         seed,
@@ -150,7 +150,7 @@ fn no_window_has_more_calls_than_allowed_and_no_moment_more_in_flight() {
     }
 }
 
-/// Reloads one after another that change nothing, with calls under way.
+/// Consecutive reloads that change nothing, with calls in flight.
 fn reloads(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x9e_10);
     let limits = GuardLimits {
@@ -175,7 +175,7 @@ fn a_reload_forgets_nothing() {
     notices(GuardBug::ReloadForgets, reloads, nothing_is_forgotten);
 }
 
-/// Shards that want very different amounts, around the limit; who wants most moves on at times.
+/// Very unequal demand around the limit; the busiest shard changes once.
 fn skewed(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x5e_ed);
     let shards = usize::try_from(chance.one_of(&[1, 2, 4, 16])).unwrap();
@@ -212,7 +212,7 @@ fn what_is_wanted_and_allowed_is_called_wherever_it_is_wanted() {
     }
 }
 
-/// As many shards as there may be, one of which wants most, and one call a second for them all.
+/// Up to 64 shards, one of them much busier, that share one call per second.
 fn famine(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xfa_00);
     let shards = usize::try_from(chance.one_of(&[3, 16, 64])).unwrap();
@@ -239,7 +239,7 @@ fn nobody_starves_at_one_call_a_second() {
     notices(GuardBug::DemandUnseen, famine, each_has_its_turn);
 }
 
-/// Fewer permits than shards that want them all the time.
+/// Fewer permits than shards with constant demand.
 fn crowd(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xc0_0d);
     let shards = usize::try_from(chance.one_of(&[3, 8, 16])).unwrap();
@@ -265,7 +265,7 @@ fn permits_go_round_where_there_are_fewer_than_shards() {
 const ILL_FROM_MS: u64 = 15_000;
 const ILL_UNTIL_MS: u64 = 27_000;
 
-/// A DSP that is well, then fails in every call, then is well again.
+/// A DSP that is well, then fails every call, then is well again.
 fn illness(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x111);
     let shards = usize::try_from(chance.one_of(&[1, 4, 16])).unwrap();
@@ -282,7 +282,7 @@ fn illness(seed: u64) -> GuardScenario {
     setup
 }
 
-/// Within the bounds that [`BreakerLimits`] states.
+/// Within the bounds that [`BreakerLimits`] documents.
 fn is_throttled_and_recovers(setup: &GuardScenario, trace: &GuardTrace) -> Result<(), String> {
     let limits = setup.limits.breaker.unwrap();
     let slack_ms = 500;
@@ -313,7 +313,7 @@ fn an_ill_dsp_is_throttled_in_time_and_trusted_again_in_time() {
     }
 }
 
-/// A DSP that is late because it was given too little time, or errs no more than is borne.
+/// A DSP that is late because it had too little time, or errs within its limit.
 fn blameless(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0xb1a);
     let health = chance.one_of(&[Health::Hurried, Health::FastErrors(100_000), Health::Well]);
@@ -332,7 +332,7 @@ fn what_is_not_a_dsps_fault_does_not_throttle_it() {
     notices(GuardBug::HurriedTimeoutsCount, blameless, is_not_throttled);
 }
 
-/// Paused for a while.
+/// A DSP that is paused for three seconds.
 fn pause(seed: u64) -> GuardScenario {
     let mut chance = Chance::new(seed ^ 0x9a);
     let limits = match chance.within(0..=2) {

@@ -1,4 +1,4 @@
-//! What must hold once faults have ended: budgets are spent to the last nano, and the books are exact.
+//! Invariants once faults have ended: budgets are spent to the last nano, and the books are exact.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use super::leases::kept_of;
 use super::{ObservedSpend, ObservedState, Observer};
 
 impl Observer {
-    /// A campaign that has not spent all of any limit that it has now, if there is one: what is kept
-    /// back for late wins apart. And what it has used of each.
+    /// A campaign that has reached none of its present limits (less their holdbacks), with the
+    /// amounts used of each. None if there is no such campaign.
     pub(in super::super) fn left(
         &self,
         campaigns: &[CampaignDefinition],
@@ -43,8 +43,8 @@ impl Observer {
         })
     }
 
-    /// All that is won has been told, and every lease that the store has or had is closed: it says what
-    /// durable records say, to the nano; and so do the sums of those that it has no more.
+    /// Every reservation has ended, and every lease that the store has or had is closed. Each lease
+    /// matches the durable records to the nano, and so do the sums of the leases that were folded.
     pub(in super::super) fn check_books(
         &self,
         leases: &[(LeaseKey, Lease)],
@@ -80,12 +80,12 @@ impl Observer {
         assert!(spent.is_empty(), "spent out of no lease: {spent:?}");
     }
 
-    /// The ledger says of every campaign what it has spent.
+    /// The ledger's spend of every campaign matches the log.
     pub(in super::super) fn check_spend(&self, ledger: &Ledger, slots: u32) {
         for slot in (0..slots).map(CampaignIndex) {
             let of_slot = self.spent.iter().filter(|(key, _)| key.slot == slot);
             let total: u64 = of_slot.map(|(_, it)| it.settled + it.late + it.over).sum();
-            // Nobody knows of which account a campaign is before it is defined.
+            // The ledger cannot attribute a win before the campaign is defined.
             let unheard = self.leases.unheard.get(&slot).copied().unwrap_or(0);
             let told = ledger.spend(slot).expect("the campaign is known").life.get();
             let is_exact = total - unheard.min(total) <= told && told <= total;

@@ -1,4 +1,4 @@
-//! What the ledger folds, held against what it may fold, and the sums of it against the rows that went.
+//! Checks which leases the ledger folds, and that the sums match the folded rows.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,15 @@ use super::super::places::start_of;
 use super::super::zone::DAY_MS;
 use super::{Leases, Observer};
 
-/// The longest hour.
 const HOUR_MS: u64 = 3_600_000;
 
 impl Leases {
-    /// Whether a lease was folded, by this process or one before.
+    /// Whether this process or an earlier one folded the lease.
     pub(super) fn is_folded(&self, key: &LeaseKey) -> bool {
         self.folded.contains_key(key) || self.moved.contains(key)
     }
 
-    /// The leases that the store had and has no more, where it has these: all of them were folded.
+    /// The leases that the store no longer has, given those it has. All of them were folded.
     pub(super) fn gone(&self, found: &[(LeaseKey, Lease)]) -> BTreeMap<LeaseKey, Lease> {
         let found: BTreeMap<_, _> = found.iter().copied().collect();
         let mut gone = self.folded.clone();
@@ -34,8 +33,8 @@ impl Leases {
         gone
     }
 
-    /// Sums say of every campaign what was spent out of the leases that are gone; each day's at most
-    /// what was spent that day.
+    /// Per campaign, the sums match the spend of the folded leases. A day's sum is at most that
+    /// day's spend.
     pub(super) fn check_sums(
         &self,
         gone: &BTreeMap<LeaseKey, Lease>,
@@ -76,7 +75,8 @@ impl Leases {
         self.places.hour(key.slot, start_of(key.period)).day
     }
 
-    /// A batch counts this in a sum: a record that was told, once, as it is.
+    /// A batch adds this win to a sum. It must match a record that the ledger received, and counts
+    /// once.
     pub(super) fn check_stray(&mut self, stray: &UnattributedWin, applied_seq: u64) {
         let UnattributedWin { seq, sum, spent } = *stray;
         let (key, total, _) = self.records[&seq];
@@ -88,15 +88,15 @@ impl Leases {
         self.strays.insert(seq, *stray);
     }
 
-    /// What of a lease was told too late for its row, though not so late that nobody need know it.
+    /// Wins that came too late for their lease's row, except ancient ones.
     pub(super) fn strayed(&self, key: &LeaseKey) -> u64 {
         let records = self.strays.keys().map(|seq| self.records[seq]);
         let of_key = records.filter(|(of, _, is_ancient)| of == key && !is_ancient);
         of_key.map(|(_, total, _)| total).sum()
     }
 
-    /// A batch folds this: nothing can come to it any more, and no clock shows its hour again. `open` is
-    /// what dead reservations hold that may still be won in time.
+    /// A batch folds this lease or day: no more wins can come, and no clock shows its hour again.
+    /// `open` returns the amount of dead reservations that can still be won in time.
     pub(super) fn check_fold(&mut self, fold: &Fold, open: impl Fn(&LeaseKey) -> u64) {
         let latest_ms = self.latest_unix_ms.max(self.unix_ms);
         let key = match fold {
@@ -113,7 +113,7 @@ impl Leases {
         let over_ms = start_of(key.period) + HOUR_MS;
         let kept_ms = u64::try_from(HOURS_KEPT.as_millis()).expect("an hour");
         assert!(over_ms + kept_ms <= latest_ms, "an hour is kept for a while: {key:?}");
-        // A row that nobody knows to be there may have been refused: then there is nothing to fold.
+        // The store may have refused the row. Then there is nothing to fold.
         let lease = self.committed.get(key).copied().unwrap_or_default();
         let certain = self.certain.get(key).copied().unwrap_or_default();
         assert_eq!(lease, certain, "what is folded is durable: {key:?}");
@@ -127,7 +127,7 @@ impl Leases {
 }
 
 impl Observer {
-    /// What is long over has no row by the hour, and no sum by the day.
+    /// Leases of past days and daily sums of long ago have been folded.
     pub(in super::super) fn check_rows(
         &self,
         leases: &[(LeaseKey, Lease)],

@@ -1,4 +1,4 @@
-//! What the ledger says and grants, held against what its shards, the store and the log have said.
+//! Checks the ledger's batches and grants against what shards, store and log have said.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,26 @@ use super::super::clock::SimClock;
 use super::super::places::{SimAccounts, SimLimit, SimLimitOwner, limit_of, start_of};
 use super::ObservedWin;
 
-/// How long before an hour begins rights to it may be granted: as long as the ledger leases ahead, and
-/// a lease period by which campaigns are spread.
+/// How long before an hour its rights may be granted: the ledger's lead time, plus the lease period
+/// over which campaigns are spread.
 const AHEAD_MS: u64 = 4_000;
 
-/// A part of a lease: granted to a shard, and sent back by it.
+/// The part of a lease that was granted to one shard.
 #[derive(Clone, Copy, Debug, Default)]
 struct ObservedGrant {
     granted: u64,
     returned: u64,
-    /// What its shard had taken when it ended.
+    /// Amount that the shard had received when it closed.
     received: u64,
 }
 
-/// What records that the ledger was told cost: out of reservations, and beside them.
+/// Cost of the records that the ledger received, within and beyond reservations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecordedCosts {
     pub(super) paid: u64,
     pub(super) beside: u64,
-    /// Of records that came so late that the ledger may have forgotten the lease: in neither.
+    /// Cost of records so late that the ledger may have forgotten the lease. In neither of the
+    /// others.
     pub(super) ancient: u64,
 }
 
@@ -43,53 +44,53 @@ pub(in super::super) struct Leases {
     pub(super) places: SimAccounts,
     /// Whether records say which wins came late.
     is_late_told: bool,
-    /// What batches counted in sums, by the number of its record; and of every record that was told its
-    /// lease, what it cost, and whether it was ancient.
+    /// Wins that batches added to sums, by number of the record. `records` has, for every record
+    /// that the ledger received, its lease, its cost and whether it was ancient.
     pub(super) strays: BTreeMap<u64, UnattributedWin>,
     pub(super) records: BTreeMap<u64, (LeaseKey, u64, bool)>,
-    /// What was told of campaigns that were not known then.
+    /// Cost of wins received before their campaign was defined.
     pub(super) unheard: BTreeMap<CampaignIndex, u64>,
     epoch: Epoch,
-    /// What is durable, or may be.
+    /// Leases that are durable or may be.
     pub(super) certain: BTreeMap<LeaseKey, Lease>,
-    /// What is known to be durable.
+    /// Leases known to be durable.
     pub(super) committed: BTreeMap<LeaseKey, Lease>,
-    /// What earlier processes folded.
+    /// Leases that earlier processes folded.
     pub(super) folded: BTreeMap<LeaseKey, Lease>,
-    /// What batches of this process fold, whatever comes of them; and what they have.
+    /// Leases that batches of this process fold; `moved` has those whose batch was committed.
     pub(super) asked: BTreeSet<LeaseKey>,
     pub(super) moved: BTreeSet<LeaseKey>,
-    /// Of what is certain, by level: leased and not given back; and spent beside it.
+    /// Per level of `certain`: granted and not returned; `late` is the spend beyond it.
     held: BTreeMap<SimLimit, u64>,
     late: BTreeMap<SimLimit, u64>,
-    /// What batches of this process said was given back.
+    /// Amounts returned, as batches of this process say.
     given_back: BTreeMap<LeaseKey, u64>,
     parts: BTreeMap<(CampaignIndex, Period), BTreeMap<u16, ObservedGrant>>,
     pub(super) told: BTreeMap<LeaseKey, RecordedCosts>,
-    /// Out of reservations that had not expired, by records that were durable when the process started
-    /// or told since.
+    /// Amounts paid out of unexpired reservations, by records that were durable at the start or
+    /// received since.
     won: BTreeMap<LeaseKey, u64>,
     replay_to: u64,
     told_to: u64,
     accounts: BTreeMap<u32, AccountDefinition>,
     campaigns: BTreeMap<u32, CampaignDefinition>,
-    /// The time that the ledger goes by; and the latest that it may, as long as it has not said.
+    /// The ledger's wall-clock time, and its upper bound until the ledger's first step.
     pub(super) unix_ms: u64,
     pub(super) latest_unix_ms: u64,
     closed: BTreeSet<CampaignIndex>,
-    /// Shards that have ended, and said so.
+    /// Shards that have closed.
     closed_shards: BTreeSet<u16>,
     is_up: bool,
 }
 
-/// What a process finds when it starts.
+/// The state that a process starts from.
 pub(in super::super) struct ObservedStart<'a> {
     pub(in super::super) epoch: Epoch,
     pub(in super::super) leases: &'a [(LeaseKey, Lease)],
     pub(in super::super) sums: &'a [(SumKey, SpentSum)],
     pub(in super::super) applied_seq: u64,
     pub(in super::super) unix_ms: u64,
-    /// Every durable one.
+    /// All durable settlements.
     pub(in super::super) settlements: &'a [SettlementRecord],
 }
 
@@ -125,12 +126,12 @@ impl Leases {
         }
     }
 
-    /// A process has started, with what the store gave it.
+    /// A process has started from this state of the store.
     pub(super) fn start(&mut self, start: &ObservedStart<'_>, came: &BTreeMap<u64, ObservedWin>) {
         assert!(self.epoch < start.epoch, "an epoch begins once: {:?}", start.epoch);
         let found: BTreeMap<_, _> = start.leases.iter().copied().collect();
         let folded = self.gone(start.leases);
-        // What no batch has applied is told again, and may be of a lease that is known then.
+        // Records that no batch has applied are replayed, and their lease may be known by then.
         self.strays.retain(|seq, _| *seq <= start.applied_seq);
         self.check_sums(&folded, start.sums, start.applied_seq);
         let strays = std::mem::take(&mut self.strays);
@@ -147,7 +148,8 @@ impl Leases {
         (self.strays, self.records, self.unheard) = (strays, records, unheard);
         self.latest_unix_ms = unix_ms;
         for (key, lease) in start.leases {
-            // Where something was spent the clock has been; where nothing was it was about to be.
+            // The clock has reached the hour of any spend; without spend the hour was at most about
+            // to begin.
             let is_spent = lease.settled.get() + lease.late.get() + lease.over.get() > 0;
             let begins = start_of(key.period);
             let least = if is_spent { begins } else { begins - AHEAD_MS };
@@ -171,32 +173,32 @@ impl Leases {
         self.is_up = false;
     }
 
-    /// What a shard had taken when it ended.
+    /// Notes the amount that a shard had received when it closed.
     pub(super) fn receive(&mut self, of: (CampaignIndex, Period), shard: u16, received: u64) {
         self.parts.entry(of).or_default().entry(shard).or_default().received = received;
     }
 
-    /// A shard has ended: what never came to it is free.
+    /// A shard has closed: what it never received is free.
     pub(super) fn close_shard(&mut self, shard: u16) {
         self.closed_shards.insert(shard);
     }
 
-    /// Out of reservations that had not expired.
+    /// Amount won out of unexpired reservations.
     pub(super) fn won_in_time(&self, key: &LeaseKey) -> u64 {
         self.won.get(key).copied().unwrap_or(0)
     }
 
-    /// What the process that runs has made durable.
+    /// The durable leases of the current process.
     pub(super) fn own_leases(&self) -> impl Iterator<Item = (&LeaseKey, &Lease)> {
         self.committed.iter().filter(|(key, _)| self.is_own(key))
     }
 
-    /// Whether a lease is of the process that runs.
+    /// Whether a lease belongs to the current process.
     pub(super) fn is_own(&self, key: &LeaseKey) -> bool {
         key.epoch == self.epoch
     }
 
-    /// Whether nothing of a campaign may be reserved once shards have heard of it.
+    /// Whether a campaign's gate must be closed once shards have it.
     pub(super) fn is_closed(&self, slot: CampaignIndex) -> bool {
         self.closed.contains(&slot)
     }
@@ -221,7 +223,7 @@ impl Leases {
         (lease.late.get() + lease.over.get()).max(told.beside)
     }
 
-    /// Corrects the sums after something of a lease has changed.
+    /// Updates a lease and the sums of its levels.
     fn set(&mut self, key: LeaseKey, lease: Lease) {
         let was = self.certain.insert(key, lease).unwrap_or_default();
         let held = |lease: &Lease| lease.granted.get() - lease.returned.get();
@@ -233,7 +235,7 @@ impl Leases {
     }
 
     fn recount_late(&mut self, key: LeaseKey) {
-        // By hour of a campaign there are few leases: their sum is made anew.
+        // A campaign's hour has few leases, so their sum is computed afresh.
         let of_hour = self.certain.range(
             LeaseKey { node: 0, epoch: Epoch(0), ..key }..=LeaseKey {
                 node: u32::MAX,
@@ -250,7 +252,7 @@ impl Leases {
         }
     }
 
-    /// What the ledger is about to be told.
+    /// The ledger is about to receive a message.
     pub(super) fn tell(&mut self, incoming: &LedgerInput, came: &BTreeMap<u64, ObservedWin>) {
         match incoming {
             LedgerInput::Account(told) => {
@@ -270,7 +272,7 @@ impl Leases {
                 let part = parts.entry(*shard).or_default();
                 part.returned = part.returned.max(report.returned.get());
             }
-            // What was told before changes nothing.
+            // A repeated record changes nothing.
             LedgerInput::Settlement(settlement) if settlement.seq <= self.told_to => (),
             LedgerInput::Settlement(settlement) => {
                 self.told_to = settlement.seq;
@@ -294,7 +296,8 @@ impl Leases {
         }
     }
 
-    /// What it did, and the time that it goes by: it never goes back, and not behind the clock.
+    /// The ledger has taken a step. Its time never goes back and is never earlier than the wall
+    /// clock.
     pub(super) fn stepped(&mut self, clock: &SimClock, outbox: &LedgerOutbox, unix_ms: u64) {
         let (least, most) = (self.unix_ms, self.latest_unix_ms);
         let may_be = least.max(clock.unix_ms)..=most.max(clock.unix_ms);
@@ -318,7 +321,7 @@ impl Leases {
         }
     }
 
-    /// Which campaigns are closed, by what the ledger knows.
+    /// Determines the closed campaigns from the definitions that the ledger has.
     pub(super) fn note_closed(&mut self) {
         let is_closed = |it: &&CampaignDefinition| {
             let account = self.accounts.get(&it.account.0);
@@ -351,7 +354,7 @@ impl Leases {
         LeaseKey { slot, period, node: crate::budgets::options::NODE, epoch: self.epoch }
     }
 
-    /// At shards, or on the way to them or back.
+    /// Amount at shards or in transit.
     fn out(&self, slot: CampaignIndex, period: Period) -> u64 {
         let parts = self.parts.get(&(slot, period)).into_iter().flatten();
         let out = |(shard, part): (&u16, &ObservedGrant)| {
@@ -362,8 +365,8 @@ impl Leases {
         parts.map(out).sum()
     }
 
-    /// A batch: every lease of it is true, and nothing that it leases is beyond a limit. `open` is what
-    /// dead reservations hold that may still be won in time.
+    /// Every lease in a batch is correct, and new leases exceed no limit. `open` returns the amount
+    /// of dead reservations that can still be won in time.
     pub(super) fn check_batch(&mut self, batch: &Batch, open: impl Fn(&LeaseKey) -> u64) {
         let mut held = BTreeMap::new();
         let mut late = BTreeMap::new();
@@ -432,7 +435,7 @@ impl Leases {
                 }
             };
             let limit = limit_of(limits, span);
-            // Of what is held it may not be told how much came late, and was kept back for.
+            // If records do not say what came late, no holdback can be subtracted.
             let kept = if self.is_late_told { kept_of(holdback, limit) } else { 0 };
             let held = i128::from(self.held.get(&level).copied().unwrap_or(0)) + held[&level];
             let late = self.late.get(&level).copied().unwrap_or(0) + late[&level];
@@ -444,7 +447,6 @@ impl Leases {
         }
     }
 
-    /// How a batch ended.
     pub(in super::super) fn ended(&mut self, batch: &Batch, ended: CommitOutcome) {
         if ended == CommitOutcome::Refused || !self.is_up {
             return;
@@ -466,7 +468,7 @@ impl Leases {
     }
 }
 
-/// What is kept back of a limit.
+/// The part of a limit that is held back for late wins.
 pub(super) fn kept_of(holdback: Holdback, limit: u64) -> u64 {
     match holdback {
         _ if limit == u64::MAX => 0,

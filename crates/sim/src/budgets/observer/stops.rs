@@ -1,9 +1,9 @@
-//! What stands when a process has ended well: reservations, and nothing else.
+//! After a clean stop, only reservations remain of a process's leases.
 
 use super::{ObservedState, Observer};
 
 impl Observer {
-    /// A shard has ended: it takes no more, and has said so.
+    /// A shard has closed and reported.
     pub(in super::super) fn shard_closed(&mut self, shard: u16) {
         for ((of, slot, period), cell) in &self.cells {
             if *of == shard {
@@ -14,8 +14,9 @@ impl Observer {
         self.leases.close_shard(shard);
     }
 
-    /// The process has ended, and all that it knew is durable: what is left of its leases is at most what
-    /// reservations held, and nothing was given back of those that may still be won in time.
+    /// The process has stopped and all its state is durable. What remains of its leases is at most
+    /// the reserved amounts, and nothing was returned of reservations that can still be won in
+    /// time.
     pub(in super::super) fn check_stopped(&self) {
         for (key, lease) in self.leases.own_leases() {
             let left = lease.granted.get() - lease.returned.get() - lease.settled.get();

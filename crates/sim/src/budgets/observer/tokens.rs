@@ -1,4 +1,4 @@
-//! Reservations: made, released, expired, claimed, settled, each once.
+//! Reservations: each is made once and ends once.
 
 use pacer_core::ledger::SettlementRecord;
 use pacer_core::messages::Epoch;
@@ -13,7 +13,7 @@ use super::super::options::{LATE_WINDOW, TTLS};
 use super::super::places::start_of;
 use super::{ObservedBucket, ObservedReservation, ObservedState, ObservedWin, Observer};
 
-/// A win of a reservation, and how it is to be booked.
+/// A win of a reservation, and how it must be booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct ObservedClaim {
     pub(in super::super) id: SimTokenId,
@@ -29,7 +29,7 @@ impl ObservedClaim {
         if self.is_late { [0, self.price, 0] } else { [settled, 0, self.price - settled] }
     }
 
-    /// As a record tells it, that may not know what came late.
+    /// The figures in the record; it may not know which wins came late.
     pub(in super::super) fn record(&self, is_late_told: bool) -> [u64; 3] {
         if is_late_told { self.figures() } else { [self.price, 0, 0] }
     }
@@ -40,14 +40,14 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 impl Observer {
-    /// A shard is asked to reserve.
+    /// A shard is about to reserve.
     pub(in super::super) fn asked(&mut self, shard: u16, clock: &SimClock) {
         let seen = self.seen_unix_ms.entry(shard).or_default();
         *seen = (*seen).max(clock.unix_ms);
         self.pass(shard, clock);
     }
 
-    /// A shard has reserved. `is_quiet` is whether nothing is on its way to it from the ledger.
+    /// A shard has reserved. `is_quiet` if no message from the ledger to it is in transit.
     pub(in super::super) fn reserved(
         &mut self,
         token: &ReservationToken,
@@ -90,7 +90,7 @@ impl Observer {
         self.authorise(id, amount);
     }
 
-    /// Time passes for a shard.
+    /// Expires the reservations of a shard that are due.
     pub(in super::super) fn pass(&mut self, shard: u16, clock: &SimClock) {
         let Some(open) = self.expiries.get_mut(&shard) else { return };
         let later = open.split_off(&(clock.tick_ms + 1, first()));
@@ -99,7 +99,7 @@ impl Observer {
         }
     }
 
-    /// Time passes for those whose shard is no more.
+    /// Expires the reservations of dead epochs that are due.
     pub(in super::super) fn pass_dead(&mut self, clock: &SimClock) {
         let later = self.dead_expiries.split_off(&(clock.tick_ms + 1, first()));
         for (_, id) in std::mem::replace(&mut self.dead_expiries, later) {
@@ -117,7 +117,7 @@ impl Observer {
         }
     }
 
-    /// The reservation's money is not reserved any more.
+    /// Ends the reservation of the money.
     fn free(&mut self, id: SimTokenId) {
         let it = self.tokens[&id];
         let cell = self.cells.get_mut(&(id.0.shard, it.slot, it.period));
@@ -129,7 +129,6 @@ impl Observer {
         self.tokens.get_mut(&id).expect("the reservation was made").state = state;
     }
 
-    /// A shard has released.
     pub(in super::super) fn released(&mut self, id: SimTokenId, amount: Nanos) {
         let it = self.tokens[&id];
         assert_eq!((it.state, it.amount), (ObservedState::Open, amount.get()), "released {id:?}");
@@ -137,7 +136,7 @@ impl Observer {
         self.free(id);
     }
 
-    /// A shard keeps a token for who settles it.
+    /// A shard has accepted a claim.
     pub(in super::super) fn claimed(&mut self, claimed: &ObservedClaim) {
         let it = self.tokens[&claimed.id];
         let was_open = it.state == ObservedState::Open;
@@ -230,13 +229,13 @@ impl Observer {
         self.set_state(claimed.id, ObservedState::Won);
     }
 
-    /// Whoever told of a win is answered that it is booked.
+    /// The exchange gets the acknowledgement of a win.
     pub(in super::super) fn acknowledged(&self, id: SimTokenId) {
         let it = &self.tokens[&id];
         assert!(it.record.is_some(), "acknowledged before it is durable: {it:?}");
     }
 
-    /// A shard says that a token is good for nothing more.
+    /// A shard has rejected a token.
     pub(in super::super) fn rejected(&self, id: SimTokenId, why: TokenRejection, clock: &SimClock) {
         let it = &self.tokens[&id];
         let is_so = match why {
@@ -253,7 +252,7 @@ impl Observer {
         assert!(is_so, "{why:?}, but it is {it:?}");
     }
 
-    /// The process has ended: what it had reserved may still be won.
+    /// The process has ended. Its open reservations can still be won.
     pub(in super::super) fn crashed(&mut self) {
         self.leases.end();
         let open: Vec<SimTokenId> = std::mem::take(&mut self.expiries)
@@ -287,7 +286,7 @@ fn is_claimed(state: ObservedState) -> bool {
     matches!(state, ObservedState::Claimed { .. })
 }
 
-/// Before all others.
+/// Sorts before all others.
 fn first() -> SimTokenId {
     let origin = TokenOrigin { node: 0, epoch: Epoch(0), shard: 0 };
     (origin, (TtlClass(0), 0, 0))

@@ -1,4 +1,5 @@
-//! The end: faults are over, every budget is spent as far as it goes, and the books are exact.
+//! The end of a run: faults stop, every budget is spent as far as possible, and the books are
+//! exact.
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::store::{Lease, LeaseKey, LeaseStore as _, QueryResult, StoreAnswer, StoreQuery};
@@ -8,16 +9,16 @@ use super::BudgetWorld;
 use super::process::Process;
 use crate::budgets::zone::DAY_MS;
 
-/// Steps until everything must have come to rest.
+/// Steps within which everything must come to rest.
 const REST_STEPS: u64 = 400;
-/// In which rights that somebody wanted once are granted, and come back: usually, and at the most.
+/// Days within which unused rights are granted and returned: usually, and at most.
 const REST_DAYS: u64 = 5;
 const REST_DAYS_MAX: u64 = 9;
-/// In which all must be spent.
+/// Rounds within which all budgets must be spent.
 const ROUNDS: u64 = 12;
 
 impl BudgetWorld<'_> {
-    /// Faults end, and everybody may spend.
+    /// Ends the faults and lets every campaign spend.
     pub(in super::super) fn heal(&mut self) {
         self.weather = Weather::CALM;
         self.manners = Manners::KIND;
@@ -30,7 +31,7 @@ impl BudgetWorld<'_> {
         for _ in 0..2 {
             self.settle_down();
             let next = self.clock.unix_ms + DAY_MS + self.chance.within(0..=6 * 3_600_000);
-            // No hour ends meanwhile.
+            // No hour ends during the skip.
             self.clock.pass(next.next_multiple_of(QUARTER_MS) - self.clock.unix_ms);
             self.fed_at = 0;
             self.spend_all();
@@ -38,7 +39,8 @@ impl BudgetWorld<'_> {
         self.rest();
     }
 
-    /// Large amounts and then small ones, until no campaign has any money that it may spend now.
+    /// Reserves large amounts, then small ones, until no campaign has any money for the current
+    /// hour.
     fn spend_all(&mut self) {
         let mut left = None;
         for _ in 0..ROUNDS {
@@ -55,7 +57,7 @@ impl BudgetWorld<'_> {
         panic!("money is left, and wanted: {left:?}");
     }
 
-    /// Goes on until a process runs that knows everything and has nothing on the way.
+    /// Runs until the process is replayed and nothing is in transit.
     fn settle_down(&mut self) {
         let has_batch = |process: &Process| process.sent.is_some();
         for _ in 0..REST_STEPS {
@@ -74,7 +76,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// Nobody bids any more, and what is under way ends.
+    /// Bidding stops, and pending work completes.
     fn rest(&mut self) {
         self.manners.bids_max = 0;
         for _ in 0..REST_STEPS {
@@ -113,7 +115,7 @@ impl BudgetWorld<'_> {
         self.exchange.is_done() && self.process.as_deref().is_some_and(is_idle)
     }
 
-    /// What the store has.
+    /// The leases in the store.
     fn leases(&mut self) -> Vec<(LeaseKey, Lease)> {
         let QueryResult::Leases(leases) = self.ask(StoreQuery::Leases(None)) else {
             panic!("leases were asked for")

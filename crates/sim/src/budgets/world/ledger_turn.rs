@@ -1,4 +1,5 @@
-//! The ledger's turn: it is told what definitions, shards, store and log say, and what it says is sent.
+//! The ledger's turn: it receives definitions and the messages of shards, store and log, and its
+//! own messages are sent.
 
 use pacer_core::ledger::{LedgerInput, LedgerReply, ZoneId};
 use pacer_core::messages::CampaignIndex;
@@ -11,9 +12,9 @@ use super::super::options::HORIZON;
 use super::process::{LedgerMessage, Process, ShardMessage};
 use super::{BudgetWorld, CALENDAR_MS};
 
-/// Records that a replay tells at a time.
+/// Records per step of a replay.
 const REPLAYED_MOST: u64 = 12;
-/// Steps after which the ledger is told what the log says, whatever else there is.
+/// Longest interval, in steps, between the ledger's readings of the log.
 const FED_WITHIN: u64 = 12;
 
 impl BudgetWorld<'_> {
@@ -29,7 +30,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// All definitions, for a ledger that knows none: some come late, some before their account.
+    /// Sends all definitions to a new ledger. Some come late, some before their account.
     pub(super) fn send_definitions(&mut self, process: &mut Process) {
         let start = self.options.start_unix_ms;
         for (number, zone) in (0..).zip(&self.options.zones) {
@@ -42,7 +43,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// Somebody changes something: it is told late, twice, and behind what is newer.
+    /// The operator changes a definition. The ledger may get it late, twice, and after a newer one.
     pub(super) fn edit(&mut self, process: &mut Process) {
         if !self.chance.happens(self.weather.edit) {
             return;
@@ -78,7 +79,7 @@ impl BudgetWorld<'_> {
         inbox
     }
 
-    /// What the log has said since, in its order.
+    /// Sends the log's new records, in order.
     fn feed(&mut self, process: &mut Process, inbox: &mut Vec<LedgerInput>) {
         if self.clock.tick_ms < process.replay_at_ms {
             if self.has(Wiring::ReplayedEarly) {
@@ -93,7 +94,7 @@ impl BudgetWorld<'_> {
         self.fed_at = self.step;
         let most = if process.is_replayed { u64::MAX } else { REPLAYED_MOST };
         let until = self.log.durable().min(process.told.saturating_add(most));
-        // Some come once more.
+        // Repeats some records.
         let again = if self.chance.happens(100_000) { self.chance.within(1..=30) } else { 0 };
         for seq in process.told.saturating_sub(again) + 1..=until {
             inbox.push(match self.log.record(seq) {
@@ -134,7 +135,7 @@ impl BudgetWorld<'_> {
         self.send_down(process);
     }
 
-    /// A process that has lasted for a horizon, and knows all, holds nothing of those before it.
+    /// After the horizon, a process that has all messages holds nothing of earlier processes.
     fn check_thawed(&self, process: &Process) {
         let horizon_ms = u64::try_from(HORIZON.as_millis()).expect("short");
         let is_over = process.born_ms + horizon_ms <= self.clock.tick_ms;
@@ -147,7 +148,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// Grants and gates, in their order; where a ring is full they wait here.
+    /// Sends grants and gates in order. They wait here while a ring is full.
     fn send_down(&mut self, process: &mut Process) {
         let grants =
             process.outbox.grants.iter().map(|(shard, it)| (*shard, LedgerMessage::Grant(*it)));

@@ -1,4 +1,4 @@
-//! A process: shards, ledger, and the rings between them. All of it is gone when it ends.
+//! A process: shards, ledger, and the rings between them. A crash loses all of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,14 +30,14 @@ pub(super) enum ShardMessage {
     Closed,
 }
 
-/// What is told of a token that another shard made.
+/// A notice for another shard's token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forward {
     pub(super) token: ReservationToken,
     pub(super) act: ReservationEnd,
 }
 
-/// A claim whose record is under way.
+/// A claim whose record is not durable yet.
 #[derive(Debug)]
 pub(super) struct PendingClaim {
     pub(super) shard: u16,
@@ -52,51 +52,50 @@ pub(super) enum ClaimNews {
     Lost(PendingClaim),
 }
 
-/// One shard, and what is on its way to it or from it.
+/// One shard, with its rings.
 pub(super) struct SimShard {
     pub(super) shard: ShardLedger,
     pub(super) down: SimRing<LedgerMessage>,
-    /// What the ledger holds back, for the ring is full.
+    /// Messages that wait because the ring is full.
     pub(super) held: VecDeque<LedgerMessage>,
     pub(super) up: SimRing<ShardMessage>,
     pub(super) forwards: SimRing<Forward>,
     pub(super) news: SimRing<ClaimNews>,
-    /// What it is to say before it has ended, once it ends.
+    /// The last messages of a closing shard. None until it closes.
     pub(super) last: Option<VecDeque<ShardMessage>>,
 }
 
-/// A process.
 pub(super) struct Process {
     pub(super) writer: StoreWriter,
     pub(super) ledger: Ledger,
     pub(super) outbox: LedgerOutbox,
     pub(super) desks: Vec<SimShard>,
-    /// By the number of their record.
+    /// By number of the record.
     pub(super) claims: BTreeMap<u64, PendingClaim>,
-    /// Claims whose record is lost, and whose shard has not heard of it.
+    /// Claims whose record is lost, until their shard knows.
     pub(super) lost: BTreeSet<SimTokenId>,
-    /// Wins that the log alone books, by the number of their record.
+    /// Wins that are recorded without a claim, by number of the record.
     pub(super) orphans: BTreeMap<u64, SimTokenId>,
-    /// For the ledger, with the step in which it comes.
+    /// Messages for the ledger, with the step of their arrival.
     pub(super) mail: Vec<(u64, LedgerInput)>,
-    /// The batch that the store has.
+    /// The batch that the store is committing.
     pub(super) sent: Option<Batch>,
-    /// The last record that the ledger was told.
+    /// The last record that the ledger received.
     pub(super) told: u64,
-    /// From when on the log is told: it may be long.
+    /// When the replay begins, which may be late.
     pub(super) replay_at_ms: u64,
     pub(super) is_replayed: bool,
-    /// When it was born, in milliseconds by the clock that never goes back.
+    /// Start of the process on the monotonic clock.
     pub(super) born_ms: u64,
-    /// Until which step it may take to end, once it was asked to.
+    /// The step by which a stopping process must end. None if it is not stopping.
     pub(super) stops_by: Option<u64>,
-    /// Whether the ledger was told that it ends.
+    /// Whether the ledger has received `Close`.
     pub(super) is_close_told: bool,
-    /// Until which step each shard, and last the ledger, does nothing.
+    /// The step until which each shard, and last the ledger, sleeps.
     asleep: Vec<u64>,
 }
 
-/// What a process is made with.
+/// What a process starts with.
 pub(super) struct Birth<'a> {
     pub(super) settings: LedgerSettings,
     pub(super) now: LedgerTime,
@@ -146,13 +145,13 @@ impl Process {
         &mut self.desks[usize::from(shard)]
     }
 
-    /// Whether nothing is on its way from the ledger to a shard.
+    /// Whether no message from the ledger to a shard is in transit.
     pub(super) fn is_quiet(&self, shard: u16) -> bool {
         let desk = &self.desks[usize::from(shard)];
         desk.down.is_empty() && desk.held.is_empty()
     }
 
-    /// Of a shard; behind the last one stands the ledger.
+    /// `who` is a shard, or the number of shards for the ledger.
     pub(super) fn is_awake(&self, who: u16, step: u64) -> bool {
         self.asleep[usize::from(who)] <= step
     }

@@ -1,10 +1,10 @@
-//! What a start finds in the store, asked for one after the other.
+//! The state that a start reads from the store, one query at a time.
 
 use pacer_core::store::{
     EpochLifetime, Lease, LeaseKey, QueryResult, SpentSum, StoreQuery, StoreWriter, SumKey,
 };
 
-/// What is found so far.
+/// The results so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessRemains {
     leases: Option<Vec<(LeaseKey, Lease)>>,
@@ -13,7 +13,7 @@ pub(super) struct ProcessRemains {
 }
 
 impl ProcessRemains {
-    /// And this; what was refused is asked for again.
+    /// Adds a result. A refused query is repeated.
     pub(super) fn with(mut self, found: Option<QueryResult>) -> Self {
         match found {
             Some(QueryResult::Leases(leases)) => self.leases = Some(leases),
@@ -24,7 +24,7 @@ impl ProcessRemains {
         self
     }
 
-    /// What is to be asked for; `None` once all is there.
+    /// The next query. None once all results are there.
     pub(super) fn next(&self) -> Option<StoreQuery> {
         let queries = [
             (self.leases.is_none(), StoreQuery::Leases(None)),

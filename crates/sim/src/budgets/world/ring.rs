@@ -1,12 +1,11 @@
-//! Messages between threads of a process: in order, none lost, so many at most, each after a while.
+//! Bounded rings between threads of a process: in order, without loss, with delays.
 
 use std::collections::VecDeque;
 
-/// A ring.
 #[derive(Debug)]
 pub(super) struct SimRing<M> {
     capacity: usize,
-    /// With the step in which they arrive.
+    /// Each with the step of its arrival.
     messages: VecDeque<(u64, M)>,
 }
 
@@ -23,7 +22,7 @@ impl<M> SimRing<M> {
         self.messages.is_empty()
     }
 
-    /// Sends a message that arrives in a step; behind those before it, all the same.
+    /// Sends a message that arrives in `step`, but not before its predecessors.
     pub(super) fn push(&mut self, step: u64, message: M) {
         assert!(self.has_room(), "who sends looks for room first");
         let last = self.messages.back().map_or(0, |(at, _)| *at);

@@ -1,4 +1,4 @@
-//! A shard's turn: it takes what has come, bids, and tells what has changed.
+//! A shard's turn: it takes messages, bids, and reports changes.
 
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::token::TtlClass;
@@ -51,7 +51,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// An exchange clears an auction: the winner's money is to be reserved.
+    /// An exchange clears an auction and reserves the winner's price.
     fn bid(&mut self, process: &mut Process, number: u16) {
         let last = u64::from(self.options.campaigns) - 1;
         let slot = CampaignIndex(u32::try_from(self.chance.within(0..=last)).expect("few"));
@@ -72,7 +72,8 @@ impl BudgetWorld<'_> {
         self.exchange.plan(&reserved, &self.manners, &mut self.chance);
     }
 
-    /// What has changed and what is wanted, in turn, as far as there is room: the rest stays to be told.
+    /// Sends reports and refill requests alternately while there is room. The rest waits in the
+    /// shard.
     fn tell_up(&mut self, process: &mut Process, number: u16) {
         let is_dropped = self.has(Wiring::DropReports);
         let desk = process.desk(number);

@@ -1,5 +1,5 @@
-//! A process that is asked to end: auctions are over, shards give back and end, the log writes what it has,
-//! and the ledger makes it durable, or gives up after a while.
+//! A clean stop: auctions have ended, shards return their rights and close, the log syncs, and the
+//! ledger makes its state durable, or gives up after a while.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use pacer_core::ledger::LedgerInput;
 use super::BudgetWorld;
 use super::process::{Process, ShardMessage};
 
-/// Steps that it may take to end.
+/// Longest stop, in steps.
 const STOP_STEPS: u64 = 80;
 
 impl BudgetWorld<'_> {
@@ -19,7 +19,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// A step of its end; whether there is another.
+    /// Takes one step of the stop. False if it was the last.
     pub(super) fn stop_turns(&mut self, process: &mut Process, until: u64) -> bool {
         self.hear_store(process);
         for shard in 0..self.options.shards {
@@ -47,8 +47,7 @@ impl BudgetWorld<'_> {
         self.step < until
     }
 
-    /// A shard does what it was asked, then takes what has come, gives back, and says its last as there is
-    /// room.
+    /// A shard handles its pending messages, closes, and sends its last messages as there is room.
     fn end_shard(&mut self, process: &mut Process, number: u16) {
         self.observer.pass(number, &self.clock);
         if process.desk(number).last.is_none() {

@@ -1,4 +1,4 @@
-//! What becomes of what exchanges tell: from the token to the durable record, and back to who told.
+//! The path of a notice: from the token to the durable record, and back to the exchange.
 
 use pacer_core::ledger::SettlementRecord;
 use pacer_core::shard::TokenRejection;
@@ -15,7 +15,7 @@ use super::BudgetWorld;
 use super::process::{ClaimNews, Forward, PendingClaim, Process};
 
 impl BudgetWorld<'_> {
-    /// Exchanges tell whichever shard they are connected to.
+    /// Each notice arrives at a random shard, as exchanges connect to any.
     pub(super) fn hear_exchanges(&mut self, process: &mut Process) {
         while let Some(notice) = self.exchange.next(self.clock.tick_ms) {
             let last = u64::from(self.options.shards) - 1;
@@ -40,7 +40,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// A token has come to a shard, its own or another.
+    /// A token has arrived at its own shard or another.
     pub(super) fn arrive(
         &mut self,
         process: &mut Process,
@@ -61,7 +61,7 @@ impl BudgetWorld<'_> {
             (TokenRejection::OtherShard, _) if !self.has(Wiring::ForwardNowhere) => {
                 let step = self.step + self.chance.within(0..=self.options.delay_steps_max);
                 let forwards = &mut process.desk(id.0.shard).forwards;
-                // What has no room is told again.
+                // Without room the notice is dropped; the exchange repeats it.
                 if forwards.has_room() {
                     forwards.push(step, Forward { token: *token, act });
                 }
@@ -123,7 +123,7 @@ impl BudgetWorld<'_> {
         Ok(())
     }
 
-    /// A win that no shard knows, or no more: the log alone says whether it was booked before.
+    /// Records a win that no shard remembers. Only the log knows whether it was booked before.
     fn write_alone(
         &mut self,
         process: &mut Process,
@@ -139,7 +139,7 @@ impl BudgetWorld<'_> {
         match known {
             Some(seq) if seq <= self.log.durable() => self.acknowledge(id),
             Some(_) => (),
-            // The log has lost the record of a claim, and its shard has not heard of it yet.
+            // The claim's record is lost, but its shard does not know yet.
             None if process.lost.contains(&id) => (),
             None if self.chance.happens(self.weather.log_refused) => (),
             None => {
@@ -180,7 +180,7 @@ impl BudgetWorld<'_> {
         self.exchange.acknowledge(id);
     }
 
-    /// The log writes, or cannot.
+    /// The log syncs, or loses its unsynced records.
     pub(super) fn log_turn(&mut self, process: &mut Process) {
         if self.chance.happens(50_000) {
             self.log.append(SimRecord::Other);
@@ -208,7 +208,7 @@ impl BudgetWorld<'_> {
         }
     }
 
-    /// A shard hears what became of the record of a claim.
+    /// A shard learns the fate of a claim's record.
     pub(super) fn hear_log(&mut self, process: &mut Process, news: ClaimNews) {
         match news {
             ClaimNews::Durable(PendingClaim { shard, claim, claimed }) => {
