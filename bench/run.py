@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from driver import (
+    budget_auction,
     budgets,
     campaigns,
     cold,
     hostile,
-    house,
     log,
     machine,
     overload,
@@ -99,7 +99,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   log        the last three
   budget-core  what a shard pays to decide, reserve and settle; counters and a map beside it
   budget-store durable batches of leases; the same bytes written and synced raw
-  budget-auction    what an auction pays for accounts of seats, and for 100 campaigns of the house
+  budget-auction    what an auction pays for accounts of seats, and for 100 direct campaigns
   budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
   budgets    the last four
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
@@ -310,7 +310,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "log-start": lambda: log.start(bench, rounds.count, say),
         "budget-core": lambda: budgets.core(bench, rounds.count, say),
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
-        "budget-auction": lambda: house.auction(bench, rounds, say),
+        "budget-auction": lambda: budget_auction.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver import budgets, campaigns, counted, definitions, figures, house, report
+from driver import budget_auction, budgets, campaigns, counted, definitions, figures, report
 from driver.definitions import Campaigns
 from driver.programs import Bench, Failed, FleetOptions, Load, Terms, configuration
 from driver.variants import Variant, reservations_of
@@ -65,7 +65,7 @@ def round_of(program: str, cpu_us: float, number: int = 1, **money: int) -> dict
         "auctions": auctions,
         "cpu_s": cpu_us * auctions / 1e6,
         "server_threads_s": {"shard": cpu_us * auctions / 2e6, "ledger": 0.001},
-        "bids_per_auction": 15.0 if program == house.OFF else 18.0,
+        "bids_per_auction": 15.0 if program == budget_auction.OFF else 18.0,
         "reservations": reservations,
         "counts": {"ok_bid": auctions, "beacons_failed": 0, "beacons": 0},
         "errors": 0,
@@ -80,41 +80,41 @@ def rounds_of(costs: dict[str, float], **money: int) -> list[dict]:
     """A round of every row, that costs so much more than the one beside it."""
     paid = {"reserved": 1000, "settled": 1000} | money
     rounds = [round_of("floor", 400.0)]
-    for place, row in enumerate(house.ROWS):
+    for place, row in enumerate(budget_auction.ROWS):
         on = round_of(row.name, 800.0 * (1 + costs.get(row.name, 0.0)), **paid)
-        rounds += [round_of(house.OFF, 800.0), on] if place % 2 == 0 else [on, round_of(house.OFF, 800.0)]
+        rounds += [round_of(budget_auction.OFF, 800.0), on] if place % 2 == 0 else [on, round_of(budget_auction.OFF, 800.0)]
     return rounds
 
 
 class Auction(unittest.TestCase):
-    realistic = next(row.name for row in house.ROWS if row.target is not None)
+    realistic = next(row.name for row in budget_auction.ROWS if row.target is not None)
 
     def test_each_row_is_a_share_of_the_round_beside_it(self) -> None:
-        rounds = rounds_of({self.realistic: 0.02, house.ROWS[0].name: 0.01})
+        rounds = rounds_of({self.realistic: 0.02, budget_auction.ROWS[0].name: 0.01})
         # A machine that slows down in the middle slows both of a pair.
         for each in rounds[3:]:
             each["cpu_s"] *= 1.5
-        entry = house.conclude(500, rounds)
+        entry = budget_auction.conclude(500, rounds)
         costs = {row["name"]: row["cost"] for row in entry["rows"]}
         self.assertAlmostEqual(costs[self.realistic], 0.02)
-        self.assertAlmostEqual(costs[house.ROWS[0].name], 0.01)
+        self.assertAlmostEqual(costs[budget_auction.ROWS[0].name], 0.01)
         self.assertEqual(entry["rows"][1]["bids_more"], 3.0)
         self.assertEqual(entry["problems"], [])
         self.assertIn("| +2.0% |", page(entry))
 
     def test_the_verdict_is_of_the_realistic_row(self) -> None:
         for cost, want in [(0.0299, "met"), (0.0301, "missed")]:
-            entry = house.conclude(500, rounds_of({self.realistic: cost}))
+            entry = budget_auction.conclude(500, rounds_of({self.realistic: cost}))
             self.assertIn(f"≤ 3%: {want}", page(entry))
-        entry = house.conclude(500, rounds_of({house.ROWS[0].name: 0.5}))
+        entry = budget_auction.conclude(500, rounds_of({budget_auction.ROWS[0].name: 0.5}))
         self.assertIn("≤ 3%: met", page(entry))
 
     def test_what_was_not_paid_is_a_problem(self) -> None:
         for money in ({"reserved": 900}, {"settled": 900}):
-            entry = house.conclude(500, rounds_of({}, **money))
-            self.assertEqual(len(entry["problems"]), len(house.ROWS), money)
+            entry = budget_auction.conclude(500, rounds_of({}, **money))
+            self.assertEqual(len(entry["problems"]), len(budget_auction.ROWS), money)
         free = [*rounds_of({}), round_of("floor", 400.0, reserved=1)]
-        self.assertEqual(len(house.conclude(500, free)["problems"]), 1)
+        self.assertEqual(len(budget_auction.conclude(500, free)["problems"]), 1)
 
     def test_money_is_read_off_the_metrics_page(self) -> None:
         text = 'vickrey_exchange_reservations_total{outcome="reserved"} 9\n'
@@ -127,25 +127,25 @@ class Auction(unittest.TestCase):
         self.assertEqual(reservations_of([]), dict.fromkeys(money, 0))
 
     def test_refusals_are_told(self) -> None:
-        entry = house.conclude(500, rounds_of({}, refused=1000))
+        entry = budget_auction.conclude(500, rounds_of({}, refused=1000))
         self.assertEqual(entry["rows"][0]["refused"], 0.5)
         self.assertIn("| 50.0% |", page(entry))
 
     def test_every_row_has_one_without_beside_it_in_both_directions(self) -> None:
-        off = Variant(house.OFF, house.OFF, FleetOptions(1))
-        rows = [replace(off, name=row.name) for row in house.ROWS]
+        off = Variant(budget_auction.OFF, budget_auction.OFF, FleetOptions(1))
+        rows = [replace(off, name=row.name) for row in budget_auction.ROWS]
         for number in (1, 2):
-            turns = house.order(rows, off, replace(off, name="floor"), number)
+            turns = budget_auction.order(rows, off, replace(off, name="floor"), number)
             own = [each.name for each in turns if each.name != "floor"]
             for pair in zip(own[::2], own[1::2], strict=True):
-                self.assertEqual(sum(name == house.OFF for name in pair), 1, own)
+                self.assertEqual(sum(name == budget_auction.OFF for name in pair), 1, own)
 
     def test_seats_are_those_of_the_tables(self) -> None:
         tables = '[[dsp]]\nid = "dsp-0"\nurl = "u"\nseats = ["seat-0"]\n\n'
         tables += '[[dsp]]\nid = "dsp-1"\nseats = ["seat-1"]\n'
-        self.assertEqual(house.seats_of(tables), ["dsp-0/seat-0", "dsp-1/seat-1"])
+        self.assertEqual(budget_auction.seats_of(tables), ["dsp-0/seat-0", "dsp-1/seat-1"])
         with self.assertRaises(Failed):
-            house.seats_of(tables + '[[dsp]]\nid = "dsp-2"\n')
+            budget_auction.seats_of(tables + '[[dsp]]\nid = "dsp-2"\n')
 
 
 class Instructions(unittest.TestCase):
@@ -163,31 +163,41 @@ class Instructions(unittest.TestCase):
 
     def test_they_are_split_by_who_spends_them(self) -> None:
         text = """desc: I1 cache: 32768 B
-fl=/w/crates/exchange/core/src/house/bidding.rs
-fn=exchange_core::house::bidding::Bidding::ad
+fl=/w/crates/exchange/core/src/campaigns/bidding.rs
+fn=exchange_core::campaigns::bidding::Bidding::ad
 12 100
 fl=/rustc/1/library/core/src/slice/mod.rs
-fn=<exchange_serve::purse::Deciding as exchange_core::house::Desk>::decide
+fn=<exchange_serve::budgets::shard::AuctionPacing as exchange_core::campaigns::bidder::CampaignBidder>::decide
 1 20
 2 3
-fn=exchange_core::judge::Judging::proceed
+fn=exchange_core::judging::judge::Judging::proceed
 7 50
 fn=hyper::proto
 8 1000
 fl=/w/crates/pacer/core/src/funnel/buffer.rs
-fn=exchange_serve::purse::Open::count
+fn=exchange_serve::budgets::shard::counting::Open::count
 9 7
 fl=/w/crates/pacer/core/src/ledger/book.rs
 fn=pacer_core::ledger::book::Book::pool
 9 4
-fl=/w/crates/exchange/serve/src/till.rs
-fn=exchange_serve::till::Till::authorise
+fl=/w/crates/exchange/serve/src/auctions/reservations.rs
+fn=exchange_serve::auctions::reservations::AuctionReservations::reserve
 9 6
 """
         parts = dict.fromkeys(counted.PARTS, 0)
         want = {"search": 100, "decide": 23, "judging": 50, "funnels": 7, "ledger": 4}
         want |= {"reserve, settle": 6}
         self.assertEqual(counted.of_parts(text.splitlines(keepends=True)), parts | want)
+
+    def test_every_part_names_code_that_there_is(self) -> None:
+        crates = Path(__file__).parent.parent / "crates"
+        paths = {path.relative_to(crates).as_posix() for path in crates.rglob("*.rs")}
+        sources = "".join(path.read_text() for path in crates.rglob("*.rs"))
+        for name in (name for part in counted.PARTS.values() for name in part.split("|")):
+            if "/" in name:
+                self.assertTrue(any(name in path for path in paths), name)
+            elif name[0].isupper():
+                self.assertIn(name.split("::")[-1], sources, name)
 
     def test_what_is_any_bids_is_not_the_campaigns_own(self) -> None:
         def row(instructions: int, bids: int, **parts: int) -> dict:
@@ -201,9 +211,9 @@ fn=exchange_serve::till::Till::authorise
         campaigns = row(11_300, 19, judging=500, ledger=200, search=150, decide=50)
         self.assertAlmostEqual(counted.own_share(seats, off), 0.02)
         self.assertAlmostEqual(counted.own_share(campaigns, off), 0.04)
-        self.assertEqual(house.by_bid(campaigns, [off, seats, campaigns]), "200")
-        self.assertEqual(house.by_bid(seats, [off, seats, campaigns]), "–")
-        text = page(house.conclude(500, rounds_of({}), [off, seats, campaigns]))
+        self.assertEqual(budget_auction.by_bid(campaigns, [off, seats, campaigns]), "200")
+        self.assertEqual(budget_auction.by_bid(seats, [off, seats, campaigns]), "–")
+        text = page(budget_auction.conclude(500, rounds_of({}), [off, seats, campaigns]))
         self.assertIn("| 4.0% | +4.00 | 200 |", text)
 
     def test_they_are_written_down_where_there_are_any(self) -> None:
@@ -211,14 +221,14 @@ fn=exchange_serve::till::Till::authorise
         row = counted.row_of("seats", low, high) | {"more": 0.024}
         self.assertEqual(counted.problems([row], 50), [])
         self.assertEqual(len(counted.problems([row | {"calls": 49.4}], 50)), 1)
-        self.assertIn("| +2.4% |", page(house.conclude(500, rounds_of({}), [row])))
-        self.assertNotIn("valgrind", page(house.conclude(500, rounds_of({}))))
+        self.assertIn("| +2.4% |", page(budget_auction.conclude(500, rounds_of({}), [row])))
+        self.assertNotIn("valgrind", page(budget_auction.conclude(500, rounds_of({}))))
 
 
 class Definitions(unittest.TestCase):
     def test_so_many_are_for_the_reference_request_and_of_many_accounts(self) -> None:
         ours = 'countries = ["USA"], publishers = ["publisher-7"]'
-        wanted = [(row.campaigns, count) for row, count in zip(house.ROWS[1:], (6, 100), strict=True)]
+        wanted = [(row.campaigns, count) for row, count in zip(budget_auction.ROWS[1:], (6, 100), strict=True)]
         for of, count in [*wanted, (campaigns.CAMPAIGNS, 101)]:
             for_us = [n for n in range(of.count) if definitions.targeting(n, of) == ours]
             self.assertEqual(len(for_us), count)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from driver import definitions, figures, machine
 from driver.definitions import Campaigns
-from driver.house import OFF, TERMS
+from driver.budget_auction import OFF, TERMS
 from driver.programs import (
     Bench,
     Failed,

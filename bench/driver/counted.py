@@ -46,16 +46,23 @@ COUNTING: Argv = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--fair-sch
 # What accounts and campaigns do, by the file and the function that do it: the first that is found in
 # either. Of the standard library's functions only those count that were inlined there.
 PARTS = {
-    "funnels": r"funnel|purse/counting|purse::counting",
-    "decide": r"purse::Deciding|pacer_core::strategy|pacer/core/src/strategy",
-    "search": r"exchange/core/src/house|exchange_core::house|Purse::bid",
+    "funnels": r"funnel|shard/counting|shard::counting",
+    "decide": (
+        r"AuctionPacing|pacer_core::strategy|pacer/core/src/strategy"
+        r"|pacer_core::pacing|pacer/core/src/pacing"
+    ),
+    "search": r"exchange/core/src/campaigns|exchange_core::campaigns|ShardBudget::bid",
     "reserve, settle": (
-        r"serve/src/purse|exchange_serve::purse|serve/src/till|exchange_serve::till"
+        r"exchange/serve/src/budgets|exchange_serve::budgets"
+        r"|exchange/serve/src/auctions/reservations|exchange_serve::auctions::reservations"
         r"|pacer_core::shard|pacer/core/src/shard"
-        r"|exchange_core::owed|exchange/core/src/owed"
+        r"|exchange_core::judging::win_cost|exchange/core/src/judging/win_cost"
     ),
     "ledger": r"pacer_core|pacer/core|pacer_serve|pacer/serve|redb",
-    "judging": r"exchange_core::judge|exchange/core/src/judge|exchange_core::blocks|openrtb::response",
+    "judging": (
+        r"exchange_core::judging|exchange/core/src/judging"
+        r"|exchange_core::creatives|exchange/core/src/creatives|openrtb::response"
+    ),
 }
 # Any bid's, whoever makes it.
 OF_ANY_BID = "judging"

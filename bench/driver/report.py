@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import budgets, campaigns, figures, house, log_report, pacing
+from driver import budget_auction, budgets, campaigns, figures, log_report, pacing
 
 
 def markdown(results: dict) -> str:
@@ -33,7 +33,7 @@ def markdown(results: dict) -> str:
         "budget_core": lambda entry: budgets.write_core(entry, table, verdict),
         "budget_store": lambda entry: budgets.write_store(entry, table),
         "pacing": lambda entry: pacing.write(entry, table),
-        "budget_auction": lambda entry: house.write_auction(entry, table, verdict),
+        "budget_auction": lambda entry: budget_auction.write_auction(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]

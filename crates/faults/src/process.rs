@@ -25,7 +25,7 @@ const ISOLATED: &str = "ISOLATED_TEST";
 /// If the test fails in that process, or is not what runs there.
 #[expect(clippy::print_stdout, reason = "what the test says, as if it had run here")]
 pub fn isolated<F: FnOnce()>(test: F) {
-    // The closure is named after the function that it is in: `it::house::bidding::{{closure}}`.
+    // The closure is named after the function that it is in: `it::direct::bidding::{{closure}}`.
     let (path, _) = type_name::<F>().split_once("::{{closure}}").expect("a closure of a test");
     let (_, name) = path.split_once("::").expect("a test is in a crate");
     if env::var(ISOLATED).is_ok_and(|isolated| isolated == name) {

@@ -8,7 +8,8 @@ use exchange_core::campaigns::{Catalogue, DirectCampaign, Interner, ProbeCounts}
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
-    BUDGETS, BudgetContext, Budgets, Exchange, HouseRules, Settlements, ShardLedgerPort, Unrecorded,
+    BUDGETS, BudgetContext, Budgets, DirectRules, Exchange, Settlements, ShardLedgerPort,
+    Unrecorded,
 };
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
@@ -28,13 +29,13 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The exchange's part of a campaign.
 #[derive(Clone)]
-pub(crate) struct Shown(HouseRules);
+pub(crate) struct Shown(DirectRules);
 
 impl CampaignRules for Shown {
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
-        Self(HouseRules::read(s, account.currency))
+        Self(DirectRules::read(s, account.currency))
     }
 
     fn share(&mut self, shared: &mut Interner) {
@@ -136,7 +137,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     };
     let lines = shards.into_iter().map(line).collect();
     let campaigns = this_catalogue(&first, &Catalogue::default());
-    let mut house = campaigns.house.clone();
+    let mut renewed = campaigns.catalogue.clone();
     let settlements = Box::new(LedgerSettlements { feed: feed.take(), keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
@@ -147,8 +148,8 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
             // Only the latest counts.
             let catalogue = published.try_iter().last().or_else(|| waiting.take())?;
             let exchange = exchange.upgrade()?;
-            let campaigns = this_catalogue(&catalogue, &house);
-            house = campaigns.house.clone();
+            let campaigns = this_catalogue(&catalogue, &renewed);
+            renewed = campaigns.catalogue.clone();
             match exchange.set_campaigns(campaigns) {
                 Ok(generation) => {
                     is_failing = false;
@@ -279,7 +280,7 @@ fn this_catalogue(published: &PublishedCatalogue<Shown>, before: &Catalogue) -> 
     Campaigns {
         number: published.number,
         seats: seats.collect(),
-        house: before.renewed(campaigns.collect()),
+        catalogue: before.renewed(campaigns.collect()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The exchange's keys in `vickrey.toml`, turned into the market's rules and socket options.
 
+mod direct;
 mod dsp;
 mod guard;
-mod house;
 mod notices;
 mod record;
 mod terms;
@@ -25,8 +25,8 @@ use units::{Currency, Ppm, Price, Ratio};
 
 use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 
+pub use direct::DirectRules;
 pub use dsp::DspOptions;
-pub use house::HouseRules;
 pub use notices::NoticesConfig;
 pub(crate) use notices::parse_key;
 pub use record::{BodiesConfig, RecordConfig};
@@ -47,7 +47,7 @@ pub struct ExchangeConfig {
     /// Limits on what callers send.
     pub inbound: InboundLimits,
     /// Limits of direct campaigns in one auction.
-    pub house: exchange_core::campaigns::BiddingLimits,
+    pub direct: exchange_core::campaigns::BiddingLimits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
     /// Whether to answer no bid with 200 and `nbr` instead of 204.
@@ -120,7 +120,7 @@ struct NodeIdentity {
     publishers_only: bool,
     limits: TimeLimits,
     inbound: InboundLimits,
-    house: exchange_core::campaigns::BiddingLimits,
+    direct: exchange_core::campaigns::BiddingLimits,
     pool: PoolLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,
@@ -165,7 +165,7 @@ impl ExchangeConfig {
             publishers_only: own.publishers_only,
             limits: own.limits,
             inbound: own.inbound,
-            house: own.house,
+            direct: own.direct,
             pool: own.pool,
             explain_no_bid: own.explain_no_bid,
             overload_answer: own.overload_answer,
@@ -205,6 +205,7 @@ impl ExchangeConfig {
 
 impl NodeIdentity {
     fn read(s: &mut Section<'_>, (rates, is_recorded): (&Rates, bool)) -> Self {
+        s.renamed("house", "direct");
         let own = Self {
             listen: s.socket_address(
                 "listen",
@@ -281,10 +282,10 @@ impl NodeIdentity {
                 "Signals by which DSPs see less of the user: see docs/privacy.md. COPPA always counts.",
                 read_signals,
             ),
-            house: s.section(
-                "house",
-                "Campaigns of our own, as [budgets] has them, in one auction.",
-                house::read_limits,
+            direct: s.section(
+                "direct",
+                "Limits of direct campaigns, which [budgets] defines, in one auction.",
+                direct::read_limits,
             ),
             pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
             breaker: s.section(

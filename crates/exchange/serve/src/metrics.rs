@@ -19,7 +19,7 @@ use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, PerShard};
 
-use crate::budgets::campaigns::HOUSE;
+use crate::budgets::campaigns::DIRECT_DSP;
 use crate::exchange::generation::{DspInForce, Generation};
 use crate::exchange::guards::Guards;
 use crate::notices::NoticeMonitor;
@@ -43,7 +43,7 @@ pub struct ExchangeMetrics {
     /// Impressions sold.
     pub sold: Counter,
     /// Direct campaigns left out, by impression, because too many matched.
-    pub house_left_out: Counter,
+    pub direct_left_out: Counter,
     /// Answers without a sale, by reason.
     pub no_bids: [Counter; NoBidReason::ALL.len()],
     /// Refused bodies, by reason.
@@ -308,8 +308,8 @@ fn expose_notices(
     let help =
         "Ads returned without our beacon, by reason; never billed, but for `insecure`: at once.";
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
-    let house = generation.house.iter().map(|house| (HOUSE, &house.metrics));
-    for (id, shards) in dsps().chain(house) {
+    let direct = generation.direct.iter().map(|direct| (DIRECT_DSP, &direct.metrics));
+    for (id, shards) in dsps().chain(direct) {
         for why in Unmarked::ALL {
             let counters = shards.iter().map(|dsp| &dsp.unmarked[why as usize]);
             unmarked.sum(&[("dsp", id), ("reason", why.label())], counters)?;
@@ -347,9 +347,9 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_
     impressions.sum(&[("state", "offered")], shards.iter().map(|shard| &shard.impressions))?;
     impressions.sum(&[("state", "no_rate")], shards.iter().map(|shard| &shard.unpriced))?;
     impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))?;
-    let help = "Matches of campaigns and impressions beyond exchange.house.matches_max.";
-    page.counters("exchange_house_matches_left_out", help)?
-        .sum(&[], shards.iter().map(|shard| &shard.house_left_out))
+    let help = "Matches of campaigns and impressions beyond exchange.direct.matches_max.";
+    page.counters("exchange_direct_matches_left_out", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.direct_left_out))
 }
 
 fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
@@ -428,8 +428,8 @@ fn expose_dsps(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Resu
 
 fn expose_seats(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Result {
     let seats = || {
-        let house = generation.house.iter().map(|house| &house.seats);
-        let counted = generation.dsps.iter().map(|dsp| &dsp.seats).chain(house);
+        let direct = generation.direct.iter().map(|direct| &direct.seats);
+        let counted = generation.dsps.iter().map(|dsp| &dsp.seats).chain(direct);
         generation.config.market.dsps.iter().zip(counted).flat_map(|(rules, counted)| {
             let named = rules.seats.iter().zip(counted);
             named.map(move |(seat, shards)| (&*rules.id, &**seat, shards))

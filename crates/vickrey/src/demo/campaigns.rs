@@ -38,7 +38,7 @@ impl CampaignPlan {
 }
 
 pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
-    let mut text = String::from("[[account]]\nid = \"house\"\ncurrency = \"USD\"\n");
+    let mut text = String::from("[[account]]\nid = \"acme\"\ncurrency = \"USD\"\n");
     let now = SystemTime::now();
     let (start, end) = (utc(now), utc(now + args.duration + Duration::from_secs(2)));
     for plan in &PLANS {
@@ -46,7 +46,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
         let (budget, price) = (decimal(plan.budget(args).get(), 9), decimal(*cpm_micros, 6));
         let _ = write!(
             text,
-            "\n[[campaign]]\nid = \"{id}\"\naccount = \"house\"\nstart = \"{start}\"\nend = \"{end}\"\n\
+            "\n[[campaign]]\nid = \"{id}\"\naccount = \"acme\"\nstart = \"{start}\"\nend = \"{end}\"\n\
              budget = \"{budget}\"\nbid = {{ price = \"{price}\" }}\n\
              strategy = {{ name = \"{strategy}\" }}\n"
         );
@@ -59,7 +59,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
         }
     }
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("house.toml"), text)
+    std::fs::write(folder.join("acme.toml"), text)
 }
 
 /// A heading, and a line for each campaign with its spend, target and budget.

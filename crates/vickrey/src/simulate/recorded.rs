@@ -11,7 +11,7 @@ use audit::{
     RecordDirectory, ReportColumns, opportunities,
 };
 use clap::Args;
-use exchange_serve::campaigns::HOUSE;
+use exchange_serve::campaigns::DIRECT_DSP;
 use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Rounding};
@@ -170,7 +170,7 @@ impl WhoseArgs {
         match (&self.campaign, &self.account, &self.seat) {
             (Some(campaign), ..) => Ok(Buyer::Campaign(campaign.clone())),
             // An account's campaigns bid on the seat of its name.
-            (_, Some(account), _) => Ok(seat(Some(HOUSE), account)),
+            (_, Some(account), _) => Ok(seat(Some(DIRECT_DSP), account)),
             (.., Some(name)) => Ok(match name.split_once('/') {
                 Some((dsp, name)) => seat(Some(dsp), name),
                 None => seat(None, name),
@@ -197,7 +197,7 @@ fn cannot_make(error: OpportunityError) -> anyhow::Error {
 fn named(buyer: &Buyer) -> String {
     let text = match buyer {
         Buyer::Campaign(id) => format!("campaign {id}"),
-        Buyer::Seat { dsp: Some(dsp), seat } if dsp == HOUSE => format!("account {seat}"),
+        Buyer::Seat { dsp: Some(dsp), seat } if dsp == DIRECT_DSP => format!("account {seat}"),
         Buyer::Seat { dsp: Some(dsp), seat } => format!("seat {dsp}/{seat}"),
         Buyer::Seat { dsp: None, seat } => format!("seat {seat}"),
     };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use exchange_core::campaigns::Interner;
-use exchange_serve::HouseRules;
+use exchange_serve::DirectRules;
 use jsonschema::Validator;
 use pacer_core::store::StoredKind;
 use pacer_serve::api::unconfigured;
@@ -16,13 +16,13 @@ use units::Cpm;
 
 /// The exchange's part of a campaign, as the binary joins it to the ledger's.
 #[derive(Clone)]
-pub struct HousePart(HouseRules);
+pub struct DirectPart(DirectRules);
 
-impl CampaignRules for HousePart {
+impl CampaignRules for DirectPart {
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
-        Self(HouseRules::read(s, account.currency))
+        Self(DirectRules::read(s, account.currency))
     }
 
     fn share(&mut self, shared: &mut Interner) {
@@ -39,7 +39,7 @@ impl CampaignRules for HousePart {
 }
 
 fn document() -> Value {
-    openapi(&[unconfigured::<HousePart>()])
+    openapi(&[unconfigured::<DirectPart>()])
 }
 
 /// A schema of the document with what it refers to beside it.
@@ -68,7 +68,7 @@ impl Checker {
 
     #[track_caller]
     fn judge(&self, what: &str, body: &Value, want: bool) {
-        let read = check_body::<HousePart>(self.kind, body.as_object().unwrap());
+        let read = check_body::<DirectPart>(self.kind, body.as_object().unwrap());
         let by_schema = self.schema.is_valid(body);
         assert_eq!((by_schema, read.is_ok()), (want, want), "{what}: {read:?}");
     }

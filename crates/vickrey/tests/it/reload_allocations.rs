@@ -11,7 +11,7 @@ use runtime::builder::Builder;
 use stats_alloc::Region;
 
 use crate::ALLOCATOR;
-use crate::definitions::HousePart;
+use crate::definitions::DirectPart;
 
 const FILES: usize = 10;
 const CAMPAIGNS: usize = 1_000;
@@ -56,7 +56,7 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
         };
         let builder = Builder::start().unwrap();
         let registry =
-            Registry::<HousePart>::start(desk.handle(), &options, &builder, |_| ()).unwrap();
+            Registry::<DirectPart>::start(desk.handle(), &options, &builder, |_| ()).unwrap();
         write(folder.path(), "200.00");
         let changes = desk.told().changes;
         let region = Region::new(ALLOCATOR);

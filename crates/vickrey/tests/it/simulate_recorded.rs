@@ -309,7 +309,7 @@ fn a_campaign_of_a_real_exchange_is_tried() {
     let asap = &report["strategies"][0];
     assert!(asap["wins"].as_u64() >= Some(wins as u64), "{report}");
     // All of the account, of which it is one.
-    let account = ["simulate", "extract", "--log", record, "--account", "house"];
-    let all = check(&account, 0, &["time_ms"], &["account house, in USD"]);
+    let account = ["simulate", "extract", "--log", record, "--account", "acme"];
+    let all = check(&account, 0, &["time_ms"], &["account acme, in USD"]);
     assert!(all.lines().count() > met.len(), "{all}");
 }

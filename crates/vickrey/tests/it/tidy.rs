@@ -1,4 +1,4 @@
-//! The rules of the house that a machine can see. A rule that nothing executes is deleted.
+//! The rules that a machine can check. A rule that nothing executes is deleted.
 
 mod layout;
 mod parameters;

@@ -85,9 +85,9 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
         let ask =
             crate::asking::eligibility::eligible(auction, 0).expect("two impressions are on sale");
         assert_eq!((ask.imps, ask.deals), (0b1010, 0b01));
-        let house = crate::asking::eligibility::eligible_direct(auction, 0)
+        let direct = crate::asking::eligibility::eligible_direct(auction, 0)
             .expect("for our own campaigns too");
-        assert_eq!((house.imps, house.deals), (0b1010, 0b01));
+        assert_eq!((direct.imps, direct.deals), (0b1010, 0b01));
         // The request sent lacks them, and has the original floors.
         let sent = crate::asking::outbound::outbound(auction, &body);
         let view = openrtb::OutboundView { imps: ask.imps, deals: ask.deals, ..VIEW };

@@ -1,7 +1,7 @@
 //! What campaigns, their bids and a record cost, in bytes and allocations.
 
 mod catalogue_memory;
-mod house;
+mod direct;
 mod record;
 
 use std::alloc::System;

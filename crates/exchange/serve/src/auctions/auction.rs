@@ -125,7 +125,7 @@ struct AskedDsps {
     /// Other DSPs, each with the reason.
     not_asked: Vec<(usize, NotAsked)>,
     /// None if direct campaigns may bid for nothing.
-    house: Option<BidderCall>,
+    direct: Option<BidderCall>,
 }
 
 impl AuctionHolder<'_> {
@@ -292,14 +292,14 @@ impl AuctionHolder<'_> {
         if let Some(record) = inbound.record {
             record.not_asked(&prepared.chosen.not_asked);
         }
-        if prepared.chosen.asks.is_empty() && prepared.chosen.house.is_none() {
+        if prepared.chosen.asks.is_empty() && prepared.chosen.direct.is_none() {
             let refusal = AuctionRefusal::NoBid(NoBidReason::NoEligibleDsp);
             self.refused(&inbound, Some(&prepared), &refusal);
             return Err(refusal);
         }
         let rights = std::mem::take(&mut prepared.chosen.rights);
         let trials = std::mem::take(&mut prepared.chosen.trials);
-        let PreparedAuction { schedule, auction, chosen: AskedDsps { asks, house, .. } } =
+        let PreparedAuction { schedule, auction, chosen: AskedDsps { asks, direct, .. } } =
             &prepared;
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
@@ -314,8 +314,8 @@ impl AuctionHolder<'_> {
         let waiting = AbandonmentGuard(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
         // Direct campaigns bid while DSPs think.
-        let house =
-            DirectOffer::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *house);
+        let direct =
+            DirectOffer::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *direct);
         let mut outcomes = round.collect().await;
         waiting.disarm();
         let moments = AuctionTimings { closed: Some(Instant::now()), ..moments };
@@ -326,7 +326,7 @@ impl AuctionHolder<'_> {
             schedule,
             calls,
             outcomes: &outcomes,
-            house: house.as_ref(),
+            direct: direct.as_ref(),
         };
         // Closing may fetch ads.
         let waiting = AbandonmentGuard(Some(abandoned));
@@ -335,7 +335,7 @@ impl AuctionHolder<'_> {
         self.measure(&answer.moments, schedule);
         if let Some(record) = inbound.record {
             record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
-            record.house(house.as_ref());
+            record.direct(direct.as_ref());
         }
         for call in &answer.unreadable {
             outcomes.calls[*call] = CallOutcome::Malformed;
@@ -420,8 +420,8 @@ impl AuctionHolder<'_> {
                 }
             }
         }
-        let house = self.snapshot.house().filter(|_| self.shard.budget().is_some());
-        chosen.house = house.and_then(|dsp| eligible_direct(auction, dsp).ok());
+        let direct = self.snapshot.direct().filter(|_| self.shard.budget().is_some());
+        chosen.direct = direct.and_then(|dsp| eligible_direct(auction, dsp).ok());
         chosen
     }
 
@@ -456,12 +456,12 @@ impl AuctionHolder<'_> {
 }
 
 /// Blames us if no DSP could be asked and direct campaigns did not answer; else nobody bid enough.
-pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&DirectOffer<'_>>) -> NoBidReason {
+pub(crate) fn why_nothing(calls: &[CallOutcome], direct: Option<&DirectOffer<'_>>) -> NoBidReason {
     let never_asked = |outcome: &CallOutcome| {
         use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
     };
-    let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && house.is_none();
+    let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && direct.is_none();
     if is_unasked { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 

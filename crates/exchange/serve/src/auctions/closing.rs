@@ -38,7 +38,7 @@ pub struct AuctionClosing<'s> {
     pub schedule: &'s AuctionSchedule,
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
-    pub house: Option<&'s DirectOffer<'s>>,
+    pub direct: Option<&'s DirectOffer<'s>>,
 }
 
 pub struct ClosedAuction {
@@ -63,7 +63,7 @@ impl AuctionClosing<'_> {
         let sealer = self.recorded.snapshot.sealer();
         let mut fetched = Vec::new();
         let place = (self.recorded.shard, self.recorded.snapshot);
-        let mut reservations = AuctionReservations::new(place, self.auction, self.house);
+        let mut reservations = AuctionReservations::new(place, self.auction, self.direct);
         let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
             let until = self.recorded.shard.instant(self.schedule.deadline) - WRITING;
@@ -101,11 +101,11 @@ impl AuctionClosing<'_> {
         let billed = std::mem::take(&mut conclusion.billed);
         self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
-        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.house));
+        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.direct));
         let moments =
             AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
         let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
-        let calls = calls.chain(self.house.map(DirectOffer::call));
+        let calls = calls.chain(self.direct.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
         self.recorded.held((self.auction, judged), calls, no_bid, &moments);
@@ -121,7 +121,7 @@ impl AuctionClosing<'_> {
                 answers.push(DspAnswer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
-        answers.extend(self.house.map(DirectOffer::answer));
+        answers.extend(self.direct.map(DirectOffer::answer));
         answers
     }
 
@@ -217,8 +217,8 @@ impl AuctionClosing<'_> {
             metrics.tests.increment();
             return;
         }
-        if let Some(house) = self.house {
-            house.count(judgement, clearing);
+        if let Some(direct) = self.direct {
+            direct.count(judgement, clearing);
         }
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();

@@ -48,9 +48,9 @@ impl ExplainRecord {
         self.0.borrow_mut().extend(heard);
     }
 
-    pub(crate) fn house(&self, house: Option<&DirectOffer<'_>>) {
+    pub(crate) fn direct(&self, direct: Option<&DirectOffer<'_>>) {
         let Some((call, DspAnswer { body, .. })) =
-            house.map(|house| (house.call(), house.answer()))
+            direct.map(|direct| (direct.call(), direct.answer()))
         else {
             return;
         };

@@ -36,14 +36,14 @@ impl<'p> DirectOffer<'p> {
         ask: Option<BidderCall>,
     ) -> Option<Self> {
         let (ask, budget) = (ask?, shard.budget()?);
-        let limits = &snapshot.config().house;
-        let answer = budget.bid(&snapshot.campaigns().house, (auction, &ask, limits));
-        shard.metrics.house_left_out.add(answer.left_out);
+        let limits = &snapshot.config().direct;
+        let answer = budget.bid(&snapshot.campaigns().catalogue, (auction, &ask, limits));
+        shard.metrics.direct_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {
             budget.copy(body);
         }
-        Some(Self { budget, ask, answer }).filter(|house| !house.answer.bids.is_empty())
+        Some(Self { budget, ask, answer }).filter(|direct| !direct.answer.bids.is_empty())
     }
 
     pub fn answer(&self) -> DspAnswer<'_> {
@@ -91,7 +91,7 @@ pub(crate) struct AuctionReservations<'t> {
     metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
-    house: Option<&'t DirectOffer<'t>>,
+    direct: Option<&'t DirectOffer<'t>>,
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
     /// At most one per entry.
@@ -122,7 +122,7 @@ impl<'t> AuctionReservations<'t> {
     pub fn new(
         (shard, snapshot): (&'t ExchangeShard, &'t ShardSnapshot),
         auction: &'t Auction<'t>,
-        house: Option<&'t DirectOffer<'t>>,
+        direct: Option<&'t DirectOffer<'t>>,
     ) -> Self {
         let budget = shard.budget().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
@@ -131,7 +131,7 @@ impl<'t> AuctionReservations<'t> {
             metrics: &shard.metrics.budget,
             payers: snapshot.payers(),
             auction,
-            house,
+            direct,
             lifetimes,
             refusals: BudgetRefusals::default(),
             held: Vec::new(),
@@ -184,12 +184,12 @@ impl<'t> AuctionReservations<'t> {
     /// The account that pays. None for a seat without one.
     fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<Payer> {
         let seat = judgement.entries[win.entry].seat;
-        if let Some(house) = self.house.filter(|house| house.ask.dsp == seat.dsp) {
+        if let Some(direct) = self.direct.filter(|direct| direct.ask.dsp == seat.dsp) {
             let bid = judgement.bid_of(win.entry);
             let answer = judgement.bids[bid].answer;
             let first = judgement.bids[..bid].iter().rposition(|bid| bid.answer != answer);
             let nth = bid - first.map_or(0, |before| before + 1);
-            let campaign = &self.payers.campaigns[house.answer.bids[nth].campaign];
+            let campaign = &self.payers.campaigns[direct.answer.bids[nth].campaign];
             return Some(Payer { slot: campaign.slot, currency: campaign.currency });
         }
         self.payers.seats.get(&seat).copied()

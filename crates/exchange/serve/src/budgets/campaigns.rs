@@ -12,7 +12,7 @@ use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
 /// DSP id that stands for direct campaigns.
-pub const HOUSE: &str = "house";
+pub const DIRECT_DSP: &str = "direct";
 
 /// Campaigns and accounts of seats.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Campaigns {
     /// Seats that win only if their account pays.
     pub seats: Vec<SeatAccount>,
     /// Direct campaigns.
-    pub house: Catalogue,
+    pub catalogue: Catalogue,
 }
 
 /// The account of a DSP's seat.
@@ -66,7 +66,7 @@ pub(crate) struct Payers<'g> {
 impl Campaigns {
     /// Adds direct campaigns to the market as its last DSP, if there are any.
     pub(crate) fn join(&self, market: &mut Market) {
-        if self.house.seats().is_empty() {
+        if self.catalogue.seats().is_empty() {
             return;
         }
         let mut currencies: Vec<_> = market.rates.currencies().collect();
@@ -74,8 +74,8 @@ impl Campaigns {
             currencies.push(market.currency);
         }
         market.dsps.push(Dsp {
-            id: HOUSE.into(),
-            seats: self.house.seats().into(),
+            id: DIRECT_DSP.into(),
+            seats: self.catalogue.seats().into(),
             formats: MediaType::ALL.into_iter().fold(0, |all, format| all | format.bit()),
             sizes: Vec::new(),
             countries: Vec::new(),

@@ -121,8 +121,8 @@ impl Funnels {
     /// Tries a campaign's criteria on the copies, as if auctioned now.
     pub fn probe(&self, slot: CampaignIndex, generation: &Generation) -> Option<ProbeCounts> {
         let market = &generation.config.market;
-        let house = generation.house.as_ref().and(market.dsps.len().checked_sub(1))?;
-        let campaigns = generation.campaigns.house.campaigns();
+        let direct = generation.direct.as_ref().and(market.dsps.len().checked_sub(1))?;
+        let campaigns = generation.campaigns.catalogue.campaigns();
         let campaign = campaigns.iter().find(|campaign| campaign.slot == slot)?;
         let oldest = unix_ms().saturating_sub(COPY_MS_MAX);
         let copies: Vec<Box<[u8]>> = {
@@ -137,7 +137,7 @@ impl Funnels {
             let Ok(text) = std::str::from_utf8(&body) else { continue };
             let Ok(request) = parse_request(text) else { continue };
             let Ok(auction) = Auction::new("probe", &request, market) else { continue };
-            if let Ok(ask) = eligible_direct(&auction, house) {
+            if let Ok(ask) = eligible_direct(&auction, direct) {
                 probe.try_on(&auction, &ask);
             }
         }
@@ -147,7 +147,7 @@ impl Funnels {
     pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
         let help =
             "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
-        page.counters("exchange_house_impressions_uncounted", help)?
+        page.counters("exchange_direct_impressions_uncounted", help)?
             .value(&[], self.0.dropped.load(Ordering::Relaxed))
     }
 }

@@ -112,7 +112,7 @@ struct CampaignState {
     seen: RequestCounts,
     is_listed: bool,
     /// Whether it ever matched an impression; seats of DSPs never do.
-    is_house: bool,
+    is_direct: bool,
     /// Hint: last position of its row.
     place: u32,
     /// Number of the last auction it bid in, and the cost of all its bids there.
@@ -342,7 +342,7 @@ impl LedgerEnd {
                 pace: BidPace::FULL,
                 seen: RequestCounts::default(),
                 is_listed: false,
-                is_house: false,
+                is_direct: false,
                 place: 0,
                 bidding: (0, Nanos::new(0)),
             };
@@ -365,8 +365,8 @@ impl LedgerEnd {
 
     /// Counts a campaign's billed win; seats of DSPs have no funnel.
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
-        let CampaignState { mut place, is_house, .. } = *self.state(slot);
-        if is_house {
+        let CampaignState { mut place, is_direct, .. } = *self.state(slot);
+        if is_direct {
             self.counting.bill((slot, &mut place), price);
             self.state(slot).place = place;
         }
@@ -374,7 +374,7 @@ impl LedgerEnd {
 
     /// Counts a matched impression, with the reason if the campaign does not bid.
     fn matched(&mut self, slot: CampaignIndex, decided: Result<(), SpendRefusal>) {
-        self.state(slot).is_house = true;
+        self.state(slot).is_direct = true;
         let step = match decided {
             Ok(()) => None,
             Err(refusal) => match FunnelStep::withheld(refusal) {

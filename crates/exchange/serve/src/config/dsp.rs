@@ -11,7 +11,7 @@ use units::Currency;
 
 use super::guard::DspGuard;
 use super::{UniqueIds, no_rate};
-use crate::budgets::campaigns::HOUSE;
+use crate::budgets::campaigns::DIRECT_DSP;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
@@ -50,12 +50,8 @@ impl DspOptions {
     ) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
         ids.check(s, &id);
-        if id == HOUSE {
-            s.problem(
-                "id",
-                "\"house\"",
-                "is what campaigns of our own are called, name it otherwise",
-            );
+        if id == DIRECT_DSP {
+            s.problem("id", "\"direct\"", "is the id of direct campaigns, choose another");
         }
         let url = s.url(
             "url",

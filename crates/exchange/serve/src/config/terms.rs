@@ -11,7 +11,7 @@ use units::{Ppm, Price};
 use super::dsp::{country, format, size};
 use super::notices::modes;
 use super::{CallerTerms, UniqueIds, check_rate};
-use crate::budgets::campaigns::HOUSE;
+use crate::budgets::campaigns::DIRECT_DSP;
 
 pub(super) struct PricingConfig {
     pub(super) fee: Ppm,
@@ -159,14 +159,14 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             "dsps",
             &[],
             |name| Ok(name.to_owned()),
-            "DSPs that see it, by id, `house` for campaigns of our own; empty: all with a seat for it.",
+            "DSPs that see it, by id, `direct` for direct campaigns; empty: all with a seat for it.",
         );
         let mut positions = Vec::new();
         for name in &named {
             match dsps.iter().position(|dsp| **dsp == **name) {
                 Some(position) => positions.push(position),
                 // Direct campaigns follow the last DSP.
-                None if name == HOUSE => positions.push(dsps.len()),
+                None if name == DIRECT_DSP => positions.push(dsps.len()),
                 None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
             }
         }

@@ -143,24 +143,28 @@ fn every_problem_is_reported_at_once() {
 }
 
 #[test]
-fn the_house_is_bounded() {
-    let house = |keys: &str| {
+fn direct_campaigns_are_bounded() {
+    let direct = |keys: &str| {
         let config =
-            parse("vickrey.toml", &format!("[exchange.house]\n{keys}"), ExchangeConfig::read);
-        config.unwrap().unwrap().house
+            parse("vickrey.toml", &format!("[exchange.direct]\n{keys}"), ExchangeConfig::read);
+        config.unwrap().unwrap().direct
     };
     let default = BiddingLimits { matches_max: 1000, bids_max: 2 };
-    assert_eq!(house(""), default);
+    assert_eq!(direct(""), default);
     let most = BiddingLimits { matches_max: 1_000_000, bids_max: ACCOUNTS_MAX };
-    assert_eq!(house("matches_max = 1000000\nbids_max = 3"), most);
+    assert_eq!(direct("matches_max = 1000000\nbids_max = 3"), most);
     let least = BiddingLimits { matches_max: 1, bids_max: 1 };
-    assert_eq!(house("matches_max = 1\nbids_max = 1"), least);
+    assert_eq!(direct("matches_max = 1\nbids_max = 1"), least);
     check(
-        "[exchange.house]\nmatches_max = 0\nbids_max = 4",
+        "[exchange.direct]\nmatches_max = 0\nbids_max = 4",
         &[
-            "line 2: exchange.house.matches_max = 0: must be from 1 to 1000000",
-            "line 3: exchange.house.bids_max = 4: must be from 1 to 3",
+            "line 2: exchange.direct.matches_max = 0: must be from 1 to 1000000",
+            "line 3: exchange.direct.bids_max = 4: must be from 1 to 3",
         ],
+    );
+    check(
+        "[exchange.house]\nbids_max = 3",
+        &["line 1: exchange.house: is now called `direct`, rename it"],
     );
 }
 
@@ -168,9 +172,9 @@ fn the_house_is_bounded() {
 fn dsps() {
     let twice = "line 6: dsp[1].id = \"d\": is used twice; choose another id";
     check(&format!("[exchange]\n{DSP}{DSP}"), &[twice]);
-    let ours = "is what campaigns of our own are called, name it otherwise";
-    let house = "[[dsp]]\nid = \"house\"\nurl = \"http://127.0.0.1:9/bid\"\n";
-    check(house, &[&format!("line 2: dsp[0].id = \"house\": {ours}")]);
+    let ours = "is the id of direct campaigns, choose another";
+    let direct = "[[dsp]]\nid = \"direct\"\nurl = \"http://127.0.0.1:9/bid\"\n";
+    check(direct, &[&format!("line 2: dsp[0].id = \"direct\": {ours}")]);
     check_dsp("seats = []", "seats = []: must name a seat, or be absent");
     check_dsp("seats = [\"s\", \"\"]", "seats[1] = \"\": must not be empty");
     check_dsp("currencies = []", "currencies = []: must name a currency, or be absent");
@@ -228,7 +232,7 @@ fn terms() {
         &["line 3: deal[0].dsps = [\"e\"]: `e` is no configured DSP's id"],
     );
     check(&format!("{DSP}{deal}dsps = [\"d\"]"), &[]);
-    check(&format!("{DSP}{deal}dsps = [\"house\"]"), &[]);
+    check(&format!("{DSP}{deal}dsps = [\"direct\"]"), &[]);
     check(
         &format!("{deal}discount = \"100%\""),
         &["line 3: deal[0].discount = \"100%\": gives the impression away, must be less"],
@@ -290,7 +294,7 @@ fn rates() {
 fn what_a_dsp_is_made_of() {
     let text = format!(
         "[exchange]\nfee = \"10%\"\n{DSP}sizes = [\"300x250\"]\nformats = [\"video\"]\n\
-         [[publisher]]\nid = \"p\"\nblocked = true\n[[deal]]\nid = \"x\"\ndsps = [\"d\", \"house\"]\n"
+         [[publisher]]\nid = \"p\"\nblocked = true\n[[deal]]\nid = \"x\"\ndsps = [\"d\", \"direct\"]\n"
     );
     let read = |s: &mut Section<'_>| ExchangeConfig::read(s);
     let config = parse("vickrey.toml", &text, read).unwrap().unwrap();
@@ -298,7 +302,7 @@ fn what_a_dsp_is_made_of() {
     assert_eq!(&*market.dsps[0].seats[0], "d", "its id is its only seat");
     assert_eq!(market.dsps[0].sizes, [(300, 250)]);
     assert_eq!(market.dsps[0].currencies, [Currency::USD]);
-    assert_eq!(market.deals["x"].dsps, [0, 1], "the house comes behind all");
+    assert_eq!(market.deals["x"].dsps, [0, 1], "direct campaigns come last");
     let terms = market.publishers.terms(Some("p"));
     assert!(terms.blocked);
     assert_eq!(terms.fee, market.publishers.others.fee, "the exchange's own");

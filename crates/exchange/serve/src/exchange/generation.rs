@@ -33,7 +33,7 @@ pub struct Generation {
     /// In the order of `config.market.dsps`, without the direct campaigns.
     pub dsps: Vec<DspInForce>,
     /// None without direct campaigns.
-    pub house: Option<DirectInForce>,
+    pub direct: Option<DirectInForce>,
     pub(crate) campaigns: Arc<Campaigns>,
     /// Accounts that pay for seats of DSPs.
     payers: HashMap<Seat, Payer>,
@@ -89,7 +89,7 @@ pub(crate) struct GenerationBuilder {
     config: ExchangeConfig,
     campaigns: Arc<Campaigns>,
     known: HashMap<Box<str>, KnownDsp>,
-    house: DirectCounts,
+    direct: DirectCounts,
     resolver: Resolver,
     guards: Guards,
     /// Kept beside the log, in case none is configured. None without a dispatcher.
@@ -134,7 +134,7 @@ impl Generation {
     }
 
     pub(crate) fn payers(&self) -> Payers<'_> {
-        Payers { seats: &self.payers, campaigns: self.campaigns.house.campaigns() }
+        Payers { seats: &self.payers, campaigns: self.campaigns.catalogue.campaigns() }
     }
 }
 
@@ -151,12 +151,12 @@ impl DirectCounts {
             let counted = self.seats.entry(name.into());
             counted.or_insert_with(|| PerShard::new(shards)).clone()
         };
-        let house = market.dsps.get(generation.dsps.len()).map(|house| DirectInForce {
+        let direct = market.dsps.get(generation.dsps.len()).map(|direct| DirectInForce {
             metrics: self.metrics.clone(),
-            seats: house.seats.iter().map(|name| seat(name)).collect(),
+            seats: direct.seats.iter().map(|name| seat(name)).collect(),
         });
         let payers = campaigns.payers(market);
-        Generation { house, payers, campaigns: Arc::clone(campaigns), ..generation }
+        Generation { direct, payers, campaigns: Arc::clone(campaigns), ..generation }
     }
 }
 
@@ -177,15 +177,15 @@ impl GenerationBuilder {
         let (notices, record) = (config.notices.clone(), config.record.clone());
         let paused = HashSet::new();
         let campaigns = Arc::new(campaigns);
-        let mut house = DirectCounts { metrics: PerShard::new(shards), seats: HashMap::new() };
+        let mut direct = DirectCounts { metrics: PerShard::new(shards), seats: HashMap::new() };
         let rest = build(number, joined, &mut known, (shards, &guards, &paused));
-        let generation = house.joined(rest, &campaigns, shards);
+        let generation = direct.joined(rest, &campaigns, shards);
         let generation = Generation { sealer, callers, ..generation };
         let mut generations = Self {
             shards,
             config,
             campaigns,
-            house,
+            direct,
             resolver,
             guards,
             own_key,
@@ -250,7 +250,7 @@ impl GenerationBuilder {
         let callers = callers(&config, &before.callers, &self.guards);
         let beside = (self.shards, &self.guards, &self.paused);
         let rest = build(number, config, &mut self.known, beside);
-        let generation = self.house.joined(rest, &self.campaigns, self.shards);
+        let generation = self.direct.joined(rest, &self.campaigns, self.shards);
         let generation = Generation { sealer, callers, ..generation };
         let of = |generation: &Generation| -> Vec<String> {
             generation.dsp_ids().map(str::to_owned).collect()
@@ -362,7 +362,7 @@ fn build(
         number,
         config,
         dsps,
-        house: None,
+        direct: None,
         campaigns: Arc::default(),
         payers: HashMap::new(),
         callers: HashMap::new(),

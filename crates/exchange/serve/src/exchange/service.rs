@@ -194,8 +194,7 @@ impl Service for Exchange {
         };
         warn_of_open_directory(&config);
         if config.market.dsps.is_empty() {
-            let only =
-                if budgets.is_some() { "campaigns of the house alone bid" } else { "nobody bids" };
+            let only = if budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
             warn!("no [[dsp]] is configured: {only}");
         }
         Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
@@ -332,7 +331,7 @@ impl Exchange {
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
             let generation = current.borrow();
-            funnels.follow(generation.campaigns.house.campaigns().iter().map(|it| it.slot), 0);
+            funnels.follow(generation.campaigns.catalogue.campaigns().iter().map(|it| it.slot), 0);
         }
         let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
         let renewal = guards.start(startup.control, startup.shutdown);
@@ -439,7 +438,7 @@ impl Exchange {
     /// # Errors
     /// The record refuses the generation; the previous campaigns stay in force.
     pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
-        let house = campaigns.house.clone();
+        let direct = campaigns.catalogue.clone();
         let number = {
             let mut generations = self.generations();
             let generations = generations.as_mut().ok_or(Unrecorded::Closed)?;
@@ -447,7 +446,7 @@ impl Exchange {
         };
         // Outside the lock: others wait for it.
         if let Some(funnels) = &self.funnels {
-            funnels.follow(house.campaigns().iter().map(|it| it.slot), number);
+            funnels.follow(direct.campaigns().iter().map(|it| it.slot), number);
         }
         Ok(number)
     }

@@ -82,7 +82,7 @@ pub(crate) struct ShardSnapshot {
     /// By publisher id.
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
     /// None without direct campaigns.
-    house: Option<DirectLane>,
+    direct: Option<DirectLane>,
 }
 
 #[derive(Debug)]
@@ -107,8 +107,8 @@ impl ShardSnapshot {
     }
 
     /// Position of direct campaigns among the market's DSPs. None without any.
-    pub(crate) fn house(&self) -> Option<usize> {
-        self.house.as_ref().map(|_| self.dsps.len())
+    pub(crate) fn direct(&self) -> Option<usize> {
+        self.direct.as_ref().map(|_| self.dsps.len())
     }
 
     pub(crate) fn campaigns(&self) -> &Campaigns {
@@ -120,13 +120,13 @@ impl ShardSnapshot {
     }
 
     pub(crate) fn metrics(&self, dsp: usize) -> &DspMetrics {
-        let house = || &self.house.as_ref().expect("the house is the last").metrics;
-        self.dsps.get(dsp).map_or_else(house, |lane| &lane.metrics)
+        let direct = || &self.direct.as_ref().expect("direct campaigns come last").metrics;
+        self.dsps.get(dsp).map_or_else(direct, |lane| &lane.metrics)
     }
 
     pub(crate) fn counted(&self, seat: Seat) -> &SeatMetrics {
-        let house = || &self.house.as_ref().expect("the house is the last").seats;
-        let seats = self.dsps.get(seat.dsp).map_or_else(house, |lane| &lane.seats);
+        let direct = || &self.direct.as_ref().expect("direct campaigns come last").seats;
+        let seats = self.dsps.get(seat.dsp).map_or_else(direct, |lane| &lane.seats);
         &seats[seat.seat]
     }
 
@@ -364,11 +364,11 @@ fn snapshot(
         }
     };
     let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
-    let house = generation.house.as_ref().map(|house| DirectLane {
-        metrics: house.metrics.shard(shard),
-        seats: house.seats.iter().map(|seat| seat.shard(shard)).collect(),
+    let direct = generation.direct.as_ref().map(|direct| DirectLane {
+        metrics: direct.metrics.shard(shard),
+        seats: direct.seats.iter().map(|seat| seat.shard(shard)).collect(),
     });
-    ShardSnapshot { generation, dsps, callers, house }
+    ShardSnapshot { generation, dsps, callers, direct }
 }
 
 /// Guards of publishers; reuses unchanged ones of `before`.

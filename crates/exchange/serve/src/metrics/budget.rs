@@ -74,7 +74,7 @@ pub(super) fn expose(
         refused.sum(&[("reason", refusal.label())], counters)?;
     }
     let help = "Impressions offered to campaigns, and for all campaigns together the impressions that reached each step.";
-    let mut funnel = page.counters("exchange_house_impressions", help)?;
+    let mut funnel = page.counters("exchange_direct_impressions", help)?;
     for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
         funnel.sum(&[("step", step.label())], all().map(|budget| &budget.funnel[at]))?;
     }

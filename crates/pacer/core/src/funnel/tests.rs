@@ -95,7 +95,7 @@ fn a_row_without_room_is_dropped_and_counted_and_every_batch_after_has_more() {
 }
 
 #[test]
-fn what_other_campaigns_of_the_house_took_is_what_ended_nowhere_else() {
+fn what_other_direct_campaigns_took_is_what_ended_nowhere_else() {
     let mut counts = FunnelCounts::default();
     for (step, times) in [
         (FunnelStep::Matched, 100),

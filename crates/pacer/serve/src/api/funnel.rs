@@ -42,7 +42,7 @@ struct WindowView {
     ledger: u32,
     /// Matched, where its bid would have been below the floor.
     below_floor: u32,
-    /// Matched, where other campaigns of the house bid more.
+    /// Matched, where other direct campaigns bid more.
     outranked: u32,
     /// Bid for.
     bid: u32,
@@ -155,7 +155,7 @@ pub(super) fn cause(
         let words = format!("no impression was offered to it {span}");
         let remedy = "see that requests come, that they are answered (vickrey_exchange_auctions_total), \
                       that their `wseat` names its account or none, and that their publisher sells to \
-                      the house; just after a start, ask again";
+                      direct campaigns; just after a start, ask again";
         return Some(SpendCause::new("no_requests", words, remedy));
     }
     if hour.counts.get(FunnelStep::Matched) == 0 {
@@ -299,7 +299,7 @@ fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>
         let words = format!(
             "{none}, though {matched} of {sampled} sampled impressions match: it was left out of auctions with too many matches"
         );
-        let remedy = "raise `exchange.house.matches_max`, or ask again";
+        let remedy = "raise `exchange.direct.matches_max`, or ask again";
         return SpendCause::new("left_out", words, remedy);
     }
     if failed.is_empty() {
@@ -354,7 +354,7 @@ impl Loss {
                 "outranked",
                 format!("for {share} other campaigns here bid more, of its account or of others"),
                 "raise `bid`, or lower that of its account's other campaigns: of an account only the \
-                 best bid for an impression counts, and of others as many as exchange.house.bids_max",
+                 best bid for an impression counts, and of others as many as exchange.direct.bids_max",
             ),
             Self::Outbid => ("outbid", format!("{share} were lost to other bids"), "raise `bid`"),
             Self::Rejected => (

@@ -27,14 +27,14 @@ const LINES_MAX: u64 = 8;
 /// The least that a win of each costs.
 const WINNERS: [(&str, u64); 4] =
     [(SEAT, 1_500_000), ("summer", 2_500_000), ("winter", 2_200_000), ("autumn", 2_000_000)];
-const HOUSE: &[&str] = &["summer", "winter", "autumn"];
+const DIRECT_DSP: &[&str] = &["summer", "winter", "autumn"];
 const KATHMANDU: &str = "Asia/Kathmandu";
 
 /// Less than a life spends, so that limits are reached again and again.
 const LEVELS: [Level; 6] = [
     Level::new((SEAT, &[SEAT]), Span::Life, "UTC", 13_500_000),
     Level::new((SEAT, &[SEAT]), Span::Hour, "UTC", 12_000_000),
-    Level::new(("acme", HOUSE), Span::Life, KATHMANDU, 30_000_000),
+    Level::new(("acme", DIRECT_DSP), Span::Life, KATHMANDU, 30_000_000),
     Level::new(("summer", &["summer"]), Span::Life, KATHMANDU, 15_000_000),
     Level::new(("winter", &["winter"]), Span::Day, KATHMANDU, 11_000_000),
     Level::new(("autumn", &["autumn"]), Span::Life, KATHMANDU, 6_000_000),
@@ -61,7 +61,7 @@ fn accounts(life: u64) -> String {
     let campaign = |(id, bid): (&&str, &str)| {
         campaign(id, "acme", &format!("{}bid = {{ {bid} }}", limits(id)))
     };
-    HOUSE.iter().zip(bids).map(campaign).fold(head, |text, campaign| text + &campaign)
+    DIRECT_DSP.iter().zip(bids).map(campaign).fold(head, |text, campaign| text + &campaign)
 }
 
 /// When the lives began, and what was won in them.

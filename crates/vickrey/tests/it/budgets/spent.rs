@@ -1,4 +1,4 @@
-//! Two campaigns of the house and a DSP's seat with an account, in a process that is killed in the
+//! Two direct campaigns and a DSP's seat with an account, in a process that is killed in the
 //! middle: all that is there is spent, and no more. What is billed is counted here as well, by whoever
 //! calls the beacons.
 

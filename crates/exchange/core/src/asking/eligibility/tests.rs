@@ -66,7 +66,7 @@ fn seats() {
 
 /// Seats are accounts: the catalogue finds those that may bid, and their deals.
 #[test]
-fn the_house_is_asked_whatever_seats_are_welcome() {
+fn direct_campaigns_are_asked_whatever_seats_are_welcome() {
     let mut market = market();
     let named = DealTerms { dsps: vec![1], ..DealTerms::default() };
     market.deals.insert("named".into(), named);

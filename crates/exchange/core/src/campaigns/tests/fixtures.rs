@@ -47,10 +47,10 @@ pub(super) fn campaign(slot: u32, account: &str, rules: BiddingRules) -> DirectC
 /// The usual market, with direct campaigns after its DSPs.
 pub(super) fn market_of(catalogue: &Catalogue) -> Market {
     let mut market = market();
-    let mut house = dsp("house", &[]);
-    house.seats = catalogue.seats().into();
-    house.currencies.push(currency("JPY"));
-    market.dsps.push(house);
+    let mut direct = dsp("direct", &[]);
+    direct.seats = catalogue.seats().into();
+    direct.currencies.push(currency("JPY"));
+    market.dsps.push(direct);
     market
 }
 

@@ -89,7 +89,7 @@ fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
 }
 
 /// Bids of direct campaigns by impression, and their campaigns.
-type HouseBids<'h> = (&'h [(usize, f64)], &'h [usize]);
+type DirectBids<'h> = (&'h [(usize, f64)], &'h [usize]);
 
 /// Reservations, and the judgement of answers of the DSPs in order.
 fn with_till(
@@ -98,26 +98,26 @@ fn with_till(
     accounts: &[(&str, CampaignIndex)],
     test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
-    with_house(desk, (request, answers), (accounts, None), test);
+    with_direct(desk, (request, answers), (accounts, None), test);
 }
 
 /// Adds direct campaigns after the DSPs; in their catalogue 0 is `OTHER` and 1 is `SLOT`.
-fn with_house(
+fn with_direct(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
-    (seats, house): (&[(&str, CampaignIndex)], Option<HouseBids<'_>>),
+    (seats, direct): (&[(&str, CampaignIndex)], Option<DirectBids<'_>>),
     test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
     let mut market = market();
     let campaigns = [OTHER, SLOT].map(campaign);
-    if house.is_some() {
-        market.dsps.push(dsp("house"));
+    if direct.is_some() {
+        market.dsps.push(dsp("direct"));
     }
     let text = request.to_string();
     let request = parse_request(&text).expect("a request");
     let auction = Auction::new("auction", &request, &market).expect("an auction");
     let asked = |dsp| eligible(&auction, dsp).expect("it is asked");
-    let house = house.map(|(bids, of)| {
+    let direct = direct.map(|(bids, of)| {
         let bid = |((imp, _), campaign): (&(usize, f64), &usize)| DirectBid {
             imp: *imp,
             campaign: *campaign,
@@ -134,7 +134,7 @@ fn with_house(
     let answers = answers.iter().enumerate();
     let mut answers: Vec<_> =
         answers.map(|(dsp, body)| DspAnswer { ask: asked(dsp), body: body.as_bytes() }).collect();
-    answers.extend(house.as_ref().map(DirectOffer::answer));
+    answers.extend(direct.as_ref().map(DirectOffer::answer));
     let judgement = judge(&auction, &answers);
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
@@ -144,7 +144,7 @@ fn with_house(
         metrics: &desk.metrics.budget,
         payers: Payers { seats: &seats, campaigns: &campaigns },
         auction: &auction,
-        house: house.as_ref(),
+        direct: direct.as_ref(),
         lifetimes: Lifetimes::default(),
         refusals: BudgetRefusals::default(),
         held: Vec::new(),
@@ -305,28 +305,28 @@ fn what_loses_after_all_is_given_back() {
 
 /// Also if the caller leaves while DSPs answer.
 #[test]
-fn a_house_that_is_dropped_leaves_its_room() {
+fn a_direct_offer_that_is_dropped_leaves_its_room() {
     let desk = desk(0, 0);
-    let house: (&[_], &[_]) = (&[(0, 10.0)], &[0]);
-    let accounts = ([].as_slice(), Some(house));
-    with_house(&desk, (&request(1, 1), &[]), accounts, |_, _| assert_eq!(desk.rooms(), 0));
+    let direct: (&[_], &[_]) = (&[(0, 10.0)], &[0]);
+    let accounts = ([].as_slice(), Some(direct));
+    with_direct(&desk, (&request(1, 1), &[]), accounts, |_, _| assert_eq!(desk.rooms(), 0));
     assert_eq!(desk.rooms(), 1);
 }
 
 #[test]
-fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
+fn a_campaign_of_direct_campaigns_pays_for_its_own_bid_behind_others() {
     let desk = desk(1000, 900);
     let answers = [answer(0, &[(0, 2.0), (1, 2.0)]), answer(0, &[(1, 3.0)])];
     // Campaign 1 for the first impression, campaign 0 for the second.
-    let house: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
-    let accounts = ([].as_slice(), Some(house));
-    with_house(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
+    let direct: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
+    let accounts = ([].as_slice(), Some(direct));
+    with_direct(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         reservations.keep_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
     // Without DSPs.
-    with_house(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
+    with_direct(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         reservations.keep_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(0, SLOT), (1, OTHER)]);

@@ -22,14 +22,14 @@ use crate::store::{CommitOutcome, Lease, LeaseKey};
 pub const PRICE: Nanos = Nanos::new(10);
 
 /// A ledger and its shards, which exchange messages every tenth of a second.
-pub struct House {
+pub struct Pacer {
     pub desk: Desk,
     shards: Vec<ShardLedger>,
     heard: (usize, usize),
     said: Vec<Period>,
 }
 
-impl House {
+impl Pacer {
     pub fn before(unix_ms: u64, seconds: u64, calendar: Calendar, terms: Terms) -> Self {
         let Terms { account, campaign } = terms;
         let mut desk = Desk::new(2);
@@ -47,14 +47,14 @@ impl House {
         let shards = (0..2)
             .map(|shard| ShardLedger::new(&options(shard)).expect("they are in range"))
             .collect();
-        let mut house = Self { desk, shards, heard: (0, 0), said: Vec::new() };
-        house.desk.step(vec![
+        let mut pacer = Self { desk, shards, heard: (0, 0), said: Vec::new() };
+        pacer.desk.step(vec![
             LedgerInput::Calendar(ZoneId(1), calendar),
             LedgerInput::Account(AccountDefinition { zone: ZoneId(1), ..account }),
             LedgerInput::Campaign(campaign),
         ]);
-        house.step();
-        house
+        pacer.step();
+        pacer
     }
 
     fn moment(&self) -> ShardTime {
@@ -131,17 +131,17 @@ pub fn terms(limits: BudgetLimits) -> Terms {
 /// Bids until an hour begins at `unix_ms`; then counts the shards that can reserve at once, before
 /// the ledger sees that hour. Useless budget is not leased.
 #[track_caller]
-fn check(unix_ms: u64, calendar: Calendar, terms: Terms, want: bool) -> (House, usize) {
-    let mut house = House::before(unix_ms, 20, calendar, terms);
-    house.pass(20_000, &[0, 1]);
-    assert_eq!(house.desk.unix_ms, unix_ms);
-    assert_eq!(house.has_said(unix_ms), want, "leased ahead");
-    let ready = [0, 1].into_iter().filter(|shard| house.bid(*shard)).count();
-    assert_eq!(ready > 0, want, "{:?}", house.desk.ledger.why(SLOT));
-    let durable_before = house.desk.batches;
-    house.pass(4_000, &[0, 1]);
-    assert!(!want || house.desk.batches > durable_before, "and it goes on");
-    (house, ready)
+fn check(unix_ms: u64, calendar: Calendar, terms: Terms, want: bool) -> (Pacer, usize) {
+    let mut pacer = Pacer::before(unix_ms, 20, calendar, terms);
+    pacer.pass(20_000, &[0, 1]);
+    assert_eq!(pacer.desk.unix_ms, unix_ms);
+    assert_eq!(pacer.has_said(unix_ms), want, "leased ahead");
+    let ready = [0, 1].into_iter().filter(|shard| pacer.bid(*shard)).count();
+    assert_eq!(ready > 0, want, "{:?}", pacer.desk.ledger.why(SLOT));
+    let durable_before = pacer.desk.batches;
+    pacer.pass(4_000, &[0, 1]);
+    assert!(!want || pacer.desk.batches > durable_before, "and it goes on");
+    (pacer, ready)
 }
 
 pub const NOON: u64 = (DAY as u64 * 96 + 48) * QUARTER_MS;
@@ -165,16 +165,16 @@ fn at_the_first_millisecond_of_an_hour_shards_can_reserve() {
         ("Lord Howe, behind it", lord_howe_spring(), begin(&lord_howe_spring(), 3)),
     ];
     for (name, calendar, unix_ms) in zones {
-        let (house, ready) = check(unix_ms, calendar.clone(), plenty, true);
+        let (pacer, ready) = check(unix_ms, calendar.clone(), plenty, true);
         assert_eq!(ready, 2, "{name}");
         let next = calendar.at(unix_ms).copied().expect("an hour");
-        let hours = house.desk.ledger.spend(SLOT).expect("it is known").hours;
+        let hours = pacer.desk.ledger.spend(SLOT).expect("it is known").hours;
         let spent = hours.iter().find(|hour| hour.period == next.period).expect("it spends");
         assert!(spent.spent.get() >= 500, "{name}: {spent:?}, for it goes on without a break");
-        let of_next = house.desk.grants.iter().filter(|(_, grant)| grant.period == next.period);
+        let of_next = pacer.desk.grants.iter().filter(|(_, grant)| grant.period == next.period);
         let until = of_next.map(|(_, grant)| grant.until.nanos());
-        let left_ms = next.end_unix_ms - house.desk.unix_ms;
-        let end = house.desk.tick + left_ms * 1_000_000;
+        let left_ms = next.end_unix_ms - pacer.desk.unix_ms;
+        let end = pacer.desk.tick + left_ms * 1_000_000;
         assert!(until.clone().count() > 0 && until.into_iter().all(|at| at == end), "{name}");
     }
 }
@@ -218,9 +218,9 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
         (BudgetLimits { day: small, life: usd(550), hour: None }, MIDNIGHT, true),
         (BudgetLimits { hour: small, day: small, life: None }, NOON, false),
     ] {
-        let (house, _) = check(unix_ms, day(), terms(limits), want);
+        let (pacer, _) = check(unix_ms, day(), terms(limits), want);
         let most = limits.life.map_or(u64::MAX, |life| life.amount.get());
-        assert!(house.desk.ledger.spend(SLOT).expect("it is known").life.get() <= most);
+        assert!(pacer.desk.ledger.spend(SLOT).expect("it is known").life.get() <= most);
         let account = AccountDefinition { limits, ..account() };
         check(unix_ms, day(), Terms { account, ..open }, want);
     }
@@ -240,88 +240,88 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
     };
     let hour_ms = 4 * QUARTER_MS;
     for is_paused in [true, false] {
-        let mut house = House::before(NOON - hour_ms, 20, steady(DAY - 1, 4, 0), open);
-        house.pass(30_000, &[0, 1]);
-        house.desk.unix_ms += hour_ms - 20_000;
-        house.desk.tick += (hour_ms - 20_000) * 1_000_000;
-        house.pass(9_000, &[0, 1]);
+        let mut pacer = Pacer::before(NOON - hour_ms, 20, steady(DAY - 1, 4, 0), open);
+        pacer.pass(30_000, &[0, 1]);
+        pacer.desk.unix_ms += hour_ms - 20_000;
+        pacer.desk.tick += (hour_ms - 20_000) * 1_000_000;
+        pacer.pass(9_000, &[0, 1]);
         let is_granted =
             |(_, grant): &(u16, BudgetGrant)| u64::from(grant.period.0) * QUARTER_MS == NOON;
-        assert!(!house.desk.grants.iter().any(is_granted), "who is recalled sends it back");
-        let spent = house.desk.ledger.spend(SLOT).expect("it is known").life.get();
-        assert!(house.has_said(NOON) && house.exposure() > spent);
+        assert!(!pacer.desk.grants.iter().any(is_granted), "who is recalled sends it back");
+        let spent = pacer.desk.ledger.spend(SLOT).expect("it is known").life.get();
+        assert!(pacer.has_said(NOON) && pacer.exposure() > spent);
         if is_paused {
             let paused = CampaignDefinition {
                 version: 2,
                 budget: CampaignBudget { is_paused, ..open.campaign.budget },
                 ..open.campaign
             };
-            house.desk.step(vec![LedgerInput::Campaign(paused)]);
-            assert_eq!(house.exposure(), spent, "at once");
+            pacer.desk.step(vec![LedgerInput::Campaign(paused)]);
+            assert_eq!(pacer.exposure(), spent, "at once");
             continue;
         }
-        house.pass(1_000, &[0, 1]);
-        assert_eq!(house.desk.unix_ms, NOON);
-        assert!(house.bid(0) && house.bid(1), "the last step has opened it");
+        pacer.pass(1_000, &[0, 1]);
+        assert_eq!(pacer.desk.unix_ms, NOON);
+        assert!(pacer.bid(0) && pacer.bid(1), "the last step has opened it");
     }
 }
 
 #[test]
 fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
     let plenty = terms(BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() });
-    let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
-    house.pass(19_500, &[0, 1]);
-    let spent = |house: &House| house.desk.ledger.spend(SLOT).expect("it is known").life.get();
-    assert!(house.has_said(NOON) && house.exposure() > spent(&house));
+    let mut pacer = Pacer::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
+    pacer.pass(19_500, &[0, 1]);
+    let spent = |pacer: &Pacer| pacer.desk.ledger.spend(SLOT).expect("it is known").life.get();
+    assert!(pacer.has_said(NOON) && pacer.exposure() > spent(&pacer));
     let paused = CampaignDefinition {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..plenty.campaign.budget },
         ..plenty.campaign
     };
-    house.desk.step(vec![LedgerInput::Campaign(paused)]);
-    house.pass(500, &[0, 1]);
-    assert_eq!(house.desk.unix_ms, NOON);
-    assert!(!house.bid(0) && !house.bid(1));
-    house.pass(3_000, &[0, 1]);
-    assert_eq!(house.exposure(), spent(&house));
+    pacer.desk.step(vec![LedgerInput::Campaign(paused)]);
+    pacer.pass(500, &[0, 1]);
+    assert_eq!(pacer.desk.unix_ms, NOON);
+    assert!(!pacer.bid(0) && !pacer.bid(1));
+    pacer.pass(3_000, &[0, 1]);
+    assert_eq!(pacer.exposure(), spent(&pacer));
 }
 
 #[test]
 fn what_is_not_used_in_that_hour_comes_back_and_is_not_leased_again() {
     let plenty = terms(BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() });
-    let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
-    house.pass(20_000, &[0]);
-    let spent = house.desk.ledger.spend(SLOT).expect("it is known").life.get();
-    house.pass(2_000, &[]);
+    let mut pacer = Pacer::before(NOON, 20, steady(DAY - 1, 4, 0), plenty);
+    pacer.pass(20_000, &[0]);
+    let spent = pacer.desk.ledger.spend(SLOT).expect("it is known").life.get();
+    pacer.pass(2_000, &[]);
     // About two seconds' worth, all of it at the shard that bids.
-    let held = house.exposure() - spent;
+    let held = pacer.exposure() - spent;
     assert!((150..=1_000).contains(&held), "{held} of {spent} in 20 seconds");
-    assert!(!house.bid(1) && house.bid(0));
+    assert!(!pacer.bid(1) && pacer.bid(0));
     let hour_ms = 4 * QUARTER_MS;
-    house.desk.unix_ms += hour_ms - 8_000;
-    house.desk.tick += (hour_ms - 8_000) * 1_000_000;
-    house.pass(8_000, &[]);
-    assert!(house.has_said(NOON + hour_ms), "it was used once");
+    pacer.desk.unix_ms += hour_ms - 8_000;
+    pacer.desk.tick += (hour_ms - 8_000) * 1_000_000;
+    pacer.pass(8_000, &[]);
+    assert!(pacer.has_said(NOON + hour_ms), "it was used once");
     for hours in 2..5 {
-        house.desk.unix_ms += hour_ms - 8_000;
-        house.desk.tick += (hour_ms - 8_000) * 1_000_000;
-        house.pass(8_000, &[]);
-        assert!(!house.has_said(NOON + hours * hour_ms), "nobody has bid for an hour");
+        pacer.desk.unix_ms += hour_ms - 8_000;
+        pacer.desk.tick += (hour_ms - 8_000) * 1_000_000;
+        pacer.pass(8_000, &[]);
+        assert!(!pacer.has_said(NOON + hours * hour_ms), "nobody has bid for an hour");
     }
-    assert_eq!(house.exposure(), spent + 10);
+    assert_eq!(pacer.exposure(), spent + 10);
 }
 
 #[test]
 fn a_batch_that_fails_is_said_again_and_a_limit_holds_all_the_same() {
     for (ended, failing_ms) in [(CommitOutcome::Refused, 1_900), (CommitOutcome::Unknown, 1_900)] {
         let limits = BudgetLimits { life: usd(1_000_000), day: usd(30_000), hour: None };
-        let mut house = House::before(NOON, 20, steady(DAY - 1, 4, 0), terms(limits));
-        house.pass(16_500, &[0, 1]);
-        house.desk.ended = ended;
-        house.pass(failing_ms, &[0, 1]);
-        house.desk.ended = CommitOutcome::Committed;
-        house.pass(20_000 - 16_500 - failing_ms + 100, &[0, 1]);
-        assert!(house.bid(0) && house.bid(1), "{ended:?}");
+        let mut pacer = Pacer::before(NOON, 20, steady(DAY - 1, 4, 0), terms(limits));
+        pacer.pass(16_500, &[0, 1]);
+        pacer.desk.ended = ended;
+        pacer.pass(failing_ms, &[0, 1]);
+        pacer.desk.ended = CommitOutcome::Committed;
+        pacer.pass(20_000 - 16_500 - failing_ms + 100, &[0, 1]);
+        assert!(pacer.bid(0) && pacer.bid(1), "{ended:?}");
     }
 }
 

@@ -161,7 +161,7 @@ fn matches_that_were_left_out_are_not_blamed_on_criteria() {
     *fixture.view.mismatches.lock().expect("nothing panics") = Some(found);
     let words = "none of the 19 impressions that were offered in the last hour matched, though 6 of 256 \
                  sampled impressions match: it was left out of auctions with too many matches";
-    check_cause(&fixture, "left_out", words, "raise `exchange.house.matches_max`, or ask again");
+    check_cause(&fixture, "left_out", words, "raise `exchange.direct.matches_max`, or ask again");
     // Criteria are tried below a match of one tenth.
     let tried = |offered, matched| {
         let counts = counted(&[(FunnelStep::Matched, matched)]);

@@ -74,8 +74,8 @@ fn campaign(number: u32) -> DirectCampaign {
 }
 
 fn market(catalogue: &Catalogue) -> Market {
-    let house = Dsp {
-        id: "house".into(),
+    let direct = Dsp {
+        id: "direct".into(),
         seats: catalogue.seats().into(),
         formats: 0b1111,
         sizes: Vec::new(),
@@ -93,7 +93,7 @@ fn market(catalogue: &Catalogue) -> Market {
     let worth = [(Currency::USD, "1"), (euro, "1.08")];
     let worth = worth.map(|(code, ratio)| (code, Ratio::parse(ratio).expect("it is a rate")));
     Market {
-        dsps: vec![house],
+        dsps: vec![direct],
         publishers: Publishers::default(),
         deals: HashMap::new(),
         floors: Vec::new(),

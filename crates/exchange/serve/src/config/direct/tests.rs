@@ -6,8 +6,8 @@ use super::*;
 
 const CREATIVE: &str = "[[creative]]\nid = \"c\"\nformat = \"banner\"\nmarkup = \"<p>\"\n";
 
-fn read(s: &mut Section<'_>) -> HouseRules {
-    HouseRules::read(s, Currency::USD)
+fn read(s: &mut Section<'_>) -> DirectRules {
+    DirectRules::read(s, Currency::USD)
 }
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! Any bytes as a bid request to house campaigns: whatever they bid is JSON, and a judge finds
+//! Any bytes as a bid request to direct campaigns: whatever they bid is JSON, and a judge finds
 //! nothing wrong with it.
 #![no_main]
 
@@ -9,7 +9,7 @@ use exchange_core::campaigns::{
     DirectCampaign, SearchScratch,
 };
 use exchange_core::{Auction, DspAnswer, Market, eligible_direct, judge};
-use exchange_serve::HouseRules;
+use exchange_serve::DirectRules;
 use libfuzzer_sys::fuzz_target;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::refusal::SpendRefusal;
@@ -53,7 +53,7 @@ const TARGETING: [&str; 6] = [
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     let campaign = |(number, targeting): (u32, &&str)| {
         let text = format!("[bid]\nvalue = \"2\"\n[targeting]\n{targeting}\n{CREATIVES}");
-        let read = |s: &mut runtime::config::Section<'_>| HouseRules::read(s, Currency::USD);
+        let read = |s: &mut runtime::config::Section<'_>| DirectRules::read(s, Currency::USD);
         let rules = runtime::config::parse("fuzz", &text, read).expect("the rules are right");
         DirectCampaign {
             id: format!("campaign-{number}").into(),
@@ -68,10 +68,10 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
 
 static MARKET: LazyLock<Market> = LazyLock::new(|| {
     let mut market = fuzz::market();
-    let mut house = market.dsps[0].clone();
-    house.id = "house".into();
-    house.seats = CATALOGUE.seats().into();
-    market.dsps.push(house);
+    let mut direct = market.dsps[0].clone();
+    direct.id = "direct".into();
+    direct.seats = CATALOGUE.seats().into();
+    market.dsps.push(direct);
     market
 });
 

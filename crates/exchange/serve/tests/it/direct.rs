@@ -39,9 +39,9 @@ fn campaign(slot: u32) -> DirectCampaign {
 }
 
 /// So many campaigns, the first with the account that the ledger grants to.
-fn house(campaigns: u32) -> Campaigns {
-    let house = Catalogue::new((0..campaigns).map(campaign).collect());
-    Campaigns { number: 1, house, ..Campaigns::default() }
+fn direct(campaigns: u32) -> Campaigns {
+    let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
+    Campaigns { number: 1, catalogue, ..Campaigns::default() }
 }
 
 /// Bids 1.00 once it is let.
@@ -52,7 +52,7 @@ fn waiting() -> Dsp {
 
 /// An exchange with one campaign, which has so many nanos, beside a DSP that waits.
 fn beside(dsp: &Dsp, desk: &Desk, nanos: u64) -> (Ledger, Running) {
-    let (mut ledger, budgets) = Ledger::of(house(1));
+    let (mut ledger, budgets) = Ledger::of(direct(1));
     let exchange = start(desk, &[dsp], budgets);
     ledger.gate(1, None);
     ledger.grant(nanos);
@@ -80,9 +80,9 @@ fn campaigns_bid_while_dsps_are_waited_for() {
 }
 
 #[test]
-fn without_a_dsp_the_house_answers_at_once() {
+fn without_a_dsp_direct_campaigns_answers_at_once() {
     let desk = Desk::new();
-    let (mut ledger, budgets) = Ledger::of(house(1));
+    let (mut ledger, budgets) = Ledger::of(direct(1));
     let exchange = start(&desk, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(TWO);
@@ -152,10 +152,10 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
 }
 
 #[test]
-fn what_the_house_leaves_out_is_counted_and_changes_no_record() {
+fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
     let desk = Desk::new();
-    let (mut ledger, budgets) = Ledger::of(house(3));
-    let keys = "[exchange.house]\nmatches_max = 2\n";
+    let (mut ledger, budgets) = Ledger::of(direct(3));
+    let keys = "[exchange.direct]\nmatches_max = 2\n";
     let exchange = start_with(&desk, keys, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(20 * TWO);
@@ -164,7 +164,7 @@ fn what_the_house_leaves_out_is_counted_and_changes_no_record() {
     for _ in 0..20 {
         exchange.auction(&banner(""));
     }
-    assert_eq!(exchange.scraped("exchange_house_matches_left_out_total"), "20");
+    assert_eq!(exchange.scraped("exchange_direct_matches_left_out_total"), "20");
     let filled = exchange.count(|metrics| metrics.filled.value());
     assert!((1..20).contains(&filled), "{filled}");
     exchange.join();
@@ -196,7 +196,7 @@ fn funnel(exchange: &Running, slot: u32) -> FunnelWindow {
 #[test]
 fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     let desk = Desk::new();
-    let (mut ledger, budgets) = Ledger::of(house(2));
+    let (mut ledger, budgets) = Ledger::of(direct(2));
     let exchange = start(&desk, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(3 * TWO);
@@ -234,9 +234,9 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     // Of the other nobody has granted anything.
     let other = funnel(&exchange, 1).counts;
     assert_eq!((other.get(Matched), other.get(NoRights)), (8, 8));
-    let won = r#"exchange_house_impressions_total{step="won"}"#;
+    let won = r#"exchange_direct_impressions_total{step="won"}"#;
     assert_eq!(exchange.scraped(won), "3");
-    assert_eq!(exchange.scraped("exchange_house_impressions_uncounted_total"), "0");
+    assert_eq!(exchange.scraped("exchange_direct_impressions_uncounted_total"), "0");
     // And the requests that came can be tried.
     until("a request was copied", || {
         exchange.exchange().probe(CampaignIndex(0)).is_some_and(|probed| probed.impressions > 0)
@@ -254,7 +254,7 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
 #[test]
 fn requests_under_coppa_are_not_copied() {
     let desk = Desk::new();
-    let (_ledger, budgets) = Ledger::of(house(1));
+    let (_ledger, budgets) = Ledger::of(direct(1));
     let exchange = start(&desk, &[], budgets);
     exchange.auction(&banner(r#","regs":{"coppa":1}"#));
     until("it was counted", || funnel(&exchange, 0).offered == 1);

@@ -18,9 +18,9 @@ use super::dsp::{country, format, not_empty, size};
 
 /// Rules of a direct campaign; clones share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HouseRules(pub Arc<BiddingRules>);
+pub struct DirectRules(pub Arc<BiddingRules>);
 
-impl HouseRules {
+impl DirectRules {
     /// Reads `bid`, `targeting` and `[[creative]]` of a campaign whose account is in `currency`.
     pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
         let about = "What it bids: `value` or `price`, in the currency of its account.";

@@ -1,4 +1,4 @@
-"""What an auction pays for accounts of seats, and for campaigns of the house.
+"""What an auction pays for accounts of seats, and for direct campaigns.
 
 Rounds without and with them alternate, at one rate, over the same DSPs, with the same notices and
 beacons, and each is told as a share of the round without that is next to it in time. Campaigns bid
@@ -60,7 +60,7 @@ ROWS = (
     Row("seats", "an account for each seat of the DSPs", None),
     Row(
         "seats, 100 campaigns",
-        "and 100 campaigns of the house, of which 6 are for the request",
+        "and 100 direct campaigns, of which 6 are for the request",
         Campaigns(CAMPAIGNS, ACCOUNTS, 20, VALUE),
         COST_MAX,
     ),
@@ -318,7 +318,7 @@ def write_instructions(entry: dict, table: Table) -> list[str]:
 
 
 def by_bid(row: dict, rows: Sequence[dict]) -> str:
-    """What a bid of the house costs as any bid does: judging, clearing, its part of the record."""
+    """What a bid of a direct campaign costs as any bid does: judging, clearing, its part of the record."""
     base, seats = rows[0], rows[1]
     bids = row["bids"] - seats["bids"]
     if row is seats or bids <= 0:
