@@ -21,6 +21,7 @@ pub struct GuardScenario {
     pub tick_ms: u64,
     /// Length of the run.
     pub length_ms: u64,
+    /// The DSP's limits.
     pub limits: GuardLimits,
     /// Later limits, each with its start in ms.
     pub changes: Vec<(u64, GuardLimits)>,
