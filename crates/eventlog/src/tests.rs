@@ -1,4 +1,4 @@
-//! The log on a disk that fails, on a real one, and its bytes; its lanes, stepped and threaded.
+//! The log on failing and real disks, its format, and its lanes, stepped and threaded.
 
 mod chain;
 mod damage;

@@ -1,16 +1,16 @@
-//! Chance that a seed decides: the same seed, the same numbers, on any machine, so that whatever was
-//! found can be found again.
+//! Seeded random choices: the same seed gives the same numbers on any machine, so every failure can
+//! be repeated.
 
 use std::ops::RangeInclusive;
 
 use units::SplitMix64;
 
-/// A chain of chances.
+/// A sequence of random choices.
 #[derive(Clone, Debug)]
 pub struct Chance(SplitMix64);
 
 impl Chance {
-    /// The chain of `seed`.
+    /// The sequence of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(SplitMix64::new(seed))
     }
@@ -25,12 +25,12 @@ impl Chance {
         self.bits() % limit
     }
 
-    /// As [`Self::below`], for positions.
+    /// As [`Self::below`], for indexes.
     pub fn index(&mut self, limit: usize) -> usize {
         usize::try_from(self.below(limit as u64)).expect("below a usize")
     }
 
-    /// True once in `n` times; never for 0.
+    /// True once in `n` times; never if `n` is 0.
     pub const fn once_in(&mut self, n: u64) -> bool {
         n > 0 && self.below(n) == 0
     }
@@ -42,12 +42,12 @@ impl Chance {
         range.start() + u64::try_from(offset).expect("an offset lies in its range")
     }
 
-    /// True this often in a million.
+    /// True with this probability, in ppm.
     pub fn happens(&mut self, ppm: u64) -> bool {
         self.within(0..=999_999) < ppm
     }
 
-    /// One of several.
+    /// One of `several`.
     pub fn one_of<T: Copy>(&mut self, several: &[T]) -> T {
         let last = several.len() as u64 - 1;
         several[usize::try_from(self.within(0..=last)).expect("an index")]

@@ -1,9 +1,9 @@
-//! A disk in memory that does what disks do at the worst moment, by a seed.
+//! A disk in memory that fails as real disks do, by a seed.
 //!
-//! What was written is seen at once and durable only after a sync. A loss of power keeps any part of
-//! the unsynced writes, in any order and torn within a write; names of files are durable apart from
-//! their contents. A failed sync forgets what it should have kept, and a second one succeeds at nothing.
-//! Whoever is to be tested asks it through a trait of its own.
+//! Reads see a write at once, but only a sync makes it durable. A power loss keeps any part of the
+//! unsynced writes, in any order and torn within a write; names of files are durable apart from
+//! their contents. A failed sync loses data, and a later successful one does not bring it back. The
+//! code under test uses the disk through a trait of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::chance::Chance;
 
-/// The unit in which writes tear, where nothing else is said.
+/// Default unit in which writes tear.
 const SECTOR_BYTES: usize = 64;
-/// Longer reads are done in part.
+/// Longer reads are short reads.
 const SHORT_READ_BYTES: usize = 1_000;
 
-/// One call in how many fails; 0 never.
+/// One call in this many fails; 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskFaults {
-    /// Writes fail with EIO, after a part of them.
+    /// Writes fail with EIO, possibly after a part.
     pub write: u64,
     /// Syncs of files fail.
     pub sync: u64,
-    /// Changes of lengths and names, requests for room and syncs of the directory fail.
+    /// Truncations, renames, reservations of space and directory syncs fail.
     pub other: u64,
 }
 
@@ -35,23 +35,22 @@ enum DiskOperation {
 
 #[derive(Clone, Debug, Default)]
 struct Inode {
-    /// What reads see.
     visible: Vec<u8>,
-    /// What a loss of power leaves for certain.
+    /// What a power loss certainly leaves.
     durable: Vec<u8>,
     unsynced: Vec<DiskOperation>,
-    /// Room from the first byte on that was asked for, whatever the length.
+    /// Reserved space from the first byte on, whatever the length.
     reserved: usize,
 }
 
 impl Inode {
-    /// Bytes that it takes.
+    /// Bytes occupied on the disk.
     fn room(&self) -> usize {
         self.visible.len().max(self.reserved)
     }
 }
 
-/// Names bound or unbound, at once.
+/// Names bound or unbound in one step.
 type Renamed = Vec<(String, Option<usize>)>;
 
 #[derive(Clone, Debug)]
@@ -63,20 +62,20 @@ struct DiskState {
     inodes: Vec<Inode>,
     visible: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
-    /// Since the directory was synced.
+    /// Since the last sync of the directory.
     unsynced: Vec<Renamed>,
     is_locked: bool,
-    /// Changes with every start: handles of the process before are worth nothing.
+    /// Changes with every start, which invalidates the handles of the previous process.
     boot: u64,
     space: Option<usize>,
-    /// Calls until everything fails.
+    /// Calls left until everything fails.
     fuse: Option<u64>,
     calls: u64,
     bytes_read: u64,
     longest_read: usize,
 }
 
-/// The disk: a directory of files. Clones are the same disk.
+/// A disk with one directory of files. Clones share it.
 #[derive(Clone, Debug)]
 pub struct FaultDisk(Arc<Mutex<DiskState>>);
 
@@ -88,7 +87,7 @@ pub struct FaultFile {
     boot: u64,
 }
 
-/// The directory, held.
+/// The lock of the directory.
 #[derive(Debug)]
 pub struct FaultLock {
     disk: FaultDisk,
@@ -105,12 +104,12 @@ impl Drop for FaultLock {
 }
 
 impl FaultDisk {
-    /// An empty disk whose chances `seed` decides.
+    /// An empty disk, with faults drawn from `seed`.
     pub fn new(seed: u64) -> Self {
         Self::with_sectors(seed, SECTOR_BYTES)
     }
 
-    /// The same, whose writes tear into so many bytes.
+    /// As [`Self::new`], with writes that tear into units of `sector_bytes`.
     pub fn with_sectors(seed: u64, sector_bytes: usize) -> Self {
         Self(Arc::new(Mutex::new(DiskState {
             chance: Chance::new(seed),
@@ -134,22 +133,22 @@ impl FaultDisk {
         self.0.lock().expect("nobody panics while holding it")
     }
 
-    /// From now on calls fail so often.
+    /// Sets how often calls fail.
     pub fn set_faults(&self, faults: DiskFaults) {
         self.state().faults = faults;
     }
 
-    /// From now on all files together hold at most `bytes`.
+    /// Limits the total size of all files.
     pub fn set_space(&self, bytes: Option<usize>) {
         self.state().space = bytes;
     }
 
-    /// How much all files hold.
+    /// Total size of all files.
     pub fn used(&self) -> usize {
         self.state().used()
     }
 
-    /// After so many more calls the machine stops: the one it stops in may be done in part.
+    /// Stops the machine after this many calls. The last one may be done in part.
     pub fn stop_after(&self, calls: Option<u64>) {
         self.state().fuse = calls;
     }
@@ -159,29 +158,29 @@ impl FaultDisk {
         self.state().fuse == Some(0)
     }
 
-    /// Calls that changed something or were to, so far.
+    /// Number of calls that changed something or tried to.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Bytes that were read from files so far.
+    /// Number of bytes read from files.
     pub fn bytes_read(&self) -> u64 {
         self.state().bytes_read
     }
 
-    /// The most bytes that a single call was to read so far.
+    /// Length of the longest read.
     pub fn longest_read(&self) -> usize {
         self.state().longest_read
     }
 
-    /// Another disk with the same on it, and the same before it.
+    /// An independent copy with the same content and future.
     #[must_use]
     pub fn copy(&self) -> Self {
         let state = self.state().clone();
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The process ended and starts again; the machine went on, and shows what was written.
+    /// Restarts the process. The machine keeps running, so reads still see all writes.
     pub fn restart_process(&self) {
         let mut state = self.state();
         state.boot += 1;
@@ -189,7 +188,7 @@ impl FaultDisk {
         state.fuse = None;
     }
 
-    /// Power was lost and came back: of what was not synced any part is there.
+    /// Loses power. Any part of the unsynced changes survives.
     pub fn lose_power(&self) {
         self.restart_process();
         let state = &mut *self.state();
@@ -201,13 +200,13 @@ impl FaultDisk {
         state.visible = state.durable.clone();
     }
 
-    /// Bytes of a file as they are seen.
+    /// The bytes of a file as reads see them.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         Some(state.inodes[*state.visible.get(name)?].visible.clone())
     }
 
-    /// Puts a file there, durably, whatever was there before.
+    /// Puts a durable file in place of whatever was there.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let state = &mut *self.state();
         let (visible, durable) = (bytes.to_vec(), bytes.to_vec());
@@ -217,20 +216,20 @@ impl FaultDisk {
         bind(&mut state.durable, &renamed);
     }
 
-    /// Names of the files that are seen, in order.
+    /// Names of all visible files, sorted.
     pub fn names(&self) -> Vec<String> {
         self.state().visible.keys().cloned().collect()
     }
 
-    /// Which file has this name, if one has: the same number is the same file.
+    /// The inode of a name. None if there is no such file.
     pub fn inode(&self, name: &str) -> Option<usize> {
         self.state().visible.get(name).copied()
     }
 
-    /// Takes the directory.
+    /// Locks the directory.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] while it is taken; "process 7" has it.
+    /// [`io::ErrorKind::WouldBlock`] while it is locked, by "process 7".
     pub fn lock(&self) -> io::Result<FaultLock> {
         let mut state = self.state();
         if state.is_locked {
@@ -240,10 +239,10 @@ impl FaultDisk {
         Ok(FaultLock { disk: self.clone(), boot: state.boot })
     }
 
-    /// A new file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// By chance; a file of the name exists.
+    /// By chance, or if the name exists.
     pub fn create(&self, name: &str) -> io::Result<FaultFile> {
         let state = &mut *self.state();
         state.enter(state.boot, state.faults.other)?;
@@ -256,7 +255,7 @@ impl FaultDisk {
         Ok(FaultFile { disk: self.clone(), inode, boot: state.boot })
     }
 
-    /// A file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`].
@@ -280,7 +279,7 @@ impl FaultDisk {
         Ok(())
     }
 
-    /// Puts a file in place of another.
+    /// Renames a file over another.
     ///
     /// # Errors
     /// By chance; [`io::ErrorKind::NotFound`].
@@ -295,7 +294,7 @@ impl FaultDisk {
     /// Makes names durable.
     ///
     /// # Errors
-    /// By chance: then some are durable, and what became of the others is forgotten.
+    /// By chance. Then some names are durable and the others are lost.
     pub fn sync_directory(&self) -> io::Result<()> {
         let state = &mut *self.state();
         state.enter(state.boot, 0)?;
@@ -310,7 +309,7 @@ impl FaultDisk {
     }
 }
 
-/// A failed or interrupted sync, or a loss of power: some of the unsynced writes reach the medium.
+/// After a failed or interrupted sync, or a power loss, keeps some of the unsynced writes.
 fn keep_part(chance: &mut Chance, sector_bytes: usize, inode: &mut Inode) {
     let mode = chance.below(4);
     let ops = std::mem::take(&mut inode.unsynced);
@@ -380,7 +379,7 @@ fn position(at: u64) -> usize {
 }
 
 impl DiskState {
-    /// Whether the call may go on, which fails once in so often; burns the fuse.
+    /// Whether a call succeeds: fails once in `once_in`, or when the machine has stopped.
     fn enter(&mut self, boot: u64, once_in: u64) -> io::Result<()> {
         let is_of_this_start = boot == self.boot;
         if is_of_this_start {
@@ -397,7 +396,7 @@ impl DiskState {
         self.visible.values().map(|inode| self.inodes[*inode].room()).sum()
     }
 
-    /// How much the file could have beside what it has.
+    /// Free space for the file, beyond what it occupies.
     fn free(&self) -> usize {
         self.space.map_or(usize::MAX, |space| space.saturating_sub(self.used()))
     }
@@ -418,7 +417,7 @@ impl FaultFile {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// By chance, or for want of room: a part of it may have been written.
+    /// By chance, or if the disk is full. A part may have been written.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let state = &mut *self.disk.state();
         let offset = position(offset);
@@ -433,7 +432,7 @@ impl FaultFile {
             _ if state.chance.once_in(state.faults.write) => Err(eio()),
             _ => Ok(()),
         });
-        // A write that fails may have been done in part.
+        // A failed write may have written a part.
         let part = bytes.len().min(room);
         let written = if result.is_ok() { bytes.len() } else { state.chance.index(part + 1) };
         if written > 0 {
@@ -445,8 +444,8 @@ impl FaultFile {
         result
     }
 
-    /// Reads some of what stands at `offset`, and tells how much: as a kernel may, less than was asked
-    /// for when that is much, and nothing at the end only.
+    /// Reads at `offset` and returns the number of bytes: as from a kernel, possibly fewer than
+    /// requested, and 0 only at the end.
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> usize {
         let state = &mut *self.disk.state();
         let visible = &state.inodes[self.inode].visible;
@@ -459,12 +458,12 @@ impl FaultFile {
         count
     }
 
-    /// Bytes in the file.
+    /// Length of the file.
     pub fn size(&self) -> u64 {
         self.disk.state().inodes[self.inode].visible.len() as u64
     }
 
-    /// Asks for room for the first `bytes`, which is kept until the length is set.
+    /// Reserves space for the first `bytes` bytes until the length is set.
     ///
     /// # Errors
     /// By chance, or if the disk is full.
@@ -480,7 +479,7 @@ impl FaultFile {
         Ok(())
     }
 
-    /// Cuts the file to `bytes`, or fills it up with zeros.
+    /// Truncates the file to `bytes`, or extends it with zeros.
     ///
     /// # Errors
     /// By chance, or if the disk is full.
@@ -499,7 +498,7 @@ impl FaultFile {
     /// Makes the file's bytes and length durable.
     ///
     /// # Errors
-    /// By chance: then some of it is durable, and the rest is lost though it is seen.
+    /// By chance. Then some of it is durable, and the rest is lost although reads still see it.
     pub fn sync_data(&self) -> io::Result<()> {
         let state = &mut *self.disk.state();
         state.enter(self.boot, 0)?;

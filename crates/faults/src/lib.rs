@@ -1,8 +1,8 @@
-//! What goes wrong with machines, for the tests of whatever must stand it.
+//! Machine faults for tests.
 //!
-//! Owns chance by a seed ([`Chance`]), a disk in memory that loses, tears and fails ([`FaultDisk`]),
-//! processes that are killed ([`process`]), and the switch by which tests plant a mistake
-//! ([`plantable!`]). Knows nothing of what is tested, and is part of no binary.
+//! Owns seeded random choices ([`Chance`]), a disk in memory that loses, tears and fails
+//! ([`FaultDisk`]), processes that are killed ([`process`]), and the switch that plants a bug
+//! ([`plantable!`]). Knows nothing of the code under test, and is part of no binary.
 
 mod chance;
 mod disk;

@@ -1,9 +1,9 @@
-//! The switch by which tests plant a mistake, to see that they would find it.
+//! The switch by which tests plant a bug, to prove that they would catch it.
 
-/// Makes `plant(Option<$bug>)`, which plants a mistake for what runs on this thread, and
-/// `planted($bug) -> bool`, which the code asks that would make it, as visible as is said.
+/// Defines `plant(Option<$bug>)`, which plants a bug on this thread, and `planted($bug) -> bool`,
+/// which the code under test calls; both with the given visibility.
 ///
-/// Where there are no tests that code asks a function of its own that says no.
+/// Without tests, the code under test has a `planted` of its own that returns false.
 #[macro_export]
 macro_rules! plantable {
     ($bug:ty, $plant:vis, $planted:vis) => {
@@ -11,7 +11,7 @@ macro_rules! plantable {
             static PLANTED: ::std::cell::Cell<Option<$bug>> = const { ::std::cell::Cell::new(None) };
         }
 
-        /// Plants a mistake for what runs on this thread.
+        /// Plants a bug on this thread.
         $plant fn plant(bug: Option<$bug>) {
             PLANTED.set(bug);
         }

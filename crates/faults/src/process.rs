@@ -1,5 +1,5 @@
-//! Tests in processes of their own: those that need one to themselves, and those that start the program
-//! that they are in once more, at a test that is ignored otherwise, and kill it.
+//! Tests that need processes: some run in a process of their own; others start the test binary
+//! again, at a test that is otherwise ignored, and kill it.
 
 use std::any::type_name;
 use std::env;
@@ -10,22 +10,22 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
-/// Sets how often processes are killed.
+/// The variable that sets how often processes are killed.
 const KILLS: &str = "KILLS";
-/// The signal that nobody can do anything about.
+/// The signal that a process cannot handle.
 const SIGKILL: i32 = 9;
 
-/// Set in a process that runs one test: the name of that test.
+/// Names the test that an isolated process runs.
 const ISOLATED: &str = "ISOLATED_TEST";
 
-/// Runs a test in a process of its own: one that counts what the whole process allocates, or changes
-/// what holds for all of it. The test's function calls this with its whole body.
+/// Runs a test in a process of its own, because it counts the allocations of the whole process or
+/// changes global state. The test's function calls this with its whole body.
 ///
 /// # Panics
 /// If the test fails in that process, or is not what runs there.
 #[expect(clippy::print_stdout, reason = "what the test says, as if it had run here")]
 pub fn isolated<F: FnOnce()>(test: F) {
-    // The closure is named after the function that it is in: `it::direct::bidding::{{closure}}`.
+    // The closure's type name contains its function: `it::direct::bidding::{{closure}}`.
     let (path, _) = type_name::<F>().split_once("::{{closure}}").expect("a closure of a test");
     let (_, name) = path.split_once("::").expect("a test is in a crate");
     if env::var(ISOLATED).is_ok_and(|isolated| isolated == name) {
@@ -41,8 +41,8 @@ pub fn isolated<F: FnOnce()>(test: F) {
     print!("{said}");
 }
 
-/// Waits until the main thread sleeps: it allocates what it needs to wait for the test, which must not
-/// count as the test's.
+/// Waits until the main thread sleeps. What it allocates to wait for the test must not count as the
+/// test's.
 fn await_main_thread() {
     let stat = format!("/proc/self/task/{}/stat", std::process::id());
     let is_main = || thread::current().name() == Some("main");
@@ -51,20 +51,20 @@ fn await_main_thread() {
     }
 }
 
-/// How often a test kills: as the variable `KILLS` says, or so often.
+/// Number of kills: the variable `KILLS`, or `usual`.
 pub fn kills(usual: u64) -> u64 {
     let told = env::var(KILLS).ok();
     told.map_or(usual, |told| told.parse().expect("KILLS is a number"))
 }
 
-/// Kills a process that has not ended by itself.
+/// Kills a process that is still running.
 pub fn kill(child: &mut Child) {
     child.kill().expect("it is ours");
     let status = child.wait().expect("it is ours");
     assert_eq!(status.signal(), Some(SIGKILL), "it has ended by itself: {status}");
 }
 
-/// A process that runs a test of this program, and what it says. Dropped, it is killed.
+/// A process that runs a test of this binary, and its output. Killed on drop.
 #[derive(Debug)]
 pub struct Once {
     child: Child,
@@ -72,7 +72,7 @@ pub struct Once {
 }
 
 impl Once {
-    /// Starts the test of this name, which is ignored otherwise, with these variables.
+    /// Starts the otherwise ignored test of this name, with these environment variables.
     pub fn more(test: &str, variables: &[(&str, &OsStr)]) -> Self {
         let mut child = Command::new(env::current_exe().expect("it runs"))
             .args(["--exact", test, "--ignored", "--nocapture"])
@@ -84,25 +84,25 @@ impl Once {
         Self { child, said }
     }
 
-    /// Its number.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next whole line that it says, without its end; none once it has ended.
+    /// The next whole line, without its end. None once the process has ended.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         self.said.read_line(&mut line).expect("it is text");
         line.ends_with('\n').then(|| line.trim_end().to_owned())
     }
 
-    /// Waits until it says a line that ends so.
+    /// Waits for a line with this end.
     pub fn await_line(&mut self, end: &str) {
         while !self.line().expect("it has ended by itself").ends_with(end) {}
     }
 
-    /// Kills it once `counts` was true of so many lines. What it had said until then is heard, even if
-    /// it is read after its end.
+    /// Kills it once `counts` was true for `many` lines. Output from before the kill is read even
+    /// after it.
     pub fn kill_after(mut self, many: u64, mut counts: impl FnMut(&str) -> bool) {
         let mut heard = 0;
         while heard < many {
@@ -118,7 +118,7 @@ impl Once {
 
 impl Drop for Once {
     fn drop(&mut self) {
-        // It may have ended already. Until its end is known it holds what it has taken.
+        // It may have ended already. Until it is waited for, it holds its resources.
         let _ended = (self.child.kill(), self.child.wait());
     }
 }

@@ -1,4 +1,4 @@
-//! The fault-injecting disk, as the log's disk.
+//! Implements the log's disk for the fault-injecting disk.
 
 use std::io;
 

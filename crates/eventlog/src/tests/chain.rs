@@ -1,5 +1,5 @@
-//! The chain and the sealed end: what is lost or changed behind a clean stop is told, what a crash
-//! leaves is not taken for it, and segments without a chain are read and written on.
+//! The hash chain and the sealed end: loss or change after a clean stop is reported, a crash is not
+//! mistaken for one, and segments without a chain are read and continued.
 
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::segment::{FrameFields, Header, LogFrame, encode_version, read_header};
@@ -33,7 +33,7 @@ fn write(writer: &mut LogWriter<FaultDisk>, records: u64) {
     }
 }
 
-/// A log of twelve records in three segments, sealed.
+/// A sealed log of twelve records in three segments.
 fn sealed() -> FaultDisk {
     let disk = FaultDisk::new(4);
     let (mut writer, ..) = open(&disk);
@@ -59,8 +59,8 @@ fn problems(disk: &FaultDisk) -> Vec<CorruptionKind> {
         .collect()
 }
 
-/// Where the chain ends by the bytes of the files alone. An error where a segment does not hold the
-/// hash of the one before.
+/// The chain's end, computed from the bytes of the files alone. An error if a segment does not hold
+/// the hash of the previous one.
 pub(super) fn chain_of(disk: &FaultDisk) -> Result<ChainPoint, String> {
     let all = segments(disk).expect("a directory");
     let header = |identity: &SegmentId| {
@@ -103,7 +103,7 @@ fn a_clean_stop_seals_and_the_log_goes_on() {
     let chain = chain_of(&disk).expect("whole");
     assert_eq!(chain.records, 12);
     for _ in 0..2 {
-        // A start that writes nothing leaves it as it is.
+        // A start without writes keeps the seal.
         let (writer, recovery, problems) = open(&disk);
         let RecoveredEnd::Sealed(end) = recovery.end else { panic!("{:?}", recovery.end) };
         assert_eq!((end.last, end.chain, end.time_ms), (12, chain, SEALED_MS));
@@ -126,7 +126,7 @@ fn a_clean_stop_seals_and_the_log_goes_on() {
     assert_eq!(chain_of(&disk).expect("whole").records, 13);
 }
 
-/// What is done to the newest segment of a sealed log, and what its reader says then.
+/// Harms the newest segment of a sealed log and checks what its reader reports.
 #[test]
 fn what_is_lost_behind_a_seal_is_damage() {
     #[track_caller]
@@ -139,7 +139,7 @@ fn what_is_lost_behind_a_seal_is_damage() {
         assert!(!recovery.torn, "it is no unfinished write");
         assert!(matches!(recovery.end, RecoveredEnd::Altered { .. }), "{:?}", recovery.end);
         assert_eq!((recovery.durable, writer.durable()), (durable, durable));
-        // The start goes on behind what is lost, and the loss is told ever after.
+        // The log continues after the lost records, and every later start reports the loss.
         write(&mut writer, 3);
         writer.seal_end(SEALED_MS).expect("nothing fails");
         drop(writer);
@@ -184,7 +184,7 @@ fn what_is_lost_behind_a_seal_is_damage() {
     );
 }
 
-/// A record that was changed, with its checks made to fit.
+/// Changes a record and recomputes its checksums.
 fn forge(disk: &FaultDisk, at: usize) {
     let identity = segments(disk).expect("a directory")[at];
     let bytes = disk.bytes(&identity.file_name()).expect("it is there");
@@ -246,7 +246,7 @@ fn a_segment_that_has_begun_is_missed() {
     drop(writer);
     let gone = *segments(&disk).expect("a directory").last().expect("one");
     disk.remove(&gone.file_name()).expect("it is there");
-    // How much it held is not known.
+    // The number of its records is unknown.
     let missing = CorruptionKind::Missing { from: 11, through: 10 + SEGMENT_RECORDS_MAX };
     assert_eq!(problems(&disk), [missing]);
     for _ in 0..2 {
@@ -270,7 +270,7 @@ fn a_segment_that_has_begun_is_missed() {
     assert!(next.epoch > gone.epoch && next.first > gone.first, "{next:?} behind {gone:?}");
     assert_eq!(problems(&disk), [missing], "it is told for ever");
     assert!(matches!(open(&disk).1.end, RecoveredEnd::Sealed(end) if end.chain.records == 13));
-    // The first of all.
+    // The first sequence of all.
     let disk = FaultDisk::new(4);
     write(&mut open(&disk).0, 1);
     disk.remove(&newest_name(&disk)).expect("it is there");
@@ -278,7 +278,7 @@ fn a_segment_that_has_begun_is_missed() {
     assert_eq!((problems(&disk), open(&disk).0.durable()), (vec![missing], SEGMENT_RECORDS_MAX));
 }
 
-/// It may be longer, and has its check where this one has it.
+/// It may be longer, but its checksum is at the same offset.
 #[test]
 fn an_end_of_a_later_release_is_refused_and_stays() {
     let disk = sealed();
@@ -298,7 +298,7 @@ fn an_end_of_a_later_release_is_refused_and_stays() {
     assert_eq!(disk.bytes(END_NAME), Some(bytes));
 }
 
-/// No log counts that far, and one must not wrap.
+/// No log reaches such sequences, and counting must not wrap.
 #[test]
 fn an_end_beyond_all_sequences_is_damaged() {
     let newest = SegmentId { epoch: 1, first: 1, node: 0 };
@@ -314,7 +314,7 @@ fn an_end_beyond_all_sequences_is_damaged() {
     assert_eq!(LogEnd::decode(&beyond.encode()), None);
 }
 
-/// One that somebody put back, from before the log went on.
+/// An older copy of the file, restored after the log went on.
 #[test]
 fn an_older_file_of_the_end_breaks_no_chain() {
     let disk = sealed();
@@ -329,7 +329,7 @@ fn an_older_file_of_the_end_breaks_no_chain() {
     assert_eq!(writer.chain().records, 25);
 }
 
-/// What is known from elsewhere is not given again.
+/// Sequences that another source proves durable are not used again.
 #[test]
 fn records_known_from_elsewhere_and_not_found_are_missing() {
     let disk = FaultDisk::new(4);
@@ -354,7 +354,7 @@ fn records_known_from_elsewhere_and_not_found_are_missing() {
     assert!(items.into_iter().any(|item| matches!(item, Ok(LogEntry::Corruption(_)))));
 }
 
-/// A log of version 2, whose header had 44 bytes.
+/// A log of version 2, with headers of 44 bytes.
 #[test]
 fn a_log_without_a_chain_is_read_and_written_on() {
     let disk = FaultDisk::new(4);
@@ -382,15 +382,15 @@ fn a_log_without_a_chain_is_read_and_written_on() {
         })
         .collect();
     assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
-    // Where its header is damaged its records are found all the same.
+    // Its records are found even if its header is damaged.
     bytes[9] ^= 1;
     disk.put(&identity.file_name(), &bytes);
     let got: Vec<_> = LogReader::new(&disk).expect("a directory").map(Result::unwrap).collect();
     assert_eq!(got.len(), 13, "all of them, and the header");
 }
 
-/// Lives that end by a seal, a kill or a loss of power: a start finds a seal where there was one, no
-/// seal where there was none, and never one that does not fit; segments hold the hash of those before.
+/// Epochs that end by a seal, a kill or a power loss. A start finds a seal exactly if there was one
+/// and it matches; each segment holds the hash of the previous one.
 fn run(seed: u64) -> Result<(), String> {
     let disk = FaultDisk::new(seed);
     let mut chance = Chance::new(!seed);

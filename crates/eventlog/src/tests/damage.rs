@@ -1,4 +1,5 @@
-//! Bits that rot, files that are cut, lost or not ours: told with their place, and the rest read.
+//! Bit rot and files that are cut, lost or foreign: each is reported with its position, and the
+//! rest is read.
 
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::segment::FrameFields;
@@ -11,7 +12,7 @@ fn payload(sequence: u64) -> Vec<u8> {
     format!("payload of {sequence}").into_bytes()
 }
 
-/// A log of `records` records in batches of two, closed.
+/// A closed log of `records` records in batches of two.
 fn log(records: u64) -> FaultDisk {
     let disk = FaultDisk::new(9);
     let (mut writer, _) = LogWriter::open(disk.clone(), OPTIONS, |_| ()).expect("an empty disk");
@@ -24,7 +25,7 @@ fn log(records: u64) -> FaultDisk {
     disk
 }
 
-/// Sequences of what a reader finds, and its other words.
+/// The sequences that a reader finds, and all entries other than records.
 fn read(disk: &FaultDisk) -> (Vec<u64>, Vec<LogEntry>) {
     let mut sequences = Vec::new();
     let mut others = Vec::new();
@@ -128,8 +129,8 @@ fn a_torn_tail_is_told_and_cut_once() {
     assert_eq!((sequences.len(), others), (9, Vec::new()));
 }
 
-/// In the last batch rot and an unfinished write look alike: sequences stay whole, and it is told
-/// how many sound records fell with the first.
+/// In the last batch, rot is indistinguishable from an unfinished write. Sequences stay whole, and
+/// the report counts the sound records that were lost with the rotten one.
 #[test]
 fn rot_in_the_last_batch_is_told_as_torn() {
     let disk = log(10);
@@ -201,7 +202,7 @@ fn segments_of_other_nodes_are_told_or_refused_by_name() {
 
     let disk = log(12);
     disk.put(&other.file_name(), &bytes);
-    // By its name it comes before the newest segment, and overrules nothing.
+    // Its name sorts before the newest segment, so it overrules nothing.
     let (sequences, others) = read(&disk);
     assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
     let want = [(0, CorruptionKind::OtherNode { node: 7 })];
@@ -224,7 +225,7 @@ fn segments_of_other_nodes_are_told_or_refused_by_name() {
     }
 }
 
-/// Memory is bounded by the window whatever is in the segments, and what is found is the same.
+/// The window bounds the memory, and its size does not change the result.
 #[test]
 fn a_window_of_any_size_finds_the_same() {
     for seed in 0..1_000 {
@@ -249,7 +250,7 @@ fn a_window_of_any_size_finds_the_same() {
     }
 }
 
-/// What a later record proves durable is left as it is.
+/// A start rewrites only the last batch: later records prove the others durable.
 #[test]
 fn only_the_last_batch_is_written_once_more() {
     let disk = log(6);
@@ -292,7 +293,7 @@ fn rot_anywhere_is_never_silent() {
             bytes[place] ^= 1 << chance.below(8);
         });
         let (sequences, others) = read(&disk);
-        // Padding holds nothing; all else is missed, or told.
+        // Padding holds no data; every other lost byte is reported.
         assert!(sequences == whole || !others.is_empty(), "seed {seed}: byte {place}");
         let last_segment = segment + 1 == segments_of(&disk).len();
         let lost = whole.len() - sequences.len();

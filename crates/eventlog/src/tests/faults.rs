@@ -1,5 +1,5 @@
-//! Thousands of lives of a log on a disk that fails, loses, tears and stops: what was acknowledged
-//! is found, nothing is invented, sequences have no holes. And bugs that are planted are found.
+//! Thousands of epochs of a log on a disk that fails, loses, tears and stops. Acknowledged records
+//! are found, none is invented, and sequences have no holes. Planted bugs are caught.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,24 +15,23 @@ const OPTIONS: WriterOptions = WriterOptions {
     ..WriterOptions::DEFAULT
 };
 
-/// What the owner of the log knows of it, kept outside of the disk.
+/// The model of the log, kept outside of the disk.
 #[derive(Default)]
 struct Model {
-    /// By sequence: what was acknowledged, by a commit or by a start that showed it.
+    /// Acknowledged records by sequence: committed, or found by a start.
     acknowledged: BTreeMap<u64, Vec<u8>>,
-    /// Everything that was ever appended.
+    /// All appended records.
     appended: BTreeSet<(u64, Vec<u8>)>,
-    /// Below here the owner gave records away.
+    /// Records below this sequence may be removed.
     given_away: u64,
     serial: u64,
-    /// Whether the last commit failed.
     refused: bool,
 }
 
 type Check = Result<(), String>;
 
 impl Model {
-    /// Compares a start's records with what must be there.
+    /// Compares the records that a start found with the model.
     fn found(&mut self, items: Vec<LogEntry>) -> Check {
         let mut records: Vec<LogRecord> = Vec::new();
         for item in items {
@@ -82,7 +81,7 @@ impl Model {
         Ok((sequence, payload))
     }
 
-    /// A batch, or a clean-up.
+    /// Commits a batch, or applies retention.
     fn act(&mut self, writer: &mut LogWriter<FaultDisk>, chance: &mut Chance) -> Check {
         self.refused = false;
         if chance.once_in(8) {
@@ -98,7 +97,7 @@ impl Model {
             if (bytes_max, older_than_ms) != (None, None) {
                 self.given_away = self.given_away.max(keep_from);
             }
-            // It may fail, as all else; what is wanted stays in any case.
+            // It may fail, but wanted records stay.
             drop(writer.retain(bytes_max, older_than_ms, keep_from));
             return Ok(());
         }
@@ -123,7 +122,7 @@ impl Model {
     }
 }
 
-/// One log through several lives.
+/// One log over several epochs.
 fn run(seed: u64) -> Check {
     let mut disk = FaultDisk::new(seed);
     let mut chance = Chance::new(!seed);
@@ -132,7 +131,7 @@ fn run(seed: u64) -> Check {
         disk.set_faults(DiskFaults::default());
         disk.set_space(None);
         if chance.once_in(4) {
-            // A start that is cut short leaves what is there as it is.
+            // An interrupted start leaves the files unchanged.
             disk.stop_after(Some(1 + chance.below(6)));
             drop(LogWriter::open(disk.clone(), OPTIONS, |_| ()));
             end(&disk, &mut chance);
@@ -147,7 +146,7 @@ fn run(seed: u64) -> Check {
         same_from(&disk, &mut chance)?;
         let at_end = same_end(&disk, &writer, &copy, options)?;
         if chance.once_in(2) {
-            // The log goes on as the quick start left it.
+            // The log continues from the quick start.
             (writer, disk) = (at_end, copy);
         }
         let faulty = chance.once_in(2);
@@ -165,7 +164,7 @@ fn run(seed: u64) -> Check {
             model.act(&mut writer, &mut chance)?;
         }
         if !disk.has_stopped() {
-            // What was wrong is over: the log goes on without a restart.
+            // The faults have ended: the log recovers without a restart.
             disk.set_faults(DiskFaults::default());
             disk.set_space(None);
             model.act(&mut writer, &mut chance)?;
@@ -179,7 +178,7 @@ fn run(seed: u64) -> Check {
     Ok(())
 }
 
-/// A reader that starts somewhere finds what one that starts at the beginning does from there on.
+/// A reader that seeks finds the same records as one that starts at the beginning.
 fn same_from(disk: &FaultDisk, chance: &mut Chance) -> Check {
     let records = |reader: LogReader<'_, FaultDisk>| {
         let items = reader.filter_map(Result::ok);
@@ -200,8 +199,8 @@ fn same_from(disk: &FaultDisk, chance: &mut Chance) -> Check {
     Ok(())
 }
 
-/// A start that reads the newest segment only, on a copy of the disk: it finds the same end, does
-/// the same to the files, and reads no more.
+/// A start that reads only the newest segment, on a copy of the disk, finds the same end, changes
+/// the files in the same way, and reads no more.
 fn same_end(
     disk: &FaultDisk,
     full: &LogWriter<FaultDisk>,
@@ -242,7 +241,7 @@ fn end(disk: &FaultDisk, chance: &mut Chance) {
     if chance.once_in(3) { disk.restart_process() } else { disk.lose_power() }
 }
 
-/// The first seed that finds something wrong.
+/// The first seed with a violation.
 fn search() -> Option<(u64, String)> {
     (0..SEEDS).find_map(|seed| run(seed).err().map(|problem| (seed, problem)))
 }
@@ -252,7 +251,7 @@ fn what_was_acknowledged_is_found_and_nothing_else() {
     assert_eq!(search(), None);
 }
 
-/// Room is set aside for a segment only once the file of the end is written.
+/// Space for a segment is reserved only after the file `end` is written.
 #[test]
 fn what_is_set_aside_leaves_room_for_the_end() {
     let options =
@@ -264,7 +263,7 @@ fn what_is_set_aside_leaves_room_for_the_end() {
     assert_eq!(writer.commit().unwrap(), 1);
 }
 
-/// Where there is room for no more than a header, what that declares unwanted is removed first.
+/// On a nearly full disk, a new header first declares old segments unwanted, and they are removed.
 #[test]
 fn retention_frees_a_nearly_full_disk() {
     let disk = FaultDisk::new(1);

@@ -1,4 +1,4 @@
-//! On the machine's own file system: what the other tests show in memory, once for real.
+//! The main cases once more, on a real file system.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -112,7 +112,7 @@ fn what_cannot_be_appended_is_said() {
     assert_eq!(writer.commit().unwrap(), 2);
 }
 
-/// A file that is named like a segment and is longer than any is not read, whatever is in it.
+/// A file that is named like a segment but too long is not read.
 #[test]
 fn a_file_that_is_too_long_is_refused_by_name() {
     let temporary = tempfile::tempdir().unwrap();
@@ -130,14 +130,14 @@ fn a_file_that_is_too_long_is_refused_by_name() {
     }
 }
 
-/// Times are data: whatever the clock does, records stand in the order of their sequences.
+/// Sequences order the records, whatever the clock says.
 #[test]
 fn a_clock_that_goes_backwards_orders_nothing() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = DiskFolder::new(temporary.path()).unwrap();
     let times: Vec<u64> = (0..60).map(|number| (60 - number) * 1_000 + number % 7).collect();
     for life in times.chunks(20) {
-        // Each start is earlier than the one before, too.
+        // Each start is earlier than the previous one.
         let (mut writer, _) = open(&folder);
         for time_ms in life {
             writer.append(1, *time_ms, &time_ms.to_le_bytes()).unwrap();
@@ -155,7 +155,7 @@ fn segments_of(folder: &DiskFolder) -> Vec<SegmentId> {
     crate::segments(folder).expect("the folder is there")
 }
 
-/// Where the file system can set room aside; elsewhere the log is written all the same.
+/// Space is reserved if the file system supports it; the log works without.
 #[test]
 fn room_is_set_aside_and_given_back() {
     let temporary = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Readers beside a writer: they go on where they ended, are told no end that is none, and change
-//! nothing.
+//! Readers beside a writer: they continue where they stopped, report an end only if there is one,
+//! and change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ fn a_reader_goes_on_across_segments_and_restarts() {
     assert_eq!(more(&mut reader), [0; 0]);
     commit(&mut writer, 2);
     assert_eq!(more(&mut reader), [25, 26]);
-    // Others start where they like, and follow from there.
+    // Other readers seek and follow from there.
     let mut from = LogReader::new(&disk).unwrap().seek(20).unwrap().follow();
     assert_eq!(drain(&mut from)[0].sequence, 20);
     commit(&mut writer, 1);
@@ -69,7 +69,7 @@ fn a_reader_goes_on_across_segments_and_restarts() {
     assert_eq!(more(&mut reader), [27]);
 }
 
-/// It is another's, however new.
+/// A newer file of another node is ignored.
 #[test]
 fn what_another_node_leaves_in_the_directory_is_not_followed() {
     let other = FaultDisk::new(1);
@@ -107,7 +107,7 @@ fn who_does_not_follow_ends() {
     assert_eq!(more(&mut reader), [0; 0]);
 }
 
-/// A writer's bytes appear in any pieces; a record is told once all of it is there.
+/// A writer's bytes appear in pieces of any size. A record is yielded once it is complete.
 #[test]
 fn a_log_that_appears_byte_by_byte() {
     let (whole, grown) = (FaultDisk::new(0), FaultDisk::new(0));
@@ -157,10 +157,10 @@ fn damage_is_told_once_when_something_proves_it() {
         };
         reader.by_ref().map(word).collect::<Vec<_>>()
     };
-    // It may yet be written.
+    // The record may still be written.
     assert_eq!(items(&mut reader), ["1", "2"]);
     assert_eq!(items(&mut reader), [""; 0]);
-    // The writer has another file open by that name; a later one goes on behind.
+    // The writer still has the old file open; a later writer continues in a new one.
     drop(writer);
     disk.restart_process();
     let next = SegmentId { epoch: 9, first: 4, node: 0 };
@@ -191,7 +191,7 @@ fn a_file_that_is_no_segment_is_told_once() {
     assert_eq!(more(&mut reader), [2]);
 }
 
-/// A commit that fails cuts what was flushed, while it is read.
+/// A failed commit truncates flushed bytes while a reader reads them.
 #[test]
 fn a_file_that_is_cut_is_read_on() {
     let disk = FaultDisk::new(0);
@@ -216,7 +216,7 @@ fn a_file_that_is_cut_is_read_on() {
     assert_eq!(more(&mut reader), [2, 3], "once more, in a later epoch");
 }
 
-/// Retention is faster than a reader: what is gone is passed over.
+/// Retention overtakes a reader, which skips the removed records.
 #[test]
 fn what_goes_under_a_reader_is_not_missing() {
     let disk = FaultDisk::new(0);
@@ -230,7 +230,7 @@ fn what_goes_under_a_reader_is_not_missing() {
     writer.retain(Some(0), None, third).unwrap();
     assert_eq!(segments(&disk).unwrap()[0].first, third);
     let rest: Vec<_> = drain(&mut reader).into_iter().map(|record| record.sequence).collect();
-    // The file that is open is read to its end.
+    // The open file is read to its end.
     let want: Vec<_> = (2..names[1].first).chain(third..=30).collect();
     assert_eq!(rest, want);
     writer.retain(Some(0), None, u64::MAX).unwrap();
@@ -238,8 +238,9 @@ fn what_goes_under_a_reader_is_not_missing() {
     assert_eq!(more(&mut reader), [31]);
 }
 
-/// A log that is written, fails, rotates, forgets and starts again, under a reader that looks now
-/// and then: in the end it was told what is there, and nothing that was not written.
+/// A log that is written, fails, rotates, removes old records and restarts, under a reader that
+/// polls now and then. In the end the reader has yielded exactly what is there, and nothing that
+/// was never written.
 fn run(seed: u64) -> Result<(), String> {
     let disk = FaultDisk::new(seed);
     let mut chance = Chance::new(!seed);
@@ -289,7 +290,7 @@ fn run(seed: u64) -> Result<(), String> {
             appended.insert((sequence, payload));
         }
         match chance.below(8) {
-            // The batch stays begun.
+            // The batch stays open.
             0 if !last => (),
             1 | 2 if !last => drop(writer.flush()),
             3 if !last => drop(writer.retain(Some(chance.below(3_000)), None, u64::MAX)),
@@ -333,7 +334,7 @@ fn a_folder_that_is_read_stays_as_it_is() {
         LogWriter::open(DiskFolder::new(temporary.path()).unwrap(), OPTIONS, |_| ()).unwrap();
     writer.append(1, 0, b"a").unwrap();
     writer.commit().unwrap();
-    // The writer's process has it; who reads asks nobody.
+    // The writer's process holds the lock; readers need none.
     let folder = DiskFolder::read_only(temporary.path());
     let names = folder.list().unwrap();
     for name in &names {

@@ -1,4 +1,4 @@
-//! The bytes of a segment, to the letter: what was once written must be read for ever.
+//! The bytes of a segment: later releases must read them.
 
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ fn names_say_which_segment_it_is() {
     check("lock", None);
     let far = SegmentId { epoch: SEQUENCE_MAX, first: SEQUENCE_MAX, node: u32::MAX };
     assert_eq!(SegmentId::from_file_name(&far.file_name()), Some(far));
-    // The next one would wrap.
+    // The next sequence would wrap.
     for beyond in
         [SegmentId { epoch: u64::MAX, ..far }, SegmentId { first: SEQUENCE_MAX + 1, ..far }]
     {
@@ -109,7 +109,7 @@ fn scan(bytes: &[u8]) -> Vec<ScanItem> {
     FrameScan::whole(IDENTITY, bytes).collect()
 }
 
-/// Which records are found when the byte at each place in turn is another one.
+/// The records that are found after each byte in turn is changed.
 #[test]
 fn any_changed_byte_costs_one_record_at_most() {
     let payloads: [&[u8]; 3] = [b"one", b"twenty-two", b"three"];
@@ -126,7 +126,7 @@ fn any_changed_byte_costs_one_record_at_most() {
     }
 }
 
-/// Sequences run on; only bytes that were skipped can have held what is missing.
+/// Sequences are consecutive, so only skipped bytes can have held the missing record.
 #[test]
 fn a_frame_out_of_turn_is_no_record() {
     for sequence in [6, 7, 9, 1_000] {
@@ -135,7 +135,8 @@ fn a_frame_out_of_turn_is_no_record() {
     }
 }
 
-/// A record may hold a copy of a segment; when its own header is gone, the copy is still no record.
+/// A record may contain a copy of a segment. Even if its own header is damaged, the copy is no
+/// record.
 #[test]
 fn a_copy_within_a_payload_is_no_record() {
     let inner = segment(&[(7, 6, 1, b"copied"), (8, 7, 1, b"too")]);
@@ -152,7 +153,7 @@ fn a_copy_within_a_payload_is_no_record() {
     assert_eq!(records, [(8, &b"real"[..])]);
 }
 
-/// Sound by its checks, and made by a release that knows more.
+/// A frame with valid checksums, from a later release.
 #[test]
 fn a_frame_with_bytes_that_are_not_known_is_no_record() {
     for at in 24..28 {
@@ -172,7 +173,7 @@ fn a_frame_with_bytes_that_are_not_known_is_no_record() {
     }
 }
 
-/// The same frames, of another node: nothing of it is a record here.
+/// Frames of another node are not records here.
 #[test]
 fn frames_of_another_node_are_no_records() {
     let bytes = segment(&[(7, 6, 1, b"one"), (8, 7, 1, b"two")]);
@@ -181,7 +182,7 @@ fn frames_of_another_node_are_no_records() {
     assert_eq!(found, [ScanItem::Garbage { bytes: HEADER_BYTES..bytes.len() }]);
 }
 
-/// As a file would be read: each time no more is shown than was asked for, and `more`.
+/// Scans in parts, as a file is read: each time it shows only the requested bytes, and `more`.
 fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<ScanItem> {
     let mut scan = FrameScan::new(IDENTITY, bytes.len(), frames_at(bytes, IDENTITY));
     let (mut window, mut all) = (0..0, Vec::new());
@@ -200,7 +201,7 @@ fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<ScanItem> {
 }
 
 proptest::proptest! {
-    /// Whatever the bytes, what is found tiles them, in order, and is the same by parts.
+    /// For any bytes, the results tile them in order, and a scan in parts gives the same.
     #[test]
     fn a_scan_tiles_any_bytes(
         noise in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),

@@ -1,4 +1,4 @@
-//! The lanes: by hand, on disks that fail by the thousand, and on threads.
+//! The lanes: stepped by hand, on thousands of failing disks, and on threads.
 
 mod faults;
 mod gaps;
@@ -21,7 +21,7 @@ use crate::{LogEntry, LogReader, LogRecord, LogWriter, WriterOptions};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Gaps as four numbers.
+/// Gaps of four numbers.
 const GAPS: GapFormat = GapFormat {
     kind: 9,
     encode: |gap, out| {
@@ -39,7 +39,7 @@ fn gap(payload: &[u8]) -> LaneGap {
     LaneGap { shard: u32::try_from(shard).expect("a number of ours"), lost, since_ms, through_ms }
 }
 
-/// Short segments, and nothing waits for more of its like for long.
+/// Short segments and short waits.
 const OPTIONS: LaneOptions = LaneOptions {
     writer: WriterOptions {
         segment_bytes: 2_000,
@@ -53,7 +53,7 @@ const OPTIONS: LaneOptions = LaneOptions {
     ..LaneOptions::DURABLE
 };
 
-/// What a reporter heard, in short.
+/// The reports, in short form.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -72,7 +72,7 @@ impl Heard {
     }
 }
 
-/// A driver over two disks in memory, and a clock that is moved by hand.
+/// A driver with two disks in memory and a manual clock.
 struct Rig {
     durable: FaultDisk,
     firehose: FaultDisk,
@@ -110,14 +110,14 @@ impl Rig {
         self.driver.step(self.now)
     }
 
-    /// Steps once so much later.
+    /// Advances the clock, then steps.
     fn step_after(&mut self, passed: Duration) -> NextStep {
         self.now.tick += passed;
         self.now.unix_ms += u64::try_from(passed.as_millis()).expect("not that long");
         self.step()
     }
 
-    /// When it wants to be stepped again, from now.
+    /// Time until the next step. None if it needs no further step.
     fn wait(&self, next: NextStep) -> Option<Duration> {
         match next {
             NextStep::Now => Some(Duration::ZERO),
@@ -136,7 +136,7 @@ fn records(disk: &FaultDisk) -> Vec<LogRecord> {
     items.map(record).collect()
 }
 
-/// Payloads as text, gaps as how many they tell of.
+/// Payloads as text, gaps as their counts.
 fn texts(disk: &FaultDisk) -> Vec<String> {
     let text = |record: LogRecord| {
         if record.kind == GAPS.kind {

@@ -1,4 +1,4 @@
-//! The newest record of a kind is found whatever stands around it, and by reading little.
+//! The newest record of a kind is found among any others, with few bytes read.
 
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::tests::seek::OPTIONS;
@@ -6,7 +6,7 @@ use crate::*;
 
 const SEEDS: u64 = 1_000;
 
-/// A log of some starts and failed commits, and its records.
+/// A log with several starts and failed commits, and its records.
 fn log(seed: u64) -> (FaultDisk, Vec<LogRecord>) {
     let mut chance = Chance::new(seed);
     let disk = FaultDisk::new(!seed);
@@ -77,21 +77,21 @@ fn no_more_is_read_than_has_to_be() {
         let bytes = usize::try_from(disk.bytes_read() - before).expect("in memory");
         (found.expect("it is read").is_some(), shown.clone(), bytes * 100 / total)
     };
-    // Of segments without one of the kind, only indexes.
+    // Segments without that kind are skipped by their index.
     let (found, shown, percent) = look(4_900);
     assert_eq!((found, shown), (true, vec![4_900]));
     assert!(percent < 20, "{percent} %");
     let (found, shown, percent) = look(100);
     assert_eq!((found, shown), (true, vec![4_900, 100]));
     assert!(percent < 50, "{percent} %");
-    // The first of them is in the segment that is named.
+    // The segment with the first such record is listed.
     assert!((80..=101).contains(&begins(&disk, 0).expect("it is listed")));
     assert_eq!(begins(&disk, 1).expect("it is listed"), 1);
     assert!(begins(&disk, 9).expect("it is listed") > 4_900);
     assert_eq!(begins(&FaultDisk::new(1), 9).expect("it is listed"), 0);
-    // One that is nowhere.
+    // A kind that does not occur.
     assert!(!look(7).0);
-    // And where indexes are gone the segments say it.
+    // Without indexes the segments themselves are read.
     for name in disk.names().into_iter().filter(|name| name.ends_with(".index")) {
         disk.remove(&name).expect("it is there");
     }

@@ -1,10 +1,10 @@
-//! Retention by size and by age: what goes, what stays, and that no index decides it wrongly.
+//! Retention by size and by age: what is removed, what stays, and that indexes do not mislead it.
 
 use super::seek::{OPTIONS, log, records, spoil};
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::*;
 
-/// A writer of segments of five records each; that of sequence n is of time 10 n.
+/// A writer with segments of five records. Record n has time 10 n.
 fn writer(segments: u64) -> (FaultDisk, LogWriter<FaultDisk>) {
     let disk = FaultDisk::new(0);
     let options = WriterOptions { segment_bytes: 500, ..OPTIONS };
@@ -36,7 +36,7 @@ fn whole_segments_go_oldest_first() {
         let reader = LogReader::new(&disk).expect("a directory");
         let sequences = records(reader).into_iter().map(|record| record.sequence);
         assert!(sequences.eq(5 * want as u64 + 1..=30));
-        // And it goes on.
+        // The log goes on.
         assert_eq!(writer.append(1, 0, b"next"), Ok(31));
         assert_eq!(writer.commit().expect("nothing fails"), 31);
     }
@@ -66,14 +66,14 @@ fn whole_segments_go_oldest_first() {
 fn nothing_goes_while_a_batch_is_begun() {
     let (disk, mut writer) = writer(3);
     writer.append(1, 0, b"begun").unwrap();
-    // It computes no ages either, so it knows of no clock step.
+    // It computes no ages either, so it detects no clock step.
     assert_eq!(writer.retain(Some(0), Some(0), u64::MAX).unwrap(), RemovedSegments::default());
     assert_eq!(RemovedSegments::default().clock_steps, None);
     assert_eq!(segments(&disk).unwrap().len(), 3);
     assert_eq!(writer.commit().unwrap(), 16);
 }
 
-/// It begins a segment each time; a segment that holds nothing yet is no obstacle.
+/// Each call begins a segment; an empty one is no obstacle.
 #[test]
 fn retention_again_and_again() {
     let (disk, mut writer) = writer(6);
@@ -95,7 +95,7 @@ fn retention_again_and_again() {
     assert_eq!(writer.append(1, 0, b"goes on"), Ok(31));
 }
 
-/// A segment without an index is not read each time that somebody asks how old it is.
+/// A segment without an index is read once, not at each query of its age.
 #[test]
 fn a_segment_without_an_index_is_read_once() {
     let (disk, mut writer) = writer(3);
@@ -110,13 +110,13 @@ fn a_segment_without_an_index_is_read_once() {
     assert!(once >= SEGMENT_BYTES - HEADER_BYTES as u64 && again < 100, "{once}, then {again}");
     let removed = writer.retain(None, Some(99), u64::MAX).unwrap();
     assert_eq!(removed.segments, [first]);
-    // Another one's times are not taken for those of the next.
+    // The next segment does not get its times.
     let second = segments(&disk).unwrap()[0];
     disk::Disk::remove(&disk, &second.index_name()).unwrap();
     assert_eq!(writer.retain(None, Some(99), u64::MAX).unwrap().segments, []);
 }
 
-/// What goes is what a reader of all records would have chosen, whatever the indexes say.
+/// Retention decides as a reader of all records would, whatever the indexes say.
 #[test]
 fn what_goes_is_what_the_records_say() {
     for seed in 0..1_000 {
@@ -141,7 +141,7 @@ fn what_goes_is_what_the_records_say() {
             let own = |record: &&LogRecord| (names[at].first..end).contains(&record.sequence);
             all.iter().filter(own).map(|record| record.time_ms).max()
         };
-        // Times are less than a day apart: each step forward counts.
+        // Times are less than a day apart, so each step forward counts.
         let age = |at: usize| -> u64 {
             let times: Vec<_> = (at..names.len()).filter_map(latest).collect();
             let before = (0..=at).rev().find_map(latest);
@@ -165,14 +165,14 @@ fn what_goes_is_what_the_records_say() {
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// One start with a clock that is wrong makes nothing old, neither then nor once it is right again.
+/// One start with a wrong clock ages nothing, neither then nor after the correction.
 #[test]
 fn a_clock_that_is_ahead_removes_nothing() {
     let disk = FaultDisk::new(0);
     let options = WriterOptions { segment_bytes: 500, ..OPTIONS };
     let open = || LogWriter::open(disk.clone(), options, |_| ()).unwrap().0;
     let month = Some(30 * DAY_MS);
-    // Ten days of records, a start 400 days ahead, and a day at the right time.
+    // Ten days of records, a start 400 days ahead, and a day with the correct clock.
     let mut hour = 0;
     for (start, hours) in [(0, 240), (400 * 24, 5), (240, 24)] {
         let mut writer = open();
@@ -187,7 +187,7 @@ fn a_clock_that_is_ahead_removes_nothing() {
         }
     }
     assert_eq!(records(LogReader::new(&disk).unwrap()).len(), 269);
-    // Time that did pass counts: what is older by a month then goes.
+    // Real time counts: records become a month old and are removed.
     let mut writer = open();
     let mut removed = Vec::new();
     for hour in hour..=(hour + 30 * 24) {
@@ -200,7 +200,7 @@ fn a_clock_that_is_ahead_removes_nothing() {
     assert!((240 * 60 * 60 * 1000..264 * 60 * 60 * 1000).contains(&first), "{first}");
 }
 
-/// Also where the clock steps while the log is written: a segment ends there.
+/// A clock step during a run ends the segment, too.
 #[test]
 fn a_clock_that_steps_ends_a_segment() {
     let disk = FaultDisk::new(0);
@@ -211,7 +211,7 @@ fn a_clock_that_steps_ends_a_segment() {
     assert_eq!(writer.append(1, ahead, b"c"), Err(AppendError::BatchFull));
     writer.commit().unwrap();
     assert_eq!(writer.append(1, ahead, b"c"), Ok(3));
-    // Back is no step, and nor is what comes behind it.
+    // A step back does not count, nor do later times.
     writer.append(1, 0, b"d").unwrap();
     writer.append(1, ahead, b"e").unwrap();
     writer.commit().unwrap();

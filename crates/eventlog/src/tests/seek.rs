@@ -1,4 +1,4 @@
-//! Indexes: their bytes, and that with them, without them and with wrong ones the same is found.
+//! Indexes: their bytes, and that results are the same with correct, missing and wrong ones.
 
 use super::format::hex;
 use crate::disk::testing::{Chance, FaultDisk};
@@ -62,7 +62,7 @@ fn golden_bytes_of_an_index() {
     }
 }
 
-/// Sound by its check, and not believed.
+/// An index with a valid checksum that cannot be true.
 #[test]
 fn an_index_that_cannot_be_true_is_none() {
     #[track_caller]
@@ -89,7 +89,7 @@ fn an_index_that_cannot_be_true_is_none() {
 }
 
 proptest::proptest! {
-    /// Whatever the bytes, with a right check or without.
+    /// Any bytes, with a correct checksum or not.
     #[test]
     fn any_bytes_are_an_index_or_none(
         edits in proptest::collection::vec((0_usize..140, proptest::prelude::any::<u8>()), 0..6),
@@ -112,7 +112,7 @@ proptest::proptest! {
     }
 }
 
-/// A log of several starts, whose clock jumps, and whose records are of several kinds.
+/// A log with several starts, a jumping clock, and records of several kinds.
 pub(super) fn log(chance: &mut Chance) -> FaultDisk {
     let disk = FaultDisk::new(0);
     let mut time_ms = 10_000;
@@ -135,7 +135,7 @@ pub(super) fn log(chance: &mut Chance) -> FaultDisk {
     disk
 }
 
-/// Something happens to the index of one segment.
+/// Damages the index of one segment.
 pub(super) fn spoil(
     disk: &FaultDisk,
     identity: SegmentId,
@@ -159,7 +159,7 @@ pub(super) fn spoil(
         4 => disk.put(&name, &stale(SegmentIndex::read(disk, identity), chance)),
         5 => disk.put(&name, &earlier(disk, identity, chance)),
         _ => {
-            // Its entry leads to a record, and not to the one that it names.
+            // The entry points to a record other than the one it names.
             let Some(mut index) = SegmentIndex::read(disk, identity) else { return };
             if let Some(entry) = index.entries.first_mut() {
                 entry.sequence -= 1;
@@ -169,7 +169,7 @@ pub(super) fn spoil(
     }
 }
 
-/// The index that the segment had, had it been sealed earlier.
+/// The index as it would be if the segment had been sealed earlier.
 fn earlier(disk: &FaultDisk, identity: SegmentId, chance: &mut Chance) -> Vec<u8> {
     let bytes = disk.bytes(&identity.file_name()).unwrap_or_default();
     let mut builder = IndexBuilder::new(identity, OPTIONS.index_every_bytes);
@@ -182,7 +182,7 @@ fn earlier(disk: &FaultDisk, identity: SegmentId, chance: &mut Chance) -> Vec<u8
     builder.finish().map_or_else(Vec::new, |index| index.encode())
 }
 
-/// An index of the segment as it might have been once: sound, and wrong now.
+/// A valid index of an earlier state of the segment.
 fn stale(index: Option<SegmentIndex>, chance: &mut Chance) -> Vec<u8> {
     let Some(mut index) = index else { return Vec::new() };
     let cut = chance.below(index.last - index.identity.first + 1);
@@ -211,7 +211,7 @@ pub(super) fn records(reader: LogReader<'_, FaultDisk>) -> Vec<LogRecord> {
         .collect()
 }
 
-/// What is wrong with what a reader finds that starts somewhere.
+/// What is wrong with the results of a reader that seeks.
 fn run(seed: u64) -> Result<(), String> {
     let mut chance = Chance::new(seed);
     let disk = log(&mut chance);
@@ -229,7 +229,7 @@ fn run(seed: u64) -> Result<(), String> {
         disk.put(&name, &bytes);
     }
     if chance.once_in(4) {
-        // A file that is none of the log's, and is named as one within a segment.
+        // A foreign file, named as if it lay within a segment.
         let before = names[chance.index(names.len())];
         let foreign = SegmentId { first: before.first + 1, ..before };
         if !names.contains(&foreign) {
@@ -323,7 +323,7 @@ fn no_more_is_read_than_what_leads_there() {
         let first = reader.next();
         (disk.bytes_read() - before, first)
     };
-    // An index of some 25 entries each, a few headers, and what is between two entries.
+    // An index of about 25 entries, a few headers, and the records between two entries.
     let index = 96 + 8 + 25 * 24 + 2 * FRAME_BYTES as u64;
     let within = 4_100 + 2 * window as u64;
     for wanted in [1, 500, 1_040, 5_432, 8_900] {

@@ -1,5 +1,5 @@
-//! A real file system of two MiB that becomes full and has room again: what was acknowledged stays,
-//! nothing more is authorised meanwhile, and nothing is started anew.
+//! A real file system of two MiB fills up and has space again: acknowledged records stay, nothing
+//! more is authorised meanwhile, and nothing is restarted.
 
 use std::env;
 use std::fs;
@@ -15,16 +15,15 @@ use eventlog::lane::{
 
 use crate::log::{EVER, Name, found, open, payload, shard};
 
-/// Where the child writes.
+/// Directory of the child process.
 const ROOT: &str = "EVENTLOG_TEST_ROOT";
-/// The one life of this log, and its rings.
+/// The only epoch of this log, and its rings.
 const DURABLE: Name = (1, 1);
 const FIREHOSE: Name = (1, 2);
-/// What is in the way until it is removed.
+/// Fills the file system until it is removed.
 const BALLAST_BYTES: usize = 1 << 20;
 
-/// Runs `script` over `arguments` where it may mount what nobody else sees; `None` where that is
-/// not allowed to us.
+/// Runs `script` with `arguments` in a mount namespace of its own. None if we lack the permission.
 fn apart(script: &str, arguments: &[&Path]) -> Option<Output> {
     ["-rm", "-m"].into_iter().find_map(|namespaces| {
         let probe = "mount -t tmpfs -o size=64k tmpfs \"$1\"";
@@ -54,7 +53,7 @@ fn a_small_disk_that_fills_heals_without_a_restart() {
     assert!(output.status.success() && said.contains("1 passed"), "{said}{problem}");
 }
 
-/// Both rings, what was handed over, and what is heard of it.
+/// Both rings, and what was offered and acknowledged.
 struct Shard {
     durable: DurableRing,
     told: mpsc::Receiver<LaneEvent>,
@@ -64,7 +63,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// Hands a record to each lane, and tells why the durable one refused, if it did.
+    /// Offers a record to each lane. Returns why the durable lane refused it.
     fn hand_over(&mut self) -> Option<PushError> {
         self.offered += 1;
         self.firehose.offer(1, self.offered, &payload(FIREHOSE, self.offered));
@@ -79,7 +78,7 @@ impl Shard {
         }
     }
 
-    /// Up to where the log has said that records are durable.
+    /// Collects the durable positions.
     fn listen(&mut self, acknowledged: &mut u64) {
         for told in self.told.try_iter() {
             if let LaneEvent::Durable { through, .. } = told {
@@ -154,8 +153,8 @@ fn child() {
     }
 }
 
-/// Hands over until both lanes say that their disk is full and neither takes a record. Up to where
-/// records were acknowledged then.
+/// Offers records until both lanes report a full disk and refuse. Returns the last durable
+/// position.
 fn fill(shard: &mut Shard, lanes: &[LaneHandle; 2]) -> u64 {
     let full = |lane: &LaneHandle| {
         let state = lane.state();
@@ -169,7 +168,7 @@ fn fill(shard: &mut Shard, lanes: &[LaneHandle; 2]) -> u64 {
         shard.listen(&mut acknowledged);
         let is_refused =
             matches!(refused, Some(PushError::Failing { cause: LaneFailure::DiskFull, .. }));
-        // One lane that fails gives back what was set aside for it, and the other may go on a while.
+        // A failing lane frees its reserved space, so the other may continue for a while.
         if is_refused && lanes.iter().all(full) && shed > 0 {
             return acknowledged;
         }

@@ -1,7 +1,7 @@
-//! A process that writes a log and is killed while it does, again and again: what it had said is
-//! durable is there, and the next one goes on behind it.
+//! A process that writes a log is killed again and again. Records that it acknowledged are found,
+//! and the next process continues after them.
 //!
-//! `KILLS` sets how often.
+//! `KILLS` sets the number of kills.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,18 +15,18 @@ use faults::process::{Once, kills};
 
 use crate::log::{EVER, Name, found, open, payload, shard};
 
-/// As often as the tests of every change have time for.
+/// As many as a normal test run has time for.
 const KILLS: u64 = 20;
 const RINGS: u32 = 3;
-/// A life is over at the latest when so much was said of it.
+/// Most acknowledgements before the kill.
 const SAID_MAX: u64 = 48;
 
-/// Where the child writes, and which life it is.
+/// The child's directory and its epoch.
 const ROOT: &str = "EVENTLOG_TEST_ROOT";
 const LIFE: &str = "EVENTLOG_TEST_LIFE";
 
-/// What the child said of one ring: up to which of its records all are durable, how many more that
-/// were than before, and the sequence of the last.
+/// An acknowledgement that the child printed: all records of a ring up to `through` are durable,
+/// `records` more than before, the last at `sequence`.
 struct Said {
     name: Name,
     through: u64,
@@ -74,7 +74,7 @@ fn what_a_killed_process_acknowledged_is_there() {
     assert_eq!((recoveries.durable.corruptions, recoveries.firehose.corruptions), (0, 0));
 }
 
-/// A life, killed once it has said so much; all that it said.
+/// Runs a child, kills it after `until` acknowledgements, and returns all that it printed.
 fn live(root: &Path, life: u32, until: u64) -> Vec<Said> {
     let mut all = Vec::new();
     start(root, life).kill_after(until, |line| {
@@ -119,13 +119,13 @@ fn child() {
 
 type Ring = (Name, eventlog::lane::DurableRing, eventlog::lane::FirehoseRing, mpsc::Receiver<()>);
 
-/// A ring of each lane, whose acknowledgements are said aloud.
+/// A ring of each lane, whose acknowledgements are printed.
 fn add(log: &mut LogBuilder, name: Name) -> Ring {
     let (sender, told) = mpsc::channel();
     let tell: LaneListener = Box::new(move |what| {
         let LaneEvent::Durable { through, records, sequence } = what else { return };
         let (life, ring) = name;
-        // Whoever listened may be gone; then so is everything.
+        // If the parent is gone, this process ends too.
         writeln!(stdout(), "acknowledged {life} {ring} {} {records} {sequence}", through.0)
             .and_then(|()| sender.send(()).map_err(std::io::Error::other))
             .expect("somebody listens");

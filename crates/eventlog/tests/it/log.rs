@@ -1,7 +1,7 @@
-//! What is handed over in these tests, and whether what is found is that.
+//! The records of these tests, and the comparison with what a reader finds.
 //!
-//! Every record says whose it is and which, so that a file alone shows what is missing, what came
-//! twice and what nobody handed over.
+//! Every record names its ring and its number, so the files alone show missing, repeated and
+//! invented records.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use eventlog::lane::{
 };
 use eventlog::{LogEntry, LogReader, WriterOptions};
 
-/// Longer than anything takes: a test fails instead of hanging.
+/// Longer than any step takes: a test fails instead of hanging.
 pub(crate) const EVER: Duration = Duration::from_secs(60);
 
-/// The name of a ring: the life of the log that it was part of, and its number.
+/// A ring: its epoch and its number.
 pub(crate) type Name = (u32, u32);
 
-/// Gaps as two numbers.
+/// Gaps of two numbers.
 pub(crate) const GAPS: GapFormat = GapFormat {
     kind: 9,
     encode: |gap, out| {
@@ -29,12 +29,12 @@ pub(crate) const GAPS: GapFormat = GapFormat {
     },
 };
 
-/// A ring's number in gaps tells its life as well.
+/// The number of a ring in gaps, which includes the epoch.
 pub(crate) const fn shard((life, ring): Name) -> u32 {
     life * 100 + ring
 }
 
-/// Short segments, and a disk that heals is soon tried.
+/// Short segments and quick retries.
 pub(crate) fn options(start: ReadScope) -> LogOptions {
     let lane = |lane: LaneOptions, segment_bytes| LaneOptions {
         writer: WriterOptions { segment_bytes, batch_bytes_max: 32 << 10, ..lane.writer },
@@ -57,7 +57,7 @@ pub(crate) fn open(
     LogBuilder::open(root, &options(start), GAPS, report, |_, _| ())
 }
 
-/// The record of a ring that has this number there, from 1.
+/// The record of a ring with this number, from 1.
 pub(crate) fn payload((life, ring): Name, serial: u64) -> Vec<u8> {
     let mut payload = Vec::new();
     payload.extend(life.to_le_bytes());
@@ -76,9 +76,9 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("a record of ours"))
 }
 
-/// What a lane holds: of each ring, the sequence of each of its records. Panics unless sequences
-/// run on from 1, every record is one that its ring handed over, and a ring's records are there in
-/// order, each once, with nothing missing but what a gap tells of, whose sequence is 0.
+/// The sequences of each ring's records. Panics unless sequences are consecutive from 1 and each
+/// ring's records are in order, once each, with only those missing that a gap counts; these have
+/// sequence 0.
 pub(crate) fn found(root: &Path, kind: LaneKind) -> BTreeMap<Name, Vec<u64>> {
     let mut found = BTreeMap::<Name, Vec<u64>>::new();
     let mut last = 0;
@@ -86,7 +86,7 @@ pub(crate) fn found(root: &Path, kind: LaneKind) -> BTreeMap<Name, Vec<u64>> {
     for item in LogReader::new(&folder).expect("there is a log") {
         let record = match item.expect("it can be read") {
             LogEntry::Record(record) => record,
-            // What the end of a process cut short.
+            // The end of the process cut it short.
             LogEntry::Torn(_) => continue,
             LogEntry::Corruption(corruption) => panic!("{corruption}"),
         };

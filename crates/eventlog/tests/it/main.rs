@@ -1,4 +1,4 @@
-//! The log among real processes and file systems: killed at any moment, and on a disk that fills.
+//! The log with real processes and file systems: killed at any moment, and on a disk that fills up.
 
 mod full;
 mod killed;

@@ -1,4 +1,4 @@
-//! The disk is as bad as it says, and no worse.
+//! The disk fails as documented, and in no other way.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use super::*;
 const SEEDS: u64 = 200;
 const BYTES: usize = 200;
 
-/// A disk on which `file` holds zeros for good, and ones that were not synced.
+/// A disk whose `file` holds durable zeros and unsynced ones.
 fn written(seed: u64) -> (FaultDisk, FaultFile) {
     let disk = FaultDisk::new(seed);
     let file = disk.create("file").unwrap();

@@ -1,4 +1,4 @@
-//! Processes are killed, and their ends known.
+//! Processes are killed, and their end is observed.
 
 use std::io::{Write as _, stdout};
 use std::panic::{catch_unwind, resume_unwind};
@@ -13,7 +13,7 @@ fn what_a_killed_process_said_is_heard() {
     let mut heard: Vec<u64> = Vec::new();
     let once = Once::more("process::tests::child", &[(FIRST, OsStr::new("7"))]);
     once.kill_after(3, |line| {
-        // What runs the test has begun its first line.
+        // The test runner has printed the beginning of the line.
         let Some((_, number)) = line.split_once("said ") else { return false };
         heard.push(number.parse().unwrap());
         true

@@ -1,7 +1,7 @@
-//! Thousands of lives of both lanes on disks that fail, lose, tear, fill and stop, with several
-//! rings each. What a ring was told is durable is found, at the sequence it was told; a ring's
-//! records are found in order, once, and none that it did not take; gaps tell exactly what is
-//! missing; whatever was wrong heals without a restart. And planted bugs are found.
+//! Thousands of epochs of both lanes on disks that fail, lose, tear, fill and stop, with several
+//! rings each. Acknowledged records are found at their acknowledged sequence. A ring's records are
+//! in order, once each, and none is invented. Gaps count exactly the missing records. The lanes
+//! recover without a restart. Planted bugs are caught.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,36 +22,36 @@ const RINGS: u32 = 3;
 
 type Check = Result<(), String>;
 
-/// A ring, named by the life that it was part of and its number.
+/// A ring: its epoch and its number.
 type Name = (u64, u32);
 
-/// What a ring of the durable lane went through.
+/// The records that a ring of the durable lane took.
 #[derive(Default)]
 struct Taken {
-    /// Payloads by position, from 1.
+    /// By position, from 1.
     payloads: Vec<Vec<u8>>,
-    /// Sequences that were told, by position, from 1.
+    /// Acknowledged sequences by position, from 1.
     sequences: Vec<u64>,
-    /// Up to which position whoever asked was told that they are durable.
+    /// Last position that was acknowledged.
     acknowledged: usize,
 }
 
-/// What a ring of the firehose went through.
+/// The records offered to a ring of the firehose.
 #[derive(Default)]
 struct Offered {
     records: u64,
-    /// Every one of them is in the log or told to be missing.
+    /// Whether every record is in the log or counted by a gap.
     settled: bool,
 }
 
-/// What is known outside of the disks.
+/// The model of the lanes, kept outside of the disks.
 #[derive(Default)]
 struct Model {
     taken: BTreeMap<Name, Taken>,
     offered: BTreeMap<Name, Offered>,
-    /// Below this durable records may be gone.
+    /// Durable records below this sequence may be removed.
     keep_from: u64,
-    /// Whether old segments of the firehose go.
+    /// Whether old segments of the firehose are removed.
     forgets: bool,
 }
 
@@ -70,7 +70,7 @@ fn number<const N: usize>(payload: &[u8], at: usize) -> Result<[u8; N], String> 
     bytes.copied().ok_or_else(|| format!("a record of {} bytes", payload.len()))
 }
 
-/// Whose record it is, and which.
+/// The ring and number of a record.
 fn parse(payload: &[u8]) -> Result<(Name, u64), String> {
     let life = u64::from_le_bytes(number(payload, 0)?);
     let ring = u32::from_le_bytes(number(payload, 8)?);
@@ -93,7 +93,7 @@ impl Model {
                 }
             }
         }
-        // Where the beginning may be gone, any record may be the first.
+        // If the oldest records may be removed, any record may come first.
         let mut last = BTreeMap::<Name, u64>::new();
         for record in records {
             let (name, position) = parse(&record.payload)?;
@@ -114,12 +114,12 @@ impl Model {
     }
 
     fn firehose_found(&self, records: &[LogRecord]) -> Check {
-        // Of each ring, which record comes next; of those whose beginning is gone it is not known.
+        // The next record of each ring. None if its oldest records may be removed.
         let mut next = BTreeMap::<Name, u64>::new();
         for record in records {
             if record.kind == GAPS.kind {
                 let gap = gap(&record.payload);
-                // A life's number is its time.
+                // An epoch's number is its time.
                 let name = (record.time_ms, gap.shard);
                 let first = (!self.forgets).then_some(1);
                 if let Some(next) = next.get(&name).copied().or(first) {
@@ -164,7 +164,7 @@ impl Model {
     }
 }
 
-/// One life of the log: its rings, and what they hear.
+/// One epoch of the log, with its rings.
 struct Life {
     number: u64,
     driver: LogDriver<FaultDisk>,
@@ -191,7 +191,7 @@ impl Life {
         Self { number, driver, durable, firehose, told, now }
     }
 
-    /// Shards hand over what comes.
+    /// Shards offer and push records.
     fn hand_over(&mut self, model: &mut Model, chance: &mut Chance) -> Check {
         for _ in 0..chance.below(12) {
             let ring = chance.index(self.durable.len());
@@ -228,7 +228,7 @@ impl Life {
         Ok(())
     }
 
-    /// A step, and what rings heard of it.
+    /// Steps the driver and collects the acknowledgements.
     fn step(&mut self, model: &mut Model, passed: Duration) -> Check {
         self.now.tick += passed;
         self.driver.step(self.now);
@@ -251,7 +251,7 @@ impl Life {
         Ok(())
     }
 
-    /// Nothing fails any more: soon all is written, and nobody had to start it again.
+    /// The faults end. Soon everything is written, without a restart.
     fn heal(&mut self, model: &mut Model) -> Check {
         for _ in 0..60 {
             self.step(model, Duration::from_millis(500))?;
@@ -275,7 +275,7 @@ impl Life {
         self.counted(model)
     }
 
-    /// Counters tell what happened.
+    /// The counters match the model.
     fn counted(&self, model: &Model) -> Check {
         let sum = |count: fn(&Taken) -> usize| {
             let own = model.taken.range((self.number, 0)..=(self.number, u32::MAX));
@@ -349,7 +349,7 @@ fn make_well(disk: &FaultDisk) {
     disk.set_space(None);
 }
 
-/// One log through several lives.
+/// One log over several epochs.
 fn run(seed: u64) -> Check {
     let mut chance = Chance::new(!seed);
     let disks = [FaultDisk::new(seed), FaultDisk::new(seed.rotate_left(32) ^ 1)];
@@ -397,7 +397,7 @@ fn run(seed: u64) -> Check {
     model.firehose_found(&found)
 }
 
-/// The first seed that finds something wrong.
+/// The first seed with a violation.
 fn search() -> Option<(u64, String)> {
     (0..SEEDS).find_map(|seed| run(seed).err().map(|problem| (seed, problem)))
 }

@@ -1,4 +1,4 @@
-//! Gaps: they tell what is missing, where it is.
+//! Gaps: they count the missing records at the right place.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::lane::{FirehoseRing, LaneGap, LaneKind, LaneOptions};
 
 const SHARD: u32 = 7;
 
-/// A firehose that commits what it writes, and a ring that takes two records of 100 bytes.
+/// A firehose that commits every write, and a ring with room for two records of 100 bytes.
 fn rig(options: LaneOptions) -> (Rig, FirehoseRing) {
     let mut rig = Rig::new(OPTIONS, options);
     let ring = rig.driver.firehose_ring(SHARD, 330);
@@ -23,7 +23,7 @@ fn long(text: &str) -> Vec<u8> {
     format!("{text:_<100}").into_bytes()
 }
 
-/// What the log says, without the filling.
+/// The records and gaps of the log, without padding records.
 fn said(rig: &Rig) -> Vec<String> {
     texts(&rig.firehose).into_iter().map(|text| text.trim_end_matches('_').to_owned()).collect()
 }
@@ -61,7 +61,7 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "1 lost of 7"]);
     assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 1);
-    // One that its owner does not even offer.
+    // Left out by its owner before any offer.
     ring.leave_out(5);
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig)[4..], ["1 lost of 7"]);
@@ -69,7 +69,7 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     assert!(rig.driver.is_settled());
 }
 
-/// What was written and not yet committed goes with the segment when the disk fails.
+/// A disk failure loses written but uncommitted records with their segment.
 #[test]
 fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     let (mut rig, mut ring) = rig(OPTIONS);
@@ -80,13 +80,13 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7"], "it is written for readers to see");
     assert_eq!(rig.lane(LaneKind::Firehose).counters().commits, 0, "and not durable");
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
-    // The next commit fails, and takes with it what was never synced, the gap too.
+    // The next commit fails. It loses the unsynced records and the gap.
     rig.step_after(OPTIONS.commit.after);
     assert_eq!(rig.heard.take(), ["Failing { lane: Firehose"]);
     ring.offer(1, 0, &long("c"));
     ring.offer(1, 0, &long("d"));
     assert!(!ring.offer(1, 0, &long("shed too")), "its ring is what holds records now");
-    // It is tried in vain, and what is lost stays known.
+    // Retries fail, and the losses are not forgotten.
     for _ in 0..5 {
         rig.step_after(OPTIONS.retry_max);
     }
@@ -99,7 +99,7 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     assert_eq!(counters.commit_failures, 6);
 }
 
-/// While the log thread looks, a shard may fill its ring once more, and shed.
+/// While the log thread reads the ring, a shard may fill it again and shed more records.
 #[test]
 fn a_gap_is_not_told_before_what_came_before_it() {
     let (mut rig, ring) = rig(AT_ONCE);
@@ -132,13 +132,13 @@ fn each_ring_has_its_own_gaps() {
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "k", "l", "2 lost of 8"]);
 }
 
-/// The earliest and the latest time of what is missing, whether it was shed or lost.
+/// A gap has the earliest and latest time of the missing records, whether shed or lost.
 #[test]
 fn a_gap_tells_when() {
     let (mut rig, mut ring) = rig(OPTIONS);
     let mut offer = |time_ms, text: &str| ring.offer(1, time_ms, &long(text));
     assert!(offer(10, "a") && offer(20, "b"));
-    // Clocks go back.
+    // The clock goes back.
     assert!(!offer(40, "shed") && !offer(30, "shed") && !offer(35, "shed"));
     rig.step();
     assert!(!offer(50, &"never fits".repeat(40)));
@@ -150,7 +150,7 @@ fn a_gap_tells_when() {
         gaps.map(|record| gap(&record.payload)).collect::<Vec<_>>()
     };
     let want = |lost, since_ms, through_ms| LaneGap { shard: SHARD, lost, since_ms, through_ms };
-    // The second is of the same shortage as the first, which it may not know.
+    // The second gap is of the same shortage; it may report the same times.
     assert_eq!(gaps(&rig), [want(3, 30, 40), want(1, 30, 50)]);
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     rig.step_after(OPTIONS.commit.after);
@@ -162,8 +162,8 @@ fn a_gap_tells_when() {
     assert_eq!(gaps(&rig)[1..], [want(1, 80, 80)]);
 }
 
-/// Whoever ends waits for gaps as for records: for one that is written and not durable, and for one
-/// that the disk does not take.
+/// A close waits for gaps as for records: written ones must become durable, and refused ones must
+/// be retried.
 #[test]
 fn a_gap_that_is_not_durable_is_not_settled() {
     let too_long = [0; 1_000];

@@ -1,5 +1,5 @@
-//! Groups: when they are committed, what rings are told, who wakes the thread; and that rings hand
-//! over what was put in.
+//! Groups of records: when they are committed and acknowledged and when they wake the thread. Rings
+//! yield what was put in.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn commits(rig: &Rig, kind: LaneKind) -> u64 {
 
 #[test]
 fn a_group_ends_by_time_by_bytes_or_when_a_ring_is_half_full() {
-    /// Whether a record of so many bytes is committed at once, in a ring of `ring_bytes`.
+    /// Whether a record is committed at once in a ring of `ring_bytes`.
     #[track_caller]
     fn check(gather: BatchLimits, ring_bytes: usize, payload: usize, at_once: bool) {
         let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, OPTIONS);
@@ -47,8 +47,7 @@ fn a_group_ends_by_time_by_bytes_or_when_a_ring_is_half_full() {
     check(pace(0, 10_000), 10_000, 0, true);
 }
 
-/// Rings are written one after another, each in its turn the first; so what a ring was told of a
-/// commit stands together.
+/// Rings are written in rotation, so one acknowledgement covers consecutive records.
 #[test]
 fn rings_are_told_where_their_records_stand() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -107,7 +106,7 @@ fn nobody_else_writes_gaps() {
     let _taken = rig.driver.firehose_ring(0, 1_000).offer(GAPS.kind, 0, b"");
 }
 
-/// The firehose is written soon, for readers, and committed more rarely.
+/// The firehose is written soon, for readers, but committed less often.
 #[test]
 fn the_firehose_is_committed_by_time_or_by_bytes() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -130,7 +129,7 @@ fn the_firehose_is_committed_by_time_or_by_bytes() {
     assert_eq!(rig.lane(LaneKind::Firehose).counters().records, 3);
 }
 
-/// However little may be gathered, a record at a time is written.
+/// Even with the smallest limits, one record at a time is written.
 #[test]
 fn a_firehose_that_gathers_nothing_is_written() {
     let gather = BatchLimits { after: Duration::ZERO, bytes: 0 };
@@ -146,7 +145,7 @@ fn a_firehose_that_gathers_nothing_is_written() {
     assert_eq!(texts(&rig.firehose), ["a", "a", "b", "b"]);
 }
 
-/// A flood of the firehose is written in pieces; the durable lane has its turn between any two.
+/// A flood of the firehose is written in pieces, with the durable lane's turn between them.
 #[test]
 fn the_durable_lane_comes_between_pieces_of_the_firehose() {
     let gather = BatchLimits { after: Duration::ZERO, bytes: 500 };
@@ -167,7 +166,7 @@ fn the_durable_lane_comes_between_pieces_of_the_firehose() {
     assert_eq!(records(&rig.firehose).len(), 100);
 }
 
-/// What did not fit the last batch has waited long enough.
+/// Records that did not fit the last batch have waited long enough.
 #[test]
 fn what_is_left_behind_is_written_at_once() {
     let gather = BatchLimits { after: Duration::from_secs(1), bytes: 1 << 20 };
@@ -183,7 +182,7 @@ fn what_is_left_behind_is_written_at_once() {
     assert_eq!(rig.lane(LaneKind::Durable).counters().records, count);
 }
 
-/// A firehose that may wait long to be committed is committed when its batch is full.
+/// A firehose with a long commit interval commits once its batch is full.
 #[test]
 fn a_full_batch_is_committed() {
     let commit = BatchLimits { after: Duration::from_secs(3_600), bytes: 1 << 20 };
@@ -200,7 +199,7 @@ fn a_full_batch_is_committed() {
     assert!((16..20).contains(&committed), "{committed}");
 }
 
-/// A ring that has more than a batch holds up no other.
+/// A ring with more than one batch does not delay the others.
 #[test]
 fn a_flooded_ring_holds_up_no_other() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -223,8 +222,8 @@ fn a_flooded_ring_holds_up_no_other() {
     assert!(found.map(String::into_bytes).eq((0..300).map(payload)));
 }
 
-/// Waking costs a shard a call of the system: it is done when nothing came for a while, and when
-/// there is much.
+/// Waking costs the shard a system call. It wakes the thread only after a pause or when much is
+/// waiting.
 #[test]
 fn the_thread_is_woken_rarely() {
     let gather = BatchLimits { after: MS, bytes: 14_000 };
@@ -260,7 +259,7 @@ fn the_thread_is_woken_rarely() {
     assert_eq!(rig.driver.wakes(), 3);
 }
 
-/// A ring that is half full does not wait until it is full.
+/// A half-full ring wakes the thread before it is full.
 #[test]
 fn a_ring_that_is_half_full_wakes_the_thread() {
     let gather = BatchLimits { after: Duration::from_secs(1), bytes: 1 << 20 };
@@ -275,7 +274,7 @@ fn a_ring_that_is_half_full_wakes_the_thread() {
     assert_eq!(ring.durable(), RingPosition(3));
 }
 
-/// Nobody is woken for what cannot be written.
+/// A lane that cannot write is not woken.
 #[test]
 fn a_failing_lane_is_not_woken() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -301,7 +300,7 @@ fn a_failing_lane_is_not_woken() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is put into rings of any length comes out of the log, as often as it was taken.
+    /// Rings of any length yield the records that they accepted, in number and content.
     #[test]
     fn rings_hand_over_what_was_put_in(
         ring_bytes in 0_usize..1_500,

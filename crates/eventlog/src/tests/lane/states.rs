@@ -1,4 +1,5 @@
-//! States: what is refused and why, disks that fill and heal, what goes, what is counted, the end.
+//! States of a lane: refusals and their causes, full and recovering disks, retention, counters, the
+//! close.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -48,7 +49,7 @@ fn refusals_say_why_in_order() {
     assert_eq!((counters.too_long, counters.refused_full, counters.refused_state), (4, 2, 2));
 }
 
-/// Nobody has to come and try: once there is room the lane is not full any more.
+/// A full lane recovers by itself once there is space.
 #[test]
 fn a_ring_that_was_full_is_forgiven_by_the_log() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -81,7 +82,7 @@ fn a_full_disk_heals_without_a_restart() {
         ring.push(1, 0, format!("{text:_<100}").as_bytes()).unwrap();
     }
     let mut next = rig.step_after(MS);
-    // It is tried again, ever more rarely.
+    // Retries become rarer.
     let mut waits = Vec::new();
     for _ in 0..10 {
         let wait = rig.wait(next).expect("it tries by itself");
@@ -96,7 +97,7 @@ fn a_full_disk_heals_without_a_restart() {
     }
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000]);
     assert!(rig.durable.names().len() <= 3, "tries leave no files: {:?}", rig.durable.names());
-    // The other lane has a disk of its own.
+    // The other lane has its own disk.
     assert!(firehose.offer(1, 0, b"goes on"));
     rig.step_after(MS);
     rig.step_after(MS);
@@ -176,7 +177,7 @@ fn old_segments_go_when_their_owner_gave_them_away() {
     assert_eq!(ring.durable(), RingPosition(101));
 }
 
-/// What is written is committed first, for there is no going between the two.
+/// Retention waits for no group: it first commits the records that are written.
 #[test]
 fn old_segments_go_in_the_midst_of_a_group() {
     let retention = Retention { bytes_max: Some(0), every: MS * 100, ..Retention::ALL };
@@ -200,8 +201,8 @@ fn old_segments_go_in_the_midst_of_a_group() {
     assert_eq!(rig.driver.left(), UnfinishedRecords::default());
 }
 
-/// A group that begins as retention is due is committed first: no turn is skipped, and a clock step
-/// is reported once.
+/// A group that begins when retention is due is committed first. No retention is skipped, and a
+/// clock step is reported once.
 #[test]
 fn a_group_that_begins_skips_no_retention() {
     let retention =
@@ -224,7 +225,7 @@ fn a_group_that_begins_skips_no_retention() {
     assert_eq!(reports, ["ClockStep { lane: Firehose }"]);
 }
 
-/// Of the firehose nobody needs anything, and it goes while it is written.
+/// No reader needs the firehose, so its old segments go even while it is written.
 #[test]
 fn the_firehose_goes_by_age() {
     let retention = Retention {
@@ -271,7 +272,7 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
     assert_eq!(records(&rig.durable)[0].sequence, 16, "the newest stays");
 }
 
-/// However long the disk is not tried again: room may be what it needs.
+/// Retention does not wait for the next retry of the disk: space may be what the disk lacks.
 #[test]
 fn old_segments_go_while_the_disk_fails() {
     let retention = Retention { bytes_max: Some(3_000), every: MS * 5, ..Retention::ALL };
@@ -300,7 +301,7 @@ fn old_segments_go_while_the_disk_fails() {
     assert!(rig.lane(LaneKind::Durable).counters().segments < segments);
 }
 
-/// Nobody waits for what old segments take to go.
+/// The close does not wait for retention.
 #[test]
 fn nothing_goes_at_the_end() {
     let retention = Retention { bytes_max: Some(0), every: MS * 5, ..Retention::ALL };
@@ -318,7 +319,7 @@ fn nothing_goes_at_the_end() {
     assert_eq!(rig.lane(LaneKind::Durable).counters().removed_bytes, 0);
 }
 
-/// From the first failure on, however often it was tried since.
+/// Counted from the first failure, regardless of retries.
 #[test]
 fn how_long_a_lane_failed_is_reported() {
     let disks = [FaultDisk::new(1), FaultDisk::new(2)];
@@ -376,7 +377,7 @@ fn what_happened_is_counted() {
     assert_eq!(lane.counters(), want);
 }
 
-/// What a disk loses counts as lost, not as kept.
+/// Records that a disk loses count as lost, not as written.
 #[test]
 fn records_are_counted_by_class_once_they_are_durable() {
     let pace = BatchLimits { after: Duration::from_secs(60), bytes: 1 << 20 };
@@ -444,7 +445,7 @@ fn the_end_tries_a_failing_disk_and_tells_what_is_left() {
     assert_eq!(ring.state(), LaneState::Closed, "it stays so");
 }
 
-/// However the driver ends, nobody hands over what nobody writes.
+/// However the driver ends, its rings close.
 #[test]
 fn without_a_keeper_the_lanes_are_closed() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -458,8 +459,7 @@ fn without_a_keeper_the_lanes_are_closed() {
     assert_eq!((lane.state(), lane.counters().refused_state), (LaneState::Closed, 1));
 }
 
-/// The wall clock is what stands in reports and gaps. What is due is not its to say, nor the order
-/// of records.
+/// The wall clock appears only in reports and gaps. It decides neither deadlines nor order.
 #[test]
 fn a_clock_that_goes_backwards_holds_up_nothing() {
     let retention =
@@ -474,7 +474,7 @@ fn a_clock_that_goes_backwards_holds_up_nothing() {
         durable.push(1, rig.now.unix_ms, payload.as_bytes()).unwrap();
         assert!(firehose.offer(1, rig.now.unix_ms, payload.as_bytes()));
         for _ in 0..2 {
-            // Its own clock goes on.
+            // The monotonic clock advances.
             rig.now.tick += MS;
             rig.step();
         }

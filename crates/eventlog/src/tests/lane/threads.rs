@@ -1,5 +1,5 @@
-//! The log thread itself: on the machine's disk, and on one that is slow at will. Nobody waits for
-//! it, no wake is lost, and it ends.
+//! The log thread, on a real disk and on a slow one: no shard waits for it, no wake-up is lost, and
+//! it ends.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,10 +16,10 @@ use crate::lane::{
 };
 use crate::{LogEntry, LogReader, LogWriter, WriterOptions};
 
-/// Long enough for anything that ends at all.
+/// Longer than any successful run.
 const EVER: Duration = Duration::from_secs(60);
 
-/// Files in memory, whose syncs wait while the gate is closed. Clones are the same.
+/// Files in memory whose syncs block while the gate is closed. Clones share the files.
 #[derive(Clone, Default)]
 struct Gated(Arc<Gate>);
 
@@ -132,7 +132,7 @@ impl DiskFile for GatedFile {
     }
 }
 
-/// Everything at once, and long segments.
+/// Immediate commits and long segments.
 const AT_ONCE: LaneOptions = LaneOptions {
     writer: WriterOptions { batch_bytes_max: 1 << 20, segment_bytes: 1 << 20, ..OPTIONS.writer },
     gather: BatchLimits { after: Duration::ZERO, bytes: 1 << 16 },
@@ -153,7 +153,7 @@ fn keeper_of(disks: [&Gated; 2], options: LaneOptions) -> LogDriver<Gated> {
     LogDriver::new(durable, firehose, GAPS, Box::new(|_| ()))
 }
 
-/// Of each shard its records and gaps, as which record each begins with.
+/// Per shard: its records and gaps; each entry is the number of its first record.
 fn whole(disk: &impl Disk, shards: usize) -> Vec<u64> {
     let mut next = vec![1; shards];
     for item in LogReader::new(disk).expect("a directory") {
@@ -225,7 +225,7 @@ fn shards_write_a_log_on_a_real_disk() {
                 firehose.offer(1, serial, &payload(shard, serial));
                 while let Err(refused) = durable.push(1, serial, &payload(shard, serial)) {
                     assert_eq!(refused, PushError::Full);
-                    // A shard would refuse its caller; a test waits for room.
+                    // A shard would refuse its caller; the test waits for space.
                     told.recv_timeout(EVER).expect("commits go on");
                 }
                 last.0 += 1;
@@ -268,7 +268,7 @@ fn shards_write_a_log_on_a_real_disk() {
     assert!(error.contains("durable is in use by process"), "{error}");
 }
 
-/// A reader of the same folder sees each record soon after it was handed over.
+/// A reader sees each record soon after it was offered.
 #[test]
 fn a_log_is_followed_while_it_is_written() {
     const RECORDS: u64 = 5_000;
@@ -297,8 +297,7 @@ fn a_log_is_followed_while_it_is_written() {
     assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
 }
 
-/// The thread sleeps until it is woken, and each record is handed over just when it may fall
-/// asleep: were a wake lost, this would not end.
+/// Each record is offered just as the thread may fall asleep. A lost wake-up would hang the test.
 #[test]
 fn no_wake_is_lost() {
     let mut driver = driver(&Gated::default(), &Gated::default());
@@ -308,7 +307,7 @@ fn no_wake_is_lost() {
     let mut firehose = driver.firehose_ring(0, 300);
     let thread = LogThread::start(driver, Duration::from_secs(3_600)).unwrap();
     for round in 0..20_000_u64 {
-        // Now sooner, now later.
+        // At varying intervals.
         for _ in 0..round % 64 {
             std::hint::spin_loop();
         }
@@ -324,8 +323,7 @@ fn no_wake_is_lost() {
     assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
 }
 
-/// A shard that hands over faster than the log is written: what is missing is told exactly, while
-/// both go on.
+/// A shard offers faster than the thread writes. The gaps are exact while both run.
 #[test]
 fn gaps_are_exact_while_both_ends_run() {
     const RECORDS: u64 = 100_000;
@@ -350,7 +348,7 @@ fn gaps_are_exact_while_both_ends_run() {
     assert!(counters.shed > 0 && counters.lost == counters.shed, "{counters:?}");
 }
 
-/// While the disk does not answer shards are refused at once, and go on; afterwards so does the log.
+/// While the disk is blocked, shards are refused at once; afterwards the log recovers.
 #[test]
 fn nobody_waits_for_a_slow_disk() {
     let disk = Gated::default();
@@ -362,7 +360,7 @@ fn nobody_waits_for_a_slow_disk() {
     let mut firehose = driver.firehose_ring(0, 1_000);
     let thread = LogThread::start(driver, EVER).unwrap();
     disk.stop();
-    // This thread gets to its end, though nothing is written meanwhile.
+    // This thread finishes although nothing is written meanwhile.
     let mut last = RingPosition(0);
     while let Ok(position) = ring.push(1, 0, &[0; 100]) {
         last = position;
@@ -395,7 +393,7 @@ fn the_end_does_not_wait_for_a_disk_that_hangs() {
     disk.go_on();
 }
 
-/// Whatever waits for more of its like is written at the end.
+/// The close commits waiting records at once.
 #[test]
 fn the_end_waits_for_nothing_more() {
     let (durable, firehose) = (Gated::default(), Gated::default());
@@ -411,7 +409,7 @@ fn the_end_waits_for_nothing_more() {
     assert_eq!((whole(&durable, 1), whole(&firehose, 1)), (vec![2], vec![2]));
 }
 
-/// Nor for a disk that is to be tried again later than that.
+/// The close does not wait for the next retry of the disk.
 #[test]
 fn the_end_comes_while_the_disk_fails() {
     let temporary = tempfile::tempdir().unwrap();
@@ -434,7 +432,7 @@ fn the_end_comes_while_the_disk_fails() {
     assert_eq!(thread.close(Duration::from_millis(20)), Ok(left), "within what it was given");
 }
 
-/// Should a callback panic against all rules nothing is authorised any more.
+/// If a callback panics, the lanes close and authorise nothing more.
 #[test]
 fn a_thread_that_panics_closes_its_lanes() {
     let mut driver = driver(&Gated::default(), &Gated::default());

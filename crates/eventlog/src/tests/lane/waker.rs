@@ -1,4 +1,4 @@
-//! No wake is lost, whatever order a machine with weak memory gives to what two threads write.
+//! No wake-up is lost under any memory order that the model allows.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -27,8 +27,8 @@ impl AtomicWord for AtomicU64 {
     }
 }
 
-/// A shard hands over two records while the thread asks to be woken by the second byte and looks
-/// once more: it has seen both, or the shard wakes it.
+/// A shard pushes two records while the thread asks to be woken by the second byte and checks
+/// again. Either the thread has seen both or the shard wakes it.
 #[test]
 fn the_thread_sees_or_is_woken() {
     loom::model(|| {

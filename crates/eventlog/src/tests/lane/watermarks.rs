@@ -1,5 +1,5 @@
-//! What the durable lane says of the firehose: no more than is durable there, rarely, and after a
-//! crash enough to miss what is gone.
+//! The durable lane's watermarks of the firehose: never ahead of what is durable, rare, and after a
+//! crash sufficient to detect lost records.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn a_watermark_never_passes_what_is_durable() {
     assert_eq!(told(&rig), [0; 0]);
 }
 
-/// A kill, and then a firehose that lacks its last segments: the next start says which records.
+/// After a kill the firehose lacks its last segments. The next start reports which records.
 #[test]
 fn what_is_gone_after_a_crash_is_missing() {
     let temporary = tempfile::tempdir().expect("a directory");
@@ -142,7 +142,7 @@ fn what_is_gone_after_a_crash_is_missing() {
     }
     let left = log.start().expect("a thread").close(Duration::from_secs(5)).expect("it ends");
     assert_eq!(left.firehose, 0);
-    // As if it had been killed: nothing is sealed, and all but the first segments are gone.
+    // As after a kill: no seal, and only the first segments remain.
     let folder = root.join("firehose");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("a folder")
@@ -165,7 +165,7 @@ fn what_is_gone_after_a_crash_is_missing() {
         (Some(known), RecoveredEnd::Missing)
     );
     drop(log);
-    // Where the durable lane ends cannot be read: all else of it can.
+    // The durable lane's `end` is unreadable, its segments are not.
     let end = root.join("durable/end");
     std::fs::remove_file(&end).expect("it is there");
     std::os::unix::fs::symlink("end", &end).expect("a link to itself");
