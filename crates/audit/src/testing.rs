@@ -1,5 +1,5 @@
-//! A record to test with: auctions among three DSPs, held by the rules and written as an exchange
-//! would. The same at every call.
+//! A record for tests: auctions among three DSPs, run by the rules and written as by an exchange.
+//! Deterministic.
 
 #![expect(missing_docs, reason = "it is no part of the product")]
 
@@ -26,14 +26,14 @@ use units::{Currency, Ppm, Price, Ratio, Rounding};
 /// 2026-11-22T08:00:00Z, in milliseconds of Unix time.
 pub const START_MS: u64 = 1_795_334_400_000;
 
-/// Which node writes it.
+/// The node that writes it.
 pub const NODE: u32 = 7;
 
 /// DSPs and their seats, in market order.
 pub const DSPS: [(&str, &[&str]); 3] =
     [("alpha", &["a1", "a2"]), ("beta", &["b1"]), ("gamma", &["g1"])];
 
-/// One bid, of a DSP by position.
+/// A bid of a DSP, by position.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleBid {
     pub dsp: usize,
@@ -49,12 +49,12 @@ impl SampleBid {
     }
 }
 
-/// One auction, of one impression.
+/// An auction of one impression.
 #[derive(Clone, Debug)]
 pub struct SampleAuction {
-    /// Its id is this number.
+    /// The number in its id.
     pub number: u64,
-    /// When it was, from [`START_MS`].
+    /// Its time, from [`START_MS`].
     pub at: Duration,
     pub generation: u64,
     pub publisher: Option<&'static str>,
@@ -64,7 +64,7 @@ pub struct SampleAuction {
 }
 
 impl SampleAuction {
-    /// A banner of `news` in generation 1, a second after the one before.
+    /// A banner of `news` in generation 1, one second after the previous auction.
     pub fn new(number: u64, bids: &[SampleBid]) -> Self {
         Self {
             number,
@@ -120,7 +120,7 @@ impl SampleAuction {
         (!seats.is_empty()).then(|| format!(r#"{{"id":"{id}","cur":"USD","seatbid":[{seats}]}}"#))
     }
 
-    /// Its record.
+    /// The auction as a record.
     pub fn record(&self) -> Vec<u8> {
         let (market, text, id) = (market(), self.request(), self.id());
         let request = openrtb::parse_request(&text).expect("it is valid");
@@ -233,14 +233,15 @@ pub fn gap(records: u64) -> Vec<u8> {
     out
 }
 
-/// A record's directory, in the making.
+/// A record's directory, while it is written.
 pub struct SampleLog {
     durable: LogWriter<DiskFolder>,
     firehose: LogWriter<DiskFolder>,
 }
 
 impl SampleLog {
-    /// In segments of so many bytes, or one record. Goes on where there is one.
+    /// Opens or creates a record. `segment_bytes` limits a segment, which holds one record at
+    /// least.
     pub fn open(path: &Path, segment_bytes: u64) -> Self {
         let options = WriterOptions { segment_bytes, node: NODE, ..WriterOptions::DEFAULT };
         let open = |kind: LaneKind| {
@@ -250,7 +251,7 @@ impl SampleLog {
         Self { durable: open(LaneKind::Durable), firehose: open(LaneKind::Firehose) }
     }
 
-    /// With a generation 1, from [`START_MS`] on, and these auctions.
+    /// A record with generation 1, from [`START_MS`] on, and these auctions.
     pub fn of(path: &Path, samples: &[SampleAuction]) -> Self {
         let mut log = Self::open(path, 4096);
         log.durable(RecordKind::Generation.code(), START_MS, &generation(1, START_MS));
@@ -260,7 +261,7 @@ impl SampleLog {
         log
     }
 
-    /// A beacon of an auction's bid is billed to an account: so many nanos of a dollar.
+    /// A billing beacon of an auction's bid: an account owes this many nanos of a dollar.
     pub fn settle(&mut self, time_ms: u64, auction: u128, bid: u32, nanos: u64) {
         let mut record = vec![1, 4];
         record.extend(auction.to_be_bytes());
@@ -277,19 +278,19 @@ impl SampleLog {
         self.durable(RecordKind::Notice.code(), time_ms, &record);
     }
 
-    /// The durable lane says how far auctions are durable.
+    /// Writes a watermark: the firehose is durable up to `sequence`.
     pub fn watermark(&mut self, time_ms: u64, sequence: u64) {
         let mut record = Vec::new();
         Watermark { epoch: 1, sequence }.encode(&mut record);
         self.durable(RecordKind::Watermark.code(), time_ms, &record);
     }
 
-    /// Removes all segments of auctions that retention may.
+    /// Removes every segment of the firehose that retention allows.
     pub fn retain_newest(&mut self) {
         self.firehose.retain(Some(0), None, u64::MAX).expect("nothing fails");
     }
 
-    /// Stops it cleanly, at a time in milliseconds of Unix time.
+    /// Stops it cleanly, at a Unix time in milliseconds.
     pub fn seal(mut self, time_ms: u64) {
         self.durable.seal_end(time_ms).expect("nothing fails");
         self.firehose.seal_end(time_ms).expect("nothing fails");
@@ -305,7 +306,7 @@ impl SampleLog {
         self.firehose.commit().expect("nothing fails");
     }
 
-    /// The same record so many times, in one commit.
+    /// Writes a record `times` times, in one commit.
     pub fn raw(&mut self, record: &[u8], times: u64, time_ms: u64) {
         for _ in 0..times {
             self.firehose.append(RecordKind::Auction.code(), time_ms, record).expect("it fits");
@@ -313,7 +314,7 @@ impl SampleLog {
         self.firehose.commit().expect("nothing fails");
     }
 
-    /// In one commit.
+    /// Writes all auctions in one commit.
     pub fn many(&mut self, samples: &[SampleAuction]) {
         for sample in samples {
             let record = sample.record();
@@ -329,8 +330,8 @@ impl SampleLog {
     }
 }
 
-/// Six auctions: three that `a1`, `b1` and `a1` won, one without bids, a test, and a video of
-/// another publisher an hour later.
+/// Six auctions: three won by `a1`, `b1` and `a1`, one without bids, a test, and, an hour later, a
+/// video of another publisher.
 pub fn samples() -> Vec<SampleAuction> {
     let (a1, b1) = (SampleBid::new(0, "a1", "2.5"), SampleBid::new(1, "b1", "1.5"));
     let campaign = |bid: SampleBid| SampleBid { campaign: Some("summer"), ..bid };

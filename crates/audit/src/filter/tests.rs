@@ -1,4 +1,4 @@
-//! What filters hold for, and what is said of those that are wrong.
+//! Filters: the auctions they match, and the messages of invalid ones.
 
 use exchange_core::record::AuctionRecord;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::testing::{START_MS, SampleAuction, SampleBid, generation, samples};
 
 const NOW_US: u64 = (START_MS + 3_600_000) * 1000;
 
-/// Numbers of the sample auctions that are wanted.
+/// Numbers of the sample auctions that must match.
 #[track_caller]
 fn check(filter: &str, want: &[u64]) {
     let parsed = Filter::parse(filter, NOW_US).unwrap();
@@ -106,7 +106,7 @@ fn values_may_be_quoted() {
     assert!(!Filter::parse("campaign='a, b'", 0).unwrap().matches(&record, None));
 }
 
-/// Of a generation that is not known positions are names.
+/// If the generation is unknown, names are positions.
 #[test]
 fn without_a_generation_names_are_positions() {
     let bytes = SampleAuction::new(1, &[SampleBid::new(0, "a2", "1")]).record();
@@ -175,7 +175,7 @@ fn what_is_wrong_is_shown_with_a_remedy() {
     assert!(error.starts_with("the value ends here\n  seat=a=b\n        ^\n"), "{error}");
 }
 
-/// A line of a terminal, however long the expression, and nothing in it that moves the caret.
+/// The message fits a terminal line however long the expression, and nothing in it moves the caret.
 #[test]
 fn the_caret_stays_below_its_place() {
     let long = format!("{} nowhere=1 {}", "seat=a ".repeat(40), "seat=b ".repeat(40));
@@ -198,7 +198,7 @@ fn an_expression_has_a_limit() {
 }
 
 proptest! {
-    /// Any text is read or refused, at a place within it.
+    /// Any text parses or fails with a position within it.
     #[test]
     fn anything_is_read_or_refused(text in "(time|seat|outcome|x|,|=|!=|>=|'|\"|\\\\|won|-1m|é| |\\PC){0,20}") {
         if let Err(error) = Filter::parse(&text, NOW_US) {

@@ -1,4 +1,4 @@
-//! What buyers met in records that are written here, by hand and beside what was recorded of them.
+//! Opportunities in hand-written records, compared with what was recorded.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn found(path: &Path, filter: &str, sought: &OpportunityQuery) -> Opportunities 
     search(path, filter, sought).unwrap()
 }
 
-/// Seconds since the start, the price to beat and the value, in micros.
+/// Seconds since the start, price to beat and value, in micros.
 fn list(found: &Opportunities) -> Vec<(u64, u64, u64)> {
     let told = |it: &Opportunity| {
         let seconds = (it.time_us - START_MS * 1000) / 1_000_000;
@@ -47,7 +47,7 @@ fn list(found: &Opportunities) -> Vec<(u64, u64, u64)> {
     found.list.iter().map(told).collect()
 }
 
-/// A record that somebody else has written: whole, and ended as it should be.
+/// A record as another writer would produce it: valid and complete.
 fn rewritten(sample: &SampleAuction, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     let mut message = v1::Auction::decode(&*sample.record()).unwrap();
     change(&mut message);
@@ -56,7 +56,7 @@ fn rewritten(sample: &SampleAuction, change: impl FnOnce(&mut v1::Auction)) -> V
     message.encode_to_vec()
 }
 
-/// An increment of a cent, and a floor of 0.555556 for open bids: 0.50 and our tenth.
+/// An increment of a cent, and a floor of 0.555556 for open bids: 0.50 plus our tenth.
 #[test]
 fn a_buyer_meets_the_best_other_bid_or_the_floor() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,16 +66,16 @@ fn a_buyer_meets_the_best_other_bid_or_the_floor() {
     assert_eq!((summer.wins, summer.paid_nanos, summer.bids), (2, 2_720_000, 2));
     assert_eq!((summer.currency, summer.first_price), (Some(Currency::USD), 0));
     assert_eq!(summer.left_out, ExclusionCounts::default());
-    // It lost the second, where no less than the other's bid would have won.
+    // It lost the second auction, where only the other's bid or more would have won.
     let a1 = found(folder.path(), "", &seat(Some("alpha"), "a1"));
     let [first, second, third] = list(&a1)[..] else { panic!("{:?}", a1.list) };
     assert_eq!((first, third), ((1, 1_510_000, 2_500_000), (3, 1_510_000, 3_000_000)));
     assert!((1_500_000..=1_500_001).contains(&second.1) && second.2 == 1_200_000, "{second:?}");
     assert_eq!((a1.wins, a1.bids, a1.left_out.tests), (2, 4, 1));
-    // Alone it meets its floor, in a video as well.
+    // Without rivals it meets its floor, in a video too.
     let a2 = found(folder.path(), "", &seat(None, "a2"));
     assert_eq!(list(&a2), [(3600, 555_556, 4_000_000)]);
-    // Below the floor it won nothing, and would have for more.
+    // Its bid below the floor lost; a higher one would have won.
     let g1 = found(folder.path(), "", &seat(None, "g1"));
     let [(3600, least, 200_000)] = list(&g1)[..] else { panic!("{:?}", g1.list) };
     assert!((4_000_000..=4_000_001).contains(&least) && g1.wins == 0, "{least}");
@@ -93,14 +93,14 @@ fn a_value_is_what_every_impression_is_worth() {
         let sought = OpportunityQuery { value: Cpm::new(micros), ..sought };
         list(&found(folder.path(), "", &sought))
     };
-    // A second price is what a bid of the value would have paid: all of it, between the other bid and
-    // the increment above it.
+    // A second price is what a bid of the value would have paid: between the other bid and the
+    // increment above it, at most the value.
     let a1 = seat(None, "a1");
     assert_eq!(valued(2_000_000, a1.clone())[1], (2, 1_510_000, 2_000_000));
     assert_eq!(valued(1_505_000, a1.clone())[1], (2, 1_505_000, 1_505_000));
     let (_, least, value) = valued(1_000_000, a1)[1];
     assert!((1_500_000..=1_500_001).contains(&least) && value == 1_000_000, "{least}");
-    // After its deal's discount, as bids are.
+    // The value is reduced by the deal's discount, as bids are.
     let folder = tempfile::tempdir().unwrap();
     let third = &samples()[2];
     let mut log = SampleLog::of(folder.path(), &[]);
@@ -110,7 +110,7 @@ fn a_value_is_what_every_impression_is_worth() {
     assert_eq!(list(&found(folder.path(), "", &sought)), [(3, 1_510_000, 1_800_000)]);
 }
 
-/// What it counts for is told of no bid that is below its floor.
+/// A bid below its floor has no recorded worth.
 #[test]
 fn a_bid_below_its_floor_is_converted_as_bids_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn a_bid_below_its_floor_is_converted_as_bids_are() {
         auction.bids[1].currency = "EUR".into();
     });
     log.firehose(RecordKind::Auction.code(), sixth.time_ms(), &in_euro);
-    // The generation has no rate for it; a value is in the auction's currency already.
+    // The generation has no rate for it, but a value is in the auction's currency already.
     let unknown = found(folder.path(), "", &seat(None, "g1"));
     assert_eq!((unknown.list.len(), unknown.left_out.no_generation), (0, 1));
     let sought = OpportunityQuery { value: Cpm::new(2_000_000), ..seat(None, "g1") };
@@ -136,9 +136,9 @@ fn a_filter_chooses_auctions_and_bids() {
     assert_eq!(many("time<2026-11-22T08:00:03Z"), 2);
     assert_eq!(many("deal=spring"), 1);
     assert_eq!(many("outcome=won"), 2);
-    // What is asked of bids is asked of the buyer's.
+    // Terms about bids must hold for the buyer's bid.
     assert_eq!(many("seat=b1"), 0);
-    // Those that are not wanted are the buyer's all the same, and no rivals.
+    // The buyer's own bids that the filter excludes are no rivals.
     let folder = tempfile::tempdir().unwrap();
     let bids = [("a1", 0, "2.5"), ("a1", 0, "2"), ("b1", 1, "1.5")];
     let bids = bids.map(|(seat, dsp, price)| SampleBid::new(dsp, seat, price));
@@ -159,7 +159,7 @@ fn what_is_left_out_is_counted() {
     put(&rewritten(sample, |auction| auction.is_test = true));
     put(&rewritten(sample, |auction| auction.terms.as_mut().unwrap().currency = "EUR".into()));
     let of_own = |change: &dyn Fn(&mut v1::Auction)| rewritten(sample, change);
-    // Refused for its size, and by markup that could not be had.
+    // A bid refused for its size, and one whose markup could not be fetched.
     put(&of_own(&|auction| {
         let bid = &mut auction.bids[0];
         (bid.worth_micros, bid.floor_micros, bid.fate) = (None, None, v1::Fate::Size.into());
@@ -191,7 +191,7 @@ fn what_is_left_out_is_counted() {
         outranked: 1,
     };
     assert_eq!((told.left_out, told.list.len(), told.bids), (want, 1, 8));
-    // A campaign's bids tell its name themselves.
+    // A campaign's bids carry its name themselves.
     let told = found(folder.path(), "", &campaign("summer"));
     assert_eq!((told.left_out.no_generation, told.bids), (0, 0));
 }
@@ -210,7 +210,7 @@ fn one_stream_has_one_currency() {
     let euro = Currency::parse("EUR");
     let told = found(folder.path(), "", &OpportunityQuery { currency: euro, ..seat(None, "a1") });
     assert_eq!((told.currency, told.list.len(), told.left_out.other_currency), (euro, 1, 2));
-    // One in which nothing can be told of is none.
+    // An auction without a usable bid is no opportunity.
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples()[..2]);
     let refused = rewritten(sample, |auction| {
@@ -238,14 +238,14 @@ fn displays_of_several_impressions_cost_as_many() {
     let prices: Vec<_> = list(&a1).into_iter().map(|(_, market, value)| (market, value)).collect();
     assert_eq!(prices, [(3_775_000, 6_250_000), (503_332, 833_332)]);
     assert_eq!(a1.paid_nanos, 3_775_000 + 503_332);
-    // By rounding nothing wins that lost.
+    // Rounding does not make a lost bid win.
     let sought = OpportunityQuery { value: Cpm::new(1_499_999), ..seat(None, "a1") };
     let lost = found(folder.path(), "", &sought);
     let lost = list(&lost);
     assert!(lost.iter().all(|(_, market, value)| market > value), "{lost:?}");
 }
 
-/// Beside the winner: whose it is, the caller's auction decides.
+/// Offered beside the winner: the caller's own auction decides which one wins.
 #[test]
 fn what_was_offered_is_not_won() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn what_is_damaged_is_told_and_the_rest_is_found() {
 }
 
 fn bids() -> impl Strategy<Value = Vec<(usize, u64)>> {
-    // Seats of three DSPs, two of them of one; prices around floor, increment and one another.
+    // Seats of three DSPs, two of one DSP; prices around the floor, the increment and each other.
     prop::collection::vec((0..4_usize, 50..60_u64), 0..6)
 }
 
@@ -301,7 +301,7 @@ const PRICES: [&str; 10] =
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whoever bids again what was bid wins what was won, at what was paid.
+    /// A buyer that repeats its bids wins the same impressions at the same prices.
     #[test]
     fn the_same_bids_win_the_same_at_the_same_price(auctions in prop::collection::vec(bids(), 1..6)) {
         const SEATS: [(usize, &str); 4] = [(0, "a1"), (0, "a2"), (1, "b1"), (2, "g1")];

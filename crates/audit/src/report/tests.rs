@@ -1,4 +1,4 @@
-//! What reports add up to.
+//! The sums of reports.
 
 use std::ops::ControlFlow;
 
@@ -54,7 +54,7 @@ fn groups_add_up() {
     assert_eq!(report.apart, want);
     let news = &report.groups[0].sums;
     assert_eq!(news.counts.fill_ppm(), Some(750_000));
-    // 42.2 to 45.2 ms, to a hundredth.
+    // 42.2 to 45.2 ms, within one percent.
     assert!((42_000..44_000).contains(&news.latency_us(0.5).unwrap()), "{news:?}");
     assert!((45_000..46_000).contains(&news.latency_us(0.99).unwrap()), "{news:?}");
     check("day", "", &[("2026-11-22", ALL), ("", ALL)]);
@@ -69,7 +69,7 @@ fn groups_add_up() {
     );
 }
 
-/// An auction is in the group of each who was asked, or has bid, and once in the total.
+/// An auction counts once for each DSP that was called or bid, and once in the total.
 #[test]
 fn groups_of_bids_add_up() {
     let report = check(
@@ -82,7 +82,7 @@ fn groups_of_bids_add_up() {
             ("", ALL),
         ],
     );
-    // The latency of its own answers: 40 ms.
+    // The latency of its own responses: 40 ms.
     let gamma = report.groups[2].sums.latency_us(0.5).unwrap();
     assert!((39_000..41_000).contains(&gamma), "{gamma}");
     check(
@@ -108,7 +108,7 @@ fn groups_of_bids_add_up() {
     );
 }
 
-/// What is asked of bids is asked of those that count.
+/// Terms about bids select the bids that count.
 #[test]
 fn a_filter_of_bids_counts_those_bids() {
     check(
@@ -185,7 +185,7 @@ fn billed_amounts_stand_beside_cleared_ones() {
     log.settle(START_MS + 9_000, 1, 0, 1_510_000);
     log.settle(START_MS + 9_000, 1, 0, 1_510_000);
     log.settle(START_MS + 9_000, 3, 0, 1_510_000);
-    // The second bid did not win: nothing was returned of it.
+    // The second bid did not win, so it was not returned.
     log.settle(START_MS + 9_000, 2, 7, 1_000);
     log.settle(START_MS + 9_000, 77, 0, 2_000_000);
     log.settle(START_MS + 9_000, 78, 0, 500_000);

@@ -1,4 +1,4 @@
-//! Moments as text, both ways.
+//! Times as text, both ways.
 
 use super::*;
 

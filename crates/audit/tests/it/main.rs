@@ -1,4 +1,4 @@
-//! A record as it is read: its rows, replays and filters, and the page that documents it.
+//! The reader of records: rows, replays, filters, and the page that documents the rows.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

@@ -1,5 +1,5 @@
-//! Whole records, as an exchange writes them, read from the outside: replay, surveys, generations,
-//! rows, and a lane that grows.
+//! Whole records as an exchange writes them: replay, surveys, generations, rows, and a lane that
+//! grows.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use audit::{
 use events::v1;
 use prost::Message as _;
 
-/// A record that somebody else has written: whole, and ended as it should be.
+/// A record as another writer would produce it: valid and complete.
 fn rewritten(record: &[u8], change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     let mut message = v1::Auction::decode(record).unwrap();
     change(&mut message);
@@ -67,7 +67,7 @@ fn one_changed_price_is_found() {
     assert_eq!((place.sequence, place.node, id), (3, NODE, &third.id()));
     let told = difference.to_string();
     assert!(told.contains("price: recorded 1.510001, recomputed 1.51"), "{told}");
-    // It is not among those that are wanted.
+    // The filter does not select it.
     let (replays, _) = replayed(folder.path(), "id=caller-1,caller-2");
     assert!(replays.is_exact() && replays.auctions == 2);
 }
@@ -105,7 +105,7 @@ fn what_cannot_be_held_again_is_counted() {
     let wrong: Vec<_> = findings.iter().map(|finding| &finding.wrong).collect();
     assert!(matches!(wrong[..], [ReplayProblem::Unreadable(_)]), "{wrong:?}");
     assert_eq!(without[&2].auctions, 1);
-    // By itself each is enough.
+    // Each problem alone makes the replay inexact.
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &[]);
     log.auction(&SampleAuction { generation: 2, ..samples()[1].clone() });
@@ -135,7 +135,7 @@ fn generations_are_found_by_number() {
     let listed: Vec<_> = generations.list().iter().map(|put| put.number).collect();
     assert_eq!(listed, (1..=40).collect::<Vec<_>>());
     assert_eq!(generations.problems().unreadable.len(), 1);
-    // What has come since is found when it is looked for.
+    // A lookup finds what has come since.
     let mut lookup = GenerationLookup::new(&generations);
     log.durable(RecordKind::Generation.code(), START_MS, &generation(41, 0));
     assert!(lookup.get(41).unwrap().is_none());
@@ -167,7 +167,7 @@ fn a_lane_is_counted_as_it_is() {
     assert_eq!(tally.times_ms, Some((START_MS - 1, START_MS + 3_600_000)));
     assert!(firehose.by_index > 5 && firehose.by_index < firehose.segments);
     assert!(firehose.is_sound());
-    // Which is what verification finds by reading it all.
+    // Verification finds the same by reading everything.
     let all = |depth| verify(&directory, depth, |_, _, _| ControlFlow::Continue(())).unwrap();
     let [_, verified] = all(SurveyDepth::Frames);
     assert_eq!((&verified.tally.kinds, verified.tally.records), (&tally.kinds, tally.records));
@@ -240,7 +240,7 @@ fn a_lane_is_followed_as_it_grows() {
     log.auction(&samples()[0]);
     let want: Vec<_> = (3..=7).map(|sequence| (NODE, sequence)).collect();
     assert_eq!(told(&mut follow), want);
-    // As it stands, from somewhere on.
+    // The lane as it is now, from a sequence on.
     let records = LogRecords::open(&directory, LaneKind::Firehose, 6).unwrap();
     let records: Vec<_> = records
         .map(|item| match item.unwrap() {
@@ -252,7 +252,7 @@ fn a_lane_is_followed_as_it_grows() {
     assert!(records[0].0 < records[1].0, "{records:?}");
 }
 
-/// What is damaged in the lane of auctions makes no replay exact.
+/// Damage in the firehose makes every replay inexact.
 #[test]
 fn damage_makes_a_replay_inexact() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,8 +274,8 @@ fn damage_makes_a_replay_inexact() {
     assert!(!replays.is_exact());
 }
 
-/// A configuration is durable before its auctions: who meets one of a number that is not known looks
-/// for it again.
+/// A generation is durable before its auctions. A reader that meets an unknown number searches
+/// again.
 #[test]
 fn a_generation_that_comes_meanwhile_is_found() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! The rows' schema in docs/log.md is that of the code, word for word.
+//! The rows' schema in docs/log.md equals that of the code.
 
 use std::fmt::Write as _;
 
 const SOURCE: &str = include_str!("../../src/row.rs");
 const PAGE: &str = include_str!("../../../../docs/log.md");
 
-/// The type of a column, as formats call it.
+/// The type of a column, in the terms of columnar formats.
 fn kind(rust: &str) -> String {
     let within = |outer: &str| rust.strip_prefix(outer).and_then(|rest| rest.strip_suffix('>'));
     match rust {

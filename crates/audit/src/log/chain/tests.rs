@@ -1,4 +1,4 @@
-//! What is done to a record that was stopped cleanly, or was not, and what `verify` says of it.
+//! Damages a record after a clean stop or a crash, and checks what `verify` reports.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -37,7 +37,7 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Changes every record of a segment, and makes its checks fit.
+/// Changes every record of a segment and recomputes the checksums.
 fn forge(file: &Path) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let identity = SegmentId::from_file_name(name).unwrap();
@@ -85,7 +85,7 @@ fn a_sealed_record_is_whole_and_its_hash_stays_in_the_chain() {
     assert!(chain.holds(&kept[1]) && !chain.holds(&kept[0]));
 }
 
-/// Of the firehose; what is wrong with it, and whether the chain says so too.
+/// Harms the firehose. Checks the reported damage, and whether the chain shows it too.
 #[test]
 fn what_is_lost_or_changed_behind_a_seal_is_damage() {
     #[track_caller]
@@ -143,7 +143,7 @@ fn a_crash_is_no_damage_and_a_segment_that_had_begun_is_missed() {
     assert!(matches!(firehose.chain.unwrap().end, LaneEnd::Gone(_)));
 }
 
-/// A segment as an earlier release would have written it: without the hash of the one before.
+/// A segment as an earlier release wrote it: without the hash of the previous one.
 fn unlink(file: &Path) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let identity = SegmentId::from_file_name(name).unwrap();
@@ -173,7 +173,7 @@ fn a_segment_without_a_hash_has_no_place_in_a_chain() {
     }
 }
 
-/// What was a hash to keep stays in the chain while the lane is written.
+/// A hash noted while the lane is written stays in the chain.
 #[test]
 fn beside_a_writer_the_hash_to_keep_is_that_of_complete_segments() {
     let folder = tempfile::tempdir().unwrap();

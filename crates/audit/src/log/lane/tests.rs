@@ -1,4 +1,4 @@
-//! Every record is told once and in order, with all that is wrong: as the log's own reader has it.
+//! Every record is yielded once and in order, with all damage, exactly as by the log's own reader.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ fn write(path: &Path) {
     }
 }
 
-/// Segments of auctions, in order.
+/// Files of the firehose, in order.
 fn files(path: &Path, suffix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(path.join("firehose")).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -87,8 +87,8 @@ fn read(directory: &RecordDirectory) -> Told {
     (records, corruptions, torn)
 }
 
-/// After a change to a log of many segments all three ways of reading it tell the same; how many
-/// records, and what is wrong.
+/// All three ways of reading a changed log of many segments agree. Returns the number of records
+/// and the damage.
 #[track_caller]
 fn check(change: impl FnOnce(&Path, &[PathBuf])) -> (usize, Vec<CorruptionKind>, bool) {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_sound_log_is_told_as_it_is() {
     assert_eq!(check(|_, _| ()), (60, vec![], false));
 }
 
-/// An index says nothing of a segment whose next one does not begin where it ends.
+/// An index counts only if the next segment begins where its own ends.
 #[test]
 fn an_index_counts_where_nothing_is_missing_behind_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn files_that_are_cut_lost_or_not_ours_are_told() {
     assert_eq!(check(foreign), (60, vec![CorruptionKind::OtherNode { node: 3 }], false));
 }
 
-/// Of the newest segment: a write that was not finished is no damage.
+/// An unfinished write in the newest segment is no damage.
 #[test]
 fn a_torn_end_is_no_damage() {
     let cut = |_: &Path, files: &[PathBuf]| {
@@ -179,7 +179,7 @@ fn a_torn_end_is_no_damage() {
     assert_eq!(check(garbage), (60, vec![], true));
 }
 
-/// What an epoch that ended left behind is overruled by the next one.
+/// A new epoch overrules the tail of the previous one.
 #[test]
 fn a_second_start_goes_on() {
     let (records, problems, _) = check(|path, files| {
@@ -190,7 +190,7 @@ fn a_second_start_goes_on() {
     assert_eq!((records, problems), (61, vec![]));
 }
 
-/// A sound record that a failed start left where the next one had already begun.
+/// A sound record from a failed start, in place of which the next start began.
 #[test]
 fn what_was_overruled_is_not_told() {
     let (records, problems, _) = check(|path, files| {
@@ -213,7 +213,7 @@ fn what_was_overruled_is_not_told() {
     assert_eq!((records, problems), (61, vec![]));
 }
 
-/// Every byte of a segment in the middle, one after the other.
+/// Changes every byte of a segment in the middle.
 #[test]
 fn any_byte_may_rot() {
     let folder = tempfile::tempdir().unwrap();
@@ -243,10 +243,10 @@ fn segments_of_other_times_are_passed_over() {
     };
     assert_eq!(lane.within(TimeWindow::ALL).len(), all);
     assert_eq!(within(0, 1000), all);
-    // The newest has no index, and is always looked at.
+    // The newest segment has no index and is always included.
     assert_eq!((within(1000, 2000), within(0, 0)), (1, 1));
     assert_eq!((within(1, 1), within(2, 2), within(3, 3)), (2, 2, 2));
-    // An index that cannot be believed changes nothing.
+    // Invalid indexes change nothing.
     for index in files(folder.path(), ".index") {
         edit(&index, |bytes| bytes[60] ^= 1);
     }
@@ -288,7 +288,7 @@ fn directories_that_are_no_record_are_refused() {
     assert!(RecordDirectory::open(path).is_ok());
     write(path);
     assert!(matches!(error(&path.join("firehose")), DirectoryError::OneLane(..)));
-    // Of a later release: its header says so, and is sound.
+    // A segment of a later release, with a sound header.
     let file = files(path, ".segment")[0].clone();
     edit(&file, |bytes| {
         bytes[8] += 1;
