@@ -1,8 +1,8 @@
-//! Simulated DSPs: servers that answer bid requests. Owns what a DSP answers, well or not; knows
-//! nothing of the exchange but OpenRTB 2.6 over HTTP/1.1.
+//! Simulated DSPs: servers that answer bid requests, well or badly. Know only OpenRTB 2.6 over
+//! HTTP/1.1, not the exchange.
 //!
-//! Each DSP answers `POST` on any path of its own address with a bid or 204, and counts the
-//! notices its bids ask for. In a faulty phase of its schedule it misbehaves instead.
+//! Each DSP answers `POST` on any path of its own address with a bid or 204, and counts the notices
+//! of its bids. In a faulty phase of its schedule it misbehaves instead.
 
 mod answer;
 mod bid_fault;
@@ -34,11 +34,11 @@ use counters::DspCounters;
 use notices::Recent;
 use responder::DspResponder;
 
-/// Where bid requests to each of `dsps` go once they run.
+/// The URLs for bid requests to each of `dsps` once they run.
 ///
 /// # Errors
 ///
-/// If the options make no sense, or the system is to choose the ports.
+/// If the options make no sense, or if they let the system choose the ports.
 pub fn urls(dsps: &[DspProfile], options: &ServerOptions) -> Result<Vec<String>, FleetError> {
     check(dsps)?;
     let origins = options.origins(dsps.len())?;
@@ -57,7 +57,7 @@ pub enum FleetError {
     Profile {
         /// Place of the profile.
         index: usize,
-        /// What is wrong, and within which limits it would be right.
+        /// The problem and the valid limits.
         problem: &'static str,
     },
     /// The server of a DSP.
@@ -102,16 +102,16 @@ fn check(dsps: &[DspProfile]) -> Result<(), FleetError> {
 }
 
 impl Fleet {
-    /// Where each DSP listens, in the order of the profiles.
+    /// The DSPs' addresses, in the order of the profiles.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.servers.addresses()
     }
 
-    /// Where bid requests to a DSP go: `http://<address>/bid`, or `https://` under TLS.
+    /// The URL for bid requests to a DSP: `http://<address>/bid`, or `https://` under TLS.
     ///
     /// # Panics
     ///
-    /// When there is no DSP at that place.
+    /// If there is no such DSP.
     pub fn url(&self, dsp: usize) -> String {
         url(&self.servers.origins()[dsp])
     }
@@ -129,8 +129,8 @@ impl Fleet {
         Ok(self.servers.behave(dsp, behaviour.into())?)
     }
 
-    /// From now on a DSP answers notices like this, its calls counted anew. It does when this
-    /// returns.
+    /// Sets how a DSP answers notices from now on, and restarts its count of calls. In effect on
+    /// return.
     ///
     /// # Errors
     ///
@@ -142,18 +142,18 @@ impl Fleet {
         }
     }
 
-    /// The last notices that a DSP received: path and query as they came, newest last, at most
-    /// [`RECENT_MAX`].
+    /// The last notices that a DSP received, newest last, at most [`RECENT_MAX`]: path and query as
+    /// received.
     ///
     /// # Panics
     ///
-    /// When there is no DSP at that place.
+    /// If there is no such DSP.
     pub fn recent_notices(&self, dsp: usize) -> Vec<String> {
         let recent = self.recent[dsp].lock().unwrap_or_else(PoisonError::into_inner);
         recent.iter().cloned().collect()
     }
 
-    /// What each DSP has counted, and the CPU time of each thread.
+    /// The counts of each DSP, and the CPU time of each thread.
     pub fn stats(&self) -> FleetStats {
         FleetStats {
             dsps: self.counters.iter().map(|counters| counters.read()).collect(),
@@ -161,8 +161,8 @@ impl Fleet {
         }
     }
 
-    /// Closes every socket and joins the threads. An error says that a thread had failed before,
-    /// and why: its DSPs have been silent since.
+    /// Closes every socket and joins the threads. An error means that a thread failed earlier; its
+    /// DSPs have been silent since.
     pub fn stop(self) -> io::Result<()> {
         self.servers.stop()
     }

@@ -1,5 +1,5 @@
-//! The load of an exchange: bid requests over HTTP, answers judged by what OpenRTB 2.6 asks of
-//! them, and the beacons in them called. What requests look like is [`crate::traffic`]'s.
+//! The load of an exchange: sends bid requests over HTTP, judges the answers by OpenRTB 2.6, and
+//! calls their beacons. [`crate::traffic`] makes the requests.
 
 mod answer;
 mod beacons;
@@ -39,15 +39,15 @@ pub struct OutgoingRequest {
     body: Bytes,
 }
 
-/// Why an exchange cannot be loaded. Both are the caller's to put right.
+/// Why an exchange cannot be loaded. The caller can fix either.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeLoadError {
-    /// The target is not a URL of the form wanted, or its name does not resolve.
+    /// The target is not a URL of the required form, or its name does not resolve.
     #[error("target `{target}`: {problem}; give it as http://host:port/path")]
     Target {
-        /// As given.
+        /// The given target.
         target: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The beacons make no sense.
@@ -55,14 +55,14 @@ pub enum ExchangeLoadError {
     Beacons(&'static str),
 }
 
-/// What the measured answers of an exchange held.
+/// What the measured answers contained.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExchangeOutcomes {
     /// Answered 200 with at least one bid.
     pub ok_bid: u64,
     /// Answered 204.
     pub no_bid: u64,
-    /// Answered 200 with a reason in place of a bid.
+    /// Answered 200 with a no-bid reason.
     pub nbr: u64,
     /// Refused with 4xx.
     pub client_errors: u64,
@@ -72,15 +72,15 @@ pub struct ExchangeOutcomes {
     pub bids: u64,
     /// Sum of their prices, micros CPM, whatever the currency.
     pub price_micros: u64,
-    /// Beacons in answers that were called.
+    /// Beacons called.
     pub beacons: u64,
-    /// Of those, the ones not answered with success in time.
+    /// Beacons not answered with success in time.
     pub beacons_failed: u64,
 }
 
 impl ExchangeLoad {
-    /// Requests of `traffic` to `target`, which is `http://host:port/path`. `beacons` are called
-    /// on the connection of their answer, before its next request.
+    /// A load of requests from `traffic` to `target`, which is `http://host:port/path`. `beacons`
+    /// are called on the answer's connection, before its next request.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! The other side of the exchange: simulated DSPs, realistic traffic, and a load generator.
-//! Owns everything a measurement needs besides the system measured, and shares none of its
-//! protocol code, so that an error in one is not hidden by the same error in the other.
+//! The exchange's surroundings: simulated DSPs, realistic traffic, and a load generator. Owns
+//! everything that a measurement needs besides the measured system, and shares no protocol code
+//! with it, so the same error cannot hide in both.
 
 pub mod draws;
 pub mod dsp;

@@ -1,6 +1,6 @@
-//! A load generator for any protocol: open loop at a constant rate with latency from the intended
-//! time of each call, or closed loop with a fixed number in flight. Owns the load and its
-//! measurement; what is sent, and what an answer is worth, is a [`Workload`]'s.
+//! A load generator for any protocol. Open loop: a constant rate, with latency from each call's
+//! intended time. Closed loop: a fixed number of calls in flight. Owns the load and its
+//! measurement; a [`Workload`] makes the calls and judges the answers.
 
 mod driver;
 mod options;
@@ -22,9 +22,9 @@ pub use options::{LoadConnections, LoadError, LoadLength, LoadMode, LoadOptions}
 pub use report::{CallCounts, LoadCounts, LoadReport, Objectives, Quantiles, StatusReport};
 pub use workload::{CallAnswer, CallFailure, FollowUp, Verdict, Workload};
 
-/// Loads a target, which reports call `target`, until the run's length is over or `stop` is set,
-/// and reports either way. Blocks; the load is made on a thread of its own, from which
-/// `on_progress` is called about five times a second.
+/// Loads a target until the run's length is over or `stop` is set, and reports in both cases;
+/// `target` is its name in the report. Blocks. The load runs on a thread of its own, which calls
+/// `on_progress` about five times a second.
 ///
 /// # Errors
 ///

@@ -1,21 +1,21 @@
-//! Picks what a simulated DSP needs out of an OpenRTB request without parsing it: one forward
-//! pass that borrows from the body, allocates nothing and stops at the last byte it needs.
-//! Owns the lexing of JSON only; what to bid is not known here.
+//! Extracts what a simulated DSP needs from an OpenRTB request without parsing it: one forward pass
+//! that borrows from the body, allocates nothing and stops at the last byte it needs. Owns only the
+//! lexing of JSON; does not decide bids.
 //!
-//! It is a scanner and not a validator: what it steps over is checked only so far that strings
-//! end and brackets balance, and what follows the impressions is not looked at. Keys are compared
-//! as written, so an escaped spelling of a key counts as another key.
+//! It scans and does not validate. In skipped values it checks only that strings end and brackets
+//! balance, and it ignores everything after the impressions. Keys are compared as written, so an
+//! escaped spelling of a key is another key.
 
 use memchr::memchr2;
 
 #[cfg(test)]
 mod tests;
 
-/// The bytes are not the JSON this scanner can follow, or lack what a request must have.
+/// The bytes are not JSON that this scanner can follow, or lack a required member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MalformedRequest;
 
-/// The format an impression offers first, in the order the keys are written.
+/// The first format of an impression, in the order of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdFormat {
     Banner,
@@ -24,18 +24,18 @@ pub(crate) enum AdFormat {
     Native,
 }
 
-/// What a bid needs to know of one impression.
+/// The parts of an impression that a bid needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImpView<'a> {
-    /// As written between the quotes, escapes included: echoed, it means the same.
+    /// As written between the quotes, including escapes: echoed, it means the same.
     pub(crate) id: &'a [u8],
     pub(crate) format: AdFormat,
-    /// Pixels; 0 where the impression does not say.
+    /// Pixels; 0 if the impression does not say.
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// Micros CPM, in whatever currency the floor is; 0 if absent.
+    /// Micros CPM in the floor's currency; 0 if absent.
     pub(crate) floor_micros: u64,
-    /// Whether its markup may load over HTTPS alone.
+    /// Whether its markup may load only over HTTPS.
     pub(crate) is_secure: bool,
     deals: Cursor<'a>,
 }
@@ -44,18 +44,18 @@ pub(crate) struct ImpView<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DealView<'a> {
     pub(crate) id: &'a [u8],
-    /// Micros CPM; `None` falls through to the impression.
+    /// Micros CPM. None falls back to the impression's floor.
     pub(crate) floor_micros: Option<u64>,
 }
 
-/// The impressions of a request, read one by one as they are asked for.
+/// The impressions of a request, read on demand.
 #[derive(Clone, Debug)]
 pub(crate) struct Imps<'a> {
     cursor: Cursor<'a>,
     failed: bool,
 }
 
-/// Where the value of the top-level `id` lies in `body`, without its quotes.
+/// The range of the top-level `id` in `body`, without its quotes.
 pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, MalformedRequest> {
     let mut cursor = Cursor::new(body);
     cursor.find_member(b"id")?;
@@ -64,7 +64,7 @@ pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, Malforme
     Ok(end - id.len()..end)
 }
 
-/// The impressions of the request `body`; they must exist.
+/// The impressions of the request `body`, which must have some.
 pub(crate) fn imps(body: &[u8]) -> Result<Imps<'_>, MalformedRequest> {
     let mut cursor = Cursor::new(body);
     cursor.find_member(b"imp")?;
@@ -132,7 +132,7 @@ impl<'a> ImpView<'a> {
         Ok(Self { id, format, width, height, floor_micros, is_secure, deals })
     }
 
-    /// The deals offered, in the order written; the first that cannot be read ends them.
+    /// The deals offered, in order, up to the first unreadable one.
     pub(crate) fn deals(&self) -> impl Iterator<Item = DealView<'a>> + use<'a> {
         let mut cursor = self.deals.clone();
         std::iter::from_fn(move || {
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Inside an object: the next key, with the cursor at its value; `None` consumes the `}`.
+    /// Inside an object: returns the next key, with the cursor at its value. None consumes the `}`.
     fn next_key(&mut self) -> Result<Option<&'a [u8]>, MalformedRequest> {
         if self.peek()? == b',' {
             self.at += 1;
@@ -190,7 +190,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// Inside an array: whether another element follows; `false` consumes the `]`.
+    /// Inside an array: whether another element follows. False consumes the `]`.
     fn next_element(&mut self) -> Result<bool, MalformedRequest> {
         if self.peek()? == b',' {
             self.at += 1;
@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
         Err(MalformedRequest)
     }
 
-    /// A string, without its quotes and with its escapes as written.
+    /// A string without its quotes, escapes as written.
     fn string(&mut self) -> Result<&'a [u8], MalformedRequest> {
         self.enter(b'"')?;
         let start = self.at;
@@ -229,7 +229,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over one value of any kind, counting depth and never recursing.
+    /// Skips one value of any kind, counting depth and never recursing.
     fn skip(&mut self) -> Result<(), MalformedRequest> {
         let mut depth = 0_usize;
         loop {
@@ -262,7 +262,7 @@ impl<'a> Cursor<'a> {
         scalar
     }
 
-    /// A price as micros; a value of another kind is stepped over and counts as 0.
+    /// A price in micros; 0 for a value of another kind, which is skipped.
     fn micros(&mut self) -> Result<u64, MalformedRequest> {
         match self.peek()? {
             b'0'..=b'9' => Ok(micros_of(self.scalar()).unwrap_or(0)),
@@ -270,7 +270,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A size in pixels; what is not a small whole number counts as 0.
+    /// A size in pixels; 0 unless it is a small whole number.
     fn pixels(&mut self) -> Result<u32, MalformedRequest> {
         match self.peek()? {
             b'0'..=b'9' => {
@@ -281,7 +281,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes a format object: its own `w` and `h`, else those of its first `format`.
+    /// Consumes a format object: its own `w` and `h`, or those of its first `format`.
     fn size(&mut self) -> Result<(u32, u32), MalformedRequest> {
         let (mut own, mut listed) = ((0, 0), (0, 0));
         self.enter(b'{')?;
@@ -293,7 +293,7 @@ impl<'a> Cursor<'a> {
                 _ => self.skip()?,
             }
         }
-        // `format` is what a banner accepts; `w` and `h` beside it are hints (2.6, 3.2.6).
+        // A banner accepts what `format` lists; its `w` and `h` are hints (2.6, 3.2.6).
         Ok(if listed == (0, 0) { own } else { listed })
     }
 
@@ -309,7 +309,7 @@ impl<'a> Cursor<'a> {
         Ok(first.unwrap_or((0, 0)))
     }
 
-    /// Consumes a `pmp` object: a cursor inside its deals, if it has any.
+    /// Consumes a `pmp` object. Returns a cursor inside its deals, if it has any.
     fn deals(&mut self) -> Result<Option<Self>, MalformedRequest> {
         let mut deals = None;
         self.enter(b'{')?;
@@ -336,8 +336,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Decimal text such as `1.25` as micros, digits past the sixth cut off. `None` for what is not
-/// plain decimal, which includes exponents, or does not fit.
+/// Decimal text such as `1.25` in micros, truncated after six digits. None for anything else,
+/// including exponents, or if it does not fit.
 pub(crate) fn micros_of(decimal: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(decimal).ok()?;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -1,6 +1,6 @@
-//! Simulated servers: any number of them in one process, on as few threads as asked for, lean enough
-//! that what is tested against them is the bottleneck. Owns their sockets, HTTP/1.1 and what any
-//! HTTP server can get wrong; what a server answers is its [`SimulatedService`]'s.
+//! Simulated servers: any number of them in one process, on as few threads as requested, cheap
+//! enough that the system under test is the bottleneck. Owns their sockets, HTTP/1.1 and the faults
+//! of any HTTP server; a [`SimulatedService`] provides the answers.
 
 mod behaviour;
 pub(crate) mod counter;
@@ -60,8 +60,8 @@ impl<R: SimulatedService> std::fmt::Debug for ServerThread<R> {
     }
 }
 
-/// Starts a server for each of `schedules`: on return, every one listens. `respond` makes the
-/// responder of a server from its place and its origin, `http://<address>` or `https://<address>`.
+/// Starts a server for each of `schedules`; all listen on return. `respond` makes a server's
+/// responder from its index and its origin, `http://<address>` or `https://<address>`.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ impl<R: SimulatedService> ServerThread<R> {
 }
 
 impl<R: SimulatedService> Servers<R> {
-    /// Where each server listens.
+    /// The servers' addresses.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -150,8 +150,8 @@ impl<R: SimulatedService> Servers<R> {
         &self.origins
     }
 
-    /// From now on a server behaves like this, whatever its schedule had for later. It does when
-    /// this returns; answers on their way before are finished as they were begun.
+    /// Sets a server's behaviour and ends its schedule. In effect on return; answers that have
+    /// begun are completed first.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl<R: SimulatedService> Servers<R> {
         }
     }
 
-    /// From now on the responder of a server is changed. It is when this returns.
+    /// Changes the responder of a server. In effect on return.
     ///
     /// # Errors
     ///
@@ -190,14 +190,14 @@ impl<R: SimulatedService> Servers<R> {
         is_done.recv().map_err(|_| gone())
     }
 
-    /// CPU time of each thread: near the time that passed, the servers are the bottleneck. Zero
-    /// if the kernel does not say (`/proc/self/task/*/schedstat`).
+    /// CPU time of each thread. If it approaches wall time, the servers are the bottleneck. Zero if
+    /// the kernel does not report it (`/proc/self/task/*/schedstat`).
     pub fn cpu_times(&self) -> Vec<Duration> {
         self.threads.iter().map(|thread| reactor::cpu_time(thread.tid)).collect()
     }
 
-    /// Closes every socket and joins the threads. An error says that a thread had failed before,
-    /// and why: its servers have been silent since.
+    /// Closes every socket and joins the threads. An error means that a thread failed earlier; its
+    /// servers have been silent since.
     pub fn stop(mut self) -> io::Result<()> {
         self.join()
     }
@@ -218,7 +218,7 @@ impl<R: SimulatedService> Servers<R> {
 
 impl<R: SimulatedService> Drop for Servers<R> {
     fn drop(&mut self) {
-        // A failure can be learnt from `stop`; there is nobody to tell here.
+        // `stop` reports a failure; a drop cannot.
         drop(self.join());
     }
 }

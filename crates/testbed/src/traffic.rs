@@ -1,6 +1,6 @@
-//! Realistic OpenRTB 2.6 bid requests, as many as wanted, each with an id of its own. Requests
-//! are drawn up once and then only renamed, so that making one costs a copy. Owns what traffic
-//! looks like; knows nothing of how it is sent.
+//! Realistic OpenRTB 2.6 bid requests in any number, each with an id of its own. Templates are
+//! rendered once; making a request copies one and sets its id. Owns the content of traffic; knows
+//! nothing of how it is sent.
 
 mod json;
 mod render;
@@ -33,7 +33,7 @@ const IMPS_MAX: usize = 4;
 pub struct RequestId([u8; ID_BYTES]);
 
 impl RequestId {
-    /// The first half names the traffic and the second counts.
+    /// The first half identifies the traffic, the second counts.
     pub(crate) fn new(origin: u64, count: u64) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let number = (u128::from(origin) << 64) | u128::from(count);
@@ -44,7 +44,7 @@ impl RequestId {
         Self(id)
     }
 
-    /// The id as the request spells it.
+    /// The id as written in the request.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
     }
@@ -56,15 +56,15 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// What generated traffic is made of. Shares are in parts per million of requests; what the
-/// shares of a mix leave over is the first named.
+/// The mix of generated traffic. Shares are in parts per million of requests; the first alternative
+/// gets the remainder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficOptions {
     /// Source of every choice.
     pub seed: u64,
-    /// Distinct requests drawn up at the start; they then take turns in a drawn order.
+    /// Distinct requests rendered at the start, then used in a random order.
     pub templates: usize,
-    /// Smallest and largest request, in bytes. One whose content needs more is larger.
+    /// Smallest and largest request, in bytes. A request whose content needs more is larger.
     pub bytes: RangeInclusive<usize>,
     /// Half of the requests are smaller than this.
     pub bytes_typical: usize,
@@ -74,9 +74,9 @@ pub struct TrafficOptions {
     pub audio_ppm: u32,
     /// Impressions that offer native.
     pub native_ppm: u32,
-    /// Requests from apps, the rest from sites.
+    /// Requests from apps; the rest are from sites.
     pub app_ppm: u32,
-    /// Requests from screens outdoors.
+    /// Requests from digital out-of-home screens.
     pub dooh_ppm: u32,
     /// Requests with two to four impressions.
     pub multi_imp_ppm: u32,
@@ -84,17 +84,17 @@ pub struct TrafficOptions {
     pub pmp_ppm: u32,
     /// Impressions with a floor of up to 2.00 per thousand.
     pub floor_ppm: u32,
-    /// Requests marked as tests, which are auctioned without money.
+    /// Requests marked as tests, which move no money.
     pub test_ppm: u32,
     /// How many of the known countries occur, at most 10.
     pub countries: usize,
     /// Publishers: `publisher-0` and up.
     pub publishers: usize,
-    /// Currencies a request names, one each.
+    /// Currencies of requests, one each.
     pub currencies: Vec<String>,
     /// Most entries of each of `bcat` and `badv`.
     pub blocks_max: usize,
-    /// `tmax` of requests, in milliseconds, one each; none at all leaves it out.
+    /// `tmax` values of requests, in milliseconds, one each; if empty, requests have none.
     pub tmax_ms: Vec<u32>,
 }
 
@@ -125,7 +125,7 @@ impl Default for TrafficOptions {
     }
 }
 
-/// Why there is no traffic. All are the caller's to put right.
+/// Why there is no traffic. The caller can fix all of these.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The options make no sense.
@@ -136,7 +136,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line is not a request.
@@ -146,18 +146,18 @@ pub enum Error {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A given body is not a request.
     #[error("a request must be a JSON object with an id: {0}")]
     Body(String),
-    /// The file has no lines but empty ones.
+    /// The file has only empty lines.
     #[error("{}: holds no request", .0.display())]
     Empty(PathBuf),
 }
 
-/// An endless supply of bid requests, the same for the same source and seed.
+/// An endless sequence of bid requests, the same for the same source and seed.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     templates: Vec<Template>,
@@ -175,14 +175,14 @@ struct Template {
 
 #[derive(Clone, Debug)]
 enum TemplateOrder {
-    /// Templates are drawn.
+    /// In a random order.
     Drawn(Draws),
-    /// Templates take turns.
+    /// In turn.
     Turns,
 }
 
 impl Traffic {
-    /// Requests drawn up according to `options`.
+    /// Requests generated according to `options`.
     pub fn generated(options: &TrafficOptions) -> Result<Self, Error> {
         check(options)?;
         let mut draws = Draws::seeded(options.seed);
@@ -197,8 +197,8 @@ impl Traffic {
         Ok(Self { templates, origin: draws.bits(), order: TemplateOrder::Drawn(draws), count: 0 })
     }
 
-    /// The requests of a file, one JSON object a line, over and over and each time with another
-    /// id. Empty lines are passed over. The whole file is held in memory.
+    /// The requests of a file, one JSON object per line, in turn, each time with another id. Empty
+    /// lines are skipped. The whole file is held in memory.
     pub fn from_json_lines(path: &Path) -> Result<Self, Error> {
         let text =
             std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
@@ -219,13 +219,13 @@ impl Traffic {
         Ok(Self { templates, order: TemplateOrder::Turns, origin: 0, count: 0 })
     }
 
-    /// One request over and over, each time with another id.
+    /// One request, repeated, each time with another id.
     pub fn fixed(body: &[u8]) -> Result<Self, Error> {
         let template = Template::new(body).map_err(Error::Body)?;
         Ok(Self { templates: vec![template], order: TemplateOrder::Turns, origin: 0, count: 0 })
     }
 
-    /// [`reference_request`] over and over, each time with another id and always 3072 bytes.
+    /// [`reference_request`], repeated, each time with another id and always 3072 bytes.
     pub fn reference() -> Self {
         Self::fixed(&reference_request()).expect("the reference request has an id")
     }
@@ -250,7 +250,7 @@ impl Traffic {
 }
 
 impl Template {
-    /// Splits `body` around its id; the error says what is wrong with it.
+    /// Splits `body` around its id. The error names the problem.
     fn new(body: &[u8]) -> Result<Self, String> {
         let object: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(body).map_err(|error| error.to_string())?;
@@ -264,8 +264,8 @@ impl Template {
     }
 }
 
-/// The request that measurements are made with: 3072 bytes, a site, one banner of 300x250, a
-/// floor of 0.35 USD, first price, 250 ms, and 20 entries in each of `bcat` and `badv`.
+/// The request used for measurements: 3072 bytes, a site, one banner of 300x250, a floor of 0.35
+/// USD, first price, 250 ms, and 20 entries in each of `bcat` and `badv`.
 pub fn reference_request() -> Vec<u8> {
     let plan = RequestPlan {
         id: RequestId::new(0, 0).as_str().to_owned(),
@@ -321,13 +321,13 @@ fn plan(options: &TrafficOptions, draws: &mut Draws) -> RequestPlan {
     let (low, high) = (*options.bytes.start(), *options.bytes.end());
     let bytes = match half_below {
         true => low + draws.below(options.bytes_typical - low + 1),
-        // The smaller of two draws: large requests are rarer the larger they are.
+        // The smaller of two draws, so that large requests are rare.
         false => {
             let room = high - options.bytes_typical + 1;
             options.bytes_typical + draws.below(room).min(draws.below(room))
         }
     };
-    // A small request has one impression and few blocks, or it would not be small.
+    // A small request has one impression and few blocks; otherwise it would not be small.
     let small = bytes < options.bytes_typical.min(2_048);
     let tmax_ms = (!options.tmax_ms.is_empty()).then(|| *draws.pick(&options.tmax_ms));
     RequestPlan {

@@ -1,5 +1,5 @@
-//! What one DSP answers to one bid request: the choices, and the bytes. Pure: the same profile,
-//! place and request id give the same answer. Knows no socket and no time.
+//! The answer of one DSP to one bid request: the choices and the bytes. Pure: the same profile,
+//! index and request id give the same answer. Knows no socket and no time.
 
 use std::time::Duration;
 
@@ -24,38 +24,38 @@ const ADVERTISERS: usize = 200;
 /// Creatives of one advertiser.
 const CREATIVES: usize = 8;
 
-/// A DSP ready to answer: its profile with the spreads drawn up as tables.
+/// A DSP ready to answer: its profile, with the spreads as tables.
 #[derive(Debug)]
 pub(crate) struct SimulatedBidder {
     profile: DspProfile,
     seed: u64,
     prices: Vec<u64>,
     latencies: Vec<u64>,
-    /// `http://<address>` or `https://<address>`, where notices lead.
+    /// `http://<address>` or `https://<address>`, to which notices go.
     origin: String,
-    /// A body under construction, kept to be used again.
+    /// The buffer for bodies, reused.
     body: Vec<u8>,
 }
 
-/// What the draws decided before a word is written.
+/// The choices made before anything is written.
 #[derive(Clone, Debug)]
 pub(super) struct AnswerChoice {
     pub(super) no_bid: bool,
     pub(super) late: bool,
     pub(super) delay: Duration,
     pub(super) chunked: bool,
-    /// What is drawn next is the content of bids.
+    /// Draws the content of the bids.
     pub(super) draws: Draws,
 }
 
-/// What a response states that is not so.
+/// False statements of a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Misstatements<'a> {
     /// Put before the request's id.
     pub(super) id: &'a [u8],
     /// Put before each impression's id.
     pub(super) imp: &'a [u8],
-    /// Stated in place of the profile's.
+    /// Replaces the profile's currency.
     pub(super) currency: Option<&'a [u8]>,
 }
 
@@ -63,11 +63,11 @@ impl Misstatements<'_> {
     pub(super) const NONE: Self = Self { id: b"", imp: b"", currency: None };
 }
 
-/// What was answered, for the counters, and when it is to leave.
+/// The answer for the counters, and its delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnswerSummary {
     pub(crate) outcome: BidOutcome,
-    /// Zero: at once.
+    /// Zero for an immediate answer.
     pub(crate) delay: Duration,
     pub(crate) late: bool,
 }
@@ -78,12 +78,12 @@ pub(crate) enum BidOutcome {
     NoBid,
     Bids(usize),
     Malformed,
-    /// Nothing that the exchange could use.
+    /// Nothing usable.
     Spoilt,
 }
 
 impl SimulatedBidder {
-    /// The DSP at place `index` of the fleet, reached at `origin` (`http://<address>`).
+    /// The DSP at `index` of the fleet, reached at `origin` (`http://<address>`).
     pub(crate) fn new(mut profile: DspProfile, index: usize, origin: String) -> Self {
         if profile.seats.is_empty() {
             profile.seats.push(format!("seat-{index}"));
@@ -148,7 +148,7 @@ impl SimulatedBidder {
         Ok(AnswerSummary { outcome, delay, late })
     }
 
-    /// What becomes of the request `id`, bids apart.
+    /// Chooses the answer to the request `id`, except for the bids.
     pub(super) fn choose(&self, id: &[u8]) -> AnswerChoice {
         let mut draws = Draws::keyed(self.seed, id);
         let no_bid = draws.happens(self.profile.no_bid_ppm);
@@ -162,7 +162,7 @@ impl SimulatedBidder {
         AnswerChoice { no_bid, late, delay, chunked, draws }
     }
 
-    /// The response body; how many bids it holds.
+    /// Appends the response body. Returns its number of bids.
     pub(super) fn write_response(
         &self,
         request: &[u8],

@@ -1,10 +1,10 @@
-//! What a simulated DSP gets wrong in bid responses: the kinds and their limits. How the bytes come
-//! about is `faulty_answer`'s.
+//! The faults of a simulated DSP's bid responses, and their limits. `faulty_answer` writes the
+//! bytes.
 
 use crate::server;
 use crate::server::ContentFault;
 
-/// Deepest nesting that can be asked for.
+/// Deepest nesting.
 pub const LEVELS_MAX: usize = 8 * 1024 * 1024;
 
 /// What a DSP does, and to how many of its bid requests.
@@ -19,29 +19,29 @@ pub type DspSchedule = server::ServerSchedule<BidFault>;
 /// One behaviour of a DSP for a time.
 pub type DspPhase = server::ServerPhase<BidFault>;
 
-/// What is wrong with a bid response. It comes whatever the profile's share of bids.
+/// A fault of a bid response. It occurs regardless of the profile's share of bids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BidFault {
     /// The body is not an OpenRTB response.
     Malformed {
-        /// In which way. None draws one by request.
+        /// The kind. None draws one per request.
         how: Option<Garble>,
     },
     /// The body is huge and begins like a response.
     Huge {
-        /// Length, declared in the head. None sends chunks without end.
+        /// Length, declared in the head. None sends chunks endlessly.
         bytes: Option<u64>,
     },
     /// Arrays are nested this deep, all of them closed.
     Deep {
-        /// How many.
+        /// Number of levels.
         levels: usize,
     },
     /// The response's `id` is not the request's.
     WrongId,
     /// The bids are on impressions that were not offered.
     WrongImp,
-    /// The currency is the response's own.
+    /// The response states another currency.
     WrongCurrency {
         /// Three capital letters.
         code: String,
@@ -51,26 +51,26 @@ pub enum BidFault {
 /// Ways in which a body is not an OpenRTB response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garble {
-    /// No byte at all.
+    /// No bytes.
     Empty,
     /// A page of HTML.
     Html,
-    /// JSON that ends in its middle.
+    /// JSON cut in the middle.
     Truncated,
-    /// A response with more text behind it.
+    /// A response followed by more text.
     Trailing,
     /// Bytes in a string that are not UTF-8.
     Encoding,
-    /// JSON of other types.
+    /// JSON with values of wrong types.
     Types,
     /// A price that is not a number.
     Number,
-    /// A string with an escape that JSON does not know.
+    /// A string with an unknown escape.
     Escape,
 }
 
 impl Garble {
-    /// Every way, as [`BidFault::Malformed`] draws from them.
+    /// All kinds, from which [`BidFault::Malformed`] draws.
     pub const ALL: [Self; 8] = [
         Self::Empty,
         Self::Html,

@@ -1,4 +1,4 @@
-//! What each DSP counted. One thread writes a DSP's counters, any thread reads them.
+//! The counters of each DSP. One thread writes a DSP's counters, any thread reads them.
 
 use std::time::Duration;
 
@@ -49,23 +49,22 @@ impl NoticeCountersByKind {
     }
 }
 
-/// What one DSP has seen since it started.
+/// The counts of one DSP since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DspStats {
-    /// Whole bid requests, the malformed ones included.
+    /// Complete bid requests, including malformed ones.
     pub requests: u64,
-    /// Requests answered with bids that can be read.
+    /// Requests answered with readable bids.
     pub bid_answers: u64,
     /// Bids in those answers.
     pub bids: u64,
     /// Requests answered 204.
     pub no_bids: u64,
-    /// Answers held back for `late_by`; counted above too.
+    /// Answers delayed by `late_by`; also counted above.
     pub late: u64,
-    /// What was not HTTP, not allowed, too large, or no OpenRTB request.
+    /// Requests that were not HTTP, not allowed, too large, or not OpenRTB.
     pub malformed: u64,
-    /// Requests that its behaviour fell on. Of these, the ones whose bids could still be read are
-    /// counted above too.
+    /// Requests with a faulty answer. Those with readable bids are also counted above.
     pub misbehaved: u64,
     /// Calls of `nurl`.
     pub win: NoticeStats,
@@ -77,26 +76,26 @@ pub struct DspStats {
     pub view: NoticeStats,
     /// Connections open now.
     pub connections_open: u64,
-    /// Connections closed at once because the fleet had its most.
+    /// Connections closed at once because the fleet was full.
     pub connections_refused: u64,
 }
 
-/// What one DSP has seen of one kind of notice.
+/// The counts of one kind of notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct NoticeStats {
-    /// All of them: the next four together.
+    /// All calls: the sum of the next four.
     pub calls: u64,
-    /// Delivered and well-formed, for the first time.
+    /// First deliveries of well-formed notices.
     pub counted: u64,
-    /// Answered with a failure, a redirect, or never: not delivered, and not looked into.
+    /// Calls answered with a failure, a redirect or never: not delivered, so not examined.
     pub failed: u64,
-    /// Delivered, and without what the bid's URL asks for.
+    /// Delivered without the parameters that the bid's URL asks for.
     pub malformed: u64,
-    /// Delivered and well-formed, but of an auction and impression notified before.
+    /// Delivered and well-formed, but repeated for an auction and impression.
     pub duplicates: u64,
-    /// Of those that count, the ones that charge more than was offered.
+    /// Counted notices that charge more than was offered.
     pub overpriced: u64,
-    /// Sum over those that count, in micros CPM of the DSP's currency.
+    /// Sum of the counted notices' prices, in micros CPM of the DSP's currency.
     pub price_micros: u64,
 }
 
@@ -116,7 +115,7 @@ impl NoticeStats {
 
 impl NoticeCounters {
     fn read(&self) -> NoticeStats {
-        // Counted last, so read first: what it counted is there too.
+        // Written last, so read first: all that it includes is visible then.
         let counted = self.counted.read();
         let (failed, malformed) = (self.failed.read(), self.malformed.read());
         let duplicates = self.duplicates.read();
@@ -152,13 +151,13 @@ impl DspCounters {
     }
 }
 
-/// What a fleet has seen since it started.
+/// The counts of a fleet since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct FleetStats {
     /// One entry per DSP, in the order of the profiles.
     pub dsps: Vec<DspStats>,
-    /// CPU time of each thread of the fleet: near the time that passed, the fleet is the
-    /// bottleneck. Zero where the kernel does not say (`/proc/self/task/*/schedstat`).
+    /// CPU time of each thread. If it approaches wall time, the fleet is the bottleneck. Zero if
+    /// the kernel does not report it (`/proc/self/task/*/schedstat`).
     pub cpu: Vec<Duration>,
 }
 

@@ -1,5 +1,5 @@
-//! How a DSP that misbehaves answers one bid request: the answer it would have given, spoilt. Pure
-//! in profile, place and request, as `answer` is.
+//! The faulty answers of a DSP that misbehaves, made from its healthy answer. Pure in profile,
+//! index and request, as `answer` is.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::server::{AnswerRemains, Misbehaviour, Script, ServerRequest, Spoilabl
 mod tests;
 
 impl SimulatedBidder {
-    /// What the request is answered if the misbehaviour falls on it. None if it does not, or the
-    /// request is not OpenRTB.
+    /// The faulty answer to a request. None if the behaviour spares this request, or it is not
+    /// OpenRTB.
     pub(super) fn misbehave(
         &mut self,
         misbehaviour: &Misbehaviour<BidFault>,
@@ -43,15 +43,15 @@ impl SimulatedBidder {
     }
 }
 
-/// One answer in the making.
+/// An answer under construction.
 struct BidAnswer<'a> {
     bidder: &'a mut SimulatedBidder,
     request: &'a ServerRequest<'a>,
     id: &'a [u8],
     choice: AnswerChoice,
-    /// Bids in the content that was written last.
+    /// Number of bids in the latest content.
     bids: usize,
-    /// How it counts.
+    /// The answer's entry in the counters.
     answered: AnswerSummary,
 }
 
@@ -62,7 +62,7 @@ impl Spoilable for BidAnswer<'_> {
         Script::whole(bytes, self.answered.delay)
     }
 
-    /// A response with bids, whatever the profile's share of them.
+    /// A response with bids, regardless of the profile's share.
     fn content(&mut self) -> Option<Vec<u8>> {
         self.bid(&Misstatements::NONE)
     }
@@ -137,7 +137,7 @@ impl BidAnswer<'_> {
         Some(spoilt(self, out))
     }
 
-    /// A response with the right id and one more member.
+    /// A response with the right id and one extra member.
     fn with_member(&self, member: &[u8]) -> Vec<u8> {
         [b"{\"id\":\"", self.id, b"\",", member, b"}"].concat()
     }
@@ -155,7 +155,7 @@ impl BidAnswer<'_> {
             let (script, remains) = spoilt(self, out);
             return (Script { flow: Some(Flow::new(&chunk, None)), ..script }, remains);
         };
-        // A length below that of the beginning is not huge; the beginning is sent all the same.
+        // If the length is below that of the beginning, the whole beginning is sent all the same.
         let padding = bytes.saturating_sub((begin.len() + end.len()) as u64);
         let mut out = head(200, &[JSON], None);
         out.truncate(out.len() - 2);

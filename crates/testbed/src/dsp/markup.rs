@@ -1,6 +1,6 @@
-//! The end of a bid object: type, size and markup, padded to a wanted length. Markup is HTML for
-//! banners, VAST for video and audio, a native response for native. Single quotes in the markup
-//! spare escapes in JSON.
+//! The end of a bid object: type, size and markup, padded to a given length. Markup is HTML for
+//! banners, VAST for video and audio, and a native response for native. Single quotes in the markup
+//! save escapes in JSON.
 
 use super::notice_urls;
 use crate::scan::{AdFormat, ImpView};
@@ -13,17 +13,17 @@ pub(super) struct CreativeRef {
     pub(super) advertiser: usize,
 }
 
-/// Text that may stand in a comment of HTML and XML, and in a JSON string.
+/// Text that is valid in a comment of HTML or XML and in a JSON string.
 const PADDING: &[u8] = b"The quick brown fox jumps over the lazy dog while five boxing wizards \
 watch how vexingly quick daft zebras jump in the morning sun. ";
 
-/// What a creative is to be made for, where it is not the bid that carries it.
+/// The creative to make, if a win notice returns it instead of the bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkupSpec {
     pub(super) format: AdFormat,
     pub(super) width: u32,
     pub(super) height: u32,
-    /// Whether it may load over HTTPS alone.
+    /// Whether it may load only over HTTPS.
     pub(super) is_secure: bool,
     pub(super) creative: CreativeRef,
 }
@@ -34,7 +34,7 @@ impl MarkupSpec {
         Self { format, width, height, is_secure, creative }
     }
 
-    /// The tracker of a DSP at `origin`, or none where the markup must not load it.
+    /// The tracker of a DSP at `origin`. Empty if the markup must not load it.
     pub(super) fn tracker(&self, origin: &str, offer: u64) -> String {
         if self.is_secure && !origin.starts_with("https:") {
             return String::new();
@@ -43,9 +43,9 @@ impl MarkupSpec {
     }
 }
 
-/// Appends everything from `mtype` to the bid's closing brace, with the bid that began at
-/// `at_least.0` padded to `at_least.1` bytes if it is shorter. The markup loads `tracker` when it
-/// is shown, unless that is empty.
+/// Appends everything from `mtype` to the bid's closing brace. Pads the bid that began at
+/// `at_least.0` to `at_least.1` bytes. The markup loads `tracker` when it is shown, unless that is
+/// empty.
 pub(super) fn write(
     imp: &ImpView<'_>,
     creative: CreativeRef,
@@ -70,7 +70,7 @@ pub(super) fn served(order: MarkupSpec, tracker: &str) -> (Vec<u8>, &'static str
     let mut out = Vec::new();
     let tail = write_markup(order, tracker, &mut out);
     out.extend_from_slice(tail);
-    // Inside a bid, native markup is JSON in a JSON string, and quotes are all that is escaped.
+    // Native markup in a bid is JSON in a JSON string; only quotes are escaped.
     out.retain(|&byte| byte != b'\\');
     let media_type = match order.format {
         AdFormat::Banner => "text/html",
@@ -97,7 +97,7 @@ pub(super) fn write_type(imp: &ImpView<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The markup up to where it may be padded, and what ends it, as they stand in a JSON string.
+/// The markup up to the padding and its end, as they appear in a JSON string.
 fn write_markup(order: MarkupSpec, tracker: &str, out: &mut Vec<u8>) -> &'static [u8] {
     match order.format {
         AdFormat::Banner => {

@@ -1,4 +1,4 @@
-//! Which notices there are, and how a DSP answers them.
+//! The kinds of notices, and how a DSP answers them.
 
 /// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`; and the tracker in
 /// the markup.
@@ -11,7 +11,7 @@ pub(crate) enum DspNotice {
 }
 
 impl DspNotice {
-    /// The kind of a notice by its path. None if it leads elsewhere.
+    /// The kind of a notice, from its path. None if the path is another.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         let kinds = [
             ("/win", Self::Win),
@@ -26,9 +26,9 @@ impl DspNotice {
 /// How a DSP answers notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeOptions {
-    /// What each call gets, after those that fail.
+    /// The answer to each call after `fail_first`.
     pub answer: NoticeAnswer,
-    /// The first so many calls, of every kind together, are answered 500.
+    /// Number of calls, of all kinds together, that are answered 500 first.
     pub fail_first: u32,
 }
 
@@ -51,7 +51,7 @@ impl Default for NoticeOptions {
 }
 
 impl NoticeOptions {
-    /// What is wrong with these options, if anything is.
+    /// The problem of these options. None if they are valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |to: &String| !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_graphic());
         match &self.answer {

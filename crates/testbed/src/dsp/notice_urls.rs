@@ -1,8 +1,8 @@
-//! The URLs that a DSP's bids carry, with OpenRTB's macros (2.6, 4.4) in them.
+//! The URLs in a DSP's bids, with OpenRTB's macros (2.6, 4.4).
 
 use crate::server::http::append;
 
-/// What every notice tells. The offer, in micros CPM, follows.
+/// The parameters of every notice. The offer, in micros CPM, follows.
 pub(super) const QUERY: &str = "imp=${AUCTION_IMP_ID}&auction=${AUCTION_ID}&price=${AUCTION_PRICE}\
 &price64=${AUCTION_PRICE:B64}&cur=${AUCTION_CURRENCY}&loss=${AUCTION_LOSS}\
 &min=${AUCTION_MIN_TO_WIN}&multiplier=${AUCTION_MULTIPLIER}&seat=${AUCTION_SEAT_ID}&offer=";

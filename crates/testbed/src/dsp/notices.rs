@@ -1,5 +1,6 @@
-//! Notices as a DSP sees them: what comes back on the URLs of its bids, and how it answers. Owns the reading and counting of OpenRTB's macros (2.6, 4.2.3 and 4.4) from the
-//! buyer's side; knows no socket, and not how the exchange writes them.
+//! The notices of a DSP: reads and counts the calls of its bids' URLs, and answers them. Owns
+//! OpenRTB's macros (2.6, 4.2.3 and 4.4) from the buyer's side; knows no socket, and not how the
+//! exchange writes them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -24,26 +25,26 @@ use crate::server::script::ScriptEnd;
 #[cfg(test)]
 mod tests;
 
-/// Raw targets that are kept for a look.
+/// Number of raw targets that are kept.
 pub const RECENT_MAX: usize = 64;
 
-/// Notices that are remembered to know them again; the oldest are forgotten.
+/// Number of notices remembered to detect duplicates; the oldest are forgotten.
 const REMEMBERED_MAX: usize = 256 * 1024;
 
-/// Parts the draw of failing markup from all other draws.
+/// Separates the draw of failing markup from all other draws.
 const MARKUP: u64 = 0x4d41_524b;
 
-/// Targets as they came, newest last.
+/// Targets as received, newest last.
 pub(super) type Recent = Arc<Mutex<VecDeque<String>>>;
 
-/// Where one DSP receives its notices.
+/// The receiver of one DSP's notices.
 #[derive(Debug)]
 pub(super) struct NoticeReceiver {
     options: NoticeOptions,
     /// Calls since the options were set.
     calls: u64,
     seen: HashSet<u64>,
-    /// What was seen, oldest first.
+    /// Notices seen, oldest first.
     order: VecDeque<u64>,
     recent: Recent,
 }
@@ -53,12 +54,12 @@ impl NoticeReceiver {
         Self { options, calls: 0, seen: HashSet::new(), order: VecDeque::new(), recent }
     }
 
-    /// From now on answers like this.
+    /// Sets how notices are answered.
     pub(super) fn set(&mut self, options: NoticeOptions) {
         (self.options, self.calls) = (options, 0);
     }
 
-    /// Takes one notice to `target`, sent by the DSP's own bids. `None` is a bare 204.
+    /// Handles one notice to `target`, a URL from the DSP's own bids. None for a bare 204.
     pub(super) fn receive(
         &mut self,
         notice: DspNotice,
@@ -147,7 +148,7 @@ impl NoticeReceiver {
     }
 }
 
-/// Whose notices they are.
+/// The DSP that receives the notices.
 #[derive(Clone, Copy)]
 pub(super) struct Seller<'a> {
     pub(super) profile: &'a DspProfile,
@@ -187,18 +188,18 @@ impl NoticeReply {
 /// The parameters of a notice, decoded.
 struct NoticeQuery<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
 
-/// What a well-formed notice says.
+/// The content of a well-formed notice.
 #[derive(Debug, PartialEq, Eq)]
 struct NoticeContent {
-    /// Of auction, impression and kind.
+    /// A hash of auction, impression and kind.
     key: u64,
     price_micros: u64,
-    /// More is charged than was offered.
+    /// Whether it charges more than was offered.
     is_overpriced: bool,
 }
 
 impl<'a> NoticeQuery<'a> {
-    /// A target that cannot be decoded tells nothing.
+    /// A target that cannot be decoded has no parameters.
     fn read(target: &'a str) -> Self {
         let query = target.split_once('?').map_or("", |(_, query)| query);
         let mut pairs = HashMap::new();
@@ -221,8 +222,8 @@ impl<'a> NoticeQuery<'a> {
         self.text(key).parse().ok()
     }
 
-    /// `None` if the notice is malformed: a macro is left in it, it lacks what its kind must say,
-    /// or something in it is no number, no base64 or another currency than that of the bids.
+    /// None if the notice is malformed: a macro is left unreplaced, a required parameter is
+    /// missing, or a value is no number, no base64 or in another currency than the bids.
     fn facts(&self, notice: DspNotice, currency: &str) -> Option<NoticeContent> {
         let (auction, imp, price) = (self.text("auction"), self.text("imp"), self.text("price"));
         let is_loss = notice == DspNotice::Loss;
@@ -230,7 +231,7 @@ impl<'a> NoticeQuery<'a> {
         if left || auction.is_empty() || imp.is_empty() || self.text("cur") != currency {
             return None;
         }
-        // Who loses need not learn the price; who pays must.
+        // A loss notice may omit the price; the others must have it.
         let price_micros = match price {
             "" if is_loss => 0,
             price => scan::micros_of(price.as_bytes())?,
@@ -254,7 +255,7 @@ impl<'a> NoticeQuery<'a> {
         })
     }
 
-    /// The markup this notice is to be answered with, if it is, and what was offered.
+    /// The markup to answer with, and the offer. None if the notice asks for no markup.
     fn order(&self) -> Option<(MarkupSpec, u64)> {
         let format = match self.text("markup") {
             "banner" => AdFormat::Banner,
@@ -273,8 +274,7 @@ impl<'a> NoticeQuery<'a> {
     }
 }
 
-/// Percent-decoding (RFC 3986, 2.1); `None` for what is not well-formed or not UTF-8. A plus sign
-/// is itself.
+/// Percent-decodes (RFC 3986, 2.1). None if `text` is malformed or not UTF-8. A plus sign stays.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -294,7 +294,7 @@ fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// Either alphabet, padded or not: the standard leaves it open.
+/// Accepts either alphabet, padded or not: OpenRTB leaves it open.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let config =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

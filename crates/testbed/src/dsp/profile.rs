@@ -1,5 +1,5 @@
-//! What one simulated DSP is like: how often, how much, how fast and how large it answers.
-//! Owns the knobs and their limits; how an answer is written is not known here.
+//! The profile of a simulated DSP: how often it bids, how much, how fast, and how large its bids
+//! are. Owns the options and their limits; does not know how an answer is written.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
 use crate::server::LATENCY_MAX;
 
-/// Largest bid that can be asked for, in bytes.
+/// Largest size of a bid, in bytes.
 pub const BID_BYTES_MAX: usize = 1024 * 1024;
 
-/// Most bids in one answer that can be asked for.
+/// Most bids in one answer.
 pub const BIDS_MAX: usize = 64;
 
-/// One simulated DSP. Each choice depends only on `seed`, the DSP's place in the fleet and the
-/// request's id, so a run can be repeated however its requests interleave. Shares are in parts
+/// One simulated DSP. Each choice depends only on `seed`, the DSP's index in the fleet and the
+/// request's id, so a run can be repeated in any interleaving of its requests. Shares are in parts
 /// per million.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DspProfile {
@@ -26,21 +26,21 @@ pub struct DspProfile {
     pub seats: Vec<String>,
     /// Share of requests answered 204.
     pub no_bid_ppm: u32,
-    /// What bids offer, before `above_floor_ppm`.
+    /// Prices of bids, before `above_floor_ppm`.
     pub price: PriceSpread,
-    /// Share of bids drawn at or below the floor that are raised above it, by up to a quarter;
-    /// the rest are sent below it. The floor's currency is taken to be the bid's.
+    /// Share of bids at or below the floor that are raised above it by up to a quarter; the rest
+    /// stay below it. The floor is assumed to be in the bid's currency.
     pub above_floor_ppm: u32,
-    /// Three capital letters, stated as `cur`, whatever the request accepts.
+    /// Three capital letters, sent as `cur`, even if the request does not accept it.
     pub currency: String,
-    /// Time from request to answer, delivered to the millisecond above.
+    /// Time from request to answer, rounded up to the millisecond.
     pub latency: LatencySpread,
-    /// Share of answers that take `late_by` in place of a latency.
+    /// Share of answers that take `late_by` instead of a latency.
     pub late_ppm: u32,
-    /// How long late answers take. Not zero if there are any.
+    /// Delay of late answers. Not zero if there are any.
     pub late_by: Duration,
-    /// Size of one bid object: its markup is padded up to this. A bid is never cut, so one that
-    /// needs more is larger.
+    /// Size of one bid object: its markup is padded to this. A bid that needs more is larger, never
+    /// cut.
     pub bid_bytes: usize,
     /// Share of bidding answers sent chunked, the rest with a content length.
     pub chunked_ppm: u32,
@@ -48,20 +48,20 @@ pub struct DspProfile {
     pub bids_max: usize,
     /// Share of impressions with deals where the bid is on one of the deals.
     pub deal_ppm: u32,
-    /// Whether bids carry `nurl`, `burl` and `lurl` and their markup a tracker, which lead back to
-    /// the DSP with macros in them, and are counted.
+    /// Whether bids carry `nurl`, `burl` and `lurl`, and their markup a tracker. All lead back to
+    /// the DSP, which counts them.
     pub notices: bool,
-    /// Whether `lurl` is among them.
+    /// Whether these include `lurl`.
     pub loss_notices: bool,
-    /// How notices are answered.
+    /// How the DSP answers notices.
     pub notice: NoticeOptions,
     /// Share of bids without markup: their `nurl` returns it.
     pub markup_on_win_ppm: u32,
-    /// How long a `nurl` takes to return markup.
+    /// Delay of a `nurl` that returns markup.
     pub markup_latency: Duration,
     /// Share of such calls answered 500.
     pub markup_failure_ppm: u32,
-    /// What it does in place of all this, and when.
+    /// Its faults, and when they occur.
     pub schedule: DspSchedule,
 }
 
@@ -100,7 +100,7 @@ impl Default for DspProfile {
 }
 
 impl DspProfile {
-    /// What is wrong with this profile, if anything is.
+    /// The problem of this profile. None if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let shares = [
             self.no_bid_ppm,

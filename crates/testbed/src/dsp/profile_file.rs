@@ -1,5 +1,5 @@
-//! Profiles of simulated DSPs as a TOML file: `[[dsp]]` tables, each with a `[[dsp.phase]]` for
-//! every step of its schedule. Owns the keys; what they do is not known here.
+//! Profiles of simulated DSPs in a TOML file: `[[dsp]]` tables, each with a `[[dsp.phase]]` per
+//! step of its schedule. Owns the keys, not their effects.
 
 mod acts;
 
@@ -19,7 +19,7 @@ use crate::draws::PPM;
 
 pub use acts::{ACTS, ActDoc};
 
-/// Most DSPs that one file may ask for.
+/// Most DSPs in one file.
 const DSPS_MAX: usize = 10_000;
 
 /// Reads the profiles of a file, one entry for each DSP.
@@ -31,7 +31,7 @@ pub fn load_profiles(path: &Path) -> Result<Vec<DspProfile>, ConfigProblems> {
     config::load(path, read)
 }
 
-/// The same of `text`; `name` stands for the file in messages.
+/// As [`load_profiles`], from `text`; `name` is the file's name in messages.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ fn plain(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The ends of the spread are as far from the median as those of the default profile.
+/// The limits have the same ratio to the median as those of the default profile.
 fn read_price(s: &mut Section<'_>) -> (PriceSpread, String) {
     let price = s.price("price", "1.50 USD", "Median offer, CPM, and the currency of all bids.");
     let sigma = s.ppm("price_sigma", "60%", "Standard deviation of the logarithm of offers.");

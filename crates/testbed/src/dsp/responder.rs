@@ -1,4 +1,4 @@
-//! A DSP behind its server: bid requests are answered, notices received, everything counted.
+//! A DSP's service: answers bid requests, receives notices, and counts everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use crate::server::{
     ConnectionCounters, HttpMethod, Misbehaviour, ServerRequest, ServiceReply, SimulatedService,
 };
 
-/// One DSP.
 #[derive(Debug)]
 pub(super) struct DspResponder {
     bidder: SimulatedBidder,
@@ -25,7 +24,7 @@ pub(super) struct DspResponder {
 }
 
 impl DspResponder {
-    /// The DSP at place `index` of the fleet, reached at `origin`.
+    /// The DSP at `index` of the fleet, reached at `origin`.
     pub(super) fn new(
         profile: DspProfile,
         index: usize,

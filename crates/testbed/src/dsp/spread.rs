@@ -1,5 +1,5 @@
-//! Log-normal spreads of prices and latencies, drawn up as tables of integers at start so that
-//! answering a request uses no floating point. Knows no clock and no socket.
+//! Log-normal spreads of prices and latencies, computed as tables of integers at start, so answers
+//! need no floating point. Knows no clock and no socket.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl PriceSpread {
         (0..ENTRIES).map(|entry| quantile(normal_quantile(middle_of(entry)))).collect()
     }
 
-    /// What is wrong with this spread, if anything is.
+    /// The problem of this spread. None if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if !(self.sigma.is_finite() && (0.0..=5.0).contains(&self.sigma)) {
             return Some("price sigma must lie between 0 and 5");
@@ -68,13 +68,13 @@ impl LatencySpread {
         let middle = micros(self.median - self.min);
         let sigma = match micros(self.p99 - self.min) / middle {
             ratio if ratio.is_finite() => ratio.ln() / Z_P99,
-            _ => 0.0, // The median is the minimum: no spread to speak of.
+            _ => 0.0, // The median equals the minimum: no spread.
         };
         let quantile = |z: f64| rounded(micros(self.min) + middle * (sigma * z).exp());
         (0..ENTRIES).map(|entry| quantile(normal_quantile(middle_of(entry)))).collect()
     }
 
-    /// What is wrong with this spread, if anything is.
+    /// The problem of this spread. None if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         (self.min > self.median || self.median > self.p99)
             .then_some("latencies must rise from min to median to p99")

@@ -1,4 +1,4 @@
-//! What an exchange answered to a bid request, judged by status and body. Pure.
+//! Judges an exchange's answer to a bid request by status and body. Pure.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::traffic::RequestId;
 /// Bytes of an answer's body that a report quotes.
 const QUOTE_BYTES_MAX: usize = 300;
 
-/// An answer and what it is.
+/// An answer and its kind.
 #[derive(Debug)]
 pub struct ExchangeAnswer {
     pub(super) kind: AnswerKind,
@@ -24,7 +24,7 @@ pub struct ExchangeAnswer {
     pub(super) id: RequestId,
 }
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AnswerKind {
     /// 200 with at least one bid.
@@ -62,7 +62,7 @@ impl CallAnswer for ExchangeAnswer {
         self.body.len() as u64
     }
 
-    /// The status and the beginning of the body, on one line and without control characters.
+    /// The status and the beginning of the body, on one line, without control characters.
     fn quote(&self) -> String {
         let Self { status, body, .. } = self;
         let text = String::from_utf8_lossy(&body[..body.len().min(QUOTE_BYTES_MAX)]);
@@ -130,7 +130,7 @@ fn judge_body(body: &[u8], id: &str) -> Result<AnswerKind, String> {
 
 fn price_micros_of(text: &str) -> Option<u64> {
     micros_of(text.as_bytes()).or_else(|| {
-        // An exponent is legal JSON, and rare enough to take the long way.
+        // An exponent is legal JSON, but rare: the slow path suffices.
         let price: f64 = text.parse().ok()?;
         let plain = (0.0..1e12).contains(&price).then(|| format!("{price:.6}"))?;
         micros_of(plain.as_bytes())

@@ -1,25 +1,25 @@
-//! Beacons in answers: which of them are called, and where they are. Knows URLs, and neither
-//! bids nor markup.
+//! Finds the beacons in answers, and chooses which to call. Knows URLs, and neither bids nor
+//! markup.
 
 use memchr::memmem;
 
 use crate::draws::{Draws, PPM};
 
-/// Parts this draw from all others of a request.
+/// Separates this draw from all others of a request.
 const SEED: u64 = 0x4245_4143;
 
-/// Which URLs in answers are called, as a browser that shows the ads would.
+/// The URLs in answers that are called, as by a browser that shows the ads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacons {
-    /// `http://host/path/`: what begins like this is a beacon. Called is the target, whatever
-    /// the host.
+    /// `http://host/path/`: a URL with this prefix is a beacon. The target is called, whatever the
+    /// host.
     pub prefix: String,
     /// Share of answers with bids whose beacons are called, in parts per million.
     pub share_ppm: u32,
 }
 
 impl Beacons {
-    /// What is wrong with these, if anything is.
+    /// The problem of these options. None if they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let is_prefix = self.path().is_some_and(|path| path.ends_with('/'));
         if !is_prefix || !self.prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -35,7 +35,8 @@ impl Beacons {
         rest.find('/').filter(|host| is_known && *host > 0).map(|start| &rest[start..])
     }
 
-    /// Paths to call for the answer to the request `id`: none where the share leaves it out.
+    /// Paths to call for the answer to the request `id`. None are returned for answers outside the
+    /// share.
     pub(super) fn due(&self, id: &str, answer: &[u8]) -> Vec<String> {
         let Some(path) = self.path() else { return Vec::new() };
         if !Draws::keyed(SEED, id.as_bytes()).happens(self.share_ppm) {

@@ -1,5 +1,5 @@
-//! One kept-alive connection to the target, made when it is first needed and again after it
-//! failed. Knows HTTP; when to send and what the answer means are not its business.
+//! One kept-alive connection to the target, opened on first use and again after a failure. Knows
+//! HTTP, but neither when to send nor what the answer means.
 
 use std::net::SocketAddr;
 
@@ -24,21 +24,21 @@ pub(super) struct AuctionEndpoint {
     pub(super) path: Uri,
 }
 
-/// A connection, or the place of one.
+/// A connection, open or not.
 #[derive(Debug, Default)]
 pub struct HttpConnection {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl HttpConnection {
-    /// Connects before there is anything to send.
+    /// Connects before the first request.
     pub(super) async fn open(&mut self, target: &AuctionEndpoint) -> Result<(), CallFailure> {
         self.sender = Some(self.sender(target).await?);
         Ok(())
     }
 
-    /// Sends `body` and waits for the whole answer. A caller that stops waiting drops the link:
-    /// a late answer must not be taken for that to the next request.
+    /// Sends `body` and waits for the whole answer. A caller that stops waiting drops the
+    /// connection: a late answer must not be taken for the next request's.
     pub(super) async fn post(
         &mut self,
         target: &AuctionEndpoint,
@@ -78,8 +78,7 @@ impl HttpConnection {
         Ok((status, body))
     }
 
-    /// The open connection if it still is, else a new one; taken out, so that it is gone if the
-    /// call fails.
+    /// The open connection, or a new one. Taken out of `self`, so it is gone if the call fails.
     async fn sender(
         &mut self,
         target: &AuctionEndpoint,

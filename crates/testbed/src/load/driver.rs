@@ -1,5 +1,5 @@
-//! The run itself: connections that take calls from the schedule, and the driver that wakes
-//! them, opens more of them, reports progress and ends the run. One thread, no locks.
+//! The run itself: connections that take calls from the schedule, and the driver that wakes them,
+//! opens more, reports progress and ends the run. One thread, no locks.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,25 +18,25 @@ use super::tally::{CallEnd, CallTally, CallTimes, quantiles};
 use super::ticker::Ticker;
 use super::workload::{CallFailure, FollowUp, Workload};
 
-/// Between two reports of progress.
+/// Time between two reports of progress.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 
-/// How long a connection rests after it could not be made, lest a refusing target be asked a
-/// hundred thousand times a second.
+/// Pause after a failed connection attempt, lest a refusing target see a hundred thousand attempts
+/// per second.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long calls in flight may still finish once the run was stopped.
+/// How long calls in flight may take to finish after the run was stopped.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// Most connections that are being opened at once before the run, within usual accept backlogs.
+/// Most connections being opened at once before the run, within usual accept backlogs.
 const OPENING_MAX: usize = 128;
 
-/// How a run is going.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// Since the start, the warm-up included.
+    /// Since the start, including the warm-up.
     pub elapsed: Duration,
-    /// Nothing is measured yet.
+    /// Whether the warm-up is running, which is not measured.
     pub warming_up: bool,
     /// Measured calls sent.
     pub sent: u64,
@@ -44,7 +44,7 @@ pub struct LoadProgress {
     pub unsent: u64,
     /// Measured calls answered.
     pub answered: u64,
-    /// Measured calls that went wrong, the unsent included.
+    /// Measured calls that failed, including the unsent.
     pub errors: u64,
     /// Measured calls waiting for their answers.
     pub in_flight: u64,
@@ -57,7 +57,7 @@ pub struct LoadProgress {
 /// Called about five times a second.
 pub type OnProgress<'a> = &'a mut (dyn FnMut(&LoadProgress) + Send);
 
-/// What a run leaves behind.
+/// The results of a run.
 pub(super) struct FinishedLoad<O> {
     pub(super) tally: CallTally,
     pub(super) outcomes: O,
@@ -65,7 +65,7 @@ pub(super) struct FinishedLoad<O> {
     pub(super) stopped: bool,
 }
 
-/// What the connections share.
+/// State shared by the connections.
 struct LoadShared<W> {
     workload: Rc<W>,
     timeout: Duration,
@@ -73,7 +73,7 @@ struct LoadShared<W> {
     started: Instant,
     schedule: RefCell<CallSchedule>,
     tally: RefCell<CallTally>,
-    /// Wakes connections that have nothing to do.
+    /// Wakes idle connections.
     work: Notify,
     idle: Cell<u64>,
     in_flight: Cell<u64>,
@@ -112,7 +112,7 @@ pub(super) async fn run<W: Workload>(
         Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0, in_turn };
     match options.mode {
         LoadMode::Open { rate_per_s } => {
-            // Made after `started`, so that no tick comes before the call it is for.
+            // Created after `started`, so no tick comes before its call is due.
             let ticker = Ticker::new(Duration::from_secs(1) / rate_per_s)?;
             let most = match options.connections {
                 LoadConnections::AsNeeded { max } => max,
@@ -131,7 +131,7 @@ pub(super) async fn run<W: Workload>(
     workers.shutdown().await;
     let mut tally = shared.tally.replace(CallTally::new(None));
     let mut schedule = shared.schedule.borrow_mut();
-    // What is due and was never handed out, as when the run was overdue.
+    // Calls that are due but were never handed out, for example when the run is overdue.
     schedule.stop(shared.now());
     tally.counts.sent = schedule.sent();
     tally.counts.unsent = schedule.unsent();
@@ -140,8 +140,8 @@ pub(super) async fn run<W: Workload>(
     Ok(FinishedLoad { tally, outcomes, connections: most, stopped: stopped_at.is_some() })
 }
 
-/// Opens `count` connections. After the first failure the rest are left to their first calls,
-/// which count it.
+/// Opens `count` connections. After the first failure the rest wait for their first calls, which
+/// count the failures.
 async fn open_connections<W: Workload>(
     workload: &Rc<W>,
     count: usize,
@@ -196,9 +196,9 @@ impl<W: Workload> Driver<W> {
                 }
             };
             tokio::select! {
-                biased; // The rare first, so that a fast ticker cannot keep it out.
+                biased; // Rare events first, lest a fast ticker starve them.
                 _ = progress.tick() => on_progress(&self.shared.progress()),
-                // Once all is sent a fast ticker would keep workers from being joined.
+                // Once all calls are sent, a fast ticker would starve the joining of workers.
                 ticked = ticked, if !is_done => {
                     ticked?;
                     self.dispatch(connections_max);
@@ -213,7 +213,7 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// Wakes as many connections as calls are due, and opens more where that is not enough.
+    /// Wakes as many connections as calls are due, and opens more if these are not enough.
     fn dispatch(&mut self, connections_max: usize) {
         let due = self.shared.schedule.borrow().due(self.shared.now());
         let idle = self.shared.idle.get();
@@ -221,8 +221,8 @@ impl<W: Workload> Driver<W> {
             if self.in_turn {
                 self.shared.work.notify_one();
             } else {
-                // The one that rested last: its connection is the least likely to have gone cold,
-                // and the rate alone decides how many there are.
+                // The most recently idle one: its connection is the least likely to be cold, and
+                // the rate alone determines how many are in use.
                 self.shared.work.notify_last();
             }
         }
@@ -239,7 +239,7 @@ impl<W: Workload> Driver<W> {
         self.most = self.most.max(self.workers.len());
     }
 
-    /// Whether no call is left to be sent. Stops the schedule if the run is to be stopped.
+    /// Whether all calls are sent. Stops the schedule if the run is to stop.
     fn is_done(&mut self) -> bool {
         let now = self.shared.now();
         let mut schedule = self.shared.schedule.borrow_mut();
@@ -247,7 +247,7 @@ impl<W: Workload> Driver<W> {
             self.stopped_at = Some(Instant::now());
             schedule.stop(now);
         }
-        // Asking takes a call if one is due, so ask only whether there are none any more.
+        // `take` would hand out a call that is due, so this only asks whether any remain.
         let is_done = schedule.is_done(now);
         if is_done {
             self.shared.work.notify_waiters();
@@ -255,13 +255,13 @@ impl<W: Workload> Driver<W> {
         is_done
     }
 
-    /// Whether nothing is left to wait for, or it was waited for long enough.
+    /// Whether nothing is in flight, or the grace period is over.
     fn is_over(&self, is_done: bool) -> bool {
         if self.stopped_at.is_some_and(|at| at.elapsed() > STOP_GRACE) {
             return true;
         }
-        // The last call may leave `timeout` after its time and be answered `timeout` later. What
-        // still runs then, such as what follows an answer, is not waited for.
+        // The last call may leave up to `timeout` late and be answered `timeout` later. What runs
+        // after that, such as a follow-up, is not waited for.
         let end = self.shared.schedule.borrow().end();
         let is_overdue =
             end.is_some_and(|end| self.shared.now() > end + 2 * self.shared.timeout + STOP_GRACE);

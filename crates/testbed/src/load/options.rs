@@ -1,4 +1,4 @@
-//! How a load is made and measured, and when options make no sense.
+//! Options of a load and its measurement, and their validation.
 
 use std::fmt;
 use std::io;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// How load is made.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadMode {
-    /// Calls leave at a constant rate, whatever the target does.
+    /// Calls leave at a constant rate, regardless of the target.
     Open {
         /// Calls per second, at least 1.
         rate_per_s: u32,
     },
-    /// A new call leaves when an earlier one has ended.
+    /// A call leaves when an earlier one has ended.
     Closed {
         /// Connections, each with one call at a time; at least 1.
         in_flight: usize,
@@ -31,7 +31,7 @@ impl fmt::Display for LoadMode {
     }
 }
 
-/// When a run ends, its warm-up not counted.
+/// The length of a run, without its warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLength {
     /// After this long.
@@ -43,7 +43,7 @@ pub enum LoadLength {
 /// Connections of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadConnections {
-    /// Opened when a call is due and no open one is free; the most recently used goes first.
+    /// Opened if a call is due and none is idle; the most recently used goes first.
     AsNeeded {
         /// Most at once, at least 1.
         max: usize,
@@ -55,14 +55,14 @@ pub enum LoadConnections {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// How load is made.
+    /// The kind of load.
     pub mode: LoadMode,
-    /// Load of the same kind beforehand, not measured.
+    /// Unmeasured load of the same kind before the run.
     pub warm_up: Duration,
     /// When the run ends.
     pub length: LoadLength,
-    /// How long an answer may take from the moment its call is sent; also how long a call of an
-    /// open loop may wait for a free connection.
+    /// Longest time from sending a call to its answer; also how long a call of an open loop may
+    /// wait for a free connection.
     pub timeout: Duration,
     /// Deadline for the target: answers after it are counted and measured.
     pub tmax: Option<Duration>,
@@ -87,7 +87,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// Why there was no run. A target that fails during it is not an error but counted.
+/// Why a run did not start. Failures of the target during a run are counted instead.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The options make no sense.
@@ -96,9 +96,9 @@ pub enum LoadError {
     /// The thread cannot be placed on its core.
     #[error("cannot run on core {core}: {source}")]
     Core {
-        /// The core asked for.
+        /// The requested core.
         core: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refused a thread, a timer or a poll.

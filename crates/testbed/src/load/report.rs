@@ -1,4 +1,4 @@
-//! What a run found, for people and for machines, and whether it met its objectives.
+//! The results of a run, for people and for machines, and whether it met its objectives.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::options::LoadMode;
 
-/// What a run counted: the calls, and what the workload counts of their answers.
+/// The counts of a run: the calls, and the workload's counts of their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoadCounts<O> {
     /// The calls.
@@ -22,10 +22,10 @@ pub struct LoadCounts<O> {
 /// Counters of the measured calls. `sent` is the sum of `valid` to `abandoned`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallCounts {
-    /// Calls that got a connection, or tried to.
+    /// Calls that got a connection or tried to open one.
     pub sent: u64,
-    /// Open loop: calls given up because no connection was free within the timeout, or before the
-    /// run ended.
+    /// Open loop: calls given up because no connection was free within the timeout or before the
+    /// end of the run.
     pub unsent: u64,
     /// Answered as the target should; the workload tells the kinds apart.
     #[serde(skip)]
@@ -33,22 +33,22 @@ pub struct CallCounts {
     /// Refused by the target; the workload tells the kinds apart.
     #[serde(skip)]
     pub refused: u64,
-    /// Answered with what is no answer to the request.
+    /// Answered with something other than an answer to the request.
     #[serde(rename = "bad_answers")]
     pub invalid: u64,
-    /// Without a whole answer within the timeout.
+    /// Without a complete answer within the timeout.
     pub timeouts: u64,
     /// Without a connection.
     pub connect_errors: u64,
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer was complete.
     pub broken: u64,
-    /// Still waiting when the run was stopped.
+    /// In flight when the run was stopped.
     pub abandoned: u64,
     /// Answers and timeouts that took longer than `tmax`.
     pub after_tmax: u64,
-    /// Valid answers within `tmax` of the moment the call was meant to leave; 0 without a `tmax`.
+    /// Valid answers within `tmax` of the call's intended time; 0 without a `tmax`.
     pub in_time: u64,
-    /// Valid answers within `tmax` of the moment the call left; 0 without a `tmax`.
+    /// Valid answers within `tmax` of the call's sending; 0 without a `tmax`.
     pub in_time_of_send: u64,
     /// Bytes of requests.
     pub request_bytes: u64,
@@ -57,7 +57,7 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// Calls that went wrong, the unsent included.
+    /// Calls that failed, including the unsent.
     pub const fn errors(&self) -> u64 {
         self.refused
             + self.invalid
@@ -67,7 +67,7 @@ impl CallCounts {
             + self.unsent
     }
 
-    /// Errors among all calls that were meant to be sent, in parts per million.
+    /// Errors among all intended calls, in parts per million.
     pub fn error_rate_ppm(&self) -> u64 {
         let meant = u128::from(self.sent + self.unsent).max(1);
         u64::try_from(u128::from(self.errors()) * 1_000_000 / meant).expect("at most the whole")
@@ -94,22 +94,22 @@ pub struct Quantiles {
 pub struct StatusReport {
     /// Answers.
     pub count: u64,
-    /// Answers within `tmax` of the moment the call was meant to leave; `None` without a `tmax`.
+    /// Answers within `tmax` of the call's intended time. None without a `tmax`.
     pub in_time: Option<u64>,
-    /// Answers within `tmax` of the moment the call left; `None` without a `tmax`.
+    /// Answers within `tmax` of the call's sending. None without a `tmax`.
     pub in_time_of_send: Option<u64>,
     /// From the intended time of a call to the end of its answer, in microseconds.
     pub latency_us: Option<Quantiles>,
-    /// From the moment a call left to the end of its answer, in microseconds.
+    /// From a call's sending to the end of its answer, in microseconds.
     pub latency_of_send_us: Option<Quantiles>,
 }
 
-/// What a run found.
+/// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadReport<O> {
-    /// How the load was made.
+    /// The kind of load.
     pub mode: LoadMode,
-    /// What was called, for example a URL.
+    /// The target, for example a URL.
     pub target: String,
     /// When the run began, in seconds since 1970.
     pub started_at_unix_s: u64,
@@ -119,22 +119,22 @@ pub struct LoadReport<O> {
     pub stopped: bool,
     /// Most connections open at once.
     pub connections: usize,
-    /// What became of the calls.
+    /// The counts.
     pub counts: LoadCounts<O>,
     /// Valid answers per second.
     pub answers_per_s: f64,
     /// From the intended time of a call to the end of its answer, or to its timeout, in
-    /// microseconds; `None` if there was neither.
+    /// microseconds. None if there was neither.
     pub latency_us: Option<Quantiles>,
-    /// By how much answers came after `tmax`, those in time counting 0, in microseconds.
+    /// Lateness after `tmax` in microseconds; 0 for answers in time.
     pub overshoot_us: Option<Quantiles>,
-    /// CPU time of the generating thread over wall time, in parts per million: near the whole,
+    /// CPU time of the generating thread over wall time, in parts per million. Near one million,
     /// the generator is the bottleneck.
     pub generator_busy_ppm: u64,
-    /// What was answered, by status.
+    /// Answers by status.
     pub statuses: BTreeMap<u16, StatusReport>,
-    /// The first few different problems with answers and connections. The first refusal of each
-    /// status is quoted.
+    /// The first few distinct problems of answers and connections, including the first refusal of
+    /// each status.
     pub problems: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ pub struct Objectives {
 }
 
 impl<O> LoadReport<O> {
-    /// The objectives that were missed, each with what was found; empty if all were met.
+    /// The missed objectives, each with the measured value; empty if all were met.
     pub fn violations(&self, objectives: &Objectives) -> Vec<String> {
         let time = |name: &str, found: Option<u64>, most: Option<Duration>| {
             let most = most?;
@@ -205,9 +205,9 @@ pub(crate) fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Displ
     writeln!(f, "{name:<16} {value}")
 }
 
-/// The table of a report in parts, between which the workload writes its own rows.
+/// The parts of a report's table, between which the workload writes its own rows.
 impl<O> LoadReport<O> {
-    /// Target, load, and how many calls were sent and answered.
+    /// Target, load, and the numbers of calls sent and answered.
     pub(crate) fn write_load(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = &self.counts.calls;
         row(f, "target", &self.target)?;
@@ -219,7 +219,7 @@ impl<O> LoadReport<O> {
         row(f, "answers", format_args!("{} ({:.1}/s)", calls.valid, self.answers_per_s))
     }
 
-    /// Answers in time, with a `tmax`.
+    /// Answers in time. Requires a `tmax`.
     pub(crate) fn write_in_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.overshoot_us.is_none() {
             return Ok(());

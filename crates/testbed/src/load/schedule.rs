@@ -1,8 +1,8 @@
-//! When each call is meant to leave. Pure: time since the start is an argument.
+//! The intended time of each call. Pure: time since the start is an argument.
 //!
-//! In an open loop the intended times are fixed beforehand, whatever the target does, and
-//! latency counts from them: a target that stalls is charged for every call that should have
-//! left meanwhile ("coordinated omission", G. Tene, 2013).
+//! In an open loop the intended times are fixed in advance, and latency counts from them. A target
+//! that stalls is thus charged for every call that should have left meanwhile ("coordinated
+//! omission", G. Tene, 2013).
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub(super) struct ScheduledCall {
     pub(super) is_measured: bool,
 }
 
-/// What a connection is to do next.
+/// What a connection does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
     Send(ScheduledCall),
     /// Nothing is due yet.
     Wait,
-    /// Nothing will be due any more.
+    /// Nothing more will be due.
     Done,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct CallSchedule {
     mode: LoadMode,
     warm_up: Duration,
     length: LoadLength,
-    /// How long after its intended time a call is given up unsent.
+    /// How long after its intended time an unsent call is given up.
     patience: Duration,
     /// Open loop: the number of the first measured call, and the number of all calls.
     first_measured: u64,
@@ -80,7 +80,7 @@ impl CallSchedule {
         }
     }
 
-    /// Ends the run: nothing more is handed out, and what is due at `now` counts as unsent.
+    /// Ends the run: hands out nothing more, and counts calls due at `now` as unsent.
     pub(super) fn stop(&mut self, now: Duration) {
         let end = self.next + self.due(now);
         let given_up = end.saturating_sub(self.next.max(self.first_measured));
@@ -90,7 +90,7 @@ impl CallSchedule {
         self.stopped = true;
     }
 
-    /// When the last call is meant to leave, at the latest; `None` if that depends on the target.
+    /// The latest intended time of a call. None if it depends on the target.
     pub(super) fn end(&self) -> Option<Duration> {
         match (self.mode, self.length) {
             (_, LoadLength::For(length)) => Some(self.warm_up + length),
@@ -101,7 +101,7 @@ impl CallSchedule {
         }
     }
 
-    /// Measured calls that were given up because no connection was free.
+    /// Measured calls given up because no connection was free.
     pub(super) const fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -131,7 +131,7 @@ impl CallSchedule {
         }
     }
 
-    /// Whether [`Schedule::take`] would say that it is done.
+    /// Whether [`CallSchedule::take`] would return [`Take::Done`].
     pub(super) fn is_done(&self, now: Duration) -> bool {
         let is_complete = match (self.mode, self.length) {
             (LoadMode::Open { .. }, _) => self.next >= self.total,
@@ -143,7 +143,7 @@ impl CallSchedule {
         self.stopped || is_complete
     }
 
-    /// How many calls are due at `now`, none of which is taken by asking.
+    /// Number of calls due at `now`. Does not take them.
     pub(super) fn due(&self, now: Duration) -> u64 {
         match self.mode {
             LoadMode::Open { rate_per_s } if !self.stopped => {
@@ -164,13 +164,13 @@ impl CallSchedule {
     }
 }
 
-/// When call `number` of an open loop is meant to leave.
+/// Intended time of call `number` in an open loop.
 fn intended_at(number: u64, rate_per_s: u32) -> Duration {
     let nanos = u128::from(number) * NANOS_PER_S / u128::from(rate_per_s);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// How many calls of an open loop are meant to leave before `time`.
+/// Number of open-loop calls intended before `time`.
 fn calls_before(time: Duration, rate_per_s: u32) -> u64 {
     let calls = (time.as_nanos() * u128::from(rate_per_s)).div_ceil(NANOS_PER_S);
     u64::try_from(calls).unwrap_or(u64::MAX)

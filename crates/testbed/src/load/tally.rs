@@ -1,4 +1,4 @@
-//! What a run has counted so far. Records outcomes; knows neither clocks nor sockets.
+//! The counts of a run. Records outcomes; knows neither clocks nor sockets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::workload::{CallAnswer, CallFailure, Verdict};
 /// Longest latency of the histograms, in microseconds; longer ones count as this.
 const LATENCY_US_MAX: u64 = 600_000_000;
 
-/// Problems of answers and connections that a report quotes.
+/// Most problems that a report quotes.
 const PROBLEMS_MAX: usize = 5;
 
-/// When one call was meant to leave, left and ended, each since the start of the run.
+/// The intended, sending and end times of a call, since the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallTimes {
     pub(super) intended: Duration,
@@ -46,11 +46,11 @@ pub(super) struct CallTally {
     pub(super) counts: CallCounts,
     /// Microseconds from the intended time to the end of the answer.
     pub(super) latency: Histogram<u64>,
-    /// Microseconds past `tmax`, 0 for those in time.
+    /// Microseconds after `tmax`; 0 for answers in time.
     pub(super) overshoot: Histogram<u64>,
     statuses: BTreeMap<u16, StatusTally>,
     tmax: Option<Duration>,
-    /// The first few, each once.
+    /// The first few distinct problems.
     pub(super) problems: Vec<String>,
     /// When the last measured call ended, since the start.
     pub(super) last_end: Duration,
@@ -81,12 +81,12 @@ impl CallTally {
                     Verdict::Valid => self.counts.valid += 1,
                     Verdict::Refused => {
                         self.counts.refused += 1;
-                        // One quotation of each status: answers may differ for every request.
+                        // One quote per status: answers may differ for every request.
                         if self.statuses[&status].count == 1 {
                             self.note(&answer.quote());
                         }
-                        // Quick refusals would flatter the target; each status has times of its
-                        // own.
+                        // Quick refusals would flatter the target, so each status has latencies of
+                        // its own.
                         return;
                     }
                     Verdict::Invalid(problem) => {
@@ -96,7 +96,7 @@ impl CallTally {
                 }
             }
             CallEnd::TimedOut => self.counts.timeouts += 1,
-            // No answer was due: no latency.
+            // Nothing was sent, so there is no latency.
             CallEnd::Failed(CallFailure::Unconnected(problem)) => {
                 self.counts.connect_errors += 1;
                 return self.note(problem);
@@ -107,7 +107,7 @@ impl CallTally {
             }
         }
         let latency = times.end.saturating_sub(times.intended);
-        // A timeout counts with the time it took: leaving it out would flatter the target.
+        // A timeout counts with its duration; leaving it out would flatter the target.
         self.latency.saturating_record(micros(latency));
         if let Some(tmax) = self.tmax {
             let over = latency.saturating_sub(tmax);
@@ -140,7 +140,7 @@ impl CallTally {
         }
     }
 
-    /// What was answered with each status.
+    /// The answers by status.
     pub(super) fn statuses(&self) -> BTreeMap<u16, StatusReport> {
         let has_tmax = self.tmax.is_some();
         let report = |(status, tally): (&u16, &StatusTally)| {
@@ -164,7 +164,7 @@ impl CallTally {
     }
 }
 
-/// The quantiles of `histogram`; `None` if it is empty.
+/// The quantiles of `histogram`. None if it is empty.
 pub(super) fn quantiles(histogram: &Histogram<u64>) -> Option<Quantiles> {
     (!histogram.is_empty()).then(|| Quantiles {
         p50: histogram.value_at_quantile(0.5),

@@ -1,5 +1,5 @@
-//! A timer of microseconds: Tokio's own rounds up to the millisecond, which would show up in every
-//! latency of an open loop.
+//! A timer with microsecond resolution. Tokio's rounds up to the millisecond, which would show in
+//! every latency of an open loop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,13 +11,13 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Shortest period: more wake-ups would cost more than the punctuality is worth.
+/// Shortest period: the cost of more wake-ups would outweigh the precision.
 const PERIOD_MIN: Duration = Duration::from_micros(50);
 
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_millis(200);
 
-/// Ticks at a fixed period. Ticks missed are not made up for.
+/// Ticks at a fixed period. Missed ticks are not repeated.
 #[derive(Debug)]
 pub(super) struct Ticker(AsyncFd<OwnedFd>);
 
@@ -41,7 +41,7 @@ impl Ticker {
         Ok(Self(timer))
     }
 
-    /// Waits for the next tick; at once if one has passed since the last call.
+    /// Waits for the next tick. Returns at once if one has passed since the last call.
     pub(super) async fn tick(&self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;

@@ -1,38 +1,37 @@
-//! What the load generator needs to know of a system: how it is called, and what its answers are
-//! worth.
+//! The load generator's interface to a system: how to call it, and how to judge its answers.
 
 use std::time::Duration;
 
 /// One kind of load: makes calls, sends each over a connection and judges the answer. Runs on the
-/// generating thread, where many calls are in flight at once.
+/// generating thread, with many calls in flight.
 ///
-/// A call is what is sent together and answered together, in any protocol. It may carry several
-/// requests, which the workload counts in its outcomes.
+/// A call is what is sent and answered together, in any protocol. It may carry several requests,
+/// which the workload counts in its outcomes.
 pub trait Workload: Send + 'static {
-    /// A connection. The default is one that is not open yet, and is opened by its first call.
+    /// A connection. The default is closed; its first call opens it.
     type Connection: Default + 'static;
-    /// What one call sends.
+    /// The content of one call.
     type Request: 'static;
-    /// What one call gets.
+    /// The answer to one call.
     type Answer: CallAnswer + 'static;
-    /// What the workload counts of measured answers; keys of the report's `counts` and rows of its
+    /// The workload's counts of measured answers: keys of the report's `counts`, and rows of its
     /// table.
     type Outcomes: 'static;
 
     /// The next request.
     fn request(&self) -> Self::Request;
 
-    /// Bytes of a request, without the protocol's own.
+    /// Bytes of a request, without protocol overhead.
     fn request_bytes(request: &Self::Request) -> u64;
 
-    /// Opens a connection before there is anything to send.
+    /// Opens a connection before the first call.
     fn open(
         &self,
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), CallFailure>>;
 
-    /// Sends a request and waits for the whole answer. At a timeout the future is dropped and so
-    /// is the connection: a late answer must not be taken for that of the next call.
+    /// Sends a request and waits for the whole answer. On a timeout the future is dropped and so is
+    /// the connection: a late answer must not be taken for the next call's.
     fn call(
         &self,
         connection: &mut Self::Connection,
@@ -42,7 +41,7 @@ pub trait Workload: Send + 'static {
     /// Counts the answer of a measured call.
     fn count(&self, answer: &Self::Answer);
 
-    /// What follows an answer on its connection, before the next call.
+    /// Acts on an answer, on its connection, before the next call.
     fn follow_up(
         &self,
         _connection: &mut Self::Connection,
@@ -52,33 +51,33 @@ pub trait Workload: Send + 'static {
         std::future::ready(())
     }
 
-    /// What was counted.
+    /// The counts.
     fn outcomes(&self) -> Self::Outcomes;
 }
 
-/// What an answer means to the load generator.
+/// An answer as the load generator sees it.
 pub trait CallAnswer {
-    /// What it is worth.
+    /// The verdict on the answer.
     fn verdict(&self) -> Verdict<'_>;
 
-    /// Code of the protocol, for example HTTP's status: reports tell answers apart by it.
+    /// The protocol's code, for example the HTTP status, by which reports group answers.
     fn status(&self) -> u16;
 
-    /// Bytes of the answer, without the protocol's own.
+    /// Bytes of the answer, without protocol overhead.
     fn bytes(&self) -> u64;
 
-    /// What a report says of a refusal: the first with each status is quoted.
+    /// The quote of a refusal in the report, which shows the first of each status.
     fn quote(&self) -> String;
 }
 
-/// What an answer is worth.
+/// The verdict on an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// The target did what it is for.
+    /// The target did its job.
     Valid,
-    /// The target said that it does not: such answers are quick, and have no part in the latency.
+    /// The target refused. Refusals are quick, so they do not count in the latency.
     Refused,
-    /// Not an answer to the request, with the reason.
+    /// Not an answer to the request; with the reason.
     Invalid(&'a str),
 }
 
@@ -87,11 +86,11 @@ pub enum Verdict<'a> {
 pub enum CallFailure {
     /// There is no connection.
     Unconnected(String),
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer was complete.
     Broken(String),
 }
 
-/// The terms of what follows an answer.
+/// Limits of a follow-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowUp {
     /// Whether the call was measured.

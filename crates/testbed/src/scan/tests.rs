@@ -1,4 +1,4 @@
-//! Tables for the request scanner: odd orders, odd spellings, and bytes that are no request.
+//! The request scanner: unusual orders and spellings, and bytes that are no request.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn the_id_is_the_top_level_one() {
     check(r#"{"x":"id","id":"a\"b\\"}"#, Some(r#"a\"b\\"#));
     check(r#"{"x":[[{"id":"no"}],{}],"y":-1.5e3,"z":null,"id":""}"#, Some(""));
     check(r#"{"ext":{"imp":[{"id":"no"}]},"id":"a"}"#, Some("a"));
-    check(r#"{"id":"a""#, Some("a")); // What follows is not looked at.
+    check(r#"{"id":"a""#, Some("a")); // The rest is ignored.
     check(r#"{"id":7}"#, None);
     check(r#"{"ID":"a"}"#, None);
     check(r#"{"x":{"id":"a"}}"#, None);

@@ -1,52 +1,51 @@
-//! What a simulated server does with requests in place of answering as it should: the kinds, their
-//! limits, and which requests they fall on. How the bytes come about is `faults`'s; when one
-//! behaviour follows another is `schedule`'s.
+//! The faults of a simulated server: kinds, limits, and the requests that they affect. `faults`
+//! writes the bytes; `schedule` says when one behaviour follows another.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::draws::PPM;
 
-/// Longest latency, lateness or pause that can be asked for.
+/// Longest latency, delay or pause.
 pub const LATENCY_MAX: Duration = Duration::from_secs(60);
 
-/// Most bytes that a compressed bomb inflates to.
+/// Largest inflated size of a compressed bomb, in bytes.
 pub const BOMB_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
-/// Most interim answers that can be asked for; without a number they never end.
+/// Most interim answers, unless they never end.
 pub const INTERIM_MAX: u32 = 100_000;
 
-/// Longest body of [`ServerAct::Status`] that can be asked for, in bytes.
+/// Longest body of [`ServerAct::Status`], in bytes.
 pub const STATUS_BODY_MAX: usize = 1024 * 1024;
 
-/// What a server does, and to how many of its requests; the others are answered as they should be.
-/// Which ones depends on seed and request, never on time.
+/// What a server does, and for what share of its requests; all others are answered properly. The
+/// affected requests depend on seed and request, never on time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerBehaviour<F> {
     /// What it does.
     pub act: ServerAct<F>,
-    /// Share of requests that it falls on, in parts per million.
+    /// Share of affected requests, in parts per million.
     pub share_ppm: u32,
 }
 
-/// What only one service can get wrong: faults of its content.
+/// Faults of one service's content.
 pub trait ContentFault: Clone + Debug + PartialEq + Send + 'static {
-    /// What is wrong with its options, if anything is.
+    /// The problem of its options. None if they are valid.
     fn problem(&self) -> Option<&'static str>;
 }
 
-/// What a server does with one request. Unless stated otherwise, an answer takes the latency of a
-/// healthy one; those that spoil an answer with content (trickle, close, reset, chunked, bad gzip)
-/// have it even where the healthy answer would have none.
+/// What a server does with one request. Unless stated otherwise, an answer has the latency of a
+/// healthy one. Acts that need content (trickle, close, reset, chunked, bad gzip) have it even if
+/// the healthy answer has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAct<F> {
-    /// Answers as it should.
+    /// Answers properly.
     Healthy,
-    /// Answers with a status, and goes on.
+    /// Answers with a status, and keeps the connection.
     Status {
         /// 200 to 599.
         code: u16,
-        /// As `text/plain`; empty for 204 and 304, which have none.
+        /// As `text/plain`; empty for 204 and 304, which have no body.
         body: String,
     },
     /// Reads the request and never answers; the connection stays until the peer closes it.
@@ -57,39 +56,40 @@ pub enum ServerAct<F> {
         bytes: usize,
         /// Pause between pieces, at least 1 ms.
         every: Duration,
-        /// Where the dripping begins.
+        /// Where the trickle begins.
         from: DripFrom,
     },
-    /// Closes the connection in an orderly way before the answer is whole.
+    /// Closes the connection cleanly before the answer is complete.
     Close {
-        /// How far the answer comes.
+        /// How much of the answer is sent.
         at: Cut,
     },
-    /// Resets the connection (RST) before the answer is whole.
+    /// Resets the connection (RST) before the answer is complete.
     Reset {
-        /// How far the answer comes.
+        /// How much of the answer is sent.
         at: Cut,
     },
     /// Sends bytes that are not HTTP, and closes.
     Garbage,
-    /// Answers as it should, after this time.
+    /// Answers properly, but after this time.
     Late {
         /// From request to answer.
         by: Duration,
     },
-    /// The port refuses connections, and those that were open are closed. Falls on all or none.
+    /// Refuses new connections and closes the open ones. Affects all requests or none.
     Refused,
-    /// Answers as it should, with the body gzipped.
+    /// Answers properly, with the body gzipped.
     Gzip {
-        /// Also when the request does not say `accept-encoding: gzip`.
+        /// Also if the request does not say `accept-encoding: gzip`.
         always: bool,
     },
-    /// Answers 200 with a gzip of a thousandth of its inflated size, asked for or not.
+    /// Answers 200 with a gzip of a thousandth of its inflated size, even if the request does not
+    /// accept it.
     GzipBomb {
         /// Inflated size, in bytes.
         inflated: usize,
     },
-    /// Answers in a gzip that is cut off, altered, or not one at all, as drawn by request.
+    /// Answers with a gzip that is truncated, altered, or no gzip at all, drawn per request.
     BadGzip,
     /// Answers in chunks.
     Chunked {
@@ -100,17 +100,17 @@ pub enum ServerAct<F> {
     Redirect {
         /// 300 to 399.
         code: u16,
-        /// The location; `None` is another path of the server itself.
+        /// The location. None is another path of the same server.
         to: Option<String>,
     },
     /// Sends interim answers before the healthy one.
     Interim {
         /// 100 to 199 without 101.
         code: u16,
-        /// How many; `None` never ends, and the answer never comes.
+        /// Number of interim answers. None never ends, and no final answer comes.
         count: Option<u32>,
     },
-    /// Answers as it should, then closes the connection.
+    /// Answers properly, then closes the connection.
     Closing {
         /// Whether the answer says `connection: close`.
         announced: bool,
@@ -119,10 +119,10 @@ pub enum ServerAct<F> {
     Content(F),
 }
 
-/// How far an answer comes before its connection ends.
+/// How much of an answer is sent before its connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Not a byte of it.
+    /// Nothing.
     Before,
     /// Half of the head.
     Head,
@@ -140,10 +140,10 @@ pub enum DripFrom {
 }
 
 impl<F: ContentFault> ServerBehaviour<F> {
-    /// Every request is answered as it should.
+    /// Every request is answered properly.
     pub const HEALTHY: Self = Self { act: ServerAct::Healthy, share_ppm: PPM };
 
-    /// What is wrong with this behaviour, if anything is.
+    /// The problem of this behaviour. None if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.share_ppm > PPM {
             return Some("a share must not pass 1,000,000 parts per million");
@@ -154,7 +154,7 @@ impl<F: ContentFault> ServerBehaviour<F> {
         self.act.problem()
     }
 
-    /// Whether it changes anything.
+    /// Whether it changes nothing.
     pub(crate) fn is_healthy(&self) -> bool {
         self.act == ServerAct::Healthy || self.share_ppm == 0
     }

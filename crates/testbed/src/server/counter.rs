@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter with a single writer: a plain load and store, no locked instruction. A reader finds
-/// what was written before it.
+/// A counter with a single writer: a plain load and store, without a locked instruction. A reader
+/// sees everything written before the count.
 #[derive(Debug, Default)]
 pub struct SingleWriterCounter(AtomicU64);
 
@@ -13,7 +13,7 @@ impl SingleWriterCounter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
     }
 
-    /// Subtracts `n`, under the same rule.
+    /// Subtracts `n`; only the thread that owns the counter may call it.
     pub fn subtract(&self, n: u64) {
         self.add(n.wrapping_neg());
     }
@@ -24,12 +24,12 @@ impl SingleWriterCounter {
     }
 }
 
-/// What a server counts of its connections.
+/// A server's counters of connections.
 #[derive(Debug, Default)]
 pub struct ConnectionCounters {
     /// Open now.
     pub open: SingleWriterCounter,
-    /// Closed at once because the thread had its most.
+    /// Closed at once because the thread was full.
     pub refused: SingleWriterCounter,
     /// Requests that were not HTTP, not allowed or too large.
     pub malformed: SingleWriterCounter,

@@ -1,6 +1,6 @@
-//! How a server that misbehaves answers one request: the answer it would have given, spoilt. Pure
-//! in seed, behaviour and request. Knows no socket; a refused connection, which cannot be said in
-//! bytes, is the reactor's.
+//! The faulty answers of a server that misbehaves, made from its healthy answer. Pure in seed,
+//! behaviour and request. Knows no socket; the reactor refuses connections, which bytes cannot
+//! express.
 
 mod gzip;
 
@@ -11,29 +11,29 @@ use super::http::{head, write_chunks, write_whole};
 use super::script::{Drip, Flow, Script, ScriptEnd};
 use crate::draws::Draws;
 
-/// Separates the draw of requests that misbehave from the draws of what is answered.
+/// Separates the draw of affected requests from the draws of answers.
 const SEED: u64 = 0x5349_434b;
 
-/// Most bytes that are drawn for an answer that is not HTTP.
+/// Longest answer that is not HTTP.
 const GARBAGE_BYTES: usize = 512;
 
 pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
 const GZIP: [(&str, &str); 2] = [JSON, ("content-encoding", "gzip")];
 
-/// A behaviour and what is prepared for it once.
+/// A behaviour with its prepared data.
 #[derive(Debug)]
 pub struct Misbehaviour<F> {
     behaviour: ServerBehaviour<F>,
     bomb: Vec<u8>,
 }
 
-/// What faults need of an answer to spoil it.
+/// An answer that faults can spoil.
 pub trait Spoilable {
-    /// The whole answer of a healthy server. It counts as answered like that.
+    /// The complete healthy answer, which also counts as such.
     fn healthy(&mut self) -> Script;
 
-    /// The content of an answer. None if the request cannot have one, and is answered as if there
-    /// were no fault.
+    /// The content of an answer. None if the request cannot have one; it is then answered without a
+    /// fault.
     fn content(&mut self) -> Option<Vec<u8>>;
 
     /// Whether the healthy answer has no content.
@@ -42,31 +42,31 @@ pub trait Spoilable {
     /// Whether the request accepts gzip.
     fn accepts_gzip(&self) -> bool;
 
-    /// From the request to the first byte of the answer.
+    /// Delay of the first byte.
     fn delay(&self) -> Duration;
 
-    /// Where the server is: `http://<address>`.
+    /// The server's origin: `http://<address>`.
     fn origin(&self) -> &str;
 }
 
-/// How much of an answer a fault leaves to its receiver.
+/// How much of the answer a fault leaves usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerRemains {
-    /// All of the healthy answer.
+    /// The healthy answer.
     Healthy,
-    /// The same, later.
+    /// The healthy answer, later.
     Late,
     /// Content.
     Content,
-    /// Nothing that can be used.
+    /// Nothing usable.
     Nothing,
 }
 
-/// An answer that is performed, and what remains of it.
+/// The script of an answer, and what remains of it.
 pub type Performed = (Script, AnswerRemains);
 
 impl<F: ContentFault> Misbehaviour<F> {
-    /// None if the behaviour changes nothing.
+    /// None for a healthy behaviour.
     pub fn of(behaviour: &ServerBehaviour<F>) -> Option<Self> {
         if behaviour.is_healthy() {
             return None;
@@ -78,9 +78,8 @@ impl<F: ContentFault> Misbehaviour<F> {
         Some(Self { behaviour: behaviour.clone(), bomb })
     }
 
-    /// Spoils the answer to the request `key` of the server `seed`. Faults of its content are
-    /// `spoil`'s. None if the behaviour does not fall on this request, which is then answered as
-    /// it should be.
+    /// Spoils the answer to the request `key` of the server `seed`; `spoil` applies faults of the
+    /// content. None if the behaviour spares this request, which is then answered properly.
     pub fn befall<A: Spoilable>(
         &self,
         seed: u64,
@@ -143,17 +142,17 @@ impl<F: ContentFault> Misbehaviour<F> {
     }
 }
 
-/// `bytes` in place of the answer, which leave nothing of it.
+/// Sends `bytes` instead of the answer.
 pub fn spoilt(answer: &impl Spoilable, bytes: Vec<u8>) -> Performed {
     (Script::whole(bytes, answer.delay()), AnswerRemains::Nothing)
 }
 
-/// The same, and the end of the connection.
+/// Sends `bytes` instead of the answer and ends the connection.
 fn ended(answer: &impl Spoilable, bytes: Vec<u8>, end: ScriptEnd) -> Performed {
     (Script { end, ..Script::whole(bytes, answer.delay()) }, AnswerRemains::Nothing)
 }
 
-/// A whole answer with content, and where its body begins.
+/// A complete answer with content, and the offset of its body.
 fn whole(answer: &mut impl Spoilable) -> Option<(Vec<u8>, usize)> {
     let (body, mut out) = (answer.content()?, Vec::new());
     write_whole(&body, &mut out);

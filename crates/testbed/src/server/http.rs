@@ -1,5 +1,5 @@
-//! HTTP/1.1 on the server's side: where one request ends and the next begins, and how answers are
-//! written. Knows no socket and no content.
+//! The server's side of HTTP/1.1: finds where requests end, and writes answers. Knows no socket and
+//! no content.
 
 use std::io::Write as _;
 
@@ -15,15 +15,15 @@ pub(crate) const NO_CONTENT: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 /// A request whose content is wrong.
 pub(crate) const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
-/// A path without anything.
+/// An unknown path.
 pub(crate) const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
-/// What a buffer begins with.
+/// The beginning of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestFrame<'a> {
-    /// Not a whole request yet; nothing can change below `needed` bytes.
+    /// An incomplete request.
     Partial {
-        /// Bytes that must be there before another look is worthwhile.
+        /// Bytes required before another attempt can succeed.
         needed: usize,
     },
     /// A whole request.
@@ -96,7 +96,7 @@ impl HttpRefusal {
     }
 }
 
-/// What `bytes` begins with, where a body may have up to `body_bytes_max` bytes.
+/// Reads the request at the start of `bytes`. A body may have up to `body_bytes_max` bytes.
 pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut fields);
@@ -145,7 +145,7 @@ pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
     }
 }
 
-/// The header fields that matter here.
+/// The header fields that servers use.
 struct HeaderFields {
     content_length: Option<usize>,
     transfer_coded: bool,
@@ -154,7 +154,7 @@ struct HeaderFields {
 }
 
 impl HeaderFields {
-    /// None if the length is not a number, or given twice differently.
+    /// None if the length is not a number, or two lengths differ.
     fn read(head: &httparse::Request<'_, '_>) -> Option<Self> {
         let mut read = Self {
             content_length: None,
@@ -189,7 +189,7 @@ impl HeaderFields {
     }
 }
 
-/// ASCII digits only: what `str::parse` adds, such as a plus sign, is no length.
+/// ASCII digits only: `str::parse` also accepts a plus sign.
 fn decimal(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! Where simulated servers run, and why they do not.
+//! Options of simulated servers, and the errors of starting them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use runtime::listen::ListenError;
 
 use super::tls::ServerTls;
 
-/// Where servers listen and what they bear.
+/// Where servers listen, and their limits.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Address that all of them listen on.
@@ -22,7 +22,7 @@ pub struct ServerOptions {
     pub body_bytes_max: usize,
     /// Most connections of one thread; more are closed at once.
     pub connections_max: usize,
-    /// Serves TLS alone. None is in the clear.
+    /// Serves only TLS. None serves plain HTTP.
     pub tls: Option<ServerTls>,
 }
 
@@ -59,7 +59,7 @@ impl ServerOptions {
         }
     }
 
-    /// Where server `index` is to listen, by options that were checked.
+    /// Address of server `index`, from checked options.
     pub(super) fn address(&self, index: usize) -> SocketAddr {
         let port = self.base_port.map_or(0, |base| {
             u16::try_from(usize::from(base) + index).expect("every port was checked to fit")
@@ -67,11 +67,11 @@ impl ServerOptions {
         SocketAddr::new(self.listen, port)
     }
 
-    /// Where the `count` servers will be reached: `http://<address>` or `https://<address>`.
+    /// The origins of the `count` servers: `http://<address>` or `https://<address>`.
     ///
     /// # Errors
     ///
-    /// If the options make no sense, or the system is to choose the ports.
+    /// If the options make no sense, or if they let the system choose the ports.
     pub fn origins(&self, count: usize) -> Result<Vec<String>, ServerError> {
         self.check(count)?;
         self.base_port.ok_or(ServerError::Options("a base port"))?;
@@ -84,8 +84,8 @@ impl ServerOptions {
     }
 }
 
-/// Why servers did not start, or a running one does not change. All but the last two are the
-/// caller's to put right; none is left half started.
+/// Why servers did not start, or a running one was not changed. The caller can fix all but the last
+/// two. No server is left half started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The options make no sense.
@@ -97,31 +97,31 @@ pub enum ServerError {
     /// A thread cannot be placed on its core.
     #[error("cannot run on core {core}: {source}")]
     Core {
-        /// The core asked for.
+        /// The requested core.
         core: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no such server.
     #[error("there is no server {index} among {count}")]
     Unknown {
-        /// The place asked for.
+        /// The requested index.
         index: usize,
-        /// How many there are.
+        /// The number of servers.
         count: usize,
     },
     /// The behaviour or another change makes no sense.
     #[error("server {index}: {problem}")]
     Change {
-        /// Place of the server.
+        /// Index of the server.
         index: usize,
-        /// What is wrong, and within which limits it would be right.
+        /// The problem and the valid limits.
         problem: &'static str,
     },
-    /// The server's thread has ended before its time; [`super::Servers::stop`] tells why.
+    /// The server's thread has ended early; [`super::Servers::stop`] returns why.
     #[error("the thread of server {index} has failed")]
     Gone {
-        /// Place of the server.
+        /// Index of the server.
         index: usize,
     },
     /// The system refused a thread or a poll.

@@ -1,5 +1,5 @@
-//! One thread of servers: their ports, their connections, their timers, one poll for all of them.
-//! Decides only who runs next; what a connection does is in `connection`.
+//! One thread of servers, with their ports, connections and timers under one poll. Decides only the
+//! order of work; `connection` does it.
 
 mod connection;
 pub(super) mod port;
@@ -28,10 +28,10 @@ pub(super) const WAKER: Token = Token(usize::MAX);
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
 
-/// What one tick of the wheel lasts; also the resolution of epoll's timeout.
+/// The length of a tick; also the resolution of epoll's timeout.
 const TICK: Duration = Duration::from_millis(1);
 
-/// One server as its thread holds it.
+/// One server on its thread.
 pub(super) struct SimulatedServer<R: SimulatedService> {
     pub(super) port: ServerPort,
     pub(super) responder: R,
@@ -40,9 +40,9 @@ pub(super) struct SimulatedServer<R: SimulatedService> {
     pub(super) is_refusing: bool,
 }
 
-/// Changes one server of a running thread, which answers once the change holds.
+/// A change of one server of a running thread, which replies once it is in effect.
 pub(super) struct ServerCommand<R: SimulatedService> {
-    /// Place of the server among those of the thread.
+    /// Index of the server on the thread.
     pub(super) server: usize,
     pub(super) change: ServerChange<R>,
     pub(super) done: mpsc::SyncSender<()>,
@@ -50,32 +50,32 @@ pub(super) struct ServerCommand<R: SimulatedService> {
 
 /// A change of one server.
 pub(super) enum ServerChange<R: SimulatedService> {
-    /// Behaves like this from now on; its schedule is over.
+    /// Sets the behaviour and ends the schedule.
     Behaviour(ServerBehaviour<R::Fault>),
     Responder(R::Change),
 }
 
-/// A place for a connection. The serial tells a delayed answer that its connection is gone.
+/// A slot for a connection. The serial detects an alarm whose connection is gone.
 struct ConnectionSlot {
     connection: Option<ServedConnection>,
     server: usize,
     serial: u64,
 }
 
-/// Names a connection across its place being used again.
+/// Identifies a connection even if its slot is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotAlarm {
     place: usize,
     serial: u64,
 }
 
-/// What all threads have alike.
+/// Options shared by all threads.
 #[derive(Clone, Debug)]
 pub(super) struct ReactorOptions {
     pub(super) body_bytes_max: usize,
     pub(super) connections_max: usize,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    /// What schedules count from.
+    /// The start of all schedules.
     pub(super) started: Instant,
 }
 
@@ -87,14 +87,14 @@ pub(super) struct ServerReactor<R: SimulatedService> {
     commands: mpsc::Receiver<ServerCommand<R>>,
     places: Vec<ConnectionSlot>,
     free: Vec<usize>,
-    /// Places emptied since the last poll: events already taken may still name them.
+    /// Slots emptied since the last poll, which pending events may still name.
     emptied: Vec<usize>,
     serial: u64,
     buffers: Buffers,
     wheel: Wheel<SlotAlarm>,
-    /// Ports that could not accept or listen, most often because no descriptor was free: tried again.
+    /// Ports that could not accept or listen, usually for lack of descriptors; retried.
     stalled: Vec<usize>,
-    /// When the next phase of any schedule begins, since the start.
+    /// Start of the next phase of any schedule, since the start.
     next_phase: Option<Duration>,
 }
 
@@ -168,7 +168,7 @@ impl<R: SimulatedService> ServerReactor<R> {
         Ok(())
     }
 
-    /// How long to wait for events; None is for ever.
+    /// How long to wait for events. None is forever.
     fn patience(&self) -> Option<Duration> {
         if !self.wheel.is_empty() || !self.stalled.is_empty() {
             return Some(TICK);
@@ -177,7 +177,7 @@ impl<R: SimulatedService> ServerReactor<R> {
         Some(next.saturating_sub(self.options.started.elapsed()))
     }
 
-    /// Takes up the phases that have begun. `due` is the time that has come, None at the start.
+    /// Starts the phases that are due. `due` is the time reached. None at the start.
     fn follow_schedules(&mut self, due: Option<Duration>) {
         let elapsed = due.map_or(Duration::ZERO, |due| due.max(self.options.started.elapsed()));
         let mut next_phase: Option<Duration> = None;
@@ -194,7 +194,7 @@ impl<R: SimulatedService> ServerReactor<R> {
         self.next_phase = next_phase;
     }
 
-    /// Carries out commands. Their senders may have gone.
+    /// Carries out commands. Their senders may be gone.
     fn obey(&mut self) {
         while let Ok(ServerCommand { server, change, done }) = self.commands.try_recv() {
             match change {
@@ -225,7 +225,7 @@ impl<R: SimulatedService> ServerReactor<R> {
         }
     }
 
-    /// Listens again, unless the server is to refuse.
+    /// Listens again, unless the server is refusing.
     fn reopen(&mut self, index: usize) {
         let SimulatedServer { port, is_refusing, .. } = &mut self.servers[index];
         if !*is_refusing && port.reopen(self.poll.registry(), Token(index)).is_err() {
@@ -239,13 +239,13 @@ impl<R: SimulatedService> ServerReactor<R> {
         u64::try_from(passed).expect("a process runs for less than 500 million years")
     }
 
-    /// Accepts until the backlog is empty: an edge tells of it once.
+    /// Accepts until the backlog is empty: the poll reports each edge only once.
     fn accept(&mut self, server: usize) {
         loop {
             let stream = match self.servers[server].port.accept() {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The peer gave up before its turn, or a signal came: the next one may be sound.
+                // The peer gave up while waiting, or a signal came. The next one may succeed.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -292,7 +292,7 @@ impl<R: SimulatedService> ServerReactor<R> {
         Ok(())
     }
 
-    /// Runs `turn` on the connection at `place`, if there is still one.
+    /// Runs `turn` on the connection at `place`, if there still is one.
     fn serve(
         &mut self,
         place: usize,
@@ -309,20 +309,20 @@ impl<R: SimulatedService> ServerReactor<R> {
             NextStep::Idle => (),
             NextStep::Alarm(after) => {
                 let alarm = SlotAlarm { place, serial: *serial };
-                // One more, so that what is left of this tick is not taken off the delay.
+                // One more, lest the rest of this tick shorten the delay.
                 let due = self.ticks(after) + 1;
                 self.wheel.insert(due, alarm);
             }
             NextStep::Close => {
                 context.responder.connections().open.subtract(1);
-                *connection = None; // Closing the descriptor takes it out of the poll.
+                *connection = None; // Closing the descriptor removes it from the poll.
                 self.emptied.push(place);
             }
         }
     }
 }
 
-/// CPU time that thread `tid` of this process has used; zero if the kernel does not say.
+/// CPU time of thread `tid` of this process; zero if the kernel does not report it.
 pub(super) fn cpu_time(tid: i32) -> Duration {
     let statistics = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat"));
     let nanos = statistics.ok().and_then(|text| text.split(' ').next()?.parse().ok());

@@ -1,5 +1,5 @@
-//! What a simulated service answers: the seam between servers, which know HTTP and misbehaviour,
-//! and services, which know their content.
+//! The interface between simulated servers, which know HTTP and misbehaviour, and services, which
+//! know their content.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use super::script::Script;
 
 /// One simulated service behind a port of its own. Lives on its server's thread.
 pub trait SimulatedService: Send + 'static {
-    /// What only this service can get wrong.
+    /// Faults of this service's content.
     type Fault: ContentFault;
-    /// What can be changed while it runs, beside its behaviour.
+    /// Changes to a running service, besides its behaviour.
     type Change: Send + 'static;
 
     /// Answers a request. Appends the whole answer to `out`, unless it is a script.
     fn respond(&mut self, request: &ServerRequest<'_>, out: &mut Vec<u8>) -> ServiceReply;
 
-    /// Behaves like this from now on.
+    /// Sets the behaviour.
     fn behave(&mut self, behaviour: &ServerBehaviour<Self::Fault>);
 
-    /// Changes from now on.
+    /// Applies a change.
     fn change(&mut self, change: Self::Change);
 
-    /// Where its server counts connections.
+    /// The server's counters of connections.
     fn connections(&self) -> &ConnectionCounters;
 }
 
-/// How an answer leaves.
+/// How an answer is sent.
 #[derive(Debug)]
 pub enum ServiceReply {
-    /// Whole, after this time.
+    /// Complete, after this delay.
     Whole(Duration),
-    /// In its own way.
+    /// At its own pace.
     Script(Box<Script>),
 }
 
 impl ServiceReply {
-    /// At once.
+    /// Without delay.
     pub const AT_ONCE: Self = Self::Whole(Duration::ZERO);
 }

@@ -1,5 +1,5 @@
-//! When one behaviour of a server follows another: pure in the time since the start. Knows
-//! neither what behaviours do nor any clock.
+//! The schedule of a server's behaviours: pure in the time since the start. Knows neither what
+//! behaviours do nor any clock.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::behaviour::{ContentFault, ServerBehaviour};
 /// Most phases of one schedule.
 pub const PHASES_MAX: usize = 1000;
 
-/// Behaviours one after another from the start. Empty: healthy throughout.
+/// Consecutive behaviours from the start on. Empty means healthy throughout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSchedule<F> {
     /// In order.
     pub phases: Vec<ServerPhase<F>>,
-    /// Begins again after the last phase; otherwise the last one stays.
+    /// Whether it restarts after the last phase; otherwise the last one stays.
     pub repeat: bool,
 }
 
-/// One behaviour for a time.
+/// A behaviour for a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPhase<F> {
-    /// How long. None, for the last phase only, is to the end.
+    /// Its length. None, only for the last phase, means until the end.
     pub lasts: Option<Duration>,
-    /// What the server does meanwhile.
+    /// The server's behaviour meanwhile.
     pub behaviour: ServerBehaviour<F>,
 }
 
@@ -40,13 +40,13 @@ impl<F: ContentFault> ServerSchedule<F> {
         Self { phases: vec![ServerPhase { lasts: None, behaviour }], repeat: false }
     }
 
-    /// Behaviours for a time each, the last of which stays.
+    /// Behaviours for a time each; the last one stays.
     pub fn steps<const N: usize>(steps: [(Duration, ServerBehaviour<F>); N]) -> Self {
         let phase = |(lasts, behaviour)| ServerPhase { lasts: Some(lasts), behaviour };
         Self { phases: steps.map(phase).into(), repeat: false }
     }
 
-    /// What is wrong with this schedule, if anything is.
+    /// The problem of this schedule. None if it is valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let (last, others) = self.phases.split_last()?;
         if self.phases.len() > PHASES_MAX {
@@ -62,8 +62,7 @@ impl<F: ContentFault> ServerSchedule<F> {
         }
     }
 
-    /// The behaviour once `elapsed` has passed since the start, and when the next one follows,
-    /// also since the start.
+    /// The behaviour at `elapsed` since the start, and the start of the next one.
     pub(super) fn at(&self, elapsed: Duration) -> (&ServerBehaviour<F>, Option<Duration>) {
         let mut begins = Duration::ZERO;
         if self.repeat {

@@ -1,43 +1,44 @@
-//! How an answer leaves in its own way: its pieces, their pace, and how it ends. Pure: it says what to send next, and when; the connection sends.
+//! An answer sent at its own pace: its pieces, their pauses, and its end. Pure: says what to send
+//! next and when; the connection sends.
 
 use std::time::Duration;
 
-/// Bytes that a flow hands out at once.
+/// Bytes that a flow yields at once.
 const FLOW_BYTES: usize = 64 * 1024;
 
-/// An answer to be performed.
+/// An answer with its own pace.
 #[derive(Debug)]
 pub struct Script {
     /// Sent first.
     pub(crate) bytes: Vec<u8>,
-    /// From request to first byte.
+    /// Delay of the first byte.
     pub(crate) delay: Duration,
-    /// How `bytes` leave; None is at once.
+    /// The pace of `bytes`. None sends them at once.
     pub(crate) drip: Option<Drip>,
     /// Follows `bytes`.
     pub(crate) flow: Option<Flow>,
     /// Follows the flow.
     pub(crate) tail: &'static [u8],
     pub(crate) end: ScriptEnd,
-    /// How many of `bytes` have been handed out: none to begin with.
+    /// Number of `bytes` already yielded.
     pub(crate) sent: usize,
 }
 
 /// Piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drip {
-    /// The first piece; 0 makes it as long as the others.
+    /// Length of the first piece; 0 makes it as long as the others.
     pub(crate) first: usize,
-    /// Each further piece.
+    /// Length of each further piece.
     pub(crate) bytes: usize,
     pub(crate) every: Duration,
 }
 
-/// The same bytes over and over.
+/// The same bytes, repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     unit: Vec<u8>,
-    /// Bytes still to come, which need not be a multiple of the unit; None is without end.
+    /// Bytes still to come, not necessarily a multiple of the unit. None is endless.
     left: Option<u64>,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Flow {
 pub(crate) enum ScriptEnd {
     /// The next request is read.
     Next,
-    /// An orderly close.
+    /// A clean close.
     Close,
     /// RST.
     Reset,
@@ -57,21 +58,21 @@ pub(crate) enum ScriptEnd {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptStep {
-    /// Send what was handed out, then ask again.
+    /// Send what was yielded, then ask again.
     Send,
-    /// The same, after a pause.
+    /// Send what was yielded, then ask again after a pause.
     SendThenWait(Duration),
     /// All is sent.
     End(ScriptEnd),
 }
 
 impl Script {
-    /// `bytes` at once, and the next request.
+    /// All `bytes` after `delay`, then the next request.
     pub const fn whole(bytes: Vec<u8>, delay: Duration) -> Self {
         Self { bytes, delay, drip: None, flow: None, tail: b"", end: ScriptEnd::Next, sent: 0 }
     }
 
-    /// Appends what is to be sent next to `out`.
+    /// Appends the next bytes to `out`.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> ScriptStep {
         if self.sent < self.bytes.len() {
             let rest = &self.bytes[self.sent..];
@@ -102,12 +103,12 @@ impl Script {
 }
 
 impl Flow {
-    /// `unit` until `left` bytes have gone, or without end.
+    /// Repeats `unit` for `left` bytes, or endlessly.
     pub(crate) fn new(unit: &[u8], left: Option<u64>) -> Self {
         Self { unit: unit.repeat(FLOW_BYTES.div_ceil(unit.len())), left }
     }
 
-    /// Whether there was anything left.
+    /// Returns whether anything was left.
     fn pour(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(left) = &mut self.left else {
             out.extend_from_slice(&self.unit);

@@ -1,4 +1,4 @@
-//! Certificates that simulated servers use TLS with: given, or made up for one run. Installs nothing
+//! Certificates of simulated servers, given or generated for one run. Installs nothing
 //! process-wide; knows no socket.
 
 use std::net::IpAddr;
@@ -11,35 +11,35 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What servers serve TLS 1.2 and 1.3 with. Cheap to clone.
+/// The configuration of TLS 1.2 and 1.3. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServerTls(Arc<ServerConfig>);
 
-/// Why there is no TLS. All are the caller's to put right.
+/// Why TLS is unavailable. The caller can fix all of these.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The text is no PEM, or holds something else.
+    /// The text is not PEM, or contains something else.
     #[error("{what} cannot be read: {source}; expected PEM")]
     Pem {
         /// The certificates or the key.
         what: &'static str,
-        /// What the reader said.
+        /// The reader's error.
         source: rustls::pki_types::pem::Error,
     },
-    /// Certificates and key do not go together, or are not supported.
+    /// Certificates and key do not match, or are not supported.
     #[error("certificates and key are refused: {0}")]
     Refused(#[from] rustls::Error),
-    /// No certificate could be made.
+    /// No certificate could be generated.
     #[error("no certificate can be made: {0}")]
     Generated(#[from] rcgen::Error),
 }
 
 impl ServerTls {
-    /// With certificates (the server's own first) and their private key, both as PEM text.
+    /// Uses certificates (the server's own first) and their private key, both as PEM text.
     ///
     /// # Errors
     ///
-    /// When either is no PEM, or they do not go together.
+    /// If either is not PEM, or they do not match.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<Vec<_>, _>>()
@@ -49,12 +49,12 @@ impl ServerTls {
         Self::new(chain, key)
     }
 
-    /// With a certificate for `localhost`, the loopback addresses and `also`, signed by an
-    /// authority of its own, whose certificate is returned as PEM: a client that trusts it trusts the servers.
+    /// Generates a certificate for `localhost`, the loopback addresses and `also`. Also returns, as
+    /// PEM, the certificate of the authority that signed it, which clients must trust.
     ///
     /// # Errors
     ///
-    /// When the system gives no randomness.
+    /// If the system has no randomness.
     pub fn generated(also: IpAddr) -> Result<(Self, String), TlsError> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "simulated DSPs' authority");

@@ -1,5 +1,4 @@
-//! Writes JSON in the order of its calls, as bidders see it on the wire: `id` first, `imp` next.
-//! Knows no OpenRTB.
+//! Writes JSON in the order of the calls, as on the wire: `id` first, `imp` next. Knows no OpenRTB.
 
 use std::fmt::{Display, Write};
 

@@ -1,5 +1,5 @@
-//! One bid request as text: a choice of every field, written in the order exchanges write them,
-//! filled up to a wanted size. Knows the shapes of OpenRTB 2.6, not how often each occurs.
+//! Renders one bid request: a choice for every field, in the order that exchanges use, padded to a
+//! given size. Knows the shapes of OpenRTB 2.6, not how often each occurs.
 
 use super::json::Json;
 use super::vocabulary::{
@@ -8,10 +8,10 @@ use super::vocabulary::{
 };
 use crate::draws::Draws;
 
-/// Below this many bytes a request leaves out what is most often left out.
+/// Requests shorter than this omit rarely sent fields.
 const FULL_BYTES: usize = 2_048;
 
-/// What a segment of `user.data` takes, at most.
+/// Longest segment of `user.data`.
 const SEGMENT_BYTES: usize = 64;
 
 /// A format that an impression offers.
@@ -31,34 +31,34 @@ pub(super) enum Channel {
     Dooh,
 }
 
-/// The choices behind one request.
+/// The choices of one request.
 #[derive(Clone, Debug)]
 pub(super) struct RequestPlan {
     pub(super) id: String,
     pub(super) imps: Vec<ImpPlan>,
     pub(super) channel: Channel,
-    /// Place in the list of publishers.
+    /// Index in the list of publishers.
     pub(super) publisher: usize,
     pub(super) country: usize,
     pub(super) currency: String,
     pub(super) tmax_ms: Option<u32>,
-    /// `None` leaves the field out, which means second price.
+    /// None omits the field, which means second price.
     pub(super) auction_type: Option<u8>,
     pub(super) test: bool,
     /// Entries of each of `bcat` and `badv`.
     pub(super) blocks: usize,
-    /// Length wanted; content that needs more makes the request longer.
+    /// Target length; content that needs more makes the request longer.
     pub(super) bytes: usize,
 }
 
-/// The choices behind one impression.
+/// The choices of one impression.
 #[derive(Clone, Debug)]
 pub(super) struct ImpPlan {
     pub(super) format: ImpFormat,
     pub(super) size: (u32, u32),
-    /// Hundredths of the currency per thousand impressions; 0 leaves the floor out.
+    /// Hundredths of the currency per thousand impressions; 0 omits the floor.
     pub(super) floor_cents: u32,
-    /// Deals offered, and whether to those who hold one alone.
+    /// Number of deals, and whether only their holders may bid.
     pub(super) deals: usize,
     pub(super) private: bool,
 }
@@ -91,7 +91,7 @@ fn keywords(bytes: usize) -> String {
     text
 }
 
-/// The request with that many segments, and where its keywords go.
+/// The request with `segments` segments, and the position of its keywords.
 fn write(plan: &RequestPlan, draws: &mut Draws, segments: usize) -> (String, usize) {
     let country = &COUNTRIES[plan.country % COUNTRIES.len()];
     let full = plan.bytes >= FULL_BYTES;
@@ -130,7 +130,7 @@ fn write_terms(plan: &RequestPlan, draws: &mut Draws, json: &mut Json) {
         let first = draws.below(BLOCKED_CATEGORIES.len());
         let categories = BLOCKED_CATEGORIES.iter().cycle().skip(first);
         json.texts("bcat", categories.take(plan.blocks.min(BLOCKED_CATEGORIES.len())));
-        // Names that a simulated DSP's advertisers do bear, among many that they do not.
+        // A few domains of the simulated DSPs' advertisers, among many others.
         let domain = |n: usize| match n % 8 {
             0 => format!("advertiser-{}.example", (plan.publisher + n) % 200),
             _ => format!("competitor-{}.example", plan.publisher * 8 + n),
@@ -203,7 +203,7 @@ fn write_imp(plan: &RequestPlan, choice: &ImpPlan, place: usize, imp: &mut Json)
     }
 }
 
-/// Hundredths as decimal text, without a float in between.
+/// Hundredths as decimal text, without floating point.
 fn decimal(cents: u32) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }

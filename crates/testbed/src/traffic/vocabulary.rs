@@ -1,6 +1,6 @@
-//! The names and numbers that generated requests are made of. Data only.
+//! The names and numbers of generated requests. Data only.
 
-/// A country as requests name it, with what goes with it.
+/// A country and its attributes.
 pub(super) struct Country {
     /// ISO 3166-1 alpha-3.
     pub(super) code: &'static str,

@@ -1,5 +1,5 @@
-//! The fleet on real sockets: well-behaved clients, and every way a client can be odd. Beside it,
-//! in modules: DSPs that are odd themselves, their schedules, notices, and TLS.
+//! The fleet on real sockets, with well-behaved and odd clients. In modules: faulty DSPs,
+//! schedules, notices and TLS.
 
 mod fixture;
 mod hostile;
@@ -40,7 +40,7 @@ fn a_connection_is_kept_for_many_requests_however_they_are_cut() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    // Delayed answers must not let later ones overtake.
+    // Later answers must not overtake delayed ones.
     let ms = Duration::from_millis;
     let uneven = LatencySpread { min: Duration::ZERO, median: ms(1), p99: ms(5) };
     for latency in [LatencySpread::default(), uneven] {
@@ -139,7 +139,7 @@ fn a_client_that_leaves_before_its_late_answer_harms_nobody() {
     leaving.write_all(post(BODY).as_bytes()).expect("sent");
     until(&fleet, "asked", |stats| stats.late == 1);
     drop(leaving);
-    // Its place is taken by another, which must get its own answer only.
+    // A new connection takes its slot, and must get only its own answer.
     let mut staying = connect(&fleet);
     staying.write_all(post(&BODY.replace("req-1", "req-2")).as_bytes()).expect("sent");
     assert_bid(answer(&mut staying), "req-2");

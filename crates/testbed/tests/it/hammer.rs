@@ -1,5 +1,5 @@
-//! The load generator against servers that answer well, badly, and not at all. Counts are
-//! asserted, times never.
+//! The load generator against servers that answer well, badly, or not at all. The tests assert
+//! counts, never times.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn fleet(profile: DspProfile) -> Fleet {
     dsp::start(vec![profile], &ServerOptions::default()).expect("a fleet")
 }
 
-/// A load of an exchange, and how it is made.
+/// A load of an exchange and its options.
 struct LoadSetup {
     target: String,
     beacons: Option<Beacons>,
@@ -78,8 +78,7 @@ fn assert_accounted(counts: &LoadCounts<ExchangeOutcomes>) {
     assert_eq!(calls.sent, ended + calls.abandoned, "{counts:?}");
 }
 
-/// A server that answers every request on every connection with what `reply` makes of its body, or
-/// of its head if it is a GET.
+/// A server that answers every request with `reply` of its body, or of its head for a GET.
 fn server(reply: fn(&str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -177,8 +176,9 @@ fn an_open_loop_sends_every_request_however_slow_the_target() {
 
 #[test]
 fn latency_counts_from_the_intended_time() {
-    // One connection and 20 ms an answer: of 20 requests meant for the first 20 ms, the last
-    // waits for 19 others. A loop that starts its clock when it sends would find 20 ms for all.
+    // One connection with 20 ms per answer: of 20 requests intended within the first 20 ms, the
+    // last waits for 19 others. A loop that starts its clock on sending would measure 20 ms for
+    // all.
     let late_by = Duration::from_millis(20);
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
     let mode = LoadMode::Open { rate_per_s: 1_000 };
@@ -210,8 +210,8 @@ fn what_cannot_be_sent_is_counted() {
 
 #[test]
 fn an_open_loop_that_fell_behind_ends() {
-    // The kernel accepts; nobody reads. All connections are busy when the schedule ends, at a rate
-    // whose ticks come faster than so many workers can be joined.
+    // The kernel accepts, but nobody reads. All connections are busy when the schedule ends, and
+    // the ticks come faster than this many workers can be joined.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let mode = LoadMode::Open { rate_per_s: 20_000 };
@@ -225,7 +225,7 @@ fn an_open_loop_that_fell_behind_ends() {
 
 #[test]
 fn an_open_loop_ends_though_beacons_hang() {
-    // A single answer with so many beacons that calling them all would take a thousand timeouts.
+    // One answer with so many beacons that calling them all would take a thousand timeouts.
     let address = server(|asked| {
         if asked.starts_with("GET ") {
             return String::new();
@@ -240,7 +240,8 @@ fn an_open_loop_ends_though_beacons_hang() {
     let prefix = "http://b.example/n/".to_owned();
     options.beacons = Some(Beacons { prefix, share_ppm: 1_000_000 });
     let counts = run(&options).counts;
-    // The only connection calls beacons until the grace is over: the other two never leave.
+    // The only connection calls beacons until the grace period ends, so the other two are never
+    // sent.
     assert_eq!((counts.calls.valid, counts.calls.sent, counts.calls.unsent), (1, 1, 2));
     assert!((1..1_000).contains(&counts.outcomes.beacons_failed), "{counts:?}");
 }
@@ -291,13 +292,13 @@ fn fixed_connections_are_all_opened_and_used_in_turn() {
     while opened.load(Ordering::Relaxed) < 150 {
         std::thread::yield_now();
     }
-    // A connection that is free again may take a request from the one whose turn it is.
+    // An idle connection may take a request from the one whose turn it is.
     assert!(used.load(Ordering::Relaxed) >= 75, "{}", used.load(Ordering::Relaxed));
 }
 
 #[test]
 fn a_target_that_hangs_is_counted_as_timeouts() {
-    // The kernel accepts; nobody reads.
+    // The kernel accepts, but nobody reads.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let mut options = options(address, LoadMode::Closed { in_flight: 3 }, LoadLength::Count(9));

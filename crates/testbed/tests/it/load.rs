@@ -22,7 +22,7 @@ struct EchoLoad {
     echoed: Cell<u64>,
 }
 
-/// What came back for a frame.
+/// The answer to a frame.
 struct EchoAnswer {
     is_echo: bool,
 }

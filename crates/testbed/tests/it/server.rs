@@ -1,5 +1,5 @@
-//! A simulated server that is no DSP: it answers with the path that it was asked for, or with it
-//! backwards.
+//! A simulated server other than a DSP: it answers with the path of the request, or with the
+//! reversed path.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

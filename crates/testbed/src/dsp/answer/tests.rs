@@ -1,4 +1,4 @@
-//! Answers are valid OpenRTB, repeatable, and as the profile says.
+//! Answers are valid OpenRTB, repeatable, and follow the profile.
 
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ fn check_bid(imp: &Value, bid: &Value) {
     }
 }
 
-/// Its trackers would make it lose on a secure impression, unless they are HTTPS.
+/// A plain HTTP tracker would make the bid lose on a secure impression.
 #[test]
 fn secure_impressions_get_no_plain_tracker() {
     let request = |secure: &str| {
@@ -204,7 +204,7 @@ fn prices_meet_the_floor_as_often_as_asked() {
     assert!((5.0..=6.25 + 1e-6).contains(&price(1_000_000, BANNER)));
     let on_deal =
         BANNER.replace("\"bidfloor\"", r#""pmp":{"deals":[{"id":"d","bidfloor":0}]},"bidfloor""#);
-    assert_eq!(price(1_000_000, &on_deal), 1.25); // The deal's own floor, though it is 0.
+    assert_eq!(price(1_000_000, &on_deal), 1.25); // The deal's own floor, even if 0.
     let huge = BANNER.replace('5', "18446744073709.551615");
     assert!(price(1_000_000, &huge.replace("250", "1")) > 1e13);
 }

@@ -1,4 +1,5 @@
-//! Spoilt answers are a function of profile, place and request, and spoilt as far as asked for.
+//! Faulty answers are a function of profile, index and request, and have exactly the requested
+//! fault.
 
 use super::*;
 use crate::dsp::{ACTS, DspAct, DspBehaviour, DspProfile, parse_profiles};
@@ -24,7 +25,7 @@ fn asked(
     bidder.misbehave(&misbehaviour, &request)
 }
 
-/// Every kind at its defaults.
+/// Every kind, with its defaults.
 fn behaviours() -> Vec<DspBehaviour> {
     let behaviour = |name: &str| {
         let text = format!("[[dsp]]\n[[dsp.phase]]\nkind = \"{name}\"\n");
@@ -55,7 +56,7 @@ fn no_kind_falls_on_what_is_no_request() {
         for body in [&b""[..], b"{}", b"[]", br#"{"id":7}"#] {
             assert!(asked(&mut bidder(), &behaviour, body).is_none(), "{behaviour:?}");
         }
-        // Without a readable impression there is nothing to bid on, whatever the behaviour.
+        // Without a readable impression there is nothing to bid on, under any behaviour.
         for body in [&br#"{"id":"a","imp":[]}"#[..], br#"{"id":"a","imp":[{"id":"1""#] {
             drop(asked(&mut bidder(), &behaviour, body));
         }

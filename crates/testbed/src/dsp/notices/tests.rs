@@ -1,8 +1,8 @@
-//! What a notice must say, by kind, and how URLs carry it.
+//! The required content of notices, by kind, and their URLs.
 
 use super::*;
 
-/// A notice of which `change` replaces one parameter; an empty one is taken out.
+/// A notice with one parameter replaced by `change`, or removed if it is empty.
 fn facts(notice: DspNotice, change: &str) -> Option<NoticeContent> {
     let (key, _) = change.split_once('=').unwrap_or((change, ""));
     let parameters = [
@@ -39,7 +39,7 @@ fn notices_say_what_their_kind_must() {
     check("auction=%ff", false, false);
     check("auction=${AUCTION_ID}", false, false);
     check("seat=%24%7BAUCTION_SEAT_ID}", false, false);
-    check("price=1.26", false, false); // Not what its base64 says.
+    check("price=1.26", false, false); // Contradicts its base64.
     check("price=", false, false);
     check("price=-1", false, false);
     check("price64=MS4yNQ==", true, true);

@@ -1,5 +1,5 @@
-//! The kinds of behaviour by name: what each does, which knobs it has, and their defaults. Owns the
-//! words; the limits are the behaviour's own.
+//! The kinds of behaviour by name: their effects, options and defaults. Owns the names; each
+//! behaviour checks its own limits.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::server::{BOMB_BYTES_MAX, Cut, DripFrom, INTERIM_MAX};
 pub struct ActDoc {
     /// Its `kind`.
     pub name: &'static str,
-    /// Keys that it has beside `lasts`, `kind` and `share`.
+    /// Its keys, besides `lasts`, `kind` and `share`.
     pub knobs: &'static [&'static str],
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub line: &'static str,
     build: fn(&Knobs) -> DspAct,
 }

@@ -1,4 +1,5 @@
-//! Profile files: every key arrives, every problem is told, and the files shipped are sound.
+//! Profile files: every key takes effect, every problem is reported, and the shipped files are
+//! valid.
 
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ fn every_key_of_a_dsp_arrives() {
     };
     let all = profiles(text);
     assert_eq!(all[..2], [want.clone(), want]);
-    // What a file leaves out is as a program that leaves it out has it, but for the price's ends.
+    // Defaults of the file equal those of the code, except for the price's limits.
     let rest = DspProfile { seed: 7, ..DspProfile::default() };
     let price = PriceSpread { max_micros: 40_500_000, ..rest.price };
     assert_eq!(all[2], DspProfile { price, ..rest });

@@ -1,4 +1,4 @@
-//! Which answers are what, and how refusals are quoted.
+//! The kinds of answers, and how refusals are quoted.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which URLs are beacons, and what a prefix must be.
+//! Which URLs are beacons, and which prefixes are valid.
 
 use super::*;
 

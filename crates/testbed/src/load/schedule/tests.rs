@@ -1,4 +1,4 @@
-//! What is due when, in both loops.
+//! The calls that are due, in both loops.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn nothing_is_due_after_the_last_call() {
         let mode = LoadMode::Open { rate_per_s: 1_000 };
         let mut schedule = CallSchedule::new(mode, ms(20), length, ms(30));
         assert_eq!(schedule.end(), Some(ms(70)));
-        // Behind all along: asked for the first time long after the end.
+        // Overdue: the first query comes long after the end.
         assert_eq!(schedule.due(ms(95)), 20 + total);
         assert_eq!(schedule.take(ms(95)), send(65, true));
         assert_eq!(schedule.due(ms(95)), 4);

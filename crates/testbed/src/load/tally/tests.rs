@@ -1,4 +1,4 @@
-//! What lands in which counter and in which histogram.
+//! Which counters and histograms each outcome changes.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn ends_land_in_their_counters() {
     assert_eq!(tally.counts, want);
     assert_eq!(tally.problems.len(), PROBLEMS_MAX);
     assert_eq!(tally.problems[0], "refused with 404");
-    assert_eq!(tally.latency.len(), 14); // Refusals and lost connections have none.
+    assert_eq!(tally.latency.len(), 14); // Refusals and lost connections do not count.
     let overshoot = quantiles(&tally.overshoot).expect("recorded");
     assert_eq!((overshoot.p50, overshoot.max), (0, tally.overshoot.max()));
     assert!((989_000..992_000).contains(&overshoot.max), "{}", overshoot.max);

@@ -1,4 +1,4 @@
-//! Limits of behaviours hold at their edges.
+//! The limits of behaviours.
 
 use super::*;
 use crate::dsp::{DspAct, DspBehaviour};

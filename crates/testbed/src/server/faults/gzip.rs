@@ -1,4 +1,4 @@
-//! Gzip as simulated servers send it: sound, broken, or a bomb. Knows nothing of HTTP.
+//! The gzip bodies of simulated servers: valid, broken, or a bomb. Knows no HTTP.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 
 use crate::draws::Draws;
 
-/// What a bomb is made of: the same block over and over, compressed once.
+/// A bomb repeats one block, which is compressed once.
 const BLOCK_BYTES: usize = 1024 * 1024;
 
 /// A gzip head: deflate, no name, no time, unknown system (RFC 1952, 2.3).
@@ -20,7 +20,7 @@ pub(super) fn gzipped(body: &[u8]) -> Vec<u8> {
     encoder.finish().expect("a vector takes every write")
 }
 
-/// What only claims to be a gzip of `body`: cut off, altered, with a wrong sum, or not one at all.
+/// A false gzip of `body`: truncated, altered, with a wrong checksum, or no gzip at all.
 pub(super) fn broken(body: &[u8], draws: &mut Draws) -> Vec<u8> {
     let mut zip = gzipped(body);
     match draws.below(4) {
@@ -36,8 +36,8 @@ pub(super) fn broken(body: &[u8], draws: &mut Draws) -> Vec<u8> {
     zip
 }
 
-/// One gzip member that inflates to `inflated` spaces, and is a thousandth of that. Its time and
-/// memory are those of compressing one block.
+/// One gzip member that inflates to `inflated` spaces from a thousandth of that size. Costs the
+/// time and memory of compressing one block.
 pub(super) fn bomb(inflated: usize) -> Vec<u8> {
     let (blocks, rest) = (inflated / BLOCK_BYTES, inflated % BLOCK_BYTES);
     let mut out = HEAD.to_vec();

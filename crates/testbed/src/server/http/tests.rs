@@ -1,4 +1,4 @@
-//! Where requests end, what they ask for, and which are refused.
+//! Where requests end, and which are refused.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! One connection to one server: what came in, what is owed, and in which order. Reads once and
-//! writes once per request when nothing is in the way. Knows neither poll nor clock: the reactor
-//! says when the socket is ready and when a delayed answer is due.
+//! One connection to one server: its input, its pending answers, and their order. Normally reads
+//! once and writes once per request. Knows neither poll nor clock: the reactor reports that the
+//! socket is ready or a delayed answer is due.
 
 use std::io;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use crate::server::http::{self, RequestFrame, ServerRequest};
 use crate::server::responder::{ServiceReply, SimulatedService};
 use crate::server::script::{Script, ScriptEnd, ScriptStep};
 
-/// The thread's read buffer: a request that fits is answered from it without a copy.
+/// The thread's read buffer: a request that fits is answered without a copy.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
-/// Answers to pipelined requests are written once this many bytes have gathered.
+/// Answers to pipelined requests are written once they reach this size.
 const GATHER_BYTES: usize = 64 * 1024;
 
-/// Pieces of a script sent in one turn; then the others have theirs.
+/// Pieces of a script sent in one turn, before other connections get theirs.
 const PIECES_MAX: usize = 16;
 
-/// Bytes thrown away after a refusal, so that closing does not reset the refusal away.
+/// Bytes discarded after a refusal, so that the close does not reset the refusal away.
 const DRAIN_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a refused peer may keep the connection before it is cut.
+/// How long a refused peer may keep the connection open.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// What the reactor is to do next for a connection.
+/// What the reactor does next for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Nothing more until the socket is ready.
@@ -36,7 +36,7 @@ pub(super) enum NextStep {
     Close,
 }
 
-/// What a connection borrows from its thread for the length of a call.
+/// The thread's state that a connection borrows for one call.
 pub(super) struct ThreadContext<'a, R> {
     pub(super) responder: &'a mut R,
     pub(super) buffers: &'a mut Buffers,
@@ -55,8 +55,8 @@ impl Buffers {
     }
 }
 
-/// What a connection is doing. Answers leave in the order of their requests, so while one is
-/// delayed, nothing further is read.
+/// The state of a connection. Answers leave in the order of their requests, so nothing more is read
+/// while one is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServingPhase {
     Reading,
@@ -64,36 +64,35 @@ enum ServingPhase {
     Delaying,
     /// `Connection::script` is being performed, or waits for its alarm.
     Performing,
-    /// Nothing will ever be sent; the peer has to go.
+    /// Nothing will ever be sent; the peer must close.
     Hanging,
-    /// No more requests: what is owed leaves, then the connection drains.
+    /// No more requests: pending bytes leave, then the connection drains.
     Finishing,
-    /// Everything is sent and our side shut; up to this many more bytes are thrown away.
+    /// Everything is sent and our side is shut; up to this many more bytes are discarded.
     Draining(usize),
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct ServedConnection {
     wire: Wire,
     phase: ServingPhase,
-    /// The socket may hold bytes: an edge was seen since it last ran dry.
+    /// Whether the socket may have bytes: an edge was seen since it last ran dry.
     readable: bool,
-    /// The peer sends no more, so a short read does not mean that the socket is dry.
+    /// Whether the peer has shut its side, so a short read does not mean a dry socket.
     half_closed: bool,
-    /// Bytes of a request that is not whole yet, or not yet its turn.
+    /// Bytes of a request that is incomplete or must wait.
     inbox: Vec<u8>,
-    /// Bytes that `inbox` must have before it is worth another look.
+    /// Bytes that `inbox` must have before another attempt can succeed.
     needed: usize,
-    /// Answers the socket has not taken yet.
+    /// Answer bytes that the socket has not taken yet.
     outbox: Vec<u8>,
     /// The answer that waits for the alarm.
     delayed: Vec<u8>,
-    /// Whether the connection goes on after the delayed answer, or the script.
+    /// Whether the connection continues after the delayed answer or the script.
     keep_alive: bool,
-    /// The answer that does not leave whole and at once.
+    /// An answer with its own pace.
     script: Option<Box<Script>>,
-    /// An alarm is set for the script.
+    /// Whether an alarm is set for the script.
     pausing: bool,
 }
 
@@ -151,7 +150,7 @@ impl ServedConnection {
         }
     }
 
-    /// Does all that can be done without waiting. An error is the end of the connection.
+    /// Does everything that needs no waiting. An error ends the connection.
     fn advance(
         &mut self,
         context: &mut ThreadContext<'_, impl SimulatedService>,
@@ -199,8 +198,8 @@ impl ServedConnection {
         }
     }
 
-    /// Reads once and answers what is whole. `None`: the socket was dry. `Some` of a delay: the
-    /// alarm to set, if any.
+    /// Reads once and answers complete requests. None if the socket was dry. A delay in `Some` is
+    /// the alarm to set.
     fn read(
         &mut self,
         context: &mut ThreadContext<'_, impl SimulatedService>,
@@ -219,7 +218,7 @@ impl ServedConnection {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(None)),
             Err(error) => return Err(error),
         };
-        // A short read leaves a stream socket dry (epoll(7)), which spares a second call.
+        // A short read leaves a stream socket dry (epoll(7)), which saves a second call.
         self.readable = self.half_closed || count == READ_BYTES || !self.wire.runs_dry();
         if !self.inbox.is_empty() {
             self.inbox.extend_from_slice(&context.buffers.input[..count]);
@@ -247,8 +246,8 @@ impl ServedConnection {
         Ok(delay)
     }
 
-    /// Answers the whole requests at the start of `bytes`, up to a delayed one. Returns how many
-    /// bytes they took, and the delay.
+    /// Answers the complete requests at the start of `bytes`, up to a delayed one. Returns the
+    /// bytes consumed, and the delay.
     fn answer_whole(
         &mut self,
         bytes: &[u8],
@@ -284,7 +283,7 @@ impl ServedConnection {
         sent.map(|()| (used, delay))
     }
 
-    /// Answers one request into `output`, or into `delayed` if it has to wait that long.
+    /// Answers one request into `output`, or into `delayed` if it must wait.
     fn answer_one(
         &mut self,
         request: &ServerRequest<'_>,
@@ -308,7 +307,7 @@ impl ServedConnection {
         Some(delay)
     }
 
-    /// Begins to perform an answer; the alarm to set before its first byte, if any.
+    /// Begins a script. Returns the delay of its first byte, if any.
     fn begin(&mut self, script: Box<Script>, keep_alive: bool) -> Option<Duration> {
         let delay = (!script.delay.is_zero()).then_some(script.delay);
         self.pausing = delay.is_some();
@@ -318,7 +317,7 @@ impl ServedConnection {
         delay
     }
 
-    /// Sends what the script has at this moment. `None`: it is over, and the connection has its next
+    /// Sends what the script has now. None once it has ended and the connection is in its next
     /// phase.
     fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<NextStep>> {
         if self.pausing {
@@ -362,7 +361,7 @@ impl ServedConnection {
         Ok(Some(NextStep::Alarm(Duration::ZERO)))
     }
 
-    /// Writes `bytes`; what the socket does not take waits in the outbox.
+    /// Writes `bytes`; the outbox keeps what the socket does not take.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         if self.outbox.is_empty() {
@@ -380,7 +379,7 @@ impl ServedConnection {
         Ok(())
     }
 
-    /// Throws away what still comes in, until the peer closes or has sent enough.
+    /// Discards input until the peer closes or the limit is reached.
     fn drain(&mut self, buffers: &mut Buffers) -> io::Result<NextStep> {
         let ServingPhase::Draining(mut left) = self.phase else { return Ok(NextStep::Idle) };
         loop {

@@ -1,4 +1,4 @@
-//! A server's port: listening, or refusing while nobody else can have it. Knows no connection.
+//! A server's port: listening, or refusing but reserved. Knows no connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Connections that wait to be accepted, as mio's own listeners have it.
+/// Backlog of connections, as in mio's own listeners.
 const BACKLOG: i32 = 1024;
 
 /// One port.
@@ -21,7 +21,7 @@ pub(crate) struct ServerPort {
 #[derive(Debug)]
 enum PortState {
     Open(TcpListener),
-    /// Bound and not listening, so that nobody else is given the port. None if that failed.
+    /// Bound but not listening, so that nobody else gets the port. None if binding failed.
     Refusing(Option<OwnedFd>),
 }
 
@@ -32,7 +32,7 @@ impl ServerPort {
         Ok(Self { address: listener.local_addr()?, state: PortState::Open(listener) })
     }
 
-    /// Where it is, whether it listens or not.
+    /// Its address, whether it listens or not.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -52,16 +52,16 @@ impl ServerPort {
         }
     }
 
-    /// Refuses connections from now on, those that wait included.
+    /// Refuses connections, including those in the backlog.
     pub(crate) fn refuse(&mut self) {
         if matches!(self.state, PortState::Open(_)) {
-            // The port can be bound again only once its listener is gone.
+            // The port can be bound again only after its listener is closed.
             self.state = PortState::Refusing(None);
             self.state = PortState::Refusing(bound(self.address).ok());
         }
     }
 
-    /// Listens again, if it does not. An error leaves it refusing.
+    /// Listens again. After an error it still refuses.
     pub(crate) fn reopen(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let PortState::Refusing(held) = &mut self.state else { return Ok(()) };
         let socket = match held.take() {
@@ -83,7 +83,7 @@ fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // Connections of the listener before may still linger on the port.
+    // Connections of the previous listener may linger on the port.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
     Ok(socket)

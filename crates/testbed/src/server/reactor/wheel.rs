@@ -1,7 +1,7 @@
-//! A hashed timing wheel: hands items back once their tick has come. Knows ticks only; what a
-//! tick lasts, and what time it is, is the caller's.
+//! A hashed timing wheel: returns items once their tick is reached. Knows only ticks; the caller
+//! knows time.
 
-/// Slots of the wheel; an item further away stays in its slot for another round.
+/// Slots of the wheel; an item further away stays for another round.
 const SLOTS: usize = 512;
 
 /// Items waiting for a tick. Memory is bounded by the number of items put in.
@@ -24,7 +24,7 @@ impl<T> Wheel<T> {
         self.waiting == 0
     }
 
-    /// Puts an item in for tick `due`, or for the next one to be delivered if `due` is past.
+    /// Adds an item for tick `due`, or for the next tick if `due` is past.
     pub(crate) fn insert(&mut self, due: u64, item: T) {
         let due = due.max(self.tick);
         self.slots[slot_of(due)].push((due, item));
@@ -38,7 +38,7 @@ impl<T> Wheel<T> {
         }
         if self.waiting > 0 {
             let already = due.len();
-            // Past one whole round, every slot has been seen.
+            // After one round, every slot has been visited.
             let last = now.min(self.tick + (SLOTS as u64 - 1));
             for tick in self.tick..=last {
                 let ripe = self.slots[slot_of(tick)].extract_if(.., |(at, _)| *at <= now);

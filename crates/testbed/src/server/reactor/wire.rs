@@ -1,5 +1,5 @@
-//! The bytes of one connection, in the clear or under TLS, behind one face. Knows neither HTTP nor
-//! when the socket is ready.
+//! The bytes of one connection, plain or under TLS. Knows neither HTTP nor when the socket is
+//! ready.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use rustls::{ServerConfig, ServerConnection};
 
-/// Plain bytes that one session under TLS holds back at most while its socket is full.
+/// Most plain bytes that a TLS session buffers while its socket is full.
 const HELD_BYTES: usize = 64 * 1024;
 
 /// A connection's socket.
@@ -33,7 +33,7 @@ impl Wire {
         Ok(Self::Tls(Box::new(TlsWire { stream, session })))
     }
 
-    /// Whether a short read leaves the socket dry (epoll(7)): not so where records are read.
+    /// Whether a short read leaves the socket dry (epoll(7)): not under TLS, which reads records.
     pub(super) const fn runs_dry(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
@@ -54,7 +54,7 @@ impl Wire {
         }
     }
 
-    /// Whether everything taken has left for the socket.
+    /// Whether the socket has taken everything.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -62,7 +62,7 @@ impl Wire {
         }
     }
 
-    /// Ends our side in an orderly way, once all is flushed.
+    /// Shuts our side cleanly, once all is flushed.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(stream) => stream.shutdown(Shutdown::Write),
@@ -74,7 +74,7 @@ impl Wire {
         }
     }
 
-    /// Makes the coming close a reset.
+    /// Makes the next close a reset.
     pub(super) fn reset(&mut self) -> io::Result<()> {
         let stream = match self {
             Self::Plain(stream) => stream,
@@ -89,16 +89,16 @@ impl TlsWire {
         loop {
             match self.session.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-                // The peer left without a word of TLS, as many do.
+                // The peer left without a TLS close, as many do.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
             if self.session.read_tls(&mut self.stream)? == 0 {
-                // Whatever the session still holds, nothing more will come for it.
+                // The session may hold more bytes, but the peer will not read them.
                 return Ok(0);
             }
             let processed = self.session.process_new_packets();
-            // Answers to the handshake, or the alert that says why it failed.
+            // Replies of the handshake, or the alert that reports its failure.
             self.flush()?;
             processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         }

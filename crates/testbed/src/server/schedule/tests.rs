@@ -1,4 +1,4 @@
-//! Phases follow each other, and schedules that make no sense are named.
+//! Phases follow each other, and invalid schedules are refused.
 
 use super::*;
 use crate::dsp::{DspAct, DspBehaviour, DspSchedule};

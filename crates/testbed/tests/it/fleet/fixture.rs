@@ -1,4 +1,4 @@
-//! What all tests of the fleet need: one DSP, a raw client, and conditions to wait for.
+//! Fixtures of the fleet's tests: one DSP, a raw client, and conditions to wait for.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(crate) fn bidding() -> DspProfile {
     DspProfile { no_bid_ppm: 0, ..DspProfile::default() }
 }
 
-/// A DSP that bids always, and behaves so.
+/// A DSP that always bids, with this behaviour.
 pub(crate) fn sick(behaviour: impl Into<DspBehaviour>) -> Fleet {
     let fleet = fleet_of(bidding());
     fleet.set_behaviour(0, behaviour).expect("a behaviour that makes sense");
@@ -53,13 +53,13 @@ pub(crate) fn head(stream: &mut impl Read) -> String {
     String::from_utf8(head).expect("ASCII")
 }
 
-/// A field of a head, whose name is given in lower case.
+/// A header field; `name` is in lower case.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let fields = head.lines().filter_map(|line| line.split_once(": "));
     fields.into_iter().find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
 }
 
-/// One answer: its head and its body, by content length or none.
+/// An answer's head and its body, by content length if there is one.
 pub(crate) fn raw_answer(stream: &mut impl Read) -> (String, Vec<u8>) {
     let head = head(stream);
     let length = field(&head, "content-length").map_or(0, |text| text.parse().expect("a length"));
@@ -72,7 +72,7 @@ pub(crate) fn status_of(head: &str) -> u16 {
     head[9..12].parse().expect("a status")
 }
 
-/// One answer: its status and its body.
+/// An answer's status and body.
 pub(crate) fn answer(stream: &mut impl Read) -> (u16, String) {
     let (head, body) = raw_answer(stream);
     (status_of(&head), String::from_utf8(body).expect("UTF-8"))
@@ -90,7 +90,7 @@ pub(crate) fn assert_closed(stream: &mut impl Read) {
     assert_eq!(rest, b"");
 }
 
-/// That nothing has come that was not read.
+/// Asserts that no unread bytes have come.
 pub(crate) fn assert_silent(stream: &mut TcpStream) {
     stream.set_nonblocking(true).expect("a socket option");
     let read = stream.read(&mut [0; 64]).map_err(|error| error.kind());
@@ -98,7 +98,7 @@ pub(crate) fn assert_silent(stream: &mut TcpStream) {
     stream.set_nonblocking(false).expect("a socket option");
 }
 
-/// Waits for what another thread is about to count.
+/// Waits for another thread to count something.
 pub(crate) fn until(fleet: &Fleet, what: &str, holds: impl Fn(&DspStats) -> bool) {
     let started = Instant::now();
     while !holds(&fleet.stats().total()) {

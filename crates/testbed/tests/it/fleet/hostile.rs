@@ -1,4 +1,4 @@
-//! Every way in which a DSP can be sick, as a raw client meets it.
+//! Every fault of a DSP, as a raw client sees it.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -33,7 +33,7 @@ fn asked(fleet: &Fleet) -> TcpStream {
     stream
 }
 
-/// Asks again once the DSP is well: the connection has survived.
+/// Sends another request once the DSP is well: the connection has survived.
 fn assert_goes_on(fleet: &Fleet, stream: &mut TcpStream) {
     fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     ask(stream, "req-2");
@@ -64,7 +64,7 @@ fn who_hangs_reads_everything_answers_nothing_and_lets_go() {
     let fleet = sick(DspAct::Hang);
     let mut hung = asked(&fleet);
     until(&fleet, "asked", |stats| stats.misbehaved == 1);
-    // Others are served meanwhile, and what hangs stays so though the DSP is well again.
+    // Others are served meanwhile. The hung request stays so even when the DSP is well again.
     fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     let mut other = asked(&fleet);
     assert_bid(answer(&mut other), "req-1");
@@ -103,7 +103,7 @@ fn a_trickle_sends_so_much_and_then_pauses() {
     });
 }
 
-/// What is left of an answer that breaks off there.
+/// What is received of an answer that is cut there.
 fn assert_cut(at: Cut, got: &[u8]) {
     let whole = healthy_answer("req-1");
     assert_eq!(got, &whole[..got.len()], "{at:?}");
@@ -170,7 +170,7 @@ fn malformed_bodies_are_no_responses_in_every_way() {
         bodies.insert(body);
     }
     assert_eq!(bodies.len(), Garble::ALL.len());
-    // Left open, requests draw their own.
+    // Without a kind, each request draws its own.
     let drawn = || {
         let fleet = sick(BidFault::Malformed { how: None });
         let mut stream = connect(&fleet);
@@ -209,7 +209,7 @@ fn an_endless_answer_starves_nobody_and_ends_with_its_reader() {
     let mut much = vec![0; 8 * 1024 * 1024];
     endless.read_exact(&mut much).expect("more and more");
     fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
-    // One that reads nothing stays behind, too.
+    // A client that reads nothing is left behind, too.
     let mut other = asked(&fleet);
     assert_bid(answer(&mut other), "req-1");
     let reader = std::thread::spawn(move || {
@@ -236,7 +236,7 @@ fn a_deep_answer_is_as_deep_as_it_says() {
 
 #[test]
 fn lies_are_told_in_their_place_and_nowhere_else() {
-    // Without markup, whose padding makes up for what a lie is longer.
+    // The markup is removed: its padding compensates for the longer lie.
     let parsed = |body: &str| -> Value {
         let mut response: Value = serde_json::from_str(body).expect("JSON");
         response["seatbid"][0]["bid"][0]["adm"] = Value::Null;
@@ -306,7 +306,7 @@ fn gzip_is_sent_where_it_is_accepted_or_always() {
     check(false, &post(BODY), false);
     check(false, &gzip, true);
     check(true, &post(BODY), true);
-    // No bid has no body to compress.
+    // A 204 has no body to compress.
     let fleet = fleet_of(DspProfile { no_bid_ppm: 1_000_000, ..bidding() });
     fleet.set_behaviour(0, DspAct::Gzip { always: true }).expect("set");
     assert_eq!(answer(&mut asked(&fleet)), (204, String::new()));

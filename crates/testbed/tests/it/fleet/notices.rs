@@ -1,4 +1,4 @@
-//! Notices on real sockets: the URLs bids carry, what is counted, and every odd way to answer.
+//! Notices on real sockets: the URLs in bids, the counts, and every odd answer.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -71,7 +71,7 @@ fn repeated_malformed_and_dear_notices_are_told_apart() {
     let mut stream = connect(&fleet);
     let bid = bid(&mut stream, BODY);
     let nurl = bid["nurl"].as_str().expect("a URL");
-    call(&mut stream, &fleet, nurl); // Not a macro replaced.
+    call(&mut stream, &fleet, nurl); // No macro is replaced.
     let good = replaced(nurl, "");
     let other = good.replace("req%2D1", "req-2");
     let dear = good.replace("req%2D1", "req-3").replace("0.25", "900");
@@ -79,7 +79,7 @@ fn repeated_malformed_and_dear_notices_are_told_apart() {
     for url in [&good, &good, &other, &good.replace("%2D", "-"), &dear] {
         assert_eq!(status_of(&call(&mut stream, &fleet, url).0), 204);
     }
-    // Another kind, another notice.
+    // Another kind is another notice.
     call(&mut stream, &fleet, &replaced(bid["burl"].as_str().expect("a URL"), ""));
     let want = NoticeStats {
         calls: 6,
@@ -126,7 +126,7 @@ fn notices_are_answered_as_told() {
         assert_eq!(got, want);
     });
     let bill = fleet.stats().total().bill;
-    // What failed was not delivered: the retry after it is no duplicate.
+    // A failed notice was not delivered, so its retry is no duplicate.
     assert_eq!((bill.calls, bill.failed), (4 + rest.len() as u64, 4));
     assert_eq!((bill.counted, bill.duplicates), (1, 2));
 }

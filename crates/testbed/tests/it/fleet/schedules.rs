@@ -17,7 +17,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// The statuses seen, one for each change, until there are so many changes.
+/// The distinct consecutive statuses, up to `wanted`.
 fn changes(fleet: &Fleet, wanted: usize) -> Vec<u16> {
     let (started, mut stream) = (Instant::now(), connect(fleet));
     let mut seen = Vec::new();
@@ -34,7 +34,7 @@ fn changes(fleet: &Fleet, wanted: usize) -> Vec<u16> {
 
 #[test]
 fn phases_follow_each_other_by_themselves() {
-    // Long enough that a test thread held up does not miss the first.
+    // Long enough that a delayed test thread does not miss the first.
     let steps = [(ms(1_500), status(501)), (ms(1), DspBehaviour::HEALTHY)];
     let fleet = fleet_of(DspProfile { schedule: DspSchedule::steps(steps), ..bidding() });
     assert_eq!(changes(&fleet, 2), [501, 200]);

@@ -75,7 +75,7 @@ fn more_than_any_buffer_holds_arrives_in_order() {
     for id in &ids {
         assert_bid(answer(&mut client), id);
     }
-    // One request of many records, all of them there before the first is read.
+    // One request in many records, all of them sent before the first is read.
     let padded = format!("{BODY}{}", " ".repeat(200_000));
     client.write_all(post(&padded).as_bytes()).expect("sent");
     assert_bid(answer(&mut client), "req-1");
@@ -119,7 +119,7 @@ fn strangers_are_turned_away_and_harm_nobody() {
     let mut plain = connect(&fleet);
     ask(&mut plain, "req-1");
     let mut alert = Vec::new();
-    // An alert, and the end: orderly, or by reset where the request was not read to its end.
+    // An alert and the end: a clean close, or a reset if the request was not read to its end.
     drop(plain.read_to_end(&mut alert));
     assert!(!alert.starts_with(b"HTTP"), "{alert:?}");
     until(&fleet, "gone", |stats| stats.connections_open == 0);

@@ -1,4 +1,4 @@
-//! Items come back at their tick.
+//! Items return at their tick.
 
 use super::*;
 
