@@ -3,6 +3,5 @@
 pub mod api;
 pub(crate) mod dns;
 pub(crate) mod generation;
-pub(crate) mod guards;
 pub(crate) mod service;
 pub(crate) mod shard;

@@ -1,12 +1,11 @@
 //! Callers' HTTP: reads a request within limits, runs the auction, writes the answer.
 
-pub(crate) mod gzip;
-
 use std::rc::Rc;
 
 use bytes::Bytes;
 use exchange_core::no_bid;
 use http_body_util::Full;
+use http_kit::gzip::{gzip, prefers_gzip};
 use http_kit::head::MalformedHead;
 use hyper::body::Incoming;
 use hyper::header::{
@@ -24,7 +23,6 @@ use crate::auctions::auction::{self, AuctionReply, AuctionRequest};
 use crate::auctions::explain::with_debug;
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
 use crate::exchange::shard::ExchangeShard;
-use crate::http::gzip::{gzip, prefers_gzip};
 use crate::notices::beacon::{BEACON_PATH, BeaconCall};
 
 /// Path of bid requests.

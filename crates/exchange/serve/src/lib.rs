@@ -7,6 +7,7 @@ mod budgets;
 mod config;
 mod exchange;
 mod fanout;
+mod guards;
 mod http;
 mod metrics;
 mod notices;

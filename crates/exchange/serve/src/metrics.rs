@@ -21,7 +21,7 @@ use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, Per
 
 use crate::budgets::campaigns::DIRECT_DSP;
 use crate::exchange::generation::{DspInForce, Generation};
-use crate::exchange::guards::Guards;
+use crate::guards::Guards;
 use crate::notices::NoticeMonitor;
 use crate::recording::RecordLanes;
 

@@ -23,9 +23,9 @@ use crate::auctions::closing::{AuctionClosing, ClosedAuction};
 use crate::auctions::explain::{ExplainRecord, with_debug};
 use crate::auctions::reservations::DirectOffer;
 use crate::auctions::trace::{AuctionTimings, AuctionTrace, TracedCalls};
-use crate::exchange::guards::CallInFlight;
 use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question, ask_all};
+use crate::guards::CallInFlight;
 use crate::notices::NoticeCommand;
 use crate::recording::{self, Calls, RecordedAuction};
 

@@ -40,9 +40,9 @@ use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::exchange::api;
 use crate::exchange::dns::Resolver;
 use crate::exchange::generation::{Generation, GenerationBuilder, GenerationChange};
-use crate::exchange::guards::{GuardId, GuardPort, Guards};
 use crate::exchange::shard::{ExchangeShard, ShardIdentity, ShardParts};
 use crate::fanout::Reactor;
+use crate::guards::{GuardId, GuardPort, Guards};
 use crate::http::AUCTION_PATH;
 use crate::metrics::{ExchangeMetrics, MetricsSources, expose};
 use crate::notices::{

@@ -4,10 +4,10 @@
 use std::cell::RefCell;
 use std::io::IoSlice;
 
+use http_kit::gzip::gzip;
 use openrtb::{Outbound, OutboundView};
 
 use super::round::Question;
-use crate::http::gzip::gzip;
 
 /// Most parts per write; more are joined first.
 const PARTS_MAX: usize = 64;

@@ -15,7 +15,7 @@ use super::inbox::Inbox;
 use super::inflate::InflateError;
 use super::pool::DspPool;
 use super::transport::Transport;
-use crate::exchange::guards::CallInFlight;
+use crate::guards::CallInFlight;
 
 /// A smaller read that does not end the answer is a crumb.
 const CRUMB_BYTES: usize = 256;

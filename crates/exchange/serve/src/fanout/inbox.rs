@@ -13,7 +13,7 @@ use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
 use super::connection::DspConnection;
-use crate::exchange::guards::CallInFlight;
+use crate::guards::CallInFlight;
 
 #[derive(Debug)]
 pub(super) enum Todo {

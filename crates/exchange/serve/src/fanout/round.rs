@@ -14,7 +14,7 @@ use super::body::Bodies;
 use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Outcomes, Todo};
 use super::pool::DspPool;
-use crate::exchange::guards::CallInFlight;
+use crate::guards::CallInFlight;
 
 /// One DSP's call.
 pub struct Question<'q> {

@@ -1,4 +1,4 @@
-//! Callers' preferences, and a round trip of compressed parts.
+//! Clients' preferences, and a round trip of compressed parts.
 
 use std::io::Read as _;
 
@@ -16,7 +16,7 @@ fn check(lines: &[&str], want: bool) {
 }
 
 #[test]
-fn what_callers_accept() {
+fn what_clients_accept() {
     for line in [
         "gzip",
         "GZIP",

@@ -1,4 +1,4 @@
-//! gzip (RFC 1952) of what we send, and callers' preference for it (RFC 9110, section 12.5.3).
+//! gzip (RFC 1952) of what we send, and clients' preference for it (RFC 9110, section 12.5.3).
 
 use std::io::Write as _;
 
@@ -6,15 +6,15 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::header::{ACCEPT_ENCODING, HeaderMap};
 
-/// Compresses what `parts` writes, fast: the shard waits.
-pub(crate) fn gzip(parts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<u8> {
+/// Compresses what `parts` writes, fast: a thread with other work waits for it.
+pub fn gzip(parts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(1024), Compression::fast());
     parts(&mut |part| encoder.write_all(part).expect("memory takes all"));
     encoder.finish().expect("memory takes all")
 }
 
-/// Whether the caller prefers gzip. Ignores an unreadable preference.
-pub(crate) fn prefers_gzip(headers: &HeaderMap) -> bool {
+/// Whether the client prefers gzip. Ignores an unreadable preference.
+pub fn prefers_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     let lines = headers.get_all(ACCEPT_ENCODING).iter();
     for element in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')) {
