@@ -18,7 +18,7 @@ loader.exec_module(pictures)
 def shown(text: str, columns: int = 8, rows: int = 3) -> list[str]:
     terminal = pictures.Terminal(columns, rows)
     rest = ""
-    # Whatever the pieces in which it comes.
+    # The text arrives in pieces of any size.
     for character in text:
         rest = terminal.feed(rest + character)
     return ["".join(cell for cell, _ in line).rstrip() for line in terminal.cells]
