@@ -1,8 +1,8 @@
-//! One recorded auction as it is exported and printed: the documented schema. Names stand where the
-//! record has positions; amounts are integers in the unit that their name ends in.
+//! The documented schema of a recorded auction, as exported and printed. Records store positions,
+//! rows store names; amounts are integers in the unit at the end of their name.
 //!
-//! Its types are those of a columnar format: text, integers of 64 bits, truth values, lists, and
-//! structures of these; `Option` is a column that may be null. Knows no format.
+//! Its types are those of columnar formats: text, 64-bit integers, booleans, lists and structures;
+//! `Option` is a nullable column. Knows no format.
 
 mod build;
 
@@ -12,88 +12,88 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use build::formats;
 
-/// One of a few words.
+/// One of a few fixed words.
 pub type Label = Cow<'static, str>;
 
 /// One auction.
 ///
-/// Amounts end in their unit: `_micros` are millionths of a currency unit per 1000 impressions (CPM),
-/// `_nanos` thousand-millionths of a currency unit in all, `_ppm` parts per million, `_us`
-/// microseconds, since `time_us` where nothing else is said. A name that cannot be resolved, because
-/// the generation of the configuration is not known, is `#` and the position in it.
+/// The end of a name is its unit: `_micros` are millionths of a currency unit per 1000 impressions
+/// (CPM), `_nanos` billionths of a currency unit in total, `_ppm` parts per million, and `_us`
+/// microseconds, since `time_us` unless stated otherwise. A name that cannot be resolved, because
+/// the generation of the configuration is unknown, is `#` and its position there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuctionRow {
-    /// When the request's head came, in microseconds of Unix time, UTC.
+    /// When the request's head arrived, in microseconds of Unix time, UTC.
     pub time_us: u64,
-    /// Which node held the auction.
+    /// The node that held the auction.
     pub node: u64,
-    /// Which start of that node.
+    /// The node's epoch, which counts its starts.
     pub epoch: u64,
-    /// The number of the record in its log.
+    /// Sequence number of the record in its lane.
     pub sequence: u64,
     /// Our id of the auction: 32 hexadecimal digits.
     pub id: String,
-    /// The caller's id of it (`BidRequest.id`).
+    /// The caller's id (`BidRequest.id`).
     pub caller_id: String,
-    /// Which generation of the configuration it was held by.
+    /// The generation of the configuration that was in force.
     pub generation: u64,
-    /// Who is paid (`publisher.id`); null when none was named.
+    /// The publisher (`publisher.id`); null if the request names none.
     pub publisher: Option<String>,
-    /// Whether no money moved (`BidRequest.test`).
+    /// Whether it was a test (`BidRequest.test`), which moves no money.
     pub is_test: bool,
-    /// What the caller waits, as it says, in milliseconds.
+    /// The caller's timeout (`BidRequest.tmax`), in milliseconds.
     pub tmax_ms: Option<u64>,
-    /// How it ended: `filled`, `no_bid`, `refused` or `abandoned`.
+    /// The result: `filled`, `no_bid`, `refused` or `abandoned`.
     pub ending: Label,
-    /// Why nothing was sold, by number (OpenRTB 3.0, No-Bid Reason Codes; from 500 on ours).
+    /// Why nothing was sold, as a code (OpenRTB 3.0, No-Bid Reason Codes; ours begin at 500).
     pub nbr: Option<u64>,
-    /// In which bids were compared and the caller was answered (ISO 4217).
+    /// Currency of clearing and of the response (ISO 4217).
     pub currency: Option<String>,
-    /// In which revenue is counted (ISO 4217); null when the generation is not known.
+    /// Currency of revenue (ISO 4217); null if the generation is unknown.
     pub base_currency: Option<String>,
-    /// How open bids were priced: `first_price` or `second_price`.
+    /// Pricing of open bids: `first_price` or `second_price`.
     pub auction_type: Option<Label>,
-    /// What a second price added, in `currency`.
+    /// Increment of the second price, in `currency`.
     pub increment_micros: Option<u64>,
-    /// Who fired notices: `pass_through`, `final` or `upstream`.
+    /// How notices were fired: `pass_through`, `final` or `upstream`.
     pub notices: Option<Label>,
-    /// How many bids an impression was answered with: `winner` or `all`.
+    /// Bids returned per impression: `winner` or `all`.
     pub bids_returned: Option<Label>,
-    /// When the request had been read.
+    /// When the request was parsed.
     pub parsed_us: Option<u64>,
-    /// When it was known whom to ask for what.
+    /// When the DSPs to call were chosen.
     pub asked_us: Option<u64>,
-    /// When all DSPs had answered, or their time was up.
+    /// When all DSPs had responded, or the deadline passed.
     pub closed_us: Option<u64>,
-    /// When it was known who had won, and what they pay.
+    /// When winners and prices were determined.
     pub cleared_us: Option<u64>,
-    /// When the answer had been written down: how long the auction took.
+    /// When the response was written: the duration of the auction.
     pub answered_us: Option<u64>,
-    /// What was then left until the caller's deadline; below 0, it was too late.
+    /// Time left until the caller's deadline; negative if the response was too late.
     pub left_us: i64,
-    /// How many DSPs were asked.
+    /// Number of DSPs called.
     pub calls_count: u64,
-    /// How many bids there were, those that were left out of the record among them.
+    /// Number of bids, including those left out of the record.
     pub bids_count: u64,
-    /// How many impressions were sold.
+    /// Number of impressions sold.
     pub wins_count: u64,
-    /// How many bids are not in `bids`, because the record would have been too long.
+    /// Number of bids missing from `bids`, because the record would have been too long.
     pub bids_left_out: u64,
-    /// What was on sale, in the request's order.
+    /// Impressions on sale, in the request's order.
     pub imps: Vec<ImpRow>,
     /// Deals on offer, by impression, in the request's order.
     pub deals: Vec<DealRow>,
-    /// DSPs that were not asked.
+    /// DSPs that were not called.
     pub not_asked: Vec<NotAskedRow>,
-    /// DSPs that were asked.
+    /// DSPs that were called.
     pub calls: Vec<CallRow>,
-    /// All bids, in the order in which they were judged.
+    /// All bids, in the order of judging.
     pub bids: Vec<BidRow>,
-    /// What the caller was answered with: of each impression the winner, then those beside it.
+    /// Bids returned to the caller: each impression's winner, then the bids beside it.
     pub sales: Vec<SaleRow>,
-    /// The request's body, masked; of sampled auctions only.
+    /// The request's body, masked; only for sampled auctions.
     pub request: Option<String>,
-    /// Bodies of answers; of sampled auctions only.
+    /// Bodies of responses; only for sampled auctions.
     pub answers: Vec<AnswerRow>,
 }
 
@@ -102,119 +102,119 @@ pub struct AuctionRow {
 pub struct ImpRow {
     /// `Imp.id`.
     pub id: String,
-    /// Which of `banner`, `video`, `audio` and `native` it takes.
+    /// Formats that it accepts: `banner`, `video`, `audio`, `native`.
     pub formats: Vec<Label>,
-    /// Whether only bids under deals were welcome.
+    /// Whether only bids under deals are accepted.
     pub is_private: bool,
-    /// What DSPs must pay for `Imp.bidfloor` to be left, in the auction's currency.
+    /// The gross bid that nets `Imp.bidfloor`, in the auction's currency.
     pub bidfloor_micros: u64,
-    /// What DSPs were told, configured floors included.
+    /// The floor sent to DSPs, including configured floors.
     pub shown_floor_micros: u64,
-    /// Our share of open bids.
+    /// Our fee on open bids.
     pub fee_ppm: u64,
-    /// Impressions that one display makes (`Qty.multiplier`), in millionths.
+    /// Impressions per display (`Qty.multiplier`), in millionths.
     pub multiplier_millionths: u64,
 }
 
 /// A deal on one impression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DealRow {
-    /// The impression, by id.
+    /// The impression's id.
     pub imp: String,
     /// `Deal.id`.
     pub id: String,
-    /// How its price is made: `first_price`, `second_price` or `agreed`.
+    /// Pricing: `first_price`, `second_price` or `agreed`.
     pub auction_type: Label,
-    /// Bids of a higher class win over those of a lower; open bids have 0.
+    /// Priority: bids of a higher class win over those of a lower one; open bids have 0.
     pub class: u64,
-    /// Our share of bids under it.
+    /// Our fee on bids under it.
     pub fee_ppm: u64,
-    /// What the seller takes off them.
+    /// The seller's discount on them.
     pub discount_ppm: u64,
-    /// Its floor as DSPs must pay it, or the price it agrees, in the auction's currency.
+    /// Its gross floor, or its agreed price, in the auction's currency.
     pub floor_micros: Option<u64>,
 }
 
-/// A DSP that was not asked.
+/// A DSP that was not called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotAskedRow {
-    /// Its id.
+    /// The DSP's id.
     pub dsp: String,
-    /// Why, for example `qps` or `breaker`.
+    /// The reason, for example `qps` or `breaker`.
     pub reason: Label,
 }
 
-/// A DSP that was asked.
+/// A DSP that was called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallRow {
-    /// Its id.
+    /// The DSP's id.
     pub dsp: String,
-    /// For which impressions, by id.
+    /// Ids of the impressions offered.
     pub imps: Vec<String>,
-    /// Under which deals, by id.
+    /// Ids of the deals offered.
     pub deals: Vec<String>,
-    /// The `tmax` that it was to be told, in milliseconds.
+    /// The `tmax` sent to it, in milliseconds.
     pub tmax_ms: u64,
-    /// What became of the call, for example `answered`, `no_bid` or `late`.
+    /// The outcome, for example `answered`, `no_bid` or `late`.
     pub outcome: Label,
-    /// When it was sent; null when it was not.
+    /// When the call was sent; null if it was not.
     pub sent_us: Option<u64>,
-    /// From sending to answer, of one that was answered in time.
+    /// Time from sending to the response; null without a timely response.
     pub latency_us: Option<u64>,
-    /// What the answer was: `bids`, `no_bid`, `malformed` (the outcome is `malformed` too) or
-    /// `too_many_bids` (the first 256 were judged).
+    /// The response: `bids`, `no_bid`, `malformed` (the outcome is `malformed` too) or
+    /// `too_many_bids` (only the first 256 were judged).
     pub response: Option<Label>,
 }
 
-/// One bid.
+/// A bid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BidRow {
-    /// Whose DSP, by id.
+    /// The DSP's id.
     pub dsp: String,
-    /// On whose behalf; null when the DSP has not declared the seat.
+    /// The seat; null if the DSP has not declared it.
     pub seat: Option<String>,
-    /// For which impression, by id; null when none was offered that it names.
+    /// The impression's id; null if the bid names none that was offered.
     pub imp: Option<String>,
-    /// `Bid.id`; empty when the bid could not be read.
+    /// `Bid.id`; empty if the bid was unreadable.
     pub id: String,
     /// `Bid.cid`.
     pub campaign: Option<String>,
-    /// Of `price_micros` (ISO 4217).
+    /// Currency of `price_micros` (ISO 4217).
     pub currency: String,
-    /// `Bid.price` as it was written, rounded down.
+    /// `Bid.price` as sent, rounded down.
     pub price_micros: Option<u64>,
-    /// The deal that it is under, by id.
+    /// The deal's id.
     pub deal: Option<String>,
-    /// What it had to reach, in the auction's currency.
+    /// The floor that it had to reach, in the auction's currency.
     pub floor_micros: Option<u64>,
-    /// What it counted for, in the auction's currency; null when it took no part in clearing.
+    /// Its value in clearing, in the auction's currency; null if it took no part.
     pub worth_micros: Option<u64>,
-    /// Orders equal bids, lower first.
+    /// Order of equal bids; the lowest wins.
     pub tie: u64,
-    /// Bids of one group, which win all impressions they are for or none, have the same number.
+    /// Number of its group, which wins all of its impressions or none.
     pub group: Option<u64>,
-    /// Why it was out before the auction cleared; of bids that took part.
+    /// For bids in the auction: why it could not win, decided before clearing.
     pub barred: Option<Label>,
-    /// Whether its ad is served on a win notice that must not be called.
+    /// Whether its markup comes only with a win notice that must not be called.
     pub is_out_of_reach: bool,
-    /// What became of it, for example `won`, `lost_to_higher_bid` or `below_floor`.
+    /// The fate, for example `won`, `lost_to_higher_bid` or `below_floor`.
     pub fate: Label,
 }
 
-/// A bid that was returned to the caller.
+/// A bid returned to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleRow {
-    /// The bid, by position in `bids`, from 0.
+    /// Position of the bid in `bids`, from 0.
     pub bid: u64,
     /// `Bid.id`.
     pub id: String,
-    /// The impression, by id.
+    /// The impression's id.
     pub imp: String,
-    /// Whose DSP, by id.
+    /// The DSP's id.
     pub dsp: String,
-    /// On whose behalf.
+    /// The seat.
     pub seat: String,
-    /// The deal that it is under, by id.
+    /// The deal's id.
     pub deal: Option<String>,
     /// `Bid.cid`.
     pub campaign: Option<String>,
@@ -222,49 +222,51 @@ pub struct SaleRow {
     pub fate: Label,
     /// The clearing price, gross, in the auction's currency.
     pub price_micros: u64,
-    /// What the caller was told: the clearing price less our fee.
+    /// The price sent to the caller: the clearing price less our fee.
     pub net_micros: u64,
     /// What the DSP pays, in `paid_currency`.
     pub paid_micros: u64,
     /// The currency of the bid (ISO 4217).
     pub paid_currency: String,
-    /// The least that would have won, in `paid_currency`; null when no price would have.
+    /// The lowest price that would have won, in `paid_currency`; null if none would have.
     pub min_to_win_micros: Option<u64>,
     /// What the DSP owes for all impressions of one display, in `base_currency`.
     pub revenue_nanos: u64,
 }
 
-/// The body of a DSP's answer.
+/// The body of a DSP's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerRow {
-    /// Whose, by id.
+    /// The DSP's id.
     pub dsp: String,
-    /// As it came, decompressed.
+    /// The body as received, decompressed.
     pub body: String,
 }
 
-/// A settlement: a beacon that bills an account. Read by `log cat --settlements`, and exported apart.
+/// A settlement: a beacon that bills an account. `log cat --settlements` prints it; exports keep it
+/// apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettlementRow {
     /// When the beacon was called, in microseconds of Unix time, UTC.
     pub time_us: u64,
-    /// Which node recorded it.
+    /// The node that recorded it.
     pub node: u64,
-    /// Which start of that node.
+    /// The node's epoch, which counts its starts.
     pub epoch: u64,
-    /// The number of the record in the durable lane.
+    /// Sequence number of the record in the durable lane.
     pub sequence: u64,
-    /// The beacon, which settles once: 48 hexadecimal digits.
+    /// Id of the beacon, which settles once: 48 hexadecimal digits.
     pub id: String,
     /// Our id of the auction (`id` of its row).
     pub auction: String,
-    /// The bid, by position in the auction's `bids`, from 0; in all of them, where some are left out.
+    /// Position of the bid among all bids of the auction, from 0, including those left out of
+    /// `bids`.
     pub bid: u64,
-    /// The impression, by position in the request.
+    /// Position of the impression in the request.
     pub imp: u64,
-    /// The DSP that is told; null when nobody is.
+    /// The DSP that is notified; null if none is.
     pub dsp: Option<String>,
-    /// What the account is billed, in nanos of `currency`.
+    /// Amount billed to the account, in nanos of `currency`.
     pub amount_nanos: u64,
     /// The account's currency (ISO 4217).
     pub currency: String,
