@@ -129,42 +129,41 @@ fn routes() -> Vec<Route<Box<dyn Configuration>>> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Configuration")]
 struct ConfigurationView {
-    /// Counts the configurations that were taken over, from 1.
+    /// Number of configurations applied so far, from 1.
     generation: u64,
     #[schemars(extend("format" = "date-time"))]
     loaded_at: String,
     /// The main file.
     file: String,
-    /// Keys of it that take effect at the next start only.
+    /// Keys in it that take effect only at the next start.
     needs_restart: Vec<String>,
-    /// Every key with its value, nested as in the file; null for what is absent and has no default,
+    /// Every key with its value, nested as in the file; null for absent keys without a default,
     /// `"***"` for secrets.
     #[schemars(with = "Map<String, Value>")]
     configuration: Value,
 }
 
-/// What was taken over.
+/// The result of a reload.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Reloaded")]
 struct ReloadView {
     #[serde(flatten)]
     taken: ReloadChanges,
-    /// What reading the files of accounts and campaigns anew has done; null without `[budgets]`.
+    /// The changes from the files of accounts and campaigns; null without `[budgets]`.
     campaigns: Option<FileCounts>,
 }
 
-/// What reading the configuration has changed.
+/// The changes from the configuration.
 #[derive(Serialize, JsonSchema)]
 struct ReloadChanges {
     generation: u64,
     #[schemars(with = "Vec<DifferenceView>")]
     differences: Vec<SettingDifference>,
-    /// Keys that differ from what the process was started with, and take effect at the next start
-    /// only.
+    /// Keys that differ from those at the start, and take effect only at the next start.
     needs_restart: Vec<String>,
 }
 
-/// How many definitions of files have changed.
+/// Number of definitions in files that changed.
 #[derive(Serialize, JsonSchema)]
 struct FileCounts {
     created: usize,
@@ -172,15 +171,15 @@ struct FileCounts {
     removed: usize,
 }
 
-/// Members of the error of a configuration with problems.
+/// Error members for an invalid configuration.
 #[derive(Serialize, JsonSchema)]
 struct InvalidConfiguration {
-    /// Problems, those that are not listed included.
+    /// Number of problems, including those not listed.
     count: usize,
     problems: Vec<ConfigProblem>,
 }
 
-/// Members of the error of files of accounts and campaigns with problems.
+/// Error members for invalid files of accounts and campaigns.
 #[derive(Serialize, JsonSchema)]
 struct InvalidCampaignFiles {
     #[serde(flatten)]

@@ -14,49 +14,49 @@ use serde::Serialize;
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What is wrong, as programs tell it apart. In the order of precedence.
+/// Error codes for programs, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// 421: the request is for a host that is not ours.
     MisdirectedRequest,
-    /// 401: no bearer token, or another.
+    /// 401: the bearer token is missing or wrong.
     Unauthorized,
     /// 404: no such resource.
     NotFound,
-    /// 404: the resource belongs to a part that the configuration does not switch on.
+    /// 404: the configuration does not enable the part that the resource belongs to.
     NotConfigured,
-    /// 405: the resource does not do that; `allow` says what it does.
+    /// 405: the resource does not support this method; `allow` lists those it does.
     MethodNotAllowed,
-    /// 400: the path stands for no text, or what was sent cannot be read.
+    /// 400: the path is not valid text, or the request is unreadable.
     BadRequest,
-    /// 403: a web page would change something.
+    /// 403: a web page of another origin asks for a change.
     CrossOrigin,
-    /// 413: the body is larger than any that is read.
+    /// 413: the body is too large.
     BodyTooLarge,
-    /// 408: the body did not come.
+    /// 408: the body did not arrive in time.
     BodyTimeout,
-    /// 415: the body is of a media type that is not read.
+    /// 415: the media type of the body is not supported.
     UnsupportedMediaType,
-    /// 409: the resource is not in a state in which this can be done.
+    /// 409: the resource is not in a state that allows this.
     Conflict,
-    /// 412: the resource is not at the version that was named.
+    /// 412: the resource is not at the given version.
     PreconditionFailed,
-    /// 422: the key was sent before, with another body.
+    /// 422: the idempotency key was used before with another body.
     #[serde(rename = "idempotency_key_reused")]
     KeyReused,
-    /// 422: what was sent has problems, all of which are told, and nothing was changed.
+    /// 422: the definition has problems, all of which are listed; nothing was changed.
     InvalidDefinition,
-    /// 429: this is asked for too often; `retry-after` says when to ask again.
+    /// 429: too many requests; `retry-after` says when to try again.
     TooManyRequests,
-    /// 503: not now, for example because the process drains.
+    /// 503: temporarily unavailable, for example while the process drains.
     Unavailable,
-    /// 422: what was asked for has problems, all of which are told, and nothing was changed.
+    /// 422: the configuration has problems, all of which are listed; nothing was changed.
     InvalidConfiguration,
-    /// 422: files of accounts and campaigns have problems, all of which are told: what they defined before
-    /// stays in force, and so does the configuration that was asked for.
+    /// 422: the files of accounts and campaigns have problems, all of which are listed. Their
+    /// previous definitions stay in force, and the new configuration is in force.
     InvalidCampaignFiles,
-    /// 500: a defect of ours.
+    /// 500: a bug in the exchange.
     Defect,
 }
 
@@ -86,7 +86,7 @@ impl ErrorCode {
     }
 }
 
-/// What is wrong.
+/// An error.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{M}")]
 pub(super) struct ErrorBody<M> {
@@ -104,11 +104,11 @@ struct ErrorDetail<M> {
     members: M,
 }
 
-/// The members of most errors, beside code and message.
+/// Further members of most errors.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
 pub struct ErrorField {
-    /// What of the request is wrong: a key of the body, a header, or a name of the query.
+    /// The part of the request that is wrong: a key of the body, a header, or a query parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
 }

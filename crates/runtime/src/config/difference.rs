@@ -38,17 +38,17 @@ pub enum KeyChange {
     },
 }
 
-/// A key, or a table, in which a configuration differs from the one before, as JSON has it.
+/// A key or table that differs between two configurations, with JSON values.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Difference")]
 pub struct DifferenceView {
     #[schemars(extend("enum" = ["added", "removed", "changed"]))]
     change: &'static str,
     key: String,
-    /// Absent where there is no value.
+    /// Absent if the key was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     new: Option<Value>,
-    /// Absent where there was no value.
+    /// Absent if the key is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     old: Option<Value>,
 }

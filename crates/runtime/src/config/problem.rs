@@ -12,22 +12,22 @@ use super::source::{MAIN, SourcePlace, SourceTexts};
 /// Most problems kept of one configuration; the rest are counted.
 pub const PROBLEMS_MAX: usize = 1000;
 
-/// One thing to mend in a configuration.
+/// A problem in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct ConfigProblem {
-    /// The included file that has it; none for the main one.
+    /// The included file with the problem; null for the main file.
     pub file: Option<String>,
-    /// Line in the file, from 1, where known.
+    /// Line in the file, from 1, if known.
     pub line: Option<usize>,
-    /// Column in that line, in characters from 1; of syntax errors only.
+    /// Column in that line, in characters from 1; only for syntax errors.
     pub column: Option<usize>,
-    /// Dotted key, as in `exchange.dsp[3].url`; empty where the whole file is meant.
+    /// Dotted key, as in `exchange.dsp[3].url`; empty if the problem concerns the whole file.
     pub key: String,
-    /// The offending value as the file has it, shortened, never a secret; none for what is missing,
-    /// and for tables.
+    /// The invalid value as in the file, shortened, never a secret; null for missing keys and for
+    /// tables.
     pub value: Option<String>,
-    /// What is wrong and what to write instead, as a lower-case fragment.
+    /// The problem and the remedy, as a lower-case fragment.
     pub remedy: String,
 }
 

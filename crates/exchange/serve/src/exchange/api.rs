@@ -90,7 +90,7 @@ struct DspList {
     dsps: Vec<DspView>,
 }
 
-/// One DSP, over all shards. Counts are since the start, or since the DSP was configured.
+/// One DSP, over all shards. Counters start with the process, or with the DSP's configuration.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Dsp")]
 struct DspView {
@@ -106,21 +106,21 @@ struct DspView {
     /// Calls by outcome.
     #[schemars(schema_with = "calls_schema")]
     calls: CountsByLabel,
-    /// Answers with a body, by what was in it.
+    /// Responses with a body, by content.
     #[schemars(schema_with = "responses_schema")]
     responses: CountsByLabel,
-    /// Requests for which it was not asked, by reason.
+    /// Requests for which it was not called, by reason.
     #[schemars(schema_with = "not_asked_schema")]
     not_asked: CountsByLabel,
     retries: u64,
-    /// Bids ignored because their response had more than are judged.
+    /// Bids ignored because their response had too many.
     surplus_bids: u64,
     late_answers: u64,
-    /// The latest first, at most 20.
+    /// Most recent first, at most 20.
     last_errors: Vec<ErrorView>,
 }
 
-/// Whether a DSP is throttled for its errors.
+/// The breaker, which throttles a DSP with errors.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Breaker")]
 struct BreakerView {
@@ -128,7 +128,7 @@ struct BreakerView {
     state: &'static str,
     /// Calls per second while it is throttled.
     allowance_per_s: Option<u32>,
-    /// Above which it is throttled, in millionths; null: never.
+    /// The share of errors that throttles it, in ppm; null for never.
     error_share_max_ppm: Option<u32>,
     /// Good results in the window.
     good: u64,
@@ -140,22 +140,22 @@ struct BreakerView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Qps")]
 struct QpsView {
-    /// Null: any number.
+    /// Null for no limit.
     limit: Option<u32>,
-    /// Calls that may be made at once.
+    /// Burst: calls that may be made at once.
     burst: Option<u32>,
-    /// Calls that may be made now and that no shard holds; null: calls need no token.
+    /// Free tokens that no shard holds; null if calls need no token.
     tokens_free: Option<u64>,
-    /// Those that shards hold, or have used a moment ago.
+    /// Tokens that shards hold or have just used.
     tokens_out: u64,
 }
 
-/// Calls under way, late ones that are still being read included.
+/// Calls in flight, including late ones whose response is still being read.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "InFlight")]
 struct InFlightView {
     now: u64,
-    /// Null: any number.
+    /// Null for no limit.
     max: Option<u32>,
 }
 
@@ -167,8 +167,8 @@ struct ConnectionsView {
     opened: u64,
 }
 
-/// From request to answer, in microseconds, at most an eighth above the truth; null before the first
-/// answer.
+/// Time from request to response, in microseconds, overstated by at most an eighth; null before the
+/// first response.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Latency")]
 struct LatencyView {
@@ -188,7 +188,7 @@ struct ErrorView {
     error: String,
 }
 
-/// What has become of notices.
+/// Notices and beacons.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Notices")]
 struct NoticesView {
@@ -198,7 +198,7 @@ struct NoticesView {
     dsps: Vec<LaneCounts>,
 }
 
-/// Notices since the start, and what there is now.
+/// Notices: totals since the start, and current numbers.
 #[derive(Serialize, JsonSchema)]
 struct NoticeCounts {
     billing: BillingCounts,
@@ -243,9 +243,9 @@ struct LaneCounts {
     billing_owed: usize,
     best_effort_waiting: usize,
     in_flight: usize,
-    /// Since it last answered well.
+    /// Failures since its last success.
     failures: u32,
-    /// Whether it is only probed.
+    /// Whether it gets only probes.
     probed: bool,
 }
 

@@ -9,7 +9,7 @@ use super::exchange::Mismatches;
 use super::shown::{AmountText, PaceWord, TimeText, money, pace_of, time};
 use super::spend_cause::SpendCause;
 
-/// What became of a campaign's impressions.
+/// The funnel of a campaign's impressions.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Funnel")]
 pub(super) struct FunnelView {
@@ -17,74 +17,74 @@ pub(super) struct FunnelView {
     day: WindowView,
 }
 
-/// How far a campaign's impressions came. Each that it matched ends in one of hours to outranked, or in a
-/// bid; each bid in one of outbid to won.
+/// The funnel in one window. Each matched impression ends in one of hours to outranked, or in a
+/// bid; each bid ends in one of outbid to won.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FunnelWindow")]
 struct WindowView {
-    /// From when it is counted.
+    /// Start of the window.
     since: Option<TimeText>,
-    /// Whether the process is younger than the window: then it is counted since the start.
+    /// Whether the window begins with the process, because the process is younger.
     since_start: bool,
-    /// Whether hours of it were dropped, for there was no room for them.
+    /// Whether some hours are missing, because they did not fit the memory.
     cut: bool,
-    /// Impressions offered to campaigns while it was defined, not paused and in flight.
+    /// Impressions offered to campaigns while it was defined, in flight and not paused.
     offered: u64,
-    /// Of these, those that its targeting takes and a creative of its fits.
+    /// Impressions that its targeting accepts and that one of its creatives fits.
     matched: u32,
-    /// Matched outside of its hours.
+    /// Matched, but outside its hours.
     hours: u32,
-    /// Matched while a limit was used up.
+    /// Matched, but a limit was used up.
     budget: u32,
-    /// Matched and skipped to keep its pace.
+    /// Matched, but skipped to keep its pace.
     pace: u32,
-    /// Matched, when nothing was granted to the shard.
+    /// Matched, but the shard had no grant.
     ledger: u32,
-    /// Matched, where its bid would have been below the floor.
+    /// Matched, but its bid would have been below the floor.
     below_floor: u32,
-    /// Matched, where other direct campaigns bid more.
+    /// Matched, but other direct campaigns bid more.
     outranked: u32,
-    /// Bid for.
+    /// Bids.
     bid: u32,
-    /// Bids that lost to others.
+    /// Bids that lost to higher ones.
     outbid: u32,
     /// Bids that failed a check of the auction.
     rejected: u32,
-    /// Bids that would have won, but that the account refused.
+    /// Bids that would have won, but the account refused the reservation.
     refused: u32,
     /// Bids returned beside the winner.
     returned: u32,
-    /// Bids whose auctions were abandoned, or go on.
+    /// Bids whose auctions were abandoned or are still running.
     abandoned: u32,
     won: u32,
     billed: u32,
-    /// What was billed.
+    /// Amount billed.
     spent: AmountText,
-    /// The highest of the latest bids below the floor, for 1000 impressions; null without one in the last
-    /// hour.
+    /// The highest recent bid below the floor, for 1000 impressions; null if there was none in the
+    /// last hour.
     highest_bid: Option<String>,
-    /// The median of their floors.
+    /// The median of the floors that its bids missed.
     median_floor: Option<String>,
 }
 
-/// A campaign's criteria, tried one at a time on a sample of impressions.
+/// A campaign's criteria, each tested alone on a sample of impressions.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Mismatches")]
 pub(super) struct MismatchesView {
-    /// In the sample.
+    /// Number of impressions in the sample.
     impressions: u64,
-    /// That meet all criteria.
+    /// Number that meet all criteria.
     matched: u64,
-    /// The criterion that most fail first.
+    /// The criteria, most failures first.
     failed: Vec<MismatchView>,
 }
 
-/// A criterion that impressions fail.
+/// A criterion and its failures.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Mismatch")]
 struct MismatchView {
-    /// The key of the campaign; seat and private_auction where a request does not admit its account, or an
-    /// impression is for deals only.
+    /// The campaign's key; `seat` or `private_auction` if a request does not admit its account, or
+    /// an impression is only for deals.
     key: &'static str,
     impressions: u64,
 }

@@ -13,16 +13,16 @@ const DIGITS: usize = 9;
 #[schemars(rename = "Bidding")]
 pub(super) struct BiddingView {
     strategy: String,
-    /// What its value is multiplied by; 1 where its price is fixed.
+    /// Multiplier of its value; 1 for a fixed price.
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,9})?$"))]
     multiplier: String,
-    /// Of the requests that fit, the share that it bids for.
+    /// Share of the matching requests on which it bids.
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,9})?$"))]
     share: String,
-    /// What it bids for 1000 impressions; null of one that is removed.
+    /// Its bid for 1000 impressions; null for a removed campaign.
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,6})?$"))]
     bid: Option<String>,
-    /// The same for people.
+    /// The same in words.
     words: String,
 }
 

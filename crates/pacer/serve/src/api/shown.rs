@@ -46,20 +46,20 @@ pub(super) fn invalid(problems: &[ConfigProblem]) -> Reply {
     Reply::error_with(ErrorCode::InvalidDefinition, &message, members)
 }
 
-/// Members of the error of a definition with problems.
+/// Error members for an invalid definition.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct InvalidDefinition {
-    /// The first that is wrong.
+    /// The first invalid field.
     field: String,
     problems: Vec<FieldProblem>,
 }
 
-/// One thing to mend.
+/// A problem of one field.
 #[derive(Serialize, JsonSchema)]
 struct FieldProblem {
     /// Dotted key of the body.
     field: String,
-    /// As it was given, shortened.
+    /// The value as given, shortened.
     value: Option<String>,
     remedy: String,
 }
@@ -70,7 +70,7 @@ impl From<ConfigProblem> for FieldProblem {
     }
 }
 
-/// An amount of money in the account's currency, exact to a thousand-millionth.
+/// An amount of money in the account's currency, exact to a billionth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Money")]
@@ -80,7 +80,7 @@ pub(super) fn money(amount: Nanos) -> AmountText {
     AmountText(amount.to_string())
 }
 
-/// A moment, in UTC.
+/// A time in UTC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(rename = "Time", extend("format" = "date-time"))]
@@ -100,25 +100,25 @@ pub(super) fn code(currency: Option<Currency>) -> Option<String> {
     currency.map(|currency| currency.code().to_owned())
 }
 
-/// A definition as it stands; the registry writes it.
+/// The current definition, as the registry stores it.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
 struct DefinitionView {
     id: String,
-    /// Grows by one with every change; also the etag.
+    /// Grows by one with every change; also the ETag.
     version: u64,
-    /// As the ledger numbers it, for ever; null for an account that never had seats.
+    /// The ledger's permanent number; null for an account that never had seats.
     slot: Option<u32>,
-    /// Where it is changed; null for the API.
+    /// The file that defines it; null if the API does.
     file: Option<String>,
     removed: bool,
-    /// Keys that the API holds over the file, until the file says something else of them.
+    /// Keys that the API has overridden, until the file changes them.
     held: Vec<String>,
-    /// What is to be known of how it was understood, and limits that are below what is spent.
+    /// Notes on its interpretation, and limits below the present spend.
     warnings: Vec<String>,
 }
 
-/// An account as it stands.
+/// The current definition of an account.
 #[derive(JsonSchema)]
 #[schemars(rename = "Account")]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
@@ -129,7 +129,7 @@ pub(super) struct AccountView {
     definition: Value,
 }
 
-/// A campaign as it stands.
+/// The current definition of a campaign.
 #[derive(JsonSchema)]
 #[schemars(rename = "Campaign")]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
@@ -138,13 +138,13 @@ pub(super) struct CampaignView {
     view: DefinitionView,
     #[schemars(schema_with = "definitions::campaign_reference")]
     definition: Value,
-    /// Only in lists that ask for it; null of one that is removed, and where the ledger does not
-    /// answer.
+    /// Only in lists that request it; null for removed campaigns, and if the ledger does not
+    /// respond.
     #[schemars(skip_serializing_if = "Option::is_none")]
     delivery: Option<DeliveryView>,
 }
 
-/// Some accounts, in order of their ids.
+/// A page of accounts, by id.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Accounts")]
 pub(super) struct AccountPage {
@@ -154,7 +154,7 @@ pub(super) struct AccountPage {
     pub(super) end: PageEnd,
 }
 
-/// Some campaigns, in order of their ids.
+/// A page of campaigns, by id.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Campaigns")]
 pub(super) struct CampaignPage {
@@ -164,33 +164,33 @@ pub(super) struct CampaignPage {
     pub(super) end: PageEnd,
 }
 
-/// What every page of definitions has.
+/// The end of every page of definitions.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PageEnd {
-    /// What to send as `after` for more.
+    /// The `after` parameter of the next page; null on the last page.
     #[schemars(with = "Option<String>")]
     pub(super) next: Option<Value>,
-    /// What is wrong with the files of accounts and campaigns, if they are refused: what they defined
-    /// before stays in force.
+    /// Problems of the files of accounts and campaigns, if they were refused; their previous
+    /// definitions stay in force.
     pub(super) refused_files: Vec<ConfigProblem>,
 }
 
-/// How far a campaign has come in spending.
+/// A campaign's spend compared with its plan.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Delivery")]
 pub(super) struct DeliveryView {
-    /// Why it does not spend, as `why` has it.
+    /// Why it does not spend, as in `why`.
     #[schemars(schema_with = "refusal_schema")]
     refusal: Option<&'static str>,
     currency: Option<String>,
-    /// The limit that it follows, else the tightest of its own.
+    /// The limit that it follows, or the tightest of its own.
     span: Option<LimitSpanView>,
     limit: Option<AmountText>,
-    /// Spent of the limit; in total if there is no limit.
+    /// Amount spent of the limit, or in total if there is no limit.
     spent: AmountText,
-    /// What should be spent by now.
+    /// Amount that should be spent by now.
     expected: Option<AmountText>,
-    /// Within a tenth of what is expected it is on pace.
+    /// On pace means within a tenth of the expected spend.
     pace: Option<PaceWord>,
 }
 
@@ -207,7 +207,7 @@ pub(super) fn delivery(delivery: &DeliveryProgress, currency: Option<Currency>) 
     }
 }
 
-/// How what is spent compares with what should be: within a tenth it is on pace.
+/// Spend compared with its plan: on pace means within a tenth of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Pace")]
@@ -235,17 +235,17 @@ pub(super) fn not_told(id: &str) -> Reply {
     wrong(ErrorCode::Unavailable, "id", &message)
 }
 
-/// What was spent, late wins and overprices included.
+/// Amount spent, including late wins and overprices.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Spend")]
 pub(super) struct SpendView {
     id: String,
     currency: String,
-    /// In this hour of the account's clocks.
+    /// In the current hour of the account's time zone.
     hour: AmountText,
-    /// Today, by them.
+    /// Today, in the account's time zone.
     today: AmountText,
-    /// In all.
+    /// In total.
     life: AmountText,
     hours: Vec<HourView>,
 }
@@ -255,7 +255,7 @@ pub(super) struct SpendView {
 #[schemars(rename = "HourSpend")]
 struct HourView {
     start: Option<TimeText>,
-    /// In it.
+    /// Amount spent in it.
     spent: AmountText,
 }
 
@@ -273,16 +273,16 @@ pub(super) fn spend(id: &str, spend: &Spend) -> SpendView {
     }
 }
 
-/// How a campaign follows its target in the flight that matters now; without points where it has none.
+/// A campaign's spend and its target in the current flight; no points if there is no flight.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Curve")]
 pub(super) struct CurveView {
     id: String,
     currency: Option<String>,
-    /// The limit that the curve is drawn by: the one that the campaign follows, or, if that is an hourly
-    /// limit, the daily or total limit if there is one.
+    /// The limit that the curve shows: the one that the campaign follows or, if that is hourly, the
+    /// daily or total limit if there is one.
     span: Option<LimitSpanView>,
-    /// That limit, less what is kept back.
+    /// That limit, less its holdback.
     limit: Option<AmountText>,
     start: Option<TimeText>,
     end: Option<TimeText>,
@@ -290,14 +290,14 @@ pub(super) struct CurveView {
     points: Vec<PointView>,
 }
 
-/// A moment of a curve.
+/// A point of a curve.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CurvePoint")]
 struct PointView {
     at: Option<TimeText>,
-    /// What should be spent by then.
+    /// Amount that should be spent by then.
     target: AmountText,
-    /// What is; null in the future.
+    /// Amount spent by then; null in the future.
     spent: Option<AmountText>,
 }
 
@@ -324,7 +324,7 @@ pub(super) fn curve(
     }
 }
 
-/// For how long a limit is.
+/// The period of a limit.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Span")]
@@ -355,16 +355,16 @@ pub(super) fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "enum": labels })
 }
 
-/// Changes, the oldest first.
+/// Changes, oldest first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Audit")]
 pub(super) struct AuditPage {
     entries: Vec<ChangeView>,
-    /// What to send as `after` for more.
+    /// The `after` parameter of the next page; null on the last page.
     next: Option<String>,
 }
 
-/// One change: what was done, and what the definition was then.
+/// A change: what was done, and the definition after it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
 struct ChangeView {
@@ -375,7 +375,7 @@ struct ChangeView {
     body: Map<String, Value>,
 }
 
-/// What is kept of a change; the registry writes it.
+/// The stored part of a change, as the registry writes it.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
 struct ChangeBody {
@@ -396,20 +396,20 @@ struct ChangeBody {
     held: Option<Vec<String>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
-    /// Who asked for it, as they said: `api` where they said nothing, `files` where a file changed.
+    /// Who made it: the name given in the request, `api` if none was given, or `files`.
     #[schemars(skip_serializing_if = "Option::is_none")]
     actor: Option<String>,
-    /// Keys that differ from the definition before; none where there was none.
+    /// Keys that differ from the previous definition; null for the first definition.
     #[schemars(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<ChangedKey>>,
 }
 
-/// A key of a definition that differs from the one before.
+/// A key that differs from the previous definition.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
 struct ChangedKey {
     key: String,
-    /// Null if it was not there; long texts are shortened.
+    /// Null if the key was absent; long texts are shortened.
     before: Value,
     after: Value,
 }

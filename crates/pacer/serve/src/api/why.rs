@@ -19,7 +19,7 @@ use super::{funnel, pace};
 use crate::ledger::handle::DeliveryProgress;
 use crate::registry::{AccountStanding, CampaignStanding};
 
-/// Why a campaign does not spend, the figures that make it so, and how it bids.
+/// Why a campaign does not spend, with the figures behind it, and how it bids.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Why")]
 pub(super) struct WhyView {
@@ -28,12 +28,12 @@ pub(super) struct WhyView {
     #[serde(flatten)]
     figures: LedgerFigures,
     flight: FlightView,
-    /// How it bids until the slot of its strategy ends; null before its first one.
+    /// How it bids until the end of the strategy's current slot; null before its first slot.
     pace: Option<BiddingView>,
-    /// What became of impressions, kept in memory since the start; null where no exchange counts.
+    /// Counts of its impressions, kept in memory since the start; null without an exchange.
     funnel: Option<FunnelView>,
-    /// Its criteria, each tried by itself on a sample of the last hour's impressions; null unless it
-    /// matches less than a tenth.
+    /// Its criteria, each tested alone on a sample of the last hour's impressions; null if it
+    /// matches at least a tenth of them.
     mismatches: Option<MismatchesView>,
 }
 
@@ -45,50 +45,50 @@ pub(super) struct AccountWhyView {
     cause: CauseView,
     #[serde(flatten)]
     figures: LedgerFigures,
-    /// Its seats; null where it has none.
+    /// Why its seats may not win; null if it has none.
     seats: Option<RefusalView>,
-    /// Those that are not removed, by the first reason that holds for each.
+    /// Its campaigns, except removed ones, by the first reason that applies to each.
     campaigns: Vec<RefusedCount>,
 }
 
-/// Why one does not spend.
+/// Why a campaign or account does not spend.
 #[derive(Serialize, JsonSchema)]
 struct CauseView {
     id: String,
-    /// What keeps it from spending, the first cause that holds: removed, definition_refused, a value of
-    /// `refusal`, record_unavailable, no_rate, no_requests, no_match, left_out, unbilled, or where most
-    /// impressions go: hours, budget, pace, ledger, below_floor, outranked, outbid, rejected, refused,
-    /// returned, abandoned, pending. Null where nothing does, or it is on plan. Of an account: a value of
-    /// `refusal`, record_unavailable or no_rate.
+    /// The first applicable cause: removed, definition_refused, a value of `refusal`,
+    /// record_unavailable, no_rate, no_requests, no_match, left_out, unbilled, or where most
+    /// impressions go: hours, budget, pace, ledger, below_floor, outranked, outbid, rejected,
+    /// refused, returned, abandoned, pending. Null if nothing keeps it from spending, or it is on
+    /// plan. For an account: a value of `refusal`, record_unavailable or no_rate.
     reason: Option<&'static str>,
-    /// The ledger's own reason; null where it has none.
+    /// The ledger's own reason; null if it has none.
     #[schemars(schema_with = "refusal_schema")]
     refusal: Option<&'static str>,
-    /// The reason for people, with figures.
+    /// The reason in words, with figures.
     words: String,
-    /// What to do; null if there is nothing to do.
+    /// The remedy; null if there is none.
     remedy: Option<String>,
     currency: Option<String>,
 }
 
-/// What the ledger holds.
+/// The ledger's figures.
 #[derive(Serialize, JsonSchema)]
 struct LedgerFigures {
-    /// The hour of the account's clocks.
+    /// The current hour in the account's time zone.
     hour: Option<ClockHour>,
     /// Every limit, in order of precedence.
     levels: Vec<LevelView>,
     /// Free or reserved at shards.
     at_shards: AmountText,
-    /// Leased, and granted to no shard yet.
+    /// Leased but not yet granted to a shard.
     ready: AmountText,
-    /// What processes before this one left outstanding.
+    /// Amounts that earlier processes left outstanding.
     frozen: AmountText,
-    /// Whether the last batch was not kept.
+    /// Whether the store failed to commit the last batch.
     store_failing: bool,
 }
 
-/// From when to when a campaign runs.
+/// The period in which a campaign runs.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Flight")]
 struct FlightView {
@@ -96,18 +96,18 @@ struct FlightView {
     end: Option<TimeText>,
 }
 
-/// The first reason that holds.
+/// The first reason that applies.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Refusal")]
 struct RefusalView {
-    /// Null where nothing keeps it from spending.
+    /// Null if nothing keeps it from spending.
     #[schemars(schema_with = "refusal_schema")]
     refusal: Option<&'static str>,
-    /// The same for people.
+    /// The reason in words.
     words: String,
 }
 
-/// Campaigns that have the same reason.
+/// Number of campaigns with the same reason.
 #[derive(Serialize, JsonSchema)]
 struct RefusedCount {
     #[serde(flatten)]
@@ -192,13 +192,13 @@ fn cause_view(
     CauseView { id: id.to_owned(), reason, refusal, words, remedy, currency: code(currency) }
 }
 
-/// An hour of the account's clocks.
+/// An hour in the account's time zone.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Hour")]
 struct ClockHour {
     start: Option<TimeText>,
     end: Option<TimeText>,
-    /// 0 is Monday, midnight to one.
+    /// 0 is Monday, midnight to one o'clock.
     #[schemars(range(max = 167))]
     hour_of_week: u8,
 }
@@ -211,26 +211,26 @@ fn hour(hour: &CalendarHour) -> ClockHour {
     }
 }
 
-/// How far a limit is used.
+/// A limit and its use.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Level")]
 struct LevelView {
     #[schemars(extend("enum" = ["campaign", "account"]))]
     owner: &'static str,
     span: LimitSpanView,
-    /// Null without one.
+    /// Null without a limit.
     limit: Option<AmountText>,
-    /// Leased and not given back.
+    /// Leased and not returned.
     held: AmountText,
-    /// Spent beside that: late, or above the price.
+    /// Late wins and amounts above the reserved price, in addition to the leases.
     late: AmountText,
-    /// Kept back for such.
+    /// Held back for late wins.
     holdback: AmountText,
-    /// Held and late.
+    /// The sum of `held` and `late`.
     exposure: AmountText,
-    /// What may still be leased; null without a limit.
+    /// Amount that may still be leased; null without a limit.
     headroom: Option<AmountText>,
-    /// By how much the limit is exceeded.
+    /// Amount by which the limit is exceeded.
     excess: AmountText,
 }
 

@@ -52,7 +52,7 @@ struct EchoShard {
     shard: usize,
 }
 
-/// What operators are told.
+/// The service's state, for operators.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct EchoView {
     /// Since the start.
