@@ -1,7 +1,7 @@
-//! `vickrey campaign`, `vickrey account` and `vickrey audit`: the API of a running exchange, for people.
+//! `vickrey campaign`, `vickrey account` and `vickrey audit`: the API of a running exchange, for
+//! people.
 //!
-//! Owns the command line, and what is asked for. How it is sent is client.rs's; how it is shown,
-//! the modules of each answer.
+//! Owns the command line and the requests. `client` sends them; a module per response shows it.
 
 mod apply;
 mod args;
@@ -31,42 +31,42 @@ use kind::{DefinitionKind, PAGE, ask_one, print_json, refused};
 pub(crate) enum CampaignCommand {
     /// List all campaigns, or those of an account
     List {
-        /// List the campaigns of this account only
+        /// List only the campaigns of this account
         #[arg(long, value_name = "ID")]
         account: Option<String>,
-        /// List removed ones too
+        /// Include removed ones
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
         asking: ApiArgs,
     },
-    /// Show a campaign, with what it has spent
+    /// Show a campaign and its spend
     Show(OneArgs),
-    /// Create what a file defines, in TOML or JSON
+    /// Create the definitions in a file, in TOML or JSON
     Create(CreateArgs),
-    /// Change keys of it, and print what has changed
+    /// Change keys of it, and print the changes
     Update(Update),
-    /// Create or change it to what a file says, and print what has changed
+    /// Create or change it as in a file, and print the changes
     Apply(Apply),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
-    /// Stop its spending
+    /// Pause its spending
     Pause(ChangeArgs),
-    /// Let it spend again
+    /// Resume its spending
     Resume(ChangeArgs),
     /// Remove it; what it has spent still counts
     Remove(ChangeArgs),
     /// Explain why it does not spend, and how it bids
     Why(OneArgs),
-    /// Show what it has spent: in this hour, today by hours, and in all
+    /// Show its spend: in this hour, today by hours, and in total
     Spend(OneArgs),
     /// Show who changed which keys of campaigns, each before and after
     Audit(AuditArgs),
-    /// Draw what it spends beside what it should
+    /// Plot its spend and its target
     Curve {
         #[command(flatten)]
         one: OneArgs,
-        /// Draw into this file instead of the terminal
+        /// Write an SVG file instead of plotting in the terminal
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
@@ -76,7 +76,7 @@ pub(crate) enum CampaignCommand {
 pub(crate) enum AccountCommand {
     /// List all accounts
     List {
-        /// List removed ones too
+        /// Include removed ones
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
@@ -84,21 +84,21 @@ pub(crate) enum AccountCommand {
     },
     /// Show an account
     Show(OneArgs),
-    /// Create what a file defines, in TOML or JSON
+    /// Create the definitions in a file, in TOML or JSON
     Create(CreateArgs),
-    /// Change keys of it, and print what has changed
+    /// Change keys of it, and print the changes
     Update(Update),
-    /// Create or change it to what a file says, and print what has changed
+    /// Create or change it as in a file, and print the changes
     Apply(Apply),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
-    /// Stop the spending of all its campaigns
+    /// Pause the spending of all its campaigns
     Pause(ChangeArgs),
-    /// Let them spend again
+    /// Resume their spending
     Resume(ChangeArgs),
-    /// Explain why it does not spend as a whole, and how many of its campaigns do
+    /// Explain why it does not spend as a whole, and count the campaigns that do
     Why(OneArgs),
-    /// Show what it has spent as a whole: in this hour, today by hours, and in all
+    /// Show its total spend: in this hour, today by hours, and in total
     Spend(OneArgs),
     /// Show who changed which keys of accounts, each before and after
     Audit(AuditArgs),
@@ -106,7 +106,7 @@ pub(crate) enum AccountCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// Its id
+    /// The id
     id: String,
     #[command(flatten)]
     asking: ApiArgs,
@@ -116,7 +116,7 @@ pub(crate) struct OneArgs {
 pub(crate) struct CreateArgs {
     /// File with definitions; - reads stdin
     file: PathBuf,
-    /// Idempotency key: a request that is sent twice with it is done once
+    /// Idempotency key: a request sent twice with the same key takes effect once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) struct CreateArgs {
 pub(crate) struct ChangeArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Change it only if it is at this version
+    /// Change it only if this is its version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
 }
@@ -135,13 +135,13 @@ pub(crate) struct ChangeArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct LimitArgs {
-    /// Most that is spent in all; `none` removes the limit
+    /// Total limit; `none` removes it
     #[arg(long, value_name = "AMOUNT")]
     budget: Option<String>,
-    /// Most that is spent on a day
+    /// Daily limit
     #[arg(long, value_name = "AMOUNT")]
     daily: Option<String>,
-    /// Most that is spent in an hour
+    /// Hourly limit
     #[arg(long, value_name = "AMOUNT")]
     hourly: Option<String>,
 }
@@ -217,7 +217,6 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
     }
 }
 
-/// Lists all of a kind, or the campaigns of one account.
 fn list(
     kind: DefinitionKind,
     account: Option<&str>,

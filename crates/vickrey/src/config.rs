@@ -44,32 +44,32 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read a file, and those of accounts and campaigns that it names, and report everything that is
-    /// wrong; exits 64 if anything is
+    /// Check a file, with the account and campaign files that it names, and report every problem;
+    /// exits 64 if there are any
     Check {
         /// The configuration file
         file: PathBuf,
-        /// As JSON: what is configured, with warnings, or the problems
+        /// Print JSON: a summary with warnings, or the problems
         #[arg(long)]
         json: bool,
     },
-    /// Print what is in force: every key with its value, defaults and included files with it;
-    /// secrets are masked
+    /// Print the configuration in force: every key with its value, including defaults and included
+    /// files; secrets are masked
     Show {
         /// The configuration file
         file: PathBuf,
-        /// As JSON, as GET /v1/config has it
+        /// Print JSON, as GET /v1/config
         #[arg(long)]
         json: bool,
     },
-    /// Print what differs in force between two configurations, a line for each key: `+` only in
-    /// the new one, `-` only in the old one, `~` changed; exits 1 if anything does
+    /// Print the differences between two configurations, one key per line: `+` only in the new one,
+    /// `-` only in the old one, `~` changed; exits 1 if there are any
     Diff {
-        /// The configuration file to start from
+        /// The old configuration file
         old: PathBuf,
-        /// The configuration file that would replace it
+        /// The new configuration file
         new: PathBuf,
-        /// As a JSON array of objects with `key`, `change`, `old` and `new`
+        /// Print a JSON array of objects with `key`, `change`, `old` and `new`
         #[arg(long)]
         json: bool,
     },
@@ -238,7 +238,7 @@ fn write_warnings(
 
 /// Warnings about files of accounts and campaigns.
 fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> anyhow::Result<()> {
-    // Without an exchange nobody sells to anybody.
+    // Without an exchange there are no DSPs to check.
     let seats = checked.seats.iter().filter_map(|named| Some((named, dsps?)));
     for ((account, dsp, seat), dsps) in seats {
         let configured = dsps.iter().find(|known| *known.id == **dsp);
@@ -260,7 +260,7 @@ fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> a
 }
 
 fn diff(old: &Path, new: &Path, json: bool, out: &mut impl Write) -> anyhow::Result<Exit> {
-    // The problems of both are told before either is given up.
+    // Reports the problems of both files.
     let (old, new) = match (loaded(old), loaded(new)) {
         (Ok((old, _)), Ok((new, _))) => (old.effective, new.effective),
         (Err(old), Err(new)) => return Err(CommandFailure::usage(format!("{old}\nerror: {new}"))),

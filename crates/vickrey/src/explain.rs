@@ -1,5 +1,5 @@
-//! `vickrey explain`: one request against a configuration, step by step. The DSPs are asked for
-//! real, or answer what a file says.
+//! `vickrey explain`: runs one request against a configuration, step by step. DSPs are called for
+//! real, or a file has their responses.
 
 mod answers;
 mod json;
@@ -26,19 +26,19 @@ const AUCTION_ID: &str = "00000000000000000000000000000000";
 pub(crate) struct ExplainArgs {
     /// The bid request, as a caller would post it
     file: PathBuf,
-    /// Configuration file, as `vickrey serve` takes it
+    /// Configuration file, as for `vickrey serve`
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// What DSPs answer, as a JSON object by DSP id, instead of asking them: a bid response,
-    /// {"status":204}, {"status":200,"body":"…"}, or an outcome such as "late"; one that is not in
-    /// it answers 204. Without this option the DSPs are asked, by a request with `test` 1
+    /// Responses of the DSPs, as a JSON object by DSP id, instead of calling them: a bid response,
+    /// {"status":204}, {"status":200,"body":"…"}, or an outcome such as "late"; DSPs that are not
+    /// listed respond 204. Without this option the DSPs are called, with `test` 1
     #[arg(long, value_name = "FILE")]
     dsp_answers: Option<PathBuf>,
-    /// Our id of the auction, which orders equal bids: 32 lower-case hexadecimal digits. With
-    /// --dsp-answers zeros by default; an auction in which DSPs are asked has an id of its own
+    /// Our id of the auction, which orders equal bids: 32 lower-case hexadecimal digits. The
+    /// default with --dsp-answers is all zeros; an auction that calls DSPs has its own id
     #[arg(long, value_name = "ID", requires = "dsp_answers", value_parser = auction_id)]
     auction_id: Option<String>,
-    /// Print JSON, in the form of `ext.debug`
+    /// Print JSON, in the format of `ext.debug`
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! `vickrey log`: what an exchange has recorded, read: shown, followed, counted, verified, replayed
-//! and exported. Reads only, beside the exchange that writes.
+//! `vickrey log`: shows, follows, counts, verifies, replays and exports what an exchange has
+//! recorded. Only reads, even while the exchange writes.
 
 pub(crate) mod damage_report;
 mod export;
@@ -36,35 +36,35 @@ bids must hold for one and the same bid.
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
-    /// Show the last auctions, and with -f those that come
+    /// Show the last auctions, and with -f new ones as well
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log tail -f --config vickrey.toml\n  vickrey log tail -n 100 --dir /var/lib/vickrey/record outcome=won")
     )]
     Tail(print::TailArgs),
-    /// Show auctions, a line for each, or as JSON
+    /// Show auctions, one per line, or as JSON
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log cat --dir record 'time>=-1h seat=acme outcome=won'\n  vickrey log cat --json --dir record | jq -r '.sales[] | [.dsp, .price_micros] | @tsv'")
     )]
     Cat(print::CatArgs),
-    /// Show what there is: segments, records, times, gaps
+    /// Show an overview: segments, records, times, gaps
     Stat(survey::StatArgs),
-    /// Check every frame of both lanes; prints what is damaged and where, and then exits 1
+    /// Check every frame of both lanes; print any damage and its position, and then exit 1
     Verify(survey::VerifyArgs),
-    /// Replay every auction from its record; prints what differs, and then exits 1
+    /// Replay every auction from its record; print any difference, and then exit 1
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log replay --dir record\n  vickrey log replay --dir record 'time=2026-11-22 publisher=news'")
     )]
     Replay(replay::ReplayArgs),
-    /// Add up auctions, bids, wins, spend, fill and latency, grouped by the columns you choose
+    /// Sum up auctions, bids, wins, spend, fill and latency, grouped by columns of your choice
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log report --by seat,hour --dir record 'time>=-24h'\n  vickrey log report --by publisher --json --dir record")
     )]
     Report(report::ReportArgs),
-    /// Write rows to files by hour, for DuckDB, pandas and the like; goes on where it ended
+    /// Write rows to hourly files, for DuckDB, pandas and the like; continues where it stopped
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log export --format parquet --out rows --dir record\n  duckdb -c \"select publisher, count(*) from 'rows/**/*.parquet' group by 1\"")

@@ -1,6 +1,6 @@
-//! The `vickrey` command: reads what it is told, starts services, and says how they ended.
+//! The `vickrey` command: parses arguments, starts services, and reports how they ended.
 //!
-//! Exit codes are `exit.rs`'s; docs/operating.md lists them.
+//! `exit.rs` has the exit codes; docs/operating.md lists them.
 
 mod budgets;
 mod campaign;
@@ -18,8 +18,8 @@ mod simulate;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use exit::Exit;
 
-/// A real-time auction platform: takes OpenRTB 2.6 bid requests, asks demand-side platforms in
-/// parallel under a hard deadline, clears the auction in integers, and answers.
+/// A real-time auction platform: takes OpenRTB 2.6 bid requests, calls demand-side platforms in
+/// parallel under a hard deadline, clears the auction in integers, and responds.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -33,32 +33,32 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Run the services of a configuration file until SIGINT or SIGTERM
+    /// Run the services in a configuration file until SIGINT or SIGTERM
     Serve(serve::ServeArgs),
     /// Check a configuration, or print the default one, its JSON Schema or its reference
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Show how one auction goes: who is asked and why not, every bid's fate, the arithmetic of
-    /// prices, and who would be told what
+    /// Explain one auction: which DSPs are called or skipped and why, every bid's fate, the
+    /// arithmetic of prices, and the notices
     Explain(explain::ExplainArgs),
-    /// Run simulated DSPs, to point an exchange at
+    /// Run simulated DSPs for an exchange to call
     Dsp(peers::dsp::DspArgs),
-    /// Put load on a service, and measure it
+    /// Put load on a service and measure it
     #[command(subcommand)]
     Hammer(peers::hammer::HammerCommand),
-    /// Read what an exchange has recorded: show, follow, count, verify, replay, report, export
+    /// Read the record of an exchange: show, follow, count, verify, replay, report, export
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Try a budget on a stream of auctions: every strategy beside the optimum of hindsight
+    /// Try a budget on a stream of auctions: every strategy compared with the optimum of hindsight
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
-    /// See and change campaigns of a running exchange: what they spend, and why they do not
+    /// Show and change the campaigns of a running exchange, their spend, and why they do not spend
     #[command(subcommand)]
     Campaign(campaign::CampaignCommand),
-    /// See and change the accounts that campaigns and seats are paid from
+    /// Show and change the accounts that pay for campaigns and seats
     #[command(subcommand)]
     Account(campaign::AccountCommand),
-    /// List changes of accounts and campaigns of a running exchange: what was done, and when
+    /// List changes of accounts and campaigns of a running exchange
     Audit(campaign::AuditArgs),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
@@ -75,8 +75,8 @@ Examples:
   dir=~/.zfunc; mkdir -p $dir; vickrey completions zsh > $dir/_vickrey
   dir=~/.config/fish/completions; mkdir -p $dir; vickrey completions fish > $dir/vickrey.fish";
 
-/// Commands that print no result of their own: they run a service, or write a document in a format
-/// that has a name.
+/// Commands without a result of their own: they run a service, or write a document in a format that
+/// has a name.
 #[cfg(test)]
 const WITHOUT_JSON: [&str; 8] = [
     "vickrey serve",
@@ -121,7 +121,7 @@ fn main() -> std::process::ExitCode {
 mod tests {
     use super::*;
 
-    /// Commands without others below them, by all of their names.
+    /// The leaf commands, with all of their names.
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
         let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
         let mut below = command.get_subcommands().filter(|of| of.get_name() != "help").peekable();

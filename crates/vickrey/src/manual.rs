@@ -1,4 +1,4 @@
-//! `vickrey completions` and `vickrey man`: the command line, written out for shells and for `man`.
+//! `vickrey completions` and `vickrey man`: the command line as shell completions and manual pages.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write a page for every command into this directory, such as ~/.local/share/man/man1; it is
-    /// created if it does not exist
+    /// Write a page for every command to this directory, such as ~/.local/share/man/man1; it is
+    /// created if missing
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

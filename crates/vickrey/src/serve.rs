@@ -1,4 +1,4 @@
-//! `vickrey serve`: reads the configuration, and runs the services whose sections it has.
+//! `vickrey serve`: reads the configuration and runs the services whose sections it has.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Configuration file; `vickrey config default` prints one to start from
+    /// Configuration file; `vickrey config default` prints one as a start
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Shard threads, instead of what the file says
+    /// Number of shard threads, instead of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     shards: Option<u16>,
 }

@@ -1,6 +1,6 @@
-//! `vickrey simulate`: what would become of a budget, and streams of auctions to try it on.
+//! `vickrey simulate`: tries budgets on streams of auctions, and makes such streams.
 //!
-//! Owns the command line and files. Streams, strategies and figures are `whatif`'s.
+//! Owns the command line and files. `whatif` has the streams, strategies and figures.
 
 mod extract;
 mod generate;
@@ -17,13 +17,15 @@ use crate::exit::Exit;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {
-    /// Spend a budget on a stream of auctions by each strategy, beside the optimum of hindsight
+    /// Spend a budget on a stream of auctions with each strategy, compared with the optimum of
+    /// hindsight
     Pacing(pacing::PacingArgs),
-    /// Make a stream of auctions from a seed
+    /// Generate a stream of auctions from a seed
     Generate(generate::GenerateArgs),
-    /// Make a stream of auctions out of an exchange's log: what a campaign or a seat bid on
+    /// Extract a stream of auctions from an exchange's log: those on which a campaign or a seat bid
     Extract(extract::ExtractArgs),
-    /// Every strategy on every kind of generated stream, with the targets that the default must meet
+    /// Run every strategy on every kind of generated stream, and check the default against its
+    /// targets
     Quality(quality::QualityArgs),
 }
 

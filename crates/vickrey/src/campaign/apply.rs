@@ -1,7 +1,7 @@
-//! `update` and `apply`: what a definition is to become, shown as a difference before anything is changed.
+//! `update` and `apply`: show the difference that a definition would make, then make it.
 //!
-//! Owns which requests are made, in which order. All definitions of a file are judged by the exchange before
-//! the first is changed.
+//! Owns the requests and their order. The exchange validates all definitions of a file before the
+//! first one changes.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -22,7 +22,7 @@ pub(crate) struct Apply {
     /// File with definitions, in TOML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
-    /// Print what would change, and change nothing
+    /// Print the changes without making them
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct Apply {
 #[derive(Debug, Args)]
 #[group(id = "patch", required = true, multiple = true, args = ["set", "file"])]
 pub(crate) struct Update {
-    /// Its id
+    /// The definition's id
     id: String,
     /// File with the keys to change, in TOML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]
@@ -40,10 +40,10 @@ pub(crate) struct Update {
     /// A key to change, for example daily_budget=5.00 or targeting.countries=["USA"]; null removes it
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<(String, Value)>,
-    /// Change it only if it is at this version
+    /// Change it only if this is its version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
-    /// Print what would change, and change nothing
+    /// Print the changes without making them
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! `vickrey audit`: the record of what was changed of accounts and campaigns.
+//! `vickrey audit`: changes of accounts and campaigns.
 //!
-//! Owns which entries are meant. The exchange lists all of them, the oldest first.
+//! Owns the selection of entries. The exchange lists all of them, oldest first.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Show changes from then on: a time as 2026-11-01T00:00:00Z, a day in UTC, or how long ago, as 2h or 7d
+    /// Show changes since a time (2026-11-01T00:00:00Z), a day in UTC, or a duration ago (2h, 7d)
     #[arg(long, value_name = "WHEN", value_parser = since)]
     since: Option<Timestamp>,
     /// Show at most this many, newest last

@@ -7,13 +7,13 @@ use clap::Args;
 
 use crate::peers::hammer::parse_duration;
 
-/// Everything listens on loopback, on ports that the system chooses.
+/// All listeners are on loopback, on ports that the system chooses.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// How long to run; Ctrl-C ends it sooner, with the same report
+    /// Duration of the run; Ctrl-C ends it sooner, with the same report
     #[arg(long, default_value = "30s", value_parser = parse_length)]
     pub(super) duration: Duration,
-    /// Simulated DSPs
+    /// Number of simulated DSPs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(super) dsps: u16,
     /// Bid requests per second
@@ -22,17 +22,17 @@ pub(crate) struct DemoArgs {
     /// Shard threads of the exchange
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) shards: u16,
-    /// Source of traffic and of the DSPs' choices
+    /// Seed of the traffic and of the DSPs' choices
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Keep the record of all auctions in this new directory, for `vickrey log`; by default it is
-    /// removed at the end
+    /// Keep the record of all auctions in this new directory, for `vickrey log` [default: removed
+    /// at the end]
     #[arg(long, value_name = "DIR")]
     pub(super) record: Option<PathBuf>,
     /// Print only the final result, as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print a configuration like the demo's, with fixed ports and directories, and stop
+    /// Print a configuration like the demo's, with fixed ports and directories, and exit
     #[arg(long)]
     pub(super) print_config: bool,
 }

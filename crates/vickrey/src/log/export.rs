@@ -1,4 +1,4 @@
-//! `vickrey log export`: rows into files, from where an export before has ended.
+//! `vickrey log export`: writes rows to files, from where the previous export ended.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -28,7 +28,7 @@ use crate::exit::{CommandFailure, Exit};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum As {
-    /// A JSON object by line
+    /// One JSON object per line
     Jsonl,
     /// Apache Parquet
     Parquet,
@@ -38,17 +38,17 @@ enum As {
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// How rows are written
+    /// Format of the rows
     #[arg(long, value_enum)]
     format: As,
-    /// What was billed to accounts, in the place of auctions, to a folder of its own; chosen by
-    /// `time` alone
+    /// Export settlements (what was billed to accounts) instead of auctions, to a folder of their
+    /// own; the filter may only use `time`
     #[arg(long)]
     settlements: bool,
     /// Print a summary of the export as JSON (its rows are in the files)
     #[arg(long)]
     json: bool,
-    /// The folder to write to; an export before goes on, of the same format and filter
+    /// The output folder; continues an earlier export with the same format and filter
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::exit::CommandFailure;
 /// Which auctions a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// Which auctions, for example 'time>=-15m seat=acme outcome=won' [default: all]
+    /// Select auctions, for example 'time>=-15m seat=acme outcome=won' [default: all]
     #[arg(value_name = "FILTER", allow_hyphen_values = false)]
     filter: Vec<String>,
 }

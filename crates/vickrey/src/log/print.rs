@@ -1,4 +1,4 @@
-//! `vickrey log cat` and `vickrey log tail`: auctions by the line.
+//! `vickrey log cat` and `vickrey log tail`: auctions, one per line.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -29,10 +29,11 @@ const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
 pub(crate) struct CatArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// What was billed to accounts, in the place of auctions; chosen by `time` alone
+    /// Show settlements (what was billed to accounts) instead of auctions; the filter may only use
+    /// `time`
     #[arg(long)]
     settlements: bool,
-    /// An auction by line as JSON, as docs/log.md has it
+    /// Print one JSON object per auction, as in docs/log.md
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -43,14 +44,14 @@ pub(crate) struct CatArgs {
 pub(crate) struct TailArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// Go on with those that come, until Ctrl-C
+    /// Also show new auctions until Ctrl-C
     #[arg(short, long)]
     follow: bool,
-    /// How many of the last are shown
+    /// Number of most recent auctions to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     lines: u32,
-    /// An auction by line as JSON, as docs/log.md has it
+    /// Print one JSON object per auction, as in docs/log.md
     #[arg(long)]
     json: bool,
     #[command(flatten)]

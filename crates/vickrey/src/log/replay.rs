@@ -1,4 +1,4 @@
-//! `vickrey log replay`: every auction recomputed, beside what was recorded.
+//! `vickrey log replay`: recomputes every auction and compares it with its record.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ use crate::exit::Exit;
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// As JSON: one difference per line, then a summary
+    /// Print JSON: one difference per line, then a summary
     #[arg(long)]
     json: bool,
     #[command(flatten)]

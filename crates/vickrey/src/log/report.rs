@@ -1,4 +1,4 @@
-//! `vickrey log report`: what auctions add up to, as a table or as JSON.
+//! `vickrey log report`: sums over auctions, as a table or as JSON.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub(crate) struct ReportArgs {
     /// Columns to group by: hour, day, publisher, format, dsp, seat, deal, campaign
     #[arg(long, value_name = "COLUMNS", value_parser = columns)]
     by: Option<ReportColumns>,
-    /// As JSON; money in nanos of the currency, latency in microseconds
+    /// Print JSON; money in nanos of the currency, latency in microseconds
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use crate::exit::{CommandFailure, Exit};
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct RecordSource {
-    /// The record's directory, in which are `durable` and `firehose`
+    /// The record's directory, with `durable` and `firehose`
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Configuration file of the exchange that writes it

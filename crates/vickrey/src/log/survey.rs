@@ -19,7 +19,7 @@ use crate::exit::Exit;
 pub(crate) struct StatArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -28,13 +28,13 @@ pub(crate) struct StatArgs {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// Read every record too, and not its check alone
+    /// Decode every record, too, beyond its checksum
     #[arg(long)]
     deep: bool,
-    /// A hash that an earlier `verify` printed: exit 1 unless the chain still passes through it
+    /// A hash that an earlier `verify` printed: exit 1 unless the chain still contains it
     #[arg(long, value_name = "HASH")]
     expect: Vec<ChainHash>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

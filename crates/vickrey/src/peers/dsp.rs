@@ -1,4 +1,4 @@
-//! `vickrey dsp`: simulated DSPs in a process of their own, well or sick.
+//! `vickrey dsp`: runs simulated DSPs, healthy or faulty, in a process of their own.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -36,58 +36,58 @@ const PLAIN: [&str; 8] = [
     after_help = "A profile file holds `[[dsp]]` tables, each with a `[[dsp.phase]]` for every step of its\nschedule:\n\n  [[dsp]]\n  count = 2\n  bids = \"80%\"\n  price = \"1.50 USD\"\n  latency = { min = \"1ms\", median = \"8ms\", p99 = \"60ms\" }\n\n  [[dsp.phase]]\n  lasts = \"10s\"\n  kind = \"healthy\"\n\n  [[dsp.phase]]\n  kind = \"trickle\"\n  every = \"20ms\"\n  share = \"50%\"\n\nKinds: --list-behaviours. Keys: --list-keys. Examples: deploy/testbed/."
 )]
 pub(crate) struct DspArgs {
-    /// Profiles of the DSPs, one or many, kind or hostile, with schedules
+    /// Profiles of one or more DSPs, healthy or hostile, with schedules
     #[arg(long, value_name = "FILE", conflicts_with_all = PLAIN)]
     profiles: Option<PathBuf>,
-    /// Print the kinds of behaviour that profiles know, and stop
+    /// Print the kinds of behaviour for profiles and exit
     #[arg(long)]
     list_behaviours: bool,
-    /// Print every key of a profile file, and stop
+    /// Print every key of a profile file and exit
     #[arg(long)]
     list_keys: bool,
-    /// Serve TLS, with a certificate made up for this run unless one is given
+    /// Serve TLS, with a certificate generated for this run unless one is given
     #[arg(long)]
     tls: bool,
-    /// Write the certificate of the authority behind the one made up to this file, as PEM
+    /// Write the authority's certificate of the generated one to this file, as PEM
     #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
     write_ca: Option<PathBuf>,
-    /// Certificates to serve TLS with, as PEM, the DSPs' own first
+    /// Certificates for TLS, as PEM, the DSPs' own first
     #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
     certificate: Option<PathBuf>,
     /// Private key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// How many DSPs
+    /// Number of DSPs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: u16,
     /// Address that all of them listen on
     #[arg(long, default_value = "127.0.0.1")]
     listen: IpAddr,
-    /// Port of the first, the others following; absent, the system chooses
+    /// Port of the first DSP, the others following [default: chosen by the system]
     #[arg(long)]
     base_port: Option<u16>,
-    /// Share of requests that are answered with a bid, in percent
+    /// Share of requests answered with a bid, in percent
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100))]
     bid_percent: u32,
     /// Size of one bid, in bytes
     #[arg(long, default_value_t = 1100)]
     bid_bytes: usize,
-    /// Median offer, in USD per 1000 impressions, for example 1.50
+    /// Median bid, in USD per 1000 impressions, for example 1.50
     #[arg(long, default_value = "1.50", value_parser = parse_cpm)]
     price_median: u64,
     /// Latency as MIN,MEDIAN,P99 in milliseconds; `0,0,0` answers at once
     #[arg(long, default_value = "0,0,0", value_parser = parse_latency)]
     latency_ms: LatencySpread,
-    /// Share of answers that come after 500 ms, in parts per million
+    /// Share of answers delayed to 500 ms, in parts per million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     late_ppm: u32,
-    /// Share of bids sent chunked, in parts per million
+    /// Share of bidding answers sent chunked, in parts per million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     chunked_ppm: u32,
-    /// Source of every choice; equal seeds choose equally
+    /// Seed of every choice
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// As JSON: behaviours, keys or what was counted at the end
+    /// Print JSON: behaviours, keys, or the final counts
     #[arg(long)]
     json: bool,
     /// Threads that share the DSPs
@@ -96,14 +96,15 @@ pub(crate) struct DspArgs {
     /// Core of the first thread
     #[arg(long)]
     core: Option<usize>,
-    /// Write a `[[dsp]]` table for each to this file, to append to a configuration; it trusts the
-    /// file of --write-ca
+    /// Write a `[[dsp]]` table for each DSP to this file, to append to a configuration; it trusts
+    /// the file of --write-ca
     #[arg(long, value_name = "FILE")]
     write_config: Option<PathBuf>,
-    /// Print those tables, and stop; the DSPs listen there when the same is run without this option
+    /// Print these tables and exit; without this option, the same command runs DSPs at those
+    /// addresses
     #[arg(long, requires = "base_port", conflicts_with_all = ["write_config", "write_ca"])]
     print_config: bool,
-    /// Write each one's URL to this file, a line each
+    /// Write each DSP's URL to this file, one per line
     #[arg(long, value_name = "FILE")]
     write_urls: Option<PathBuf>,
 }

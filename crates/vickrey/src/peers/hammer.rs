@@ -1,4 +1,4 @@
-//! `vickrey hammer`: load, measured.
+//! `vickrey hammer`: puts load on a service and measures it.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HammerCommand {
-    /// Post bid requests to an exchange, and report what was answered and how fast
+    /// Post bid requests to an exchange, and report its answers and their latency
     #[command(after_help = EXAMPLES)]
     Exchange(ExchangeArgs),
 }
@@ -41,16 +41,17 @@ Examples:
 Only 200 with a bid response and 204 count as answers. The report counts every status, times each
 apart, and quotes the first refusal. It exits 1 if nothing was answered or an objective was missed.";
 
-/// How load is made, whatever is loaded.
+/// The kind of load, for any service.
 #[derive(Debug, Args)]
 struct LoadArgs {
-    /// Open loop: send this many requests per second, however fast the exchange is
+    /// Open loop: send this many requests per second, regardless of the exchange's speed
     #[arg(long, conflicts_with = "in_flight")]
     rate: Option<u32>,
     /// Closed loop: keep this many requests in flight [default: 32]
     #[arg(long)]
     in_flight: Option<usize>,
-    /// Open this many connections first, and use them in turn [default: opened as needed, up to 1024]
+    /// Open this many connections in advance, and use them in turn [default: opened as needed, up
+    /// to 1024]
     #[arg(long, value_name = "N", requires = "rate", value_parser = clap::value_parser!(u16).range(1..))]
     connections: Option<u16>,
     /// How long to measure
@@ -59,13 +60,13 @@ struct LoadArgs {
     /// Measure this many requests instead of a duration
     #[arg(long, conflicts_with = "duration")]
     count: Option<u64>,
-    /// Send the same load for this long first, without measuring
+    /// Send the same load before the run for this long, without measuring
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     warm_up: Duration,
     /// Longest wait for an answer, and for a free connection in an open loop
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Deadline that answers should keep: those in time are counted, and how late the others are
+    /// Deadline for answers: count those in time, and measure the lateness of the others
     #[arg(long, value_parser = parse_duration)]
     tmax: Option<Duration>,
     /// Pin the generating thread to this core
@@ -73,7 +74,7 @@ struct LoadArgs {
     core: Option<usize>,
 }
 
-/// What is done with a report, and what it must meet.
+/// The report's file and its objectives.
 #[derive(Debug, Args)]
 struct LoadReportArgs {
     /// Write the report to this file, as JSON
@@ -88,7 +89,7 @@ struct LoadReportArgs {
     /// Fail unless p99.9 of the time past --tmax is at most this
     #[arg(long, value_parser = parse_duration, requires = "tmax")]
     overshoot_max: Option<Duration>,
-    /// Fail if more requests than this go wrong, in parts per million
+    /// Fail if more requests than this share fail, in parts per million
     #[arg(long, value_name = "PPM")]
     errors_max: Option<u32>,
     /// Fail unless this many auctions per second are answered
@@ -96,16 +97,16 @@ struct LoadReportArgs {
     rate_min: Option<u32>,
 }
 
-/// Latency counts from the moment a request was meant to be sent, so a stalled exchange cannot
-/// hide its own delay.
+/// Latency counts from the time at which a request was intended to be sent, so a stalled exchange
+/// cannot hide its own delay.
 #[derive(Debug, Args)]
 pub(crate) struct ExchangeArgs {
-    /// URL that bid requests are posted to
+    /// URL for bid requests
     #[arg(long, default_value = "http://127.0.0.1:8080/openrtb2/auction")]
     url: String,
     #[command(flatten)]
     load: LoadArgs,
-    /// Send the requests of this file, one JSON object a line, instead of generated ones
+    /// Send the requests of this file, one JSON object per line, instead of generated ones
     #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "seed"])]
     requests: Option<PathBuf>,
     /// Send one fixed 3 KB banner request, each time with a new id
@@ -114,7 +115,7 @@ pub(crate) struct ExchangeArgs {
     /// Seed of the generated requests
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Call the beacons in answers, which begin with this URL, at the address of --url
+    /// Call the beacons in answers that begin with this URL, at the address of --url
     #[arg(long, value_name = "URL")]
     call_beacons: Option<String>,
     /// Share of answers with bids whose beacons are called, in parts per million

@@ -1,4 +1,5 @@
-//! `vickrey simulate extract`: what a campaign or a seat met, out of an exchange's log, as a stream.
+//! `vickrey simulate extract`: writes the opportunities of a campaign or a seat from an exchange's
+//! log as a stream.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,8 +20,7 @@ use crate::output_file;
 pub(crate) struct ExtractArgs {
     #[command(flatten)]
     recorded: RecordedArgs,
-    /// The file to write, which is there once it is whole; without it the stream goes to standard
-    /// output
+    /// The output file, which appears only when it is complete [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

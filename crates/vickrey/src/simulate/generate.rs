@@ -1,4 +1,4 @@
-//! `vickrey simulate generate`: a stream from a seed, to standard output or a file.
+//! `vickrey simulate generate`: writes a stream from a seed to standard output or a file.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,23 +19,22 @@ const STEP: u64 = 4096;
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// What traffic, prices and values are like; `--list` names all
+    /// Profile of traffic, prices and values; `--list` prints all
     #[arg(long, value_name = "NAME", default_value = "diurnal", value_parser = Profile::parse)]
     profile: Profile,
-    /// How many auctions
+    /// Number of auctions
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     auctions: u64,
-    /// Another seed, another stream of the same kind; the same one gives the same bytes everywhere
+    /// Seed; the same seed gives the same bytes everywhere
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long the stream goes on, such as 24h
+    /// Duration of the stream, such as 24h
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     duration: Duration,
-    /// The file to write, which is there once it is whole; without it the stream goes to standard
-    /// output
+    /// The output file, which appears only when it is complete [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say which profiles there are, and end
+    /// Print the profiles and exit
     #[arg(long)]
     list: bool,
 }

@@ -1,4 +1,4 @@
-//! `vickrey simulate pacing`: a budget spent on a stream, by each strategy.
+//! `vickrey simulate pacing`: spends a budget on a stream with each strategy.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -52,45 +52,45 @@ enum AuctionKind {
     after_help = FORM
 )]
 pub(crate) struct PacingArgs {
-    /// The stream; `-` is standard input
+    /// The stream; - reads stdin
     #[arg(long, value_name = "FILE")]
     auctions: Option<PathBuf>,
     #[command(flatten)]
     recorded: RecordedArgs,
-    /// What may be spent, in currency, such as 25.50
+    /// Budget in currency, such as 25.50
     #[arg(long, value_name = "AMOUNT", value_parser = amount, required_unless_present = "budget_share")]
     budget: Option<SimulatedBudget>,
-    /// What may be spent, as a share of what bidding at value without a budget would: 1/32, 0.03, 3%
+    /// Budget as a share of the cost of bidding the value without a budget: 1/32, 0.03, 3%
     #[arg(long, value_name = "X", value_parser = share, conflicts_with = "budget")]
     budget_share: Option<SimulatedBudget>,
     /// Strategies, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = named)]
     strategy: Strategies,
-    /// What a win costs [default: second; with --log as it was there]
+    /// Cost of a win [default: second; with --log, as recorded]
     #[arg(long, value_enum)]
     auction: Option<AuctionKind>,
-    /// What traffic the target counts on: `own` (the stream's own hours, known beforehand), `uniform`,
-    /// or a file of another stream, from which the hours of the week are learned
+    /// Traffic that the target expects: `own` (the stream's hours, known in advance), `uniform`, or
+    /// a file with another stream, whose hours of the week are learned
     #[arg(long, value_name = "WHAT", default_value = "own")]
     forecast: String,
-    /// How far the target runs ahead of the traffic, from 0 to 1: with 1, three quarters of the budget
-    /// are to be spent when half of the traffic has passed
+    /// How far the target runs ahead of the traffic, from 0 to 1: with 1, three quarters of the
+    /// budget are spent when half of the traffic has passed
     #[arg(long, value_name = "X", default_value = "0", value_parser = ahead)]
     ahead: f64,
-    /// How long a slot is, after each of which strategies decide anew, such as 30s [default: a 1440th
-    /// of the flight, from 1s to 1m]
+    /// Length of a slot, at whose end strategies decide anew, such as 30s [default: a 1440th of the
+    /// flight, from 1s to 1m]
     #[arg(long, value_name = "TIME", value_parser = slot)]
     slot: Option<Duration>,
-    /// How long after its auction a win is notified, such as 30s
+    /// Delay from an auction to its win notice, such as 30s
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     notice_delay: Duration,
-    /// Draw what was spent beside the target, into an SVG file
+    /// Plot spend and target into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Draw it in the terminal
+    /// Plot them in the terminal
     #[arg(long, conflicts_with = "json")]
     chart: bool,
-    /// As JSON; money in nanos of the currency, shares as numbers where 1 is the whole
+    /// Print JSON; money in nanos of the currency, shares from 0 to 1
     #[arg(long)]
     json: bool,
 }

@@ -16,7 +16,7 @@ pub(crate) struct QualityArgs {
     /// The seed of all streams
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,7 @@
-//! A stream of auctions out of an exchange's log: what a campaign or a seat bid on.
+//! A stream of auctions from an exchange's log: those on which a campaign or a seat bid.
 //!
-//! Owns the flags that name them, and how it is told what the log holds and what was left out. What a
-//! bid was up against is `audit`'s.
+//! Owns the flags that select them, and the notes on what the log contains and what was left out.
+//! `audit` finds the opportunities.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,28 +30,28 @@ const NAMES_MAX: usize = 8;
 #[derive(Debug, Args)]
 #[group(id = "buyer", multiple = false)]
 struct WhoseArgs {
-    /// With --log: what this campaign bid on (`Bid.cid`)
+    /// With --log: the impressions on which this campaign bid (`Bid.cid`)
     #[arg(long, value_name = "ID", requires = "log")]
     campaign: Option<String>,
-    /// With --log: what all campaigns of an account of ours bid on
+    /// With --log: the impressions on which any campaign of this account bid
     #[arg(long, value_name = "ID", requires = "log")]
     account: Option<String>,
-    /// With --log: what a DSP's seat bid on
+    /// With --log: the impressions on which this seat of a DSP bid
     #[arg(long, value_name = "[DSP/]SEAT", requires = "log")]
     seat: Option<String>,
 }
 
-/// Which of a log's auctions.
+/// The selection of a log's auctions.
 #[derive(Debug, Args)]
 pub(super) struct RecordedArgs {
-    /// The directory of an exchange's log, in which are `durable` and `firehose`: the stream is what a
-    /// campaign or a seat bid on
+    /// The directory of an exchange's log, with `durable` and `firehose`: the stream has the
+    /// impressions on which a campaign or a seat bid
     #[arg(long, value_name = "DIR", requires = "buyer")]
     pub(super) log: Option<PathBuf>,
     #[command(flatten)]
     whose: WhoseArgs,
-    /// With --log: what 1000 impressions are worth, as in the campaign's `bid.value`, in the currency
-    /// of the auctions [default: what was bid, which is less than the value where bids were paced]
+    /// With --log: value of 1000 impressions, as in the campaign's `bid.value`, in the auctions'
+    /// currency [default: the price of the bid, which is below the value if pacing reduced it]
     #[arg(long, value_name = "CPM", value_parser = value, requires = "log")]
     value: Option<Cpm>,
     /// With --log: only auctions in this currency
