@@ -23,24 +23,14 @@
 //!
 //! It must not know any service's keys, and starts nothing.
 
-mod describe;
-mod difference;
+mod declaration;
 mod effective;
-mod getters;
-mod given;
 mod load;
-mod merge;
-mod nested;
 mod outside;
-mod pattern;
-mod presence;
 mod problem;
-mod quantity;
-mod render;
-mod schema;
-mod secret;
 mod section;
 mod source;
+mod toml_text;
 mod values;
 
 #[cfg(test)]
@@ -48,24 +38,25 @@ mod tests;
 
 use std::time::Duration;
 
-pub use describe::{Form, KeyDoc, Need, Nesting, Role};
-pub use difference::{DifferenceView, KeyChange, SettingDifference};
+pub use declaration::presence::{
+    Literal, NoDefault, Optional, Presence, Required, RequiredOption, WrittenItem,
+};
+pub use declaration::render::{default_toml, reference_markdown};
+pub use declaration::schema::json_schema;
+pub use declaration::{Form, KeyDoc, Need, Nesting, Role};
 pub use effective::Effective;
+pub use effective::difference::{DifferenceView, KeyChange, SettingDifference};
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,
     load_tracked, load_with, matching, parse, parse_loaded,
 };
+pub use outside::pattern::INCLUDES_MAX;
 pub use outside::{Sources, Variables};
-pub use pattern::INCLUDES_MAX;
-pub use presence::{
-    Literal, NoDefault, Optional, Presence, Required, RequiredOption, WrittenItem, WrittenValue,
-};
 pub use problem::{ConfigProblem, ConfigProblems, PROBLEMS_MAX};
-pub use quantity::{Bounds, Quantity, WholeNumber};
-pub use render::{default_toml, reference_markdown};
-pub use schema::json_schema;
-pub use secret::{MASK, SECRET_BYTES_MAX, Secret};
 pub use section::Section;
+pub use values::quantity::{Bounds, Quantity, WholeNumber};
+pub use values::secret::{MASK, SECRET_BYTES_MAX, Secret};
+pub use values::written::WrittenValue;
 pub use values::{HttpUrl, masked_url};
 
 /// `n` microseconds, for the ranges of declarations.

@@ -1,17 +1,17 @@
 //! The configuration in force: every declared key with its value. It must not show a secret.
 
+pub(super) mod difference;
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::describe::Form;
-use super::given::GivenValue;
-use super::presence::quoted;
-use super::quantity::Quantity;
-use super::secret::{MASK, Secret};
-use super::section::joined;
-use super::source::is_bare;
+use super::declaration::Form;
+use super::toml_text::{joined, quoted, toml_key};
 use super::values;
+use super::values::given::GivenValue;
+use super::values::quantity::Quantity;
+use super::values::secret::{MASK, Secret};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EffectiveKey {
@@ -224,11 +224,6 @@ fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, EffectiveKey
             }
         }
     }
-}
-
-/// A key in TOML: bare if possible, otherwise quoted.
-pub(super) fn toml_key(name: &str) -> String {
-    if is_bare(name) { name.to_owned() } else { quoted(name) }
 }
 
 fn toml_value(value: &Value) -> String {

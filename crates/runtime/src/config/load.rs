@@ -1,22 +1,24 @@
 //! Reads the files of a configuration, the main one and those it includes, as one table. It must
 //! not know any service's keys.
 
+mod merge;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::describe::{Form, KeyDoc, Need, Role};
+use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::{Effective, EffectiveKey};
-use super::merge::{merge, moved};
+use super::outside::pattern::{INCLUDES_MAX, Pattern};
 use super::outside::{Outside, Sources, Variables};
-use super::pattern::{INCLUDES_MAX, Pattern};
-use super::presence::WrittenValue;
-use super::problem::{ConfigProblem, ConfigProblems, ProblemLog, ProblemRecorder};
-use super::quantity::Quantity;
-use super::section::{KeyKind, Section, TablePath};
+use super::problem::{ConfigProblem, ConfigProblems, KeyKind, ProblemLog, ProblemRecorder};
+use super::section::{Section, TablePath};
 use super::source::{MAIN, SourcePlace, SourceTexts};
+use super::values::quantity::Quantity;
+use super::values::written::WrittenValue;
+use merge::{merge, moved};
 
 /// Largest configuration file: 16 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

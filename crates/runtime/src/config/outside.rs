@@ -1,6 +1,8 @@
 //! What a configuration reads besides its own text, environment variables and files, each with its
 //! state when read. It must not know keys, nor the purpose of a file.
 
+pub(super) mod pattern;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +12,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::pattern::Pattern;
+use pattern::Pattern;
 
 /// Looks up an environment variable.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;

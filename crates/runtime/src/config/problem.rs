@@ -6,7 +6,6 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::section::KnownKey;
 use super::source::{MAIN, SourcePlace, SourceTexts};
 
 /// Most problems kept of one configuration; the rest are counted.
@@ -120,6 +119,21 @@ impl fmt::Display for ConfigProblems {
 }
 
 impl std::error::Error for ConfigProblems {}
+
+#[derive(Clone, Copy)]
+pub(super) struct KnownKey {
+    pub(super) name: &'static str,
+    pub(super) kind: KeyKind,
+}
+
+/// How messages treat a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    Plain,
+    Secret,
+    /// A former key, which no message suggests.
+    Renamed,
+}
 
 #[derive(Default)]
 pub(super) struct ProblemLog {

@@ -2,22 +2,27 @@
 //! It must not know any service's keys, nor the forms of values (getters.rs), nor nested tables
 //! (nested.rs).
 
+mod getters;
+mod nested;
+
 use std::borrow::Cow;
 use std::fmt::Display;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::describe::{Form, KeyDoc, Need, Role};
+use super::declaration::presence::Presence;
+use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::EffectiveKey;
-use super::given::{GivenFault, GivenValue, WrongValue};
 use super::outside::Outside;
-use super::presence::{Presence, WrittenValue};
-use super::problem::ProblemLog;
-use super::quantity::Quantity;
-use super::secret;
-use super::source::{SourcePlace, SourceTexts, excerpt, key_text};
+use super::problem::{KeyKind, KnownKey, ProblemLog};
+use super::source::{SourcePlace, SourceTexts};
+use super::toml_text::{excerpt, joined, key_text};
 use super::values;
+use super::values::given::{GivenFault, GivenValue, WrongValue};
+use super::values::quantity::Quantity;
+use super::values::secret;
+use super::values::written::WrittenValue;
 
 /// One table of a configuration, for the service that declares its keys.
 ///
@@ -78,21 +83,6 @@ impl Declared {
     pub(super) fn begin(log: &mut ProblemLog) -> Self {
         Self { known: log.unused_keys.pop().unwrap_or_default(), ..Self::default() }
     }
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct KnownKey {
-    name: &'static str,
-    kind: KeyKind,
-}
-
-/// How messages treat a key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyKind {
-    Plain,
-    Secret,
-    /// A former key, which no message suggests.
-    Renamed,
 }
 
 impl<'a> Section<'a> {
@@ -350,11 +340,6 @@ fn is_plain(value: &DeValue<'_>) -> bool {
         }
         _ => true,
     }
-}
-
-/// Joins a table's dotted key, empty at the root, and a name.
-pub(super) fn joined(table: &str, name: &str) -> String {
-    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
 /// The remedy for a value of the wrong type.

@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::presence::quoted;
+use super::toml_text::{excerpt, quoted};
 use super::values::masked_url;
-
-/// Longest excerpt of a value in a message, in characters.
-const EXCERPT_CHARS_MAX: usize = 60;
 
 /// The main file's number.
 pub(super) const MAIN: usize = 0;
@@ -127,33 +124,4 @@ impl<'a> SourceTexts<'a> {
     pub(super) fn folder(&self, file: usize) -> &Path {
         &self.files[file].folder
     }
-}
-
-/// `text` on one line, shortened, without control characters.
-pub(super) fn excerpt(text: &str) -> String {
-    let mut shown = String::new();
-    for (count, character) in text.chars().enumerate() {
-        if count == EXCERPT_CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        // A hostile file must not send control sequences to the terminal.
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// A key in TOML, shortened: bare if possible, otherwise quoted.
-pub(super) fn key_text(key: &str) -> String {
-    if is_bare(key) { excerpt(key) } else { format!("\"{}\"", excerpt(key)) }
-}
-
-/// Whether TOML needs no quotes around a key.
-pub(super) fn is_bare(key: &str) -> bool {
-    let bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    !key.is_empty() && key.bytes().all(bare)
 }

@@ -2,6 +2,11 @@
 //! reader returns the value, or the remedy as a lower-case fragment. They must not know keys or
 //! files.
 
+pub(super) mod given;
+pub(super) mod quantity;
+pub(super) mod secret;
+pub(super) mod written;
+
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -9,8 +14,8 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use units::{Cpm, Currency, Decimal, Price, Rounding};
 
-use super::secret::MASK;
-use super::source::excerpt;
+use super::toml_text::excerpt;
+use secret::MASK;
 
 /// Longest misspelt word that is compared with the known ones.
 const WORD_BYTES_MAX: usize = 64;

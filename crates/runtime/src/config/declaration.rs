@@ -1,9 +1,13 @@
 //! The record of declared keys, from which the default file, the schema and the reference are
 //! written. It must not know how values are read.
 
-use super::presence::WrittenValue;
-use super::quantity::{Bounds, Quantity};
+pub(super) mod presence;
+pub(super) mod render;
+pub(super) mod schema;
+
 use super::values::alternatives;
+use super::values::quantity::{Bounds, Quantity};
+use super::values::written::WrittenValue;
 
 /// One declared key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::presence::WrittenValue;
+use crate::config::values::written::WrittenValue;
 
-pub(super) enum GivenValue<'a> {
+pub(in crate::config) enum GivenValue<'a> {
     Text(&'a str),
     /// Saturates at the limits of `i128`, far beyond every declared range.
     Integer(i128),
@@ -16,9 +16,9 @@ pub(super) enum GivenValue<'a> {
     Other,
 }
 
-pub(super) struct Element<'a> {
-    pub(super) given: GivenValue<'a>,
-    pub(super) span: Range<usize>,
+pub(in crate::config) struct Element<'a> {
+    pub(in crate::config) given: GivenValue<'a>,
+    pub(in crate::config) span: Range<usize>,
 }
 
 impl<'a> From<&'a DeValue<'a>> for GivenValue<'a> {
@@ -62,7 +62,7 @@ impl From<WrittenValue> for GivenValue<'static> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum WrongValue {
+pub(in crate::config) enum WrongValue {
     /// Not the TOML type of its form.
     Type,
     /// The right type, but an invalid value; contains the remedy.
@@ -75,8 +75,8 @@ impl From<String> for WrongValue {
     }
 }
 
-pub(super) struct GivenFault {
+pub(in crate::config) struct GivenFault {
     /// The element's index and place. None if the problem is the value's own.
-    pub(super) element: Option<(usize, Range<usize>)>,
-    pub(super) wrong: WrongValue,
+    pub(in crate::config) element: Option<(usize, Range<usize>)>,
+    pub(in crate::config) wrong: WrongValue,
 }

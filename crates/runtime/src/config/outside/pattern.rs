@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub const INCLUDES_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pattern {
+pub(in crate::config) struct Pattern {
     folder: PathBuf,
     name: String,
 }
@@ -16,7 +16,7 @@ pub(super) struct Pattern {
 impl Pattern {
     /// A pattern relative to `folder`. None if `text` is a plain path. The error is the remedy if a
     /// folder's name contains `*`.
-    pub(super) fn parse(text: &str, folder: &Path) -> Result<Option<Self>, String> {
+    pub(in crate::config) fn parse(text: &str, folder: &Path) -> Result<Option<Self>, String> {
         let (parents, name) = text.rsplit_once('/').map_or(("", text), |(parents, name)| {
             // The root is a parent too.
             (if parents.is_empty() { "/" } else { parents }, name)
@@ -28,22 +28,22 @@ impl Pattern {
         Ok(name.contains('*').then_some(pattern))
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(in crate::config) fn folder(&self) -> &Path {
         // A relative file without parents has an empty folder.
         if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder }
     }
 
     /// The pattern as a path, for messages.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(in crate::config) fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
-    pub(super) fn join(&self, name: &OsString) -> PathBuf {
+    pub(in crate::config) fn join(&self, name: &OsString) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Sorted matching names, at most one more than [`INCLUDES_MAX`]. Fails if listing fails.
-    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+    pub(in crate::config) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder())? {
             let name = entry?.file_name();

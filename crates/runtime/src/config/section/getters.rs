@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use units::{Currency, Ppm, Price};
 
-use super::describe::{Form, Role};
-use super::effective::EffectiveKey;
-use super::given::{GivenFault, GivenValue, WrongValue};
-use super::presence::{NoDefault, Presence};
-use super::quantity::{Bounds, Quantity, WholeNumber};
-use super::secret::{self, Secret};
-use super::section::{KeyKind, Section};
-use super::values::{self, HttpUrl};
+use crate::config::declaration::presence::{NoDefault, Presence};
+use crate::config::declaration::{Form, Role};
+use crate::config::effective::EffectiveKey;
+use crate::config::problem::KeyKind;
+use crate::config::section::Section;
+use crate::config::values::given::{GivenFault, GivenValue, WrongValue};
+use crate::config::values::quantity::{Bounds, Quantity, WholeNumber};
+use crate::config::values::secret::{self, Secret};
+use crate::config::values::{self, HttpUrl};
 
 impl Section<'_> {
     /// Non-empty text.

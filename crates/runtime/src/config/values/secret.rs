@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use super::outside::Outside;
+use crate::config::outside::Outside;
 
 /// Largest file that contains a secret: 64 KiB.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -57,14 +57,18 @@ impl<'t> Reference<'t> {
 }
 
 /// Whether a text is a reference, and so may be shown.
-pub(super) fn is_reference(text: &str) -> bool {
+pub(in crate::config) fn is_reference(text: &str) -> bool {
     Reference::parse(text).is_some()
 }
 
 /// Follows a reference, relative to `folder`, or takes the literal text. The content behind a
 /// reference is the secret, even if it looks like a reference. The error is the remedy, which may
 /// name the reference but not the secret.
-pub(super) fn resolve(text: &str, folder: &Path, outside: &Outside<'_>) -> Result<Secret, String> {
+pub(in crate::config) fn resolve(
+    text: &str,
+    folder: &Path,
+    outside: &Outside<'_>,
+) -> Result<Secret, String> {
     let found = match Reference::parse(text) {
         None => text.to_owned(),
         Some(_) if outside.is_closed() => {

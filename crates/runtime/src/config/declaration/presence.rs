@@ -1,75 +1,8 @@
 //! Whether a key has a default, may be absent, or must be given, and how declarations write values.
 //! It must not know how a value is read.
 
-use std::fmt::Write as _;
-
-/// A literal of a declaration: a default or an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WrittenValue {
-    /// Text, in TOML a string.
-    Text(&'static str),
-    /// A whole number.
-    Integer(u64),
-    /// `true` or `false`.
-    Boolean(bool),
-    /// A list of texts.
-    Texts(&'static [&'static str]),
-    /// A list of whole numbers.
-    Integers(&'static [u64]),
-    /// Names and their texts, in TOML an inline table.
-    Pairs(&'static [(&'static str, &'static str)]),
-}
-
-impl WrittenValue {
-    /// The value as TOML, on one line.
-    pub fn to_toml(self) -> String {
-        match self {
-            Self::Text(text) => quoted(text),
-            Self::Integer(number) => number.to_string(),
-            Self::Boolean(value) => value.to_string(),
-            Self::Texts(texts) => format!("[{}]", listed(texts.iter().map(|text| quoted(text)))),
-            Self::Integers(numbers) => format!("[{}]", listed(numbers.iter().map(u64::to_string))),
-            Self::Pairs([]) => "{}".to_owned(),
-            Self::Pairs(pairs) => {
-                let pair =
-                    |(name, value): &(&str, &str)| format!("{} = {}", quoted(name), quoted(value));
-                format!("{{ {} }}", listed(pairs.iter().map(pair)))
-            }
-        }
-    }
-
-    /// The value as JSON.
-    pub fn to_json(self) -> serde_json::Value {
-        match self {
-            Self::Text(text) => text.into(),
-            Self::Integer(number) => number.into(),
-            Self::Boolean(value) => value.into(),
-            Self::Texts(texts) => texts.into(),
-            Self::Integers(numbers) => numbers.into(),
-            Self::Pairs(pairs) => pairs.iter().map(|&(name, value)| (name, value)).collect(),
-        }
-    }
-}
-
-fn listed(items: impl Iterator<Item = String>) -> String {
-    items.collect::<Vec<_>>().join(", ")
-}
-
-/// `text` as a TOML basic string.
-pub(super) fn quoted(text: &str) -> String {
-    let mut toml = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => toml.extend(['\\', character]),
-            control if control.is_control() => {
-                write!(toml, "\\u{:04X}", u32::from(control)).expect("a String takes any text");
-            }
-            other => toml.push(other),
-        }
-    }
-    toml.push('"');
-    toml
-}
+use crate::config::declaration::Need;
+use crate::config::values::written::WrittenValue;
 
 /// A default or an example in a declaration: `"250ms"`, `64`, `true`, `&["USD"]`, `&[0, 1]`.
 pub trait Literal: Copy {
@@ -139,7 +72,7 @@ pub trait Presence {
     type Out<T>;
 
     /// Whether the key has a default, may be absent, or must be given.
-    const NEED: super::Need;
+    const NEED: Need;
 
     /// The default or the example.
     fn written(self) -> WrittenValue;
@@ -153,7 +86,7 @@ impl<L: Literal> Presence for L {
     type Literal = L::As;
     type Out<T> = T;
 
-    const NEED: super::Need = super::Need::Default;
+    const NEED: Need = Need::Default;
 
     fn written(self) -> WrittenValue {
         Literal::written(self)
@@ -176,7 +109,7 @@ impl<L: Literal> Presence for Optional<L> {
     type Literal = L::As;
     type Out<T> = Option<T>;
 
-    const NEED: super::Need = super::Need::Optional;
+    const NEED: Need = Need::Optional;
 
     fn written(self) -> WrittenValue {
         Literal::written(self.0)
@@ -201,7 +134,7 @@ impl<L: Literal> Presence for RequiredOption<L> {
     type Literal = L::As;
     type Out<T> = Option<T>;
 
-    const NEED: super::Need = super::Need::Required;
+    const NEED: Need = Need::Required;
 
     fn written(self) -> WrittenValue {
         Literal::written(self.0)
@@ -224,7 +157,7 @@ impl<L: Literal> Presence for Required<L> {
     type Literal = L::As;
     type Out<T> = T;
 
-    const NEED: super::Need = super::Need::Required;
+    const NEED: Need = Need::Required;
 
     fn written(self) -> WrittenValue {
         Literal::written(self.0)

@@ -4,12 +4,12 @@
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::problem::ProblemLog;
-use super::section::joined;
-use super::source::{SourceTexts, key_text};
+use crate::config::problem::ProblemLog;
+use crate::config::source::SourceTexts;
+use crate::config::toml_text::{joined, key_text};
 
 /// Adds `base`, where the file begins among all files, to all offsets.
-pub(super) fn moved(table: DeTable<'_>, base: usize) -> DeTable<'_> {
+pub(in crate::config) fn moved(table: DeTable<'_>, base: usize) -> DeTable<'_> {
     let mut moved = DeTable::new();
     for (name, value) in table {
         moved.insert(respanned(name, base), moved_value(value, base));
@@ -36,7 +36,7 @@ fn respanned<T>(spanned: Spanned<T>, base: usize) -> Spanned<T> {
 }
 
 /// Merges `from` into `into`, the table at the dotted key `path`; records duplicates.
-pub(super) fn merge<'a>(
+pub(in crate::config) fn merge<'a>(
     into: &mut DeTable<'a>,
     from: DeTable<'a>,
     path: &str,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::describe::{KeyDoc, Need, Nesting, Role};
-use super::section::joined;
+use crate::config::declaration::{KeyDoc, Need, Nesting, Role};
+use crate::config::toml_text::joined;
 
 const WIDTH: usize = 96;
 

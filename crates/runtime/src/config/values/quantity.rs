@@ -6,8 +6,8 @@ use std::ops::{Bound, RangeBounds};
 
 use units::{Decimal, DecimalError};
 
-use super::given::{GivenValue, WrongValue};
-use super::source::excerpt;
+use crate::config::toml_text::excerpt;
+use crate::config::values::given::{GivenValue, WrongValue};
 
 /// The quantity that a number measures, which determines its units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Quantity {
         }
     }
 
-    pub(super) fn unit_names(self) -> Vec<&'static str> {
+    pub(in crate::config) fn unit_names(self) -> Vec<&'static str> {
         self.units().iter().map(|(unit, _)| *unit).collect()
     }
 
@@ -69,7 +69,7 @@ impl Quantity {
     }
 
     /// An amount in the smallest unit. None if the value is not valid.
-    pub(super) fn amount(self, given: &GivenValue<'_>) -> Option<u64> {
+    pub(in crate::config) fn amount(self, given: &GivenValue<'_>) -> Option<u64> {
         self.read(given).ok()
     }
 
@@ -136,7 +136,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// `range` in the smallest unit of `quantity`; `count` converts an end.
-    pub(super) fn of<T>(
+    pub(in crate::config) fn of<T>(
         quantity: Quantity,
         range: &impl RangeBounds<T>,
         count: impl Fn(&T) -> u64,
@@ -155,19 +155,19 @@ impl Bounds {
     }
 
     /// Whether the range is narrower than the quantity's own.
-    pub(super) fn is_stated(&self) -> bool {
+    pub(in crate::config) fn is_stated(&self) -> bool {
         self.min != 0 || self.max.is_some()
     }
 
     /// Lowers the upper end to `max`, the limit of the target type.
-    pub(super) fn at_most(self, max: u64) -> Self {
+    pub(in crate::config) fn at_most(self, max: u64) -> Self {
         if max == u64::MAX {
             return self;
         }
         Self { max: Some(self.max.map_or(max, |own| own.min(max))), ..self }
     }
 
-    pub(super) fn read(&self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
+    pub(in crate::config) fn read(&self, given: &GivenValue<'_>) -> Result<u64, WrongValue> {
         let amount = self.quantity.read(given)?;
         let within = self.min <= amount && self.max.is_none_or(|max| amount <= max);
         if within { Ok(amount) } else { Err(format!("must be {self}").into()) }

@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::describe::{Form, KeyDoc, Need, Nesting, Role};
-use super::quantity::{Bounds, Quantity};
+use crate::config::declaration::{Form, KeyDoc, Need, Nesting, Role};
+use crate::config::values::quantity::{Bounds, Quantity};
 
 /// The JSON Schema of a file with these keys.
 pub fn json_schema(keys: &[KeyDoc]) -> Value {

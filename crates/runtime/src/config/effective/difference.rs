@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::effective::{Effective, EffectiveKey, toml_key};
-use super::section::joined;
+use crate::config::effective::{Effective, EffectiveKey};
+use crate::config::toml_text::{joined, toml_key};
 
 /// One key or table that differs between two configurations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

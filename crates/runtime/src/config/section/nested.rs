@@ -3,12 +3,14 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::describe::{Nesting, Role};
-use super::effective::EffectiveKey;
-use super::presence::WrittenValue;
-use super::secret::{self, MASK, Secret};
-use super::section::{Declared, KeyKind, Section, TablePath, joined, shown_secret};
-use super::source::{SourcePlace, key_text};
+use crate::config::declaration::{Nesting, Role};
+use crate::config::effective::EffectiveKey;
+use crate::config::problem::KeyKind;
+use crate::config::section::{Declared, Section, TablePath, shown_secret};
+use crate::config::source::SourcePlace;
+use crate::config::toml_text::{joined, key_text};
+use crate::config::values::secret::{self, MASK, Secret};
+use crate::config::values::written::WrittenValue;
 
 impl Section<'_> {
     /// A table that groups keys; if it is absent, all of them have their defaults.
