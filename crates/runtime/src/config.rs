@@ -21,13 +21,14 @@
 //! # Ok::<(), runtime::config::ConfigProblems>(())
 //! ```
 //!
-//! It must not know any service's keys, and starts nothing.
+//! It must not know any service's keys. [`reload`] says when files are read again.
 
 mod declaration;
 mod effective;
 mod load;
 mod outside;
 mod problem;
+pub mod reload;
 mod section;
 mod source;
 mod toml_text;

@@ -5,7 +5,6 @@
 //! names its own keys and metrics.
 
 pub mod admin;
-pub mod arrival;
 pub mod builder;
 pub mod config;
 pub mod control;
@@ -13,7 +12,6 @@ pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod process;
-pub mod reload;
 pub mod service;
 pub mod shards;
 pub mod shutdown;

@@ -1,6 +1,8 @@
 //! One connection of a service on its shard: accepted, optionally encrypted, and limited by
 //! timeouts. It must not know what is served.
 
+mod arrival;
+
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -27,9 +29,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
-use crate::arrival::{ArrivalClock, StampedStream};
 use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient};
 use crate::shutdown::Shutdown;
+use arrival::{ArrivalClock, StampedStream};
 
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const HTTP2: &[u8] = b"h2";

@@ -12,11 +12,11 @@ use super::shell::ShellConfig;
 use super::{RunningService, ServiceReload};
 use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;
+use crate::config::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
 use crate::config::{Effective, Loaded, Section, SettingDifference, Sources};
 use crate::control::Control;
 use crate::logging::Logging;
 use crate::metrics::Exposition;
-use crate::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 

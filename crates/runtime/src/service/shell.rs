@@ -17,12 +17,12 @@ use super::{
 };
 use crate::admin::{Admin, AdminOptions, Api, ChangeAllowance, Pages, Readiness, configuration};
 use crate::builder::Builder;
+use crate::config::reload::{FollowedFiles, Hangup, Reload};
 use crate::config::{Effective, Section, Sources, ms, secs};
 use crate::control::Control;
 use crate::listen::{ListenError, listen};
 use crate::logging::{Logging, LoggingOptions};
 use crate::metrics::Exposition;
-use crate::reload::{FollowedFiles, Hangup, Reload};
 use crate::shards::{Shards, ShardsOptions, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::{self, Exporting, Tracer, TracingOptions};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use faults::process::isolated;
 use runtime::builder::Builder;
+use runtime::config::reload::{FollowedFiles, Hangup, Reload, Trigger, load};
 use runtime::config::{Section, load_tracked};
 use runtime::control::Control;
-use runtime::reload::{FollowedFiles, Hangup, Reload, Trigger, load};
 use runtime::shutdown::Shutdown;
 use rustix::process::{Signal, getpid, kill_process};
 

@@ -13,9 +13,9 @@ use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
 use runtime::config::ConfigProblem;
+use runtime::config::reload::{FollowedFiles, Hangup, Reload, Trigger};
 use runtime::control::Control;
 use runtime::metrics::Exposition;
-use runtime::reload::{FollowedFiles, Hangup, Reload, Trigger};
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
