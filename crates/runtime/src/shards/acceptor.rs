@@ -10,9 +10,11 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::metrics::ShardsMetrics;
+use super::options::ShardsOptions;
 use super::shard::Handover;
+use super::start::{Ready, ShardsStartError};
 use super::table::{ConnectionLimits, ConnectionTable, TableEntry};
-use super::{Ready, ShardsMetrics, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 
 /// Pauses after failed accepts: they double from the first to the last.

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{ShardCounters, unix_seconds};
+use super::metrics::{Overload, ShardCounters, unix_seconds};
 use crate::config::{Section, ms, secs};
 use crate::metrics::Padded;
 
@@ -82,28 +82,6 @@ impl AdmissionLimits {
                 1..=1_000_000_usize,
                 "Most requests under way or waiting at once on a shard; those beyond are refused.",
             ),
-        }
-    }
-}
-
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overload {
-    /// It would wait too long.
-    Wait,
-    /// Too many requests are under way.
-    InFlight,
-}
-
-impl Overload {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 2] = [Self::Wait, Self::InFlight];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::InFlight => "in_flight",
         }
     }
 }

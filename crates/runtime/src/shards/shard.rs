@@ -10,9 +10,10 @@ use tracing::error;
 
 use super::activity::Activity;
 use super::admission::{Admission, AdmissionLimits, BusyClock, with_hooks};
+use super::metrics::ShardCounters;
+use super::start::{Ready, ShardsStartError};
 use super::table::TableEntry;
 use super::tasks::{Tasks, Unfinished};
-use super::{Ready, ShardCounters, ShardsStartError};
 use crate::metrics::Padded;
 use crate::process::pin_to_core;
 use crate::shutdown::Shutdown;

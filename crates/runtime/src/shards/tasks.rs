@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::error;
 
-use super::ShardCounters;
+use super::metrics::ShardCounters;
 use crate::metrics::Padded;
 
 /// Starts tasks on its shard. Clones refer to the same shard.
