@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, StatusCode};
 
-use super::TracingOptions;
+use super::options::TracingOptions;
 use crate::config::secs;
 
 const ANSWER_BYTES_MAX: usize = 64 * 1024;

@@ -13,8 +13,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use prost::Message as _;
 
-use super::FinishedTrace;
-use super::span::{PlacedSpan, SpanRole, SpanValue};
+use super::queue::{FinishedTrace, PlacedSpan};
+use super::span::{SpanRole, SpanValue};
 
 /// Bit 0 of the flags of W3C Trace Context.
 const SAMPLED: u32 = 1;

@@ -13,7 +13,8 @@ use tracing::{info, warn};
 
 use super::client::CollectorClient;
 use super::encoding::{TraceClocks, rejected, request};
-use super::{FinishedTrace, TracerShared, TracingOptions, count};
+use super::options::TracingOptions;
+use super::queue::{FinishedTrace, SpanQueue, count};
 use crate::control::Control;
 
 /// Spans that complete a batch.
@@ -50,7 +51,7 @@ async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceive
 struct ExporterStopped;
 
 pub(super) struct Exporter {
-    shared: Arc<TracerShared>,
+    queue: Arc<SpanQueue>,
     client: CollectorClient,
     service_name: String,
     /// Whether the collector accepted the last batch: only changes are logged.
@@ -58,14 +59,10 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn new(
-        options: TracingOptions,
-        shared: Arc<TracerShared>,
-        control: &Control,
-    ) -> Self {
+    pub(super) fn new(options: TracingOptions, queue: Arc<SpanQueue>, control: &Control) -> Self {
         let _runtime = control.enter();
         let client = CollectorClient::new(&options);
-        Self { shared, client, service_name: options.service_name, well: true }
+        Self { queue, client, service_name: options.service_name, well: true }
     }
 
     /// Sends until stopped, then sends the rest once.
@@ -121,13 +118,13 @@ impl Exporter {
     }
 
     fn give_up(&self, batch: &[FinishedTrace]) {
-        count(&self.shared.counts.unreachable, spans_of(batch));
+        count(&self.queue.counts.unreachable, spans_of(batch));
         self.release(batch);
     }
 
     /// Returns the batch's room in the queue.
     fn release(&self, batch: &[FinishedTrace]) {
-        self.shared.waiting.fetch_sub(spans_of(batch), Ordering::Relaxed);
+        self.queue.waiting.fetch_sub(spans_of(batch), Ordering::Relaxed);
     }
 
     async fn send(&mut self, batch: &[FinishedTrace]) -> BatchOutcome {
@@ -142,7 +139,7 @@ impl Exporter {
             Ok((status, _)) => BatchOutcome::Refused(status),
             Err(error) => BatchOutcome::NotNow(error.to_string()),
         };
-        let (spans, counts) = (spans_of(batch), &self.shared.counts);
+        let (spans, counts) = (spans_of(batch), &self.queue.counts);
         match &sent {
             BatchOutcome::Taken { rejected } => {
                 let rejected = (*rejected).min(spans);

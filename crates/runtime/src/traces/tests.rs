@@ -12,6 +12,7 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1 as otlp;
 use prost::Message as _;
 
+use super::queue::SpanCounts;
 use super::*;
 use crate::config::{Section, parse};
 
@@ -117,11 +118,11 @@ fn trace_once(tracer: &Tracer, id: u128) {
 
 /// Spans by outcome, in the order of the page, then those that wait.
 fn counted(tracer: &Tracer) -> [u64; 6] {
-    let shared = tracer.0.as_ref().expect("it is on");
-    let SpanCounts { exported, rejected, refused, unreachable, dropped } = &shared.counts;
+    let queue = &tracer.0.as_ref().expect("it is on").queue;
+    let SpanCounts { exported, rejected, refused, unreachable, dropped } = &queue.counts;
     let [a, b, c, d, e] = [exported, rejected, refused, unreachable, dropped]
         .map(|count| count.load(Ordering::SeqCst));
-    [a, b, c, d, e, shared.waiting.load(Ordering::SeqCst) as u64]
+    [a, b, c, d, e, queue.waiting.load(Ordering::SeqCst) as u64]
 }
 
 #[track_caller]
