@@ -22,6 +22,7 @@ mod allowance;
 mod configuration;
 mod host;
 mod openapi;
+mod options;
 mod pages;
 mod readiness;
 mod reply;
@@ -33,108 +34,24 @@ mod server;
 mod tests;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
-use crate::config::{Optional, Secret, Section, secs};
 use crate::control::{Control, ControlTask};
-use crate::shards::ConnectionTimeouts;
 use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
     CampaignFiles, Configuration, ConfigurationInForce, ReloadError, ReloadSummary, configuration,
 };
-pub use openapi::{Operation, SchemaOf, openapi};
+pub use openapi::openapi;
+pub use options::AdminOptions;
 pub use pages::Pages;
 pub use readiness::Readiness;
 pub use reply::{ErrorCode, ErrorField, Reply};
 pub use rfc3339::rfc3339;
+pub use route::operation::{Operation, SchemaOf};
 pub use route::{Api, ApiCall, Method, Route};
 pub use server::VITALS_CONNECTIONS;
-
-/// Shortest token; a shorter one could be guessed.
-const TOKEN_BYTES_MIN: usize = 16;
-
-/// A scraper's connection stays open between requests; heads arrive at once.
-const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts { idle: secs(60), head: secs(10) };
-
-/// The admin listener's address, access and limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminOptions {
-    /// Listening address.
-    pub listen: SocketAddr,
-    /// Bearer token that requests need. None if they need none.
-    pub token: Option<Secret>,
-    /// Most connections open at once; a further one replaces the longest idle one.
-    pub connections_max: usize,
-    /// Longest wait for the next request, and for a head.
-    pub timeouts: ConnectionTimeouts,
-    /// Accepted host names besides addresses and `localhost`.
-    pub hosts: Vec<String>,
-    /// Rate limit on changes.
-    pub changes: ChangeLimits,
-}
-
-impl AdminOptions {
-    /// Declares and reads the keys of `[admin]`.
-    pub fn read(s: &mut Section<'_>) -> Self {
-        let options = Self {
-            listen: s.socket_address(
-                "listen",
-                "127.0.0.1:9464",
-                "Where operators ask for health, metrics and the API.",
-            ),
-            token: s.secret(
-                "token",
-                Optional("env:VICKREY_ADMIN_TOKEN"),
-                "What operators send as `authorization: Bearer …` with all but health; \
-                 required unless `listen` is loopback.",
-            ),
-            connections_max: s.integer(
-                "connections_max",
-                32,
-                1..=10_000_usize,
-                "Most connections open at once; a new one beyond them takes the place of the one \
-                 that is idle for longest. Where all are busy, 8 more are taken for health and \
-                 metrics alone.",
-            ),
-            timeouts: TIMEOUTS,
-            hosts: s
-                .texts(
-                    "hosts",
-                    Optional(&["exchange-1.internal"]),
-                    host::parse_host,
-                    "Names that operators may ask by, beside addresses and `localhost`. A request \
-                     for any other host is refused, health apart: a web page may have pointed its \
-                     own name here.",
-                )
-                .unwrap_or_default(),
-            changes: ChangeLimits::read(s),
-        };
-        options.check(s);
-        options
-    }
-
-    fn check(&self, s: &mut Section<'_>) {
-        match &self.token {
-            None if !self.listen.ip().is_loopback() => {
-                let remedy = "is reached by others than this machine: set `admin.token`, for \
-                     example from `openssl rand -hex 32`, or listen on 127.0.0.1";
-                s.problem("listen", format!("\"{}\"", self.listen), remedy);
-            }
-            None => (),
-            Some(token) if token.expose().len() < TOKEN_BYTES_MIN => {
-                let remedy = format!("has fewer than {TOKEN_BYTES_MIN} letters: it can be guessed");
-                s.problem("token", "", remedy);
-            }
-            Some(token) if !token.expose().bytes().all(|byte| byte.is_ascii_graphic()) => {
-                let remedy = "has letters that no header can bear: use ASCII without spaces";
-                s.problem("token", "", remedy);
-            }
-            Some(_) => (),
-        }
-    }
-}
 
 /// The running admin listener. It continues through a drain until it is stopped.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod ports;
 mod reload;
 mod shards;
 mod shell;
+mod shell_config;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
 pub use http_kit::server::{BoxError, HeadLimits, Upgraded};
 pub use ports::{Port, Ports};
 pub use shards::{LoneOptions, LoneService};
-pub use shell::{Shell, ShellConfig, ShellError, ShellFile, ShellOptions};
+pub use shell::{Shell, ShellError, ShellFile, ShellOptions};
+pub use shell_config::ShellConfig;
 
 /// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;

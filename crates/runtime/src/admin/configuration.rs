@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::openapi::Operation;
 use super::reply::{ErrorCode, Reply};
 use super::rfc3339::rfc3339;
+use super::route::operation::Operation;
 use super::route::{Api, Method, Route};
 use crate::config::{ConfigProblem, ConfigProblems, DifferenceView, SettingDifference};
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 
-use super::openapi::{Operation, openapi};
+use super::openapi::openapi;
 use super::readiness::Readiness;
 use super::reply::{Reply, TEXT};
+use super::route::operation::Operation;
 use super::route::{Api, ApiCall, Method, Route};
 use crate::metrics::{Exposition, ExpositionFormat};
 use crate::shutdown::Shutdown;

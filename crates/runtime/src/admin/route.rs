@@ -1,6 +1,8 @@
 //! Selects the function that answers a request: tables of methods and paths, one per part of the
 //! API. It must not know what a route does, nor who has access: server.rs does.
 
+pub(super) mod operation;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,8 +10,8 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 
 use super::allowance::ChangeAllowance;
-use super::openapi::Operation;
 use super::reply::{ErrorCode, ErrorField, Reply};
+use operation::Operation;
 
 /// Largest body, unless a part of the API allows more: 64 KiB.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;

@@ -19,9 +19,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, error, warn};
 
-use super::AdminOptions;
 use super::host::is_ours;
 use super::openapi::is_open;
+use super::options::AdminOptions;
 use super::pages::Pages;
 use super::reply::{ErrorCode, Reply};
 use super::route::{Api, find};

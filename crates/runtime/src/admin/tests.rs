@@ -1,7 +1,7 @@
 //! Tests through a raw socket.
 
 use std::io::{Read, Write};
-use std::net::TcpStream as Client;
+use std::net::{SocketAddr, TcpStream as Client};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -12,6 +12,7 @@ use super::*;
 use crate::config::parse;
 use crate::listen::listen;
 use crate::metrics::Exposition;
+use crate::shards::ConnectionTimeouts;
 use crate::shutdown::Shutdown;
 
 struct Fixture {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{error, info, warn};
 
-use super::shell::ShellConfig;
+use super::shell_config::ShellConfig;
 use super::{RunningService, ServiceReload};
 use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;

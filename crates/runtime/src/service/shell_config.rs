@@ -1,0 +1,74 @@
+//! The configuration file as a whole: the shell's own sections, and those of services.
+
+use std::time::Duration;
+
+use super::{Service, ServiceConfigs, Services};
+use crate::admin::AdminOptions;
+use crate::config::{Section, ms, secs};
+use crate::logging::LoggingOptions;
+use crate::shards::ShardsOptions;
+use crate::traces::TracingOptions;
+
+/// The whole configuration file: the shell's own sections and those of services.
+pub struct ShellConfig {
+    /// Shards and limits on their connections.
+    pub shards: ShardsOptions,
+    /// Longest drain after the first signal.
+    pub drain: Duration,
+    /// Interval between checks of the files for changes. Zero if they are not checked.
+    pub watch: Duration,
+    /// The admin listener.
+    pub admin: AdminOptions,
+    /// Log lines.
+    pub logging: LoggingOptions,
+    /// Traces. None if nothing is traced.
+    pub tracing: Option<TracingOptions>,
+    pub(super) services: ServiceConfigs,
+}
+
+impl ShellConfig {
+    /// Declares and reads the whole file for a binary with `services`.
+    pub fn read(services: &Services, s: &mut Section<'_>) -> Self {
+        s.includes();
+        let about = "Threads, the end of the process, and changes of these files.";
+        let (shards, drain, watch) = s.section("runtime", about, |s| {
+            let drain = s.duration(
+                "drain",
+                "10s",
+                ms(0)..=secs(3600),
+                "Longest wait for what is under way after the first signal; a second one ends it.",
+            );
+            let watch = s.duration(
+                "watch",
+                "1s",
+                ms(0)..=secs(3600),
+                "How often these files, those of secrets included, are checked; a change is \
+                 loaded once two checks agree. 0s: only SIGHUP reloads them.",
+            );
+            (ShardsOptions::read(s), drain, watch)
+        });
+        let about = "Health, metrics and the API for operators.";
+        let admin = s.section("admin", about, AdminOptions::read);
+        let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
+        let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
+        let tracing = s.table("tracing", about, TracingOptions::read);
+        let services = services.read(s);
+        Self { shards, drain, watch, admin, logging, tracing, services }
+    }
+
+    /// The section of a service. None if the file does not have it.
+    pub fn service<S: Service>(&self) -> Option<&S::Config> {
+        self.services.get(S::NAME)?.downcast_ref()
+    }
+
+    /// The same, mutable, for values that follow from another section.
+    pub fn service_mut<S: Service>(&mut self) -> Option<&mut S::Config> {
+        self.services.get_mut(S::NAME)?.downcast_mut()
+    }
+
+    /// Takes out the section of a service, to run it alone.
+    pub fn take_service<S: Service>(&mut self) -> Option<S::Config> {
+        let config = self.services.take(S::NAME)?.downcast().ok()?;
+        Some(*config)
+    }
+}
