@@ -124,7 +124,7 @@ pub fn nobody_starves(
     Ok(())
 }
 
-/// No breaker opens.
+/// The breaker never throttles the DSP.
 pub fn stays_closed(trace: &GuardTrace) -> Result<(), String> {
     match trace.states.iter().find(|(_, state)| matches!(state, BreakerState::Throttled { .. })) {
         Some((at_ms, _)) => Err(format!("throttled at {at_ms} ms")),
