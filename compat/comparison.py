@@ -3,6 +3,7 @@ differences are made in those of before, and the rest is shown as a diff.
 """
 
 import difflib
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -124,41 +125,94 @@ class AcceptedDifference:
         return text
 
 
-def read_accepted(path: Path) -> list[AcceptedDifference]:
-    """The list of accepted differences. A `ValueError` or `TypeError` names what is wrong with it."""
-    entries = tomllib.loads(path.read_text()).get("accepted", [])
-    accepted = [AcceptedDifference(**entry) for entry in entries]
-    for each in accepted:
+@dataclass
+class ReviewedCases:
+    """Cases of one part whose whole diffs were reviewed, each by the digest of its diff."""
+
+    part: str
+    cases: dict[str, str]
+    reason: str
+    used: int = field(default=0, compare=False)
+
+    def apply(self, part: str, verdict: "Verdict") -> None:
+        if part != self.part:
+            return
+        for name, digest in self.cases.items():
+            if verdict.digest(name) == digest:
+                verdict.reviewed.add(name)
+        self.used = sum(name in verdict.reviewed for name in self.cases)
+
+
+@dataclass
+class AcceptedDifferences:
+    """All of `accepted.toml`."""
+
+    texts: list[AcceptedDifference] = field(default_factory=list)
+    cases: list[ReviewedCases] = field(default_factory=list)
+
+    def idle(self) -> Iterator[str]:
+        """Entries that were found nowhere."""
+        for each in self.texts:
+            if not each.used:
+                yield f"`{each.old}` ({each.reason})"
+        for each in self.cases:
+            if each.used < len(each.cases):
+                yield f"{each.part}: {len(each.cases) - each.used} reviewed diffs ({each.reason})"
+
+
+def read_accepted(path: Path) -> AcceptedDifferences:
+    """The accepted differences. A `ValueError` or `TypeError` names what is wrong with the file."""
+    file = tomllib.loads(path.read_text())
+    texts = [AcceptedDifference(**entry) for entry in file.get("accepted", [])]
+    for each in texts:
         if not each.reason.strip() or not each.old or each.old == each.new:
             raise ValueError(f"{path.name}: `{each.old}` needs a reason, and a `new` that differs")
-    return accepted
+    cases = [ReviewedCases(**entry) for entry in file.get("reviewed", [])]
+    for each in cases:
+        if not each.reason.strip() or not each.cases:
+            raise ValueError(f"{path.name}: reviewed cases of {each.part} need a reason and a digest each")
+    return AcceptedDifferences(texts, cases)
 
 
 @dataclass
 class Verdict:
-    """The lines of before and of after by case, accepted differences apart."""
+    """The lines of before and of after by case, accepted texts replaced."""
 
     lines: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    reviewed: set[str] = field(default_factory=set)
 
     def differing(self) -> list[str]:
-        return [name for name, (old, new) in self.lines.items() if old != new]
+        different = (name for name, (old, new) in self.lines.items() if old != new)
+        return [name for name in different if name not in self.reviewed]
+
+    def digest(self, name: str) -> str:
+        """Identifies the diff of a case, whose line numbers do not count."""
+        old, new = self.lines.get(name, ([], []))
+        lines = (line for line in changes(old, new) if not line.startswith("@@"))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def compare(part: str, before: Cases, after: Cases, accepted: list[AcceptedDifference]) -> Verdict:
+def compare(part: str, before: Cases, after: Cases, accepted: AcceptedDifferences) -> Verdict:
     """Holds the cases of a part against each other."""
     verdict = Verdict()
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, Case("")), after.get(name, Case(""))
         text = "\n".join(old.lines())
-        for each in accepted:
+        for each in accepted.texts:
             text = each.apply(part, name, text)
         lines = Case(text, old.is_set).lines()
         verdict.lines[name] = lines, new.lines_like(lines)
+    for each in accepted.cases:
+        each.apply(part, verdict)
     return verdict
 
 
+def changes(old: list[str], new: list[str]) -> list[str]:
+    return list(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))[2:]
+
+
 def diff(title: str, old: list[str], new: list[str]) -> Iterator[str]:
-    lines = list(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))[2:]
+    lines = changes(old, new)
     yield f"--- {title}"
     yield from lines[:SHOWN_MAX]
     if len(lines) > SHOWN_MAX:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compat import commands, market, operators, upgrade
-from compat.comparison import AcceptedDifference, Cases, Verdict, compare, diff, read_accepted
+from compat.comparison import AcceptedDifferences, Cases, Verdict, compare, diff, read_accepted
 from compat.exchange import Binary, Broken
 
 ACCEPTED = Path(__file__).parent / "accepted.toml"
@@ -78,16 +78,16 @@ def keep(folder: Path, verdicts: dict[str, Verdict]) -> None:
                 (target / f"{at:03} {file}.txt").write_text("\n".join([*lines[index], ""]))
 
 
-def judge(verdicts: dict[str, Verdict], accepted: list[AcceptedDifference]) -> bool:
+def judge(verdicts: dict[str, Verdict], accepted: AcceptedDifferences) -> bool:
     """Prints what differs; whether nothing does, and every accepted difference was met."""
     for part, verdict in verdicts.items():
         for name in verdict.differing():
-            print(*diff(f"{part}: {name}", *verdict.lines[name]), sep="\n")
+            print(*diff(f"{part}: {name}", *verdict.lines[name]), f"digest {verdict.digest(name)}", sep="\n")
     for part, verdict in verdicts.items():
-        print(f"{part}: {len(verdict.lines)} cases, {len(verdict.differing())} differ")
-    idle = [each for each in accepted if not each.used and len(verdicts) == len(PARTS)]
+        print(f"{part}: {len(verdict.lines)} cases, {len(verdict.differing())} differ, {len(verdict.reviewed)} reviewed")
+    idle = list(accepted.idle()) if len(verdicts) == len(PARTS) else []
     for each in idle:
-        print(f"accepted, but found nowhere: `{each.old}` ({each.reason})")
+        print(f"accepted, but found nowhere: {each}")
     return not idle and not any(verdict.differing() for verdict in verdicts.values())
 
 
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> int:
         accepted = read_accepted(options.accepted)
 
         def given(text: str) -> str:
-            for each in accepted:
+            for each in accepted.texts:
                 text = each.replaced(text)[0] if each.input else text
             return text
 

@@ -15,15 +15,30 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from compat import commands, upgrade, main, market, operators  # noqa: E402
-from compat.comparison import AcceptedDifference, Case, compare, json_lines, plain, read_accepted  # noqa: E402
+from compat.comparison import (  # noqa: E402
+    AcceptedDifference,
+    AcceptedDifferences,
+    Case,
+    ReviewedCases,
+    compare,
+    json_lines,
+    plain,
+    read_accepted,
+)
 from compat.dsps import Dsps  # noqa: E402
 from compat.exchange import CORPUS, Binary, Request, settle  # noqa: E402
 
 SELF = Binary(Path("vickrey"))
 
 
-def judged(before: dict[str, Case], after: dict[str, Case], accepted: list[AcceptedDifference]) -> tuple[bool, str]:
+def judged(
+    before: dict[str, Case],
+    after: dict[str, Case],
+    texts: list[AcceptedDifference],
+    cases: list[ReviewedCases] | None = None,
+) -> tuple[bool, str]:
     """The verdict on a part `cli`, as if it were all there is, and what is printed."""
+    accepted = AcceptedDifferences(texts, cases or [])
     verdicts = {part: compare(part, {}, {}, accepted) for part in main.PARTS}
     verdicts["cli"] = compare("cli", before, after, accepted)
     with redirect_stdout(io.StringIO()) as printed:
@@ -97,6 +112,20 @@ class Compared(unittest.TestCase):
         self.assertFalse(alike)
         self.assertIn("accepted, but found nowhere: `fates` (why)", printed)
 
+    def test_a_reviewed_diff_is_accepted_as_it_is_and_must_be_met(self) -> None:
+        before, after = {"x": Case("a\nb\nc")}, {"x": Case("a\nB\nc")}
+        digest = re.search("digest (.*)", judged(before, after, [])[1])
+        assert digest is not None
+
+        def reviewed() -> list[ReviewedCases]:
+            return [ReviewedCases("cli", {"x": digest[1]}, "why")]
+
+        self.assertTrue(judged(before, after, [], reviewed())[0])
+        self.assertFalse(judged(before, {"x": Case("a\nB\nC")}, [], reviewed())[0])
+        alike, printed = judged(before, before, [], reviewed())
+        self.assertFalse(alike)
+        self.assertIn("accepted, but found nowhere: cli: 1 reviewed diffs (why)", printed)
+
     def test_the_list_of_accepted_differences_says_why(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "accepted.toml"
@@ -108,12 +137,17 @@ class Compared(unittest.TestCase):
                 ("[[accepted]]\nold = 'a'\nnew = 'b'\nreason = ' '", ValueError),
                 ("[[accepted]]\nold = 'a'\nnew = 'b'", TypeError),
                 ("[[accepted]]\nold = 'a'\nnew = 'b'\nreason = 'why'\nreasons = ''", TypeError),
+                ("[[reviewed]]\npart = 'cli'\nreason = 'why'\ncases = { x = '1f' }", None),
+                ("[[reviewed]]\npart = 'cli'\nreason = 'why'\ncases = {}", ValueError),
+                ("[[reviewed]]\npart = 'cli'\nreason = ' '\ncases = { x = '1f' }", ValueError),
             ]:
                 path.write_text(text)
                 if fails:
                     self.assertRaises(fails, read_accepted, path)
                 else:
-                    self.assertEqual(len(read_accepted(path)), text.count("accepted"))
+                    accepted = read_accepted(path)
+                    found = (len(accepted.texts), len(accepted.cases))
+                    self.assertEqual(found, (text.count("accepted"), text.count("reviewed")))
         read_accepted(main.ACCEPTED)
 
 

@@ -23,8 +23,8 @@ pub enum Buyer {
     Campaign(String),
     /// Bids of a seat.
     Seat {
-        /// The DSP. None for any DSP with a seat of that name.
-        dsp: Option<String>,
+        /// The DSPs whose seat it is; empty: any DSP's.
+        dsps: Vec<String>,
         /// The seat.
         seat: String,
     },

@@ -185,9 +185,9 @@ impl Buyer {
     fn made(&self, bid: &BidRecord<'_>, names: DspNames<'_>) -> bool {
         match self {
             Self::Campaign(campaign) => bid.campaign == campaign,
-            Self::Seat { dsp, seat } => {
+            Self::Seat { dsps, seat } => {
                 let is_seat = bid.seat.is_some_and(|own| names.seat(bid.dsp, own) == **seat);
-                is_seat && dsp.as_ref().is_none_or(|dsp| names.dsp(bid.dsp) == **dsp)
+                is_seat && (dsps.is_empty() || dsps.iter().any(|dsp| names.dsp(bid.dsp) == **dsp))
             }
         }
     }

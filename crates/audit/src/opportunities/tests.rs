@@ -20,7 +20,8 @@ fn campaign(id: &str) -> OpportunityQuery {
 }
 
 fn seat(dsp: Option<&str>, seat: &str) -> OpportunityQuery {
-    let buyer = Buyer::Seat { dsp: dsp.map(str::to_owned), seat: seat.to_owned() };
+    let buyer =
+        Buyer::Seat { dsps: dsp.map(str::to_owned).into_iter().collect(), seat: seat.to_owned() };
     OpportunityQuery { buyer, ..campaign("") }
 }
 

@@ -23,6 +23,9 @@ use crate::log::filter_args::FilterArgs;
 use crate::log::line;
 use crate::log::source::{cannot_open, cannot_read};
 
+/// DSP ids of direct campaigns: the one in force, and the one in records of earlier builds.
+const DIRECT_DSPS: [&str; 2] = [DIRECT_DSP, "house"];
+
 /// Most names that an error suggests.
 const NAMES_MAX: usize = 8;
 
@@ -163,17 +166,17 @@ impl RecordedArgs {
 
 impl WhoseArgs {
     fn buyer(&self) -> anyhow::Result<Buyer> {
-        let seat = |dsp: Option<&str>, seat: &str| Buyer::Seat {
-            dsp: dsp.map(str::to_owned),
+        let seat = |dsps: &[&str], seat: &str| Buyer::Seat {
+            dsps: dsps.iter().map(ToString::to_string).collect(),
             seat: seat.to_owned(),
         };
         match (&self.campaign, &self.account, &self.seat) {
             (Some(campaign), ..) => Ok(Buyer::Campaign(campaign.clone())),
             // An account's campaigns bid on the seat of its name.
-            (_, Some(account), _) => Ok(seat(Some(DIRECT_DSP), account)),
+            (_, Some(account), _) => Ok(seat(&DIRECT_DSPS, account)),
             (.., Some(name)) => Ok(match name.split_once('/') {
-                Some((dsp, name)) => seat(Some(dsp), name),
-                None => seat(None, name),
+                Some((dsp, name)) => seat(&[dsp], name),
+                None => seat(&[], name),
             }),
             _ => {
                 Err(CommandFailure::usage("name a --campaign, an --account or a --seat of the log"))
@@ -197,9 +200,11 @@ fn cannot_make(error: OpportunityError) -> anyhow::Error {
 fn named(buyer: &Buyer) -> String {
     let text = match buyer {
         Buyer::Campaign(id) => format!("campaign {id}"),
-        Buyer::Seat { dsp: Some(dsp), seat } if dsp == DIRECT_DSP => format!("account {seat}"),
-        Buyer::Seat { dsp: Some(dsp), seat } => format!("seat {dsp}/{seat}"),
-        Buyer::Seat { dsp: None, seat } => format!("seat {seat}"),
+        Buyer::Seat { dsps, seat } => match &dsps[..] {
+            [] => format!("seat {seat}"),
+            [dsp] => format!("seat {dsp}/{seat}"),
+            _ => format!("account {seat}"),
+        },
     };
     line::visible(&text)
 }
