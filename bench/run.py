@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reproduces every figure of the exchange, with the floor and the peers beside it.
+"""Reproduces every figure of the exchange, beside the floor and the peers.
 
-Owns the command line, the build, and where results go. How figures are made is in README.md.
+Owns the command line, the build, and the place of results. README.md explains the method.
 """
 
 import argparse
@@ -71,7 +71,7 @@ SCENARIOS = (
     "budget-campaigns",
     "pacing",
 )
-# Several by one name.
+# Groups of scenarios under one name.
 GROUPS = {
     "log": ("log-commit", "log-read", "log-start"),
     "budgets": ("budget-core", "budget-store", "budget-auction", "budget-campaigns"),
@@ -236,17 +236,17 @@ def percentage(text: str) -> float:
 
 
 def refuse(problem: str) -> None:
-    """Ends for a reason that the user can put right."""
+    """Exits with an error that the user can fix."""
     print(f"error: {problem}", file=sys.stderr)
     sys.exit(64)
 
 
 def build(folder: Path, peers: bool) -> list[str]:
-    """Links every program into `folder`, built now; says which peers are left out."""
+    """Builds every program and links it into `folder`; returns the peers that are missing."""
     packages = [argument for name in PROGRAMS for argument in ("-p", name)]
     cargo = ["cargo", "build", "--release", "--locked", *packages]
     subprocess.run(cargo, cwd=REPOSITORY, check=True)
-    # CARGO_TARGET_DIR, as cargo itself reads it: relative to where cargo runs.
+    # CARGO_TARGET_DIR, as cargo reads it: relative to cargo's working directory.
     target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
     for name in PROGRAMS:
         (folder / name).symlink_to(target / "release" / name)
@@ -263,7 +263,7 @@ def build(folder: Path, peers: bool) -> list[str]:
 
 
 class Results:
-    """What was measured so far; on disk after every scenario, so that Ctrl-C loses one at most."""
+    """The results so far, on disk after every scenario, so that Ctrl-C loses at most one."""
 
     def __init__(self, out: Path, skipped: list[str]) -> None:
         started = datetime.now(UTC)
@@ -277,7 +277,7 @@ class Results:
         self.stem = out / f"{started:%Y%m%dT%H%M%SZ}-{machine.label(self.page['machine'])}"
 
     def add(self, entry: dict) -> None:
-        """Takes one scenario, and writes all."""
+        """Adds one scenario and writes all results."""
         self.page["scenarios"].append(entry)
         self.stem.with_name(self.stem.name + ".json").write_text(
             json.dumps(self.page, indent=1) + "\n"
@@ -285,12 +285,12 @@ class Results:
         self.stem.with_name(self.stem.name + ".md").write_text(report.markdown(self.page))
 
     def problems(self) -> list[str]:
-        """What went wrong in any scenario."""
+        """Failures of all scenarios."""
         return [problem for entry in self.page["scenarios"] for problem in entry["problems"]]
 
 
 def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
-    """The scenarios asked for, in the order of the list."""
+    """The requested scenarios, in the order of the list."""
     peers = PEERS if (bench.programs / "go-exchange").exists() and not args.no_peers else ()
     rounds = Rounds(args.rounds, args.seconds, not args.accept_void, args.latency_ms)
     soak_s = args.soak_seconds or (600 if args.soak else 60)
@@ -328,12 +328,12 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
 
 
 def say(text: str) -> None:
-    """Progress, at once, also into a pipe."""
+    """Prints progress at once, even into a pipe."""
     print(text, flush=True)
 
 
 def interrupt(*_: object) -> None:
-    """SIGTERM ends the run as Ctrl-C does: with its children."""
+    """SIGTERM ends the run as Ctrl-C does, with its children."""
     raise KeyboardInterrupt
 
 
@@ -345,7 +345,7 @@ def main() -> int:
             folder = Path(temporary)
             programs = args.programs.resolve() if args.programs else folder
             skipped = [] if args.programs else build(folder, not args.no_peers)
-            # Away from the server: the driver sleeps, but it does wake.
+            # Not on the server's core: the driver sleeps, but wakes up at times.
             os.sched_setaffinity(0, {args.testbed_core})
             results = Results(args.out, skipped)
             bench = Bench(programs, folder, args.server_core, args.testbed_core, args.in_flight)

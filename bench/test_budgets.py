@@ -15,13 +15,13 @@ from driver.variants import Variant, reservations_of
 
 
 def line(who: str, nanos: float, allocations: int = 0) -> dict:
-    """What bench-pacer prints of a round."""
+    """A line that bench-pacer prints for a round."""
     steps = {f"{step}_ns": nanos for step in budgets.STEPS}
     return {"round": 1, "who": who, "campaigns": 10, "open": 5, "allocations": allocations} | steps
 
 
 def page(entry: dict) -> str:
-    """An entry as it is written down, once through JSON."""
+    """The page of an entry after one pass through JSON."""
     whole = {"started_at": "now", "machine": {"cores": 2}, "skipped": [], "scenarios": [entry]}
     return report.markdown(json.loads(json.dumps(whole)))
 
@@ -56,7 +56,7 @@ class Store(unittest.TestCase):
 
 
 def round_of(program: str, cpu_us: float, number: int = 1, **money: int) -> dict:
-    """A round of `budget-auction`, as far as it is looked at."""
+    """A round of `budget-auction`, as far as the tests need it."""
     auctions = 1000
     reservations = {"reserved": 0, "settled": 0, "refused": 0} | money
     return {
@@ -77,7 +77,7 @@ def round_of(program: str, cpu_us: float, number: int = 1, **money: int) -> dict
 
 
 def rounds_of(costs: dict[str, float], **money: int) -> list[dict]:
-    """A round of every row, that costs so much more than the one beside it."""
+    """A round of every row, each costing this much more than its neighbour."""
     paid = {"reserved": 1000, "settled": 1000} | money
     rounds = [round_of("floor", 400.0)]
     for place, row in enumerate(budget_auction.ROWS):
@@ -91,7 +91,7 @@ class Auction(unittest.TestCase):
 
     def test_each_row_is_a_share_of_the_round_beside_it(self) -> None:
         rounds = rounds_of({self.realistic: 0.02, budget_auction.ROWS[0].name: 0.01})
-        # A machine that slows down in the middle slows both of a pair.
+        # A machine that slows down in the middle slows both rounds of a pair.
         for each in rounds[3:]:
             each["cpu_s"] *= 1.5
         entry = budget_auction.conclude(500, rounds)
@@ -260,7 +260,7 @@ class Definitions(unittest.TestCase):
 
 
 def run_of(name: str, reloads: list[dict], late: int = 0) -> dict:
-    """A run of `budget-campaigns`, as far as it is looked at."""
+    """A run of `budget-campaigns`, as far as the tests need it."""
     overshoot = {"missed": late, "p50": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}
     return {
         "name": name,

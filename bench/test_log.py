@@ -15,7 +15,7 @@ from driver.programs import Bench, Failed, Terms, configuration
 
 
 def line(who: str, seconds: float, records: int = 1000) -> dict:
-    """What the log's tool prints of a round."""
+    """A line that the log's tool prints for a round."""
     return {
         "round": 1,
         "who": who,
@@ -29,7 +29,7 @@ def line(who: str, seconds: float, records: int = 1000) -> dict:
 
 
 def page(entry: dict) -> str:
-    """An entry as it is written down, once through JSON."""
+    """The page of an entry after one pass through JSON."""
     whole = {"started_at": "now", "machine": {"cores": 2}, "skipped": [], "scenarios": [entry]}
     return report.markdown(json.loads(json.dumps(whole)))
 
@@ -41,7 +41,7 @@ class Pairs(unittest.TestCase):
         self.assertEqual([pair["ratio"] for pair in found], [0.5, 1.0])
         self.assertEqual(log.median_ratio(found), 0.75)
         self.assertEqual(log.median_ratio([]), 0.0)
-        # A round without its neighbour is no pair.
+        # A round without a neighbour forms no pair.
         with self.assertRaises(ValueError):
             log.pairs(lines[:3], "log", "raw")
 
@@ -91,7 +91,7 @@ class Start(unittest.TestCase):
     def test_the_verdict_is_of_the_first_auction(self) -> None:
         self.assertIn("< 2 s: met", self.entry())
         self.assertIn("< 2 s: missed", self.entry(first_auction_s=2.0))
-        # Where nothing was served, of the log alone.
+        # Without a served auction: the log alone.
         self.assertIn("< 2 s: met", self.entry(first_auction_s=None))
         self.assertIn("< 2 s: missed", self.entry(first_auction_s=None, open_s=3.0))
 
@@ -251,7 +251,7 @@ class Record(unittest.TestCase):
         for slow, usual, want in [
             ([1100, 1100], [1000, 1000], True),
             ([1101, 1101], [1000, 1000], False),
-            # No worse than a run was that nobody slowed.
+            # No worse than an undisturbed run.
             ([1500, 1500], [1000, 1500], True),
             ([], [1000], None),
         ]:

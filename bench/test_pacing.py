@@ -15,7 +15,7 @@ def run(seed: int, own: float, other: float, **changes: object) -> dict:
 
 
 def page(entry: dict) -> str:
-    """An entry as it is written down, once through JSON."""
+    """The page of an entry after one pass through JSON."""
     whole = {"started_at": "now", "machine": {"cores": 2}, "skipped": [], "scenarios": [entry]}
     return report.markdown(json.loads(json.dumps(whole)))
 

@@ -203,14 +203,14 @@ class Outputs(unittest.TestCase):
 
 
 def reading(at_s: float, server_s: float, busy: int) -> Reading:
-    """Cores of 100 ticks a second; the fleet uses half of its core."""
+    """Cores with 100 ticks per second; the fleet uses half of its core."""
     core = CoreTimes(busy=busy, steal=0, total=int(100 * at_s))
     server, fleet = (ProcessTimes(s, s / 4, s * 3 / 4) for s in (server_s, at_s / 2))
     return Reading(at_s, server, fleet, server_core=core, testbed_core=core)
 
 
 def hammer_report(no_bid: int) -> dict:
-    """A report of 1000 requests, 10 of which went wrong."""
+    """A report of 1000 requests, 10 of which failed."""
     counts = {"sent": 995, "unsent": 5, "ok_bid": 990 - no_bid, "no_bid": no_bid, "nbr": 0}
     counts |= {"beacons": 0, "beacons_failed": 0, "after_tmax": 0}
     times = {"p50": 900, "p90": 950, "p99": 1000, "p999": 2000, "max": 3000}
@@ -265,7 +265,7 @@ class Windows(unittest.TestCase):
 
 
 class Verdicts(unittest.TestCase):
-    """What the hammer saw is in every verdict, not beside it."""
+    """The hammer's observations are in every verdict."""
 
     def test_costs(self) -> None:
         scenario = throughput.Scenario("dsps-50", "title", FleetOptions(50), 0.80)
@@ -411,7 +411,7 @@ def times(p999: float, most: float) -> dict:
 
 
 def hostile_run(**changes: object) -> dict:
-    """A run that meets every target, at their edges, but for what is changed."""
+    """A run that meets every target exactly, except for the given changes."""
     found = throughput.window(reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(90))
     bids = {"bids_sent": 1000, "bids_judged": 998}
     answers = {"answers_sent": 3000, "answers_counted": 2996, "answers_after_close": 1}
@@ -531,7 +531,7 @@ class Variants(unittest.TestCase):
         rows: Sequence[float],
         calls_lost: Mapping[str, dict[str, int]] | None = None,
     ) -> dict:
-        """One round, with these auctions per CPU-second."""
+        """One round with these auctions per CPU-second."""
         measured = []
         for variant, auctions in zip(comparison.variants, rows, strict=True):
             found = throughput.window(
@@ -680,7 +680,7 @@ class Reloads(unittest.TestCase):
             | changes
         )
 
-    # Three auctions past the deadline by the exchange's clock, and forty by the hammer's.
+    # Three auctions are late by the exchange's clock, and forty by the hammer's.
     LATE_BY_EXCHANGE = {"overshoot_exchange_us": times(0, 64) | {"missed": 3.0}}
     LATE_BY_HAMMER = {"counts": hammer_report(0)["counts"] | {"after_tmax": 40}}
 
@@ -691,7 +691,7 @@ class Reloads(unittest.TestCase):
             (self.LATE_BY_HAMMER, ["late_by_hammer"]),
             ({"errors": 1}, ["failed"]),
             ({"lost": 1}, ["lost"]),
-            # More than was sent is no better.
+            # More than was sent is wrong, too.
             ({"lost": -1}, ["lost"]),
             ({"reloads": {"asked": 4, "taken_over": 3, "refused": 0}}, ["reloads"]),
             ({"reloads": {"asked": 4, "taken_over": 4, "refused": 1}}, ["reloads"]),
@@ -743,7 +743,7 @@ class Reloads(unittest.TestCase):
 
     def test_runs_are_written_down(self) -> None:
         def told(*runs: dict) -> tuple[str, list[str], list[str]]:
-            """The verdict on all, and those on each; the counts by each clock."""
+            """The overall verdict and the single ones; the counts by each clock."""
             text = report.reloaded(self.entry(list(runs)))
             self.assertIn("open loop at 600/s", text)
             head, _, *rows = [

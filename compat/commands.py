@@ -1,6 +1,5 @@
-"""The parts that need no running exchange: commands with their help and errors, files of
-configuration, and explanations of the corpus' requests with answers from a file.
-"""
+"""The parts that need no running exchange: commands with their help and errors, configuration
+files, and explanations of the corpus' requests with responses from a file."""
 
 import json
 import re
@@ -18,20 +17,20 @@ ANSWERS = {
         "alfa": "late", "beta": "never", "gamma": {"status": 9}, "tv": 5, "small": {"status": 200, "body": 1},
     },
 }
-# Requests for which the DSPs are asked too.
+# Requests with calls to the DSPs.
 ASKED = ("second price", "final, two impressions", "final, video", "deals", "creatives", "statuses", "house", "user")
 LATENCY = re.compile(r"\d+(\.\d+)? ms")
 OTHER = [('fee = "10%"', 'fee = "12%"'), ('id = "gone"', 'id = "lost"'), ("priority = 3", "discount = \"1%\"")]
 
 
 def sections(name: str) -> dict[str, str]:
-    """The parts of a file of the corpus that begin with `=== NAME`."""
+    """The parts of a corpus file that begin with `=== NAME`."""
     found = re.split(r"^=== (.+)\n", (CORPUS / name).read_text(), flags=re.M)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
 def text_of(output: Output) -> str:
-    """An output, lines of it that are JSON with a member to a line."""
+    """An output; its JSON lines are expanded to one member per line."""
     lines = [f"exit {output.code}"]
     for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):
         if text:
@@ -44,7 +43,7 @@ def case_of(output: Output, names: dict[str, str]) -> Case:
 
 
 def helps(binary: Binary, folder: Path, path: tuple[str, ...] = ()) -> Cases:
-    """The help of every command, found in the help of those above it."""
+    """The help of every command, found through the help of its parents."""
     cases = {}
     long, short = (run(binary, folder, *path, flag) for flag in ("--help", "-h"))
     cases[" ".join([*path, "--help"])] = case_of(long, {})
@@ -65,7 +64,8 @@ def written(folder: Path) -> Cases:
 
 
 def filled(binary: Binary, folder: Path, dsps: str = "127.0.0.1:9") -> dict[str, str]:
-    """Writes the files that commands read, into a new folder; texts of this run, by their names."""
+    """Writes the input files of commands into a new folder; returns this run's texts by
+    placeholder."""
     folder.mkdir(parents=True)
     text = binary.given((CORPUS / "market/vickrey.toml").read_text())
     for name, value in (("$ADMIN", "127.0.0.1:9464"), ("$CALLERS", "127.0.0.1:8080"), ("$DSPS", dsps)):
@@ -101,9 +101,8 @@ def commands(binary: Binary, folder: Path) -> dict[str, Cases]:
 
 
 def explanations(binary: Binary, folder: Path) -> dict[str, Cases]:
-    """Part `explain`: the corpus' requests in both forms, with answers from a file; some of them also
-    with the DSPs asked.
-    """
+    """Part `explain`: the corpus' requests in both formats, with responses from a file; some of
+    them also with calls to the DSPs."""
     cases: Cases = {}
     with Dsps().running() as dsps:
         names = filled(binary, folder, dsps.address)

@@ -1,6 +1,5 @@
-"""What is compared: texts by part and case. What must vary is taken out of them, accepted
-differences are made in those of before, and the rest is shown as a diff.
-"""
+"""The comparison: texts by part and case. Removes what must vary, applies accepted differences to
+the texts of BEFORE, and shows the rest as a diff."""
 
 import difflib
 import hashlib
@@ -11,10 +10,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-# Lines of a diff that are shown of one case.
+# Most lines of a case's diff that are shown.
 SHOWN_MAX = 60
 
-# Ids and tokens that are drawn at random, hashes, and moments.
+# Random ids and tokens, hashes, and times.
 DRAWN = [
     (re.compile(r"/n/[A-Za-z0-9_-]{24,}"), lambda it: f"/n/<token of {len(it[0]) - 3}>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
@@ -25,9 +24,9 @@ DRAWN = [
     (re.compile(r"\b1[789]\d{11}\b"), "<unix ms>"),
     (re.compile(r"\b1[789]\d{8}\b"), "<unix s>"),
 ]
-# `tmax` that DSPs are told is what is left: to a second, upwards.
+# The `tmax` sent to DSPs is the remaining time, rounded up to a second.
 TMAX = (re.compile(r'"(tmax|tmax_ms)": ?(\d+)'), lambda it: f'"{it[1]}": <≤{-(-int(it[2]) // 1000) * 1000}>')
-# Members of JSON, one by line, that tell moments and durations, and what follows from them.
+# JSON members, one per line, that contain times and durations, or follow from them.
 MEMBERS = re.compile(
     r'("(?:[a-z_]*_us|since|until|timestamp|epoch|hash|tie|at_shards|ready|held|exposure|headroom|target|expected|generation|good|p\d+(?:_\d)?)": )'
     r'(-?[\d.]+|"[^"]*")(,?)$'
@@ -36,7 +35,7 @@ TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def json_lines(text: str) -> str:
-    """JSON with a line for each member and item; tokens stay as they are. Other text unchanged."""
+    """JSON with one line per member and item, tokens unchanged. Other text stays unchanged."""
     if not text.startswith(("{", "[")):
         return text
     lines, depth, line, before = [], 0, "", ""
@@ -56,7 +55,7 @@ def json_lines(text: str) -> str:
 
 
 def plain(text: str, names: dict[str, str], tmax: bool = False) -> str:
-    """The text without what must vary; `names` are texts of this run, by what stands for them."""
+    """The text without what must vary; `names` maps placeholders to this run's texts."""
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(name, f"<{names[name]}>")
     for pattern, instead in DRAWN + ([TMAX] if tmax else []):
@@ -66,23 +65,23 @@ def plain(text: str, names: dict[str, str], tmax: bool = False) -> str:
 
 @dataclass
 class Case:
-    """What came of one case."""
+    """The output of one case."""
 
     text: str
-    # Of a set, order is no difference.
+    # In a set, order does not matter.
     is_set: bool = False
-    # Lines of a set whose last word, a value, counts. If there is none, all of it counts.
+    # Lines of a set whose last word, a value, counts. None if all values count.
     counted: re.Pattern[str] | None = None
 
     def lines(self) -> list[str]:
-        """As they are compared; a value that does not count is `…`."""
+        """The lines to compare; a value that does not count is `…`."""
         lines = self.text.splitlines()
         if self.counted:
             lines = [line if self.counted.match(line) else without_value(line) for line in lines]
         return sorted(lines) if self.is_set else lines
 
     def lines_like(self, others: list[str]) -> list[str]:
-        """Its lines, without values where the others have none: its names may be other ones."""
+        """Its lines, without the values that the other side lacks: it may have other names."""
         if not self.counted:
             return self.lines()
         known = set(others)
@@ -100,19 +99,20 @@ Cases = dict[str, Case]
 
 @dataclass
 class AcceptedDifference:
-    """A reviewed difference: `old` before is `new` after, in the cases that match."""
+    """A reviewed difference: in matching cases, `old` of BEFORE is `new` of AFTER."""
 
     old: str
     new: str
     reason: str
     part: str = "*"
     case: str = "*"
-    # Whether the corpus is to say `new` to the binary of after: a key of a file, a flag.
+    # Whether the input of AFTER also uses `new`: for a key of a file, or a flag.
     input: bool = False
     used: int = field(default=0, compare=False)
 
     def replaced(self, text: str) -> tuple[str, int]:
-        """The text with `new`, and how often; a name is met whole: `bids` is not in `bids_max`."""
+        """The text with `new`, and the number of replacements; whole names only: `bids` is not in
+        `bids_max`."""
         start = r"(?<![A-Za-z0-9_])" if re.match(r"\w", self.old) else ""
         end = r"(?![A-Za-z0-9_])" if re.search(r"\w$", self.old) else ""
         return re.subn(start + re.escape(self.old) + end, lambda _: self.new, text)

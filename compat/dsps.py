@@ -1,4 +1,4 @@
-"""DSPs whose answers the corpus holds, behind one port: paths `/dsp/ID` take bid requests, every
+"""DSPs whose responses come from the corpus, on one port: paths `/dsp/ID` take bid requests, every
 other path is a notice. They keep what they receive.
 
 Must not know what is compared.
@@ -14,15 +14,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-# Longest that a late answer is held back.
+# Longest delay of a late response.
 LATE_S = 10.0
-# Outcomes that a DSP can bring about itself, as `vickrey explain --dsp-answers` names them.
+# Outcomes that a DSP can cause itself, in the names of `vickrey explain --dsp-answers`.
 LATE, RESET = "late", "reset"
 
 
 @dataclass
 class Call:
-    """What a DSP has received: its id, the head as it came, and the body, decompressed."""
+    """What a DSP has received: its id, the head as received, and the body, decompressed."""
 
     dsp: str
     head: list[str]
@@ -31,11 +31,11 @@ class Call:
 
 @dataclass
 class Script:
-    """What DSPs answer while one request of the corpus is under way, and what they received."""
+    """The DSPs' responses during one request of the corpus, and what they received."""
 
     answers: dict[str, Any]
     calls: list[Call] = field(default_factory=list)
-    # Set once the exchange has answered: late answers come then.
+    # Set once the exchange has responded; late responses come then.
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -43,7 +43,7 @@ class Dsps:
     """All DSPs. One request of the corpus is under way at a time."""
 
     def __init__(self, port: int = 0) -> None:
-        """On this port; 0: on a free one."""
+        """On this port, or a free one if 0."""
         self.script = Script({})
         self.notices: list[str] = []
         self.lock = threading.Lock()
@@ -66,7 +66,7 @@ class Dsps:
 
     @contextmanager
     def answering(self, answers: dict[str, Any]) -> Iterator[Script]:
-        """Answers by these while the block runs."""
+        """Uses these responses during the block."""
         self.script = script = Script(answers)
         try:
             yield script
@@ -75,7 +75,7 @@ class Dsps:
             self.script = Script({})
 
     def body(self, answer: Any, request: str) -> tuple[int, bytes]:
-        """Status and body of an answer to this request, in the form of `--dsp-answers`."""
+        """Status and body of the response to this request, in the format of `--dsp-answers`."""
         if isinstance(answer, str):
             return 204, b""
         if "status" in answer and "seatbid" not in answer:
@@ -115,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
         head = [f"{name}: {self.headers[name]}" for name in names if name in self.headers]
         with self.dsps.lock:
             self.dsps.notices.append(" | ".join([self.path, *head]))
-        # A notice whose URL holds markup is answered with it.
+        # The response to a notice is the markup in its URL, if any.
         markup = query.get("markup", [""])[0].encode()
         self.reply(200 if markup else 204, markup)
 

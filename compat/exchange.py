@@ -1,6 +1,6 @@
-"""The binary under comparison: its commands, and `vickrey serve` from its start to its end.
+"""The binary under comparison: its commands, and `vickrey serve` from start to end.
 
-Knows nothing of what is compared: answers are given as they came.
+Knows nothing of the comparison: outputs are returned unchanged.
 """
 
 import base64
@@ -20,14 +20,15 @@ from typing import Any
 
 CORPUS = Path(__file__).parent / "corpus"
 ROOT = CORPUS.parent.parent
-# What the configurations of the corpus ask operators for.
+# The operators' token in the corpus' configurations.
 TOKEN = "operators-token-1"
 PATIENCE_S = 60.0
 POLL_S = 0.02
 
 
 class Broken(Exception):
-    """A binary did not do what the comparison needs: start, become ready, come to rest, or end."""
+    """A binary failed to do what the comparison needs: start, become ready, come to rest, or
+    stop."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Binary:
     """One of both sides."""
 
     path: Path
-    # Makes of a text of the corpus what this binary takes: keys may have other names.
+    # Translates a text of the corpus for this binary, whose keys may have other names.
     given: Callable[[str], str] = lambda text: text
 
 
@@ -50,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """A request over HTTP, as the corpus writes it."""
+    """A request over HTTP, in the corpus' format."""
 
     method: str
     path: str
@@ -59,7 +60,8 @@ class Request:
 
     @classmethod
     def read(cls, raw: dict[str, Any]) -> "Request":
-        """Of `method`, `path`, `headers`, and a `body`: `repeat` times, or in `base64`; `gzip`ped."""
+        """Reads `method`, `path`, `headers`, and a `body`: `repeat` times, or in `base64`;
+        `gzip`ped."""
         body = raw.get("body", "").encode() * raw.get("repeat", 1)
         body = base64.b64decode(raw["base64"]) if "base64" in raw else body
         body = gzip.compress(body, mtime=0) if raw.get("gzip") else body
@@ -79,7 +81,7 @@ class Request:
             try:
                 connection.send(self.body)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # Refused by its head; the answer is there.
+                pass  # Refused after its head; the response is there.
             response = connection.getresponse()
             body = response.read()
             if response.getheader("content-encoding") == "gzip":
@@ -91,7 +93,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command has printed, and its exit code."""
+    """The output and exit code of a command."""
 
     code: int
     stdout: str
@@ -99,7 +101,7 @@ class Output:
 
 
 def environment() -> dict[str, str]:
-    """The same wherever the comparison runs."""
+    """The same environment everywhere."""
     return {
         "PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", "TZ": "UTC", "LANG": "C.UTF-8",
         "COLUMNS": "100", "NO_COLOR": "1", "VICKREY_ACTOR": "corpus", "VICKREY_ADMIN_TOKEN": TOKEN,
@@ -122,7 +124,7 @@ def free_port() -> int:
 
 
 def until(what: str, holds: Callable[[], Any]) -> Any:
-    """Waits for a condition, and gives its value."""
+    """Waits for a condition, and returns its value."""
     end = time.monotonic() + PATIENCE_S
     while True:
         value = holds()
@@ -134,7 +136,7 @@ def until(what: str, holds: Callable[[], Any]) -> Any:
 
 
 def settle(binary: Binary, folder: Path, name: str) -> None:
-    """Writes a configuration of the corpus into a folder, as it is before a start."""
+    """Writes a configuration of the corpus into a folder, before a start."""
     shutil.copytree(CORPUS / name, folder, dirs_exist_ok=True)
     for path in folder.glob("**/*.toml"):
         path.write_text(binary.given(path.read_text()))
@@ -144,7 +146,7 @@ class Exchange:
     """A process that serves."""
 
     def __init__(self, binary: Binary, folder: Path, dsps: str) -> None:
-        """Starts it with the configuration that `settle` wrote, its ports filled in."""
+        """Starts it with the configuration that `settle` wrote, with its ports filled in."""
         self.binary, self.folder = binary, folder
         self.callers, self.admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
         path = folder / "vickrey.toml"
@@ -175,7 +177,7 @@ class Exchange:
             return False
 
     def stop(self) -> int:
-        """Ends it as an operator does; its exit code."""
+        """Stops it as an operator does, and returns its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(PATIENCE_S)
@@ -185,7 +187,7 @@ class Exchange:
 
 @contextmanager
 def serving(binary: Binary, folder: Path, dsps: str) -> Iterator[Exchange]:
-    """An exchange from when it is ready; killed if the block fails, else stopped."""
+    """A ready exchange; killed if the block fails, otherwise stopped."""
     exchange = Exchange(binary, folder, dsps)
     try:
         until("ready", exchange.is_ready)

@@ -1,4 +1,4 @@
-"""`scripts/compare`: holds two binaries against each other over the corpus."""
+"""`scripts/compare`: compares two binaries over the corpus."""
 
 import argparse
 import re
@@ -15,14 +15,14 @@ from compat.exchange import Binary, Broken
 
 ACCEPTED = Path(__file__).parent / "accepted.toml"
 Run = Callable[[Binary, Path], dict[str, Cases]]
-# Parts that each binary runs by itself; one may give several.
+# Parts that run on one binary alone; a runner may return several.
 ALONE: dict[str, Run] = {
     "cli": commands.commands,
     "explain": commands.explanations,
     "requests": market.run,
     "operators": operators.run_part,
 }
-# `metrics` come with `requests`, and `upgrade` needs both binaries.
+# `requests` also returns `metrics`; `upgrade` needs both binaries.
 PARTS = (*ALONE, "metrics", "upgrade")
 SIDES = ("before", "after")
 
@@ -42,7 +42,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def answers(binaries: list[Binary], folder: Path, parts: list[str]) -> list[dict[str, Cases]]:
-    """What each binary answers, by part."""
+    """The outputs of each binary, by part."""
     found: list[dict[str, Cases]] = [{}, {}]
     for name, run in ALONE.items():
         if name in parts or (name == "requests" and "metrics" in parts):
@@ -60,7 +60,7 @@ def answers(binaries: list[Binary], folder: Path, parts: list[str]) -> list[dict
 
 
 def named(folder: Path, binary: Path) -> Path:
-    """The binary by the name that it has for users: its help shows it."""
+    """The binary, under the user-visible name in its help."""
     folder.mkdir()
     (folder / "vickrey").symlink_to(binary.resolve(strict=True))
     return folder / "vickrey"

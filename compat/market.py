@@ -1,4 +1,4 @@
-"""The parts that need an exchange under bid requests: requests, notices and metrics."""
+"""The parts that need an exchange with bid requests: requests, notices and metrics."""
 
 import json
 import re
@@ -10,9 +10,10 @@ from compat.dsps import Call, Dsps
 from compat.exchange import CORPUS, ROOT, Answer, Binary, Exchange, Request, serving, settle, until
 
 BEACON = re.compile(r"https://exchange\.example(/n/[A-Za-z0-9_-]+)")
-# The dearest impression of the corpus that is paid from an account costs this: 4.00 CPM.
+# Cost of the corpus' dearest impression with an account: 4.00 CPM.
 IMPRESSION = 0.004
-# Metrics whose values follow from the corpus alone; of the others names, types and labels count.
+# Metrics whose values follow from the corpus alone; only names, types and labels of the others
+# count.
 COUNTED = re.compile(
     r"#|content-type|vickrey_ledger_stray"
     r"|vickrey_exchange_(auctions|bids|dsp_calls|dsp_not_asked|invalid_requests|impressions|seat_revenue"
@@ -22,9 +23,8 @@ COUNTED = re.compile(
 
 
 def requests(offline: bool = False) -> list[dict[str, Any]]:
-    """The bid requests of the corpus, `body` being what is posted. Of equal bids the one that wins hangs on
-    the auction's id: such requests are for explanations alone, which are `offline`.
-    """
+    """The bid requests of the corpus; `body` is posted. The winner of equal bids depends on the
+    auction's id, so such requests are `offline`: only for explanations."""
     found = []
     for line in (CORPUS / "requests.jsonl").read_text().splitlines():
         case = json.loads(line)
@@ -38,7 +38,7 @@ def requests(offline: bool = False) -> list[dict[str, Any]]:
 
 
 def of_answer(answer: Answer) -> str:
-    """The answer; what it is long may differ from run to run."""
+    """The response, without its length, which may differ from run to run."""
     head = [f"{answer.status}", *(f"{name.lower()}: {value}" for name, value in answer.headers)]
     head = [re.sub(r"^(content-length): [1-9].*", r"\1: …", line) for line in head]
     return "\n".join([*head, "", json_lines(answer.body)])
@@ -63,7 +63,8 @@ class MarketSession:
         return plain(text, self.names, tmax)
 
     def auction(self, case: dict[str, Any]) -> tuple[str, list[str]]:
-        """What comes of a bid request of the corpus, and the paths of the beacons in its answer."""
+        """The results of a bid request of the corpus, and the paths of the beacons in its
+        response."""
         with self.dsps.answering(case.get("answers", {})) as script:
             if "raw" in case:
                 answer = Request.read(case["raw"]).send(self.exchange.callers)
@@ -83,9 +84,8 @@ class MarketSession:
         return json.loads(self.exchange.get(path).body)
 
     def funded(self, owner: str) -> None:
-        """Waits until the shard has the price of an impression of a campaign's or an account's money,
-        which an auction asked for.
-        """
+        """Waits until the shard has enough budget for an impression of a campaign or an account,
+        after an auction has requested it."""
         path = f"/v1/{owner}/why"
         until(f"money of {owner}", lambda: float(self.page(path)["at_shards"]) >= IMPRESSION)
 

@@ -1,4 +1,4 @@
-"""The parts for operators: the admin API, the command line on it, reloads, and the API's document."""
+"""The parts for operators: the admin API, its command line, reloads, and the API's document."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from compat.dsps import Dsps
 from compat.exchange import CORPUS, TOKEN, Binary, Broken, Request, run, serving, settle, until
 from compat.market import MarketSession, of_answer, requests
 
-# What is sold before operators ask: each wins once, and is billed.
+# Sold before the operators' steps: each wins once and is billed.
 SOLD = ("house", "house, film", "seat with money, billed")
 OWNERS = ("campaigns/summer", "campaigns/film", "accounts/buyer")
 EXPECTED = re.compile(r"\S+ [A-Z]{3}  (?:behind|ahead|on)\b")
@@ -20,7 +20,8 @@ METHODS = ("get", "put", "post", "delete", "patch")
 
 
 def sell(market: MarketSession) -> None:
-    """Has money granted, sells and bills one impression of each owner, and waits until all of it counts."""
+    """Waits for budgets, sells and bills one impression of each owner, and waits until all of them
+    count."""
     cases = {case["name"]: case for case in requests()}
     held = 0
     for case in [case for case in cases.values() if "funds" in case or case["name"] in SOLD]:
@@ -52,9 +53,9 @@ def operations(binary: Binary) -> list[dict[str, Any]]:
 
 
 def operations_unasked(document: dict[str, Any], steps: list[dict[str, Any]]) -> list[str]:
-    """Operations of the API's document that no step asks for."""
+    """Operations of the API's document that no step calls."""
     asked = {(step["method"], step["path"].split("?")[0]) for step in steps if "method" in step}
-    asked.add(("GET", "/v1/openapi.json"))  # By the part itself.
+    asked.add(("GET", "/v1/openapi.json"))  # The part itself calls it.
     unasked = []
     for path, item in document["paths"].items():
         shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$")
@@ -70,7 +71,7 @@ def operate(market: MarketSession, step: dict[str, Any]) -> Case:
     if "command" in step:
         args = [*shlex.split(step["command"]), "--admin", f"http://{exchange.admin}"]
         output = run(exchange.binary, exchange.folder, *args, stdin=step.get("stdin", ""))
-        # What should be spent by now grows as one looks at it, and its column with it.
+        # The expected spend grows with time, and so does its column's width.
         text = EXPECTED.sub("…", re.sub(r"  +", "  ", text_of(output)))
         return Case(market.plain(text))
     if "write" in step:
@@ -93,7 +94,7 @@ def operate(market: MarketSession, step: dict[str, Any]) -> Case:
 
 
 def run_part(binary: Binary, folder: Path) -> dict[str, Cases]:
-    """Part `operators`: the steps of the corpus, in their order, after a few impressions were sold."""
+    """Part `operators`: the steps of the corpus, in order, after a few impressions were sold."""
     settle(binary, folder, "market")
     cases: Cases = {}
     with Dsps().running() as dsps, serving(binary, folder, dsps.address) as exchange:
@@ -110,7 +111,7 @@ def run_part(binary: Binary, folder: Path) -> dict[str, Cases]:
 
 
 def log_lines(market: MarketSession) -> str:
-    """What the process has logged, without moments; each message once, sorted."""
+    """The messages of the process without times; each message once, sorted."""
     lines = set()
     for line in market.exchange.log.read_text().splitlines():
         entry = json.loads(line)
@@ -119,7 +120,8 @@ def log_lines(market: MarketSession) -> str:
 
 
 def members(document: dict[str, Any]) -> set[str]:
-    """The document as a set: operations with parameters and statuses, and the members of each body."""
+    """The document as a set: operations with parameters and statuses, and the members of each
+    body."""
     found = set()
     for path, item in document["paths"].items():
         for method in METHODS:
@@ -152,7 +154,7 @@ def resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def keys(document: dict[str, Any], schema: Any, path: str = "", depth: int = 0) -> set[str]:
-    """Members of a schema, each with its types; alternatives are taken together."""
+    """Members of a schema, each with its types; alternatives are merged."""
     if not isinstance(schema, dict) or depth > 12:
         return set()
     schema = resolved(document, schema)

@@ -1,6 +1,5 @@
-"""What a binary has kept, read by another: a record, a ledger, and beacons that were sealed but not
-called. Both read copies of what the one of before wrote, so that moments and ids are the same too.
-"""
+"""Data of one binary read by another: a record, a ledger, and beacons that were sealed but not
+called. Both read copies of what BEFORE wrote, so that times and ids are the same."""
 
 import hashlib
 import re
@@ -16,14 +15,14 @@ from compat.exchange import CORPUS, Binary, run, serving, settle, until
 from compat.market import MarketSession, metrics, of_answer, requests
 from compat.operators import OWNERS, operate, operations, spent
 
-# Cases whose beacons are called only after the restart: of every mode, of campaigns and of seats.
+# Cases whose beacons are called only after the restart: all modes, campaigns and seats.
 OPEN = (
     "final, second price", "final, two impressions", "final, video", "upstream, all bids",
     "upstream, second price", "house outbid", "house, film",
 )
 TOOK = re.compile(r"in \d+\.\d s, [\d.]+ \w+/s|(?<=\"took_ms\": )\d+")
 SEQUENCE = re.compile(r'("sequence": ?)\d+')
-# Steps of operators that are taken before the restart, and what they are asked after it.
+# Steps of operators before the restart, and the queries after it.
 DEFINED = ("account created", "campaign created", "patched", "PUT /v1/campaigns/autumn/pause")
 ASKED = (
     "account created, same key", "key of another body", "GET /v1/accounts", "GET /v1/campaigns",
@@ -40,17 +39,17 @@ def steps(binary: Binary, names: tuple[str, ...]) -> list[dict]:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What a binary has stored."""
+    """The stored data of a binary."""
 
     folder: Path
-    # Paths of beacons that are still to be called, by case.
+    # Paths of beacons not called yet, by case.
     beacons: dict[str, list[str]]
-    # Where the DSPs took notices: beacons name it.
+    # The DSPs' port for notices, which is in beacons.
     port: int
 
 
 def write(binary: Binary, folder: Path) -> StoredRun:
-    """Keeps all auctions of the corpus, and what they spent."""
+    """Records all auctions of the corpus, and their spend."""
     settle(binary, folder, "market")
     beacons: dict[str, list[str]] = {}
     with Dsps().running() as dsps, serving(binary, folder, dsps.address) as exchange:
@@ -75,13 +74,12 @@ def write(binary: Binary, folder: Path) -> StoredRun:
 
 
 def of_record(binary: Binary, folder: Path, when: str, same: bool) -> Cases:
-    """What the commands on the record say, and the files that they write. If it is the `same` record,
-    even moments are: only how long a command took is not.
-    """
+    """The output of commands on the record, and the files that they write. For the `same` record
+    even times are equal, except for the duration of a command."""
 
     def shown(text: str) -> str:
         text = TOOK.sub("…", text)
-        # Between settlements stand notices that were delivered, as soon as they were.
+        # Records of delivered notices lie between settlements, in the order of delivery.
         return text if same else plain(SEQUENCE.sub(r"\1…", text), {str(folder): "folder"})
 
     cases = {}
@@ -101,15 +99,14 @@ def of_record(binary: Binary, folder: Path, when: str, same: bool) -> Cases:
 
 
 def spends(market: MarketSession, when: str) -> Cases:
-    """What each owner has spent, in all and by hours of today."""
+    """The spend of each owner, in total and by hours of today."""
     pages = {owner: market.exchange.get(f"/v1/{owner}/spend") for owner in OWNERS}
     return {f"spend of {owner}, {when}": Case(market.plain(of_answer(page))) for owner, page in pages.items()}
 
 
 def read(binary: Binary, stored: StoredRun, folder: Path) -> dict[str, Cases]:
-    """Part `upgrade`: the record as it was; the ledger after a start; beacons, twice; what came of them,
-    and whether it is the same after another start.
-    """
+    """Part `upgrade`: the record; the ledger after a start; beacons, called twice; the results, and
+    whether they are the same after another start."""
     shutil.copytree(stored.folder, folder)
     settle(binary, folder, "market")
     cases = of_record(binary, folder, "as it was", same=True)
@@ -133,7 +130,7 @@ def read(binary: Binary, stored: StoredRun, folder: Path) -> dict[str, Cases]:
 
 
 def beacons(market: MarketSession, stored: StoredRun) -> Cases:
-    """Each beacon that was sealed before, called twice; and one that was altered."""
+    """Each beacon sealed before, called twice; and an altered one."""
     cases = {}
     for name, paths in stored.beacons.items():
         for at, path in enumerate(paths):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what scripts/pictures draws, without a run."""
+"""Tests of the drawings of scripts/pictures, without a run."""
 
 import sys
 import unittest

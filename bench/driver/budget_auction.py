@@ -1,8 +1,8 @@
-"""What an auction pays for accounts of seats, and for direct campaigns.
+"""The cost per auction of accounts for seats, and of direct campaigns.
 
 Rounds without and with them alternate, at one rate, over the same DSPs, with the same notices and
-beacons, and each is told as a share of the round without that is next to it in time. Campaigns bid
-less than DSPs do: so the same DSPs win in all rows, and their notices are in all rows.
+beacons. Each is reported as a share of the adjacent round without them. Campaigns bid less than
+DSPs, so the same DSPs win in all rows, and all rows have their notices.
 """
 
 import re
@@ -19,18 +19,18 @@ from driver.variants import BEACONS, SHARDS, Variant, one_round
 
 Table = Callable[..., str]
 
-# Of the closed loop without budgets.
+# Share of the closed loop without budgets.
 SHARE = 0.5
 
-# Of the CPU time of the whole process by auction, at most, where a realistic share matches.
+# Limit as a share of the process's CPU time per auction, if a realistic share matches.
 COST_MAX = 0.03
 
-# Of the answers with a bid, at least: they were reserved, and settled when their beacon came.
+# Minimum share of answers with a bid that were reserved, and settled when their beacon came.
 PAID_MIN = 0.99
 
 CAMPAIGNS = 100
 ACCOUNTS = 10
-# Above the request's floor of 0.35 USD, below what wins among DSPs that bid around 1.50.
+# Above the request's floor of 0.35 USD, below the winning bids of DSPs that bid around 1.50.
 VALUE = "0.60"
 
 TERMS = Terms(
@@ -45,7 +45,7 @@ BIDDERS = FleetOptions(DSPS, profile="notices = true\nloss_notices = false\n")
 
 @dataclass(frozen=True)
 class Row:
-    """What is switched on beside the round without."""
+    """The feature that a row switches on."""
 
     name: str
     about: str
@@ -73,7 +73,7 @@ ROWS = (
 
 
 def auction(bench: Bench, rounds: Rounds, say: Say) -> dict:
-    """Rounds of all rows, each between two without."""
+    """Rounds of all rows, each between two rounds without the feature."""
     off = Variant(OFF, OFF, BIDDERS, terms=TERMS, beacons=BEACONS, insecure=True)
     floor = Variant("floor", "floor", BIDDERS, "floor", insecure=True)
     rows = [(row, on(bench, row, off)) for row in ROWS]
@@ -93,7 +93,8 @@ def auction(bench: Bench, rounds: Rounds, say: Say) -> dict:
 
 
 def order(rows: Sequence[Variant], off: Variant, floor: Variant, number: int) -> list[Variant]:
-    """A round: the floor, then every row with one without beside it; every other round backwards."""
+    """The order of a round: the floor, then every row next to one without; every other round in
+    reverse."""
     turns = [floor]
     for place, row in enumerate(rows):
         turns += [off, row] if place % 2 == 0 else [row, off]
@@ -101,7 +102,7 @@ def order(rows: Sequence[Variant], off: Variant, floor: Variant, number: int) ->
 
 
 def on(bench: Bench, row: Row, off: Variant) -> Variant:
-    """A row's exchange: files of its own."""
+    """A row's exchange, with files of its own."""
     folder = bench.folder / f"campaigns-{ROWS.index(row)}.d"
     folder.mkdir(exist_ok=True)
     if row.campaigns:
@@ -115,7 +116,7 @@ def on(bench: Bench, row: Row, off: Variant) -> Variant:
 
 
 def seats_of(tables: str) -> list[str]:
-    """Each DSP and its seat, of the exchange's tables."""
+    """Each DSP and its seat, from the exchange's tables."""
     found = re.findall(r'(?m)^id = "(.+)"\n(?:.+\n)*?seats = \["(.+)"\]', tables)
     if len(found) != tables.count("[[dsp]]"):
         raise Failed("the DSPs do not tell a seat each")
@@ -123,7 +124,8 @@ def seats_of(tables: str) -> list[str]:
 
 
 def conclude(rate_per_s: int, measured: list[dict], instructions: Sequence[dict] = ()) -> dict:
-    """Each row's rounds beside those without, what became of reservations, and what was counted."""
+    """Each row's rounds compared with those without, the outcomes of reservations, and the
+    counts."""
     found = pairs(measured)
     rows = [row_of(row, found) for row in ROWS]
     floors = [process_us(each) for each in measured if each["program"] == "floor"]
@@ -149,8 +151,8 @@ def conclude(rate_per_s: int, measured: list[dict], instructions: Sequence[dict]
 
 
 def pairs(measured: Sequence[dict]) -> list[dict]:
-    """Each round with budgets beside the one without that was next to it. By how much more CPU time
-    an auction took: of the whole process, and of the shards."""
+    """Pairs each round with budgets with the adjacent one without, and computes the additional CPU
+    time per auction, of the whole process and of the shards."""
     own = [each for each in measured if each["program"] != "floor"]
     found = []
     for pair in zip(own[::2], own[1::2], strict=True):
@@ -174,7 +176,7 @@ def pairs(measured: Sequence[dict]) -> list[dict]:
 
 
 def row_of(row: Row, found: Sequence[dict]) -> dict:
-    """The middle of a row's pairs."""
+    """The median of a row's pairs."""
     own = [pair for pair in found if pair["row"] == row.name]
     middle = {
         key: statistics.median(pair[key] for pair in own)
@@ -187,7 +189,7 @@ def row_of(row: Row, found: Sequence[dict]) -> dict:
 
 
 def process_us(each: dict) -> float:
-    """CPU time of an auction, of all threads, in microseconds."""
+    """CPU time per auction, of all threads, in microseconds."""
     return 1e6 * each["cpu_s"] / each["auctions"]
 
 
@@ -196,20 +198,20 @@ def shards_us(each: dict) -> float:
 
 
 def ledger_us(each: dict) -> float:
-    """Of the threads that keep budgets."""
+    """CPU time per auction of the threads that keep budgets, in microseconds."""
     kinds = ("ledger", "ledger-store", "catalogue", "catalogues", "campaigns")
     return 1e6 * sum(each["server_threads_s"].get(kind, 0.0) for kind in kinds) / each["auctions"]
 
 
 def refused_share(money: dict[str, int]) -> float:
-    """Of the winners whose account was asked, those that it had no rights for, just then; the next in
-    line was asked instead."""
+    """The share of winners with an account whose shard had no grant at that time; the next bid was
+    tried instead."""
     asked = money["reserved"] + money["refused"]
     return money["refused"] / asked if asked else 0.0
 
 
 def problems(each: dict) -> list[str]:
-    """Reservations that are not what wins are."""
+    """Reservations that do not match the wins."""
     name, money = f"{each['program']}, round {each['round']}", each["reservations"]
     if each["program"] in (OFF, "floor"):
         return [f"{name}: {money['reserved']} reservations"] if money["reserved"] else []
@@ -223,7 +225,7 @@ def problems(each: dict) -> list[str]:
 
 
 def write_auction(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
-    """Rows beside the case without, then every pair."""
+    """The rows beside the case without, then every pair."""
     head = ["row", "µs of CPU without", "with", "more", "range", "by shards alone"]
     head += ["ledger's threads, µs", "bids more", "winners refused", "with, of the floor", "target"]
     rows = []
@@ -277,7 +279,7 @@ def write_auction(entry: dict, table: Table, verdict: Callable[[bool, bool], str
 
 
 def write_instructions(entry: dict, table: Table) -> list[str]:
-    """What valgrind has counted, if it has."""
+    """The counts of valgrind, if there are any."""
     if not entry["instructions"]:
         return []
     about = (
@@ -318,7 +320,8 @@ def write_instructions(entry: dict, table: Table) -> list[str]:
 
 
 def by_bid(row: dict, rows: Sequence[dict]) -> str:
-    """What a bid of a direct campaign costs as any bid does: judging, clearing, its part of the record."""
+    """The cost of a direct campaign's bid that any bid has: judging, clearing, its part of the
+    record."""
     base, seats = rows[0], rows[1]
     bids = row["bids"] - seats["bids"]
     if row is seats or bids <= 0:

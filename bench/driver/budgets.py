@@ -1,8 +1,8 @@
-"""Budgets by themselves: what a shard pays for each request, and what the ledger's store makes of a disk.
+"""Budgets by themselves: a shard's cost per request, and the store's use of a disk.
 
-The first stands beside counters, which know no reservation, and a map of reservations behind a lock;
-the second beside the same bytes written and synced raw. Owns these figures and their tables; what an
-auction pays for its accounts is not measured here.
+The shard is compared with bare counters, which have no reservations, and with a map of reservations
+behind a lock; the store with the same bytes, written and synced raw. Owns these figures and their
+tables, not the cost per auction.
 """
 
 import json
@@ -16,14 +16,14 @@ from driver.throughput import Say
 
 Table = Callable[..., str]
 
-# Nanoseconds for each of the three, at most.
+# Limit in nanoseconds for each of the three.
 CORE_NS_MAX = 40.0
 STEPS = ("decide", "reserve", "settle")
 KEEPERS = ("shard", "counters", "map")
 
 
 def tool(bench: Bench, program: str, *arguments: object) -> list[dict]:
-    """What a program printed, a line for each thing that it measured."""
+    """The output of a program, one line per measurement."""
     argv = on_both_cores(bench, program, *arguments)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=TOOL_S, check=False)
     if done.returncode != 0:
@@ -32,7 +32,7 @@ def tool(bench: Bench, program: str, *arguments: object) -> list[dict]:
 
 
 def core(bench: Bench, rounds: int, say: Say) -> dict:
-    """What deciding, reserving and settling cost among 10,000 campaigns."""
+    """The cost of deciding, reserving and settling among 10,000 campaigns."""
     lines = tool(bench, "bench-pacer", "--rounds", rounds)
     entry = core_entry(lines)
     for row in entry["rows"]:
@@ -41,7 +41,7 @@ def core(bench: Bench, rounds: int, say: Say) -> dict:
 
 
 def core_entry(lines: Sequence[dict]) -> dict:
-    """The middle of all rounds of each keeper, and whether the shard's is what it may be."""
+    """The median of each keeper's rounds, and whether the shard is within its target."""
     rows = []
     for who in KEEPERS:
         own = [line for line in lines if line["who"] == who]
@@ -62,7 +62,7 @@ def core_entry(lines: Sequence[dict]) -> dict:
 
 
 def store(bench: Bench, rounds: int, say: Say) -> dict:
-    """Batches of leases a second, and the same bytes written and synced raw."""
+    """Batches of leases per second, and the same bytes written and synced raw."""
     lines = tool(bench, "bench-ledger", bench.folder / "ledger", "--rounds", rounds)
     rows = store_rows(lines)
     for row in rows:
@@ -79,7 +79,8 @@ def store(bench: Bench, rounds: int, say: Say) -> dict:
 
 
 def store_rows(lines: Sequence[dict]) -> list[dict]:
-    """Each load beside raw syncs of as many bytes: one sync, and the two that a batch is owed."""
+    """Each load compared with raw syncs of as many bytes: one sync, and the two that a batch
+    needs."""
     of_store = [line for line in lines if line["who"] == "store"]
     rows = []
     for leases, in_flight in sorted({(line["leases"], line["in_flight"]) for line in of_store}):
@@ -105,7 +106,7 @@ def store_rows(lines: Sequence[dict]) -> list[dict]:
 
 
 def write_core(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
-    """Keepers beside each other, then every round."""
+    """The keepers side by side, then every round."""
     head = ["who", *(f"{step}, ns" for step in STEPS), "allocations", "target"]
     rows = []
     for row in entry["rows"]:

@@ -1,8 +1,8 @@
-"""A hundred thousand campaigns: the memory they take, and what reading them anew does to auctions.
+"""A hundred thousand campaigns: their memory, and the effect of reloads on auctions.
 
-One exchange without campaigns, for its memory and its latency; then one with all of them, under the
-same load left alone, and read anew in several ways. A reload is over when the exchange says so of what
-was asked: files in which nothing has changed when they were read, changed ones when auctions see them.
+One exchange without campaigns gives the baseline for memory and latency. Then one with all of them
+runs under the same load, undisturbed and with several kinds of reloads. A reload is over when the
+exchange says so: for unchanged files when they were read, for changed ones when auctions see them.
 """
 
 import re
@@ -36,17 +36,17 @@ from driver.throughput import PROBE_S, START, WARM_UP_S, Rounds, Say, line, meas
 
 Table = Callable[..., str]
 
-# Some hundred accounts, a file each; of each thousand campaigns one is for the reference request.
+# Hundreds of accounts, a file each; one campaign in a thousand matches the reference request.
 CAMPAIGNS = Campaigns(100_000, 500, 1000, "0.60")
 
-# Above an exchange without budgets.
+# In addition to an exchange without budgets.
 MEMORY_MIB_MAX = 300
 RELOAD_S_MAX = 1.0
-# Of the closed loop without budgets.
+# Share of the closed loop without budgets.
 SHARE = 0.5
 
 RELOAD_EVERY_S = 2.0
-# The longest that a reload is waited for.
+# Timeout of a reload.
 PATIENCE_S = 120.0
 POLL_S = 0.005
 
@@ -54,14 +54,14 @@ READ = r"the files of accounts and campaigns were read created=(\d+) changed=(\d
 REFUSED = "the files of accounts and campaigns are refused"
 TAKEN_OVER = "campaigns are taken over"
 
-# What a shard keeps room for: more than are defined.
+# Room in each shard, for more campaigns than are defined.
 BUDGETS = "campaigns_max = 131072\n"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is changed before files are read anew: so many of the accounts' files, one campaign of each
-    or all of its campaigns."""
+    """What changes before a reload: the number of accounts' files, and one campaign of each or all
+    of them."""
 
     name: str
     files: int
@@ -69,7 +69,7 @@ class Change:
     is_all: bool = False
 
     def campaigns(self, of: Campaigns) -> int:
-        """How many campaigns differ then."""
+        """The number of campaigns that change."""
         return self.files * (of.count // of.accounts if self.whole else 1)
 
 
@@ -82,7 +82,7 @@ CHANGES = (
 
 
 class Reloads:
-    """Changes the files of a running exchange and tells it so; measures how long that takes."""
+    """Changes the files of a running exchange, triggers reloads, and measures their duration."""
 
     def __init__(self, server: Server, folder: Path, of: Campaigns) -> None:
         self.server, self.folder, self.of = server, folder, of
@@ -91,7 +91,7 @@ class Reloads:
         self.began = datetime.now(UTC).replace(hour=0, minute=0, second=0)
 
     def prepare(self, change: Change) -> list[Path]:
-        """Writes what files are to become, beside them."""
+        """Writes the new files next to the old ones."""
         self.generation += 1
         prepared = []
         for number in range(change.files):
@@ -106,7 +106,7 @@ class Reloads:
         return prepared
 
     def reload(self, change: Change, prepared: list[Path] | None = None) -> None:
-        """Puts what is prepared in its place, sends SIGHUP, and waits until it is in force."""
+        """Moves the prepared files into place, sends SIGHUP, and waits until they are in force."""
         for fresh in self.prepare(change) if prepared is None else prepared:
             fresh.replace(fresh.with_suffix(".toml"))
         log = self.server.child.stderr
@@ -122,7 +122,7 @@ class Reloads:
         self.done.append(one)
 
     def said(self, log: Path, behind: int, pattern: str) -> re.Match[str]:
-        """The first line of the log behind a place that says this."""
+        """The first line of the log after a position that contains this text."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with log.open(errors="replace") as file:
@@ -140,7 +140,7 @@ class Reloads:
 
 
 def campaigns(bench: Bench, rounds: Rounds, seconds: int, say: Say) -> dict:
-    """The exchange without campaigns, then the one with them; `seconds` a run."""
+    """The exchange without campaigns, then the one with them; `seconds` per run."""
     folder = bench.folder / "campaigns.d"
     definitions.write(folder, CAMPAIGNS)
     with fleet(bench, FleetOptions(DSPS, latency_ms=rounds.latency_ms)) as dsps:
@@ -178,7 +178,7 @@ def campaigns(bench: Bench, rounds: Rounds, seconds: int, say: Say) -> dict:
 def started(
     bench: Bench, dsps: Fleet, campaigns: str | None
 ) -> AbstractContextManager[Server]:
-    """An exchange, with campaigns or without budgets, whose files are read when it is told so."""
+    """An exchange, with campaigns or without budgets, that reloads its files on demand."""
     terms = replace(TERMS, exchange=TERMS.exchange + UNWATCHED)
     if campaigns:
         terms = replace(terms, campaigns=campaigns, budgets=BUDGETS)
@@ -186,7 +186,7 @@ def started(
 
 
 def warm(bench: Bench, server: Server) -> None:
-    """As before every window."""
+    """The warm-up before every window."""
     hammer(bench, server.url, START)
     hammer(bench, server.url, Load(WARM_UP_S))
 
@@ -198,11 +198,11 @@ def one_run(
     reloads: Reloads | None,
     change: Change | None = None,
 ) -> dict:
-    """A constant rate, and meanwhile one reload after the other, or none."""
+    """A constant rate, with or without consecutive reloads."""
     server, dsps = of
     before = server.metrics()
 
-    # To write all files takes the load's core a second: not while it is measured, and so once.
+    # Writing all files takes the load's core a second, so it is done once, before the measurement.
     prepared = reloads.prepare(change) if reloads and change and change.is_all else None
 
     def load_it() -> dict:
@@ -226,7 +226,7 @@ def one_run(
 
 
 def peak_kib(pid: int) -> int:
-    """The largest resident set that a process has had, in KiB."""
+    """The peak resident set of a process, in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     match = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
     if match is None:
@@ -237,7 +237,7 @@ def peak_kib(pid: int) -> int:
 def conclude(
     load: Load, runs: list[dict], idle: list[dict], start: tuple[float, dict[str, int]]
 ) -> dict:
-    """Each of the three figures, and whether it is what it may be."""
+    """Each of the three figures, and whether it meets its target."""
     start_s, memory = start
     times = [times_of("idle", change, idle) for change in CHANGES]
     for run in runs:
@@ -267,14 +267,14 @@ def conclude(
 
 
 def memory_mib(memory: dict[str, int]) -> float:
-    """What campaigns take once they are read: as started or after reloads, whichever is more, above the
-    exchange without budgets. What reading all of them anew takes for a while is told beside it."""
+    """Memory of the campaigns after the start or after reloads, whichever is more, above the
+    exchange without budgets. The temporary memory of a full reload is reported beside it."""
     most = max(memory[name] for name in ("started", "reloaded", "loaded"))
     return (most - memory["without"]) / 1024
 
 
 def times_of(when: str, change: Change, reloads: Sequence[dict]) -> dict | None:
-    """The middle and the most of one kind of reload, in seconds."""
+    """The median and the maximum of one kind of reload, in seconds."""
     own = [each for each in reloads if each["change"] == change.name]
     if not own:
         return None
@@ -292,7 +292,7 @@ def times_of(when: str, change: Change, reloads: Sequence[dict]) -> dict | None:
 
 
 def problems(run: dict) -> list[str]:
-    """What must not be, whatever the times are."""
+    """Failures, regardless of the times."""
     found = []
     for each in run["reloads"]:
         wanted = next(change for change in CHANGES if change.name == each["change"])
@@ -306,7 +306,7 @@ def problems(run: dict) -> list[str]:
 
 
 def reload_line(reload: dict) -> str:
-    """A reload, for who watches."""
+    """A reload, as a line of progress."""
     return (
         f"{reload['change']:<22} read in {reload['read_s']:.2f} s, in force in "
         f"{reload['seconds']:.2f} s; {reload['changed']} changed"
@@ -314,7 +314,7 @@ def reload_line(reload: dict) -> str:
 
 
 def run_line(run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     times, late = run["latency_us"], figures.past_deadline(run)
     void = ", VOID" if run["void"] else ""
     slowest = max((each["seconds"] for each in run["reloads"]), default=0.0)
@@ -326,7 +326,7 @@ def run_line(run: dict) -> str:
 
 
 def write_campaigns(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
-    """Memory, reloads, and latency, each beside the case without."""
+    """Memory, reloads and latency, each beside the case without."""
     memory = entry["memory_kib"]
     about = (
         f"Started in {entry['start_s']:.1f} s, of which most is reading and keeping the campaigns for "

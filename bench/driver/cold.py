@@ -1,7 +1,7 @@
-"""The first seconds of an exchange that has no connection yet, at a constant rate, with breakers.
+"""The first seconds of an exchange without open connections, at a constant rate, with breakers.
 
-Each round is a fresh fleet and a fresh server, and nothing is warmed up. Owns the rate; what others
-measure is what comes after.
+Each round has a fresh fleet and a fresh server without warm-up. Owns the rate; the other scenarios
+measure the time after this.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ LATENCY_MS = 20
 
 
 def cold(bench: Bench, rounds: Rounds, say: Say) -> dict:
-    """So many starts without TLS to DSPs, and with it."""
+    """Starts without TLS to DSPs, and with it."""
     options = FleetOptions(DSPS, latency_ms=LATENCY_MS)
     starts = []
     for number in range(1, rounds.count + 1):
@@ -66,7 +66,7 @@ def start(bench: Bench, options: FleetOptions) -> dict:
 
 
 def line(row: dict) -> str:
-    """A start, for who watches."""
+    """A start, as a line of progress."""
     late = row["past_deadline"]
     return (
         f"{row['name']:<6} {row['filled']} of {row['auctions']} filled; past the deadline "

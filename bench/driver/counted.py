@@ -1,9 +1,9 @@
-"""Instructions that an auction takes of the exchange, counted by valgrind where it is installed.
+"""Instructions of the exchange per auction, counted by valgrind if it is installed.
 
-Times of equal rounds differ by more than what budgets cost; counts do not, whatever else the machine
-does. Owns how they are made: two loads of one length, so that what a program does by the clock, which
-runs on while valgrind is slow, is in both; and by which functions they are split into what accounts
-and campaigns do. The kernel's instructions are not counted.
+Times of equal rounds differ by more than the cost of budgets; counts do not, whatever else the
+machine does. Owns the method: two loads of the same length, so that work by the clock, which goes
+on while valgrind is slow, is in both; and the functions that attribute instructions to accounts and
+campaigns. The kernel's instructions are not counted.
 """
 
 import re
@@ -28,23 +28,23 @@ from driver.programs import (
 from driver.throughput import Say
 from driver.variants import Variant
 
-# Valgrind makes a program thirty times slower, and its start with it.
+# Valgrind makes a program thirty times slower, including its start.
 START_S = 120.0
 SECONDS = 20
 RATES = (10, 40)
-# Connections are opened before the first auction that counts, and are in both.
+# Connections are opened before the first counted auction, in both loads.
 GENTLE = Load(4, rate_per_s=5)
 
-# Of the calls that an auction makes, at least: what is not sent, or late, is cheap.
+# Minimum share of an auction's calls that succeed: calls not sent, or late, are cheap.
 CALLS_MIN = 0.99
 
-# A DSP that answers in time looks slow to an exchange that is.
+# To a slow exchange, even a DSP that answers in time looks slow.
 UNBROKEN = "breaker = false\n"
 
 COUNTING: Argv = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--fair-sched=yes"]
 
-# What accounts and campaigns do, by the file and the function that do it: the first that is found in
-# either. Of the standard library's functions only those count that were inlined there.
+# The work of accounts and campaigns, by file and function; the first match counts. Functions of the
+# standard library count only if they were inlined there.
 PARTS = {
     "funnels": r"funnel|shard/counting|shard::counting",
     "decide": (
@@ -64,13 +64,13 @@ PARTS = {
         r"|exchange_core::creatives|exchange/core/src/creatives|openrtb::response"
     ),
 }
-# Any bid's, whoever makes it.
+# Work for any bid, whatever its source.
 OF_ANY_BID = "judging"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One load, and all instructions of the process from its start to its end."""
+    """One load, and all instructions of the process from start to end."""
 
     instructions: int
     auctions: int
@@ -82,12 +82,12 @@ class Counted:
 
 
 def is_possible() -> bool:
-    """Whether anything can be counted here."""
+    """Whether this machine can count instructions."""
     return shutil.which("valgrind") is not None
 
 
 def rows(bench: Bench, variants: Sequence[Variant], say: Say) -> list[dict]:
-    """Each variant under both loads; the first is what the others are compared with."""
+    """Each variant under both loads; the others are compared with the first."""
     counted = []
     for variant in variants:
         low, high = (one(bench, variant, Load(SECONDS, rate)) for rate in RATES)
@@ -98,7 +98,7 @@ def rows(bench: Bench, variants: Sequence[Variant], say: Say) -> list[dict]:
 
 
 def row_of(name: str, low: Counted, high: Counted) -> dict:
-    """What the higher load took more, by auction."""
+    """The additional instructions of the higher load, per auction."""
     auctions = high.auctions - low.auctions
     reserved, refused = high.reserved - low.reserved, high.refused - low.refused
     return {
@@ -114,8 +114,8 @@ def row_of(name: str, low: Counted, high: Counted) -> dict:
 
 
 def own_share(row: dict, base: dict) -> float:
-    """What accounts and campaigns do by themselves, of an auction without them. What they share with
-    all bids, as their judging, is not in it, nor what the standard library does for them."""
+    """The instructions of accounts and campaigns alone, as a share of an auction without them.
+    Excludes what all bids share, such as judging, and the standard library's work for them."""
     own = sum(
         row["parts"][name] - base["parts"][name] for name in row["parts"] if name != OF_ANY_BID
     )
@@ -123,7 +123,7 @@ def own_share(row: dict, base: dict) -> float:
 
 
 def of_parts(lines: Iterable[str]) -> dict[str, int]:
-    """Instructions by part, of a file that cachegrind has written."""
+    """Instructions by part, from a file of cachegrind."""
     patterns = {name: re.compile(pattern) for name, pattern in PARTS.items()}
     known: dict[tuple[str, str], str | None] = {}
     counts: Counter[str] = Counter()
@@ -146,7 +146,7 @@ def of_parts(lines: Iterable[str]) -> dict[str, int]:
 
 
 def problems(rows: Sequence[dict], dsps: int) -> list[str]:
-    """Rows that did less than an auction is."""
+    """Rows whose auctions were incomplete."""
     return [
         f"{row['name']}: {row['calls']:.2f} of {dsps} calls were answered while valgrind counted"
         for row in rows
@@ -190,13 +190,13 @@ def one(bench: Bench, variant: Variant, load: Load) -> Counted:
 
 
 def parts_of(file: Path) -> dict[str, int]:
-    """Instructions by part, of the file that valgrind has left."""
+    """Instructions by part, from the file that valgrind wrote."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         return of_parts(lines)
 
 
 def instructions(said: str) -> int:
-    """What valgrind says at the end."""
+    """The total that valgrind reports."""
     match = re.search(r"I\s+refs:\s+([\d,]+)", said)
     if match is None:
         raise Failed(f"valgrind has counted nothing: {said.strip()[-400:]}")

@@ -1,46 +1,46 @@
-"""Accounts and campaigns as the exchange reads them from files: any number of them, made by a rule.
+"""Generates files of any number of accounts and campaigns for the exchange.
 
-Owns what they are. Must not know what is measured with them.
+Owns their content. Must not know what is measured with them.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-# Most of their flights begin before a run and end after it.
+# Flights begin well before a run and end after it.
 FLIGHT = timedelta(days=30)
 
-# Sizes of a campaign's creatives: the first is the reference request's, of which the others are not.
+# Sizes of a campaign's creatives; the reference request has only the first.
 SIZES = ("300x250", "728x90")
 
-# What the reference request is not: it comes from the USA, from `publisher-7`.
+# Countries; the reference request comes from the USA, from `publisher-7`.
 COUNTRIES = ("USA", "GBR", "DEU", "FRA", "ESP", "BRA", "JPN", "IND", "CAN", "AUS")
 PUBLISHER = 7
 
 
 @dataclass(frozen=True)
 class Campaigns:
-    """Campaigns of one kind, a hundred or a hundred thousand."""
+    """Campaigns of one kind, from a hundred to a hundred thousand."""
 
     count: int
     accounts: int
-    # Of each `one_in` campaigns one is for the reference request; 1: all are.
+    # One of `one_in` campaigns matches the reference request; 1 means all.
     one_in: int
-    # What 1000 impressions are worth to the least of them, in dollars; to others up to 19 cents more.
+    # The lowest value of 1000 impressions, in dollars; other campaigns have up to 19 cents more.
     value: str
-    # What each may spend on a day, in dollars.
+    # Daily budget of each, in dollars.
     daily_budget: str = "1000.00"
 
 
 def account(name: str, seats: tuple[str, ...] = ()) -> str:
-    """An account without limits of its own, which pays for these seats."""
+    """An account without limits, which pays for these seats."""
     text = f'[[account]]\nid = "{name}"\ncurrency = "USD"\n'
     return text + (f"seats = {list(seats)}\n" if seats else "").replace("'", '"') + "\n"
 
 
 def targeting(number: int, of: Campaigns) -> str:
-    """A country and a publisher. Those that are for the reference request are of many accounts; of the
-    others half are not by their country, half by their publisher."""
+    """A country and a publisher. Campaigns that match the reference request belong to many
+    accounts; half of the others mismatch by country, half by publisher."""
     if (number + number // of.accounts) % of.one_in == 0:
         country, publisher = COUNTRIES[0], PUBLISHER
     elif number % 2:
@@ -51,7 +51,7 @@ def targeting(number: int, of: Campaigns) -> str:
 
 
 def campaign(number: int, of: Campaigns, now: datetime, generation: int = 0) -> str:
-    """A campaign and its creatives. `generation` changes what it may spend."""
+    """A campaign and its creatives. `generation` changes its limits."""
     start, end = (f"{now + by:%Y-%m-%dT%H:%M:%SZ}" for by in (-FLIGHT, FLIGHT))
     name = f"campaign-{number}"
     daily = f"{float(of.daily_budget) + generation:.2f}"
@@ -59,7 +59,7 @@ def campaign(number: int, of: Campaigns, now: datetime, generation: int = 0) -> 
     text = (
         f'[[campaign]]\nid = "{name}"\naccount = "account-{number % of.accounts}"\n'
         f'start = "{start}"\nend = "{end}"\ndaily_budget = "{daily}"\n'
-        # The first bid is the whole value: what the strategy comes to later is not what is measured.
+        # The first bid is the full value: the strategy's later bids are not measured.
         f'bid = {{ value = "{value}" }}\nstrategy = {{ start = "1" }}\n'
         f"targeting = {{ {targeting(number, of)} }}\n"
     )
@@ -81,7 +81,7 @@ def write(folder: Path, of: Campaigns, generation: int = 0) -> None:
 
 
 def file_text(of: Campaigns, number: int, now: datetime, generation: int) -> str:
-    """The file of one account: its campaigns are those of its number and every `accounts` behind it."""
+    """The file of one account: the campaigns with its number modulo `accounts`."""
     own = range(number, of.count, of.accounts)
     text = account(f"account-{number}")
     return text + "".join(campaign(each, of, now, generation) for each in own)

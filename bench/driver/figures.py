@@ -1,5 +1,5 @@
-"""The arithmetic behind every figure: medians, shares of a core, the rule that voids a run, and
-the parsing of what programs print.
+"""The arithmetic behind every figure: medians, shares of a core, the rule that voids a run, and the
+parsing of programs' output.
 
 Pure: it must not know files, processes or clocks.
 """
@@ -11,23 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-# Above this share of its core, the testbed may be what is measured.
+# Above this share of its core, the testbed may be the bottleneck.
 TESTBED_BUSY_MAX = 0.80
 
-# Below it, breakers took healthy DSPs for sick ones, and a run did less than it seems.
+# Below this share, breakers throttled healthy DSPs, and a run did less than it seems.
 ASKED_MIN = 0.999
 
-# Where raising the latency aims, so that rounds stay below the maximum.
+# Target of raising the latency, so that rounds stay below the maximum.
 TESTBED_BUSY_AIM = 0.72
 
-# Part of the time that auctions would have to take, by Little's law, which is tried first as the
-# latency of the DSPs; the rest is the server's own, and the search goes up from below.
+# The first latency of DSPs to try, as a share of the auction time required by Little's law; the
+# rest is the server's own time, and the search goes up from below.
 LATENCY_SHARE = 0.6
 
 
 @dataclass(frozen=True)
 class CoreTimes:
-    """What /proc/stat says of one core since boot, in clock ticks."""
+    """The counters of one core in /proc/stat since boot, in clock ticks."""
 
     busy: int
     steal: int
@@ -44,12 +44,12 @@ class Sample:
 
 
 def core_times(proc_stat: str, core: int) -> CoreTimes:
-    """The line of `core`. Busy is all but idle and waiting for a disk; stolen time is busy too,
-    for nobody here could use it."""
+    """The counters of `core`. Busy time excludes idle and disk wait, but includes stolen time,
+    which no program here could use."""
     for line in proc_stat.splitlines():
         name, _, rest = line.partition(" ")
         if name == f"cpu{core}":
-            # Guest time, which follows the first eight, is counted in user time already.
+            # User time already includes guest time, which follows the first eight.
             ticks = [int(field) for field in rest.split()[:8]]
             total, idle = sum(ticks), ticks[3] + ticks[4]
             return CoreTimes(busy=total - idle, steal=ticks[7], total=total)
@@ -59,19 +59,19 @@ def core_times(proc_stat: str, core: int) -> CoreTimes:
 
 
 def busy_share(before: CoreTimes, after: CoreTimes) -> float:
-    """Busy part of the time between two readings, from 0 to 1."""
+    """The busy share of the time between two readings, from 0 to 1."""
     total = after.total - before.total
     return (after.busy - before.busy) / total if total > 0 else 0.0
 
 
 def steal_share(before: CoreTimes, after: CoreTimes) -> float:
-    """Part of the time between two readings that the hypervisor took, from 0 to 1."""
+    """The share of the time between two readings that the hypervisor took, from 0 to 1."""
     total = after.total - before.total
     return (after.steal - before.steal) / total if total > 0 else 0.0
 
 
 def schedstat_ns(texts: Sequence[str]) -> int:
-    """Time on a core of the threads whose `schedstat` files these are, in nanoseconds."""
+    """Total run time of the threads with these `schedstat` files, in nanoseconds."""
     return sum(int(text.split()[0]) for text in texts)
 
 
@@ -83,15 +83,15 @@ def user_system_ticks(stat: str) -> tuple[int, int]:
 
 
 def is_void(testbed_busy: float) -> bool:
-    """Whether a round says nothing, because the core of the testbed was too busy."""
+    """Whether a round is void because the testbed's core was too busy."""
     return testbed_busy > TESTBED_BUSY_MAX
 
 
 def next_latency_ms(latency_ms: int, in_flight: int, answers_per_s: float, own_busy: float) -> int:
-    """The latency of DSPs to try after a void round at `latency_ms`: a closed loop then sends
-    less. Jumps to a share of what Little's law asks for, then goes up by a tenth. `own_busy` is
-    the testbed's share of its core; where that is low enough, others voided the round, and no
-    latency helps: the same is tried again."""
+    """The latency of DSPs to try after a void round at `latency_ms`: a closed loop then sends less.
+    Jumps to a share of what Little's law requires, then rises by a tenth. `own_busy` is the
+    testbed's share of its core; if that is low enough, other processes voided the round, no latency
+    helps, and the same is tried again."""
     if own_busy <= TESTBED_BUSY_AIM or answers_per_s <= 0:
         return latency_ms
     wanted_per_s = answers_per_s * TESTBED_BUSY_AIM / own_busy
@@ -100,7 +100,7 @@ def next_latency_ms(latency_ms: int, in_flight: int, answers_per_s: float, own_b
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, least, greatest, and their distance relative to the median."""
+    """Median, minimum, maximum, and their distance relative to the median."""
     median = statistics.median(values)
     low, high = min(values), max(values)
     relative = (high - low) / median if median else 0.0
@@ -108,12 +108,12 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def ratio(value: float, base: float) -> float | None:
-    """`value` over `base`; None where there is no base."""
+    """`value` over `base`. None without a base."""
     return value / base if base > 0 else None
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least-squares slope of y over x; 0 where there are too few points to have one."""
+    """Least-squares slope of y over x; 0 with too few points."""
     if len({x for x, _ in points}) < 2:
         return 0.0
     return statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
@@ -131,7 +131,7 @@ def metrics(page: str) -> list[Sample]:
 
 
 def since(before: Sequence[Sample], after: Sequence[Sample]) -> list[Sample]:
-    """What counters and histograms have counted between two readings of a page."""
+    """The increases of counters and histograms between two readings of a page."""
     base = {(s.name, *sorted(s.labels.items())): s.value for s in before}
     return [
         Sample(s.name, s.labels, s.value - base.get((s.name, *sorted(s.labels.items())), 0.0))
@@ -140,19 +140,19 @@ def since(before: Sequence[Sample], after: Sequence[Sample]) -> list[Sample]:
 
 
 def total(samples: Sequence[Sample], name: str, **labels: str) -> float:
-    """Sum of the samples of this name that carry these labels."""
+    """Sum of the samples of this name that have these labels."""
     wanted = labels.items()
     return sum(s.value for s in samples if s.name == name and wanted <= s.labels.items())
 
 
 def total_of(samples: Sequence[Sample], name: str, dsps: str, **labels: str) -> int:
-    """Sum of the samples of this name and these labels over the DSPs whose ids begin so."""
+    """Sum of the samples of this name and these labels over the DSPs with this prefix."""
     chosen = [s for s in samples if s.labels.get("dsp", "").startswith(dsps)]
     return int(total(chosen, name, **labels))
 
 
 def asked_share(samples: Sequence[Sample], auctions: int, dsps: int) -> float | None:
-    """Calls to DSPs over those that so many auctions could make; None where none are counted."""
+    """Calls to DSPs as a share of those that these auctions could make. None without counters."""
     calls = total(samples, "vickrey_exchange_dsp_calls_total")
     return ratio(calls, auctions * dsps) if calls else None
 
@@ -168,8 +168,8 @@ def sums_by(samples: Sequence[Sample], name: str, label: str) -> dict[str, int]:
 
 
 def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
-    """Quantiles, over all auctions, of the time past the deadline, in microseconds; each is the
-    end of its bucket. The exchange records misses alone, so all other auctions count 0."""
+    """Quantiles, over all auctions, of the time past the deadline, in microseconds; each is the end
+    of its bucket. The exchange records only misses, so all other auctions count as 0."""
     name = "vickrey_exchange_overshoot_seconds"
     buckets = sorted(
         (float(s.labels["le"].replace("+Inf", "inf")), s.value)
@@ -189,9 +189,9 @@ def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
 
 
 def past_deadline(run: Mapping) -> dict[str, int]:
-    """How many auctions of a run under a `tmax` were past it, by each of two clocks. The exchange's
-    runs from when it had the request to when it had the answer; the hammer's, which is the
-    caller's, from when the request was due to when the answer was there."""
+    """Numbers of auctions of a run with a `tmax` that were past it, by two clocks. The exchange's
+    runs from the arrival of the request to its response; the hammer's, which is the caller's, from
+    the intended time of the request to the arrival of the answer."""
     if run["overshoot_hammer_us"] is None:
         raise ValueError("the hammer was told of no deadline")
     return {
@@ -201,12 +201,12 @@ def past_deadline(run: Mapping) -> dict[str, int]:
 
 
 def worst_overshoot_us(run: Mapping, quantile: str) -> float:
-    """A quantile of the time past the deadline, by the clock that saw the worse."""
+    """A quantile of the time past the deadline, by the worse of both clocks."""
     return max(run[f"overshoot_{clock}_us"][quantile] for clock in ("exchange", "hammer"))
 
 
 def fleet_totals(stdout: str) -> dict[str, int]:
-    """What `vickrey dsp` says at its end, notices apart."""
+    """The final counts of `vickrey dsp`, except for notices."""
     names = ("requests", "bid_answers", "bids", "no_bids", "late", "malformed")
     match = re.search(
         r"(\d+) requests: (\d+) answered with (\d+) bids, (\d+) without, (\d+) late, "
@@ -219,8 +219,7 @@ def fleet_totals(stdout: str) -> dict[str, int]:
 
 
 def fleet_notices(stdout: str) -> dict[str, dict[str, int]]:
-    """What `vickrey dsp` says of notices at its end, by kind; kinds that were never called are
-    absent."""
+    """The final counts of notices of `vickrey dsp`, by kind; kinds without calls are absent."""
     names = ("counted", "failed", "malformed", "repeated", "overpriced")
     line = r"\d+ calls of (\w+): " + ", ".join(rf"(\d+) {name}" for name in names)
     return {
@@ -230,12 +229,12 @@ def fleet_notices(stdout: str) -> dict[str, dict[str, int]]:
 
 
 def kind_of_thread(name: str) -> str:
-    """Threads that do the same: `shard-0` and `shard-1` are `shard`."""
+    """The kind of a thread: `shard-0` and `shard-1` are `shard`."""
     return re.sub(r"-\d+$", "", name)
 
 
 def http_body(reader: BinaryIO) -> bytes:
-    """The body of one HTTP/1.1 message that says its length."""
+    """The body of one HTTP/1.1 message with a content length."""
     length = 0
     for line in iter(reader.readline, b"\r\n"):
         if not line:
@@ -247,14 +246,14 @@ def http_body(reader: BinaryIO) -> bytes:
 
 
 def name_value_pairs(stderr: str) -> dict[str, float]:
-    """The last line of the floor and the peers, which begins with `auctions`."""
+    """The last line of the floor or a peer, which begins with `auctions`."""
     lines = [line for line in stderr.splitlines() if line.startswith("auctions ")]
     words = lines[-1].split() if lines else []
     return {name: float(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
 def strace_calls(summary: str) -> dict[str, int]:
-    """Calls by name from the table of `strace -c`."""
+    """Calls by name, from the table of `strace -c`."""
     calls = {}
     for line in summary.splitlines():
         # % time, seconds, usecs/call, calls, errors (may be absent), name
@@ -265,7 +264,7 @@ def strace_calls(summary: str) -> dict[str, int]:
 
 
 def perf_counts(csv: str) -> dict[str, float]:
-    """Counts by event from `perf stat -x,`; events that could not be counted are left out."""
+    """Counts by event, from `perf stat -x,`; events that could not be counted are absent."""
     counts = {}
     for line in csv.splitlines():
         fields = line.split(",")

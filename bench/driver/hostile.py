@@ -1,5 +1,5 @@
-"""What hostile DSPs cost the healthy ones beside them: the same open loop without them, with them,
-and with them and breakers.
+"""The cost of hostile DSPs to the healthy ones beside them: the same open loop without them, with
+them, and with them and breakers.
 
 Owns the split of the testbed's profile file, the runs, and the targets.
 """
@@ -16,12 +16,12 @@ from driver.throughput import START, Say, line, measure
 
 PROFILES = Path(__file__).resolve().parents[2] / "deploy/testbed/hostile.toml"
 
-# Healthy DSPs take tens of milliseconds, so that many more auctions must be in flight than cores
-# could work on for the closed loop to find their end.
+# Healthy DSPs take tens of milliseconds, so a closed loop reaches its maximum only with far more
+# auctions in flight than the cores can process at once.
 CAPACITY_IN_FLIGHT = 96
 CAPACITY_S = 8
 
-# Breakers have time to judge under the load that is then measured.
+# Time for the breakers to react under the load that is then measured.
 SETTLE_S = 3
 
 BREAKER_OFF = "breaker = false\n"
@@ -39,9 +39,9 @@ TARGETS = {
 
 
 def fleets_of(profiles: str) -> tuple[FleetOptions, FleetOptions]:
-    """The healthy DSPs of a profile file and, apart, so that each side keeps its own books, those
-    with a sick phase. Notices are left out: nobody delivers them here, and they are not https, as
-    the reference request wants all of an ad to be."""
+    """The healthy DSPs of a profile file and, separately, those with a faulty phase, so that each
+    side has its own counts. Notices are omitted: no server delivers them here, and they are not
+    https, which the reference request requires of everything in an ad."""
     profiles = re.sub(r"(?m)^notices = true\n", "", profiles)
     head, *groups = re.split(r"(?m)^(?=\[\[dsp\]\])", profiles)
     sides = []
@@ -56,9 +56,9 @@ def fleets_of(profiles: str) -> tuple[FleetOptions, FleetOptions]:
 
 
 def hostile(bench: Bench, seconds: int, share: float, say: Say) -> dict:
-    """Capacity of the healthy DSPs alone, then an open loop at a share of it, three times."""
+    """Capacity with the healthy DSPs alone, then an open loop at a share of it, three times."""
     healthy, sick = fleets_of(PROFILES.read_text())
-    # Breakers must not take overload for sickness: what is not asked costs nothing.
+    # Breakers must not mistake overload for faults: calls that are not made cost nothing.
     terms = Terms(dsp=BREAKER_OFF)
     with fleet(bench, healthy) as dsps, serving(bench, "vickrey", dsps, terms) as server:
         hammer(bench, server.url, START)
@@ -94,7 +94,7 @@ def hostile(bench: Bench, seconds: int, share: float, say: Say) -> dict:
 
 
 def open_loop(bench: Bench, sides: list[FleetOptions], breaker: bool, load: Load) -> dict:
-    """One run, and the books of the healthy DSPs beside the exchange's, both since their start."""
+    """One run, and the counts of the healthy DSPs and the exchange, both since their start."""
     terms = Terms() if breaker else Terms(dsp=BREAKER_OFF)
     hurt = {}
     with fleet(bench, sides[0]) as healthy:
@@ -124,7 +124,7 @@ def open_loop(bench: Bench, sides: list[FleetOptions], breaker: bool, load: Load
 def one_window(
     bench: Bench, fleets: list[Fleet], terms: Terms, load: Load
 ) -> tuple[list[Sample], dict, list[Sample]]:
-    """A fresh exchange, warmed up by the load that is then measured."""
+    """A fresh exchange, warmed up under the load that is then measured."""
     with serving(bench, "vickrey", fleets, terms) as server:
         hammer(bench, server.url, START)
         hammer(bench, server.url, replace(load, seconds=SETTLE_S))
@@ -134,8 +134,7 @@ def one_window(
 
 
 def books_of_auctions(counts: list[Sample]) -> dict[str, int]:
-    """What the exchange says of the window: all requests, and those that it did not answer as an
-    auction."""
+    """The exchange's counts in the window: all requests, and those not answered as an auction."""
     outcomes = figures.sums_by(counts, "vickrey_exchange_auctions_total", "outcome")
     return {
         "all": sum(outcomes.values()),
@@ -146,12 +145,11 @@ def books_of_auctions(counts: list[Sample]) -> dict[str, int]:
 
 
 def books_of_bids(totals: dict[str, int], page: list[Sample]) -> dict:
-    """Answers and bids of healthy DSPs, sent and counted, since the start of both sides. Counted
-    are answers that reached their auction. The share is of those that did not come after the close:
-    the exchange reads late ones to their end and counts them, so what is left came in time and was
-    lost, or came so late that its connection was gone. Bids are those of counted answers that were
-    then read and judged; a late answer may be a bid or not, so for bids alone the two sides agree
-    only where nothing was late."""
+    """Answers and bids of healthy DSPs, sent and counted, since the start of both sides. Answers
+    count if they reached their auction. The share excludes answers after the close: the exchange
+    reads late ones to their end and counts them, so the rest was lost in time, or came so late that
+    its connection was gone. Bids are those in counted answers that were then judged. A late answer
+    may be a bid or not, so the numbers of bids agree only if nothing was late."""
     calls = {outcome: each for outcome, each in calls_of(page, HEALTHY).items() if each}
     sent = totals["bid_answers"] + totals["no_bids"]
     late = figures.total_of(page, "vickrey_exchange_dsp_late_answers_total", f"{HEALTHY}-")
@@ -170,25 +168,25 @@ def books_of_bids(totals: dict[str, int], page: list[Sample]) -> dict:
 
 
 def arrived(calls: dict[str, int]) -> int:
-    """Calls that were answered as a healthy DSP answers, in time."""
+    """Calls that were answered in time and correctly."""
     return calls.get("answered", 0) + calls.get("no_bid", 0)
 
 
 def calls_of(samples: list[Sample], dsps: str) -> dict[str, int]:
-    """Calls by outcome to the DSPs whose ids begin so."""
+    """Calls by outcome to the DSPs with this prefix."""
     chosen = [s for s in samples if s.labels.get("dsp", "").startswith(f"{dsps}-")]
     return figures.sums_by(chosen, "vickrey_exchange_dsp_calls_total", "outcome")
 
 
 def against(run: dict, base: dict, healthy: int) -> dict:
-    """A run among so many healthy DSPs beside the one without hostile ones: auctions lost by the
-    books, whether the healthy were asked, and throughput."""
+    """A run with healthy and hostile DSPs compared with the one without hostile ones: lost
+    auctions, calls to the healthy DSPs, and throughput."""
     counts = run["counts"]
     calls = run["healthy_calls_in_window"]
     bids = calls.get("answered", 0) / run["wall_s"]
     base_bids = base["healthy_calls_in_window"].get("answered", 0) / base["wall_s"]
     return {
-        # Of all calls that auctions could have made, and of those that they did make.
+        # As a share of all calls that auctions could have made, and of those made.
         "healthy_asked": figures.ratio(sum(calls.values()), run["auctions"] * healthy),
         "healthy_in_time": figures.ratio(arrived(calls), sum(calls.values())),
         "lost": counts["sent"] - run["auctions_exchange"]["all"],
@@ -202,7 +200,7 @@ def against(run: dict, base: dict, healthy: int) -> dict:
 
 
 def verdicts(run: dict) -> dict[str, bool]:
-    """Which targets a run met. Both sides must have seen no overshoot beyond the limit."""
+    """The targets that a run met. Neither clock may show overshoot beyond the limit."""
     return {
         "overshoot_p999_us": figures.worst_overshoot_us(run, "p999")
         <= TARGETS["overshoot_p999_us"],
@@ -219,7 +217,7 @@ def verdicts(run: dict) -> dict[str, bool]:
 
 
 def run_line(rate_per_s: int, run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     hammer_us, exchange_us = run["overshoot_hammer_us"], run["overshoot_exchange_us"]
     late = figures.past_deadline(run)
     counted, asked = run["healthy"]["answers_share"] or 0, run["healthy_asked"] or 0
@@ -237,7 +235,7 @@ def run_line(rate_per_s: int, run: dict) -> str:
 
 
 def problems(run: dict) -> list[str]:
-    """What is wrong at any load: a void run proves nothing of the rest."""
+    """Failures at any load: a void run proves nothing about the rest."""
     found = []
     if run["auctions_exchange"]["panics"]:
         found.append(f"{run['name']}: {run['auctions_exchange']['panics']} connections panicked")

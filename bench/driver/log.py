@@ -1,8 +1,8 @@
-"""The log by itself, beside the disk: group commit, reading back, and a start after a crash.
+"""The log by itself, compared with the disk: group commit, reading back, and a start after a crash.
 
-Every figure has the least beside it that the same disk does with the same bytes, in the same run:
-rounds go log, raw, raw, log, and each has its neighbour to be told as a share of. Owns these pairs;
-what an auction pays for its record is `record`'s.
+Every figure has a baseline: the same disk's time for the same bytes in the same run. Rounds go log,
+raw, raw, log, and each is reported as a share of its neighbour. Owns these pairs; `record` measures
+the cost per auction.
 """
 
 import json
@@ -33,7 +33,7 @@ from driver.programs import (
 from driver.scenarios import DSPS
 from driver.throughput import Say
 
-# Least shares of what is beside them.
+# Minimum shares of the baselines.
 COMMIT_MIN, VERIFY_MIN, REPLAY_MIN = 0.8, 0.8, 0.5
 START_S_MAX = 2.0
 
@@ -43,17 +43,17 @@ READ_MEBIBYTES = 2048
 START_MEBIBYTES = 10 << 10
 TOOL_S = 600
 
-# What the recorded auctions that are read back are taken from: two programs on two cores.
+# Length of the run whose recorded auctions are read back: two programs on two cores.
 RECORD_S = 8
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Threads that wait for their records, and how many of each may be on their way."""
+    """Threads that wait for their records, and the number of each thread's records in flight."""
 
     producers: int
     in_flight: int
-    # Whether there is always more waiting than is on its way to the disk.
+    # Whether more records always wait than are in flight to the disk.
     is_busy: bool = False
 
     def label(self) -> str:
@@ -66,13 +66,13 @@ SET_ASIDE, WRITTEN = "raw, set aside", "raw, written before"
 
 
 def on_both_cores(bench: Bench, program: str, *arguments: object) -> list[str]:
-    """A program that may use both cores: nothing else runs. The driver itself has but one."""
+    """A program that may use both cores, because nothing else runs. The driver itself has one."""
     cores = f"{bench.server_core},{bench.testbed_core}"
     return ["taskset", "-c", cores, str(bench.programs / program), *map(str, arguments)]
 
 
 def tool(bench: Bench, *arguments: object) -> list[dict]:
-    """What the log's own tool printed, a line for each thing that it measured."""
+    """The output of the log's own tool, one line per measurement."""
     argv = on_both_cores(bench, "bench-log", *arguments)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=TOOL_S, check=False)
     if done.returncode != 0:
@@ -81,7 +81,7 @@ def tool(bench: Bench, *arguments: object) -> list[dict]:
 
 
 def pairs(lines: Sequence[dict], of: str, base: str) -> list[dict]:
-    """Each round of `of` beside the round of `base` that was next to it in time."""
+    """Each round of `of` with the adjacent round of `base`."""
     own, others = ([each for each in lines if each["who"] == who] for who in (of, base))
     return [
         {"of": mine, "base": other, "ratio": figures.ratio(other["seconds"], mine["seconds"])}
@@ -90,15 +90,16 @@ def pairs(lines: Sequence[dict], of: str, base: str) -> list[dict]:
 
 
 def median_ratio(found: Sequence[dict]) -> float:
-    """The middle one of all pairs; none at all is no share."""
+    """The median of all pairs. None without pairs."""
     return statistics.median(each["ratio"] or 0.0 for each in found) if found else 0.0
 
 
 def commit(bench: Bench, rounds: int, say: Say) -> dict:
-    """Acknowledged records a second, and the same bytes in the same groups written and synced."""
+    """Acknowledged records per second, and the same bytes in the same groups, written and synced
+    raw."""
     rows = []
     for waiting in WAITING:
-        # Those that wait for every few of their records would take all day over as many.
+        # Threads that wait every few records would take all day for as many.
         records = min(RECORDS, waiting.producers * waiting.in_flight * 150)
         arguments = ["commit", bench.folder / "commit", "--rounds", rounds]
         arguments += ["--producers", waiting.producers, "--in-flight", waiting.in_flight]
@@ -116,7 +117,7 @@ def commit(bench: Bench, rounds: int, say: Say) -> dict:
 
 
 def commit_row(name: str, lines: Sequence[dict]) -> dict:
-    """Rounds of one load, and what was beside each."""
+    """Rounds of one load, with their baselines."""
     set_aside, written = (pairs(lines, "log", base) for base in (SET_ASIDE, WRITTEN))
     return {
         "name": name,
@@ -128,14 +129,14 @@ def commit_row(name: str, lines: Sequence[dict]) -> dict:
 
 
 def commit_line(row: dict) -> str:
-    """A load, for who watches."""
+    """A load, as a line of progress."""
     rates = [round(pair["of"]["records_per_s"]) for pair in row["pairs"]]
     ratios = [f"{pair['ratio']:.2f}" for pair in row["pairs"]]
     return f"{row['name']:<9} {rates} records/s, of raw {', '.join(ratios)}"
 
 
 def fio(bench: Bench, lines: Sequence[dict]) -> dict | None:
-    """What another program makes of such groups on that disk; None where it is not installed."""
+    """The rate of another program for such groups on that disk. None if it is not installed."""
     if shutil.which("fio") is None:
         return None
     (first, *_) = [line for line in lines if line["who"] == SET_ASIDE]
@@ -151,15 +152,14 @@ def fio(bench: Bench, lines: Sequence[dict]) -> dict | None:
     if done.returncode != 0:
         return None
     job = json.loads(done.stdout)["jobs"][0]
-    # Its runtime is in milliseconds; its syncs are in it.
+    # The runtime is in milliseconds and includes the syncs.
     seconds = job["job_runtime"] / 1000
     return {"seconds": seconds, "records_per_s": first["records"] / seconds, "group_bytes": group}
 
 
 def read_back(bench: Bench, rounds: int, say: Say) -> dict:
-    """`verify` beside the same files read alone, and `replay` beside `verify`, over auctions that
-    were recorded; the log's reader alone beside them. With nothing of the files in the page cache,
-    and with all of it."""
+    """`verify` compared with reading the same files, `replay` compared with `verify`, and the log's
+    reader alone, over recorded auctions; with a cold and with a warm page cache."""
     rows, skipped, problems = [], [], []
     directory = bench.folder / "read-back"
     recorded = record_some(bench)
@@ -198,26 +198,26 @@ def read_row(name: str, cache: str, found: list[dict], target: float) -> dict:
         "cache": cache,
         "pairs": found,
         "ratio": median_ratio(found),
-        # What is in memory has no disk to be told as a share of.
+        # With a warm cache there is no disk to compare with.
         "target": target if cache == "cold" else None,
     }
 
 
 def read_line(row: dict) -> str:
-    """A reader, for who watches."""
+    """A reader, as a line of progress."""
     ratios = [f"{pair['ratio']:.2f}" for pair in row["pairs"]]
     times = [f"{pair['of']['seconds']:.2f}" for pair in row["pairs"]]
     return f"{row['name']:<7} {row['cache']}: {', '.join(times)} s, {', '.join(ratios)} of its base"
 
 
 def has_log(bench: Bench) -> bool:
-    """Whether this vickrey reads logs back."""
+    """Whether this vickrey can read logs."""
     argv = [str(bench.programs / "vickrey"), "log", "--help"]
     return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def record_some(bench: Bench) -> Path | str:
-    """A directory of recorded auctions; or why there is none."""
+    """A directory of recorded auctions, or the reason why there is none."""
     if not has_log(bench):
         return "this vickrey has no `log`: the log's reader stands alone"
     directory = bench.folder / "recorded"
@@ -228,15 +228,15 @@ def record_some(bench: Bench) -> Path | str:
 
 
 def record_at(directory: Path) -> str:
-    """The configuration that records into it."""
+    """The configuration that records to this directory."""
     return f"[record]\ndirectory = {json.dumps(str(directory))}\n"
 
 
 def commands(
     bench: Bench, directory: Path, cache: str, rounds: int
 ) -> tuple[list[dict], list[str]]:
-    """verify, raw, replay, replay, raw, verify, over and over; what each was beside, and what was
-    wrong."""
+    """Repeats verify, raw, replay, replay, raw, verify. Returns each command's baseline and all
+    problems."""
     lines: list[dict] = []
     problems: list[str] = []
     for _ in range(rounds):
@@ -261,8 +261,8 @@ def commands(
 
 
 def start(bench: Bench, rounds: int, say: Say) -> dict:
-    """How long an exchange takes to its first auction over a long log whose end is torn, and how
-    much of that is opening the log."""
+    """The time of an exchange to its first auction with a long log whose end is torn, and the part
+    of it that opens the log."""
     directory = bench.folder / "long"
     filled = tool(bench, "fill", directory, "--mebibytes", START_MEBIBYTES)
     say(f"  {sum(line['segments'] for line in filled)} segments")
@@ -271,7 +271,8 @@ def start(bench: Bench, rounds: int, say: Say) -> dict:
         for number in range(1, rounds + 1):
             for cache in ("cold", "warm"):
                 opened = torn(bench, directory, cache, lambda: tool(bench, "open", directory)[0])
-                # A directory that was opened is torn anew: else only the first start were one.
+                # Tears the end again before each start; otherwise only the first start would find
+                # it torn.
                 served = torn(bench, directory, cache, lambda: first_auction(bench, directory))
                 starts.append(
                     {
@@ -302,14 +303,14 @@ def start(bench: Bench, rounds: int, say: Say) -> dict:
 
 
 def torn(bench: Bench, directory: Path, cache: str, then: Callable[[], dict]) -> dict:
-    """What `then` gives over a log whose end was just torn."""
+    """The result of `then` with a log whose end was just torn."""
     tool(bench, "tear", directory)
     tool(bench, "forget" if cache == "cold" else "read", directory)
     return then()
 
 
 def first_auction(bench: Bench, directory: Path) -> dict:
-    """Seconds from the start of the process until an auction is answered."""
+    """Seconds from the start of the process to the first answered auction."""
     body = insecure_requests(bench).read_bytes()
     file = bench.folder / "start.toml"
     with fleet(bench, FleetOptions(DSPS)) as dsps:
@@ -326,13 +327,13 @@ def first_auction(bench: Bench, directory: Path) -> dict:
 
 
 def answered_at(url: str, body: bytes) -> float:
-    """When a bid request was first answered, on the clock of `time.monotonic`."""
+    """The time of the first answered bid request, by `time.monotonic`."""
     deadline = time.monotonic() + 60
     headers = {"Content-Type": "application/json", "x-openrtb-version": "2.6"}
     while time.monotonic() < deadline:
         request = urllib.request.Request(url, body, headers)
         try:
-            # Whatever is no answer to a bid request is an error to it.
+            # urlopen raises an error for anything but a response.
             with urllib.request.urlopen(request, timeout=10):
                 return time.monotonic()
         except OSError:
@@ -341,7 +342,7 @@ def answered_at(url: str, body: bytes) -> float:
 
 
 def start_line(each: dict) -> str:
-    """A start, for who watches."""
+    """A start, as a line of progress."""
     first = each["first_auction_s"]
     said = each["skipped"] or f"first auction after {first:.3f} s"
     return f"round {each['round']}, {each['cache']}: opened in {each['open_s']:.3f} s; {said}"

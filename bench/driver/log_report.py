@@ -1,4 +1,4 @@
-"""The log's results as Markdown, from the same entries that are written as JSON."""
+"""The log's results as Markdown, from the same entries as the JSON."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def commit(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> s
 
 
 def read_back(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
-    """Each reader beside what it is a share of, with every pair."""
+    """Each reader beside its baseline, with every pair."""
     rows = []
     for row in entry["rows"]:
         target = ""
@@ -104,7 +104,7 @@ def start(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
 
 
 def record(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
-    """What it costs by pair, and what a slow disk did."""
+    """The record's cost by pair, and the effect of a slow disk."""
     cost = verdict(entry["cost_met"], entry["void"])
     text = (
         f"Open loop at {entry['rate_per_s']}/s, {entry['share']:.0%} of the closed loop without; "

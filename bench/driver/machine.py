@@ -1,7 +1,7 @@
-"""What the machine is, and what it and its processes have used.
+"""Describes the machine, and what it and its processes have used.
 
-Reads /proc and asks tools for their versions; starts nothing that is measured. Says no host name
-and no path: results are published.
+Reads /proc and asks tools for their versions; starts nothing that is measured. Reveals no host name
+and no path, because results are published.
 """
 
 import os
@@ -21,7 +21,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class ProcessTimes:
-    """CPU time of a process, all its threads, in seconds."""
+    """CPU time of all threads of a process, in seconds."""
 
     cpu_s: float
     user_s: float
@@ -30,7 +30,7 @@ class ProcessTimes:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that is read at one end of a measured window."""
+    """All readings at one end of a measured window."""
 
     at_s: float
     server: ProcessTimes
@@ -41,34 +41,34 @@ class Reading:
 
 
 def process_times(pid: int) -> ProcessTimes:
-    """User and system time is known in ticks of mostly 10 ms, the sum in nanoseconds where the
-    kernel keeps statistics of its scheduler."""
+    """User and system time in ticks of usually 10 ms, and their sum in nanoseconds if the kernel
+    keeps scheduler statistics."""
     proc = Path(f"/proc/{pid}")
     user, system = figures.user_system_ticks((proc / "stat").read_text())
     ticks_s = (user + system) / TICKS_PER_S
     try:
         threads = [file.read_text() for file in proc.glob("task/*/schedstat")]
-    except FileNotFoundError:  # A thread ended meanwhile.
+    except FileNotFoundError:  # A thread has ended meanwhile.
         threads = []
     cpu_s = figures.schedstat_ns(threads) / 1e9 if threads else ticks_s
     return ProcessTimes(cpu_s, user / TICKS_PER_S, system / TICKS_PER_S)
 
 
 def thread_times(pid: int) -> dict[str, float]:
-    """CPU seconds of a process by kind of thread; those of threads that have ended are lost."""
+    """CPU seconds of a process by kind of thread, without threads that have ended."""
     seconds: dict[str, float] = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             kind = figures.kind_of_thread((task / "comm").read_text().strip())
             spent = figures.schedstat_ns([(task / "schedstat").read_text()]) / 1e9
-        except FileNotFoundError:  # It ended meanwhile.
+        except FileNotFoundError:  # It has ended meanwhile.
             continue
         seconds[kind] = seconds.get(kind, 0.0) + spent
     return seconds
 
 
 def read(server_pid: int, fleet_pids: Sequence[int], cores: tuple[int, int]) -> Reading:
-    """Reads the server and its core last at the start and the end alike: windows are equal."""
+    """Reads the server and its core last at both ends, so that windows are equal."""
     fleets = [process_times(pid) for pid in fleet_pids]
     stat = Path("/proc/stat").read_text()
     return Reading(
@@ -86,7 +86,7 @@ def read(server_pid: int, fleet_pids: Sequence[int], cores: tuple[int, int]) -> 
 
 
 def resident_kib(pid: int) -> int:
-    """Resident set of a process, in KiB."""
+    """The resident set of a process, in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     match = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
     if match is None:
@@ -121,7 +121,7 @@ def label(machine: dict[str, str | int]) -> str:
 
 
 def first_line(argv: list[str], folder: Path | None = None) -> str:
-    """The first line a tool prints; empty if it is absent or fails."""
+    """The first line that a tool prints; empty if it is absent or fails."""
     try:
         done = subprocess.run(
             argv, cwd=folder, capture_output=True, text=True, timeout=30, check=True

@@ -1,7 +1,7 @@
-"""More requests than one shard can hold auctions for: how many are answered in time all the same.
+"""More requests than one shard has time for: how many are still answered in time.
 
-The closed-loop maximum, then open loops at multiples of it over a thousand connections. In time is by
-the hammer's clock, from the moment at which a request was meant to leave.
+The closed-loop maximum, then open loops at multiples of it over a thousand connections. The
+hammer's clock decides what is in time, from the intended time of a request.
 """
 
 import time
@@ -21,15 +21,15 @@ from driver.programs import (
 )
 from driver.throughput import START, WARM_UP_S, Say, line, measure
 
-# Few are asked, so that the testbed's core has time to spare; many are configured, each of which the
-# exchange considers for each request, so that an auction costs what it would among more.
+# Few DSPs are called, so that the testbed's core has idle time; many are configured and considered
+# for each request, so that an auction costs as much as with more calls.
 ASKED, CONFIGURED = 8, 3000
 
 CONNECTIONS = 1000
 TMAX_MS = 100
 
-# Multiples of the closed-loop maximum, and what of it, or of what is offered, is to be answered in
-# time. Refusing costs too.
+# Multiples of the closed-loop maximum, and the share of it, or of the offered load, that must be
+# answered in time. Refusals cost time, too.
 STEPS = (
     (0.8, "offered", 0.98),
     (1.0, "maximum", 0.90),
@@ -42,7 +42,8 @@ RECOVERY_S = 1.0
 
 
 def configuration(tables: str) -> str:
-    """A file in which `tables` are asked, and others that are considered and never asked."""
+    """A file in which the DSPs of `tables` are called, and others are considered but never
+    called."""
     url = tables.partition('url = "')[2].partition('"')[0]
     others = "".join(
         f'[[dsp]]\nid = "idle-{place}"\nurl = "{url}"\nsample = "1ppm"\n\n'
@@ -52,9 +53,9 @@ def configuration(tables: str) -> str:
 
 
 def overload(bench: Bench, seconds: int, say: Say) -> dict:
-    """The maximum, each multiple of it, and the exchange a second later."""
+    """The maximum, each multiple of it, and the exchange one second later."""
     with fleet(bench, FleetOptions(ASKED)) as dsps:
-        # What breakers keep from being asked would look like capacity.
+        # Calls that breakers prevent would look like capacity.
         text = configuration(dsps.configuration(Terms(dsp="breaker = false\n")))
         with serving(bench, "vickrey", dsps, file_text=text) as server:
             hammer(bench, server.url, START)
@@ -95,7 +96,8 @@ def step(
 def verdict(
     measured: dict, seconds: int, rates: tuple[float, float], target: tuple[float, str, float]
 ) -> dict:
-    """What was in time, as a share of what was offered or of the maximum, and what that meets."""
+    """The answers in time, as a share of the offered load or of the maximum, and the targets
+    met."""
     (offered, most), (_, share_of, least) = rates, target
     in_time_per_s = measured["counts"]["in_time"] / seconds
     share = in_time_per_s / (offered if share_of == "offered" else most)
@@ -111,7 +113,7 @@ def verdict(
 
 
 def run_line(run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     void = ", VOID" if run["void"] else ""
     return (
         f"{run['name']:<20} {run['rate_per_s']}/s, in time {run['in_time_per_s']:.0f}/s "
@@ -121,7 +123,7 @@ def run_line(run: dict) -> str:
 
 
 def conclude(closed: dict, runs: list[dict]) -> dict:
-    """What each run met, and all of them."""
+    """The targets that each run met, and that all met."""
     return {
         "name": "overload",
         "kind": "overload",
@@ -136,7 +138,7 @@ def conclude(closed: dict, runs: list[dict]) -> dict:
 
 
 def problems(run: dict) -> list[str]:
-    """What is wrong whatever the figures are: a refusal is an answer, anything else is not."""
+    """Failures, regardless of the figures: a refusal is an answer, anything else is not."""
     counts = run["counts"]
     kinds = ("client_errors", "bad_answers", "timeouts", "connect_errors", "broken", "abandoned")
     return [f"{run['name']}: {counts[kind]} {kind}" for kind in kinds if counts[kind]]

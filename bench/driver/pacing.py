@@ -1,8 +1,8 @@
 """What strategies buy with a budget, on generated streams of many kinds.
 
-Each value is a share of the optimum that hindsight knows; beside them what hindsight buys hour by
-hour along the same curve. Streams are of seeds, so figures are the same on every machine. Owns the
-kinds, the figures and their table; how a stream is made and spent on is `vickrey simulate`'s.
+Each value is a share of the optimum in hindsight, beside what hindsight buys hour by hour along the
+same curve. Streams have seeds, so figures are the same on every machine. Owns the kinds, the
+figures and their table; `vickrey simulate` makes and spends on the streams.
 """
 
 import json
@@ -17,29 +17,30 @@ from driver.throughput import Say
 Table = Callable[..., str]
 
 DEFAULT = "slot_dual"
-# Those that change prices; throttles buy a third less, and are left out.
+# Strategies that change prices; throttles buy a third less and are left out.
 PEERS = ("pid", "adaptive")
 SHARES = ("1/64", "1/32", "1/8", "1/2")
 
-# No seed by which a constant of a strategy was chosen: those were below 100.
+# Constants of strategies were chosen with seeds below 100.
 SEED_FIRST = 1001
 
-# Another strategy buys at most so much more, as a share of the optimum: noise between seeds.
+# Limit of what another strategy buys more, as a share of the optimum: noise between seeds.
 BEHIND_MAX = 0.005
-# The least share of hindsight by the hour.
+# Minimum share of hindsight by the hour.
 OF_HOURLY_MIN = 0.99
 DELIVERY_MIN = 0.99
 RUN_S = 120
 
 
 class Kind(NamedTuple):
-    """A sort of stream."""
+    """A kind of stream."""
 
     profile: str
     auctions: int
 
 
-# A day of 150,000 is two auctions a second; of 15,000, a campaign that wins once in some minutes.
+# A day of 150,000 is two auctions per second; of 15,000, a campaign that wins once in a few
+# minutes.
 KINDS = (
     Kind("flat", 150_000),
     Kind("diurnal", 150_000),
@@ -67,7 +68,7 @@ KINDS = (
 
 
 def pacing(bench: Bench, seeds: int, say: Say) -> dict:
-    """Each strategy on each kind, with each budget: means over so many seeds."""
+    """Each strategy on each kind with each budget: means over the seeds."""
     runs = []
     for kind in KINDS:
         for number in range(seeds):
@@ -79,7 +80,7 @@ def pacing(bench: Bench, seeds: int, say: Say) -> dict:
 
 
 def streamed(bench: Bench, kind: Kind, seed: int) -> list[dict]:
-    """One stream of a kind, spent on with each budget."""
+    """One stream of a kind, with each budget."""
     path = bench.folder / "stream.tsv"
     made = ("--profile", kind.profile, "--auctions", kind.auctions, "--seed", seed, "--out", path)
     simulate(bench, "generate", *made)
@@ -108,7 +109,7 @@ def streamed(bench: Bench, kind: Kind, seed: int) -> list[dict]:
 
 
 def simulate(bench: Bench, *arguments: object) -> str:
-    """What `vickrey simulate` prints."""
+    """The output of `vickrey simulate`."""
     argv = [bench.programs / "vickrey", "simulate", *map(str, arguments)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=RUN_S, check=False)
     if done.returncode != 0:
@@ -117,7 +118,7 @@ def simulate(bench: Bench, *arguments: object) -> str:
 
 
 def rows_of(runs: Sequence[dict]) -> list[dict]:
-    """A row for each kind and budget: means over seeds, and the worst of the default."""
+    """A row for each kind and budget: means over seeds, and the default's worst."""
     rows = []
     for key in dict.fromkeys((run["profile"], run["auctions"], run["share"]) for run in runs):
         own = [run for run in runs if (run["profile"], run["auctions"], run["share"]) == key]
@@ -155,7 +156,7 @@ def missed(ahead: float, of_hourly: float, runs: Sequence[dict]) -> list[str]:
 
 
 def entry_of(runs: Sequence[dict]) -> dict:
-    """All of it, as it is written down."""
+    """The complete entry."""
     rows = rows_of(runs)
     seeds = sorted({run["seed"] for run in runs})
     overspent = [run for run in runs if run["overspent_nanos"]]

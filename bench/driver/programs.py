@@ -1,4 +1,4 @@
-"""The processes of a measurement: DSPs, servers, load, and tools that look at a server.
+"""The processes of a measurement: DSPs, servers, load, and tools that observe a server.
 
 Owns their starts and ends: every one is a context manager, so none outlives the driver. Must not
 know what is measured.
@@ -25,7 +25,7 @@ START_S = 15.0
 STOP_S = 15.0
 POLL_S = 0.02
 
-# All else is as a user would have it.
+# All other keys have their defaults.
 CONFIG = """\
 [admin]
 listen = "127.0.0.1:0"
@@ -35,7 +35,7 @@ listen = "127.0.0.1:0"
 
 """
 
-# A closed loop fills a shard on purpose, and what it refused would look like capacity.
+# A closed loop fills a shard on purpose; refusals would look like capacity.
 PATIENT = """\
 [runtime.overload]
 wait_max = "10s"
@@ -43,7 +43,7 @@ wait_max = "10s"
 """
 
 
-# A hundred thousand campaigns are read and kept before the first auction.
+# The exchange reads and stores a hundred thousand campaigns before the first auction.
 CAMPAIGNS_START_S = 120.0
 
 # A program and its arguments.
@@ -51,12 +51,12 @@ Argv = list[str | Path]
 
 
 class Failed(Exception):
-    """A program did not start, ended early, or gave no result. Names it and quotes it."""
+    """A program did not start, ended early, or gave no result. The message names and quotes it."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where programs are, where they write, and the core of each side."""
+    """The programs, their output folder, and the core of each side."""
 
     programs: Path
     folder: Path
@@ -73,16 +73,17 @@ class FleetOptions:
     bid_percent: int = 30
     latency_ms: int = 0
     late_ppm: int = 0
-    # Lines of the one `[[dsp]]` of a profile file, which then describes them, but for lateness.
+    # Lines of the single `[[dsp]]` of a profile file, which then describes the DSPs, except for
+    # lateness.
     profile: str = ""
-    # A whole profile file, which says all of the above itself.
+    # A complete profile file, which replaces all of the above.
     profiles: str = ""
     # Names the process, its files, and, followed by a number, the DSPs.
     name: str = "dsp"
     tls: bool = False
 
     def profile_file(self) -> str:
-        """The profile file that describes them; empty where the command line does."""
+        """The profile file that describes them; empty if the command line does."""
         if self.profiles or not self.profile:
             return self.profiles
         latency = f'"{self.latency_ms}ms"'
@@ -95,15 +96,16 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class Terms:
-    """How a server is to be configured beside its defaults."""
+    """A server's configuration besides its defaults."""
 
     # TOML that follows `[exchange]`.
     exchange: str = ""
-    # Lines that each `[[dsp]]` begins with.
+    # First lines of each `[[dsp]]`.
     dsp: str = ""
-    # Whether there is to be `[record]`, with a directory of its own.
+    # Whether to configure `[record]`, with a directory of its own.
     record: bool = False
-    # Files of accounts and campaigns, as a pattern: then there is `[budgets]`, and books of its own.
+    # Pattern of account and campaign files; if given, `[budgets]` is configured, with books of its
+    # own.
     campaigns: str = ""
     # More lines of `[budgets]`.
     budgets: str = ""
@@ -116,30 +118,30 @@ NO_TERMS = Terms()
 
 @dataclass(frozen=True)
 class Load:
-    """What the hammer does: a closed loop, by default with as many in flight as all others have,
-    or an open one where a rate is given."""
+    """The hammer's load: a closed loop, by default with the usual number in flight, or an open loop
+    if a rate is given."""
 
     seconds: int
     rate_per_s: int | None = None
     tmax_ms: int | None = None
     in_flight: int | None = None
-    # Beacons in answers, which begin with this, are called.
+    # Call the beacons in answers that begin with this URL.
     beacons: str | None = None
-    # Of an open loop: so many are opened first, and used in turn.
+    # In an open loop: number of connections opened in advance and used in turn.
     connections: int | None = None
-    # Requests do not ask for https, which the simulated DSPs' notices only are under TLS.
+    # Requests accept http, because the simulated DSPs' notices are https only under TLS.
     insecure: bool = False
 
 
 class Child:
-    """A process bound to a core, its output in files."""
+    """A process bound to a core, with its output in files."""
 
     def __init__(self, bench: Bench, name: str, argv: Argv, core: int) -> None:
         self.name = name
         self.stdout, self.stderr = bench.folder / f"{name}.out", bench.folder / f"{name}.err"
         bound = ["taskset", "-c", str(core), *map(str, argv)]
         with self.stdout.open("wb") as out, self.stderr.open("wb") as err:
-            # A group of its own: Ctrl-C ends the driver, and the driver ends the rest in order.
+            # A process group of its own: Ctrl-C stops the driver, which stops the rest in order.
             self.process = subprocess.Popen(
                 bound, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0
             )
@@ -152,7 +154,7 @@ class Child:
         self.stop()
 
     def wait_for(self, file: Path, pattern: str, patience_s: float = START_S) -> str:
-        """The first group of `pattern`, once the process has written it."""
+        """The first group of `pattern`, once the process has printed it."""
         deadline = time.monotonic() + patience_s
         while True:
             ended = self.process.poll() is not None
@@ -164,7 +166,7 @@ class Child:
             time.sleep(POLL_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Ends it and waits; killed if it does not listen. Does nothing the second time."""
+        """Stops it and waits, and kills it if it does not react. A second call does nothing."""
         if self.process.poll() is None:
             self.process.send_signal(how)
             try:
@@ -181,7 +183,7 @@ class Child:
 
 @dataclass
 class Fleet:
-    """Running DSPs, and the files that tell servers of them."""
+    """Running DSPs, and the files that describe them to servers."""
 
     child: Child
     options: FleetOptions
@@ -190,12 +192,12 @@ class Fleet:
     authority: Path
 
     def totals(self) -> dict[str, int]:
-        """Ends the fleet, and says what it has counted."""
+        """Stops the fleet and returns its counts."""
         self.child.stop()
         return figures.fleet_totals(self.child.stdout.read_text())
 
     def notices(self) -> dict[str, dict[str, int]]:
-        """Ends the fleet, and says which notices it has counted."""
+        """Stops the fleet and returns its counts of notices."""
         self.child.stop()
         return figures.fleet_notices(self.child.stdout.read_text())
 
@@ -205,7 +207,7 @@ class Fleet:
         name = self.options.name
         if name == FleetOptions.name:
             return text
-        # Two fleets of one exchange may not share ids.
+        # Two fleets of one exchange must not share ids.
         return text.replace('id = "dsp-', f'id = "{name}-').replace('"seat-', f'"{name}-seat-')
 
 
@@ -242,7 +244,7 @@ class Server:
     configuration: Path | None = None
 
     def metrics(self) -> list[Sample]:
-        """What it counts; nothing for those without metrics."""
+        """Its metrics; empty for programs without any."""
         if self.metrics_url is None:
             return []
         with urllib.request.urlopen(self.metrics_url, timeout=10) as page:
@@ -252,7 +254,7 @@ class Server:
 PROGRAMS = {
     "floor": ["bench-floor", "--listen", "127.0.0.1:0", "--dsps"],
     "vickrey": ["vickrey", "serve", "--shards", "1", "--config"],
-    # A tmax above the requests' own: theirs alone ends auctions, as with the others.
+    # A tmax above the requests': only theirs ends auctions, as with the others.
     "go": ["go-exchange", "-listen", "127.0.0.1:0", "-tmax", "1s", "-dsps"],
     "go-marshal-once": [
         "go-exchange",
@@ -267,7 +269,7 @@ PROGRAMS = {
 
 
 def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
-    """A file for the exchange over all of the fleets, its log and its books empty."""
+    """A configuration of the exchange for all of the fleets, with an empty log and empty books."""
     own = terms.exchange
     if terms.record:
         own += f'[record]\ndirectory = "{tempfile.mkdtemp(prefix="record-", dir=bench.folder)}"\n'
@@ -279,7 +281,8 @@ def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
 
 
 def floor_arguments(fleets: Sequence[Fleet], terms: Terms) -> list[str]:
-    """How the floor speaks to these fleets: the URLs say whether over TLS, this whom to trust."""
+    """The floor's arguments for these fleets: the URLs say whether to use TLS, these name the
+    authority to trust."""
     authorities = [f"--ca={fleet.authority}" for fleet in fleets if fleet.options.tls]
     return [*terms.floor, *authorities]
 
@@ -292,8 +295,8 @@ def serving(
     terms: Terms = NO_TERMS,
     file_text: str | None = None,
 ) -> Iterator[Server]:
-    """A fresh server over one fleet or several, with all its threads on the server's core; with
-    `file_text` for the exchange's whole configuration, where there is one."""
+    """A fresh server for one or several fleets, with all its threads on the server's core;
+    `file_text` is the exchange's whole configuration, if given."""
     fleets = [dsps] if isinstance(dsps, Fleet) else dsps
     file = bench.folder / ("vickrey.toml" if program == "vickrey" else "urls.txt")
     if program == "vickrey":
@@ -319,7 +322,7 @@ def serving(
 
 
 class Hammer:
-    """Load on its way."""
+    """A running load."""
 
     def __init__(self, child: Child, json_file: Path, deadline_s: float) -> None:
         self.child, self.json_file, self.deadline_s = child, json_file, deadline_s
@@ -333,7 +336,7 @@ class Hammer:
         return True
 
     def report(self) -> dict:
-        """Its report, once it has ended."""
+        """Its report, after its end."""
         if not self.is_over(max(0.0, self.deadline_s - time.monotonic())):
             raise Failed(f"hammer did not end in time: {self.child.said()}")
         if not self.json_file.exists():
@@ -345,8 +348,8 @@ class Hammer:
 
 
 def insecure_requests(bench: Bench) -> Path:
-    """A file with the reference request, but that it takes insecure ads. The hammer alone knows
-    that request, so one is taken from it."""
+    """A file with the reference request, changed to accept insecure ads. Only the hammer knows that
+    request, so it is captured from it."""
     file = bench.folder / "insecure.jsonl"
     if file.exists():
         return file
@@ -369,8 +372,8 @@ def insecure_requests(bench: Bench) -> Path:
 
 @contextmanager
 def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
-    """The reference request, over and over, from the testbed's core. There is no warm-up: what
-    it reports is all that it sent, so it can be set against what the server used meanwhile."""
+    """Sends the reference request repeatedly from the testbed's core. There is no warm-up, so the
+    report covers all that was sent, and can be compared with the server's use meanwhile."""
     json_file = bench.folder / "hammer.json"
     json_file.unlink(missing_ok=True)
     argv: Argv = [bench.programs / "vickrey", "hammer", "exchange", "--url", url]
@@ -389,14 +392,14 @@ def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
 
 
 def hammer(bench: Bench, url: str, load: Load) -> dict:
-    """Loads the server to the end, and gives the report."""
+    """Runs a load to its end, and returns the report."""
     with hammering(bench, url, load) as running:
         return running.report()
 
 
 @contextmanager
 def straced(bench: Bench, server: Server, out: Path) -> Iterator[None]:
-    """Counts the system calls of the server into `out`, complete after the block."""
+    """Counts the server's system calls into `out`, which is complete after the block."""
     argv: Argv = ["strace", "-c", "-f", "-o", out, "-p", str(server.child.pid)]
     with Child(bench, "strace", argv, bench.testbed_core) as child:
         child.wait_for(child.stderr, r"(attached)")
@@ -433,7 +436,7 @@ def perf_events() -> list[str]:
 
 @contextmanager
 def perfed(bench: Bench, server: Server, events: list[str], out: Path) -> Iterator[None]:
-    """Counts `events` of the server into `out`, complete after the block."""
+    """Counts the server's `events` into `out`, which is complete after the block."""
     threads = len(list(Path(f"/proc/{server.child.pid}/task").iterdir()))
     argv: Argv = ["perf", "stat", "-x,", "-o", out, "-e", ",".join(events)]
     argv += ["-p", str(server.child.pid)]
@@ -444,7 +447,7 @@ def perfed(bench: Bench, server: Server, events: list[str], out: Path) -> Iterat
 
 
 def wait_until_open(perf: Child, counters: int) -> None:
-    """perf does not say when it counts; its descriptors do."""
+    """perf does not say when it begins to count; its descriptors show it."""
     deadline = time.monotonic() + START_S
     links = Path(f"/proc/{perf.pid}/fd")
     while True:
@@ -452,7 +455,7 @@ def wait_until_open(perf: Child, counters: int) -> None:
             raise Failed(f"perf does not count: {perf.said()}")
         try:
             opened = sum("perf_event" in str(link.readlink()) for link in links.iterdir())
-        except FileNotFoundError:  # It closed one meanwhile.
+        except FileNotFoundError:  # It has closed one meanwhile.
             opened = 0
         if opened >= counters:
             return

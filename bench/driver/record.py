@@ -1,10 +1,10 @@
-"""What an auction pays for its record, and what a slow disk does to it.
+"""The cost of the record per auction, and the effect of a slow disk.
 
-Rounds with and without a record alternate, off, on, on, off, at one rate, and each is told as a
-share of its neighbour: what the machine does meanwhile is in both. The log's own thread is told
-apart from the shards. A disk is made slow for that thread alone, by strace, which holds up each of
-its syncs: the shards' system calls are not traced. In every run the shard's thread is looked at, to tell
-a stall of the exchange from one of the machine.
+Rounds with and without a record alternate, off, on, on, off, at one rate, and each is reported as a
+share of its neighbour, so that other effects of the machine are in both. The log's thread is
+reported apart from the shards. strace slows the disk for that thread alone by delaying each of its
+syncs; the shards' system calls are not traced. Every run observes the shard's thread, to
+distinguish a stall of the exchange from one of the machine.
 """
 
 import shutil
@@ -32,16 +32,16 @@ from driver.scenarios import DSPS, TMAX_MS
 from driver.throughput import PROBE_S, START, WARM_UP_S, Rounds, Say, line, measure
 from driver.variants import SHARDS, Variant, one_round
 
-# Of the closed loop without a record.
+# Share of the closed loop without a record.
 SHARE = 0.5
 SLOW_SHARE = 0.6
 
-# Of the CPU time of the shards, at most.
+# Limit as a share of the shards' CPU time.
 COST_MAX = 0.03
 
-# Each sync takes so much longer.
+# Added to each sync.
 SLOW_MS = 200
-# Times of a percentile differ by so much between equal runs.
+# Equal runs differ by this share in their percentiles.
 UNCHANGED = 0.10
 
 LOG_THREAD = "log"
@@ -75,7 +75,7 @@ def record(bench: Bench, rounds: Rounds, open_seconds: int, say: Say) -> dict:
 
 
 def one_run(bench: Bench, name: str, load: tuple[int, int]) -> dict:
-    """An open loop, and its latency; with syncs held up where the name says so."""
+    """An open loop, and its latency; with delayed syncs if the name says so."""
     rate_per_s, seconds = load
     terms = Terms() if name == "off" else RECORD
     with fleet(bench, FleetOptions(DSPS)) as dsps, serving(bench, "vickrey", dsps, terms) as server:
@@ -106,7 +106,7 @@ def one_run(bench: Bench, name: str, load: tuple[int, int]) -> dict:
 
 @contextmanager
 def slowed(bench: Bench, server: Server) -> Iterator[Callable[[], int]]:
-    """The log thread's syncs take longer; how many were held up is known behind the block."""
+    """Delays the log thread's syncs; the number of delayed ones is known after the block."""
     out = bench.folder / "slow.txt"
     thread = thread_of(server.child.pid, LOG_THREAD)
     argv: Argv = ["strace", "-o", out, "-p", str(thread), "-e", "trace=fdatasync"]
@@ -126,7 +126,7 @@ def thread_of(pid: int, name: str) -> int:
 
 
 def conclude(pace: int, rate_per_s: int, measured: list[dict], runs: list[dict]) -> dict:
-    """Each pair's ratio, the median of them, and what the percentiles of the runs did."""
+    """Each pair's ratio, their median, and the percentiles of the runs."""
     found = pairs(measured)
     shares = [pair["shards_cost"] for pair in found]
     cost = statistics.median(shares)
@@ -152,9 +152,9 @@ def conclude(pace: int, rate_per_s: int, measured: list[dict], runs: list[dict])
 
 
 def pairs(measured: Sequence[dict]) -> list[dict]:
-    """Each round with a record beside the one without that was next to it in time: off, on, then
-    on, off. By how much more CPU time an auction took, of the shards and of the whole process, and
-    what of it was the log's thread, in microseconds."""
+    """Pairs each round with a record with the adjacent one without: off, on, then on, off. The
+    additional CPU time per auction, of the shards and of the whole process, and the log thread's
+    part, in microseconds."""
     found = []
     for first, second in zip(measured[::2], measured[1::2], strict=True):
         on, off = sorted((first, second), key=lambda each: each["program"] == "off")
@@ -172,7 +172,7 @@ def pairs(measured: Sequence[dict]) -> list[dict]:
 
 
 def thread_us(each: dict, kind: str) -> float:
-    """CPU time of such threads by auction."""
+    """CPU time of such threads per auction."""
     return 1e6 * each["server_threads_s"].get(kind, 0.0) / each["auctions"]
 
 
@@ -185,7 +185,7 @@ def process_us(each: dict) -> float:
 
 
 def unchanged(runs: Sequence[dict]) -> bool | None:
-    """Whether the slow disk left p99.9 where it was; None where nothing was made slow."""
+    """Whether p99.9 is unchanged with the slow disk. None if no disk was slowed."""
     slow, usual = (
         [run["latency_us"]["p999"] for run in runs if run["name"] == name]
         for name in ("on, slow disk", "on")
@@ -196,7 +196,7 @@ def unchanged(runs: Sequence[dict]) -> bool | None:
 
 
 def run_problems(runs: Sequence[dict]) -> list[str]:
-    """What is wrong whatever the times are."""
+    """Failures, regardless of the times."""
     found = [f"{run['name']}: {run['errors']} requests went wrong" for run in runs if run["errors"]]
     return found + [
         f"{run['name']}: no sync was held up"
@@ -206,7 +206,7 @@ def run_problems(runs: Sequence[dict]) -> list[str]:
 
 
 def run_line(run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     times = run["latency_us"]
     return (
         f"{run['name']:<14} p50 {times['p50']} µs, p99 {times['p99']} µs, p99.9 {times['p999']} µs; "
@@ -216,7 +216,7 @@ def run_line(run: dict) -> str:
 
 
 def stalls_text(run: dict) -> str:
-    """What the shard's thread waited for, but for requests."""
+    """What the shard's thread waited for, besides requests."""
     seen = run["stalls"]
     blocked = [f"{call} {ms:.0f} ms" for call, ms in seen["blocked_ms"].items()]
     blocked_text = f"blocked in {', '.join(blocked)}" if blocked else "never blocked"

@@ -1,7 +1,7 @@
 """A configuration of a thousand DSPs that changes every second under load.
 
-Each request is for fifty of them; the others buy from publishers that do not come. Owns the two
-configurations and their exchange; that a reload costs no auction is what is measured.
+Each request goes to fifty of them; the others buy from publishers that do not occur. Owns both
+configurations and their exchange; the measurement is that a reload costs no auction.
 """
 
 import re
@@ -30,16 +30,16 @@ from driver.throughput import START, WARM_UP_S, Say, line, measure, not_asked, w
 CONFIGURED = 1000
 RELOAD_EVERY_S = 1.0
 
-# Not looked at: a change of the file is one more reason to read it, and would be counted twice.
+# No watching: a change of the file would trigger a second reload, which would count twice.
 UNWATCHED = "[runtime]\nwatch = \"0s\"\n\n"
 
 TAKEN_OVER, REFUSED = "the configuration is taken over", "is refused"
 
 
 def configurations(tables: str, configured: int = CONFIGURED) -> tuple[str, str]:
-    """Two files of so many DSPs, of which `tables` are asked. From one to the other, every tenth of
-    those asked is sent another header, so its connections are made anew; a hundred of the others
-    make way for a hundred new ones, and the rest have another timeout."""
+    """Two files with this number of DSPs, of which those in `tables` are called. The second file
+    changes a header of every tenth of the called ones, so that their connections are reopened;
+    replaces a hundred of the others; and changes the timeout of the rest."""
     asked = re.split(r"(?m)^(?=\[\[dsp\]\])", tables)[1:]
     urls = re.findall(r'(?m)^url = "(.+)"$', tables)
     files = []
@@ -62,7 +62,7 @@ def configurations(tables: str, configured: int = CONFIGURED) -> tuple[str, str]
 
 
 class Reloads:
-    """Swaps the file of a running exchange and tells it so; counts what it says."""
+    """Swaps the file of a running exchange, triggers a reload, and counts the results."""
 
     def __init__(self, server: Server, files: tuple[str, str]) -> None:
         if server.configuration is None:
@@ -71,7 +71,7 @@ class Reloads:
         self.file: Path = server.configuration
 
     def reload(self) -> None:
-        """The other file takes the place of the one there, whole, and the exchange is told."""
+        """Replaces the file atomically by the other one, and triggers a reload."""
         self.sent += 1
         fresh = self.file.with_suffix(".fresh")
         fresh.write_text(self.files[self.sent % 2])
@@ -79,12 +79,12 @@ class Reloads:
         self.server.child.process.send_signal(signal.SIGHUP)
 
     def is_done(self) -> bool:
-        """Whether the last one was answered: signals that come meanwhile are one."""
+        """Whether the last one has ended: signals that come meanwhile are merged."""
         said = self.said()
         return said["taken_over"] + said["refused"] >= said["asked"]
 
     def said(self) -> dict[str, int]:
-        """Reloads that were asked for, taken over, and refused."""
+        """Reloads that were requested, applied and refused."""
         text = self.server.child.stderr.read_text(errors="replace")
         counts = {"taken_over": text.count(TAKEN_OVER), "refused": text.count(REFUSED)}
         return {"asked": self.sent} | counts
@@ -94,7 +94,7 @@ def reload(bench: Bench, seconds: int, share: float, say: Say) -> dict:
     """The closed-loop maximum, then an open loop at a share of it, without and with reloads."""
     with fleet(bench, FleetOptions(DSPS)) as dsps:
         files = configurations(dsps.configuration(Terms()))
-        # What breakers keep from being asked in an overload would look like capacity.
+        # Calls that breakers prevent in an overload would look like capacity.
         tireless = configurations(dsps.configuration(Terms(dsp="breaker = false\n")))[0]
         with serving(bench, "vickrey", dsps, file_text=tireless) as server:
             hammer(bench, server.url, START)
@@ -112,7 +112,7 @@ def reload(bench: Bench, seconds: int, share: float, say: Say) -> dict:
 
 
 def conclude(closed: dict, load: Load, runs: list[dict]) -> dict:
-    """What each run met, and all of them."""
+    """The targets that each run met, and that all met."""
     runs = [run | {"met": verdicts(run)} for run in runs]
     return {
         "name": "reload",
@@ -123,7 +123,7 @@ def conclude(closed: dict, load: Load, runs: list[dict]) -> dict:
         "seconds": load.seconds,
         "tmax_ms": load.tmax_ms,
         "runs": runs,
-        # A load that is too much when left alone says nothing good of reloads either.
+        # If the load is too high without reloads, the run says nothing about reloads.
         "met": all(is_met for run in runs for is_met in run["met"].values()),
         "void": any(run["void"] for run in runs),
         "problems": [problem for run in runs for problem in problems(run)],
@@ -164,7 +164,7 @@ def open_loop(
 
 
 def wait_for_reloads(reloads: Reloads) -> dict[str, int]:
-    """What came of the reloads, once the last is done or a while has passed."""
+    """The results of the reloads, once the last has ended or a while has passed."""
     deadline = time.monotonic() + 5
     while not reloads.is_done() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -172,8 +172,8 @@ def wait_for_reloads(reloads: Reloads) -> dict[str, int]:
 
 
 def verdicts(run: dict) -> dict[str, bool]:
-    """What a run met. The exchange knows nothing of an auction before it has read the request, nor
-    after it has the answer, so the caller's clock is asked as well."""
+    """The targets that a run met. The exchange knows an auction only between reading its request
+    and having its answer, so the caller's clock counts as well."""
     late, said = figures.past_deadline(run), run["reloads"]
     return {
         "late_by_exchange": late["exchange"] == 0,
@@ -181,13 +181,13 @@ def verdicts(run: dict) -> dict[str, bool]:
         "failed": run["errors"] == 0,
         "lost": run["lost"] == 0,
         "reloads": said["taken_over"] == said["asked"] and said["refused"] == 0,
-        # One that was to be reloaded, and ended before it was, proves nothing.
+        # A run that should have reloaded, and ended before, proves nothing.
         "reloaded": said["asked"] > 0 or not run["is_reloaded"],
     }
 
 
 def problems(run: dict) -> list[str]:
-    """What must not be: a void run proves nothing of times, but reloads must work at any load."""
+    """Failures: a void run proves nothing about times, but reloads must work at any load."""
     said, name = run["reloads"], run["name"]
     found = []
     if said["taken_over"] < said["asked"] or said["refused"]:
@@ -209,7 +209,7 @@ def problems(run: dict) -> list[str]:
 
 
 def run_line(rate_per_s: int, run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     times, said, late = run["latency_us"], run["reloads"], figures.past_deadline(run)
     void = ", VOID" if run["void"] else ""
     return (

@@ -1,4 +1,4 @@
-"""Results as Markdown, from the same entries that are written as JSON."""
+"""Results as Markdown, from the same entries as the JSON."""
 
 from collections.abc import Callable, Iterable
 
@@ -47,7 +47,7 @@ def markdown(results: dict) -> str:
 
 
 def table(head: list[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table, its first column to the left and the others to the right."""
+    """A table, with the first column left-aligned and the others right-aligned."""
     rule = ["---"] + ["--:"] * (len(head) - 1)
     lines = [head, rule, *([str(cell) for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -65,18 +65,18 @@ def quantiles_ms(quantiles: dict | None) -> list[str]:
 
 
 def void(entry: dict) -> str:
-    """What stands behind the title of an entry that says nothing."""
+    """The suffix of the title of a void entry."""
     return " (VOID: the core of the testbed was over 80 % busy)" if entry["void"] else ""
 
 
 def verdict(is_met: bool, is_void: bool) -> str:
-    """Whether a target was reached, as all tables say it."""
+    """Whether a target was met, in the words of all tables."""
     return "void" if is_void else "met" if is_met else "missed"
 
 
 def verdict_of_rounds(entry: dict, program: str, is_met: bool) -> str:
-    """The same of a program's cost over its rounds: what came cheap because requests went wrong
-    for who sent them is not met."""
+    """Likewise for a program's cost over its rounds. A low cost does not count if requests
+    failed."""
     errors = sum(each["errors"] for each in entry["rounds"] if each["program"] == program)
     text = verdict(is_met and not errors, entry["void"])
     return f"{text}, {errors} requests went wrong" if errors else text
@@ -95,12 +95,12 @@ def throughput(entry: dict) -> str:
 
 
 def rows_of(records: list[dict[str, object]]) -> list[list[object]]:
-    """The cells of records that all have the same columns."""
+    """The cells of records with the same columns."""
     return [list(record.values()) for record in records]
 
 
 def medians(entry: dict, program: str) -> dict[str, object]:
-    """One line a program, by column."""
+    """One row per program, by column."""
     figure, target = entry["auctions_per_cpu_s"][program], ""
     if program == "vickrey":
         is_met = figure["of_floor"] >= entry["target"]
@@ -117,7 +117,7 @@ def medians(entry: dict, program: str) -> dict[str, object]:
 
 
 def rounds(entry: dict) -> str:
-    """One line a round: the figure, and who used the cores."""
+    """One row per round: the figure, and the use of the cores."""
     rows: list[dict[str, object]] = []
     for each in entry["rounds"]:
         p50, p99, _, _ = quantiles_ms(each["latency_us"])
@@ -145,7 +145,7 @@ def rounds(entry: dict) -> str:
 
 
 def latency(entry: dict) -> str:
-    """Latency, what was past the deadline, and the books of bids."""
+    """Latency, time past the deadline, and the counts of bids."""
     closed = entry["closed_loop"]
     text = (
         f"Closed-loop maximum {closed['answers_per_s']:.0f}/s (testbed core "
@@ -177,7 +177,7 @@ def latency(entry: dict) -> str:
 
 
 def books_of(run: dict) -> dict[str, object]:
-    """What DSPs sent beside what the exchange counted, by column."""
+    """Bids sent by DSPs beside those counted by the exchange, by column."""
     bids, dsps, seen = run["bids"], run["bids"]["dsps"], run["bids"]["exchange_calls"]
     return {
         "run": run["name"],
@@ -194,9 +194,9 @@ def books_of(run: dict) -> dict[str, object]:
 
 
 def memory(entry: dict) -> str:
-    """The resident set, first to last."""
+    """The resident set from first to last."""
     mib = [f"{entry[name] / 1024:.1f}" for name in ("first_kib", "last_kib", "max_kib")]
-    # A server that turned its load away would be small, too.
+    # A server that refused its load would be small, too.
     is_met = entry["max_kib"] <= 1024 * entry["target_mib"] and not entry["errors"]
     target = f"≤ {entry['target_mib']} MiB: {verdict(is_met, False)}"
     row = [*mib, f"{entry['slope_kib_per_minute']:.1f}", entry["errors"], target]
@@ -212,7 +212,7 @@ def memory(entry: dict) -> str:
 
 
 def calls(entry: dict) -> str:
-    """Counts per auction, by name, of the programs beside each other."""
+    """Counts per auction by name, with the programs side by side."""
     parts = [f"## {entry['name']}: {entry['title']}\n"]
     programs = entry["programs"]
     for tool in ("perf", "strace"):
@@ -236,12 +236,12 @@ def calls(entry: dict) -> str:
 
 
 def share(value: float | None, digits: int = 3) -> str:
-    """A ratio, or a dash where there is none."""
+    """A ratio, or a dash without one."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 def hostile(entry: dict) -> str:
-    """What hostile DSPs did to deadlines, books and cost, beside a run without them."""
+    """The effect of hostile DSPs on deadlines, counts and cost, beside a run without them."""
     closed = entry["closed_loop"]
     text = (
         f"Capacity, the closed loop of the healthy alone with {entry['closed_loop_in_flight']} in "
@@ -324,7 +324,7 @@ def hostile_costs(run: dict) -> dict[str, object]:
 
 
 def hostile_calls(runs: list[dict]) -> tuple[list[str], list[list[object]]]:
-    """Head and rows: calls to each side by outcome, outcomes that never came left out."""
+    """Head and rows: calls to each side by outcome, without outcomes that never occurred."""
     sides = (("healthy", "healthy_calls_in_window"), ("hostile", "hostile_calls_in_window"))
     columns = [(run["name"], side, run[key]) for run in runs for side, key in sides if run[key]]
     outcomes = dict.fromkeys(name for *_, calls in columns for name, n in calls.items() if n)
@@ -335,7 +335,7 @@ def hostile_calls(runs: list[dict]) -> tuple[list[str], list[list[object]]]:
 
 
 def hostile_targets(entry: dict) -> list[dict[str, object]]:
-    """Each target beside what the runs with hostile DSPs met."""
+    """Each target, and whether the runs with hostile DSPs met it."""
     targets = entry["targets"]
     names = {
         "overshoot_p999_us": f"past tmax, p99.9 ≤ {targets['overshoot_p999_us'] / 1000:.0f} ms",
@@ -356,7 +356,7 @@ def hostile_targets(entry: dict) -> list[dict[str, object]]:
 
 
 def variants(entry: dict) -> str:
-    """Medians of each row and its share of the row it is compared with, then every round."""
+    """Medians of each row as shares of its base row, then every round."""
     rows = [variant(entry, name) for name in entry["rows"]]
     load = (
         f"30 % bid, each after {entry['latency_ms']} ms; open loop, {entry['rate_per_s']}/s, which "
@@ -413,7 +413,7 @@ def notices_seen(each: dict) -> dict[str, object]:
 
 
 def cold(entry: dict) -> str:
-    """What each start cost."""
+    """The cost of each start."""
     rows: list[dict[str, object]] = [
         {
             "DSPs": row["name"],
@@ -441,7 +441,7 @@ def cold(entry: dict) -> str:
 
 
 def reloaded(entry: dict) -> str:
-    """Latency with and without reloads, and what they cost."""
+    """Latency with and without reloads, and their cost."""
     closed = entry["closed_loop"]
     text = (
         f"Closed-loop maximum {closed['answers_per_s']:.0f}/s; open loop at "
@@ -483,7 +483,7 @@ def reloaded(entry: dict) -> str:
 
 
 def overloaded(entry: dict) -> str:
-    """Answers in time at multiples of what one shard can do."""
+    """Answers in time at multiples of one shard's capacity."""
     closed = entry["closed_loop"]
     text = (
         f"Closed-loop maximum {closed['answers_per_s']:.0f}/s (testbed core "

@@ -1,7 +1,7 @@
-"""What is measured beside throughput: latency and the deadline, memory, system calls.
+"""Measurements besides throughput: latency and the deadline, memory, system calls.
 
-Each function gives one entry of the results: a `name`, a `kind`, its figures, and `problems`, which
-are wrong whatever the figures are.
+Each function returns one entry of the results: a `name`, a `kind`, its figures, and `problems`,
+which are failures regardless of the figures.
 """
 
 import math
@@ -24,16 +24,16 @@ from driver.programs import (
 )
 from driver.throughput import WARM_UP_S, Say, line, measure
 
-# Of the closed-loop maximum.
+# Share of the closed-loop maximum.
 OPEN_LOOP_SHARE = 0.6
 
 # `tmax` of the reference request.
 TMAX_MS = 250
 
-# Of the time past the deadline, at the 99.9th percentile.
+# Limit of the time past the deadline at the 99.9th percentile.
 OVERSHOOT_MS_MAX = 1
 
-# One answer in a thousand comes after the deadline: of auctions among 50 DSPs, one in twenty waits
+# One answer in a thousand comes after the deadline, so one in twenty auctions among 50 DSPs waits
 # for it to the end.
 LATE_PPM = 1000
 
@@ -42,13 +42,14 @@ MEMORY_MIB_MAX = 100
 
 DSPS = 50
 
-# strace slows a server down twenty times; with more in flight, auctions would meet their deadline.
+# strace makes a server twenty times slower; with more in flight, auctions would reach their
+# deadline.
 STRACED_IN_FLIGHT = 4
 
 
 def latency(bench: Bench, seconds: int, say: Say) -> dict:
     """The closed-loop maximum, then an open loop at a share of it: with prompt DSPs, and with some
-    answers that never make it, without which no auction would meet its deadline."""
+    answers that never come, because otherwise no auction would reach its deadline."""
     with fleet(bench, FleetOptions(DSPS)) as dsps, serving(bench, "vickrey", dsps) as server:
         hammer(bench, server.url, Load(WARM_UP_S))
         closed = {"program": "vickrey"} | measure(bench, server, dsps, Load(min(seconds, 10)))
@@ -74,15 +75,14 @@ def latency(bench: Bench, seconds: int, say: Say) -> dict:
 
 
 def is_in_time(run: dict) -> bool:
-    """Whether nearly all answers were, by the exchange's clock and by the hammer's, and there was
-    an answer to all."""
+    """Whether nearly all answers were in time, by both clocks, and every request was answered."""
     return (
         figures.worst_overshoot_us(run, "p999") <= 1000 * OVERSHOOT_MS_MAX and run["errors"] == 0
     )
 
 
 def latency_line(rate_per_s: int, run: dict) -> str:
-    """A run, for who watches."""
+    """A run, as a line of progress."""
     times = run["latency_us"]
     over = [run[f"overshoot_{clock}_us"]["p999"] for clock in ("exchange", "hammer")]
     void = ", VOID" if run["void"] else ""
@@ -105,7 +105,7 @@ def latency_problems(run: dict) -> list[str]:
 
 def open_loop(bench: Bench, rate_per_s: int, late_ppm: int, seconds: int) -> dict:
     """A constant rate after a closed loop, which opens connections no faster than it gets answers;
-    and the books of DSPs and exchange side by side, both since their start."""
+    and the counts of DSPs and exchange, both since their start."""
     with fleet(bench, FleetOptions(DSPS, late_ppm=late_ppm)) as dsps:
         with serving(bench, "vickrey", dsps) as server:
             hammer(bench, server.url, Load(WARM_UP_S))
@@ -124,8 +124,8 @@ def open_loop(bench: Bench, rate_per_s: int, late_ppm: int, seconds: int) -> dic
 
 
 def counted(dsps: dict[str, int], calls: dict[str, int]) -> dict:
-    """The check that every prompt answer counted. A late answer of the DSPs may be a bid or not,
-    so bids and no bids are compared together; without late ones, each for itself."""
+    """Checks that every prompt answer counted. A late answer of the DSPs may be a bid or not, so
+    bids and no-bids are compared together; without late ones, separately."""
     prompt = dsps["requests"] - dsps["late"] - dsps["malformed"]
     arrived = calls["answered"] + calls["no_bid"]
     return {
@@ -171,8 +171,8 @@ def memory(bench: Bench, seconds: int, say: Say) -> dict:
 
 
 def calls(bench: Bench, seconds: int, say: Say) -> dict:
-    """System calls per auction, the floor's beside: from strace by name, and from perf as a count
-    that does not slow the server down, with whatever else this machine can count."""
+    """System calls per auction, beside the floor's: by name from strace, and as a total from perf,
+    which does not slow the server down, with the other events that this machine can count."""
     strace, events = shutil.which("strace") is not None, perf_events()
     skipped = [] if strace else ["strace is not installed: no calls by name"]
     skipped += [] if events else ["perf is not installed or may not count: no events"]
@@ -206,7 +206,7 @@ def calls(bench: Bench, seconds: int, say: Say) -> dict:
 
 
 def per_auction(counts: dict, report: dict) -> dict:
-    """Counts over the auctions that the hammer saw answered."""
+    """Counts divided by the auctions that the hammer saw answered."""
     auctions = report["counts"]["ok_bid"] + report["counts"]["no_bid"]
     return {
         "auctions": auctions,
@@ -216,7 +216,7 @@ def per_auction(counts: dict, report: dict) -> dict:
 
 
 def brief(tool: str, found: dict) -> str:
-    """The total of a tool, for who watches."""
+    """A tool's total, as a line of progress."""
     each = found["per_auction"]
     total = each.get(SYSCALLS, math.nan) if tool == "perf" else sum(each.values())
     return f"{tool}: {total:.1f} calls per auction at {found['answers_per_s']:.0f}/s"

@@ -1,8 +1,8 @@
-"""What a thread of a server waits for, looked at every few milliseconds while a load runs.
+"""What a thread of a server waits for, sampled every few milliseconds during a load.
 
-For a stall that one run in two has, and no percentile explains: whether the thread was blocked in a
-system call, and in which; whether it was ready and had no core; or whether whoever looked was held up as
-well, and so the machine. Knows no server, and no load.
+For a stall that occurs in one run of two, and that no percentile explains: whether the thread was
+blocked in a system call, and in which; whether it was ready without a core; or whether the sampler
+was delayed as well, so the machine stalled. Knows no server and no load.
 """
 
 import platform
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 EVERY_S = 0.005
-# What is shorter is no stall: a core is shared with the log's thread.
+# Shorter waits are no stall: the core is shared with the log's thread.
 STALL_MS = 20.0
 
-# Where a thread waits for requests, answers and its timers.
+# The system calls in which a thread waits for requests, responses and timers.
 IDLE = "epoll"
-# By number; any other is told by that.
+# Names by number; others are reported by number.
 SYSCALLS = {
     "x86_64": {
         0: "read",
@@ -40,18 +40,18 @@ SYSCALLS = {
 
 @dataclass
 class Stalls:
-    """What was seen of one thread."""
+    """The samples of one thread."""
 
     looks: int = 0
-    # By system call, the longest time in which every look found the thread blocked in it.
+    # By system call, the longest time during which every sample found the thread blocked in it.
     blocked_ms: dict[str, float] = field(default_factory=dict)
-    # Between two looks, the longest time that it was ready and had no core.
+    # The longest time between two samples that it was ready without a core.
     ready_ms: float = 0.0
-    # The longest that whoever looked came late: what the machine does to any thread.
+    # The longest delay of the sampler itself: what the machine does to any thread.
     looker_late_ms: float = 0.0
 
     def as_dict(self) -> dict:
-        """For the results; times in milliseconds."""
+        """As results; times in milliseconds."""
         blocked = {name: round(ms, 1) for name, ms in sorted(self.blocked_ms.items())}
         return {
             "looks": self.looks,
@@ -63,8 +63,8 @@ class Stalls:
 
 @dataclass(frozen=True)
 class Look:
-    """A thread at one moment: the system call that it is in, None where it runs or is ready; and for how
-    long it has been ready without a core, in all."""
+    """One sample of a thread: its system call, None if it runs or is ready, and its total time
+    ready without a core."""
 
     at_s: float
     call: str | None
@@ -72,7 +72,7 @@ class Look:
 
 
 def stalls_of(looks: list[Look]) -> Stalls:
-    """What looks in their order come to."""
+    """The stalls in a sequence of samples."""
     found = Stalls(looks=len(looks))
     since = None
     for before, look in zip([None, *looks], looks, strict=False):
@@ -90,7 +90,7 @@ def stalls_of(looks: list[Look]) -> Stalls:
 
 
 def call_of(line: str) -> str | None:
-    """The system call that `/proc/*/syscall` names; None of a thread that is in none."""
+    """The system call in `/proc/*/syscall`. None if the thread is in none."""
     number = line.partition(" ")[0].strip()
     if not number.lstrip("-").isdigit() or int(number) < 0:
         return None
@@ -98,7 +98,7 @@ def call_of(line: str) -> str | None:
 
 
 def look_at(task: Path) -> Look:
-    """One look."""
+    """Takes one sample."""
     call = call_of((task / "syscall").read_text())
     ready_ns = int((task / "schedstat").read_text().split()[1])
     return Look(time.monotonic(), call, ready_ns / 1e9)
@@ -106,8 +106,8 @@ def look_at(task: Path) -> Look:
 
 @contextmanager
 def watched(pid: int, thread: int) -> Iterator[Stalls]:
-    """Looks at a thread until the block ends; what it is given is filled in then, and stays empty where
-    the machine does not let others look."""
+    """Samples a thread until the block ends, and then fills in the result, which stays empty if the
+    machine does not permit sampling."""
     task = Path(f"/proc/{pid}/task/{thread}")
     looks: list[Look] = []
     ended = threading.Event()

@@ -1,6 +1,6 @@
 """Auctions per CPU-second of the server: programs in turn, under the same load, round by round.
 
-Owns the window, the search for a load that leaves the testbed time to spare, and the medians.
+Owns the window, the search for a load that leaves the testbed idle time, and the medians.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +13,15 @@ from driver.programs import Bench, Fleet, FleetOptions, Load, Server, fleet, ham
 WARM_UP_S = 2
 PROBE_S = 3
 
-# A start that is no overload, which could trip the breakers of healthy DSPs: handshakes of all the
-# connections that a full load needs take longer than an auction.
+# A gentle start: the handshakes of all connections for a full load take longer than an auction, and
+# this overload could trip the breakers of healthy DSPs.
 START = Load(1, in_flight=2)
 
-# Above it an answer could not arrive within the requests' 250 ms.
+# With more, an answer could not arrive within the requests' 250 ms.
 LATENCY_MS_MAX = 150
 ATTEMPTS_MAX = 12
 
-# Above this share of calls that came to nothing, a round did visibly less than the others.
+# With a larger share of lost calls, a round did visibly less than the others.
 CALLS_LOST_MAX = 0.01
 
 Say = Callable[[str], None]
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """DSPs, the programs to put before them, and the share of the floor to reach."""
+    """The DSPs, the programs to compare, and the share of the floor to reach."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often and how long to measure, and whether to look for a valid load."""
+    """The number and length of measurements, and whether to search for a valid load."""
 
     count: int
     seconds: int
@@ -61,7 +61,7 @@ def measure(bench: Bench, server: Server, dsps: Fleet | Sequence[Fleet], load: L
 def window_of(
     bench: Bench, server: Server, dsps: Sequence[Fleet], load_it: Callable[[], dict]
 ) -> dict:
-    """The same of whatever `load_it` does to the server; it gives the hammer's report."""
+    """The same for any `load_it`, which returns the hammer's report."""
     fleets = [each.child.pid for each in dsps]
     cores = (bench.server_core, bench.testbed_core)
     before = machine.read(server.child.pid, fleets, cores)
@@ -71,8 +71,8 @@ def window_of(
 
 
 def window(before: Reading, after: Reading, report: dict) -> dict:
-    """The figure of one window, and all that says whether it can be trusted. Shares are of one
-    core, from 0 to 1; `others` is what neither the server nor the testbed used."""
+    """The figure of one window, and the figures that show whether it is valid. Shares are of one
+    core, from 0 to 1; `others` is neither the server's nor the testbed's."""
     wall_s = after.at_s - before.at_s
     cpu_s = after.server.cpu_s - before.server.cpu_s
     user_s = after.server.user_s - before.server.user_s
@@ -81,7 +81,7 @@ def window(before: Reading, after: Reading, report: dict) -> dict:
     auctions = counts["ok_bid"] + counts["no_bid"] + counts["nbr"]
     server_busy = cpu_s / wall_s
     fleet_busy = (after.fleet.cpu_s - before.fleet.cpu_s) / wall_s
-    # The hammer's share is of its own run, which is the window but for its start.
+    # The hammer's share is of its own run, which equals the window except for its start.
     hammer_busy = report["generator_busy_ppm"] / 1e6
     server_core = figures.busy_share(before.server_core, after.server_core)
     testbed_core = figures.busy_share(before.testbed_core, after.testbed_core)
@@ -101,7 +101,7 @@ def window(before: Reading, after: Reading, report: dict) -> dict:
             kind: round(cpu_s - before.server_threads.get(kind, 0.0), 4)
             for kind, cpu_s in after.server_threads.items()
         },
-        # Past the requests' `tmax`, where the load was told of one.
+        # After the requests' `tmax`, if the load was given one.
         "overshoot_hammer_us": report["overshoot_us"],
         "server_busy": round(server_busy, 3),
         "server_core_busy": round(server_core, 3),
@@ -135,7 +135,7 @@ def one_round(bench: Bench, program: str, dsps: Fleet, seconds: int, number: int
 
 
 def line(measured: dict) -> str:
-    """A round, for who watches."""
+    """A round, as a line of progress."""
     void = ", VOID" if measured["void"] else ""
     errors = f", {measured['errors']} errors" if measured["errors"] else ""
     return (
@@ -149,11 +149,12 @@ def line(measured: dict) -> str:
 def all_rounds(
     bench: Bench, options: FleetOptions, programs: list[str], rounds: Rounds, say: Say
 ) -> list[dict]:
-    """Every program once, then again; ends early at a void round if a load is looked for."""
+    """Every program in turn, repeatedly; ends early at a void round if a load is being searched
+    for."""
     measured: list[dict] = []
     with fleet(bench, options) as dsps:
         if rounds.search:
-            # The floor drives the testbed hardest; a short look at it settles most loads.
+            # The floor loads the testbed most; a short round of it settles most loads.
             probe = one_round(bench, programs[0], dsps, PROBE_S, 0)
             say(f"  probe at {options.latency_ms:>3} ms    {line(probe)}")
             if probe["void"]:
@@ -170,8 +171,8 @@ def all_rounds(
 def settle(
     bench: Bench, rounds: Rounds, measure_at: Callable[[int, bool], list[dict]]
 ) -> tuple[int, list[dict]]:
-    """Measures at latencies of the DSPs that rise until no round is void; which latency it was in
-    the end. `measure_at` is told the latency, and whether a void round may end it early."""
+    """Measures with rising latencies of the DSPs until no round is void, and returns the last
+    latency. `measure_at` gets the latency, and whether a void round may end it early."""
     latency_ms = rounds.latency_ms
     for attempt in range(ATTEMPTS_MAX):
         measured = measure_at(latency_ms, rounds.search)
@@ -183,7 +184,7 @@ def settle(
             latency_ms, bench.in_flight, worst["answers_per_s"], own_busy
         )
         if next_ms > LATENCY_MS_MAX or attempt == ATTEMPTS_MAX - 1:
-            # What is void at any load is measured all the same, and called void.
+            # Rounds that are void at any load are measured all the same, and marked void.
             measured = measure_at(latency_ms, False)
             break
         latency_ms = next_ms
@@ -232,10 +233,10 @@ def conclude(
 
 
 def notes(dsps: int, measured: list[dict]) -> list[str]:
-    """Which rounds did less than their load asked for, and so look cheaper than they are."""
+    """Rounds that did less than their load requires, and so look cheaper than they are."""
     found = []
     for each in measured:
-        # Lost calls are counted over the warm-up as well, where a server is slowest.
+        # Lost calls include those of the warm-up, in which a server is slowest.
         share = sum(each["calls_lost"].values()) / (each["auctions"] * dsps)
         if share > CALLS_LOST_MAX:
             name = f"{each['program']}, round {each['round']}"
@@ -244,7 +245,7 @@ def notes(dsps: int, measured: list[dict]) -> list[str]:
 
 
 def problems(measured: list[dict]) -> list[str]:
-    """What is wrong whatever the figures are."""
+    """Failures, regardless of the figures."""
     found = []
     for each in measured:
         name = f"{each['program']}, round {each['round']}"
@@ -256,7 +257,7 @@ def problems(measured: list[dict]) -> list[str]:
 
 
 def not_asked(name: str, each: dict) -> list[str]:
-    """Whether a round was cheap because breakers kept it from asking."""
+    """Whether a round was cheap because breakers kept it from calling DSPs."""
     if each["void"] or each["asked"] is None or each["asked"] >= figures.ASKED_MIN:
         return []
     return [f"{name}: DSPs were asked {each['asked']:.1%} of the time"]

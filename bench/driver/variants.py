@@ -1,8 +1,8 @@
-"""One thing switched on at a time: notices, TLS, gzip; each beside the same without it.
+"""One feature at a time: notices, TLS, gzip; each compared with the same run without it.
 
-A variant is a row: a program, its DSPs, its configuration, and the row it is compared with. Rounds
-go through all of them in turn, as those of throughput do, but at one rate: a row that answers later
-would do less in a closed loop, and an idle core works in smaller, dearer batches.
+A variant is a row: a program, its DSPs, its configuration, and its base row. Rounds go through all
+of them in turn, as those of throughput do, but at one rate: a row with slower answers would do less
+in a closed loop, and an idle core works in smaller, dearer batches.
 """
 
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ from driver.throughput import (
     not_asked,
 )
 
-# Beacons are called at the exchange's own address, so the name need not resolve.
+# Beacons are called at the exchange's own address, so this name need not resolve.
 BEACONS = "http://bench.example/n/"
 
-# Threads that take part in an auction; the others of the exchange serve delivery and operators.
+# Threads that take part in auctions; the exchange's others serve delivery and operators.
 SHARDS = "shard"
 
 
@@ -32,14 +32,14 @@ class Variant:
     """One row."""
 
     name: str
-    # The row that it is a share of; its own, where it is one to compare with.
+    # The row to compare with; its own name if it is a base itself.
     base: str
     fleet: FleetOptions
     program: str = "vickrey"
     terms: Terms = Terms()
     beacons: str | None = None
     insecure: bool = False
-    # The row of the floor with the same DSPs, if there is one.
+    # The floor's row with the same DSPs. None without one.
     floor: str | None = None
 
 
@@ -51,15 +51,15 @@ class Comparison:
     title: str
     notes: tuple[str, ...]
     variants: tuple[Variant, ...]
-    # The row whose closed loop is the capacity, and the share of it that is offered to all.
+    # The row whose closed loop is the capacity, and the share of it offered to all.
     paced_by: str
     share: float
-    # Least share of its base for these rows.
+    # Minimum share of the base, by row.
     targets: dict[str, float]
 
 
 def notices() -> Comparison:
-    """No notices; the winner's; and those of all losers too. Beacons in all answers are called."""
+    """No notices; the winner's; and all losers' too. Beacons in all answers are called."""
     terms = Terms(
         exchange=(
             f'[exchange.notices]\nurl = "{BEACONS}"\nmode = "final"\n'
@@ -94,7 +94,8 @@ def notices() -> Comparison:
 
 
 def codings() -> Comparison:
-    """TLS to DSPs, answers in gzip, and both, beside neither; each behind a floor with the same."""
+    """TLS to DSPs, answers in gzip, and both, compared with neither; each with a floor that has the
+    same."""
     plain = FleetOptions(50, profile="# As they are.\n")
     zipped = replace(plain, profile='[[dsp.phase]]\nkind = "gzip"\n')
     as_is = Terms()
@@ -126,7 +127,7 @@ def codings() -> Comparison:
 
 
 def run(bench: Bench, comparison: Comparison, rounds: Rounds, say: Say) -> dict:
-    """Every variant in turn, round by round, at a share of what the core can do."""
+    """Every variant in turn, round by round, at a share of the core's capacity."""
     (paced_by,) = (each for each in comparison.variants if each.name == comparison.paced_by)
     closed = one_round(bench, paced_by, (rounds.latency_ms, PROBE_S, None), 0)
     say(f"  closed loop           {line(closed)}")
@@ -143,8 +144,8 @@ def run(bench: Bench, comparison: Comparison, rounds: Rounds, say: Say) -> dict:
 def one_round(
     bench: Bench, variant: Variant, pace: tuple[int, int, int | None], number: int
 ) -> dict:
-    """Fresh DSPs, a fresh server, warmed up, measured, and ended. `pace` is the latency of DSPs in
-    milliseconds, how many seconds are measured, and the rate of an open loop."""
+    """Fresh DSPs and a fresh server, warmed up, measured, and stopped. `pace` is the latency of
+    DSPs in milliseconds, the measured seconds, and the rate of an open loop."""
     latency_ms, seconds, rate_per_s = pace
     options = replace(variant.fleet, latency_ms=latency_ms)
     with fleet(bench, options) as dsps:
@@ -180,14 +181,14 @@ def one_round(
 
 
 def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
-    """Notices that the exchange delivered, and those that came to nothing."""
+    """Notices that the exchange delivered, and those that failed."""
     outcomes = figures.sums_by(counts, "vickrey_exchange_notices_total", "outcome")
     delivered = outcomes.pop("delivered", 0)
     return {"delivered": delivered, "not_delivered": sum(outcomes.values())}
 
 
 def reservations_of(counts: list[figures.Sample]) -> dict[str, int]:
-    """What accounts were asked for, and paid; zeros where there are none."""
+    """Reservations and settlements; zeros without accounts."""
     outcomes = figures.sums_by(counts, "vickrey_exchange_reservations_total", "outcome")
     return {
         "reserved": outcomes.get("reserved", 0),
@@ -199,8 +200,7 @@ def reservations_of(counts: list[figures.Sample]) -> dict[str, int]:
 def conclude(
     comparison: Comparison, latency_ms: int, rate_per_s: int, measured: list[dict]
 ) -> dict:
-    """Medians over the rounds, and their ratios to those of the rows they are compared with, each
-    of which comes before them."""
+    """Medians over the rounds, and their ratios to those of their base rows, which come earlier."""
     rows: dict[str, dict] = {}
     notes = list(comparison.notes)
     for variant in comparison.variants:
@@ -237,7 +237,7 @@ def conclude(
 
 
 def problems(each: dict) -> list[str]:
-    """What is wrong whatever the figures are."""
+    """Failures, regardless of the figures."""
     name = f"{each['program']}, round {each['round']}"
     found = []
     if each["errors"]:
