@@ -19,7 +19,6 @@
 
 mod beacons;
 mod billing;
-mod bug;
 mod event;
 mod journal;
 mod lanes;

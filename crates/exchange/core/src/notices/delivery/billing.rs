@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::beacons::{BeaconState, KnownBeacon};
-use super::bug::{DeliveryBug, carried, planted};
 use super::event::{Beacon, BeaconRefusal, DeliveryTime, Effect, JournalTicket};
 use super::journal::{JournalRecord, NoticeEnd, PendingRecord, RecordPurpose};
 use super::notice::Notice;
@@ -29,19 +28,14 @@ impl Delivery {
         let Beacon { call, id, expires_ms, notice, reservation } = beacon;
         if let Some(token) = self.tokens.token(id) {
             match &mut token.state {
-                BeaconState::Accepting { .. }
-                    if self.failing && !planted(DeliveryBug::WaitWhileFailing) =>
-                {
+                BeaconState::Accepting { .. } if self.failing => {
                     self.refuse(call, BeaconRefusal::Journal, outbox);
                 }
                 BeaconState::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
                 BeaconState::Accepting { .. } => self.refuse(call, BeaconRefusal::Busy, outbox),
                 BeaconState::Owed { .. } | BeaconState::Settled { .. } => {
-                    let duplicate = !planted(DeliveryBug::CallAgainFirst) && token.acknowledged;
+                    let duplicate = token.acknowledged;
                     token.acknowledged = true;
-                    if planted(DeliveryBug::SettleAgain) {
-                        outbox.extend(spent(self.durable + 1, reservation));
-                    }
                     self.counters.beacons_duplicate += u64::from(duplicate);
                     outbox.push(Effect::Acknowledge { call, duplicate });
                 }
@@ -60,15 +54,6 @@ impl Delivery {
         let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
         self.tokens.insert(id, expires_ms, BeaconState::Accepting { job, calls: vec![call] });
         self.journal(RecordPurpose::Accepted(id, reservation), &record, outbox);
-        if let Some(job) = job.filter(|_| planted(DeliveryBug::SendEarly)) {
-            self.wait(job, now.tick);
-        }
-        if planted(DeliveryBug::AcknowledgeEarly) {
-            outbox.push(Effect::Acknowledge { call, duplicate: false });
-        }
-        if planted(DeliveryBug::SettleEarly) {
-            outbox.extend(spent(self.durable + 1, reservation));
-        }
     }
 
     fn owe(
@@ -140,7 +125,6 @@ impl Delivery {
         records: &[(JournalTicket, u64)],
         outbox: &mut Vec<Effect>,
     ) {
-        let before = outbox.len();
         for (ticket, sequence) in records {
             self.durable = self.durable.max(*sequence);
             self.committed = self.committed.max(*sequence);
@@ -159,18 +143,12 @@ impl Delivery {
                 RecordPurpose::Checkpoint => (),
             }
         }
-        if planted(DeliveryBug::SettleBackward) {
-            outbox[before..].reverse();
-        }
     }
 
     fn accepted(&mut self, now: DeliveryTime, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
         let BeaconState::Accepting { job, calls } = &mut token.state else { return };
         let (job, calls) = (*job, std::mem::take(calls));
-        if calls.is_empty() && planted(DeliveryBug::SettleAwaited) {
-            outbox.pop();
-        }
         token.acknowledged = !calls.is_empty();
         token.state = match job {
             Some(job) => BeaconState::Owed { job },
@@ -188,15 +166,8 @@ impl Delivery {
     }
 
     /// Refuses the waiting calls: their records may or may not become durable.
-    pub(super) fn journal_failing(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
+    pub(super) fn journal_failing(&mut self, outbox: &mut Vec<Effect>) {
         self.failing = true;
-        if planted(DeliveryBug::WaitWhileFailing) {
-            return;
-        }
-        if planted(DeliveryBug::ForgetPending) {
-            let pending: Vec<_> = self.journalling.keys().copied().collect();
-            return self.journal_refused(now, &pending, outbox);
-        }
         let mut waiting = Vec::new();
         for PendingRecord { purpose, .. } in self.journalling.values() {
             if let RecordPurpose::Accepted(id, _) = purpose
@@ -271,7 +242,7 @@ impl Delivery {
                     let Job { accepted_ms, notice, .. } = &self.jobs[&job];
                     let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
                     // The first record has settled it.
-                    let reservation = carried(id).filter(|_| planted(DeliveryBug::SettleMoved));
+                    let reservation = None;
                     JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
                 }
                 // Its record is pending, or will be.
@@ -289,8 +260,7 @@ impl Delivery {
             return;
         }
         self.checkpointed = self.durable;
-        let late = if planted(DeliveryBug::CheckpointLate) { 3 } else { 0 };
-        let needed_from = self.safe_before() + late;
+        let needed_from = self.safe_before();
         self.journal(RecordPurpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
     }
 }

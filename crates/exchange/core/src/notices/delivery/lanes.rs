@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use units::Tick;
 
-use super::bug::{DeliveryBug, planted};
 use super::policy::DeliveryPolicy;
 use openrtb::NoticeKind;
 
@@ -134,8 +133,7 @@ impl DspLanes {
                 idle
             }
         };
-        let fits = *self.lanes[lane].held(kind) < per_dsp || planted(DeliveryBug::Unbounded);
-        fits.then_some(lane)
+        (*self.lanes[lane].held(kind) < per_dsp).then_some(lane)
     }
 
     /// The lane of `dsp`, regardless of limits: for notices owed before a restart.
@@ -199,9 +197,6 @@ impl DspLanes {
     fn may_send(&self, lane: usize, now: Tick) -> bool {
         let lane = &self.lanes[lane];
         let policy = &self.policy;
-        if planted(DeliveryBug::ShareNothing) {
-            return lane.in_flight < policy.in_flight_per_dsp;
-        }
         let failing = lane.failures > 0;
         // Half of the calls are reserved for healthy DSPs.
         let shared = !failing || self.in_flight_failing < policy.in_flight_max.div_ceil(2);

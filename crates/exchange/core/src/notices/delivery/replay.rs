@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::beacons::BeaconState;
-use super::bug::{DeliveryBug, planted};
 use super::event::DeliveryTime;
 use super::journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 use super::notice::Notice;
@@ -40,9 +39,6 @@ impl JournalReplay {
     /// Where a start must begin to read: at the last checkpoint's
     /// [`needed_from`](JournalRecord::Checkpoint), or earlier after the last applied settlement.
     pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
-        if planted(DeliveryBug::ReadNeededAlone) {
-            return needed_from;
-        }
         needed_from.min(applied_sequence.saturating_add(1))
     }
 
@@ -59,14 +55,13 @@ impl JournalReplay {
         match JournalRecord::decode(bytes)? {
             JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation } => {
                 match notice {
-                    _ if planted(DeliveryBug::ForgetOwed) => (),
                     Some(notice) => {
                         let last = LastRecord::Owed { accepted_ms, notice };
                         self.beacons.insert(id, (sequence, expires_ms, last));
                     }
                     None => self.settled(id, sequence, expires_ms, NoticeEnd::Untold),
                 }
-                return Ok(reservation.filter(|_| !planted(DeliveryBug::SkipReplayed)));
+                return Ok(reservation);
             }
             JournalRecord::Settled { id, expires_ms, outcome } => {
                 self.settled(id, sequence, expires_ms, outcome);
@@ -78,7 +73,7 @@ impl JournalReplay {
 
     fn settled(&mut self, id: TokenId, sequence: u64, expires_ms: u64, outcome: NoticeEnd) {
         // Its calls are refused from now on, remembered or not.
-        if expires_ms <= self.unix_ms || planted(DeliveryBug::ForgetAtStart) {
+        if expires_ms <= self.unix_ms {
             self.beacons.remove(&id);
         } else {
             self.beacons.insert(id, (sequence, expires_ms, LastRecord::Settled(outcome)));

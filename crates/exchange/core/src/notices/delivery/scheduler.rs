@@ -7,7 +7,6 @@ use openrtb::NoticeKind;
 use units::Tick;
 
 use super::beacons::{BeaconState, KnownBeacons};
-use super::bug::{DeliveryBug, planted};
 use super::event::{
     Attempt, DeliveryCounters, DeliveryTime, Effect, Event, GiveUpReason, JournalTicket,
     SendOutcome,
@@ -106,7 +105,7 @@ impl Delivery {
                 Event::Beacon(beacon) => self.beacon(now, *beacon, outbox),
                 Event::JournalCommitted(records) => self.committed(now, &records, outbox),
                 Event::JournalRefused(tickets) => self.journal_refused(now, &tickets, outbox),
-                Event::JournalFailing => self.journal_failing(now, outbox),
+                Event::JournalFailing => self.journal_failing(outbox),
                 Event::JournalWriting => self.failing = false,
                 Event::JournalReached(sequence) => self.durable = self.durable.max(sequence),
                 Event::Sent { attempt, outcome } => self.sent(now, attempt, outcome, outbox),
@@ -132,29 +131,22 @@ impl Delivery {
 
     /// No later restart needs records of notices below this sequence.
     pub fn safe_before(&self) -> u64 {
-        let pinned = self.tokens.lowest_pin().filter(|_| !planted(DeliveryBug::UnpinOwed));
+        let pinned = self.tokens.lowest_pin();
         let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
-        let on_the_way = on_the_way.filter(|_| !planted(DeliveryBug::UnpinOnTheWay));
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
     /// Records below this sequence may be deleted if settlements up to `applied_sequence` are
     /// applied.
     pub fn keep_from(&self, applied_sequence: u64) -> u64 {
-        let booked = applied_sequence.saturating_add(1);
-        if planted(DeliveryBug::KeepNeededAlone) {
-            self.safe_before()
-        } else {
-            self.safe_before().min(booked)
-        }
+        self.safe_before().min(applied_sequence.saturating_add(1))
     }
 
     /// All our settlements up to this sequence have been emitted ([`Effect::Settled`]). Never
     /// decreases.
     pub fn settled_through(&self) -> u64 {
         let oldest = self.journalling.values().next();
-        let on_the_way = oldest.map(|record| record.after.max(self.committed));
-        on_the_way.filter(|_| !planted(DeliveryBug::ReachEarly)).unwrap_or(self.durable)
+        oldest.map_or(self.durable, |record| record.after.max(self.committed))
     }
 
     /// Counts since the start, and current gauges.
@@ -183,7 +175,7 @@ impl Delivery {
     }
 
     pub(super) fn remembers_more(&self) -> bool {
-        self.tokens.len() < self.policy.remembered_max || planted(DeliveryBug::Unbounded)
+        self.tokens.len() < self.policy.remembered_max
     }
 
     /// The lane for one more notice. None if a limit is reached.
@@ -195,11 +187,7 @@ impl Delivery {
         };
         let load = self.load(kind);
         let fits = load.notices < max && load.bytes + notice.bytes() <= bytes_max && token;
-        if fits || planted(DeliveryBug::Unbounded) {
-            self.lanes.room(notice.dsp(), kind)
-        } else {
-            None
-        }
+        if fits { self.lanes.room(notice.dsp(), kind) } else { None }
     }
 
     /// Adds a notice to its lane, without scheduling it.
@@ -269,32 +257,26 @@ impl Delivery {
         };
         self.lanes.land(job.lane, well, now.tick);
         if well == Some(true) {
-            return self.settle(now, number, Ok(()), outbox);
+            return self.settle(number, Ok(()), outbox);
         }
         self.counters.tries_failed += 1;
         job.failed = job.failed.saturating_add(1);
         let kind = job.kind;
         let tried_enough = match kind {
-            NoticeKind::Billing => planted(DeliveryBug::NeverRetry),
+            NoticeKind::Billing => false,
             NoticeKind::Win | NoticeKind::Loss => job.failed > self.policy.retries_best_effort,
         };
         if well.is_none() {
-            self.settle(now, number, Err(GiveUpReason::Forbidden), outbox);
+            self.settle(number, Err(GiveUpReason::Forbidden), outbox);
         } else if tried_enough || job.deadline <= now.tick {
-            self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
+            self.settle(number, Err(GiveUpReason::Horizon), outbox);
         } else {
             let at = now.tick.after(self.policy.pause(job.failed));
             self.wait(number, at);
         }
     }
 
-    fn settle(
-        &mut self,
-        now: DeliveryTime,
-        number: u64,
-        end: Result<(), GiveUpReason>,
-        outbox: &mut Vec<Effect>,
-    ) {
+    fn settle(&mut self, number: u64, end: Result<(), GiveUpReason>, outbox: &mut Vec<Effect>) {
         let job = self.release(number);
         let Some(id) = job.id else {
             match end {
@@ -311,14 +293,7 @@ impl Delivery {
         }
         let token = self.tokens.token(id).expect("what is owed is remembered");
         token.state = BeaconState::Settled { outcome, recorded: false };
-        if planted(DeliveryBug::SkipSettled) {
-            self.settled_recorded(now, id);
-        } else {
-            self.journal_settled(id, outbox);
-        }
-        if planted(DeliveryBug::ForgetDelivered) {
-            self.tokens.remove(id);
-        }
+        self.journal_settled(id, outbox);
     }
 
     fn time_out(&mut self, now: DeliveryTime, outbox: &mut Vec<Effect>) {
@@ -336,7 +311,7 @@ impl Delivery {
             self.deadlines.remove(&(at, number));
             // Notices in flight or with a pending record are decided when that ends.
             if self.jobs[&number].waits_for.is_some() {
-                self.settle(now, number, Err(GiveUpReason::Horizon), outbox);
+                self.settle(number, Err(GiveUpReason::Horizon), outbox);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::bug::{DeliveryBug, planted};
 use super::event::JournalTicket;
 
 /// Pending records, in log order.
@@ -19,10 +18,7 @@ impl TicketQueue {
     /// Those newly durable are consecutive in the log. Returns their sequences.
     pub fn durable(&mut self, through: u64, sequence: u64) -> Vec<(JournalTicket, u64)> {
         let count = self.0.partition_point(|(position, _)| *position <= through);
-        let stands = |(position, ticket)| {
-            let behind = if planted(DeliveryBug::MisplaceGroup) { 0 } else { through - position };
-            (ticket, sequence - behind)
-        };
+        let stands = |(position, ticket)| (ticket, sequence - (through - position));
         self.0.drain(..count).map(stands).collect()
     }
 }
