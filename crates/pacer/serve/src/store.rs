@@ -1,6 +1,5 @@
 //! The store on disk: its file, its thread, and its recovery. Knows nothing of budgets.
 
-pub(crate) mod bug;
 pub(crate) mod directory;
 pub(crate) mod engine;
 pub(crate) mod error;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use pacer_core::store::{CommitOutcome, StoreAnswer, StoreDenial, StoreFault, StoreRequest};
 use redb::{Builder, Database};
 
-use super::bug::{DiskBug, planted};
 use super::directory::StoreDirectory;
 use super::error::{DiskFailure, StoreOpenError};
 use super::tables::{self, FORMAT, RequestResult, StoreTables};
@@ -161,16 +160,11 @@ impl<P: StoreDirectory> StoreEngine<P> {
             }
             GroupOutcome::Unknown(failure) => {
                 let failing = StoreDenial::Failing(self.fail(failure));
-                let ended = match () {
-                    () if planted(DiskBug::AcknowledgeEarly) => CommitOutcome::Committed,
-                    () if planted(DiskBug::RefuseUnknown) => CommitOutcome::Refused,
-                    () => CommitOutcome::Unknown,
-                };
                 answers.extend(group.iter().map(|request| match request {
                     StoreRequest::Begin(node, _) => {
                         StoreAnswer::Begun { node: *node, begun: Err(failing.clone()) }
                     }
-                    _ => request.answer(ended, None),
+                    _ => request.answer(CommitOutcome::Unknown, None),
                 }));
             }
         }
@@ -264,7 +258,7 @@ fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), Disk
 
 fn put_in_place(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     place.rename(NEW_NAME, FILE_NAME)?;
-    if planted(DiskBug::SkipDirectorySync) { Ok(()) } else { Ok(place.sync()?) }
+    Ok(place.sync()?)
 }
 
 fn open_file(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<Database, OpenFailure> {
@@ -290,19 +284,18 @@ fn open_whole(
     if place.open(FILE_NAME)?.len()? == 0 {
         return Err(DiskFailure::damaged("it is empty").into());
     }
-    let is_anew = watch.is_suspect() && !planted(DiskBug::TrustPageCache);
+    let is_anew = watch.is_suspect();
     if is_anew {
         copy(place)?;
     }
-    let is_named = !is_anew || planted(DiskBug::RenameEarly);
-    let database = open_database(place, watch, if is_named { FILE_NAME } else { NEW_NAME })?;
+    let database = open_database(place, watch, if is_anew { NEW_NAME } else { FILE_NAME })?;
     match guarded(watch, || Ok(tables::format(&database)?))? {
         None => return Err(DiskFailure::damaged("it is no store of a ledger's").into()),
         Some(format) if format > FORMAT => return Err(OpenFailure::Newer(format)),
         Some(FORMAT) => (),
         Some(_) => guarded(watch, || Ok(tables::upgrade(&database)?))?,
     }
-    if !is_named {
+    if is_anew {
         put_in_place(place)?;
     }
     // Nothing in the new file predates a failed sync.
@@ -314,9 +307,6 @@ fn open_whole(
 /// write might reach the medium without what it builds upon.
 fn copy(place: &impl StoreDirectory) -> Result<(), DiskFailure> {
     let (from, to) = (place.open(FILE_NAME)?, place.open(NEW_NAME)?);
-    if planted(DiskBug::RenameEarly) {
-        put_in_place(place)?;
-    }
     let length = from.len()?;
     to.set_len(length)?;
     let mut piece = vec![0; PIECE_BYTES];
@@ -340,9 +330,6 @@ enum GroupOutcome {
 
 fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
     let nothing = |error: redb::Error| GroupOutcome::Nothing(error.into());
-    if planted(DiskBug::CommitHalves) {
-        commit_halves(database, group);
-    }
     let transaction = match tables::begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return nothing(error),
@@ -355,22 +342,6 @@ fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
             Ok(()) => GroupOutcome::All(written),
             Err(error) => GroupOutcome::Unknown(redb::Error::from(error).into()),
         },
-    }
-}
-
-fn commit_halves(database: &Database, group: &[StoreRequest]) {
-    for request in group {
-        let StoreRequest::Submit(writer, batch) = request else { continue };
-        let mut half = batch.clone();
-        half.leases.truncate(batch.leases.len() / 2);
-        if let Ok(transaction) = tables::begin_write(database) {
-            let written = StoreTables::open(&transaction)
-                .and_then(|mut tables| tables.write(&StoreRequest::Submit(*writer, half)));
-            if written.is_ok() {
-                // Any outcome will do.
-                let _ended = transaction.commit();
-            }
-        }
     }
 }
 

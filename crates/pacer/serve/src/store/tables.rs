@@ -16,7 +16,6 @@ use redb::{
 };
 use units::Nanos;
 
-use super::bug::{DiskBug, planted};
 use super::error::DiskFailure;
 
 /// Raised whenever an older program could not read the file: one that knows only format 1 would
@@ -386,10 +385,8 @@ pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
 /// acknowledged long ago.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
-    transaction.set_two_phase_commit(!planted(DiskBug::OnePhase));
-    let is_dropped = planted(DiskBug::DropSync);
-    let durability = if is_dropped { redb::Durability::None } else { redb::Durability::Immediate };
-    transaction.set_durability(durability)?;
+    transaction.set_two_phase_commit(true);
+    transaction.set_durability(redb::Durability::Immediate)?;
     Ok(transaction)
 }
 

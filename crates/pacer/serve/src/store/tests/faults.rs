@@ -13,7 +13,6 @@ use pacer_core::store::{
 
 use super::{ask, batch, disk, granted, key};
 use crate::StoreOpenError;
-use crate::store::bug::{DiskBug, plant};
 use crate::store::engine::StoreEngine;
 
 /// Leases that every batch sets to its number.
@@ -319,23 +318,4 @@ fn every_committed_batch_is_there_and_none_half() {
     }
     assert!(all.committed > 5_000 && all.unknown > 500, "{} {}", all.committed, all.unknown);
     assert!(all.ended > seeds() * LIVES * 9 / 10, "{}", all.ended);
-}
-
-#[test]
-fn every_planted_bug_is_found() {
-    let bugs = [
-        DiskBug::DropSync,
-        DiskBug::AcknowledgeEarly,
-        DiskBug::RefuseUnknown,
-        DiskBug::TrustPageCache,
-        DiskBug::SkipDirectorySync,
-        DiskBug::RenameEarly,
-        DiskBug::CommitHalves,
-    ];
-    for bug in bugs {
-        plant(Some(bug));
-        let found = (0..300).find(|seed| run(*seed, &mut Model::default()).is_err());
-        plant(None);
-        assert!(found.is_some(), "{bug:?}");
-    }
 }
