@@ -25,8 +25,8 @@ impl<M: Copy> SimNetwork<M> {
         Self { faults, under_way: Vec::new() }
     }
 
-    /// Sends a message. False if it is lost.
-    pub(super) fn send(&mut self, now_ms: u64, message: M, chance: &mut Chance) -> bool {
+    /// Sends a message, unless it is lost.
+    pub(super) fn send(&mut self, now_ms: u64, message: M, chance: &mut Chance) {
         let is_lost = chance.happens(self.faults.lost_ppm);
         let copies = if chance.happens(self.faults.repeated_ppm) { 2 } else { 1 };
         for _ in 0..copies {
@@ -35,7 +35,6 @@ impl<M: Copy> SimNetwork<M> {
                 self.under_way.push((now_ms + delay, message));
             }
         }
-        !is_lost
     }
 
     /// Takes the arrived messages that `takes` accepts.

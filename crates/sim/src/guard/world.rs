@@ -11,7 +11,6 @@ use exchange_core::guard::{
 };
 use units::Tick;
 
-use super::bug::{GuardBug, Planted};
 use super::network::SimNetwork;
 use super::scenario::GuardScenario;
 use faults::Chance;
@@ -41,13 +40,11 @@ struct SimCall {
     permit: CallPermit,
     trial: Option<CallTrial>,
     end: CallVerdict,
-    is_of_before_reload: bool,
 }
 
 struct GuardWorld<'s> {
     setup: &'s GuardScenario,
     chance: Chance,
-    planted: Planted,
     governor: Option<Governor>,
     shards: Vec<ShardGuard>,
     /// Offset in a step of each shard's report, then of the governor's step.
@@ -59,9 +56,9 @@ struct GuardWorld<'s> {
     trace: GuardTrace,
 }
 
-/// Runs a scenario to its end, with a bug or without.
-pub fn run(setup: &GuardScenario, bug: GuardBug) -> GuardTrace {
-    let mut world = GuardWorld::new(setup, bug);
+/// Runs a scenario to its end.
+pub fn run(setup: &GuardScenario) -> GuardTrace {
+    let mut world = GuardWorld::new(setup);
     let mut now_ms = 0;
     while now_ms < setup.length_ms {
         world.tick(now_ms);
@@ -75,14 +72,13 @@ fn tick_at(ms: u64) -> Tick {
 }
 
 impl<'s> GuardWorld<'s> {
-    fn new(setup: &'s GuardScenario, bug: GuardBug) -> Self {
+    fn new(setup: &'s GuardScenario) -> Self {
         let governor = Governor::new(setup.limits, setup.shards, Tick::ZERO);
         let mut chance = Chance::new(setup.seed);
         let step_ms = u64::try_from(STEP.as_millis()).expect("a step is short");
         let ticks = step_ms / setup.tick_ms;
         Self {
             setup,
-            planted: Planted::new(bug, setup.shards),
             shards: governor.grants().iter().map(ShardGuard::new).collect(),
             governor: Some(governor),
             offsets_ms: (0..=setup.shards)
@@ -106,10 +102,8 @@ impl<'s> GuardWorld<'s> {
             // Calls come before grants: a shard that wakes up first uses the rights that it has.
             self.call(shard, now_ms);
             if self.is_due(shard, now_ms) {
-                let report = self.planted.report(self.shards[shard].report());
-                if !self.to_governor.send(now_ms, report, &mut self.chance) {
-                    self.planted.report_lost(&report);
-                }
+                let report = self.shards[shard].report();
+                self.to_governor.send(now_ms, report, &mut self.chance);
             }
         }
         self.deliver_grants(now_ms);
@@ -148,9 +142,7 @@ impl<'s> GuardWorld<'s> {
 
     fn release(&mut self, id: u64) {
         let call = self.calls.remove(&id).expect("a call is over once");
-        if self.planted.releases() && !call.is_of_before_reload {
-            self.shards[call.shard].release(call.permit);
-        }
+        self.shards[call.shard].release(call.permit);
     }
 
     fn call(&mut self, shard: usize, now_ms: u64) {
@@ -158,20 +150,16 @@ impl<'s> GuardWorld<'s> {
         let extra = self.chance.happens(wanted % 1_000 * 1_000);
         for _ in 0..wanted / 1_000 + u64::from(extra) {
             match self.shards[shard].admit() {
-                Ok(call) => self.begin(shard, call, now_ms),
+                Ok((permit, trial)) => self.begin(shard, permit, trial, now_ms),
                 Err(refusal) => self.trace.refused.push((now_ms, shard, refusal)),
             }
         }
     }
 
-    fn begin(&mut self, shard: usize, (permit, trial): (CallPermit, CallTrial), now_ms: u64) {
+    fn begin(&mut self, shard: usize, permit: CallPermit, trial: CallTrial, now_ms: u64) {
         let (end, settle_ms, release_ms) = self.setup.health(now_ms).call(&mut self.chance);
-        let end = self.planted.end(end);
         let id = self.trace.calls.len() as u64;
-        self.calls.insert(
-            id,
-            SimCall { shard, permit, trial: Some(trial), end, is_of_before_reload: false },
-        );
+        self.calls.insert(id, SimCall { shard, permit, trial: Some(trial), end });
         self.due.push(Reverse((now_ms + settle_ms, CallStage::Settle, id)));
         self.due.push(Reverse((now_ms + release_ms, CallStage::Release, id)));
         self.trace.calls.push((now_ms, shard));
@@ -182,7 +170,6 @@ impl<'s> GuardWorld<'s> {
         let setup = self.setup;
         let awake = |grant: &CallGrant| !setup.is_stalled(Some(grant.shard), now_ms);
         for grant in self.to_shards.arrived(now_ms, awake) {
-            let grant = self.planted.grant(grant);
             self.shards[grant.shard].apply(&grant);
         }
     }
@@ -193,19 +180,9 @@ impl<'s> GuardWorld<'s> {
         }
         let mut governor = self.governor.take().expect("there is one between ticks");
         for (at_ms, limits) in &self.setup.changes {
-            if *at_ms != now_ms {
-                continue;
+            if *at_ms == now_ms {
+                governor = governor.with_limits(*limits, tick_at(now_ms));
             }
-            governor = if self.planted.bug == GuardBug::ReloadForgets {
-                let fresh = Governor::new(*limits, self.setup.shards, tick_at(now_ms));
-                self.shards = fresh.grants().iter().map(ShardGuard::new).collect();
-                self.calls.values_mut().for_each(|call| call.is_of_before_reload = true);
-                self.to_governor = SimNetwork::new(self.setup.faults);
-                self.to_shards = SimNetwork::new(self.setup.faults);
-                fresh
-            } else {
-                governor.with_limits(*limits, tick_at(now_ms))
-            };
         }
         if self.is_due(self.setup.shards, now_ms) {
             governor.pause(self.setup.is_paused(now_ms));

@@ -281,7 +281,7 @@ const PARAMETERS_KNOWN: &[(&str, usize)] = &[
     ("crates/pacer/core", 22),
     ("crates/pacer/serve", 22),
     ("crates/runtime", 26),
-    ("crates/sim", 3),
+    ("crates/sim", 2),
     ("crates/vickrey", 1),
     ("crates/whatif", 3),
 ];
