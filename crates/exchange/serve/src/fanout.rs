@@ -6,26 +6,23 @@
 //! dropped, so that they reach no other auction.
 
 pub mod answer;
-mod body;
 mod connection;
 mod endpoint;
-mod handshakes;
+mod health;
 mod inbox;
 pub mod inflate;
 mod pool;
-mod reactor;
 mod round;
-mod standing;
-mod tls;
-mod transport;
+mod sockets;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
+pub use health::Backoff;
 pub use inbox::Outcomes;
 pub use pool::{DspPool, PoolLimits};
-pub use reactor::Reactor;
-pub use round::{Question, ask_all};
-pub use standing::Backoff;
-pub use tls::{Authorities, TlsOptions};
+pub use round::ask_all;
+pub use round::question::Question;
+pub use sockets::reactor::Reactor;
+pub use sockets::tls::{Authorities, TlsOptions};
 
 #[cfg(test)]
 mod tests;

@@ -271,7 +271,7 @@ fn crates() -> BTreeMap<String, Vec<(String, String)>> {
 }
 
 /// Problems of layout that are known, by crate. Where there are fewer, lower the number.
-const LAYOUT_KNOWN: &[(&str, usize)] = &[("crates/exchange/serve", 65)];
+const LAYOUT_KNOWN: &[(&str, usize)] = &[("crates/exchange/serve", 61)];
 
 /// Functions with too many parameters, or with tuples, that are known, by crate. Likewise.
 const PARAMETERS_KNOWN: &[(&str, usize)] = &[

@@ -14,7 +14,7 @@ use super::answer::{AnswerError, AnswerHead, AnswerProgress, AnswerReader, Codin
 use super::inbox::Inbox;
 use super::inflate::InflateError;
 use super::pool::DspPool;
-use super::transport::Transport;
+use super::sockets::transport::Transport;
 use crate::guards::CallInFlight;
 
 /// A smaller read that does not end the answer is a crumb.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use runtime::config::Secret;
 use units::Currency;
 
-use super::tls::{TlsOptions, TlsPeer};
+use super::sockets::tls::{TlsOptions, TlsPeer};
 
 /// Addresses of a DSP's host name: the resolver writes them, new connections read them.
 #[derive(Clone, Debug, Default)]

@@ -19,10 +19,10 @@ use units::Ppm;
 
 use super::connection::{DspConnection, FinishedCall};
 use super::endpoint::Endpoint;
+use super::health::{AddressHealths, Backoff};
 use super::inbox::Inbox;
-use super::reactor::Reactor;
-use super::standing::{AddressHealths, Backoff};
-use super::transport::Transport;
+use super::sockets::reactor::Reactor;
+use super::sockets::transport::Transport;
 use crate::metrics::DspMetrics;
 
 /// Interval between log lines about this machine's limits, per pool.

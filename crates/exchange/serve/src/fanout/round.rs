@@ -1,37 +1,21 @@
 //! One round: asks all DSPs at once, and collects their answers.
 
-use std::cell::Cell;
+mod body;
+pub mod question;
+
 use std::io::IoSlice;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
 use exchange_core::record::CallOutcome;
-use openrtb::{DealMask, ImpMask, Outbound};
+use openrtb::Outbound;
 use tokio::time::{Instant, sleep_until};
 
-use super::body::Bodies;
+use self::body::Bodies;
+use self::question::Question;
 use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Outcomes, Todo};
-use super::pool::DspPool;
-use crate::guards::CallInFlight;
-
-/// One DSP's call.
-pub struct Question<'q> {
-    pub pool: &'q Rc<DspPool>,
-    pub imps: ImpMask,
-    pub deals: DealMask,
-    /// The `tmax` to send, in milliseconds, less the time until the call is sent.
-    pub tmax_ms: u32,
-    /// The DSP's id of the user, as a JSON string.
-    pub buyeruid: Option<&'q str>,
-    /// The DSP's id, if the request has bidder parameters for it.
-    pub bidder: Option<&'q str>,
-    /// Whether user data is withheld for privacy.
-    pub is_limited: bool,
-    pub wait_until: Instant,
-    pub right: Cell<Option<CallInFlight>>,
-}
 
 /// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
 pub fn ask_all<'r>(

@@ -17,7 +17,7 @@ use units::Ppm;
 
 use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{Inbox, Todo};
-use super::transport::Transport;
+use super::sockets::transport::Transport;
 use super::{Addresses, DspPool, Endpoint, PoolLimits, Question, Reactor, ask_all};
 use crate::config::ExchangeConfig;
 

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use http_kit::gzip::gzip;
 use openrtb::{Outbound, OutboundView};
 
-use super::round::Question;
+use super::question::Question;
 
 /// Most parts per write; more are joined first.
 const PARTS_MAX: usize = 64;

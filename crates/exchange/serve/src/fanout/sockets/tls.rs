@@ -37,7 +37,7 @@ impl TlsOptions {
 pub struct Tls(Arc<ClientConfig>);
 
 #[derive(Debug)]
-pub(super) struct TlsPeer {
+pub(in crate::fanout) struct TlsPeer {
     server_name: ServerName<'static>,
     tls: Tls,
 }
@@ -53,7 +53,7 @@ impl Tls {
 }
 
 impl TlsPeer {
-    pub(super) fn new(options: &TlsOptions) -> Self {
+    pub(in crate::fanout) fn new(options: &TlsOptions) -> Self {
         let tls = Tls::trusting(options.authorities.as_ref());
         Self { server_name: options.server_name.clone(), tls }
     }
@@ -62,7 +62,7 @@ impl TlsPeer {
     ///
     /// # Errors
     /// The peer's certificate is invalid, or the connection breaks.
-    pub(super) async fn shake_hands(
+    pub(in crate::fanout) async fn shake_hands(
         &self,
         socket: &TcpStream,
         took: &Cell<Duration>,

@@ -16,7 +16,7 @@ const BURST: Duration = Duration::from_millis(2);
 const COST_AT_FIRST: Duration = Duration::from_micros(300);
 
 #[derive(Debug)]
-pub(super) struct Handshakes {
+pub(in crate::fanout) struct Handshakes {
     first_in_turn: Semaphore,
     account: Cell<HandshakeAllowance>,
 }
@@ -33,16 +33,16 @@ struct HandshakeAllowance {
 /// A handshake that may begin, with the time reserved for it.
 #[derive(Debug)]
 #[must_use = "what it cost is to be told"]
-pub(super) struct Turn(Duration);
+pub(in crate::fanout) struct Turn(Duration);
 
 impl Handshakes {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(in crate::fanout) fn new(now: Instant) -> Self {
         let account = HandshakeAllowance { owed: Duration::ZERO, at: now, cost: COST_AT_FIRST };
         Self { first_in_turn: Semaphore::new(1), account: Cell::new(account) }
     }
 
     /// Waits until one more may begin, so that all take at most `share` of the time.
-    pub(super) async fn turn(&self, share: Ppm) -> Turn {
+    pub(in crate::fanout) async fn turn(&self, share: Ppm) -> Turn {
         let _first = self.first_in_turn.acquire().await.expect("it is never closed");
         loop {
             match self.begin(Instant::now(), share) {
@@ -65,14 +65,14 @@ impl Handshakes {
     }
 
     /// Ends a handshake that took `took` of the shard's time.
-    pub(super) fn end(&self, Turn(set_aside): Turn, took: Duration) {
+    pub(in crate::fanout) fn end(&self, Turn(set_aside): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         let owed = (owed + took).saturating_sub(set_aside);
         self.account.set(HandshakeAllowance { owed, at, cost: (cost * 7 + took) / 8 });
     }
 
     /// Ends a failed handshake: its time is charged, but not averaged.
-    pub(super) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
+    pub(in crate::fanout) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         self.account.set(HandshakeAllowance {
             owed: (owed + took).saturating_sub(set_aside),

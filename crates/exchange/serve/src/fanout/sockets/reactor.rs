@@ -3,7 +3,7 @@
 //! One task with its own epoll instance, nested in Tokio's, in place of a task and registration per
 //! connection: an answer costs one read and no scheduling.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Registry, Token};
 use runtime::metrics::Padded;
 use runtime::shutdown::Shutdown;
-use rustix::io::Errno;
 use tokio::io::Interest as Readiness;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::connection::DspConnection;
 use super::handshakes::Handshakes;
-use super::inflate::Inflater;
+use super::permit::{SocketAllowance, SocketPermit};
 use super::transport::Transport;
+use crate::fanout::connection::DspConnection;
+use crate::fanout::inflate::Inflater;
 use crate::metrics::ExchangeMetrics;
 
 /// Largest read; an answer that fits is not copied.
@@ -37,20 +37,10 @@ pub struct Reactor {
     connections: RefCell<Connections>,
     metrics: Arc<Padded<ExchangeMetrics>>,
     /// Shared: answers inflate one at a time.
-    pub(super) inflater: RefCell<Inflater>,
+    pub(in crate::fanout) inflater: RefCell<Inflater>,
     /// Shared by all pools, in turn.
-    pub(super) handshakes: Handshakes,
-    sockets_left: Rc<Cell<usize>>,
-}
-
-/// Permits one open socket until dropped.
-#[derive(Debug)]
-pub(super) struct SocketPermit(Rc<Cell<usize>>);
-
-impl Drop for SocketPermit {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
-    }
+    pub(in crate::fanout) handshakes: Handshakes,
+    allowance: SocketAllowance,
 }
 
 /// By token. Tokens are reused: a stale event costs the new connection an empty read.
@@ -80,7 +70,7 @@ impl Reactor {
             metrics,
             inflater: RefCell::default(),
             handshakes: Handshakes::new(Instant::now()),
-            sockets_left: Rc::new(Cell::new(sockets_max)),
+            allowance: SocketAllowance::new(sockets_max),
         });
         let running = Rc::clone(&reactor);
         let shutdown = shutdown.clone();
@@ -98,14 +88,12 @@ impl Reactor {
     ///
     /// # Errors
     /// `EMFILE` if the shard's share of descriptors is used up.
-    pub(super) fn socket(&self) -> io::Result<SocketPermit> {
-        let left = self.sockets_left.get().checked_sub(1).ok_or(Errno::MFILE)?;
-        self.sockets_left.set(left);
-        Ok(SocketPermit(Rc::clone(&self.sockets_left)))
+    pub(in crate::fanout) fn socket(&self) -> io::Result<SocketPermit> {
+        self.allowance.permit()
     }
 
     /// Registers `transport` for the connection that `make` returns.
-    pub(super) fn add(
+    pub(in crate::fanout) fn add(
         &self,
         mut transport: Transport,
         make: impl FnOnce(Transport, Token) -> Rc<DspConnection>,
@@ -123,7 +111,7 @@ impl Reactor {
     }
 
     /// Frees the token; dropping the socket removes it from epoll.
-    pub(super) fn remove(&self, token: Token) {
+    pub(in crate::fanout) fn remove(&self, token: Token) {
         let connections = &mut *self.connections.borrow_mut();
         if connections.by_token[token.0].take().is_some() {
             connections.free.push(token.0);

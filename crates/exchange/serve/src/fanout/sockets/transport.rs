@@ -8,9 +8,9 @@ use std::net::Shutdown;
 use mio::net::TcpStream;
 use rustls::ClientConnection;
 
-use super::reactor::SocketPermit;
+use super::permit::SocketPermit;
 
-pub(super) struct Transport {
+pub(in crate::fanout) struct Transport {
     socket: TcpStream,
     kind: TransportKind,
     _permit: SocketPermit,
@@ -25,16 +25,20 @@ enum TransportKind {
 }
 
 impl Transport {
-    pub(super) fn plain(socket: TcpStream, permit: SocketPermit) -> Self {
+    pub(in crate::fanout) fn plain(socket: TcpStream, permit: SocketPermit) -> Self {
         Self { socket, kind: TransportKind::Plain { unsent: Vec::new() }, _permit: permit }
     }
 
     /// After the handshake.
-    pub(super) fn tls(socket: TcpStream, session: ClientConnection, permit: SocketPermit) -> Self {
+    pub(in crate::fanout) fn tls(
+        socket: TcpStream,
+        session: ClientConnection,
+        permit: SocketPermit,
+    ) -> Self {
         Self { socket, kind: TransportKind::Tls(Box::new(session)), _permit: permit }
     }
 
-    pub(super) fn socket(&mut self) -> &mut TcpStream {
+    pub(in crate::fanout) fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
     }
 
@@ -42,7 +46,7 @@ impl Transport {
     ///
     /// # Errors
     /// The connection is dead.
-    pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    pub(in crate::fanout) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match &mut self.kind {
             TransportKind::Plain { unsent } => {
                 let written = match parts {
@@ -76,7 +80,7 @@ impl Transport {
     ///
     /// # Errors
     /// The connection is dead.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(in crate::fanout) fn flush(&mut self) -> io::Result<()> {
         match &mut self.kind {
             TransportKind::Plain { unsent } if unsent.is_empty() => Ok(()),
             TransportKind::Plain { unsent } => {
@@ -96,7 +100,7 @@ impl Transport {
         }
     }
 
-    pub(super) fn has_unsent(&self) -> bool {
+    pub(in crate::fanout) fn has_unsent(&self) -> bool {
         match &self.kind {
             TransportKind::Plain { unsent } => !unsent.is_empty(),
             TransportKind::Tls(session) => session.wants_write(),
@@ -107,7 +111,7 @@ impl Transport {
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none yet; others end the connection.
-    pub(super) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+    pub(in crate::fanout) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
         loop {
             match session.reader().read(scratch) {
@@ -126,11 +130,11 @@ impl Transport {
     }
 
     /// Whether a read that does not fill the buffer has emptied the socket.
-    pub(super) fn short_read_empties(&self) -> bool {
+    pub(in crate::fanout) fn short_read_empties(&self) -> bool {
         matches!(self.kind, TransportKind::Plain { .. })
     }
 
-    pub(super) fn shut_down(&mut self) {
+    pub(in crate::fanout) fn shut_down(&mut self) {
         if let TransportKind::Tls(session) = &mut self.kind {
             session.send_close_notify();
             drop(flush_tls(session, &mut self.socket));
