@@ -11,6 +11,7 @@ mod endpoint;
 mod health;
 mod inbox;
 pub mod inflate;
+mod peer;
 mod pool;
 mod round;
 mod sockets;
@@ -18,10 +19,10 @@ mod sockets;
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use health::Backoff;
 pub use inbox::Outcomes;
-pub use pool::{DspPool, PoolLimits};
+pub use peer::PoolLimits;
+pub use pool::{DspPool, DspReactor};
 pub use round::ask_all;
 pub use round::question::Question;
-pub use sockets::reactor::Reactor;
 pub use sockets::tls::{Authorities, TlsOptions};
 
 #[cfg(test)]

@@ -271,12 +271,12 @@ fn crates() -> BTreeMap<String, Vec<(String, String)>> {
 }
 
 /// Problems of layout that are known, by crate. Where there are fewer, lower the number.
-const LAYOUT_KNOWN: &[(&str, usize)] = &[("crates/exchange/serve", 61)];
+const LAYOUT_KNOWN: &[(&str, usize)] = &[("crates/exchange/serve", 51)];
 
 /// Functions with too many parameters, or with tuples, that are known, by crate. Likewise.
 const PARAMETERS_KNOWN: &[(&str, usize)] = &[
     ("crates/exchange/core", 11),
-    ("crates/exchange/serve", 31),
+    ("crates/exchange/serve", 27),
     ("crates/http", 1),
     ("crates/pacer/core", 22),
     ("crates/pacer/serve", 22),

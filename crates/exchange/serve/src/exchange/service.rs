@@ -41,7 +41,7 @@ use crate::exchange::api;
 use crate::exchange::dns::Resolver;
 use crate::exchange::generation::{Generation, GenerationBuilder, GenerationChange};
 use crate::exchange::shard::{ExchangeShard, ShardIdentity, ShardParts};
-use crate::fanout::Reactor;
+use crate::fanout::DspReactor;
 use crate::guards::{GuardId, GuardPort, Guards};
 use crate::http::AUCTION_PATH;
 use crate::metrics::{ExchangeMetrics, MetricsSources, expose};
@@ -378,8 +378,9 @@ impl Exchange {
     fn shard(&self, context: &ShardContext) -> Result<Rc<ExchangeShard>, BoxError> {
         let index = context.index();
         let counters = self.metrics.shard(index);
-        let reactor = Reactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
-            .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
+        let reactor =
+            DspReactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
+                .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
         let seat = self.seats[index].lock().expect("nothing panics with it").take();
         let ShardSlot { line, recorder, budget, dispatcher, to_nodes } =
             seat.expect("a shard starts once");

@@ -19,7 +19,7 @@ use crate::budgets::campaigns::{Campaigns, Payers};
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
 use crate::exchange::generation::{DspInForce, Generation};
-use crate::fanout::{DspPool, Reactor};
+use crate::fanout::{DspPool, DspReactor};
 use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
@@ -53,7 +53,7 @@ pub(crate) struct ShardIdentity {
 pub struct ExchangeShard {
     index: usize,
     pub(crate) metrics: Arc<Padded<ExchangeMetrics>>,
-    reactor: Rc<Reactor>,
+    reactor: Rc<DspReactor>,
     pub(crate) admission: Admission,
     /// For auctions that begin now.
     snapshot: RefCell<Rc<ShardSnapshot>>,
@@ -146,7 +146,7 @@ impl ExchangeShard {
         parts: ShardParts,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
-        reactor: Rc<Reactor>,
+        reactor: Rc<DspReactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
         let ShardParts { admission, dispatcher, nodes, recorder, budget, tracer, tasks } = parts;
@@ -331,7 +331,7 @@ fn snapshot(
     shard: usize,
     generation: Arc<Generation>,
     before: Option<&ShardSnapshot>,
-    reactor: &Rc<Reactor>,
+    reactor: &Rc<DspReactor>,
 ) -> ShardSnapshot {
     let limits = generation.config.pool;
     let callers = callers(shard, &generation, before);

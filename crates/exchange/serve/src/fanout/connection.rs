@@ -1,4 +1,6 @@
 //! One kept-alive connection to a DSP: auctions write to it, the reactor reads from it.
+//!
+//! Knows the inbox of its call, but no pool.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -11,9 +13,11 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::answer::{AnswerError, AnswerHead, AnswerProgress, AnswerReader, Coding};
+use super::health::ConnectAttempt;
 use super::inbox::Inbox;
-use super::inflate::InflateError;
-use super::pool::DspPool;
+use super::inflate::{InflateError, Inflater};
+use super::peer::DspPeer;
+use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
 use crate::guards::CallInFlight;
 
@@ -22,7 +26,7 @@ const CRUMB_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct ConnectionCall {
-    pub(super) inbox: Rc<Inbox>,
+    pub(super) inbox: Rc<Inbox<DspConnection>>,
     pub(super) slot: usize,
     pub(super) sent_at: Instant,
     /// The connection closes if the answer is incomplete by then.
@@ -42,14 +46,24 @@ pub(super) enum FinishedCall {
     Answered,
 }
 
+/// What a read has achieved.
+pub(super) enum ReadProgress {
+    /// Nothing has arrived.
+    WouldBlock,
+    /// More of an answer is needed.
+    Partial { is_drained: bool },
+    /// The answer is complete, and the connection is idle.
+    Answered { is_drained: bool },
+    /// The connection must be closed.
+    Ended,
+}
+
 pub(super) struct DspConnection {
+    peer: Rc<DspPeer>,
     transport: RefCell<Transport>,
     token: Token,
-    pool: Rc<DspPool>,
     pub(super) id: u64,
-    pub(super) address: SocketAddr,
-    /// Start of the connect.
-    pub(super) began: Instant,
+    pub(super) attempt: ConnectAttempt,
     past: Cell<FinishedCall>,
     /// Set from the first byte written until the answer is read or given up.
     call: RefCell<Option<ConnectionCall>>,
@@ -67,59 +81,49 @@ impl std::fmt::Debug for DspConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DspConnection")
             .field("id", &self.id)
-            .field("address", &self.address)
+            .field("address", &self.attempt.address)
             .finish()
     }
 }
 
 impl DspConnection {
-    /// Registers an open socket, and reads from it until either side closes.
-    ///
-    /// # Errors
-    /// The kernel refuses to watch the socket.
-    pub(super) fn start(
+    pub(super) fn new(
+        peer: Rc<DspPeer>,
         transport: Transport,
-        (address, began): (SocketAddr, Instant),
-        pool: &Rc<DspPool>,
+        token: Token,
         id: u64,
-    ) -> io::Result<Rc<Self>> {
-        let answer = AnswerReader::new(pool.endpoint.response_bytes_max);
-        pool.reactor.add(transport, |transport, token| {
-            Rc::new(Self {
-                transport: RefCell::new(transport),
-                token,
-                pool: Rc::clone(pool),
-                id,
-                address,
-                began,
-                past: Cell::new(FinishedCall::Unused),
-                call: RefCell::new(None),
-                answer: RefCell::new(answer),
-                crumbs: Cell::new(0),
-                reused: Cell::new(false),
-                closed: Cell::new(false),
-                idle_since: Cell::new(Instant::now()),
-            })
-        })
+        attempt: ConnectAttempt,
+    ) -> Self {
+        let answer = AnswerReader::new(peer.endpoint.response_bytes_max);
+        Self {
+            peer,
+            transport: RefCell::new(transport),
+            token,
+            id,
+            attempt,
+            past: Cell::new(FinishedCall::Unused),
+            call: RefCell::new(None),
+            answer: RefCell::new(answer),
+            crumbs: Cell::new(0),
+            reused: Cell::new(false),
+            closed: Cell::new(false),
+            idle_since: Cell::new(Instant::now()),
+        }
     }
 
     /// Sends a request in `parts`.
     ///
     /// # Errors
-    /// The connection failed and is closed; no part of the request was answered.
+    /// The connection failed; no part of the request was answered.
     pub(super) fn send(
-        self: &Rc<Self>,
+        &self,
         call: ConnectionCall,
         parts: &[IoSlice<'_>],
     ) -> Result<(), ConnectionCall> {
         debug_assert!(self.call.borrow().is_none(), "a connection carries one call at a time");
-        if self.closed.get() {
-            return Err(call);
-        }
         let sent = self.transport.borrow_mut().send(parts);
         if let Err(error) = sent {
-            debug!(address = %self.address, %error, "idle connection is dead");
-            self.close();
+            debug!(address = %self.attempt.address, %error, "idle connection is dead");
             return Err(call);
         }
         *self.call.borrow_mut() = Some(call);
@@ -129,39 +133,39 @@ impl DspConnection {
         Ok(())
     }
 
-    /// Flushes to a writable socket.
-    pub(super) fn on_writable(&self) {
+    /// Sends kept bytes to a writable socket.
+    pub(super) fn flush(&self) {
         // A read will report the error.
         drop(self.transport.borrow_mut().flush());
     }
 
-    /// Reads what has arrived; `ends` if the peer has closed or the socket failed.
-    pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], now: Instant, ends: bool) {
-        while !self.closed.get() {
-            let (read, drained) = {
-                let mut transport = self.transport.borrow_mut();
-                let read = transport.read(scratch);
-                // A short read emptied the socket; later bytes cause another event.
-                let short = read.as_ref().is_ok_and(|read| *read < scratch.len());
-                (read, short && transport.short_read_empties())
-            };
-            let goes_on = match read {
-                Ok(0) => self.on_end(now),
-                Ok(read) => {
-                    let goes_on = self.on_bytes(&scratch[..read], now);
-                    if goes_on && drained && !ends {
-                        return;
-                    }
-                    goes_on
+    /// Reads once.
+    pub(super) fn read(&self, buffers: &mut ReadBuffers, now: Instant) -> ReadProgress {
+        let ReadBuffers { scratch, inflater } = buffers;
+        let (read, is_drained) = {
+            let mut transport = self.transport.borrow_mut();
+            let read = loop {
+                match transport.read(scratch) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                    read => break read,
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.on_end(now),
             };
-            if !goes_on {
-                self.close();
+            // A short read emptied the socket; later bytes cause another event.
+            let short = read.as_ref().is_ok_and(|read| *read < scratch.len());
+            (read, short && transport.short_read_empties())
+        };
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ReadProgress::WouldBlock,
+            Ok(0) | Err(_) => {
+                self.on_end(inflater, now);
+                ReadProgress::Ended
             }
+            Ok(read) => self.on_bytes(&scratch[..read], is_drained, inflater, now),
         }
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.token
     }
 
     pub(super) fn is_reused(&self) -> bool {
@@ -186,13 +190,8 @@ impl DspConnection {
     ) -> bool {
         match &*self.call.borrow() {
             Some(call) => call.drain_until <= now,
-            None => self.idle_since.get() < idle_before || !known.contains(&self.address),
+            None => self.idle_since.get() < idle_before || !known.contains(&self.attempt.address),
         }
-    }
-
-    pub(super) fn release(self: Rc<Self>, now: Instant) {
-        let pool = Rc::clone(&self.pool);
-        pool.release(self, now);
     }
 
     pub(super) fn rest(&self, now: Instant) {
@@ -207,37 +206,42 @@ impl DspConnection {
     /// Closes both halves, and fails a call that still waits.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        self.pool.forget(self);
         let call = self.call.borrow_mut().take();
         if let Some(call) = call {
             call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
         }
-        self.pool.reactor.remove(self.token);
         // Others may own it for a while; the peer need not wait.
         self.transport.borrow_mut().shut_down();
     }
 }
 
 impl DspConnection {
-    /// Whether to read on.
-    fn on_bytes(self: &Rc<Self>, bytes: &[u8], now: Instant) -> bool {
+    fn on_bytes(
+        &self,
+        bytes: &[u8],
+        is_drained: bool,
+        inflater: &mut Inflater,
+        now: Instant,
+    ) -> ReadProgress {
         if !self.in_flight() {
-            return false; // Nothing was asked.
+            return ReadProgress::Ended; // Nothing was asked.
         }
         let mut answer = self.answer.borrow_mut();
         let error = match answer.read(bytes) {
-            Ok(AnswerProgress::Partial) => return self.bears(bytes.len(), now),
+            Ok(AnswerProgress::Partial) if self.bears(bytes.len(), now) => {
+                return ReadProgress::Partial { is_drained };
+            }
+            Ok(AnswerProgress::Partial) => return ReadProgress::Ended,
             Ok(AnswerProgress::Done { head, body, surplus }) => {
-                self.finish(now, head, body);
+                self.finish(head, body, inflater, now);
                 // An answer before the whole request was sent leaves the connection out of step.
                 let unsent = self.transport.borrow().has_unsent();
-                let reusable = head.keep_alive && surplus == 0 && !unsent;
-                if reusable {
-                    answer.reset();
-                    self.crumbs.set(0);
-                    Rc::clone(self).release(now);
+                if !head.keep_alive || surplus > 0 || unsent {
+                    return ReadProgress::Ended;
                 }
-                return reusable;
+                answer.reset();
+                self.crumbs.set(0);
+                return ReadProgress::Answered { is_drained };
             }
             Err(error) => error,
         };
@@ -245,10 +249,10 @@ impl DspConnection {
             AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => CallOutcome::TooLarge,
             AnswerError::Malformed(_) | AnswerError::Truncated => CallOutcome::Malformed,
         };
-        debug!(address = %self.address, %error, "answer refused");
-        self.pool.metrics().errors.note(|| error.to_string());
+        debug!(address = %self.attempt.address, %error, "answer refused");
+        self.peer.metrics.errors.note(|| error.to_string());
         self.deliver(now, outcome, &[]);
-        false
+        ReadProgress::Ended
     }
 
     /// Whether to wait for more after reading `came` bytes: each crumb costs the shard a turn.
@@ -257,55 +261,52 @@ impl DspConnection {
             return true;
         }
         self.crumbs.set(self.crumbs.get() + 1);
-        if self.crumbs.get() <= self.pool.limits().crumbs_max {
+        if self.crumbs.get() <= self.peer.limits.get().crumbs_max {
             return true;
         }
-        debug!(address = %self.address, "answer trickles in; connection closed");
-        self.pool.metrics().errors.note(|| "the answer trickles in".to_owned());
+        debug!(address = %self.attempt.address, "answer trickles in; connection closed");
+        self.peer.metrics.errors.note(|| "the answer trickles in".to_owned());
         self.deliver(now, CallOutcome::Trickle, &[]);
         false
     }
 
-    /// Handles the peer's close or a failure. Returns whether to read on.
-    fn on_end(&self, now: Instant) -> bool {
+    /// Handles the peer's close or a failure.
+    fn on_end(&self, inflater: &mut Inflater, now: Instant) {
         if !self.in_flight() {
-            return false;
+            return;
         }
         let mut answer = self.answer.borrow_mut();
         if !answer.has_begun() {
-            self.retry_or_fail();
-            return false;
+            return self.retry_or_fail();
         }
         match answer.end() {
-            Ok(AnswerProgress::Done { head, body, .. }) => self.finish(now, head, body),
+            Ok(AnswerProgress::Done { head, body, .. }) => self.finish(head, body, inflater, now),
             Ok(AnswerProgress::Partial) | Err(_) => {
-                self.pool.metrics().errors.note(|| AnswerError::Truncated.to_string());
+                self.peer.metrics.errors.note(|| AnswerError::Truncated.to_string());
                 self.deliver(now, CallOutcome::Malformed, &[]);
             }
         }
-        false
     }
 
     /// Handles a complete answer; a late one is not decompressed.
-    fn finish(&self, now: Instant, head: AnswerHead, body: &[u8]) {
+    fn finish(&self, head: AnswerHead, body: &[u8], inflater: &mut Inflater, now: Instant) {
         self.past.set(FinishedCall::Answered);
-        self.pool.answered(self.address, self.began);
+        self.peer.health.borrow_mut().answered(self.attempt);
         let outcome = match head.status {
             204 => CallOutcome::NoBid,
             200 if body.is_empty() => CallOutcome::NoBid,
             200 => CallOutcome::Answered,
             _ => CallOutcome::Status,
         };
-        let endpoint = &self.pool.endpoint;
+        let endpoint = &self.peer.endpoint;
         match (outcome, head.coding) {
             (CallOutcome::Answered, Coding::Identity) => self.deliver(now, outcome, body),
             (CallOutcome::Answered, Coding::Gzip) if endpoint.gzip && self.is_awaited() => {
-                let mut inflater = self.pool.reactor.inflater.borrow_mut();
                 match inflater.gunzip(body, endpoint.response_bytes_max) {
                     Ok([]) => self.deliver(now, CallOutcome::NoBid, &[]),
                     Ok(body) => self.deliver(now, outcome, body),
                     Err(error) => {
-                        self.pool.metrics().errors.note(|| error.to_string());
+                        self.peer.metrics.errors.note(|| error.to_string());
                         let outcome = match error {
                             InflateError::TooLarge => CallOutcome::TooLarge,
                             InflateError::Malformed => CallOutcome::Encoded,
@@ -317,10 +318,8 @@ impl DspConnection {
             (CallOutcome::Answered, _) => self.deliver(now, CallOutcome::Encoded, &[]),
             // Error bodies are not read.
             (CallOutcome::Status, _) => {
-                self.pool
-                    .metrics()
-                    .errors
-                    .note(|| format!("the answer's status is {}", head.status));
+                let error = || format!("the answer's status is {}", head.status);
+                self.peer.metrics.errors.note(error);
                 self.deliver(now, outcome, &[]);
             }
             _ => self.deliver(now, outcome, &[]),
@@ -335,7 +334,7 @@ impl DspConnection {
     /// Ends the call with `outcome`.
     fn deliver(&self, now: Instant, outcome: CallOutcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
-        let metrics = self.pool.metrics();
+        let metrics = &self.peer.metrics;
         let latency = now.saturating_duration_since(call.sent_at);
         metrics.latency.record(latency);
         call.inbox.timed(call.slot, latency);
@@ -350,11 +349,11 @@ impl DspConnection {
     fn retry_or_fail(&self) {
         let mut call = self.call.borrow_mut().take().expect("an answer is awaited");
         if self.reused.get() && call.inbox.retry(call.slot, &mut call.right) {
-            self.pool.metrics().retries.increment();
+            self.peer.metrics.retries.increment();
             return;
         }
         let error = || "the connection ended before the answer began".to_owned();
-        self.pool.metrics().errors.note(error);
+        self.peer.metrics.errors.note(error);
         call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
     }
 }

@@ -10,6 +10,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// An attempt to connect, and the connection that it opens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectAttempt {
+    pub(super) address: SocketAddr,
+    pub(super) began: Instant,
+}
+
 /// Health by address; healthy ones have no entry.
 #[derive(Debug, Default)]
 pub(super) struct AddressHealths(HashMap<SocketAddr, AddressHealth>);
@@ -53,37 +60,39 @@ impl AddressHealths {
         }
     }
 
-    /// A complete answer on a connection begun at `began`. One from before a pause does not end it.
-    pub(super) fn answered(&mut self, address: SocketAddr, began: Instant) {
+    /// A complete answer. One on a connection from before a pause does not end the pause.
+    pub(super) fn answered(&mut self, attempt: ConnectAttempt) {
         if self.0.is_empty() {
             return;
         }
-        let Some(standing) = self.0.get_mut(&address) else { return };
+        let Some(standing) = self.0.get_mut(&attempt.address) else { return };
         standing.barren = 0;
-        if standing.pause.is_none_or(|pause| pause.until <= began) {
-            self.0.remove(&address);
+        if standing.pause.is_none_or(|pause| pause.until <= attempt.began) {
+            self.0.remove(&attempt.address);
         }
     }
 
-    /// A connection begun at `began` was used and ended without an answer.
+    /// A connection was used and ended without an answer. Returns the pause's number, if it starts
+    /// one.
     pub(super) fn barren(
         &mut self,
-        address: SocketAddr,
-        (began, now): (Instant, Instant),
+        attempt: ConnectAttempt,
+        now: Instant,
         backoff: Backoff,
     ) -> Option<u32> {
-        let standing = self.0.entry(address).or_default();
+        let standing = self.0.entry(attempt.address).or_default();
         standing.barren = standing.barren.saturating_add(1);
         // A trial fails at once.
         if standing.pause.is_none() && standing.barren <= backoff.barren_max {
             return None;
         }
-        self.refused(address, (began, now), backoff)
+        self.refused(attempt, now, backoff)
     }
 
-    /// A connection begun at `began` ended unused.
-    pub(super) fn unused(&mut self, address: SocketAddr, began: Instant) {
-        if let Some(pause) = self.pause_mut(address).filter(|pause| pause.until <= began) {
+    /// A connection ended unused.
+    pub(super) fn unused(&mut self, attempt: ConnectAttempt) {
+        let pause = self.pause_mut(attempt.address);
+        if let Some(pause) = pause.filter(|pause| pause.until <= attempt.began) {
             pause.on_trial = false;
         }
     }
@@ -93,16 +102,16 @@ impl AddressHealths {
         self.0.retain(|address, _| known.contains(address));
     }
 
-    /// An attempt begun at `began` failed. Returns the pause's number, if it starts one.
+    /// An attempt failed. Returns the pause's number, if it starts one.
     pub(super) fn refused(
         &mut self,
-        address: SocketAddr,
-        (began, now): (Instant, Instant),
+        attempt: ConnectAttempt,
+        now: Instant,
         backoff: Backoff,
     ) -> Option<u32> {
-        let standing = self.0.entry(address).or_default();
+        let standing = self.0.entry(attempt.address).or_default();
         // Concurrent attempts fail together and count once.
-        if standing.pause.is_some_and(|pause| began < pause.until) {
+        if standing.pause.is_some_and(|pause| attempt.began < pause.until) {
             return None;
         }
         let count = standing.pause.map_or(0, |pause| pause.count).saturating_add(1);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
-use super::connection::DspConnection;
 use crate::guards::CallInFlight;
 
+/// Work for the auction's task; `C` is a connection.
 #[derive(Debug)]
-pub(super) enum Todo {
+pub(super) enum Todo<C> {
     /// A connection is ready for this call.
-    Send { slot: usize, connection: Rc<DspConnection> },
+    Send { slot: usize, connection: Rc<C> },
     /// The DSP had closed the idle connection; repeat on a new one.
     Retry { slot: usize },
 }
@@ -49,16 +49,17 @@ impl CallSlot {
     }
 }
 
+/// Answers to one auction, and connections `C` that its calls may use.
 #[derive(Debug)]
-pub(super) struct Inbox(RefCell<InboxState>);
+pub(super) struct Inbox<C>(RefCell<InboxState<C>>);
 
 #[derive(Debug)]
-struct InboxState {
+struct InboxState<C> {
     open: bool,
     waiting: usize,
     slots: Vec<CallSlot>,
     bodies: Vec<u8>,
-    todo: Vec<Todo>,
+    todo: Vec<Todo<C>>,
     waker: Option<Waker>,
 }
 
@@ -119,7 +120,7 @@ impl Outcomes {
     }
 }
 
-impl Inbox {
+impl<C> Inbox<C> {
     /// One slot per call, with its deadline and permit. `room` is the empty buffer for bodies.
     pub(super) fn new(
         calls: impl ExactSizeIterator<Item = (Instant, Option<CallInFlight>)>,
@@ -207,11 +208,7 @@ impl Inbox {
     }
 
     /// Offers a connection to a waiting call. Gives it back if the call no longer waits.
-    pub(super) fn offer(
-        &self,
-        slot: usize,
-        connection: Rc<DspConnection>,
-    ) -> Result<(), Rc<DspConnection>> {
+    pub(super) fn offer(&self, slot: usize, connection: Rc<C>) -> Result<(), Rc<C>> {
         if !self.is_waiting(slot) {
             return Err(connection);
         }
@@ -221,7 +218,7 @@ impl Inbox {
         Ok(())
     }
 
-    pub(super) fn next_todo(&self) -> Option<Todo> {
+    pub(super) fn next_todo(&self) -> Option<Todo<C>> {
         self.0.borrow_mut().todo.pop()
     }
 
@@ -258,21 +255,16 @@ impl Inbox {
         next
     }
 
-    /// Closes for good and returns the outcomes; missing answers are late.
+    /// Closes for good and returns the outcomes; missing answers are late. Connections that were
+    /// offered remain in [`next_todo`](Self::next_todo).
     pub(super) fn close(&self) -> Outcomes {
         let mut inner = self.0.borrow_mut();
         inner.open = false;
         inner.waker = None;
-        // Drop unused permits and connections outside the borrow: they release themselves.
-        let todo = std::mem::take(&mut inner.todo);
+        // Drop unused permits outside the borrow: they release themselves.
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);
         drop(inner);
-        for todo in todo {
-            if let Todo::Send { connection, .. } = todo {
-                connection.release(Instant::now());
-            }
-        }
         Outcomes {
             calls: slots.iter().map(|slot| slot.outcome.unwrap_or(slot.overdue())).collect(),
             times: slots.iter().map(CallSlot::times).collect(),
@@ -282,7 +274,7 @@ impl Inbox {
     }
 }
 
-impl InboxState {
+impl<C> InboxState<C> {
     fn settled(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {

@@ -2,7 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::fmt;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,101 +11,104 @@ use std::time::Duration;
 
 use exchange_core::record::CallOutcome;
 use runtime::metrics::Padded;
-use rustix::io::Errno;
-use tokio::net::TcpStream;
 use tokio::task::spawn_local;
-use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
-use units::Ppm;
+use tokio::time::Instant;
+use tracing::warn;
 
-use super::connection::{DspConnection, FinishedCall};
+use super::connection::{ConnectionCall, DspConnection, FinishedCall, ReadProgress};
 use super::endpoint::Endpoint;
-use super::health::{AddressHealths, Backoff};
+use super::health::ConnectAttempt;
 use super::inbox::Inbox;
-use super::sockets::reactor::Reactor;
+use super::peer::{DspPeer, PoolLimits};
+use super::sockets::connect::{connect, is_ours, mio_socket, within};
+use super::sockets::reactor::{Reactor, ReadBuffers, ReadinessHandler};
 use super::sockets::transport::Transport;
 use crate::metrics::DspMetrics;
 
 /// Interval between log lines about this machine's limits, per pool.
 const LACK_TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Limits of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolLimits {
-    /// Most connections from one shard to one DSP, and most calls that wait for one.
-    pub connections_max: usize,
-    /// Most connections opening at once, plus one for every four open.
-    pub opening_max: usize,
-    /// Share of a shard's time for handshakes with all DSPs.
-    pub handshake_share: Ppm,
-    /// Longest attempt to connect.
-    pub connect_timeout: Duration,
-    /// Idle connections close after this long.
-    pub idle_timeout: Duration,
-    /// How long after its auction a late answer may arrive before its connection closes.
-    pub drain_timeout: Duration,
-    /// Pauses of failing addresses.
-    pub backoff: Backoff,
-    /// Most tiny reads of one answer before its connection closes.
-    pub crumbs_max: u32,
-}
+/// Waits for the DSP connections of a shard.
+pub type DspReactor = Reactor<PooledConnection>;
 
 #[derive(Debug)]
 pub struct DspPool {
-    pub(super) endpoint: Arc<Endpoint>,
-    limits: Cell<PoolLimits>,
-    pub(super) reactor: Rc<Reactor>,
-    metrics: Arc<Padded<DspMetrics>>,
+    peer: Rc<DspPeer>,
+    pub(super) reactor: Rc<DspReactor>,
     /// The DSP moved: running calls finish, and no connection is kept.
     retired: Cell<bool>,
     idle: RefCell<Vec<Rc<DspConnection>>>,
     all: RefCell<HashMap<u64, Rc<DspConnection>>>,
     /// Calls that wait for a new or released connection.
-    waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
+    waiting: RefCell<VecDeque<(Rc<Inbox<DspConnection>>, usize)>>,
     pub(super) opening: Cell<usize>,
     ids: Cell<u64>,
-    standings: RefCell<AddressHealths>,
     /// Last log line about this machine's limits.
     lack_told: Cell<Option<Instant>>,
+}
+
+/// A connection, and the pool to which it returns.
+#[derive(Clone)]
+pub struct PooledConnection {
+    connection: Rc<DspConnection>,
+    pool: Rc<DspPool>,
+}
+
+impl fmt::Debug for PooledConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.connection.fmt(f)
+    }
+}
+
+impl ReadinessHandler for PooledConnection {
+    fn on_writable(&self) {
+        self.connection.flush();
+    }
+
+    fn on_readable(&self, buffers: &mut ReadBuffers, now: Instant, ends: bool) {
+        self.pool.read(&self.connection, buffers, now, ends);
+    }
+
+    fn close(&self) {
+        self.pool.close_connection(&self.connection);
+    }
 }
 
 impl DspPool {
     pub fn new(
         endpoint: Arc<Endpoint>,
         limits: PoolLimits,
-        reactor: Rc<Reactor>,
+        reactor: Rc<DspReactor>,
         metrics: Arc<Padded<DspMetrics>>,
     ) -> Self {
+        let (limits, health) = (Cell::new(limits), RefCell::default());
         Self {
-            endpoint,
-            limits: Cell::new(limits),
+            peer: Rc::new(DspPeer { endpoint, limits, metrics, health }),
             reactor,
-            metrics,
             retired: Cell::new(false),
             idle: RefCell::default(),
             all: RefCell::default(),
             waiting: RefCell::default(),
             opening: Cell::new(0),
             ids: Cell::new(0),
-            standings: RefCell::default(),
             lack_told: Cell::new(None),
         }
     }
 
     pub(super) fn metrics(&self) -> &DspMetrics {
-        &self.metrics
+        &self.peer.metrics
     }
 
     pub(super) fn limits(&self) -> PoolLimits {
-        self.limits.get()
+        self.peer.limits.get()
     }
 
     pub fn limit(&self, limits: PoolLimits) {
-        self.limits.set(limits);
+        self.peer.limits.set(limits);
     }
 
     pub fn endpoint(&self) -> &Arc<Endpoint> {
-        &self.endpoint
+        &self.peer.endpoint
     }
 
     /// Closes idle connections now, and others after their call.
@@ -112,7 +116,7 @@ impl DspPool {
         self.retired.set(true);
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         for connection in idle {
-            connection.close();
+            self.close_connection(&connection);
         }
     }
 
@@ -129,7 +133,7 @@ impl DspPool {
     pub(super) fn seek(
         self: &Rc<Self>,
         now: Instant,
-        inbox: &Rc<Inbox>,
+        inbox: &Rc<Inbox<DspConnection>>,
         slot: usize,
     ) -> Result<(), CallOutcome> {
         if self.waiting.borrow().len() >= self.limits().connections_max {
@@ -141,7 +145,7 @@ impl DspPool {
         let opening = if self.opening.get() < self.opening_max() {
             self.open(now)
         } else {
-            self.next_address(now).map(drop)
+            self.peer.next_address(self.ids.get(), now).map(drop)
         };
         match opening {
             // A busy connection will be released.
@@ -165,29 +169,48 @@ impl DspPool {
         if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
             return Err(CallOutcome::Saturated);
         }
-        let address = self.next_address(now)?;
-        self.standings.borrow_mut().tried(address);
+        let address = self.peer.next_address(self.ids.get(), now)?;
+        self.peer.health.borrow_mut().tried(address);
+        let attempt = ConnectAttempt { address, began: now };
         let id = self.ids.replace(self.ids.get() + 1);
         self.opening.set(self.opening.get() + 1);
         let pool = Rc::clone(self);
         spawn_local(async move {
             let transport = pool.connect(address).await;
             pool.opening.set(pool.opening.get() - 1);
-            let start = |transport| DspConnection::start(transport, (address, now), &pool, id);
+            let start = |transport| pool.start(transport, id, attempt);
             match transport.and_then(|transport| transport.map(start).transpose()) {
                 Ok(Some(connection)) => pool.opened(connection),
-                Ok(None) => pool.standings.borrow_mut().unused(address, now),
-                Err(error) => pool.failed(address, now, &error),
+                Ok(None) => pool.peer.health.borrow_mut().unused(attempt),
+                Err(error) => pool.failed(attempt, &error),
             }
             pool.open_for_waiting();
         });
         Ok(())
     }
 
+    /// Registers an open socket, and reads from it until either side closes.
+    ///
+    /// # Errors
+    /// The kernel refuses to watch the socket.
+    pub(super) fn start(
+        self: &Rc<Self>,
+        transport: Transport,
+        id: u64,
+        attempt: ConnectAttempt,
+    ) -> io::Result<Rc<DspConnection>> {
+        let pooled = self.reactor.add(transport, |transport, token| {
+            let peer = Rc::clone(&self.peer);
+            let connection = Rc::new(DspConnection::new(peer, transport, token, id, attempt));
+            PooledConnection { connection, pool: Rc::clone(self) }
+        })?;
+        Ok(pooled.connection)
+    }
+
     /// Connects, then takes its turn to shake hands. None if no call waits for it by then.
     async fn connect(&self, address: SocketAddr) -> io::Result<Option<Transport>> {
         let limits = self.limits();
-        let Some(tls) = &self.endpoint.tls else {
+        let Some(tls) = &self.peer.endpoint.tls else {
             let permit = self.reactor.socket()?;
             let socket = within(limits.connect_timeout, connect(address)).await?;
             return Ok(Some(Transport::plain(mio_socket(socket)?, permit)));
@@ -244,20 +267,6 @@ impl DspPool {
         }
     }
 
-    /// The next address, round robin, that is not paused.
-    fn next_address(&self, now: Instant) -> Result<SocketAddr, CallOutcome> {
-        let addresses = self.endpoint.addresses.current();
-        if addresses.is_empty() {
-            return Err(CallOutcome::Unresolved);
-        }
-        let standings = self.standings.borrow();
-        let turn = usize::try_from(self.ids.get()).unwrap_or(0) % addresses.len();
-        let (after, before) = addresses.split_at(turn);
-        let mut in_turn = before.iter().chain(after);
-        let may_be_tried = |address: &&SocketAddr| standings.allows(**address, now);
-        in_turn.find(may_be_tried).copied().ok_or(CallOutcome::Unreachable)
-    }
-
     fn opened(&self, connection: Rc<DspConnection>) {
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
@@ -265,10 +274,11 @@ impl DspPool {
         self.release(connection, Instant::now());
     }
 
-    fn failed(&self, address: SocketAddr, began: Instant, error: &io::Error) {
+    fn failed(&self, attempt: ConnectAttempt, error: &io::Error) {
+        let address = attempt.address;
         self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
         if is_ours(error) {
-            self.standings.borrow_mut().unused(address, began);
+            self.peer.health.borrow_mut().unused(attempt);
             self.tell_of_lack(address, error);
             let waiting = self.waiting.borrow_mut().pop_front();
             if let Some((inbox, slot)) = waiting {
@@ -277,9 +287,7 @@ impl DspPool {
             return;
         }
         // Another address or a released connection may serve waiting calls.
-        let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
-        let pause = self.standings.borrow_mut().refused(address, times, backoff);
-        self.paused(address, pause, &error.to_string());
+        self.peer.refused(attempt, error);
     }
 
     /// Every call may meet this error, so it is logged only at intervals.
@@ -289,19 +297,6 @@ impl DspPool {
             self.lack_told.set(Some(now));
             warn!(%address, %error, "this machine has no room for a connection to a DSP");
         }
-    }
-
-    fn paused(&self, address: SocketAddr, pause: Option<u32>, error: &str) {
-        let Some(count) = pause else { return };
-        if count == 1 {
-            warn!(%address, error, "DSP cannot be reached; retrying with backoff");
-        } else {
-            debug!(%address, error, failures = count, "DSP still cannot be reached");
-        }
-    }
-
-    pub(super) fn answered(&self, address: SocketAddr, began: Instant) {
-        self.standings.borrow_mut().answered(address, began);
     }
 
     /// Gives the connection to the newest waiting call, which has the most time left, or keeps it.
@@ -318,43 +313,87 @@ impl DspPool {
             }
         }
         if self.retired.get() {
-            return connection.close();
+            return self.close_connection(&connection);
         }
         connection.rest(now);
         self.idle.borrow_mut().push(connection);
     }
 
-    pub(super) fn forget(&self, connection: &DspConnection) {
+    /// Sends a request in `parts` on an idle connection.
+    ///
+    /// # Errors
+    /// The connection is closed; no part of the request was answered.
+    pub(super) fn send(
+        &self,
+        connection: &DspConnection,
+        call: ConnectionCall,
+        parts: &[IoSlice<'_>],
+    ) -> Result<(), ConnectionCall> {
+        if connection.is_closed() {
+            return Err(call);
+        }
+        connection.send(call, parts).inspect_err(|_| self.close_connection(connection))
+    }
+
+    /// Reads what has arrived on a connection, and releases it after its answer. `ends` if the peer
+    /// has closed or the socket failed.
+    pub(super) fn read(
+        &self,
+        connection: &Rc<DspConnection>,
+        buffers: &mut ReadBuffers,
+        now: Instant,
+        ends: bool,
+    ) {
+        while !connection.is_closed() {
+            let is_drained = match connection.read(buffers, now) {
+                ReadProgress::WouldBlock => return,
+                ReadProgress::Partial { is_drained } => is_drained,
+                ReadProgress::Answered { is_drained } => {
+                    self.release(Rc::clone(connection), now);
+                    is_drained
+                }
+                ReadProgress::Ended => return self.close_connection(connection),
+            };
+            if is_drained && !ends {
+                return;
+            }
+        }
+    }
+
+    /// Closes both halves, and fails a call that still waits.
+    pub(super) fn close_connection(&self, connection: &DspConnection) {
+        self.forget(connection);
+        connection.close();
+        self.reactor.remove(connection.token());
+    }
+
+    fn forget(&self, connection: &DspConnection) {
         if self.all.borrow_mut().remove(&connection.id).is_none() {
             return;
         }
         self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
         self.metrics().open.change(-1);
-        let (address, began) = (connection.address, connection.began);
+        let attempt = connection.attempt;
         match connection.past() {
             FinishedCall::Answered => (),
             FinishedCall::Unused if connection.is_reused() => {
-                self.standings.borrow_mut().unused(address, began);
+                self.peer.health.borrow_mut().unused(attempt);
             }
             // Used, or closed before use.
-            FinishedCall::Unused | FinishedCall::Asked => {
-                let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
-                let pause = self.standings.borrow_mut().barren(address, times, backoff);
-                self.paused(address, pause, "connections end without an answer");
-            }
+            FinishedCall::Unused | FinishedCall::Asked => self.peer.barren(attempt),
         }
     }
 
     /// Closes overdue, long idle and outdated connections, then opens some for waiting calls.
     pub fn sweep(self: &Rc<Self>, now: Instant) {
-        let known = self.endpoint.addresses.current();
+        let known = self.peer.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
         let is_spent =
             |connection: &&Rc<DspConnection>| connection.is_spent(now, idle_before, &known);
-        self.standings.borrow_mut().keep(&known);
+        self.peer.health.borrow_mut().keep(&known);
         let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
         for connection in spent {
-            connection.close();
+            self.close_connection(&connection);
         }
         self.open_for_waiting();
     }
@@ -363,47 +402,11 @@ impl DspPool {
         self.all.borrow().is_empty() && self.opening.get() == 0
     }
 
-    /// Closes all connections: they and the pool own each other in a cycle.
+    /// Closes all connections: the reactor, and with it the pool, would keep them.
     pub fn close(&self) {
         let all: Vec<_> = self.all.borrow().values().cloned().collect();
         for connection in all {
-            connection.close();
+            self.close_connection(&connection);
         }
-    }
-}
-
-/// Whether this machine, not the DSP, lacks room for a connection.
-fn is_ours(error: &io::Error) -> bool {
-    use Errno as E;
-    let ours = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC, E::ADDRNOTAVAIL];
-    Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
-}
-
-/// Tokio waits for the connect; from then on the reactor waits for answers.
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect(address).await?;
-    socket.set_nodelay(true)?;
-    Ok(socket)
-}
-
-fn mio_socket(socket: TcpStream) -> io::Result<mio::net::TcpStream> {
-    socket.into_std().map(mio::net::TcpStream::from_std)
-}
-
-async fn within<T>(limit: Duration, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "timed out");
-    timeout(limit, opening).await.unwrap_or_else(|_| Err(timed_out()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_this_machine_lacks_is_no_fault_of_a_dsp() {
-        let of = |errno: Errno| is_ours(&io::Error::from(errno));
-        assert!(of(Errno::MFILE) && of(Errno::NFILE) && of(Errno::ADDRNOTAVAIL));
-        assert!(!of(Errno::CONNREFUSED) && !of(Errno::TIMEDOUT) && !of(Errno::HOSTUNREACH));
-        assert!(!is_ours(&io::Error::new(io::ErrorKind::TimedOut, "timed out")));
     }
 }

@@ -27,7 +27,7 @@ pub fn ask_all<'r>(
     let inbox = Rc::new(Inbox::new(calls, room));
     let bodies = Bodies::new(outbound, questions);
     let now = Instant::now();
-    let round = FanoutRound { bodies, questions, began: now, guard: CloseOnDrop(inbox) };
+    let round = FanoutRound { bodies, questions, began: now, inbox };
     for slot in 0..questions.len() {
         round.ask(slot, now);
     }
@@ -40,15 +40,13 @@ pub struct FanoutRound<'r> {
     questions: &'r [Question<'r>],
     /// Start of the DSPs' `tmax`.
     began: Instant,
-    guard: CloseOnDrop,
+    inbox: Rc<Inbox<DspConnection>>,
 }
 
 /// Keeps connections from delivering to an abandoned auction.
-struct CloseOnDrop(Rc<Inbox>);
-
-impl Drop for CloseOnDrop {
+impl Drop for FanoutRound<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        self.close();
     }
 }
 
@@ -56,7 +54,7 @@ impl FanoutRound<'_> {
     /// Sends on an idle connection, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
         if self.tmax_ms(slot, now) == 0 {
-            self.guard.0.deliver(slot, CallOutcome::Unsent, &[]);
+            self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
             return;
         }
         let pool = self.questions[slot].pool;
@@ -69,14 +67,14 @@ impl FanoutRound<'_> {
     }
 
     fn seek(&self, slot: usize, now: Instant) {
-        let inbox = &self.guard.0;
+        let inbox = &self.inbox;
         if let Err(outcome) = self.questions[slot].pool.seek(now, inbox, slot) {
             inbox.deliver(slot, outcome, &[]);
         }
     }
 
     fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
-        let (question, inbox) = (&self.questions[slot], &self.guard.0);
+        let (question, inbox) = (&self.questions[slot], &self.inbox);
         let call = ConnectionCall {
             inbox: Rc::clone(inbox),
             slot,
@@ -85,8 +83,8 @@ impl FanoutRound<'_> {
             right: inbox.take_right(slot),
         };
         let tmax_ms = self.tmax_ms(slot, now);
-        let send = |parts: &[IoSlice<'_>]| connection.send(call, parts);
-        let sent = self.bodies.write((slot, question), tmax_ms, send);
+        let send = |parts: &[IoSlice<'_>]| question.pool.send(connection, call, parts);
+        let sent = self.bodies.write(slot, question, tmax_ms, send);
         match sent {
             Ok(()) => inbox.sent(slot, now, tmax_ms),
             Err(call) => {
@@ -105,7 +103,7 @@ impl FanoutRound<'_> {
 
     /// Waits until all have answered or timed out. Outcomes are in the questions' order.
     pub async fn collect(self) -> Outcomes {
-        let inbox = &self.guard.0;
+        let inbox = &self.inbox;
         loop {
             let now = Instant::now();
             // Expire first, so that nothing is sent for a call whose time is up.
@@ -121,28 +119,40 @@ impl FanoutRound<'_> {
             })
             .await;
         }
-        inbox.close()
+        self.close()
     }
 
-    fn act(&self, todo: Todo, now: Instant) {
+    /// Closes the inbox, and returns unused connections to their pools.
+    fn close(&self) -> Outcomes {
+        let outcomes = self.inbox.close();
+        while let Some(todo) = self.inbox.next_todo() {
+            if let Todo::Send { slot, connection } = todo {
+                self.questions[slot].pool.release(connection, Instant::now());
+            }
+        }
+        outcomes
+    }
+
+    fn act(&self, todo: Todo<DspConnection>, now: Instant) {
         match todo {
             Todo::Send { slot, connection } => {
-                if !self.guard.0.is_waiting(slot) {
-                    connection.release(now);
+                let pool = self.questions[slot].pool;
+                if !self.inbox.is_waiting(slot) {
+                    pool.release(connection, now);
                 } else if self.tmax_ms(slot, now) == 0 {
-                    self.guard.0.deliver(slot, CallOutcome::Unsent, &[]);
-                    connection.release(now);
+                    self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
+                    pool.release(connection, now);
                 } else if self.send(slot, &connection, now) {
                     // Sent.
                 } else if connection.is_reused() {
                     self.seek(slot, now); // It may have been closed while idle.
                 } else {
                     // A new connection that fails: the DSP refuses us.
-                    self.guard.0.deliver(slot, CallOutcome::Reset, &[]);
+                    self.inbox.deliver(slot, CallOutcome::Reset, &[]);
                 }
             }
             // Other idle connections may be closed too.
-            Todo::Retry { slot } if self.guard.0.is_waiting(slot) => self.seek(slot, now),
+            Todo::Retry { slot } if self.inbox.is_waiting(slot) => self.seek(slot, now),
             Todo::Retry { .. } => (),
         }
     }

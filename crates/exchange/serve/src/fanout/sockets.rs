@@ -1,5 +1,6 @@
 //! Sockets to DSPs: TLS, the bytes sent and received, and the wait for many of them at once.
 
+pub(super) mod connect;
 pub(super) mod handshakes;
 mod permit;
 pub(super) mod reactor;

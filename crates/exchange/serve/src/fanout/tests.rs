@@ -16,9 +16,11 @@ use tokio::time::Instant;
 use units::Ppm;
 
 use super::connection::{ConnectionCall, DspConnection};
+use super::health::ConnectAttempt;
 use super::inbox::{Inbox, Todo};
+use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
-use super::{Addresses, DspPool, Endpoint, PoolLimits, Question, Reactor, ask_all};
+use super::{Addresses, DspPool, DspReactor, Endpoint, PoolLimits, Question, ask_all};
 use crate::config::ExchangeConfig;
 
 fn config(url: &str) -> ExchangeConfig {
@@ -38,11 +40,11 @@ fn pool_of(url: &str, sockets_max: usize) -> Rc<DspPool> {
     let config = config(url);
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
     let shutdown = Shutdown::new(Duration::ZERO);
-    let reactor = Reactor::start(Arc::default(), sockets_max, &shutdown).unwrap();
+    let reactor = DspReactor::start(Arc::default(), sockets_max, &shutdown).unwrap();
     Rc::new(DspPool::new(endpoint, config.pool, reactor, Arc::default()))
 }
 
-fn inbox(wait_until: Instant) -> Rc<Inbox> {
+fn inbox(wait_until: Instant) -> Rc<Inbox<DspConnection>> {
     Rc::new(Inbox::new([(wait_until, None)].into_iter(), Vec::new()))
 }
 
@@ -59,13 +61,8 @@ fn with_peer(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>, std::net::Tc
         let pool = pool();
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
         let permit = pool.reactor.socket().unwrap();
-        let connection = DspConnection::start(
-            Transport::plain(socket, permit),
-            (address, Instant::now()),
-            &pool,
-            0,
-        )
-        .unwrap();
+        let attempt = ConnectAttempt { address, began: Instant::now() };
+        let connection = pool.start(Transport::plain(socket, permit), 0, attempt).unwrap();
         let peer = listener.accept().await.unwrap().0.into_std().unwrap();
         test(pool, connection, peer).await;
     });
@@ -76,7 +73,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(LocalSet::new().run_until(test));
 }
 
-fn call(inbox: &Rc<Inbox>) -> ConnectionCall {
+fn call(inbox: &Rc<Inbox<DspConnection>>) -> ConnectionCall {
     let now = Instant::now();
     ConnectionCall { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now, right: None }
 }
@@ -114,7 +111,7 @@ fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
     let now = Instant::now();
     let calls =
         [(now + Duration::from_millis(250), None), (now + Duration::from_millis(250), None)];
-    let inbox = Inbox::new(calls.into_iter(), Vec::new());
+    let inbox = Inbox::<DspConnection>::new(calls.into_iter(), Vec::new());
     inbox.sent(0, now + Duration::from_millis(200), 40);
     let outcomes = inbox.close();
     assert_eq!(outcomes.calls, [CallOutcome::Late, CallOutcome::Unsent]);
@@ -139,10 +136,10 @@ fn a_call_is_answered_or_retried_once() {
 fn a_closed_connection_is_neither_used_nor_kept() {
     with_connection(async |pool, connection| {
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        connection.close();
-        assert!(connection.send(call(&inbox), &[]).is_err());
+        pool.close_connection(&connection);
+        assert!(pool.send(&connection, call(&inbox), &[]).is_err());
         assert!(inbox.is_waiting(0), "another connection may serve it");
-        connection.release(Instant::now());
+        pool.release(connection, Instant::now());
         assert!(pool.idle().is_none());
     });
 }
@@ -152,12 +149,12 @@ fn a_closed_connection_is_neither_used_nor_kept() {
 fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
     with_connection(async |pool, connection| {
         assert!(!connection.is_reused());
-        Rc::clone(&connection).release(Instant::now());
+        pool.release(Rc::clone(&connection), Instant::now());
         assert!(connection.is_reused());
         let idle = pool.idle().unwrap();
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(idle.send(call(&inbox), &[]).is_ok());
-        idle.close();
+        assert!(pool.send(&idle, call(&inbox), &[]).is_ok());
+        pool.close_connection(&idle);
         assert_eq!(inbox.close().calls, [CallOutcome::Reset]);
     });
 }
@@ -168,11 +165,11 @@ fn crumbs_are_borne_up_to_their_limit() {
     with_peer(async |pool, connection, mut peer| {
         pool.limit(PoolLimits { crumbs_max: 3, ..pool.limits() });
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(connection.send(call(&inbox), &[]).is_ok());
-        let mut scratch = vec![0; 4096];
+        assert!(pool.send(&connection, call(&inbox), &[]).is_ok());
+        let mut buffers = ReadBuffers::default();
         let mut come = |bytes: &[u8]| {
             peer.write_all(bytes).unwrap();
-            connection.on_readable(&mut scratch, Instant::now(), false);
+            pool.read(&connection, &mut buffers, Instant::now(), false);
         };
         come(b"HTTP/1.1 200 OK\r\n");
         come(&[b"x: ".as_slice(), &[b'y'; 300], b"\r\n"].concat());
@@ -188,14 +185,14 @@ fn crumbs_are_borne_up_to_their_limit() {
 #[test]
 fn a_retired_pool_keeps_nothing() {
     with_connection(async |pool, connection| {
-        connection.release(Instant::now());
+        pool.release(connection, Instant::now());
         pool.retire();
         assert!(pool.idle().is_none(), "what was idle is closed");
     });
     with_connection(async |pool, connection| {
         pool.retire();
         assert!(!connection.is_closed(), "what is under way ends first");
-        Rc::clone(&connection).release(Instant::now());
+        pool.release(Rc::clone(&connection), Instant::now());
         assert!(connection.is_closed());
         assert!(pool.idle().is_none());
     });
@@ -272,40 +269,45 @@ fn a_handshake_that_nobody_waits_for_is_not_begun() {
     });
 }
 
+static REQUEST: &str = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}],"tmax":1000}"#;
+
+fn question(pool: &Rc<DspPool>) -> Question<'_> {
+    Question {
+        pool,
+        imps: 1,
+        deals: 0,
+        tmax_ms: 900,
+        buyeruid: None,
+        bidder: None,
+        is_limited: false,
+        wait_until: Instant::now() + Duration::from_millis(900),
+        right: Cell::new(None),
+    }
+}
+
 #[test]
 fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
-    let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}],"tmax":1000}"#;
-    let request = parse_request(body).unwrap();
+    let request = parse_request(REQUEST).unwrap();
     let config = config("http://127.0.0.1:1/bid");
     with_peer(async |pool, connection, mut peer| {
         let auction = Auction::new("1", &request, &config.market).unwrap();
-        let outbound = outbound(&auction, body);
-        let question = || Question {
-            pool: &pool,
-            imps: 1,
-            deals: 0,
-            tmax_ms: 900,
-            buyeruid: None,
-            bidder: None,
-            is_limited: false,
-            wait_until: Instant::now() + Duration::from_millis(900),
-            right: Cell::new(None),
-        };
+        let outbound = outbound(&auction, REQUEST);
         pool.limit(PoolLimits { opening_max: 0, ..pool.limits() });
-        pool.endpoint().addresses.set(vec![connection.address]);
+        pool.endpoint().addresses.set(vec![connection.attempt.address]);
         tokio::time::pause();
         // Equal: the calls that do not wait share a body.
-        let questions = [Question { tmax_ms: 400, ..question() }, question(), question()];
+        let questions =
+            [Question { tmax_ms: 400, ..question(&pool) }, question(&pool), question(&pool)];
         let dsp = async {
             tokio::time::advance(Duration::from_millis(300)).await;
-            Rc::clone(&connection).release(Instant::now());
+            pool.release(Rc::clone(&connection), Instant::now());
             let request = come(&mut peer).await;
             assert!(request.contains(r#""tmax":600"#), "{request}");
             tokio::time::advance(Duration::from_millis(100)).await;
-            answer(&mut peer, &connection);
+            answer(&mut peer, &pool, &connection);
             let request = come(&mut peer).await;
             assert!(request.contains(r#""tmax":500"#), "{request}");
-            answer(&mut peer, &connection);
+            answer(&mut peer, &pool, &connection);
         };
         let (outcomes, ()) =
             tokio::join!(ask_all(&outbound, &questions, Vec::new()).collect(), dsp);
@@ -316,9 +318,9 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
 }
 
 /// Sends a 204.
-fn answer(peer: &mut std::net::TcpStream, connection: &Rc<DspConnection>) {
+fn answer(peer: &mut std::net::TcpStream, pool: &DspPool, connection: &Rc<DspConnection>) {
     peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-    connection.on_readable(&mut [0; 1024], Instant::now(), false);
+    pool.read(connection, &mut ReadBuffers::default(), Instant::now(), false);
 }
 
 /// The next bytes at the peer.
@@ -334,24 +336,37 @@ async fn come(peer: &mut std::net::TcpStream) -> String {
 
 #[test]
 fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
+    let request = parse_request(REQUEST).unwrap();
+    let config = config("http://127.0.0.1:1/bid");
     with_connection(async |pool, connection| {
-        let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(inbox.offer(0, connection).is_ok());
-        assert!(pool.idle().is_none());
-        inbox.close();
+        let auction = Auction::new("1", &request, &config.market).unwrap();
+        let outbound = outbound(&auction, REQUEST);
+        pool.limit(PoolLimits { opening_max: 0, ..pool.limits() });
+        pool.endpoint().addresses.set(vec![connection.attempt.address]);
+        let questions = [question(&pool)];
+        let round = ask_all(&outbound, &questions, Vec::new());
+        pool.release(connection, Instant::now());
+        assert!(pool.idle().is_none(), "the round has it");
+        drop(round);
         let connection = pool.idle().unwrap();
-        assert!(inbox.offer(0, connection).is_err());
+        let closed = inbox(Instant::now() + Duration::from_secs(60));
+        closed.close();
+        assert!(closed.offer(0, connection).is_err());
     });
 }
 
 #[test]
 fn a_connection_to_an_address_that_has_gone_is_spent() {
-    with_connection(async |_, connection| {
+    with_connection(async |pool, connection| {
         let now = Instant::now();
-        Rc::clone(&connection).release(now);
+        pool.release(Rc::clone(&connection), now);
         let other = "127.0.0.1:1".parse().unwrap();
-        assert!(!connection.is_spent(now, now, &[other, connection.address]));
+        assert!(!connection.is_spent(now, now, &[other, connection.attempt.address]));
         assert!(connection.is_spent(now, now, &[other]));
-        assert!(connection.is_spent(now, now + Duration::from_secs(1), &[connection.address]));
+        assert!(connection.is_spent(
+            now,
+            now + Duration::from_secs(1),
+            &[connection.attempt.address]
+        ));
     });
 }

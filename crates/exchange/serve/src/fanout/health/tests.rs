@@ -9,6 +9,10 @@ fn address() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 1], 80))
 }
 
+fn attempt(began: Instant) -> ConnectAttempt {
+    ConnectAttempt { address: address(), began }
+}
+
 fn setup() -> (AddressHealths, impl Fn(u64) -> Instant) {
     let start = Instant::now();
     (AddressHealths::default(), move |ms| start + Duration::from_millis(ms))
@@ -26,16 +30,16 @@ fn pauses_double_up_to_the_most_and_end_with_an_answer() {
         (320, 330, Some(4), 480),
     ];
     for (began, refused, pause, until) in steps {
-        let paused = standings.refused(address(), (at(began), at(refused)), BACKOFF);
+        let paused = standings.refused(attempt(at(began)), at(refused), BACKOFF);
         assert_eq!(paused, pause, "{began}");
         assert!(!standings.allows(address(), at(until - 1)), "{began}");
         assert!(standings.allows(address(), at(until)), "{began}");
     }
-    standings.answered(address(), at(319));
+    standings.answered(attempt(at(319)));
     assert!(!standings.allows(address(), at(479)), "an old connection, on which it goes on");
-    standings.answered(address(), at(480));
+    standings.answered(attempt(at(480)));
     assert!(standings.allows(address(), at(331)));
-    assert_eq!(standings.refused(address(), (at(481), at(481)), BACKOFF), Some(1));
+    assert_eq!(standings.refused(attempt(at(481)), at(481), BACKOFF), Some(1));
 }
 
 #[test]
@@ -43,15 +47,15 @@ fn after_a_pause_one_is_tried_at_a_time() {
     let (mut standings, at) = setup();
     standings.tried(address());
     assert!(standings.allows(address(), at(0)), "nothing is amiss");
-    standings.refused(address(), (at(0), at(0)), BACKOFF);
+    standings.refused(attempt(at(0)), at(0), BACKOFF);
     standings.tried(address());
     assert!(!standings.allows(address(), at(60)));
-    standings.unused(address(), at(10)); // Before the pause: it was not on trial.
+    standings.unused(attempt(at(10))); // Before the pause: it was not on trial.
     assert!(!standings.allows(address(), at(60)));
-    standings.unused(address(), at(55));
+    standings.unused(attempt(at(55)));
     assert!(standings.allows(address(), at(60)));
     standings.tried(address());
-    assert_eq!(standings.refused(address(), (at(60), at(61)), BACKOFF), Some(2));
+    assert_eq!(standings.refused(attempt(at(60)), at(61), BACKOFF), Some(2));
     assert!(standings.allows(address(), at(161)));
 }
 
@@ -59,10 +63,10 @@ fn after_a_pause_one_is_tried_at_a_time() {
 fn some_connections_without_an_answer_are_borne() {
     let (mut standings, at) = setup();
     let ends =
-        |standings: &mut AddressHealths, ms| standings.barren(address(), (at(0), at(ms)), BACKOFF);
+        |standings: &mut AddressHealths, ms| standings.barren(attempt(at(0)), at(ms), BACKOFF);
     assert_eq!(ends(&mut standings, 1), None);
     assert_eq!(ends(&mut standings, 2), None);
-    standings.answered(address(), at(0));
+    standings.answered(attempt(at(0)));
     assert_eq!(ends(&mut standings, 3), None);
     assert_eq!(ends(&mut standings, 4), None);
     assert!(standings.allows(address(), at(4)));
@@ -75,16 +79,16 @@ fn some_connections_without_an_answer_are_borne() {
 #[test]
 fn a_trial_without_an_answer_ends_in_another_pause() {
     let (mut standings, at) = setup();
-    standings.refused(address(), (at(0), at(0)), BACKOFF);
+    standings.refused(attempt(at(0)), at(0), BACKOFF);
     standings.tried(address());
-    assert_eq!(standings.barren(address(), (at(50), at(60)), BACKOFF), Some(2));
+    assert_eq!(standings.barren(attempt(at(50)), at(60), BACKOFF), Some(2));
     assert!(standings.allows(address(), at(160)));
 }
 
 #[test]
 fn addresses_that_have_gone_are_forgotten() {
     let (mut standings, at) = setup();
-    standings.refused(address(), (at(0), at(0)), BACKOFF);
+    standings.refused(attempt(at(0)), at(0), BACKOFF);
     standings.keep(&[address()]);
     assert!(!standings.allows(address(), at(0)));
     standings.keep(&[]);

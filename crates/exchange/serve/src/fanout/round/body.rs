@@ -36,7 +36,7 @@ impl<'q> Bodies<'q> {
             head_room: 0,
         };
         for question in questions {
-            bodies.head_room = bodies.head_room.max(question.pool.endpoint.head.len());
+            bodies.head_room = bodies.head_room.max(question.pool.endpoint().head.len());
             let same = bodies.distinct.iter_mut().position(|body| {
                 let same = sees_the_same(body.question, question);
                 body.is_shared |= same;
@@ -57,12 +57,13 @@ impl<'q> Bodies<'q> {
     /// Passes the request's parts to `write`. `tmax_ms` is at most the question's.
     pub(super) fn write<T>(
         &self,
-        (slot, question): (usize, &Question<'_>),
+        slot: usize,
+        question: &Question<'_>,
         tmax_ms: u32,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let body = &self.distinct[self.of[slot]];
-        let endpoint = &question.pool.endpoint;
+        let endpoint = question.pool.endpoint();
         let is_delayed = tmax_ms != question.tmax_ms;
         if !endpoint.gzip_requests && (is_delayed || !body.is_shared) {
             return self.write_parts(question, tmax_ms, write);
@@ -110,7 +111,7 @@ impl<'q> Bodies<'q> {
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(length);
-        parts[0] = IoSlice::new(question.pool.endpoint.head.as_bytes());
+        parts[0] = IoSlice::new(question.pool.endpoint().head.as_bytes());
         parts[1] = IoSlice::new(digits.as_bytes());
         parts[2] = IoSlice::new(b"\r\n\r\n");
         write(&parts[..used])
@@ -119,7 +120,7 @@ impl<'q> Bodies<'q> {
     fn join(&self, question: &Question<'_>, tmax_ms: u32) -> Vec<u8> {
         let mut tmax = itoa::Buffer::new();
         let view = view(question, tmax.format(tmax_ms));
-        if question.pool.endpoint.gzip_requests {
+        if question.pool.endpoint().gzip_requests {
             let compressed =
                 gzip(|write| self.outbound.for_each(&view, |part| write(part.as_bytes())));
             let mut joined = self.room(compressed.len());
@@ -148,7 +149,7 @@ fn view<'v>(question: &'v Question<'_>, tmax: &'v str) -> OutboundView<'v> {
         imps: question.imps,
         deals: question.deals,
         tmax,
-        cur: &question.pool.endpoint.cur,
+        cur: &question.pool.endpoint().cur,
         buyeruid: question.buyeruid,
         bidder: question.bidder,
         is_limited: question.is_limited,
@@ -162,6 +163,6 @@ fn sees_the_same(one: &Question<'_>, other: &Question<'_>) -> bool {
         && one.buyeruid == other.buyeruid
         && one.bidder == other.bidder
         && one.is_limited == other.is_limited
-        && one.pool.endpoint.cur == other.pool.endpoint.cur
-        && one.pool.endpoint.gzip_requests == other.pool.endpoint.gzip_requests
+        && one.pool.endpoint().cur == other.pool.endpoint().cur
+        && one.pool.endpoint().gzip_requests == other.pool.endpoint().gzip_requests
 }

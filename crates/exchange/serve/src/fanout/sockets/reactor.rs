@@ -4,6 +4,7 @@
 //! connection: an answer costs one read and no scheduling.
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -22,7 +23,6 @@ use tracing::error;
 use super::handshakes::Handshakes;
 use super::permit::{SocketAllowance, SocketPermit};
 use super::transport::Transport;
-use crate::fanout::connection::DspConnection;
 use crate::fanout::inflate::Inflater;
 use crate::metrics::ExchangeMetrics;
 
@@ -31,26 +31,47 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// Most events per poll: more would delay timers.
 const EVENTS_MAX: usize = 256;
 
+/// What the reactor watches. A clone handles the same connection.
+pub trait ReadinessHandler: Clone + Debug {
+    /// The socket takes bytes again.
+    fn on_writable(&self);
+    /// Bytes have arrived; `ends` if the peer has closed or the socket failed.
+    fn on_readable(&self, buffers: &mut ReadBuffers, now: Instant, ends: bool);
+    /// The handler panicked.
+    fn close(&self);
+}
+
+/// Buffers that all connections of a shard share, because each read is handled at once.
 #[derive(Debug)]
-pub struct Reactor {
+pub struct ReadBuffers {
+    pub(in crate::fanout) scratch: Box<[u8]>,
+    pub(in crate::fanout) inflater: Inflater,
+}
+
+impl Default for ReadBuffers {
+    fn default() -> Self {
+        Self { scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(), inflater: Inflater::default() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Reactor<H> {
     registry: Registry,
-    connections: RefCell<Connections>,
+    handlers: RefCell<Handlers<H>>,
     metrics: Arc<Padded<ExchangeMetrics>>,
-    /// Shared: answers inflate one at a time.
-    pub(in crate::fanout) inflater: RefCell<Inflater>,
     /// Shared by all pools, in turn.
     pub(in crate::fanout) handshakes: Handshakes,
     allowance: SocketAllowance,
 }
 
 /// By token. Tokens are reused: a stale event costs the new connection an empty read.
-#[derive(Debug, Default)]
-struct Connections {
-    by_token: Vec<Option<Rc<DspConnection>>>,
+#[derive(Debug)]
+struct Handlers<H> {
+    by_token: Vec<Option<H>>,
     free: Vec<usize>,
 }
 
-impl Reactor {
+impl<H: ReadinessHandler + 'static> Reactor<H> {
     /// Starts the task on the shard's thread, with at most `sockets_max` open sockets.
     ///
     /// # Errors
@@ -66,9 +87,8 @@ impl Reactor {
         let poll = AsyncFd::with_interest(poll, Readiness::READABLE)?;
         let reactor = Rc::new(Self {
             registry,
-            connections: RefCell::default(),
+            handlers: RefCell::new(Handlers { by_token: Vec::new(), free: Vec::new() }),
             metrics,
-            inflater: RefCell::default(),
             handshakes: Handshakes::new(Instant::now()),
             allowance: SocketAllowance::new(sockets_max),
         });
@@ -92,40 +112,39 @@ impl Reactor {
         self.allowance.permit()
     }
 
-    /// Registers `transport` for the connection that `make` returns.
+    /// Registers `transport` for the handler that `make` returns.
     pub(in crate::fanout) fn add(
         &self,
         mut transport: Transport,
-        make: impl FnOnce(Transport, Token) -> Rc<DspConnection>,
-    ) -> io::Result<Rc<DspConnection>> {
-        let connections = &mut *self.connections.borrow_mut();
-        let token = connections.free.last().copied().unwrap_or(connections.by_token.len());
+        make: impl FnOnce(Transport, Token) -> H,
+    ) -> io::Result<H> {
+        let handlers = &mut *self.handlers.borrow_mut();
+        let token = handlers.free.last().copied().unwrap_or(handlers.by_token.len());
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(transport.socket(), Token(token), interest)?;
-        let connection = make(transport, Token(token));
-        match connections.free.pop() {
-            Some(token) => connections.by_token[token] = Some(Rc::clone(&connection)),
-            None => connections.by_token.push(Some(Rc::clone(&connection))),
+        let handler = make(transport, Token(token));
+        match handlers.free.pop() {
+            Some(token) => handlers.by_token[token] = Some(handler.clone()),
+            None => handlers.by_token.push(Some(handler.clone())),
         }
-        Ok(connection)
+        Ok(handler)
     }
 
     /// Frees the token; dropping the socket removes it from epoll.
     pub(in crate::fanout) fn remove(&self, token: Token) {
-        let connections = &mut *self.connections.borrow_mut();
-        if connections.by_token[token.0].take().is_some() {
-            connections.free.push(token.0);
+        let handlers = &mut *self.handlers.borrow_mut();
+        if handlers.by_token[token.0].take().is_some() {
+            handlers.free.push(token.0);
         }
     }
 
-    fn get(&self, token: Token) -> Option<Rc<DspConnection>> {
-        self.connections.borrow().by_token.get(token.0)?.clone()
+    fn get(&self, token: Token) -> Option<H> {
+        self.handlers.borrow().by_token.get(token.0)?.clone()
     }
 
     async fn run(&self, mut poll: AsyncFd<Poll>) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        // Shared by all connections; each read is handled at once.
-        let mut scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
+        let mut buffers = ReadBuffers::default();
         loop {
             let mut ready = poll.readable_mut().await?;
             match ready.get_inner_mut().poll(&mut events, Some(Duration::ZERO)) {
@@ -137,15 +156,15 @@ impl Reactor {
             let drained = events.iter().count() < EVENTS_MAX;
             for event in &events {
                 // It closed within this batch.
-                let Some(connection) = self.get(event.token()) else { continue };
+                let Some(handler) = self.get(event.token()) else { continue };
                 // A bug that one answer triggers must not end all connections.
                 let handled = catch_unwind(AssertUnwindSafe(|| {
-                    handle(&connection, event, &mut scratch, now);
+                    handle(&handler, event, &mut buffers, now);
                 }));
                 if handled.is_err() {
-                    error!(?connection, "a connection's code panicked; it is closed");
+                    error!(connection = ?handler, "a connection's code panicked; it is closed");
                     self.metrics.reactor_panics.increment();
-                    connection.close();
+                    handler.close();
                 }
             }
             if drained {
@@ -155,12 +174,17 @@ impl Reactor {
     }
 }
 
-fn handle(connection: &Rc<DspConnection>, event: &Event, scratch: &mut [u8], now: Instant) {
+fn handle<H: ReadinessHandler>(
+    handler: &H,
+    event: &Event,
+    buffers: &mut ReadBuffers,
+    now: Instant,
+) {
     if event.is_writable() {
-        connection.on_writable();
+        handler.on_writable();
     }
     let ends = event.is_read_closed() || event.is_error();
     if ends || event.is_readable() {
-        connection.on_readable(scratch, now, ends);
+        handler.on_readable(buffers, now, ends);
     }
 }
