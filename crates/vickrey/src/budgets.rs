@@ -1,5 +1,5 @@
-//! Budgets, joined to the exchange: the ledger's thread, the registry of accounts and campaigns, and what
-//! the exchange is told of both.
+//! Connects the budgets to the exchange: the ledger's thread and the registry of accounts and
+//! campaigns on one side, the exchange's view of both on the other.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
 
-/// How soon campaigns are offered to the exchange again that it could not record.
+/// Interval between attempts to offer campaigns that the exchange could not record.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The exchange's part of a campaign.
@@ -51,10 +51,10 @@ impl CampaignRules for Shown {
     }
 }
 
-/// Accounts and campaigns, with what the exchange reads of a campaign.
+/// The pacer, with the exchange's part of campaigns.
 pub(crate) type Budgeting = PacerService<Shown>;
 
-/// The exchange that spends budgets. None is left at the end.
+/// The exchange that spends budgets; gone after its end.
 struct ExchangeLink(Weak<Exchange>);
 
 impl ExchangeView for ExchangeLink {
@@ -107,7 +107,7 @@ impl Settlements for LedgerSettlements {
     }
 }
 
-/// Makes what an exchange spends budgets by of what the pacer offers.
+/// Builds the exchange's side of budgets from the pacer's ports.
 pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let Some(port) = ports.take(&LedgerPort::<Shown>::port()) else { return Ok(()) };
     let LedgerPort {
@@ -178,7 +178,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// What a campaign has spent, and what it should have by now; nothing where that is not known.
+/// A campaign's spend, and the spend expected by now. None if unknown.
 pub(crate) fn standing(pacer: &Budgeting, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
     let Some(registry) = pacer.registry() else { return (None, None) };
     let spend = registry.spend(StoredKind::Campaign, campaign).ok().flatten();
@@ -202,14 +202,14 @@ fn currencies(catalogue: &PublishedCatalogue<Shown>) -> Vec<(Arc<str>, Currency)
     accounts.map(|account| (Arc::clone(&account.id), account.currency)).collect()
 }
 
-/// What comes of an account whose currency has no rate.
+/// The warning about an account whose currency has no rate.
 pub(crate) fn without_rate(currency: Currency) -> String {
     format!(
         "{currency} has no rate, so the account's campaigns and seats win nothing: add {currency} to currency.rates"
     )
 }
 
-/// Says so where shards have no room for all that is defined: what finds none wins nothing.
+/// Warns if the shards have no room for all campaigns: those without room win nothing.
 fn warn_of_room(catalogue: &PublishedCatalogue<Shown>, campaigns_max: usize) {
     let seats = catalogue.accounts.iter().filter(|account| account.slot.is_some());
     let count = catalogue.campaigns.len() + seats.count();
@@ -223,14 +223,14 @@ fn warn_of_room(catalogue: &PublishedCatalogue<Shown>, campaigns_max: usize) {
     }
 }
 
-/// Tells the pacer for how long impressions may be billed after they are sold.
+/// Tells the pacer how long after its sale an impression may be billed.
 pub(crate) fn bill_within(budgets: &mut BudgetsConfig, lifetimes: &Lifetimes) {
     budgets.late_wins = short_reservations(budgets, lifetimes);
     budgets.lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime).to_vec();
 }
 
-/// What is to be known where beacons count for longer than their reservations last: late wins are booked
-/// beside what is reserved. `None` where no beacon does.
+/// A warning if beacons outlive their reservations, because late wins are booked in addition to
+/// reservations. None if no beacon does.
 fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<String> {
     let written = |span: Duration| {
         Quantity::Duration.write(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
@@ -249,7 +249,7 @@ fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<
     })
 }
 
-/// What the exchange holds auctions by.
+/// The catalogue in the exchange's form.
 fn this_catalogue(published: &PublishedCatalogue<Shown>, before: &Catalogue) -> Campaigns {
     let currency_of = |account: &str| {
         let accounts = &published.accounts;

@@ -50,8 +50,8 @@ const SEATS: [&str; 10] = [
     "soylent",
 ];
 
-/// Both ends of the connections to the DSPs are in this process, at most 32 to each; and some more
-/// descriptors.
+/// A warning about descriptors. Both ends of the DSPs' connections, at most 32 for each, are in
+/// this process. None if there are enough.
 fn few_descriptors(limit: u64, dsps: u16) -> Option<String> {
     const PER_DSP: u64 = 2 * 32;
     const OTHERS: u64 = 512;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<Budgeting>();
     let mut out: Box<dyn Write> = match args.json {
-        // What it came to is all that is wanted.
+        // With `--json` only the final result is printed.
         true => Box::new(std::io::sink()),
         false => Box::new(std::io::stdout().lock()),
     };
@@ -276,7 +276,7 @@ const PRINTED: &str = "\
 
 ";
 
-/// Where beacons are called, as if a proxy before the exchange ended TLS: requests ask for HTTPS.
+/// The URL of beacons, as behind a proxy with TLS: requests require HTTPS.
 fn beacons_at(address: SocketAddr) -> String {
     format!("https://{address}/n/")
 }

@@ -1,4 +1,4 @@
-//! How commands end, and what that is as an exit code.
+//! How commands end, and their exit codes.
 
 use std::fmt;
 use std::io::Write as _;
@@ -9,20 +9,20 @@ use runtime::service::{ServiceError, ShellError};
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what it was asked.
+    /// Success.
     Done,
     /// It ran, and a stated objective was missed.
     Missed,
-    /// What it was told is wrong, and it started nothing.
+    /// Wrong usage or configuration; nothing was started.
     Usage,
-    /// What was asked for does not exist.
+    /// The named object does not exist.
     NotFound,
     Unavailable,
-    /// A defect of ours.
+    /// A bug.
     Defect,
-    /// The state of what was to be changed does not allow it.
+    /// The object's state does not allow the change.
     Conflict,
-    /// What was to be changed is at another version than the one that was named.
+    /// The object is not at the given version.
     Stale,
 }
 

@@ -93,7 +93,7 @@ fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no errors; everything else is usage.
+            // Help and version are not errors; everything else is wrong usage.
             let usage = error.use_stderr();
             drop(error.print());
             return if usage { Exit::Usage.into() } else { Exit::Done.into() };

@@ -1,7 +1,7 @@
-//! A file that a user asked for: written beside its place, and put there once it is whole.
+//! An output file: written beside its final place, and moved there once it is complete.
 //!
-//! What stood there before stays until then, and however it ends nothing half-written is left, but by
-//! a process that is killed outright. Knows nothing of what is written.
+//! An existing file stays until then. Unless the process is killed, no partial file remains. Knows
+//! nothing of the content.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -33,9 +33,9 @@ fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
     CommandFailure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Writes the file at `path`: `fill` writes all of it, and is free to end otherwise.
+/// Writes the file at `path`. `fill` writes all of it and may fail.
 ///
-/// What is no file, such as a terminal or a pipe, is written to as it stands.
+/// A terminal, a pipe or any other non-file is written to directly.
 pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
@@ -54,14 +54,14 @@ pub(crate) fn write(
         let file = OpenOptions::new().write(true).open(path).map_err(|error| cannot(&error))?;
         return filled(&file, fill).map_err(told);
     }
-    // Behind a link the file is replaced, not the link.
+    // If `path` is a link, its target is replaced, not the link.
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let beside = beside(&place).map_err(|error| cannot(&error))?;
     filled(beside.as_file(), fill).map_err(told)?;
     settle(beside, known.as_ref(), &place).map_err(|error| cannot(&error))
 }
 
-/// Writes a file that the user asked for, whole or not at all.
+/// Writes an output file, completely or not at all.
 pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |out| Ok(out.write_all(text.as_bytes())?))
 }
@@ -71,7 +71,7 @@ fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::
     if let Some(known) = known {
         beside.as_file().set_permissions(known.permissions())?;
     }
-    // Otherwise a loss of power might keep the name and lose what it stands for.
+    // Otherwise a power loss might keep the name without the content.
     beside.as_file().sync_all()?;
     beside.persist(place)?;
     Ok(())
@@ -87,7 +87,7 @@ fn beside(place: &Path) -> io::Result<NamedTempFile> {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     };
-    // A folder that is missing is reported without the temporary file's name, of which users know nothing.
+    // Reports a missing folder without the name of the temporary file, which users do not know.
     fs::metadata(&folder)?;
     let made = Builder::new()
         .prefix(&prefix)
@@ -103,7 +103,7 @@ fn filled(
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
     let ended = fill(&mut out).and_then(|()| out.flush().map_err(Into::into));
-    // What an error left in the buffer is not tried again.
+    // Buffered data is not written after an error.
     drop(out.into_parts());
     ended
 }

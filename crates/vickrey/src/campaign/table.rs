@@ -53,8 +53,7 @@ pub(super) fn table<const N: usize>(
     Ok(())
 }
 
-/// An amount as the API writes it, with its currency; a dash where there is none, and as it is where it
-/// cannot be read.
+/// An amount of the API with its currency; a dash if it is absent, the raw text if it is invalid.
 pub(super) fn amount(value: &Value, currency: &Value) -> String {
     let Some(given) = value.as_str() else { return "-".to_owned() };
     let nanos = Decimal::parse(given).ok().and_then(|decimal| decimal.scaled(9));

@@ -1,4 +1,4 @@
-//! The demo's screen: the alternate one of a terminal, which keeps what was on the terminal before.
+//! The demo's screen: a terminal's alternate screen, which preserves the previous content.
 //!
 //! Knows sizes and escape codes, not what is shown.
 
@@ -22,7 +22,7 @@ pub(super) struct Size {
     pub(super) columns: usize,
 }
 
-/// A terminal whose alternate screen is shown until this is dropped.
+/// Shows the alternate screen until dropped.
 pub(super) struct Screen {
     term: Term,
     drawn: Option<Size>,

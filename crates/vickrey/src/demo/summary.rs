@@ -1,4 +1,5 @@
-//! What the exchange did, as text: counts of all shards, rates, times, and tables of seats and losses.
+//! The exchange's results as text: counts of all shards, rates, times, and tables of seats and
+//! losses.
 
 use std::fmt;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(super) struct Totals {
 /// What callers have seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallerLatency {
-    /// From when requests were due to their answers.
+    /// From the intended time of requests to their answers.
     pub(super) latency: Option<Quantiles>,
     /// Answers after `tmax` by that clock.
     pub(super) late: u64,
@@ -246,8 +247,8 @@ impl<'s> DemoSummary<'s> {
             .concat()
     }
 
-    /// The tables of seats and losses, at most so many rows with their headings: beside each other
-    /// where both fit, else the seats alone.
+    /// The tables of seats and losses with their headings, in at most `rows` rows: side by side if
+    /// both fit, otherwise only the seats.
     pub(super) fn tables(&self, rows: usize, columns: usize) -> String {
         let rows = rows.saturating_sub(1).min(ROWS);
         if rows == 0 {

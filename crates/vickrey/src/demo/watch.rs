@@ -1,4 +1,4 @@
-//! What is shown while the demo runs: a page on a terminal, a line now and then elsewhere.
+//! Progress of the demo: a page on a terminal, otherwise a line from time to time.
 
 use std::fmt::Write as _;
 use std::io;
@@ -16,7 +16,7 @@ use super::screen::{Screen, Size};
 use super::summary::{AuctionRate, CallerLatency, DemoSummary, Totals};
 use crate::budgets::Budgeting;
 
-/// How often a page is drawn on a terminal, and a line printed elsewhere.
+/// Interval between pages on a terminal, and between lines otherwise.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
 const PRINT_EVERY: Duration = Duration::from_secs(2);
 

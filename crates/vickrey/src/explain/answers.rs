@@ -1,4 +1,4 @@
-//! What DSPs answer, from a file: a JSON object by DSP id.
+//! The DSPs' responses, from a file: a JSON object by DSP id.
 
 use exchange_core::record::CallOutcome;
 use openrtb::{members, string};
@@ -24,8 +24,8 @@ impl Answers {
     }
 }
 
-/// Reads `text`: of each of `dsps` at most one answer. A bid response whose `id` is the caller's,
-/// or [`ID_MARK`], is taken to be for our auction. All problems are told at once.
+/// Reads `text`: at most one response for each of `dsps`. A bid response whose `id` is the caller's
+/// or [`ID_MARK`] gets our auction's id. All problems are reported at once.
 pub(super) fn read(
     text: &str,
     dsps: &[&str],
@@ -89,7 +89,7 @@ fn answer(raw: &str, caller_id: &str, auction_id: &str) -> Result<(CallOutcome, 
 }
 
 fn named(name: &str) -> Result<CallOutcome, String> {
-    // Those apart that need a body, or a caller who goes away.
+    // Except for outcomes that need a body, or a caller that disconnects.
     let simple =
         |outcome: &CallOutcome| !matches!(outcome, CallOutcome::Answered | CallOutcome::Abandoned);
     let outcomes = CallOutcome::ALL.into_iter().filter(simple);
@@ -127,7 +127,7 @@ fn response(
     let id = id.and_then(string);
     let is_ours = id.is_some_and(|id| id == caller_id || id == ID_MARK);
     if !is_ours {
-        return Ok((CallOutcome::Answered, raw.to_owned())); // Judged as it is: for another auction.
+        return Ok((CallOutcome::Answered, raw.to_owned())); // Judged as written.
     }
     let ours = format!("\"{auction_id}\"");
     let body = json::with(raw, &["id"], &[("id", &ours)]).expect("it is an object");

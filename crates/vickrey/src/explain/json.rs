@@ -1,10 +1,10 @@
-//! JSON text changed and laid out without being understood: numbers, order and escapes stay as they
-//! are.
+//! Edits and formats JSON text without parsing its values: numbers, order and escapes do not
+//! change.
 
 use openrtb::{escaped, members};
 
-/// The object `text` without the members `keys`, and with `more`: keys and JSON text. `None` when
-/// it is no object.
+/// The object `text` without the members `keys`, and with `more`: keys and JSON text. None if it is
+/// not an object.
 pub(super) fn with(text: &str, keys: &[&str], more: &[(&str, &str)]) -> Option<String> {
     let members = members(text)?;
     let kept = members.iter().filter(|(key, _)| !keys.contains(&&**key));
@@ -14,7 +14,7 @@ pub(super) fn with(text: &str, keys: &[&str], more: &[(&str, &str)]) -> Option<S
     Some(format!("{{{}}}", all.join(",")))
 }
 
-/// Lays out JSON with a member or an element on each line.
+/// Formats JSON with one member or element per line.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut depth = 0_usize;
@@ -33,7 +33,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
                 let closing = if char == '{' { '}' } else { ']' };
                 while bytes.next_if(char::is_ascii_whitespace).is_some() {}
                 if bytes.peek() == Some(&closing) {
-                    continue; // Nothing in it: it ends on the same line.
+                    continue; // Empty: it ends on the same line.
                 }
                 depth += 1;
                 lines.push("  ".repeat(depth));

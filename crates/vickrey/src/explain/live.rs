@@ -1,5 +1,5 @@
-//! One auction among the real DSPs, over the real fan-out: an exchange of this process alone, which
-//! is asked once how it went, and ends. It is sent the request with `test` 1, and so are the DSPs.
+//! One auction with the real DSPs over the real fan-out: an exchange in this process runs one
+//! request with `ext.debug`, and ends. The request and the DSPs' requests have `test` 1.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs an auction for `body`, a valid request, among the DSPs of `config`.
 pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Explanation> {
-    // Nobody else calls it, and nothing of it is kept.
+    // It has no other callers, and nothing is kept.
     config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     config.tls = None;
     config.publishers_only = false;

@@ -1,5 +1,5 @@
-//! Text for a terminal of 100 columns: headings, aligned columns, wrapped lines. Nothing that comes
-//! from outside reaches the terminal but what can be seen.
+//! Text for a terminal of 100 columns: headings, aligned columns, wrapped lines. Outside text
+//! reaches the terminal only as visible characters.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::log::line::visible;
 
 pub(super) const WIDTH: usize = 100;
 
-/// How something looks, where there are colours.
+/// The style of a text, if colours are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Plain,
@@ -90,7 +90,7 @@ impl TablePage {
             let cells = rows.iter().filter_map(|(_, row)| row.get(column));
             cells.map(|cell| visible(cell).chars().count()).max().unwrap_or_default()
         };
-        // A cell that somebody else has made long must not push the last column off the page.
+        // A cell with long outside text must not push the last column off the page.
         let widths: Vec<_> = (0..columns).map(|column| width(column).min(24)).collect();
         for (look, row) in rows {
             let Some((last, cells)) = row.split_last() else { continue };

@@ -115,7 +115,7 @@ fn last(
     let (mut next, mut is_first) = (1, true);
     let within = lane.within(printer.filter.window());
     for segment in lane.segments().iter().rev() {
-        // The newest is always looked at: its end is where reading goes on.
+        // The newest segment is always read: the follower continues from its end.
         let is_wanted = within.iter().any(|within| within.identity() == segment.identity());
         if !is_first && (lines.len() >= wanted || !is_wanted) {
             continue;

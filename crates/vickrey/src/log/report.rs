@@ -125,7 +125,7 @@ fn places(report: &AuctionReport) -> usize {
 
 fn row(group: &ReportGroup, key: &[String], form: &ReportForm) -> Vec<String> {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { line::visible(text) };
-    // What stands in the first column of a total is all there is to it.
+    // A total's row has only its name in the first column.
     let mut cells: Vec<_> = match group.key.is_empty() {
         true => key.to_vec(),
         false => key.iter().map(|value| or_dash(value)).collect(),

@@ -28,7 +28,7 @@ pub(crate) struct ExtractArgs {
 pub(crate) fn run(args: &ExtractArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let log = args.recorded.log.as_ref().expect("the command line asks for one");
     let recorded = args.recorded.read(log)?;
-    // What is left out is told beside the stream, not in it.
+    // The notes on what is left out go to stderr, not into the stream.
     recorded.write_heading(&mut std::io::stderr())?;
     match &args.out {
         Some(path) => output_file::write(path, |out| write(&recorded, out))?,

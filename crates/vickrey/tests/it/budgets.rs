@@ -1,5 +1,5 @@
-//! Budgets from end to end, in processes that are killed: what is authorised, billed, told and
-//! recorded, beside what whoever calls them knows.
+//! Budgets end to end, in processes that are killed: what is authorised, billed, reported and
+//! recorded, compared with the callers' own counts.
 
 mod books;
 mod killed;

@@ -42,7 +42,7 @@ const TOKEN: &str = "0123456789abcdef";
 const CAMPAIGN: &str = "id = 'summer'\naccount = 'acme'\nstart = 2026-11-01\nend = '2026-12-01'\n\
                         budget = '5'\n[bid]\nvalue = '2.50'\n";
 
-/// An exchange that counts the same for every campaign.
+/// An exchange with the same counts for every campaign.
 struct Counted;
 
 impl ExchangeView for Counted {
@@ -70,10 +70,10 @@ impl ExchangeView for Counted {
     }
 }
 
-/// An admin listener with budgets, of this process.
+/// An admin listener with budgets, in this process.
 struct Server {
     admin: Option<Admin>,
-    /// Ended behind the listener.
+    /// Stopped after the listener.
     _control: Control,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
@@ -113,7 +113,7 @@ impl Server {
         Self { admin, _control: control, address, desk, registry, folder }
     }
 
-    /// Runs a command; what it says must be there.
+    /// Runs a command and checks its output.
     #[track_caller]
     fn run(&self, args: &[&str], exit: i32, stdout: &[&str], stderr: &[&str]) -> String {
         self.run_with("", (args, ""), exit, (stdout, stderr))
@@ -127,7 +127,7 @@ impl Server {
         exit: i32,
         (stdout, stderr): (&[&str], &[&str]),
     ) -> String {
-        // What it reads.
+        // Its stdin.
         let mut input = tempfile::tempfile().unwrap();
         input.write_all(piped.as_bytes()).unwrap();
         input.rewind().unwrap();
@@ -454,7 +454,7 @@ fn what_was_changed_is_listed() {
 #[test]
 fn an_audit_of_many_changes_is_read_to_its_end() {
     let server = Server::start("");
-    // More than are asked for at once.
+    // More than one page.
     let many: String = (0..2_100)
         .map(|number| format!("[[account]]\nid = 'b{number}'\ncurrency = 'EUR'\n"))
         .collect();
@@ -537,8 +537,8 @@ fn the_token_is_sent() {
     server.run_with(TOKEN, list, 0, (&["no campaigns yet"], &[]));
 }
 
-/// Speaks TLS in front of an admin listener, as a proxy does: answers come in chunks, and it closes
-/// without the alert that ends TLS. Returns its address and its certificate in PEM.
+/// A proxy that terminates TLS for an admin listener: it responds in chunks, and closes without a
+/// TLS alert. Returns its address and its certificate in PEM.
 fn proxy(of: SocketAddr) -> (SocketAddr, String) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
@@ -623,8 +623,8 @@ fn nobody_answers() {
     }
 }
 
-/// Every operation of budgets, in the ways that the document has answers to: 200 or 201, and the
-/// refusals that can be had. The answers are as the document says.
+/// Every operation of budgets with every documented response that can be provoked: 200 or 201, and
+/// the refusals. The responses match the document.
 #[test]
 fn answers_are_as_documented() {
     let server = Server::start("");
@@ -745,7 +745,7 @@ fn exchange(address: SocketAddr, line: &str, head: &str, body: &str) -> (u16, Va
     (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap())
 }
 
-/// What is wrong with an answer by the document.
+/// The difference between a response and the document. None if they agree.
 fn fault(document: &Value, operation: &Value, status: u16, answer: &Value) -> Option<String> {
     let response = operation["responses"].get(status.to_string());
     let Some(response) = response else { return Some("is not in the document".to_owned()) };

@@ -1,5 +1,5 @@
-//! Files of accounts and campaigns, checked and started with: what is wrong with them is told alike, and
-//! uses nothing up; what may not be meant is warned of.
+//! Files of accounts and campaigns, checked and started with: both report the same problems and
+//! leave no traces, and warn of unlikely settings.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ const CAMPAIGN: &str = "[[campaign]]\nid = 'summer'\naccount = 'acme'\nstart = '
                         format = 'banner'\nsize = '300x250'\nmarkup = '<p>'\n\
                         domains = ['a.example']\n";
 
-/// A folder with a configuration, whose files of campaigns are to be written.
+/// A folder with a configuration; the tests write the campaign files.
 struct Place(TempDir);
 
 impl Place {
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// A process that serves, and what it logs.
+/// A serving process and its log.
 struct Life {
     child: Running,
     log: Receiver<String>,
@@ -169,7 +169,7 @@ fn what_may_not_be_meant_is_warned_of() {
                 late_holdback on accounts";
     assert!(out.contains(&format!("warning: {late}")), "{out}");
     assert_eq!(out.matches("warning").count(), 4, "{out}");
-    // A check begins nothing.
+    // A check creates nothing.
     assert!(!place.has("budgets") && !place.has("record"));
 
     let mut life = Life::begin(&place);
@@ -177,10 +177,10 @@ fn what_may_not_be_meant_is_warned_of() {
     for seat in [no_dsp, no_seat] {
         assert!(life.logged(seat).contains("WARN"), "{seat}");
     }
-    // Files that change: what was told is not told again, and what is new is.
+    // After a change of files only new problems are reported.
     place.write("c.toml", "[[account]]\nid = 'b'\ncurrency = 'EUR'\nseats = ['f/x']\n");
     life.logged("names the seat `f/x`: no [[dsp]] has the id `f`");
-    // So it is when the DSPs change.
+    // The same after a change of the DSPs.
     let text = std::fs::read_to_string(place.config()).unwrap();
     std::fs::write(place.config(), text.replace("seats = [\"buyer\"]", "seats = [\"x\"]")).unwrap();
     life.logged("names the seat `d/buyer`: [[dsp]] `d` has no such seat");
@@ -200,7 +200,7 @@ fn an_account_that_no_file_has_may_be_the_api_s_once_there_is_a_ledger() {
     place.write("b.toml", "");
     let mut life = Life::begin(&place);
     life.logged("metrics and health");
-    // Beside one that runs, too.
+    // Even beside a running process.
     place.write("b.toml", CAMPAIGN);
     let (code, out, err) = place.check();
     assert_eq!(code, Some(0), "{err}");
@@ -210,7 +210,7 @@ fn an_account_that_no_file_has_may_be_the_api_s_once_there_is_a_ledger() {
     );
     life.logged("are refused");
     life.end();
-    // Nobody has it.
+    // No process holds the directory.
     let (code, _, err) = run(&mut place.serve());
     assert_eq!(code, Some(64), "{err}");
     assert!(err.contains("campaign[0].account = 'acme': is no account"), "{err}");

@@ -121,7 +121,7 @@ fn one_dsp_says_that_it_listens() {
     assert_eq!(dsp.wait().0, Some(0));
 }
 
-/// The tables come before the DSPs, so that a script need not wait for a file.
+/// The tables are printed before the DSPs start, so that a script need not wait for a file.
 #[test]
 fn tables_of_simulated_dsps_are_printed_beforehand() {
     let of_two = "[[dsp]]\nid = \"dsp-0\"\nurl = \"http://127.0.0.1:9001/bid\"\nseats = [\"seat-0\"]\n\n\
@@ -130,7 +130,7 @@ fn tables_of_simulated_dsps_are_printed_beforehand() {
     let with = |port: &'static str| [&print[..], &[port]].concat();
     check(&with("9001"), 0, &[of_two], &[]);
     check(&with("65535"), 64, &[], &["a base port that leaves room for every server"]);
-    // A port that the system has yet to choose cannot be printed.
+    // A port that the system has not chosen yet cannot be printed.
     check(&print[..4], 64, &[], &["--base-port"]);
 }
 
@@ -167,7 +167,7 @@ fn a_broken_configuration_reports_everything_and_starts_nothing() {
     check(&["serve", "--config", path.to_str().unwrap()], 64, &[], &["switches no service on"]);
 }
 
-/// Rather than one that stops serving operators, or recording, in the middle of a day.
+/// Otherwise operators or the record would run out of descriptors in the middle of a day.
 #[test]
 fn a_start_without_descriptors_is_refused() {
     let check = |shards: usize, tables: &str, needs: usize| {
@@ -184,7 +184,7 @@ fn a_start_without_descriptors_is_refused() {
         assert!(told.contains(&want), "{tables}: {told}");
     };
     check(1, "", 256);
-    // Each shard asks each DSP.
+    // Each shard calls each DSP.
     let dsp = |id| format!("[[dsp]]\nid = \"{id}\"\nurl = \"http://127.0.0.1:9/\"\n");
     check(4, &(0..20).map(dsp).collect::<String>(), 344);
     // Notices have connections of their own, to DSPs and to other nodes.
@@ -194,7 +194,7 @@ fn a_start_without_descriptors_is_refused() {
     check(2, &(notices.to_owned() + &node(1) + &node(2)), 400);
 }
 
-/// Files of one folder, `vickrey.toml` among them, which is what is returned.
+/// Creates files, `vickrey.toml` among them, and returns its path.
 fn files(named: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in named {
@@ -270,7 +270,7 @@ fn show_prints_what_is_in_force() {
 fn diff_compares_what_is_in_force() {
     let main = |more: &str| format!("include = [\"d/*.toml\"]\n[exchange]\n{more}");
     let (_old, old) = files(&[("vickrey.toml", &main("")), ("d/a.toml", DSP)]);
-    // The same, all in one file and with a default written down.
+    // The same in one file, with an explicit default.
     let alone = format!("[exchange]\ntmax_max = \"0.25s\"\n{DSP}");
     let (_same, same) = files(&[("vickrey.toml", &alone)]);
     let output = run(&["config", "diff", &old, &same]);
@@ -321,7 +321,7 @@ fn a_hammer_without_an_exchange_says_so() {
     check(&args, 1, &["nothing was answered; is an exchange at"], &[]);
 }
 
-/// Before the load, not after it.
+/// The refusal comes before the load.
 #[test]
 fn a_report_that_cannot_be_written_is_refused_beforehand() {
     let url = refusing();
@@ -333,7 +333,8 @@ fn a_report_that_cannot_be_written_is_refused_beforehand() {
     assert_eq!(output.stdout, b"", "nothing was measured");
 }
 
-/// A server of one connection after another that refuses everything, as an exchange does at a wrong path.
+/// A server that refuses every request, as an exchange does at a wrong path; one connection at a
+/// time.
 fn refusing() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -360,7 +361,7 @@ fn a_hammer_at_a_wrong_path_fails_and_quotes_the_refusal() {
     check(&args, 1, &["answers          0 (0.0/s)", "404: 5", quoted, why], &[]);
 }
 
-/// The whole demo, headless, to its end: auctions are held, impressions sold, money counted.
+/// The whole demo without a terminal: auctions run, impressions are sold, money is counted.
 #[test]
 fn the_demo_runs_to_its_end() {
     let args = ["demo", "--duration", "3s", "--rate", "40", "--dsps", "50"];
@@ -392,7 +393,7 @@ fn the_demo_runs_to_its_end() {
     assert_eq!(row("not valid"), 0, "{out}");
 }
 
-/// What is printed is a user's to run, and names nothing of a run that is over.
+/// The printed configuration can be run, and contains nothing of the finished demo.
 #[test]
 fn the_demo_prints_a_configuration_that_can_be_run() {
     let output = run(&["demo", "--dsps", "2", "--print-config"]);
@@ -414,11 +415,11 @@ fn the_demo_prints_a_configuration_that_can_be_run() {
 fn ctrl_c_ends_the_demo_with_its_report() {
     let mut demo = Running::start(&mut vickrey(&["demo", "--duration", "60s", "--rate", "20"]));
     let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines();
-    // It runs once it says where.
+    // It runs once it has printed its address.
     let line =
         lines.find(|line| line.as_ref().unwrap().starts_with("metrics at")).unwrap().unwrap();
     assert!(line.contains("Ctrl-C"));
-    // And reports once in a while: then traffic flows.
+    // It reports from time to time, so traffic flows.
     assert!(lines.any(|line| line.unwrap().contains("auctions/s")));
     demo.signal("-INT");
     let rest: Vec<_> = lines.map(Result::unwrap).collect();
@@ -440,7 +441,7 @@ fn serve_dsp_and_hammer_work_together() {
     work_together(&[]);
 }
 
-/// What is written for the exchange says whom to trust.
+/// The configuration for the exchange names the authority to trust.
 #[test]
 fn they_work_together_over_tls() {
     work_together(&["--tls", "--write-ca", "ca.pem"]);
@@ -458,7 +459,7 @@ fn work_together(more: &[&str]) {
     let mut first = String::new();
     BufReader::new(dsps.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("5 DSPs listen"), "{first}");
-    // A busy machine refuses nothing here.
+    // Even a busy machine must not refuse requests here.
     let text = "[runtime.overload]\nwait_max = \"10s\"\n\
                 [exchange]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n"
         .to_owned()
@@ -477,7 +478,7 @@ fn work_together(more: &[&str]) {
     program::check(vickrey(&args).arg(&report), 0, &[], &[]);
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
-    // Every request is answered; whether the DSPs make their deadline is the machine's doing.
+    // Every request is answered. Whether the DSPs meet the deadline depends on the machine.
     let counted = |name: &str| report["counts"][name].as_u64().unwrap();
     assert_eq!(counted("ok_bid") + counted("no_bid"), 200, "{report}");
     assert!(counted("ok_bid") > 100, "{report}");
@@ -492,7 +493,7 @@ fn work_together(more: &[&str]) {
     assert_eq!(dsps.wait().0, Some(0));
 }
 
-/// What prints a result prints it as JSON too, and nothing else beside it.
+/// Commands that print a result can print it as JSON, and nothing else.
 #[test]
 fn results_come_as_json() {
     let json = |args: &[&str], exit: i32| {

@@ -1,5 +1,5 @@
-//! The schemas of accounts and campaigns in the API's document beside the reader that judges them: what the
-//! reader takes, the schema takes.
+//! The API document's schemas of accounts and campaigns agree with the reader: both accept the same
+//! definitions.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use runtime::config::Section;
 use serde_json::{Value, json};
 use units::Cpm;
 
-/// The exchange's part of a campaign, as the binary joins it to the ledger's.
+/// The exchange's part of a campaign, as in the binary.
 #[derive(Clone)]
 pub struct DirectPart(DirectRules);
 
@@ -42,7 +42,7 @@ fn document() -> Value {
     openapi(&[unconfigured::<DirectPart>()])
 }
 
-/// A schema of the document with what it refers to beside it.
+/// A schema of the document, with the definitions that it references.
 fn validator(document: &Value, schema: &Value) -> Validator {
     let mut schema = schema.clone();
     schema["components"] = document["components"].clone();
@@ -50,7 +50,7 @@ fn validator(document: &Value, schema: &Value) -> Validator {
     options.build(&schema).expect("the document's schemas are schemas")
 }
 
-/// Checks definitions that differ in one place from one that is good.
+/// Checks definitions that differ from a valid one in one place.
 struct Checker {
     kind: StoredKind,
     good: Value,
@@ -73,7 +73,7 @@ impl Checker {
         assert_eq!((by_schema, read.is_ok()), (want, want), "{what}: {read:?}");
     }
 
-    /// Puts each value at the pointer `at`, and wants it to be taken, or not.
+    /// Puts each value at the pointer `at`; `want` is whether it is accepted.
     #[track_caller]
     fn check(&self, at: &str, want: bool, values: &[Value]) {
         for value in values {
@@ -204,7 +204,7 @@ fn strategies(of: &Checker) {
     of.check("/strategy/forecast_weights", false, &[json!(vec![-1; 168])]);
 }
 
-/// Bodies that change parts: what each takes and refuses.
+/// Bodies of partial changes: what each accepts and refuses.
 #[test]
 fn parts() {
     let document = document();

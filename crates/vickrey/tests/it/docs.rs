@@ -1,5 +1,5 @@
-//! Documents that must be what the code says: the reference of keys, and the map from
-//! requirements to tests.
+//! Documents that must match the code: the reference of keys, and the map from requirements to
+//! tests.
 
 use std::path::Path;
 

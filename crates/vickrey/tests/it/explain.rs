@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The files of one scenario: request, answers, and what is printed of them.
+/// The files of one scenario: request, responses, and the expected output.
 fn golden(name: &str) -> (Explanation, String) {
     let (request, answers) = (format!("{name}.request.json"), format!("{name}.answers.json"));
     let args = [&*request, "--config", "vickrey.toml", "--dsp-answers", &answers];
@@ -163,7 +163,7 @@ fn check_refused(args: &[&str], problems: &[&str]) {
     }
 }
 
-/// A rate is the operator's matter: no fault of the request.
+/// A missing rate is the operator's problem, not the request's.
 #[test]
 fn what_has_no_rate_is_not_sold() {
     let scratch = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ fn check(args: &[&str], dir: &Path, exit: i32, stdout: &[&str], stderr: &[&str])
     out
 }
 
-/// The sample auctions, a gap behind them.
+/// The sample auctions, followed by a gap.
 pub fn record() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples());
@@ -106,7 +106,7 @@ fn json_is_rows_and_nothing_else() {
     assert_eq!((code, out.lines().count()), (0, 1), "{out}");
     let row: audit::AuctionRow = serde_json::from_str(&out).unwrap();
     assert_eq!((row.publisher.as_deref(), row.sequence), (Some("films"), 6));
-    // That something is missing is told beside it.
+    // The gap is reported on stderr.
     assert_eq!(err, "2026-11-22T09:01:40.000Z  gap: 5 auctions were not recorded\n");
 }
 
@@ -153,7 +153,7 @@ fn replay_holds_auctions_again() {
     check(&["replay", "seat=b1"], folder.path(), 0, &["3 auctions: 3 identical"], &[]);
 }
 
-/// One price, changed by a millionth behind the back of the log.
+/// One price is changed by a millionth, with valid checksums.
 #[test]
 fn one_changed_price_is_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ An auction counts once in every group that it is in, and once in the total.
     program::check(&mut refused, 64, &[], &["Did you mean `hour`?"]);
 }
 
-/// What was billed stands beside what was cleared; what is billed of auctions that are not there is told.
+/// Billed amounts appear beside cleared ones. Billing without a recorded auction is reported.
 #[test]
 fn what_is_billed_is_reported_listed_and_exported() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ fn a_report_by_nothing_says_what_to_ask() {
     check(&["report"], folder.path(), 64, &[], &want);
 }
 
-/// However many auctions lack their generation, they are one line.
+/// Auctions with the same missing generation make one line.
 #[test]
 fn auctions_without_their_generation_are_one_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +301,7 @@ fn stat_and_verify_tell_what_is_there() {
     check(&["verify", "--deep"], folder.path(), 0, &verified, &[]);
 }
 
-/// What is lost or changed behind a clean stop is damage, and a hash that was kept shows it.
+/// Loss or change after a clean stop is damage, and a noted hash reveals it.
 #[test]
 fn a_sealed_end_is_verified() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn a_sealed_end_is_verified() {
     let other = "0".repeat(64);
     check(&["verify", "--expect", &other], dir, 1, &["NOT IN THE CHAIN 0000"], &[]);
     check(&["verify", "--expect", "12"], dir, 64, &[], &["a hash has 64 hexadecimal digits"]);
-    // It goes on, and the hash stays in the chain.
+    // The log continues, and the hash stays in the chain.
     drop(SampleLog::of(dir, &[SampleAuction::new(31, &bids)]));
     check(&["verify", "--expect", &hash], dir, 0, &["end        open: it is being written"], &[]);
     let newest = segments(dir).pop().unwrap();
@@ -333,7 +333,7 @@ fn a_sealed_end_is_verified() {
     assert_eq!(json(1)["lanes"][1]["chain"]["end"], "segment_missing");
 }
 
-/// A firehose that lacks what the durable lane knows that it had, and was not stopped cleanly.
+/// A firehose without records that the durable lane names, after an unclean stop.
 #[test]
 fn records_lost_in_a_crash_are_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ fn a_record_cut_to_nothing_is_damage() {
     check(&["verify"], folder.path(), 1, &["records 1 to 1 are missing", "DAMAGED: "], &[]);
 }
 
-/// What is damaged is told with its place, everywhere, and the rest is read.
+/// Every command reports the damage with its position, and reads the rest.
 #[test]
 fn damage_is_told_by_all() {
     let folder = tempfile::tempdir().unwrap();
@@ -371,7 +371,7 @@ fn damage_is_told_by_all() {
     let place = format!("{name}, byte 88: the payload of record 1 is damaged (");
     let damaged = format!("damaged: {place}");
     check(&["verify"], dir, 1, &["DAMAGED", &place, "auction 28"], &[]);
-    // Its index is sound: only reading shows the damage.
+    // The index is valid: only reading shows the damage.
     check(&["stat"], dir, 0, &["auction 29"], &[]);
     let out = check(&["cat"], dir, 1, &[], &[&damaged]);
     assert_eq!(out.lines().count(), 29, "a generation and 28 auctions");
@@ -382,7 +382,7 @@ fn damage_is_told_by_all() {
     let rows = rows.path().join("rows");
     let export = ["export", "--format", "jsonl", "--out", rows.to_str().unwrap()];
     check(&export, dir, 1, &["28 rows"], &[&damaged]);
-    // Sound bytes that say nothing.
+    // Valid frames with unreadable content.
     let mut log = SampleLog::open(dir, 4096);
     log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
     check(
@@ -418,7 +418,7 @@ fn directories_that_are_no_record_are_refused() {
     }
     let record = record();
     check(&["stat"], &record.path().join("firehose"), 64, &[], &["is one lane of a record: name"]);
-    // A header that says version 9, and is sound.
+    // A valid header of version 9.
     for file in segments(record.path()) {
         edit(&file, |bytes| {
             bytes[8..12].copy_from_slice(&9_u32.to_le_bytes());
@@ -449,7 +449,7 @@ fn where_the_record_is_must_be_said() {
     program::check(&mut vickrey_log(&["stat"]), 64, &[], &["<--dir <DIR>|--config <FILE>>"]);
 }
 
-/// Who reads the first line and goes away has what it wanted.
+/// A reader that closes the pipe after the first line is no error.
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
@@ -495,7 +495,7 @@ fn tail_follows_until_it_is_told_to_stop() {
     assert!(next().contains("generation 2 of the configuration, 3 DSPs"));
     log.auction(&SampleAuction { generation: 2, ..samples()[3].clone() });
     assert!(next().contains("00000004  news"));
-    // Ctrl-C ends it, and that is no failure.
+    // Ctrl-C ends it with success.
     child.signal("-INT");
     let mut rest = String::new();
     lines.read_to_string(&mut rest).unwrap();
@@ -534,7 +534,7 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The whole of it: real auctions over real sockets, each replayed from its record.
+/// End to end: real auctions over real sockets, each replayed from its record.
 #[test]
 fn a_demo_comes_out_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -546,7 +546,7 @@ fn a_demo_comes_out_the_same() {
     let (auctions, _) = again.split_once(" auctions: ").unwrap();
     assert!(auctions.parse::<u64>().unwrap() > 100, "{again}");
     check(&["report", "--by", "seat", "outcome=won"], &record, 0, &["northwind"], &[]);
-    // Its sales were billed in budgets that are gone: no other demo goes on with them.
+    // Its sales were billed to budgets that are gone, so no other demo may continue the record.
     let mut again = vickrey(&["demo", "--duration", "1s", "--dsps", "1", "--record"]);
     program::check(again.arg(&record), 64, &[], &["holds a record; name an empty directory"]);
 }
@@ -568,7 +568,7 @@ fn a_configuration_says_where_the_record_is() {
     assert!(code == Some(64) && said.contains("exchange.listen"), "{said}");
 }
 
-/// What was exported of one log must not be taken for another's.
+/// The export of one log must not be continued with another.
 #[test]
 fn a_log_that_ends_before_its_export_is_refused() {
     let folder = record();

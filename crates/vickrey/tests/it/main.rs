@@ -1,4 +1,4 @@
-//! The program as its users meet it, budgets from end to end, and the documents and rules of the repository.
+//! The program as users see it, budgets end to end, and the documents and rules of the repository.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -22,6 +22,6 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts what is allocated, for the tests that run in a process of their own.
+/// Counts allocations, for the tests that run in a process of their own.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,5 +1,5 @@
-//! A running exchange in the hands of its operators: the API against its document, reload, secrets,
-//! readiness, and the dashboard against the metrics.
+//! A running exchange and its operators: the API and its document, reload, secrets, readiness, and
+//! the dashboard and the metrics.
 
 mod access;
 mod dashboard;

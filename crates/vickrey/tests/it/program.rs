@@ -1,5 +1,5 @@
-//! The program under test: how tests run it, wait for it, end it and ask it, and the checkout that it is
-//! built from.
+//! The program under test: runs it, waits for it, stops it and queries it; and the checkout that it
+//! was built from.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The folder of the workspace.
@@ -16,7 +16,7 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).expect("the package is two folders down").to_path_buf()
 }
 
-/// The program, with nothing to read.
+/// The program, without stdin.
 pub fn vickrey(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vickrey"));
     command.args(args).stdin(Stdio::null());
@@ -30,7 +30,7 @@ pub fn run(command: &mut Command) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs a command that must end with this exit code and print these texts; what it printed.
+/// Runs a command, checks its exit code and texts, and returns its output.
 #[track_caller]
 pub fn check(
     command: &mut Command,
@@ -68,7 +68,7 @@ impl Running {
         signal(&self.0, name);
     }
 
-    /// Exit code and all that is left of stdout.
+    /// Exit code and the rest of stdout.
     pub fn wait(mut self) -> (Option<i32>, String) {
         let mut out = String::new();
         if let Some(stdout) = self.0.stdout.as_mut() {
@@ -85,7 +85,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for what another thread or process is about to bring about.
+/// Waits for a condition that another thread or process brings about.
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -95,7 +95,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The next HTTP message: its head in lower case, and its body as long as it says. None if the
+/// The next HTTP message: its head in lower case, and its body by content length. None if the
 /// connection ends.
 pub fn message(stream: &mut TcpStream) -> Option<(String, String)> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
@@ -116,7 +116,7 @@ pub fn message(stream: &mut TcpStream) -> Option<(String, String)> {
     }
 }
 
-/// The whole answer to a request of one line, as `GET /metrics`.
+/// The complete response to a one-line request, such as `GET /metrics`.
 pub fn ask(address: &str, line: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

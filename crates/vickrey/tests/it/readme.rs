@@ -1,5 +1,5 @@
-//! The scripts of the gate: the one that runs the README's commands, on documents with planted mistakes,
-//! the one that times the steps, and the one that tests what changed.
+//! The scripts of the gate: the one that runs the README's commands, tested on faulty documents,
+//! the one that times the steps, and the one that tests changed packages.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::program::root;
 
-/// A folder with a script of ours, where it works.
+/// A folder with one of our scripts, as a working copy.
 fn beside(script: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("scripts")).unwrap();
@@ -83,7 +83,7 @@ fn the_gate_prints_the_time_of_each_step() {
         let told = lines.into_iter().filter(|line| line.starts_with("step ")).count();
         (output.status.success(), told)
     };
-    // Each is told as it ends, and again with all the others.
+    // Each step's time is printed as it ends, and again at the end.
     assert_eq!(steps(&["good"]), (true, 2));
     assert_eq!(steps(&["good", "good"]), (true, 4));
     assert_eq!(steps(&["bad", "good"]), (false, 2));
@@ -120,7 +120,7 @@ fn unit_tests_of_what_changed_run_alone() {
     }
     let (is_good, said) = command("scripts/unit-changed", &[]);
     assert!(is_good && said.contains("no package differs"), "{said}");
-    // A file that git does not have yet counts.
+    // An untracked file counts.
     write("crates/right-hand/src/new.rs", "");
     let (is_good, said) = command("scripts/unit-changed", &[]);
     assert!(is_good && said.contains("unit tests of right-hand:"), "{said}");
@@ -134,7 +134,7 @@ fn unit_tests_of_what_changed_run_alone() {
     assert!(!is_good && said.contains("1 failed"), "{said}");
 }
 
-/// A page that loads them is not kept waiting, nor is a clone.
+/// Small pictures load quickly and keep clones small.
 #[test]
 fn pictures_are_there_and_small() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
@@ -145,7 +145,7 @@ fn pictures_are_there_and_small() {
         let drawn = std::fs::read_to_string(root().join(picture)).unwrap();
         assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"), "{picture}");
         assert!(drawn.len() < 64 * 1024, "{picture}: {} bytes", drawn.len());
-        // Defects that a run showed have no place on it.
+        // The picture must not show warnings of the run.
         assert!(!drawn.contains("WARN") && !drawn.contains("ERROR"), "{picture}");
     }
 }

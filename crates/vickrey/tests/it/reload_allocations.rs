@@ -1,6 +1,7 @@
-//! What a reload costs in which every campaign has changed: allocations of each, and commits of all.
+//! The cost of a reload in which every campaign has changed: allocations per campaign, and commits
+//! in total.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::definitions::DirectPart;
 const FILES: usize = 10;
 const CAMPAIGNS: usize = 1_000;
 
-/// A file for each account, with its campaigns, each of two banners; `daily_budget` is what changes.
+/// Writes a file per account, whose campaigns have two banners each; `daily_budget` is the change.
 fn write(folder: &Path, daily_budget: &str) {
     for account in 0..FILES {
         let mut text = format!("[[account]]\nid = \"account-{account}\"\ncurrency = \"USD\"\n");

@@ -1,5 +1,5 @@
-//! `vickrey simulate` as a user meets it: a stream made, a budget spent on it, and what is said of
-//! wrong files and flags.
+//! `vickrey simulate` as a user sees it: generating a stream, spending a budget on it, and messages
+//! about wrong files and flags.
 
 use std::fs;
 use std::io::Write as _;
@@ -108,7 +108,8 @@ fn wrong_streams_and_flags_are_told_with_their_place() {
     }
 }
 
-/// Slots as long as asked for, in samples and in what is said; too many are refused with what would do.
+/// Slots have the requested length, in samples and in the output; too many are refused with a valid
+/// length.
 #[test]
 fn slots_and_how_far_the_target_runs_ahead_are_chosen() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +158,7 @@ fn a_stream_takes_its_place_once_it_is_whole() {
     fs::write(&any, "").unwrap();
     assert_eq!(mode, fs::metadata(&any).unwrap().permissions(), "as any new file");
     fs::remove_file(any).unwrap();
-    // Behind a link, and as readable as before.
+    // Through a link, with the same permissions.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink("day.tsv", folder.path().join("link.tsv")).unwrap();
     generated(folder.path(), "link.tsv", &["--seed", "2"]);
@@ -165,7 +166,7 @@ fn a_stream_takes_its_place_once_it_is_whole() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(folder.path().join("link.tsv").is_symlink());
     assert_eq!(names(folder.path()), ["day.tsv", "link.tsv"]);
-    // What is no file is written to as it stands.
+    // A non-file is written to directly.
     let said =
         simulate(&["generate", "--auctions", "20000", "--out", "/dev/stdout"]).output().unwrap();
     assert_eq!(said.stdout, first);
@@ -208,7 +209,7 @@ fn ctrl_c_leaves_what_was_there() {
         fs::write(&path, "as it was").unwrap();
         let mut command = simulate(&["generate", "--auctions", "1000000000", "--out"]);
         let child = command.arg(&path).stderr(Stdio::piped()).spawn().unwrap();
-        // It is under way once there is something beside the file.
+        // It has started once there is a temporary file.
         let began = Instant::now();
         while names(folder.path()).len() < 2 {
             assert!(began.elapsed() < Duration::from_secs(60), "{:?}", names(folder.path()));
@@ -233,7 +234,7 @@ fn help_teaches_the_form_of_a_stream() {
     check(&["generate", "--list"], 0, &["diurnal", "bursty", "drift-up"], &[]);
 }
 
-/// On streams half as long as the targets are of.
+/// On streams half as long as those of the targets.
 #[test]
 fn the_default_strategy_meets_its_targets() {
     let table = check(&["quality", "--auctions", "100000"], 0, &["met"], &[]);

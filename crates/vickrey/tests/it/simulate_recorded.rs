@@ -1,5 +1,5 @@
-//! `vickrey simulate pacing --log` and `extract` as a user meets them: a budget tried on what an exchange
-//! has recorded, in records that are written here and in those of a real one.
+//! `vickrey simulate pacing --log` and `extract` as a user sees them: a budget is tried on the
+//! record of an exchange, on handwritten records and on real ones.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn check(args: &[&str], exit: i32, stdout: &[&str], stderr: &[&str]) -> String {
     out
 }
 
-/// Of the log at `dir`, with a budget of an amount.
+/// The arguments for the log at `dir` and an absolute budget.
 fn pacing<'a>(dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let args = ["simulate", "pacing", "--budget", "0.002", "--log", dir.to_str().unwrap()];
     [&args[..], more].concat()
@@ -36,7 +36,7 @@ fn extract<'a>(dir: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     [&["simulate", "extract", "--log", dir.to_str().unwrap()][..], more].concat()
 }
 
-/// A record that somebody else has written: whole, and ended as it should be.
+/// A record as another writer would produce it: valid and complete.
 fn rewritten(sample: &SampleAuction, change: impl FnOnce(&mut v1::Auction)) -> Vec<u8> {
     let mut message = v1::Auction::decode(&*sample.record()).unwrap();
     change(&mut message);
@@ -62,7 +62,7 @@ fn a_campaign_is_tried_on_what_it_met() {
         "budget    0.002; bidding at value would spend 0.00272",
     ];
     assert_eq!(head, want, "{out}");
-    // What may be spent does not do for both, and the first comes first.
+    // The budget does not suffice for both, so the first one is bought.
     let report = parsed(&check(&[&args[..], &["--json"]].concat(), 0, &[], &[]));
     let asap = &report["strategies"][0];
     assert_eq!((&asap["wins"], &asap["spent_nanos"]), (&1.into(), &1_210_000.into()), "{report}");
@@ -73,7 +73,7 @@ fn a_campaign_is_tried_on_what_it_met() {
     assert_eq!(log["left_out"]["not_recorded"], 5);
 }
 
-/// Times are those of auctions, prices those to beat.
+/// Times are the auctions', prices are the prices to beat.
 #[test]
 fn a_stream_of_what_was_met_is_extracted() {
     let folder = record();
@@ -82,11 +82,11 @@ fn a_stream_of_what_was_met_is_extracted() {
     let row = |seconds: u64, rest: &str| format!("{}\t{rest}\n", START_MS + seconds * 1000);
     let out = check(&extract(folder.path(), &["--campaign", "summer"]), 0, &[], &said);
     assert_eq!(out, format!("{header}{}{}", row(2, "1.21\t1.5"), row(3, "1.51\t3")));
-    // A seat, an hour's auctions, another value.
+    // A seat, a window of time, another value.
     let more = ["--seat", "alpha/a1", "--value", "1.505", "time<2026-11-22T08:00:02Z"];
     let out = check(&extract(folder.path(), &more), 0, &[], &["seat alpha/a1", "as given"]);
     assert_eq!(out, format!("{header}{}", row(1, "1.505\t1.505")));
-    // The same stream from the log and from its file come to the same.
+    // The same stream gives the same result from the log and from its file.
     let file = folder.path().join("a2.tsv");
     let file = file.to_str().unwrap();
     check(&extract(folder.path(), &["--seat", "a2", "--out", file]), 0, &[], &["seat a2"]);
@@ -118,7 +118,7 @@ fn who_is_not_there_is_told_beside_who_is() {
     told(&filtered, &["no bid of campaign summer in the auctions that the filter holds for"]);
     let tests = ["--seat", "a1", "id=caller-5"];
     told(&tests, &["1 bid of seat a1", "not one whose price decided", "1 test auction"]);
-    // What is from outside stays text.
+    // Outside text is escaped.
     told(&["--campaign", "\u{1b}[31m"], &["campaign \\u{1b}[31m"]);
 }
 
@@ -160,7 +160,7 @@ fn a_directory_that_is_no_log_is_told() {
     fs::create_dir_all(other.path().join("durable")).unwrap();
     fs::create_dir_all(other.path().join("firehose")).unwrap();
     check(&pacing(other.path(), &seat), 69, &[], &["nothing has been recorded there yet"]);
-    // Generations alone.
+    // Only generations.
     SampleLog::of(other.path(), &[]);
     check(&pacing(other.path(), &seat), 64, &[], &["has no bid of seat a1"]);
 }
@@ -181,11 +181,11 @@ fn a_log_that_was_cut_off_or_damaged_is_read_as_far_as_it_goes() {
         folder
     };
     let seat = ["--seat", "a1", "--strategy", "asap"];
-    // An unfinished write at the end is no damage: the exchange may be at it.
+    // An unfinished write at the end is no damage: the exchange may be writing.
     let torn = written();
     edit(segments(torn.path()).last().unwrap(), |bytes| bytes.truncate(bytes.len() - 20));
     check(&pacing(torn.path(), &seat), 0, &["won 5 for", "auctions  5 in"], &[]);
-    // A record before others is.
+    // Damage before other records is.
     let damaged = tempfile::tempdir().unwrap();
     let many: Vec<_> = (1..=40).map(|number| SampleAuction::new(number, &bids)).collect();
     SampleLog::of(damaged.path(), &many);
@@ -195,7 +195,7 @@ fn a_log_that_was_cut_off_or_damaged_is_read_as_far_as_it_goes() {
     });
     check(&pacing(damaged.path(), &seat), 1, &["won 39 for", "auctions  39 in"], &["damaged: "]);
     check(&extract(damaged.path(), &seat[..2]), 1, &["time_ms"], &["damaged: ", "won 39 for"]);
-    // One that says nothing is counted, and missed.
+    // An unreadable record is counted, and makes the exit code 1.
     let foreign = written();
     let mut log = SampleLog::open(foreign.path(), 1 << 20);
     log.firehose(RecordKind::Auction.code(), START_MS, b"no record");
@@ -227,7 +227,7 @@ fn one_currency_and_one_way_to_pay_are_chosen() {
     check(&pacing(folder.path(), &dollars), 64, &[], &mixed);
     let chosen = [&dollars[..], &["--auction", "second"]].concat();
     check(&pacing(folder.path(), &chosen), 0, &["auctions  4 in", "second price"], &[]);
-    // Where all are of one way, it is theirs.
+    // If all auctions have the same pricing, it applies.
     let first = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(first.path(), &[]);
     put(&mut log, &terms(&|terms| terms.auction_type = v1::AuctionType::FirstPrice.into()));
@@ -266,8 +266,8 @@ fn micros(text: &str) -> u64 {
     format!("{whole}{part:0<6}").parse().unwrap()
 }
 
-/// Real auctions of a real exchange, in which a campaign of its own has bid: what is told of it is what
-/// the log's rows say.
+/// Real auctions of a real exchange in which a campaign has bid: the stream matches the rows of the
+/// log.
 #[test]
 fn a_campaign_of_a_real_exchange_is_tried() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,10 +305,10 @@ fn a_campaign_of_a_real_exchange_is_tried() {
     let report = parsed(&check(&args, 0, &[], &[]));
     let log = &report["log"];
     assert_eq!((&log["wins"], &log["paid_nanos"]), (&wins.into(), &paid.into()), "{report}");
-    // With money for all it would have won what it won, and what it could not pay for then.
+    // With a large enough budget it wins what it won, and what it could not afford then.
     let asap = &report["strategies"][0];
     assert!(asap["wins"].as_u64() >= Some(wins as u64), "{report}");
-    // All of the account, of which it is one.
+    // All campaigns of the account, this one among them.
     let account = ["simulate", "extract", "--log", record, "--account", "acme"];
     let all = check(&account, 0, &["time_ms"], &["account acme, in USD"]);
     assert!(all.lines().count() > met.len(), "{all}");

@@ -1,5 +1,5 @@
-//! What a process left on its disk, held against each other and against what its callers know: the
-//! record's settlements, its auctions, and the limits that held when they were.
+//! The data on a process's disk, compared with each other and with what its callers know:
+//! settlements, recorded auctions, and the limits in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,40 +18,40 @@ use super::life::SEAT;
 use super::load::{Billed, Win};
 use crate::program::{run, vickrey};
 
-/// Seconds of a quarter of an hour, by which periods are named.
+/// Seconds of a quarter of an hour, the unit of periods.
 const QUARTER_S: i64 = 900;
 
-/// A settlement, as the durable lane has it.
+/// A settlement in the durable lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     pub nanos: u64,
     pub slot: u32,
-    /// When the hour begins to which it is booked.
+    /// Start of the hour to which it is booked.
     pub hour_ms: u64,
     pub accepted_ms: u64,
 }
 
-/// What was authorised, as the record or its caller knows it.
+/// An authorised amount, from the record or the caller.
 #[derive(Clone, Debug)]
 pub struct Authorised {
     pub winner: String,
     pub nanos: u64,
-    /// It was reserved between these.
+    /// The reservation was made between these times.
     asked_ms: u64,
     reserved_ms: u64,
 }
 
-/// All that is known of the lives of a process.
+/// All books of a process's runs.
 #[derive(Default)]
 pub struct Books {
     /// By the billing beacon.
     pub settled: BTreeMap<[u8; TokenId::BYTES], (String, Settlement)>,
     pub authorised: BTreeMap<[u8; TokenId::BYTES], Authorised>,
-    /// Auctions that the record knows and no caller was told of.
+    /// Recorded auctions whose response no caller received.
     pub untold: usize,
 }
 
-/// The id of a beacon: version 1, key id 4, id 24, and what is sealed.
+/// The id in a beacon: version 1, key id 4, id 24, sealed content.
 fn beacon_id(beacon: &str) -> [u8; TokenId::BYTES] {
     let bytes = URL_SAFE_NO_PAD.decode(beacon).expect("it is base64url");
     *bytes[5..].first_chunk().expect("a beacon has an id")
@@ -65,7 +65,7 @@ fn settlements(folder: &Path) -> BTreeMap<[u8; TokenId::BYTES], Settlement> {
     for item in LogReader::new(&lane).unwrap() {
         let record = match item.unwrap() {
             LogEntry::Record(record) => record,
-            // What the end of a process cut short.
+            // The end of the process cut it short.
             LogEntry::Torn(_) => continue,
             LogEntry::Corruption(corruption) => panic!("{corruption}"),
         };
@@ -87,12 +87,12 @@ fn settlements(folder: &Path) -> BTreeMap<[u8; TokenId::BYTES], Settlement> {
     found
 }
 
-/// All that is billed, in nanos.
+/// The total billed, in nanos.
 pub fn settled(folder: &Path) -> u64 {
     settlements(folder).values().map(|settlement| settlement.nanos).sum()
 }
 
-/// What `vickrey log` says, which must end well.
+/// The output of `vickrey log`, which must succeed.
 pub fn log(folder: &Path, arguments: &[&str]) -> String {
     let mut command = vickrey(&[&["log"], arguments].concat());
     let (code, out, err) = run(command.arg("--dir").arg(folder.join("record")));
@@ -100,7 +100,7 @@ pub fn log(folder: &Path, arguments: &[&str]) -> String {
     out
 }
 
-/// Wins as the record of auctions has them, by the first 16 bytes of their beacons' ids.
+/// Recorded wins, by the first 16 bytes of their beacons' ids.
 fn recorded(folder: &Path) -> BTreeMap<[u8; 16], Authorised> {
     let rows = log(folder, &["cat", "--json", "outcome=filled"]);
     let rows = rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap());
@@ -120,8 +120,8 @@ fn recorded(folder: &Path) -> BTreeMap<[u8; 16], Authorised> {
 }
 
 impl Books {
-    /// Holds what the record says against what callers know: what they were told is billed is settled,
-    /// once, for its price; and nothing is that nobody called for.
+    /// Compares the record with the callers: each win whose billing was acknowledged is settled
+    /// once, at its price, and nothing else is settled.
     pub fn read(folder: &Path, wins: &[Win]) -> Self {
         let mut recorded = recorded(folder);
         let mut books = Self::default();
@@ -158,7 +158,7 @@ impl Books {
         }
         books.untold = recorded.len();
         for (auction, authorised) in recorded {
-            // Of whom nobody heard: by the auction alone.
+            // No caller received it, so only its auction is known.
             let mut id = [0; TokenId::BYTES];
             id[..16].copy_from_slice(&auction);
             books.authorised.insert(id, authorised);
@@ -166,13 +166,13 @@ impl Books {
         books
     }
 
-    /// All that was billed of these, in nanos.
+    /// The total billed for these winners, in nanos.
     pub fn spent(&self, winners: &[&str]) -> u64 {
         let of = self.settled.values().filter(|(winner, _)| winners.contains(&winner.as_str()));
         of.map(|(_, settlement)| settlement.nanos).sum()
     }
 
-    /// What came after its reservation may have expired: in all, and not bound by limits.
+    /// The total billed after the reservation may have expired, which limits do not bound.
     pub fn late(&self, winners: &[&str], lasts_ms: u64) -> u64 {
         let late = self.settled.iter().filter(|(id, (winner, settlement))| {
             winners.contains(&winner.as_str())
@@ -182,7 +182,7 @@ impl Books {
     }
 }
 
-/// What a limit counts over.
+/// The period of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     Life,
@@ -193,12 +193,12 @@ pub enum Span {
 /// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
-    /// A campaign or an account, and whose wins it pays for.
+    /// A campaign or an account, and the winners that it pays for.
     pub owner: &'static str,
     pub of: &'static [&'static str],
     pub span: Span,
     pub zone: &'static str,
-    /// In the first life; in the second it is twice that, and so on.
+    /// In the first run; the second run has twice that, and so on.
     pub nanos: u64,
 }
 
@@ -212,21 +212,21 @@ impl Level {
         Self { owner, of, span, zone, nanos }
     }
 
-    /// Within which span of it a moment is: any two in the same have the same name.
+    /// The name of the period that contains a time.
     fn span_of(&self, at_ms: u64) -> String {
         let at = Timestamp::from_millisecond(at_ms.try_into().unwrap()).unwrap();
         let at = at.to_zoned(TimeZone::get(self.zone).unwrap());
         match self.span {
             Span::Life => String::new(),
             Span::Day => at.date().to_string(),
-            // By its beginning: the hours of a zone need not begin with those of UTC.
+            // By its local start: a zone's hours need not begin with UTC's.
             Span::Hour => at.strftime("%F %H %z").to_string(),
         }
     }
 
-    /// Whether at any moment more was authorised than the limit: what is settled, save what came too
-    /// late to be held back for, and what was reserved so shortly before that it cannot have expired.
-    /// `lives` are when each life began. How much was authorised at the most, of how much.
+    /// Checks that the authorised amount never exceeded the limit: settlements, except for late
+    /// ones beyond the holdback, plus reservations too recent to have expired. `lives` has the
+    /// start of each run. Returns the highest amount and its limit.
     pub fn check(&self, books: &Books, lives: &[u64], lasts_ms: u64) -> (u64, u64) {
         let mut changes: Vec<(u64, i128, String)> = Vec::new();
         for (id, authorised) in &books.authorised {
@@ -238,7 +238,7 @@ impl Level {
             let hour_ms = settled.map_or(authorised.asked_ms, |settlement| settlement.hour_ms);
             let span = self.span_of(hour_ms);
             if settled.is_none() && span != self.span_of(authorised.reserved_ms) {
-                // Nobody knows to which of the two it was booked.
+                // It may be booked to either period.
                 continue;
             }
             let nanos = i128::from(authorised.nanos);
@@ -250,7 +250,7 @@ impl Level {
                 changes.push((expires_ms, -nanos, span));
             }
         }
-        // At the same moment what ends goes first: it was over when the other began, or may have been.
+        // Ends sort before starts at the same time: one may have ended before the other began.
         changes.sort_unstable();
         let mut sums: BTreeMap<String, i128> = BTreeMap::new();
         let mut most = (0, self.nanos);
@@ -260,7 +260,7 @@ impl Level {
             let life = lives.partition_point(|begun| *begun <= at_ms) as u64;
             let (sum, limit) = (u64::try_from(*sum).unwrap(), life * self.nanos);
             assert!(sum <= limit, "{self:?}: {sum} of {limit} at {at_ms}, in life {life}");
-            // The fullest that it was.
+            // The highest use of the limit.
             if u128::from(sum) * u128::from(most.1) > u128::from(most.0) * u128::from(limit) {
                 most = (sum, limit);
             }

@@ -1,8 +1,8 @@
-//! A process that is killed again and again, at its start and under load, over the same folder: what it
-//! authorised never exceeds a limit, what it billed is what its books say, to the nano, and in the end
-//! all that may be spent is.
+//! A process that is killed again and again, at its start and under load, over the same folder. It
+//! never authorises beyond a limit, its books match the billed amounts to the nano, and in the end
+//! the whole budget is spent.
 //!
-//! `KILLS` sets how often.
+//! `KILLS` sets the number of kills.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,21 +16,21 @@ use super::life::{Life, SEAT, Starting, campaign, configure, define, dsp, money,
 use super::load::{Billed, Seen, Win, spend, unix_ms};
 use crate::program::until;
 
-/// As often as the tests of every change have time for.
+/// As many as a normal test run has time for.
 const KILLS: u64 = 8;
-/// How long a reservation lasts at least.
+/// Shortest life of a reservation.
 const LASTS_MS: u64 = 2_000;
-/// A life is over at the latest when so much was won in it, or it has said so many lines before.
+/// Most wins in a run before the kill.
 const WINS_MAX: u64 = 50;
 const LINES_MAX: u64 = 8;
 
-/// The least that a win of each costs.
+/// Lowest price of each winner's wins.
 const WINNERS: [(&str, u64); 4] =
     [(SEAT, 1_500_000), ("summer", 2_500_000), ("winter", 2_200_000), ("autumn", 2_000_000)];
 const DIRECT_DSP: &[&str] = &["summer", "winter", "autumn"];
 const KATHMANDU: &str = "Asia/Kathmandu";
 
-/// Less than a life spends, so that limits are reached again and again.
+/// Less than a run could spend, so that limits are reached again and again.
 const LEVELS: [Level; 6] = [
     Level::new((SEAT, &[SEAT]), Span::Life, "UTC", 13_500_000),
     Level::new((SEAT, &[SEAT]), Span::Hour, "UTC", 12_000_000),
@@ -40,7 +40,7 @@ const LEVELS: [Level; 6] = [
     Level::new(("autumn", &["autumn"]), Span::Life, KATHMANDU, 6_000_000),
 ];
 
-/// The limits of a life: with each there is as much more as there was in the first.
+/// The limits in a run: each run adds as much as the first one had.
 fn limits(life: u64, of: &str) -> String {
     let levels = LEVELS.iter().filter(|level| level.owner == of);
     let key = |level: &Level| match level.span {
@@ -64,7 +64,7 @@ fn accounts(life: u64) -> String {
     DIRECT_DSP.iter().zip(bids).map(campaign).fold(head, |text, campaign| text + &campaign)
 }
 
-/// When the lives began, and what was won in them.
+/// Start times of the runs, and their wins.
 #[derive(Default)]
 struct Story {
     lives: Vec<u64>,
@@ -73,7 +73,7 @@ struct Story {
 }
 
 impl Story {
-    /// The next life begins, and may spend more.
+    /// Starts the next run, with higher limits.
     fn start(&mut self, folder: &Path) -> Starting {
         let number = self.lives.len() as u64 + 1;
         define(folder, &accounts(number));
@@ -82,12 +82,12 @@ impl Story {
     }
 }
 
-/// What the ledger says of it.
+/// The ledger's figures of a winner.
 fn told(life: &Life, winner: &str, what: &str) -> Value {
     life.told(if winner == SEAT { "account" } else { "campaign" }, winner, what)
 }
 
-/// What was billed to a limit that it is within, as the ledger says.
+/// The spend of a limit, by the ledger.
 fn spent(life: &Life, level: &Level) -> u64 {
     let span = match level.span {
         Span::Life => "life",
@@ -133,7 +133,7 @@ fn books_balance_and_limits_hold_however_often_the_process_is_killed() {
     check(folder, life, &story);
 }
 
-/// What was never shown is after all, every other one, when its reservation has long expired.
+/// Bills every other win that was never billed, long after its reservation expired.
 fn bill_late(life: &Life, story: &mut Story) {
     let is_over = |win: &Win| win.answered_ms + 2 * LASTS_MS < unix_ms();
     let unshown = |win: &&mut Win| win.billed == Billed::Never;
@@ -148,7 +148,7 @@ fn bill_late(life: &Life, story: &mut Story) {
     }
 }
 
-/// Whatever was held by lives that ended comes back: in the end each is kept by a limit of its own.
+/// The leases of earlier runs return: in the end each winner is stopped by one of its own limits.
 fn spend_all(life: &Life, story: &mut Story) {
     let mut caller = life.caller();
     let number = story.lives.len() as u64;

@@ -1,5 +1,4 @@
-//! A process that spends, from its start until it is killed; a DSP that it asks, and the words that are
-//! spoken with both.
+//! A process that spends, from its start until it is killed; its DSP, and the protocols of both.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,10 +10,10 @@ use serde_json::Value;
 
 use crate::program::{PATIENCE, message, signal, vickrey};
 
-/// The seat of the DSP has an account of this name.
+/// The DSP's seat has an account of this name.
 pub const SEAT: &str = "buyer";
 
-/// A DSP that bids for its seat on every request, by turns these CPMs on each connection.
+/// A DSP that bids on every request for its seat, with these CPMs in turn on each connection.
 pub fn dsp(prices: &'static [&'static str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,8 +42,7 @@ fn bid(mut stream: TcpStream, prices: &[&str]) {
     }
 }
 
-/// The configuration of all lives: where it listens, whom it asks, where it writes, and with what else
-/// it keeps budgets.
+/// The configuration of all runs: the listener, the DSP, the folders, and further keys of budgets.
 pub fn configure(folder: &Path, dsp: SocketAddr, budgets: &str) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let at = |name: &str| folder.join(name).display().to_string();
@@ -61,12 +59,12 @@ pub fn configure(folder: &Path, dsp: SocketAddr, budgets: &str) {
     std::fs::write(folder.join("vickrey.toml"), text).unwrap();
 }
 
-/// The accounts and campaigns, from the next start on.
+/// Defines the accounts and campaigns from the next start on.
 pub fn define(folder: &Path, text: &str) {
     std::fs::write(folder.join("campaigns.d/all.toml"), text).unwrap();
 }
 
-/// A table of a campaign of `account`, as soon as may be, with these keys besides.
+/// A campaign of `account` that starts at once, with these further keys.
 pub fn campaign(id: &str, account: &str, keys: &str) -> String {
     format!(
         "[[campaign]]\nid = {id:?}\naccount = {account:?}\nstart = \"2026-01-01\"\nend = \"2126-01-01\"\n\
@@ -76,7 +74,7 @@ pub fn campaign(id: &str, account: &str, keys: &str) -> String {
     )
 }
 
-/// A process that has been started, and says what it does.
+/// A process that is starting, and its output.
 pub struct Starting {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStderr>>,
@@ -91,7 +89,7 @@ impl Starting {
         Self { child, lines }
     }
 
-    /// Kills it once it has said so many lines, or that it takes requests.
+    /// Kills it after `said` lines of output, or once it accepts requests.
     pub fn kill_after(mut self, said: usize) {
         for line in self.lines.by_ref().take(said) {
             if line.unwrap().contains("http://") {
@@ -101,7 +99,7 @@ impl Starting {
         kill(&mut self.child);
     }
 
-    /// Until it takes requests.
+    /// Waits until it accepts requests.
     #[expect(clippy::print_stderr, reason = "a test that fails is told why")]
     pub fn ready(mut self) -> Life {
         let mut log = Vec::new();
@@ -116,7 +114,7 @@ impl Starting {
         };
         let callers = after("taking bid requests at http://");
         let admin = after("metrics and health at http://");
-        // What it says from here on is read, so that it may go on; what it complains of is shown.
+        // Reads its further output, lest it block, and prints its complaints.
         let lines = self.lines;
         std::thread::spawn(move || {
             let complaints = lines.map_while(Result::ok).filter(|line| line.contains("ERROR"));
@@ -126,7 +124,7 @@ impl Starting {
     }
 }
 
-/// A process that takes requests.
+/// A process that accepts requests.
 pub struct Life {
     child: Child,
     callers: String,
@@ -142,7 +140,7 @@ impl Life {
         kill(&mut self.child);
     }
 
-    /// Ends it as whoever runs it does.
+    /// Stops it as an operator does.
     pub fn stop(mut self) {
         signal(&self.child, "-TERM");
         let status = self.child.wait().unwrap();
@@ -154,7 +152,7 @@ impl Life {
         Caller(TcpStream::connect(&self.callers).ok())
     }
 
-    /// What the admin API says of it, of an account or of a campaign.
+    /// The admin API's view of an account or a campaign.
     pub fn told(&self, kind: &str, of: &str, what: &str) -> Value {
         let mut caller = Caller(TcpStream::connect(&self.admin).ok());
         let request = format!("GET /v1/{kind}s/{of}/{what} HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -171,7 +169,7 @@ impl Drop for Life {
     }
 }
 
-/// Money as the API tells it.
+/// Parses an amount of the API.
 pub fn nanos(money: &Value) -> u64 {
     let money = money.as_str().unwrap();
     let (whole, part) = money.split_once('.').unwrap_or((money, ""));
@@ -179,12 +177,12 @@ pub fn nanos(money: &Value) -> u64 {
     whole.parse::<u64>().unwrap() * 1_000_000_000 + part
 }
 
-/// The same as a file says it.
+/// An amount in the format of files.
 pub fn money(nanos: u64) -> String {
     format!("\"{}.{:09}\"", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-/// A win: the campaign, or the seat, what it pays, and where that is billed.
+/// A win: the campaign or seat, its price, and its beacon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sold {
     pub winner: String,
@@ -192,11 +190,11 @@ pub struct Sold {
     pub beacon: String,
 }
 
-/// Whoever asks for ads, over one connection for as long as that holds.
+/// A caller that requests ads, over one connection as long as it lives.
 pub struct Caller(Option<TcpStream>);
 
 impl Caller {
-    /// `None` where nobody answers, any more.
+    /// None if there is no response any more.
     fn send(&mut self, request: &str) -> Option<(String, String)> {
         let answered = self.0.take().and_then(|mut stream| {
             stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -208,7 +206,7 @@ impl Caller {
         Some(answer)
     }
 
-    /// Who wins an auction; nobody where nobody may spend. `None` where nobody answers.
+    /// The winner of an auction, if any. None if there is no response.
     pub fn auction(&mut self) -> Option<Option<Sold>> {
         let body = r#"{"id":"r","at":1,"imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
         let head = format!(
@@ -231,7 +229,7 @@ impl Caller {
         Some(Some(Sold { winner, nanos, beacon }))
     }
 
-    /// Calls a beacon; `None` where nobody answers.
+    /// Calls a beacon. None if there is no response.
     pub fn bill(&mut self, beacon: &str) -> Option<()> {
         let (head, _) = self.send(&format!("GET /n/{beacon} HTTP/1.1\r\nhost: x\r\n\r\n"))?;
         assert!(head.starts_with("http/1.1 200"), "{head}");

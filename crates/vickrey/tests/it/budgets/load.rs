@@ -1,4 +1,4 @@
-//! Callers who ask for ads and bill what is shown, and remember what they were told.
+//! Callers that request ads, bill what is shown, and remember the responses.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,18 +7,18 @@ use faults::Chance;
 
 use super::life::{Caller, Life, Sold};
 
-/// How many ask at once.
+/// Number of concurrent callers.
 const CALLERS: u64 = 4;
-/// Wins of a life that are left to the next one to bill.
+/// Wins of a run that the next run has to bill.
 const LEFT_MAX: usize = 4;
-/// Where nothing more may be spent so many auctions stand for a win.
+/// Auctions that count as a win when the budget is used up.
 const FOR_A_WIN: u64 = 50;
 
-/// A win as its caller knows it.
+/// A win, as known to its caller.
 #[derive(Clone, Debug)]
 pub struct Win {
     pub sold: Sold,
-    /// Between these it was reserved, in ms of Unix time.
+    /// The reservation was made between these Unix times, in ms.
     pub asked_ms: u64,
     pub answered_ms: u64,
     pub billed: Billed,
@@ -28,7 +28,7 @@ pub struct Win {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Billed {
     Never,
-    /// Who called was not answered, and does not know.
+    /// The call got no response, so the result is unknown.
     Unanswered,
     Answered,
 }
@@ -37,14 +37,14 @@ pub fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
-/// What all callers of a life have seen of it.
+/// The callers' view of a run.
 #[derive(Default)]
 pub struct Seen {
     pub auctions: u64,
     pub wins: Vec<Win>,
-    /// Shown, and told to the next life.
+    /// Shown, and billed in the next run.
     pub left: Vec<Win>,
-    /// Shown in the life before.
+    /// Shown in the previous run.
     owed: Vec<Win>,
 }
 
@@ -54,8 +54,8 @@ impl Seen {
     }
 }
 
-/// Asks until so much was won, with more under way, and kills the process. What the life before left is
-/// billed first.
+/// Requests ads until `wins` were won, with more in flight, and kills the process. First bills the
+/// wins of the previous run.
 pub fn spend(life: Life, wins: u64, seed: u64, owed: Vec<Win>) -> Seen {
     let seen_by_all = Mutex::new(Seen { owed, ..Seen::default() });
     let seen = &seen_by_all;
@@ -82,7 +82,7 @@ fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().expect("nobody panicked")
 }
 
-/// One win, billed or not; `None` once nobody answers.
+/// One win, billed or not. None once there is no response.
 fn call(caller: &mut Caller, chance: &mut Chance, seen: &Mutex<Seen>) -> Option<()> {
     let owed = locked(seen).owed.pop();
     if let Some(win) = owed {
@@ -95,7 +95,7 @@ fn call(caller: &mut Caller, chance: &mut Chance, seen: &Mutex<Seen>) -> Option<
     now.auctions += 1;
     let Some(sold) = sold else {
         drop(now);
-        // Rights come by and by, and money comes back.
+        // Grants arrive gradually, and expired reservations return.
         std::thread::sleep(Duration::from_millis(1));
         return Some(());
     };

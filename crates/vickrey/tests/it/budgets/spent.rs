@@ -1,6 +1,5 @@
-//! Two direct campaigns and a DSP's seat with an account, in a process that is killed in the
-//! middle: all that is there is spent, and no more. What is billed is counted here as well, by whoever
-//! calls the beacons.
+//! Two direct campaigns and a DSP's seat with an account, in a process that is killed in between:
+//! all of the budget is spent, and no more. The callers of the beacons count what is billed, too.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use super::books::log;
 use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp, nanos};
 use crate::program::PATIENCE;
 
-/// What each may spend, in nanos, of which a win costs 3 million, 2.5 and 2: all of it can be spent.
+/// Budgets in nanos. A win costs 3, 2.5 and 2 million, so all of each can be spent.
 const LIMITS: [(&str, u64); 3] = [(SEAT, 9_000_000), ("summer", 10_000_000), ("autumn", 6_000_000)];
 
 const ACCOUNTS: &str = r#"
@@ -55,7 +54,7 @@ fn all_is_spent_and_no_more_whatever_happens_to_the_process() {
             continue;
         };
         wins += 1;
-        // Some are never shown: what they hold comes back.
+        // Some are never shown, and their reservations return.
         if wins % 4 == 1 {
             unbilled.push(sold);
             continue;
@@ -64,7 +63,7 @@ fn all_is_spent_and_no_more_whatever_happens_to_the_process() {
         if wins == 6 {
             life.kill();
             life = Life::begin(folder);
-            // Shown before the end, and told after it: once, however often.
+            // Shown before the kill and billed after it: once, however often the beacon is called.
             bill(&life, &unbilled.remove(0), &mut billed);
         }
     }

@@ -1,12 +1,12 @@
-//! A process that is ended by SIGTERM and started again: all that no reservation holds may be spent at once,
-//! and what was reserved before is billed after, inside its lease.
+//! A process that is stopped by SIGTERM and restarted: unreserved budget can be spent at once, and
+//! earlier reservations are billed within their lease.
 
 use std::time::Instant;
 
 use super::life::{Caller, Life, Sold, campaign, configure, define, dsp, nanos};
 use crate::program::PATIENCE;
 
-/// Twenty wins, and what each costs.
+/// The budget of twenty wins, and the price of each.
 const LIMIT: u64 = 50_000_000;
 const WIN: u64 = 2_500_000;
 
@@ -23,7 +23,7 @@ budget = "0"
 seats = ["d/buyer"]
 "#;
 
-/// So many wins, of a process that has money for them.
+/// Wins this many auctions; the process has the budget for them.
 fn win(caller: &mut Caller, wins: usize) -> Vec<Sold> {
     let (mut sold, began) = (Vec::new(), Instant::now());
     while sold.len() < wins {
@@ -44,12 +44,12 @@ fn bill(caller: &mut Caller, sold: &[Sold]) {
 fn a_restart_loses_no_money_and_no_minute() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path();
-    // Nothing comes back because its time is over.
+    // No reservation expires during the test.
     configure(folder, dsp(&["0.01"]), "reservation_max = \"1h\"");
     let keys = "budget = \"0.05\"\nbid = { value = \"2.5\" }";
     define(folder, &format!("{ACCOUNTS}{}", campaign("summer", "acme", keys)));
     let (mut reserved, mut billed) = (Vec::new(), 0);
-    // A stop without a word in between, and with some in each.
+    // Stops without a win in between, and after some wins.
     for wins in [0, 6, 4, 0, 3] {
         let life = Life::begin(folder);
         let why = life.told("campaign", "summer", "why");

@@ -1,4 +1,4 @@
-//! `update` and `apply`: the difference first, and nothing changed where anything is wrong.
+//! `update` and `apply`: the difference comes first, and with any problem nothing changes.
 
 use super::{CAMPAIGN, Server};
 
@@ -28,7 +28,7 @@ fn what_a_file_says_is_applied_and_the_difference_shown() {
     let said = server.run(&[&apply[..], &["--dry-run"]].concat(), 0, &changed, &[]);
     assert!(!said.contains("winter would"), "{said}");
     server.run(&apply, 0, &["campaign summer is changed, at version 2"], &[]);
-    // All of a file's definitions are judged before the first is changed.
+    // All definitions of a file are validated before the first one changes.
     both(&CAMPAIGN.replace("'5'", "'9'"), &other.replace("'7'", "'-7'").replace("acme", "acne"));
     let refused = [
         "error: nothing was changed",
@@ -41,7 +41,7 @@ fn what_a_file_says_is_applied_and_the_difference_shown() {
     let account = server.file("b.toml", "id = 'b'\ncurrency = 'EUR'\n");
     let created = ["account b is created, at version 1", "  + currency: EUR"];
     server.run(&["account", "apply", "-f", &account], 0, &created, &[]);
-    // What was removed is brought back.
+    // A removed campaign is restored.
     server.run(&["campaign", "remove", "winter"], 0, &[], &[]);
     both(&CAMPAIGN.replace("'5'", "'6'"), &other);
     server.run(&apply, 0, &["campaign winter is changed, at version 3"], &[]);

@@ -1,4 +1,4 @@
-//! The real DSPs: asked by the command, and `ext.debug` of an exchange that runs.
+//! The real DSPs, called by the command, and `ext.debug` of a running exchange.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::{TIE_KEY, explain, text};
 use crate::program::{PATIENCE, message};
 
-/// A DSP that bids on impression `1` at the prices that it is made with, one for each request, on a
-/// connection of its own.
+/// A DSP that bids on impression `1` with the given prices, one per request, each on a new
+/// connection.
 struct Dsp {
     address: SocketAddr,
     thread: JoinHandle<Vec<String>>,
@@ -32,7 +32,7 @@ impl Dsp {
         Self { address, thread }
     }
 
-    /// What it was asked.
+    /// The requests that it received.
     fn requests(self) -> Vec<Value> {
         let bodies = self.thread.join().unwrap();
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
@@ -67,7 +67,7 @@ fn toml(dsps: &[(&str, SocketAddr)], more: &str) -> String {
     toml + more
 }
 
-/// Nobody listens there.
+/// An address without a listener.
 fn nowhere() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -84,7 +84,7 @@ fn the_real_dsps_are_asked_once() {
     let scratch = tempfile::tempdir().unwrap();
     let config = scratch.path().join("vickrey.toml");
     let dsps = [("high", high.address), ("low", low.address), ("gone", nowhere())];
-    // What guards a running exchange does not stand in the way of its operator's question.
+    // The access rules of a running exchange do not hinder its operator.
     let more = "[[publisher]]\nid = \"keyed\"\nkey = \"literal-key-0123456789\"\n";
     std::fs::write(&config, toml(&dsps, more)).unwrap();
     let file = scratch.path().join("request.json");
@@ -106,7 +106,7 @@ fn the_real_dsps_are_asked_once() {
     }
 }
 
-/// An exchange of this process.
+/// An exchange in this process.
 struct Running {
     address: SocketAddr,
     exchange: Option<LoneService<Exchange>>,
@@ -148,7 +148,7 @@ impl Running {
         (head[9..12].parse().unwrap(), body.to_owned())
     }
 
-    /// What `ext.debug` of the answer says.
+    /// The `ext.debug` of the response.
     fn explain(&self, body: &str) -> (Value, Explanation) {
         let (status, answer) = self.post(body);
         assert_eq!(status, 200, "{answer}");
@@ -172,7 +172,7 @@ fn whoever_may_ask_is_told() {
     let (high, low) = (Dsp::bidding(&["3.00"]), Dsp::bidding(&["2.00"]));
     let exchange = Running::start(&toml(&[("high", high.address), ("low", low.address)], ""));
     let (answer, told) = exchange.explain(&request("trusted", ASKS));
-    // What is told is what was done.
+    // The explanation matches the auction.
     let won = told.clearing[0].won.as_ref().unwrap();
     let sold = &answer["seatbid"][0]["bid"][0];
     assert_eq!((&*won.price, &*won.net), ("2.01", "1.809"));
@@ -205,11 +205,11 @@ fn nobody_else_is_told_anything() {
 
 #[test]
 fn without_a_bid_too_and_with_what_the_guards_say() {
-    // Both are asked until one is paused: with breakers, theirs would be open by then.
+    // Both are called until one is paused; breakers would be open by then.
     let toml = toml(&[("gone", nowhere()), ("paused", nowhere())], "");
     let exchange = Running::start(&toml.replace("[[dsp]]\n", "[[dsp]]\nbreaker = false\n"));
     assert!(exchange.exchange.as_ref().unwrap().service().pause("paused", true));
-    // The shard hears of it within a few turns of the governors.
+    // The shard gets the pause within a few turns of the governors.
     let started = std::time::Instant::now();
     let (answer, told) = loop {
         let (answer, told) = exchange.explain(&request("trusted", ASKS));
@@ -223,7 +223,7 @@ fn without_a_bid_too_and_with_what_the_guards_say() {
     assert_eq!(told.dsps[0].answer.as_ref().unwrap().outcome, "unreachable");
     let not_asked = told.dsps[1].not_asked.as_ref().unwrap();
     assert_eq!((&*not_asked.reason, &*not_asked.why), ("paused", "the operator has paused it"));
-    // Whoever does not ask is answered as ever.
+    // A request without `ext.debug` gets the usual response.
     assert_eq!(exchange.post(&request("trusted", r#","test":1"#)), (204, String::new()));
 }
 

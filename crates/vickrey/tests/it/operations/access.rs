@@ -1,4 +1,4 @@
-//! Who may ask, what is never shown, and when traffic may be sent.
+//! Access control, secrets, and readiness.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::fixtures::{Server, TOKEN, dsp, table};
 use crate::program::until;
 
-/// Whatever operators are shown, and whatever is logged, at every level.
+/// All output to operators and all logs, at every level.
 #[test]
 fn secrets_are_nowhere() {
     let secrets = ["dsp-key-1234", "00112233445566778899aabbccddeeff", TOKEN, "url-key-1234"];
@@ -32,7 +32,7 @@ fn secrets_are_nowhere() {
     {
         assert!(url.as_str().unwrap().ends_with("/bid?***"), "{url}");
     }
-    // Changed, and broken: differences and problems show none either.
+    // A changed and a broken configuration: differences and problems show no secret either.
     server.configure("", &tables.replace("1234", "5678"));
     let changed = server.ask("POST", "/v1/reload", "");
     let differences = &changed.json()["differences"];
@@ -66,7 +66,7 @@ fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// The record, the ledger and their keys; and a directory that was there before is told.
+/// The record, the ledger and their keys. An accessible existing directory is reported.
 #[test]
 fn files_are_the_users_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn names_are_awaited_for_readiness() {
     assert_eq!(server.ask_as("", "GET", "/health/live").status, 200);
     let server = Server::start(&table("d", &dsp().to_string(), ""));
     assert_eq!(server.ask_as("", "GET", "/health/ready").status, 200);
-    // A name that a reload brings does not take readiness away.
+    // A new name in a reload does not affect readiness.
     server.configure("", &table("d", "dsp.invalid:80", ""));
     assert_eq!(server.ask("POST", "/v1/reload", "").status, 200);
     until("it is in force", || server.get("/v1/config")["generation"] == 2);

@@ -1,4 +1,4 @@
-//! The Grafana dashboard and the alerts against the metrics page: what they ask for is there.
+//! The Grafana dashboard and the alerts use only what the metrics page has.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::program::root;
 /// Labels that Prometheus adds.
 const ADDED: [&str; 2] = ["instance", "job"];
 
-/// What names of metrics begin with.
+/// Prefixes of metric names.
 pub const PREFIXES: [&str; 2] = ["vickrey_", "process_"];
 
-/// One metric that a query names, with the labels that it selects by, each with its values.
+/// A metric in a query, with its label selectors and their values.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Selected {
     metric: String,
@@ -36,7 +36,7 @@ fn selected(query: &str) -> Vec<Selected> {
         if let Some(text) = rest.strip_prefix('"') {
             rest = text;
         }
-        // A metric has a selector or a range, is compared, or stands alone between brackets.
+        // A metric is followed by a selector, a range, a comparison or a bracket.
         if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
@@ -59,7 +59,7 @@ fn label(text: &str) -> (String, Vec<String>) {
     (name.to_owned(), value.split('|').map(str::to_owned).collect())
 }
 
-/// Every label that a query sums by.
+/// Every label by which a query groups.
 fn grouped(query: &str) -> Vec<String> {
     let lists = query.split("by (").skip(1).map(|rest| rest.split(')').next().unwrap());
     lists.flat_map(|list| list.split(", ")).map(str::to_owned).collect()
@@ -81,7 +81,7 @@ fn texts(value: &Value, keys: &[&str], found: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with a query by the page.
+/// The parts of a query that the page lacks.
 fn problems(query: &str, page: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut known_labels = BTreeSet::from(ADDED.map(str::to_owned));
@@ -96,7 +96,7 @@ fn problems(query: &str, page: &str) -> Vec<String> {
         }
         for (name, values) in labels.iter().filter(|(name, _)| !ADDED.contains(&name.as_str())) {
             for value in values {
-                // Of the dashboard's own variables only the label is known.
+                // Variables of the dashboard are matched by label alone.
                 let of_page =
                     if value.starts_with('$') { String::new() } else { format!("{value}\"") };
                 let wanted = format!("{name}=\"{of_page}");
@@ -115,7 +115,7 @@ fn problems(query: &str, page: &str) -> Vec<String> {
     problems
 }
 
-/// The page of an exchange that has all services, after an auction, as a scraper asks for it.
+/// The page of an exchange with all services after an auction, as for a scraper.
 pub fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let services = format!(

@@ -1,11 +1,11 @@
-//! A process that may open few files.
+//! A process with few file descriptors.
 
 use std::net::TcpStream;
 
 use super::fixtures::{Server, dsp, table};
 use crate::program::until;
 
-/// However many callers come, operators are answered and the files are read.
+/// Operators are served and files are read regardless of the number of callers.
 #[test]
 fn operators_are_served_while_callers_have_all_they_get() {
     let folder = tempfile::tempdir().unwrap();
@@ -21,7 +21,7 @@ fn operators_are_served_while_callers_have_all_they_get() {
                    more; raise `ulimit -n` or lower exchange.pool.connections_max";
     assert!(log.contains(lowered), "{log}");
 
-    // More than all descriptors; most of them take each other's places, or are refused.
+    // More than all descriptors; most replace each other or are refused.
     let callers: Vec<_> = (0..450).map(|_| TcpStream::connect(server.callers()).unwrap()).collect();
     let counted = || {
         server.scraped("connections_accepted_total") + server.scraped("connections_refused_total")
@@ -34,7 +34,7 @@ fn operators_are_served_while_callers_have_all_they_get() {
     drop(callers);
 }
 
-/// What the first DSP may have open at the start bounds no others.
+/// The connections reserved for the first DSP do not limit those added later.
 #[test]
 fn dsps_of_a_reload_have_connections_too() {
     let dsps = ["a", "b", "c"].map(|id| (id, dsp().to_string()));

@@ -1,4 +1,4 @@
-//! The API's document against the running server: each says what the other does.
+//! The API's document and the running server agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::program::{PATIENCE, until};
 const ID: &str = "a/b é";
 const ID_IN_PATH: &str = "a%2Fb%20%C3%A9";
 
-/// A part of the document with its references followed.
+/// A part of the document with references resolved.
 fn resolved<'d>(document: &'d Value, part: &'d Value) -> &'d Value {
     match part.get("$ref").and_then(Value::as_str) {
         Some(pointer) => document.pointer(pointer.trim_start_matches('#')).unwrap(),
@@ -30,12 +30,12 @@ fn operations(document: &Value) -> BTreeMap<(String, String), &Value> {
     operations
 }
 
-/// Whether a path is answered only where there are budgets; tests/campaign.rs asks those.
+/// Whether a path needs budgets; tests/it/campaign.rs covers those.
 fn is_of_budgets(path: &str) -> bool {
     ["/v1/accounts", "/v1/campaigns", "/v1/audit"].iter().any(|of| path.starts_with(of))
 }
 
-/// What is wrong with an answer by the document; nothing if all is well.
+/// The difference between a response and the document. None if they agree.
 fn fault(document: &Value, operation: &Value, answer: &Answer) -> Option<String> {
     let Some(response) = operation["responses"].get(answer.status.to_string()) else {
         return Some(format!("status {} is not in the document", answer.status));
@@ -52,7 +52,7 @@ fn fault(document: &Value, operation: &Value, answer: &Answer) -> Option<String>
         "application/json" => answer.json(),
         _ => Value::from(&*answer.body),
     };
-    // The schema, with what it refers to beside it.
+    // The schema, with the definitions that it references.
     let mut schema = content["schema"].clone();
     schema["components"] = document["components"].clone();
     let errors =
@@ -65,7 +65,7 @@ fn validator(schema: &Value) -> Validator {
     options.build(schema).expect("the document's schemas are schemas")
 }
 
-/// Asks for every operation in every way that the document has an answer to, 503 apart.
+/// Calls every operation with every documented response except 503.
 #[test]
 fn every_operation_is_answered_as_documented() {
     let server = Server::start(&table(ID, &dsp().to_string(), "qps = 100\nin_flight_max = 10"));
@@ -119,7 +119,7 @@ fn every_operation_is_answered_as_documented() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
-/// Without `[budgets]` every path of budgets says that they are off, and how to switch them on.
+/// Without `[budgets]`, every path of budgets says how to enable them.
 #[test]
 fn budgets_that_are_off_are_told_from_what_is_nowhere() {
     let server = Server::start(&table(ID, &dsp().to_string(), ""));
@@ -138,7 +138,7 @@ fn budgets_that_are_off_are_told_from_what_is_nowhere() {
     }
 }
 
-/// Once the drain has begun and before it ends, which a DSP that hangs holds up.
+/// During the drain, which a hanging DSP prolongs.
 #[test]
 fn a_process_that_drains_is_not_ready() {
     let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -148,7 +148,7 @@ fn a_process_that_drains_is_not_ready() {
     until("the exchange is ready", || ready().status == 200);
     std::thread::scope(|scope| {
         scope.spawn(|| server.auction());
-        // The request has come: the auction is under way.
+        // The request has arrived, so the auction is running.
         let (connection, _) = hung.accept().unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         connection.peek(&mut [0]).unwrap();
@@ -164,7 +164,7 @@ fn a_process_that_drains_is_not_ready() {
     });
 }
 
-/// Over the wire: what a documented path allows is what the document has of it.
+/// Over the wire, a path allows exactly the documented methods.
 #[test]
 fn no_method_is_hidden() {
     let server = Server::start(&table(ID, &dsp().to_string(), ""));
@@ -181,7 +181,7 @@ fn no_method_is_hidden() {
     }
 }
 
-/// The test above can fail: a body with too much, too little, or the wrong type is told.
+/// Proves that the test above can fail: surplus, missing and mistyped members are found.
 #[test]
 fn a_wrong_body_is_noticed() {
     let document = Server::start(&table(ID, &dsp().to_string(), "")).get("/v1/openapi.json");

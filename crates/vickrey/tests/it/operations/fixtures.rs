@@ -1,4 +1,4 @@
-//! A `vickrey serve` of the test's own, with one DSP that never bids, and a client of few words.
+//! A `vickrey serve` for a test, with one DSP that never bids, and a simple client.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::program::{self, PATIENCE, message, until, vickrey};
 
-/// What operators have to know.
+/// The operators' token.
 pub const TOKEN: &str = "operators-know-this";
 
-/// A DSP that answers every request with 204, for as long as the test runs.
+/// A DSP that responds to every request with 204, for the life of the test process.
 pub fn dsp() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -88,7 +88,7 @@ impl Server {
         Self::run(folder, vickrey(&[]))
     }
 
-    /// With no more than so many descriptors.
+    /// With a limit of descriptors.
     pub fn start_within(descriptors: usize, tables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vickrey.toml");
@@ -106,7 +106,7 @@ impl Server {
         server
     }
 
-    /// Returns once operators can ask.
+    /// Returns once the admin listener responds.
     fn spawn(folder: tempfile::TempDir, mut command: Command) -> Self {
         let path = folder.path().join("vickrey.toml");
         let mut child = command
@@ -131,7 +131,7 @@ impl Server {
         server
     }
 
-    /// What stands after `before` in the log, which is waited for.
+    /// Waits for a log line with `before`, and returns the word after it.
     #[track_caller]
     fn logged(&self, before: &str) -> String {
         until(before, || self.log().contains(before));
@@ -149,14 +149,14 @@ impl Server {
         self.folder.path().join("vickrey.toml")
     }
 
-    /// Writes another configuration, whole or not at all.
+    /// Replaces the configuration atomically.
     pub fn configure(&self, runtime: &str, tables: &str) {
         let next = self.folder.path().join("next.toml");
         std::fs::write(&next, text(runtime, tables)).unwrap();
         std::fs::rename(next, self.config_file()).unwrap();
     }
 
-    /// Waits for its end; whether it ended well.
+    /// Waits for its end. Returns whether it succeeded.
     pub fn ends_well(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
@@ -175,18 +175,18 @@ impl Server {
         let threads = format!("/proc/{}/task", self.child.id());
         let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
             let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-            // The state follows the name.
+            // The process state follows the name.
             stat.rsplit_once(") ").unwrap().1.starts_with('T')
         };
         until("all threads are stopped", || std::fs::read_dir(&threads).unwrap().all(is_stopped));
     }
 
-    /// Asks as an operator does, with more lines of the head.
+    /// Sends a request with the operators' token and further header lines.
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
         self.ask_as(&format!("authorization: Bearer {TOKEN}\r\n{headers}"), method, path)
     }
 
-    /// Asks as whoever sends these lines of the head.
+    /// Sends a request with exactly these header lines.
     pub fn ask_as(&self, headers: &str, method: &str, path: &str) -> Answer {
         send(&self.admin, &format!("{method} {path} HTTP/1.1\r\n{headers}"), "")
     }
@@ -198,7 +198,7 @@ impl Server {
         answer.json()
     }
 
-    /// Where it takes bid requests.
+    /// The address for bid requests.
     pub fn callers(&self) -> &str {
         &self.callers
     }
@@ -209,7 +209,7 @@ impl Server {
         self.metric(metric).parse().unwrap()
     }
 
-    /// The same as text: it may be a fraction.
+    /// The same as text, because it may be a fraction.
     #[track_caller]
     pub fn metric(&self, metric: &str) -> String {
         let page = self.ask("GET", "/metrics", "").body;
@@ -218,7 +218,7 @@ impl Server {
         line.unwrap_or_else(|| panic!("no {metric} in {page}")).to_owned()
     }
 
-    /// One auction; its answer's status.
+    /// Runs one auction and returns the response's status.
     pub fn auction(&self) -> u16 {
         let mut stream = connect(&self.callers);
         ask_for_bids(&mut stream, "");
@@ -258,7 +258,7 @@ pub fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends a bid request for one banner, with more members, each after a comma.
+/// Sends a bid request for one banner; `more` are further members, each after a comma.
 pub fn ask_for_bids(stream: &mut TcpStream, more: &str) {
     let body = format!(r#"{{"id":"1","imp":[{{"id":"1","banner":{{"w":300,"h":250}}}}]{more}}}"#);
     write!(
@@ -270,7 +270,7 @@ pub fn ask_for_bids(stream: &mut TcpStream, more: &str) {
     .unwrap();
 }
 
-/// The whole answer, after which the connection ends.
+/// Reads the response until the connection ends.
 pub fn answer(stream: &mut TcpStream) -> Answer {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -1,4 +1,4 @@
-//! Names of metrics in documents and scripts, against the page of an exchange that has all services.
+//! Metric names in documents and scripts exist on the page of an exchange with all services.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dashboard::{PREFIXES, is_name, page};
 use crate::program::root;
 
-/// Folders, and the ending of the files in them, that name metrics.
+/// Folders and file endings of the texts that name metrics.
 const PLACES: [(&str, &str); 7] = [
     ("", "md"),
     ("docs", "md"),
@@ -34,7 +34,7 @@ fn names(page: &str) -> BTreeSet<&str> {
     described.chain(samples.filter_map(|line| line.split(['{', ' ']).next())).collect()
 }
 
-/// Every word of a text, with what follows it.
+/// Every word of a text, with the text after it.
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -45,7 +45,7 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What a text says of metrics that is not so by the page.
+/// The metric names in a text that the page lacks.
 fn problems(text: &str, page: &str) -> Vec<String> {
     let names = names(page);
     let short: BTreeSet<_> =
@@ -58,7 +58,7 @@ fn problems(text: &str, page: &str) -> Vec<String> {
         if !PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
             continue;
         }
-        // What ends so is completed by a script, or stands for all that begin so.
+        // A name that ends in `_` is completed by a script, or is a prefix.
         let is_stem = word.ends_with('_') && names.iter().any(|name| name.starts_with(word));
         if !is_stem && !names.contains(word) {
             problems.push(format!("{word} is not on the page"));
@@ -85,8 +85,8 @@ fn documents_name_metrics_as_the_page_does() {
     let mut named = 0;
     for document in &documents {
         let text = std::fs::read_to_string(document).unwrap();
-        // Scripts have labels of other runs, and names of their own that begin with `process_`; what
-        // alerts select by is tested with them.
+        // Scripts have labels of other runs and names of their own with `process_`; other tests
+        // cover the alerts' selectors.
         let is_prose = document.extension().is_some_and(|of| of == "md");
         let text = if is_prose { text } else { text.replace("process_", " ").replace('{', " ") };
         named += words(&text).filter(|(word, _)| word.starts_with("vickrey_")).count();
@@ -98,7 +98,7 @@ fn documents_name_metrics_as_the_page_does() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// What an operator is told to watch is explained, and what is exposed is told of.
+/// Every metric in the operators' guide exists, and every exposed one is in the guide.
 #[test]
 fn every_metric_has_its_help() {
     let page = page();

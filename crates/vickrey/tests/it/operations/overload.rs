@@ -1,12 +1,12 @@
-//! Time that passes before a shard turns to a request counts: against the request's deadline, and against
-//! how long a request may wait.
+//! The wait before a shard reads a request counts: against the request's deadline and against the
+//! longest wait.
 
 use std::time::{Duration, Instant};
 
 use super::fixtures::{Server, answer, ask_for_bids, connect, dsp, table};
 use crate::program::until;
 
-/// The answers to so many requests that arrive while the process is stopped, and stays so for 110 ms.
+/// The statuses of N requests that arrive while the process is stopped for 110 ms.
 fn asked_while_stopped<const N: usize>(server: &Server, tmax_ms: u64) -> [u16; N] {
     let mut callers = [(); N].map(|()| connect(server.callers()));
     server.stop();
@@ -25,7 +25,7 @@ fn a_request_that_expired_while_the_process_was_stopped_asks_nobody() {
     let server = Server::start_with(patient, &table("d", &dsp().to_string(), ""));
     let expired = "exchange_auctions_total{outcome=\"insufficient_time\"}";
     let asked = "exchange_dsp_calls_total{dsp=\"d\",outcome=\"no_bid\"}";
-    // The kernel begins to stamp packets a moment after it is asked to.
+    // The kernel starts to timestamp packets shortly after it is enabled.
     until("the kernel stamps packets", || {
         assert_eq!(asked_while_stopped(&server, 100), [204]);
         server.scraped(expired) == 1
@@ -37,7 +37,7 @@ fn a_request_that_expired_while_the_process_was_stopped_asks_nobody() {
     assert_eq!((server.scraped(expired), server.scraped(asked)), (2, before + 1));
 }
 
-/// The first few begin at once, and a few more may wait.
+/// The first few start at once, and a few more may wait.
 #[test]
 fn a_burst_is_refused_in_part_and_readiness_says_so() {
     let impatient = "overload = { wait_max = \"1ms\" }\n";

@@ -1,4 +1,4 @@
-//! Budgets without an exchange in the process: they are defined, shown and kept.
+//! Budgets without an exchange in the process: definitions are accepted, shown and stored.
 
 use super::fixtures::Server;
 use crate::program::until;

@@ -1,4 +1,4 @@
-//! A DSP that an operator pauses is not asked, and asked again after.
+//! A paused DSP is not called, and called again afterwards.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn a_paused_dsp_is_not_asked() {
     for _ in 0..2 {
         assert_eq!(server.ask("PUT", "/v1/dsps/a%20b/pause", "").status, 204);
     }
-    // Shards hear of it within a tenth of a second.
+    // Shards get the pause within a tenth of a second.
     until("it is no longer asked", || {
         server.auction();
         count(&view("a%20b"), "not_asked", "paused") > 0

@@ -1,4 +1,4 @@
-//! What Prometheus' own checker says of the page, of how it is scraped, and of the alerts.
+//! Prometheus' own checker accepts the page, the scrape configuration and the alerts.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::dashboard::page;
 use crate::program::root;
 
-/// `promtool`, as `scripts/tools` puts it beside what cargo builds, or on the PATH; None without it.
+/// `promtool` from `scripts/tools` or the PATH. None if there is none.
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
 fn promtool() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of builds");
@@ -48,7 +48,7 @@ fn prometheus_takes_its_configuration_and_the_alerts() {
     assert!(text.contains(placed), "{text}");
     std::fs::copy(deployed.join("alerts.yml"), folder.path().join("alerts.yml")).unwrap();
     let config = folder.path().join("prometheus.yml");
-    // As it is deployed, without a token; then with the lines of a token enabled.
+    // As deployed, without a token; then with the lines for a token enabled.
     let with_token = text
         .replace("# authorization:", "authorization:")
         .replace("#   credentials_file:", "  credentials_file:")

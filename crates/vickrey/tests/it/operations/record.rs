@@ -19,19 +19,19 @@ use crate::program::until;
 
 const WRITTEN: &str = "record_written_total{lane=\"firehose\"}";
 
-/// Tables that record into a directory at once.
+/// Tables that record to a directory without delay.
 fn tables(directory: &Path, rest: &str) -> String {
     format!("[record]\ndirectory = {directory:?}\nfirehose = {{ commit_after = \"1ms\" }}\n{rest}")
 }
 
-/// What is in a lane; nothing of it may be damaged.
+/// The records of a lane, which must be undamaged.
 fn read(directory: &Path, lane: &str) -> Vec<LogRecord> {
     let disk = DiskFolder::read_only(directory.join(lane));
     let mut records = Vec::new();
     for item in LogReader::new(&disk).unwrap() {
         match item.unwrap() {
             LogEntry::Record(record) => records.push(record),
-            LogEntry::Torn(_) => (), // The end of what nobody was promised.
+            LogEntry::Torn(_) => (), // An unacknowledged end.
             LogEntry::Corruption(corruption) => panic!("{corruption}"),
         }
     }
@@ -41,7 +41,7 @@ fn read(directory: &Path, lane: &str) -> Vec<LogRecord> {
     records
 }
 
-/// How many auctions there are, each of which comes out the same once more.
+/// Number of recorded auctions, all of which replay identically.
 fn replayed(directory: &Path) -> usize {
     let durable = read(directory, "durable");
     let kind = RecordKind::Generation.code();
@@ -61,7 +61,7 @@ fn replayed(directory: &Path) -> usize {
         .count()
 }
 
-/// Requests on one connection until it breaks.
+/// Sends requests on one connection until it breaks.
 fn keep_asking(callers: &str, stop: &AtomicBool) {
     let Ok(mut stream) = TcpStream::connect(callers) else { return };
     let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
@@ -78,7 +78,7 @@ fn keep_asking(callers: &str, stop: &AtomicBool) {
     }
 }
 
-/// Tells those who ask to stop, also when the test fails: its scope waits for them.
+/// Stops the senders, even if the test fails: its scope waits for them.
 struct Stopping<'s>(&'s AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -113,18 +113,18 @@ fn what_was_recorded_is_there_after_a_kill() {
     }
 }
 
-/// A file system of few megabytes, for as long as this lives.
+/// A file system of a few megabytes, mounted for the life of this value.
 struct Small(PathBuf);
 
 impl Small {
-    /// `None` where file systems cannot be mounted.
+    /// None if mounting is not permitted.
     fn mount(at: &Path) -> Option<Self> {
         let size = ["-t", "tmpfs", "-o", "size=6m", "tmpfs"];
         let mounted = Command::new("mount").args(size).arg(at).output().ok()?;
         mounted.status.success().then(|| Self(at.to_owned()))
     }
 
-    /// A file that takes all that is left.
+    /// Fills the file system with one file.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("ballast");
         let mut ballast = File::create(&path).unwrap();
@@ -139,7 +139,7 @@ impl Drop for Small {
     }
 }
 
-/// Auctions go on, each is recorded or missing by a gap that counts it, and no restart is needed.
+/// Auctions go on, each is recorded or counted by a gap, and no restart is needed.
 #[test]
 fn a_disk_that_is_full_heals() {
     let folder = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ fn a_disk_that_is_full_heals() {
     assert_eq!(reloaded["generation"], 4, "numbers of those that were refused are not used again");
     assert_eq!(server.auction(), 204);
     let held = held.get() + 1;
-    // What was written and not yet synced when the disk failed is not believed to be there.
+    // Records written but unsynced when the disk failed count as lost.
     let lost = || server.scraped("record_lost_total{lane=\"firehose\"}");
     until("all are told", || server.scraped(WRITTEN) + lost() == held);
     let (lost, whole) =
@@ -193,7 +193,7 @@ fn a_disk_that_is_full_heals() {
     assert_eq!(replayed(&directory) as u64, whole, "what counts as recorded is there");
 }
 
-/// Else a campaign would seem to have nothing in its way, and win nothing.
+/// Otherwise a campaign would win nothing for no apparent reason.
 #[test]
 fn a_campaign_says_that_the_record_takes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ fn a_campaign_says_that_the_record_takes_nothing() {
     let reason = || server.get("/v1/campaigns/summer/why")["reason"].clone();
     until("it could spend", || reason() == "no_requests");
     let ballast = small.fill();
-    // What is to be durable, and cannot be.
+    // A change that must become durable, and cannot.
     server.configure("watch = \"0s\"", &of(&(one.clone() + &table("b", &dsp().to_string(), ""))));
     assert_eq!(server.ask("POST", "/v1/reload", "").status, 503);
     let why = server.get("/v1/campaigns/summer/why");

@@ -1,4 +1,4 @@
-//! Another configuration, by all the ways that one is taken over.
+//! A changed configuration, applied in every possible way.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn an_operator_asks() {
     assert_eq!(server.auction(), 204);
 }
 
-/// Nor does it make a generation, which would be recorded.
+/// It makes no generation either, which would be recorded.
 #[test]
 fn a_reload_without_a_change_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,10 +53,10 @@ fn a_reload_without_a_change_changes_nothing() {
     // The same bytes in another file are no change.
     server.configure(NEVER, &tables);
     assert_eq!(reload(), 1);
-    // A secret that changes is one, although it is masked wherever it is shown.
+    // A changed secret is a change, although it is masked everywhere.
     std::fs::write(&secret, "0ther!").unwrap();
     assert_eq!([reload(), reload()], [2, 2]);
-    // What was refused is not in force: the next reading is compared with what is.
+    // A refused configuration is not in force: the next one is compared with the previous one.
     server.configure(NEVER, "[[dsp]]\n");
     assert_eq!(server.ask("POST", "/v1/reload", "").status, 422);
     server.configure(NEVER, &tables);
@@ -126,7 +126,7 @@ fn a_file_changes() {
     let server = Server::start_with("watch = \"5ms\"", &table("a", &address, ""));
     server.configure("watch = \"5ms\"", &table("b", &address, ""));
     until("it is taken over", || ids(&server) == ["b"]);
-    // The interval itself is taken over too.
+    // The interval itself is reloaded, too.
     server.configure(NEVER, &table("c", &address, ""));
     until("it is taken over", || ids(&server) == ["c"]);
     assert_eq!(server.get("/v1/config")["needs_restart"], json!([]));
@@ -137,7 +137,7 @@ fn what_waits_for_a_start_is_told() {
     let server = Server::start_with(NEVER, "");
     let tables = "listen = \"127.0.0.1:1\"\n[log]\nformat = \"json\"\nfilter = \"warn\"\n";
     let whole = "[tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n";
-    // `listen` of the exchange is given by the fixture: replace it.
+    // The fixture sets the exchange's `listen`, so this replaces it.
     let path = server.config_file();
     let text = std::fs::read_to_string(&path).unwrap().replace("shards = 1", "shards = 2");
     let (head, _) = text.rsplit_once("listen = \"127.0.0.1:0\"\n").unwrap();
@@ -151,7 +151,7 @@ fn what_waits_for_a_start_is_told() {
     assert_eq!(server.auction(), 204, "it listens where it did");
 }
 
-/// The filter is taken over before what has changed is logged by it.
+/// The new filter applies before the changes are logged.
 #[test]
 fn the_log_filter_is_taken_over() {
     let server = Server::start_with(NEVER, "");

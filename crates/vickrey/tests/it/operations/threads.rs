@@ -1,4 +1,4 @@
-//! The threads of a process that runs all there is: each has one work, which its name tells.
+//! The threads of a process with all services: each has one task, as its name says.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ fn a_process_has_these_threads_and_no_others() {
         let name = std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default();
         *threads.entry(name.trim_end().to_owned()).or_insert(0) += 1;
     }
-    // On demand, and gone again soon.
+    // On demand, and soon gone again.
     let answering = threads.remove("control-answer").unwrap_or_default();
     assert!(answering <= 6, "{answering}");
     let once = ["acceptor", "builder", "control", "ledger", "ledger-store", "log", "notices"];
