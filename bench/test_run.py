@@ -635,7 +635,7 @@ class Variants(unittest.TestCase):
             'vickrey_exchange_notices_total{kind="billing",outcome="delivered"} 5\n'
             'vickrey_exchange_notices_total{kind="best_effort",outcome="delivered"} 6\n'
             'vickrey_exchange_notices_total{kind="best_effort",outcome="shed"} 2\n'
-            'vickrey_exchange_notices_total{kind="any",outcome="no_room"} 1\n'
+            'vickrey_exchange_notices_total{kind="any",outcome="queue_full"} 1\n'
         )
         found = variants.notices_of(figures.metrics(page))
         self.assertEqual(found, {"delivered": 11, "not_delivered": 3})

@@ -59,7 +59,7 @@ pub struct ExchangeMetrics {
     /// Notices refused because the dispatcher's queue was full.
     pub notices_refused: Counter,
     /// Beacons whose DSP gets no notice.
-    pub beacons_untold: Counter,
+    pub beacons_without_notice: Counter,
     /// Upstream's price for billed bids, per impression, in nanos of the exchange's currency.
     pub upstream_nanos: Counter,
     /// Billed bids with an upstream price.
@@ -216,7 +216,7 @@ fn expose_guards(
     let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
     let of = |(id, dsp): (_, &DspInForce)| Some((id, guards.status(dsp.guard)?));
     let known: Vec<(&str, GuardStatus)> = ids.zip(&generation.dsps).filter_map(of).collect();
-    let help = "Whether a DSP is asked: 0 it is, 1 it is throttled, 2 it is paused.";
+    let help = "State of a DSP's breaker: 0 closed, 1 throttled, 2 paused.";
     let mut states = page.gauges("exchange_dsp_breaker_state", help)?;
     for (id, status) in &known {
         let state = match status.state {
@@ -226,7 +226,7 @@ fn expose_guards(
         };
         states.value(&[("dsp", *id)], state)?;
     }
-    let mut in_flight = page.gauges("exchange_dsp_in_flight", "Calls under way, by DSP.")?;
+    let mut in_flight = page.gauges("exchange_dsp_in_flight", "Calls in flight, by DSP.")?;
     for (id, status) in &known {
         let calls = i64::try_from(status.in_flight).unwrap_or(i64::MAX);
         in_flight.value(&[("dsp", *id)], calls)?;
@@ -242,8 +242,7 @@ fn expose_notices(
 ) -> fmt::Result {
     let counted =
         beside.dispatcher.as_ref().map(|dispatcher| dispatcher.view().counters).unwrap_or_default();
-    let mut notices =
-        page.counters("exchange_notices", "Notices to DSPs, by what became of them.")?;
+    let mut notices = page.counters("exchange_notices", "Notices to DSPs, by outcome.")?;
     for (kind, outcome, count) in [
         ("billing", "delivered", counted.billing_delivered),
         ("billing", "given_up", counted.billing_given_up),
@@ -254,10 +253,10 @@ fn expose_notices(
         notices.value(&[("kind", kind), ("outcome", outcome)], count)?;
     }
     let refused = shards.iter().map(|shard| &shard.notices_refused);
-    notices.sum(&[("kind", "any"), ("outcome", "no_room")], refused)?;
-    let help = "Tries of notices that failed, and may be repeated.";
+    notices.sum(&[("kind", "any"), ("outcome", "queue_full")], refused)?;
+    let help = "Failed attempts to send a notice, which may be repeated.";
     page.counters("exchange_notice_tries_failed", help)?.value(&[], counted.tries_failed)?;
-    let mut waiting = page.gauges("exchange_notices_waiting", "Notices not delivered yet.")?;
+    let mut waiting = page.gauges("exchange_notices_waiting", "Notices not yet delivered.")?;
     let level = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     waiting.value(&[("kind", "billing")], level(counted.billing_owed))?;
     waiting.value(&[("kind", "best_effort")], level(counted.best_effort_waiting))?;
@@ -270,8 +269,8 @@ fn expose_notices(
     ] {
         beacons.value(&[("outcome", outcome)], count)?;
     }
-    let untold = shards.iter().map(|shard| &shard.beacons_untold);
-    beacons.sum(&[("outcome", "nobody_to_tell")], untold)?;
+    let without_notice = shards.iter().map(|shard| &shard.beacons_without_notice);
+    beacons.sum(&[("outcome", "no_notice")], without_notice)?;
     let passed_on = shards.iter().map(|shard| &shard.beacons_passed_on);
     beacons.sum(&[("outcome", "passed_on")], passed_on)?;
     let not_passed_on = shards.iter().map(|shard| &shard.beacons_not_passed_on);
@@ -284,20 +283,19 @@ fn expose_notices(
         let since = if error == BeaconTokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
-    let help =
-        "Bids billed by an upstream, with a `burl`, of which it said what it pays, or no price.";
+    let help = "Bids with a `burl` that an upstream billed, by whether it reported a price.";
     let mut prices = page.counters("exchange_upstream_prices", help)?;
     prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
     let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
     prices.sum(&[("outcome", "unreadable")], unreadable)?;
-    let help = "What upstream auctions said they pay, in the exchange's currency.";
+    let help = "Payments that upstream auctions reported, in the exchange's currency.";
     let mut paid = page.counters("exchange_upstream_payments", help)?;
     paid.sum_of_nanos(&[], shards.iter().map(|shard| &shard.upstream_nanos))?;
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
         ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
     };
-    let help = "Notices that bids name and that are not sent, by reason.";
+    let help = "Notices that bids request and that are not sent, by reason.";
     let mut unsent = page.counters("exchange_notices_unsent", help)?;
     for (id, shards) in dsps() {
         for why in NotSent::ALL {
@@ -306,7 +304,7 @@ fn expose_notices(
         }
     }
     let help =
-        "Ads returned without our beacon, by reason; never billed, but for `insecure`: at once.";
+        "Ads returned without our beacon, by reason. Only `insecure` ones are billed: at once.";
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
     let direct = generation.direct.iter().map(|direct| (DIRECT_DSP, &direct.metrics));
     for (id, shards) in dsps().chain(direct) {
@@ -332,15 +330,15 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_
         let counters = shards.iter().map(|shard| &shard.invalid[index]);
         invalid.sum(&[("reason", reason.label())], counters)?;
     }
-    let help = "Fields of requests with another type than OpenRTB's, which DSPs do not get.";
+    let help = "Request fields whose type is not OpenRTB's, which DSPs do not receive.";
     page.counters("exchange_request_fields_dropped", help)?
         .sum(&[], shards.iter().map(|shard| &shard.mistyped))?;
-    let help = "DSP connections whose code panicked; each was closed alone.";
+    let help = "DSP connections closed because their code panicked.";
     page.counters("exchange_reactor_panics", help)?
         .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;
     page.counters("exchange_handshakes_failed", "TLS handshakes of callers that failed.")?
         .sum(&[], shards.iter().map(|shard| &shard.handshakes_failed))?;
-    page.counters("exchange_test_auctions", "Auctions held with `test`, which move no money.")?
+    page.counters("exchange_test_auctions", "Auctions with `test`, which move no money.")?
         .sum(&[], shards.iter().map(|shard| &shard.tests))?;
     let mut impressions =
         page.counters("exchange_impressions", "Impressions auctioned and sold.")?;
@@ -362,7 +360,7 @@ fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>)
     phases.sum(&[("phase", "clear")], shards.iter().map(|shard| &shard.clear))?;
     phases.sum(&[("phase", "answer")], shards.iter().map(|shard| &shard.answer))?;
     phases.sum(&[("phase", "total")], shards.iter().map(|shard| &shard.total))?;
-    let help = "By how much answers missed arrival + tmax; only misses are recorded.";
+    let help = "Time by which answers missed arrival + tmax; only misses are recorded.";
     page.histograms("exchange_overshoot_seconds", help)?
         .sum(&[], shards.iter().map(|shard| &shard.overshoot))
 }
@@ -380,14 +378,14 @@ fn expose_dsps(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Resu
         }
     }
     let mut responses =
-        page.counters("exchange_dsp_responses", "Answers with a body, by what was in it.")?;
+        page.counters("exchange_dsp_responses", "Responses with a body, by content.")?;
     for (id, shards) in dsps() {
         for fate in ResponseFate::ALL {
             let labels = [("dsp", id), ("content", fate.label())];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
     }
-    let help = "Bids ignored because their response had more than are judged.";
+    let help = "Bids ignored because their response had more bids than the limit.";
     let mut surplus = page.counters("exchange_dsp_surplus_bids", help)?;
     for (id, shards) in dsps() {
         surplus.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.surplus_bids))?;
@@ -405,7 +403,7 @@ fn expose_dsps(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Resu
     for (id, shards) in dsps() {
         retries.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.retries))?;
     }
-    let help = "Answers that came after the close and were drained.";
+    let help = "Responses that arrived after their auction had closed; read and discarded.";
     let mut drained = page.counters("exchange_dsp_late_answers", help)?;
     for (id, shards) in dsps() {
         drained.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.drained))?;
@@ -419,7 +417,7 @@ fn expose_dsps(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Resu
         open.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.open))?;
     }
     let mut latency =
-        page.histograms("exchange_dsp_latency_seconds", "Request to answer, by DSP.")?;
+        page.histograms("exchange_dsp_latency_seconds", "Time from request to response, by DSP.")?;
     for (id, shards) in dsps() {
         latency.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.latency))?;
     }
@@ -439,7 +437,7 @@ fn expose_seats(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Res
     for (dsp, seat, shards) in seats() {
         wins.sum(&[("dsp", dsp), ("seat", seat)], shards.iter().map(|seat| &seat.wins))?;
     }
-    let help = "What seats owe, in the exchange's currency.";
+    let help = "Amounts that seats owe, in the exchange's currency.";
     let mut revenue = page.counters("exchange_seat_revenue", help)?;
     for (dsp, seat, shards) in seats() {
         let owed = shards.iter().map(|seat| &seat.revenue_nanos);

@@ -40,7 +40,8 @@ impl Exposition {
     pub fn add_process(&mut self) {
         self.add(|page| {
             let labels = [("version", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
-            page.gauges("build_info", "The release that runs; always 1.")?.value(&labels, 1)?;
+            page.gauges("build_info", "Version of the running release; always 1.")?
+                .value(&labels, 1)?;
             process::expose(&mut MetricsPage { text: page.text, format: page.format, prefix: "" })
         });
     }

@@ -16,17 +16,16 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(super) fn expose(page: &mut MetricsPage<'_>) -> fmt::Result {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     if let Ok(used) = Duration::try_from(used) {
-        page.counters("process_cpu_seconds", "Time on processors, user and system.")?
-            .seconds(&[], used)?;
+        page.counters("process_cpu_seconds", "CPU time, user and system.")?.seconds(&[], used)?;
     }
     if let Some(since_1970) = start_time() {
-        page.gauges("process_start_time_seconds", "When the process began, since 1970.")?
+        page.gauges("process_start_time_seconds", "Start of the process, in seconds since 1970.")?
             .seconds(&[], since_1970)?;
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     for (name, key, help) in [
-        ("process_resident_memory_bytes", "VmRSS:", "Memory that the process has in RAM."),
-        ("process_virtual_memory_bytes", "VmSize:", "Memory that the process has mapped."),
+        ("process_resident_memory_bytes", "VmRSS:", "Resident memory."),
+        ("process_virtual_memory_bytes", "VmSize:", "Mapped memory."),
     ] {
         if let Some(bytes) = memory_bytes(&status, key) {
             page.gauges(name, help)?.value(&[], bytes)?;
@@ -34,11 +33,11 @@ pub(super) fn expose(page: &mut MetricsPage<'_>) -> fmt::Result {
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         let open = i64::try_from(open.count()).unwrap_or(i64::MAX);
-        page.gauges("process_open_fds", "Descriptors that are open.")?.value(&[], open)?;
+        page.gauges("process_open_fds", "Open descriptors.")?.value(&[], open)?;
     }
     if let Some(most) = getrlimit(Resource::Nofile).current {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        page.gauges("process_max_fds", "Descriptors that may be open.")?.value(&[], most)?;
+        page.gauges("process_max_fds", "Limit on open descriptors.")?.value(&[], most)?;
     }
     Ok(())
 }

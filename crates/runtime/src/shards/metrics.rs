@@ -116,8 +116,11 @@ impl ShardsMetrics {
         page.counters("connections_accepted", "Connections given to a shard.")?
             .value(&[], self.accepted())?;
         page.gauges("connections_open", "Connections open now.")?.value(&[], open)?;
-        page.counters("connections_refused", "Connections closed at once: too many were open.")?
-            .value(&[], self.refused())?;
+        page.counters(
+            "connections_refused",
+            "Connections closed at once because too many were open.",
+        )?
+        .value(&[], self.refused())?;
         page.counters(
             "connections_evicted",
             "Idle connections closed to make place for new ones.",
@@ -131,13 +134,13 @@ impl ShardsMetrics {
             let of_shards = self.shards.iter().map(|shard| &shard.refused[reason as usize]);
             refused.sum(&[("reason", reason.label())], of_shards)?;
         }
-        let help = "Requests taken on and not yet answered.";
+        let help = "Requests admitted and not yet answered.";
         page.gauges("requests_in_flight", help)?
             .sum(&[], self.shards.iter().map(|shard| &shard.in_flight))?;
-        let help = "From a request's bytes reaching the kernel until its shard begins it.";
+        let help = "Time from a request's arrival in the kernel until its shard begins it.";
         page.histograms("request_wait_seconds", help)?
             .sum(&[], self.shards.iter().map(|shard| &shard.waits))?;
-        page.counters("task_panics", "Tasks that panicked and died alone.")?
+        page.counters("task_panics", "Tasks that panicked; no other task ended with them.")?
             .value(&[], self.panics())
     }
 }

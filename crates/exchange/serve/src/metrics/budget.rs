@@ -20,7 +20,7 @@ const OUTCOMES: [BudgetCount; 5] = [
 ];
 
 const PROBLEMS: [BudgetCount; 2] =
-    [("full", |counts| counts.full), ("untaken", |counts| counts.untaken)];
+    [("reservations", |counts| counts.full), ("campaigns", |counts| counts.untaken)];
 
 /// Metrics of one shard's budgets.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub(super) fn expose(
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     let all = || shards.iter().map(|shard| &shard.budget);
-    let help = "Winners that their account did not pay for, by reason.";
+    let help = "Winners whose account did not authorize the price, by reason.";
     let mut refused = page.counters("exchange_wins_refused", help)?;
     for refusal in SpendRefusal::ALL {
         let counters = all().map(|budget| &budget.refused[refusal as usize]);
@@ -78,24 +78,23 @@ pub(super) fn expose(
     for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
         funnel.sum(&[("step", step.label())], all().map(|budget| &budget.funnel[at]))?;
     }
-    let help =
-        "Reservations by what became of them; those that are neither won nor released expire.";
+    let help = "Reservations by outcome; those that are neither won nor released expire.";
     let mut outcomes = page.counters("exchange_reservations", help)?;
     for (at, (label, _)) in OUTCOMES.into_iter().enumerate() {
         outcomes.sum(&[("outcome", label)], all().map(|budget| &budget.outcomes[at]))?;
     }
-    let help = "Tokens of reservations that were good for nothing, by reason.";
+    let help = "Rejected reservation tokens, by reason.";
     let mut rejected = page.counters("exchange_reservations_rejected", help)?;
     for (at, rejection) in TokenRejection::ALL.into_iter().enumerate() {
         let counters = all().map(|budget| &budget.rejected[at]);
         rejected.sum(&[("reason", rejection.label())], counters)?;
     }
-    let help = "Sales without a beacon of ours that could not be booked: they are in no budget.";
+    let help = "Sales without a beacon of ours that could not be booked and count in no budget.";
     let mut unbooked = page.counters("exchange_sales_unbooked", help)?;
     unbooked.sum(&[], all().map(|budget| &budget.unbooked))?;
     let help =
-        "What a shard had no room for: reservations (full), messages of the ledger (untaken).";
-    let mut problems = page.counters("exchange_reservations_no_room", help)?;
+        "Reservations and campaigns that a shard refused because its table of them was full.";
+    let mut problems = page.counters("exchange_shard_budget_full", help)?;
     for (at, (label, _)) in PROBLEMS.into_iter().enumerate() {
         problems.sum(&[("of", label)], all().map(|budget| &budget.problems[at]))?;
     }

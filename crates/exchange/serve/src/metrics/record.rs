@@ -12,25 +12,23 @@ use crate::recording::RecordLanes;
 type LaneCount = (&'static str, &'static str, fn(&LaneCounters) -> u64);
 
 const COUNTS: [LaneCount; 9] = [
-    ("record_written", "Records that were made durable.", |counted| counted.records),
-    ("record_written_bytes", "Bytes of their payloads.", |counted| counted.bytes),
-    ("record_commits", "Groups that were made durable.", |counted| counted.commits),
+    ("record_written", "Records made durable.", |counted| counted.records),
+    ("record_written_bytes", "Bytes of the payloads of durable records.", |counted| counted.bytes),
+    ("record_commits", "Groups of records made durable.", |counted| counted.commits),
     ("record_commit_failures", "Writes and commits that failed.", |counted| {
         counted.commit_failures
     }),
-    ("record_gaps", "Gaps that were written.", |counted| counted.gaps),
-    ("record_lost", "Records that gaps tell of.", |counted| counted.lost),
+    ("record_gaps", "Gaps written to the log.", |counted| counted.gaps),
+    ("record_lost", "Records lost, as gaps count them.", |counted| counted.lost),
     ("record_syncs", "Calls of fdatasync.", |counted| counted.syncs),
-    ("record_removed_bytes", "Bytes of old segments that are gone.", |counted| {
-        counted.removed_bytes
-    }),
-    ("record_retention_failures", "Times that old segments could not be removed.", |counted| {
+    ("record_removed_bytes", "Bytes of removed segments.", |counted| counted.removed_bytes),
+    ("record_retention_failures", "Failed removals of old segments.", |counted| {
         counted.retention_failures
     }),
 ];
 
 pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Result {
-    let help = "Auctions by what of them is durable in the record, or why nothing is.";
+    let help = "Auctions by the part of their record that is durable, or the reason why none is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;
     let firehose = lanes.firehose.counters();
     for kept in RecordedExtent::ALL {
@@ -43,8 +41,7 @@ pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Re
         auctions.value(&[("kept", why)], count)?;
     }
     let lanes = [&lanes.durable, &lanes.firehose];
-    let help =
-        "Whether a lane is written: 0 it is, 1 it is full, 2 its disk fails, 3 it is closed.";
+    let help = "State of a lane: 0 written, 1 disk full, 2 disk failing, 3 closed.";
     let mut states = page.gauges("record_state", help)?;
     for lane in lanes {
         let state = match lane.state() {
@@ -57,17 +54,16 @@ pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Re
     }
     let counted = lanes.map(|lane| (lane.kind().name(), lane.counters()));
     let level = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let mut segments = page.gauges("record_segments", "Segments there are.")?;
+    let mut segments = page.gauges("record_segments", "Segments of the lane.")?;
     for (lane, counters) in &counted {
         segments.value(&[("lane", *lane)], level(counters.segments))?;
     }
-    let help = "The most bytes that ever waited in one ring.";
+    let help = "Most bytes that ever waited in one ring.";
     let mut high = page.gauges("record_ring_bytes_high", help)?;
     for (lane, counters) in &counted {
         high.value(&[("lane", *lane)], level(counters.ring_bytes_high))?;
     }
-    let mut refused =
-        page.counters("record_refused", "Records that a lane did not take, by reason.")?;
+    let mut refused = page.counters("record_refused", "Records that a lane refused, by reason.")?;
     for (lane, counters) in &counted {
         for (reason, count) in [
             ("full", counters.refused_full),
@@ -85,7 +81,7 @@ pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Re
         }
     }
     let mut syncing =
-        page.counters("record_sync_seconds", "How long those calls took together.")?;
+        page.counters("record_sync_seconds", "Total duration of the calls of fdatasync.")?;
     for (lane, counters) in &counted {
         syncing.seconds(&[("lane", *lane)], counters.sync_time)?;
     }

@@ -82,7 +82,7 @@ impl BeaconCall<'_> {
                 Some(notice) => self.relay(sealer, &claims, notice).await,
                 // The token promises an ad, but its host is no longer the DSP's.
                 None if !claims.url.is_empty() => bad_gateway(),
-                None => self.untold(),
+                None => self.without_notice(),
             };
         }
         match claims.kind {
@@ -96,7 +96,7 @@ impl BeaconCall<'_> {
                 self.tell(BestEffort::Loss, &claims, notice)
             }
             NoticeKind::Billing if notice.is_none() && claims.reservation.is_none() => {
-                self.untold()
+                self.without_notice()
             }
             NoticeKind::Billing => self.bill(&claims, notice, &upstream).await,
         }
@@ -151,8 +151,8 @@ impl BeaconCall<'_> {
     }
 
     /// The beacon is our own signal; the DSP may have no notice.
-    fn untold(&self) -> Response<Full<Bytes>> {
-        self.shard.metrics.beacons_untold.increment();
+    fn without_notice(&self) -> Response<Full<Bytes>> {
+        self.shard.metrics.beacons_without_notice.increment();
         pixel()
     }
 
@@ -204,7 +204,7 @@ impl BeaconCall<'_> {
         claims: &Claims<'_>,
         notice: Option<Notice>,
     ) -> Response<Full<Bytes>> {
-        let Some(notice) = notice else { return self.untold() };
+        let Some(notice) = notice else { return self.without_notice() };
         let order = NoticeCommand::SubmitOnce(kind, notice, once(claims));
         if self.shard.order(order) { pixel() } else { busy() }
     }
@@ -218,7 +218,7 @@ impl BeaconCall<'_> {
     ) -> Response<Full<Bytes>> {
         let (id, expires_ms) = once(claims);
         if notice.is_none() {
-            self.shard.metrics.beacons_untold.increment();
+            self.shard.metrics.beacons_without_notice.increment();
         }
         let (call, reservation) = (0, claims.reservation); // The dispatcher numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice, reservation };

@@ -147,34 +147,52 @@ impl SharedStatus {
             let status = shared.status();
             let is = |it: bool| i64::from(it);
             let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-            let mut batches =
-                page.counters("ledger_batches", "Batches of leases, by their end.")?;
+            let mut batches = page.counters("ledger_batches", "Batches of leases, by outcome.")?;
             batches.value(&[("ended", "committed")], status.batches)?;
             batches.value(&[("ended", "refused")], status.refused)?;
             batches.value(&[("ended", "unknown")], status.unknown)?;
-            page.counters("ledger_strays", "Reports and settlements of leases nobody knows.")?
-                .value(&[], status.strays)?;
-            page.counters("ledger_stray_spend", "What such settlements cost, in any currency.")?
-                .nanos(&[], status.stray_nanos)?;
-            page.counters("ledger_paces", "Slots of campaigns that were ended.")?
+            page.counters(
+                "ledger_unattributed_wins",
+                "Reports and settlements of leases that the ledger does not know.",
+            )?
+            .value(&[], status.strays)?;
+            page.counters(
+                "ledger_unattributed_spend",
+                "Cost of such settlements, in any currency.",
+            )?
+            .nanos(&[], status.stray_nanos)?;
+            page.counters("ledger_paces", "Pacing slots that have ended.")?
                 .value(&[], status.looked)?;
             let mut states =
-                page.counters("ledger_states", "Files of strategies' states, by their end.")?;
+                page.counters("ledger_states", "Files of strategies' states, by outcome.")?;
             states.value(&[("ended", "kept")], status.states_kept)?;
             states.value(&[("ended", "failed")], status.states_failed)?;
-            page.gauges("ledger_campaigns", "Campaigns that are defined.")?
+            page.gauges("ledger_campaigns", "Defined campaigns.")?
                 .value(&[], count(status.campaigns))?;
-            page.gauges("ledger_messages_waiting", "Messages without room in a shard's ring.")?
-                .value(&[], count(status.waiting))?;
-            page.gauges("ledger_applied_sequence", "Record up to which settlements are booked.")?
-                .value(&[], count(status.applied_seq))?;
-            page.gauges("ledger_store_failing", "Whether nothing can be leased durably.")?
+            page.gauges(
+                "ledger_messages_waiting",
+                "Messages that wait because a shard's ring is full.",
+            )?
+            .value(&[], count(status.waiting))?;
+            page.gauges(
+                "ledger_applied_sequence",
+                "Sequence number up to which settlements are booked.",
+            )?
+            .value(&[], count(status.applied_seq))?;
+            page.gauges("ledger_store_failing", "Whether leases cannot be made durable.")?
                 .value(&[], is(status.failing.is_some()))?;
-            page.gauges("ledger_replayed", "Whether what the log held at the start is booked.")?
-                .value(&[], is(status.is_replayed))?;
-            page.gauges("ledger_halted", "Whether nothing may be authorised any more.")?
-                .value(&[], is(status.is_halted))?;
-            let mut turns = page.gauges("ledger_turn_seconds", "How long a turn takes.")?;
+            page.gauges(
+                "ledger_replayed",
+                "Whether all settlements that the log held at the start are booked.",
+            )?
+            .value(&[], is(status.is_replayed))?;
+            page.gauges(
+                "ledger_halted",
+                "Whether the ledger has halted: nothing more is authorized.",
+            )?
+            .value(&[], is(status.is_halted))?;
+            let mut turns =
+                page.gauges("ledger_turn_seconds", "Duration of a turn of the ledger's loop.")?;
             turns.seconds(&[("turn", "last")], status.turn)?;
             turns.seconds(&[("turn", "longest")], status.turn_longest)
         });

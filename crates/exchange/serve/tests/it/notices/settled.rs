@@ -85,7 +85,7 @@ fn a_beacon_with_money_is_durable_though_nobody_is_told() {
     let counters = first.notices().counters;
     assert_eq!((counters.beacons_accepted, counters.remembered), (1, 1));
     assert_eq!((counters.billing_owed, counters.best_effort_waiting), (0, 0));
-    assert_eq!(first.count(|metrics| metrics.beacons_untold.value()), 5);
+    assert_eq!(first.count(|metrics| metrics.beacons_without_notice.value()), 5);
     drop(caller);
     drop(first);
     let second = start(&desk, &winner);

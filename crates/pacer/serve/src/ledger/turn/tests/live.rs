@@ -285,7 +285,7 @@ fn what_it_does_is_counted_without_naming_campaigns() {
         "ledger_halted 0\n",
         "ledger_replayed 1\n",
         "ledger_store_failing 0\n",
-        "ledger_strays_total 0\n",
+        "ledger_unattributed_wins_total 0\n",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
