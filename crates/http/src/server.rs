@@ -144,7 +144,8 @@ impl<S: 'static> UpgradeSlot<S> {
 /// If the client violates the protocol or the connection fails.
 pub async fn serve_upgradable<S, H>(
     stream: S,
-    (limits, slot): (HeadLimits, &UpgradeSlot<S>),
+    limits: HeadLimits,
+    slot: &UpgradeSlot<S>,
     handler: &Rc<H>,
     drain: impl Future<Output = ()>,
 ) -> Result<(), BoxError>

@@ -41,8 +41,8 @@ pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
 pub use http_kit::server::{BoxError, HeadLimits, Upgraded};
 pub use ports::{Port, Ports};
 pub use shards::{LoneOptions, LoneService};
-pub use shell::{Shell, ShellError, ShellFile, ShellOptions};
-pub use shell_config::ShellConfig;
+pub use shell::{Shell, ShellError, ShellOptions};
+pub use shell_config::{ShellConfig, ShellFile};
 
 /// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;

@@ -21,11 +21,11 @@ pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
     let height = height.clamp(SIZE_MIN.1, SIZE_MAX.1);
     let mut field = vec![vec![' '; width]; height];
     if let Some(target) = &drawing.target {
-        trace(&mut field, drawing, target, (TARGET, Some(PLAN)));
+        trace(&mut field, drawing, target, TARGET, Some(PLAN));
     }
     // The first line is the requested one, so it is drawn last, on top.
     for (number, line) in drawing.lines.iter().enumerate().rev() {
-        trace(&mut field, drawing, line, (MARKS[number % MARKS.len()], None));
+        trace(&mut field, drawing, line, MARKS[number % MARKS.len()], None);
     }
     let mut text = format!("{}\n", visible(&drawing.title));
     for (row, cells) in field.iter().enumerate() {
@@ -50,12 +50,13 @@ fn axis_label(row: usize, height: usize) -> String {
     quarter.map_or(String::new(), |quarter| format!("{} %", quarter * 25))
 }
 
-/// Draws with the first mark until now, and with the second, if any, after it.
+/// Draws with `was` until now, and with `coming`, if any, after it.
 fn trace(
     field: &mut [Vec<char>],
     drawing: &Drawing,
     curve: &SpendCurve,
-    (was, coming): (char, Option<char>),
+    was: char,
+    coming: Option<char>,
 ) {
     if curve.points.is_empty() {
         return;

@@ -27,7 +27,7 @@ pub struct Optimum {
 pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
     let mut best = Optimum { value_nanos: 0, spent: Nanos::ZERO, wins: 0 };
     // A price in micros per 1000 equals nanos per impression.
-    let mut priced: Vec<(u64, u64)> = Vec::with_capacity(auctions.len());
+    let mut priced: Vec<PricedImpression> = Vec::with_capacity(auctions.len());
     for auction in auctions {
         let (price, value) = (auction.market_price.micros(), auction.value.micros());
         if value == 0 {
@@ -37,14 +37,14 @@ pub fn optimum(auctions: &[StreamAuction], budget: Nanos) -> Optimum {
             best.value_nanos += u128::from(value);
             best.wins += 1;
         } else {
-            priced.push((price, value));
+            priced.push(PricedImpression { price, value });
         }
     }
     // Among equal ratios the order changes only the number of wins. The cheaper one comes first, so
     // that the result is deterministic.
-    priced.sort_unstable_by(|a, b| worth_more(*a, *b).then(a.cmp(b)));
+    priced.sort_unstable_by(|a, b| a.by_ratio(b).then(a.cmp(b)));
     let mut left = budget.get();
-    for (price, value) in priced {
+    for PricedImpression { price, value } in priced {
         if price > left {
             let part = u128::from(value) * u128::from(left);
             best.value_nanos += part.div_ceil(u128::from(price));
@@ -89,12 +89,20 @@ fn part(budget: Nanos, share: f64) -> u64 {
     if share >= 1.0 { budget.get() } else { (budget.get() as f64 * share) as u64 }
 }
 
-/// Less if the first (price, value) has more value per price.
-fn worth_more((price_a, value_a): (u64, u64), (price_b, value_b): (u64, u64)) -> Ordering {
-    // Compares value_a / price_a with value_b / price_b; prices and values are below 2^50.
-    let (a, b) =
-        (u128::from(value_a) * u128::from(price_b), u128::from(value_b) * u128::from(price_a));
-    b.cmp(&a)
+/// An impression for sale, in micros CPM.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PricedImpression {
+    price: u64,
+    value: u64,
+}
+
+impl PricedImpression {
+    /// Less if it has more value per price than `other`.
+    fn by_ratio(&self, other: &Self) -> Ordering {
+        // Compares products instead of ratios; prices and values are below 2^50.
+        let own = u128::from(self.value) * u128::from(other.price);
+        (u128::from(other.value) * u128::from(self.price)).cmp(&own)
+    }
 }
 
 #[cfg(test)]

@@ -33,14 +33,14 @@ pub fn svg(drawing: &Drawing) -> String {
     head(&mut out, drawing);
     axes(&mut out, drawing);
     if let Some(target) = &drawing.target {
-        line(&mut out, drawing, (target, false), "target");
+        line(&mut out, drawing, target, false, "target");
         if drawing.now_ms.is_some() {
-            line(&mut out, drawing, (target, true), "plan");
+            line(&mut out, drawing, target, true, "plan");
         }
     }
     // The first curve is drawn last, on top.
     for (number, curve) in drawing.lines.iter().enumerate().rev() {
-        line(&mut out, drawing, (curve, false), &format!("s{}", number % STYLES.len()));
+        line(&mut out, drawing, curve, false, &format!("s{}", number % STYLES.len()));
     }
     legend(&mut out, drawing);
     out.push_str("</svg>\n");
@@ -123,7 +123,7 @@ fn axes(out: &mut String, drawing: &Drawing) {
 }
 
 /// Draws the past or the future part of a curve.
-fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&SpendCurve, bool), class: &str) {
+fn line(out: &mut String, drawing: &Drawing, curve: &SpendCurve, is_coming: bool, class: &str) {
     let (left, top, right, bottom) = FIELD;
     if curve.points.is_empty() {
         return;

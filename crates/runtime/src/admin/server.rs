@@ -92,9 +92,11 @@ impl Server {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => match server.enter(peer) {
-                    Some(entered) => {
+                    Some((activity, scope)) => {
                         let server = Rc::clone(&server);
-                        connections.spawn_local(async move { server.serve(stream, entered).await });
+                        connections.spawn_local(async move {
+                            server.serve(stream, activity, scope).await;
+                        });
                     }
                     None => debug!("too many admin connections: one was closed"),
                 },
@@ -114,7 +116,7 @@ impl Server {
         entered.map(|(place, scope)| (Activity::new(place), scope))
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, (activity, scope): (Activity, Scope)) {
+    async fn serve(self: Rc<Self>, stream: TcpStream, activity: Activity, scope: Scope) {
         let timeouts = self.timeouts;
         let stream = ActiveStream::new(stream, activity.clone());
         let handler =

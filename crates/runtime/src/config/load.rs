@@ -13,8 +13,10 @@ use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::{Effective, EffectiveKey};
 use super::outside::pattern::{INCLUDES_MAX, Pattern};
 use super::outside::{Outside, Sources, Variables};
-use super::problem::{ConfigProblem, ConfigProblems, KeyKind, ProblemLog, ProblemRecorder};
-use super::section::{Section, TablePath};
+use super::problem::{
+    ConfigProblem, ConfigProblems, KeyKind, KeyPlace, ProblemLog, ProblemRecorder,
+};
+use super::section::{GivenKey, Section, TablePath};
 use super::source::{MAIN, SourcePlace, SourceTexts};
 use super::values::quantity::Quantity;
 use super::values::written::WrittenValue;
@@ -71,7 +73,7 @@ pub fn load_given<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
-    load_as(path, (&|name| std::env::var_os(name), ProblemRecorder::Given), read)
+    load_as(path, &|name| std::env::var_os(name), ProblemRecorder::Given, read)
 }
 
 /// Like [`load_tracked`], with environment variables from `variables`.
@@ -80,22 +82,26 @@ pub fn load_with<T>(
     variables: Variables<'_>,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
-    load_as(path, (variables, ProblemRecorder::All), read)
+    load_as(path, variables, ProblemRecorder::All, read)
 }
 
 fn load_as<T>(
     path: &Path,
-    (variables, recording): (Variables<'_>, ProblemRecorder),
+    variables: Variables<'_>,
+    recording: ProblemRecorder,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
     let outside = Outside::new(variables);
     let name = path.display().to_string();
-    let folder = path.parent().unwrap_or(Path::new(""));
     // The main file may be a pipe, for example from a shell's process substitution.
     let loaded = match read_text(path, &outside, true) {
-        Ok(text) => read_files((&name, folder, &text), Some(path), (&outside, recording), read),
+        Ok(text) => {
+            let main = MainText { name: &name, text: &text, path: Some(path) };
+            read_files(main, &outside, recording, read)
+        }
         Err(unread) => {
-            let (source, mut log) = (SourceTexts::new(&name, folder, ""), ProblemLog::default());
+            let (source, mut log) =
+                (SourceTexts::new(&name, folder_of(path), ""), ProblemLog::default());
             let place = Some(SourcePlace { file: MAIN, line: unread.line });
             log.record(place, || ConfigProblem::at(&source, place, unread.remedy));
             Err(log.into_problems(&name))
@@ -136,7 +142,7 @@ pub fn parse_loaded<T>(
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, ConfigProblems> {
     let outside = Outside::closed();
-    read_files((name, Path::new(""), text), None, (&outside, ProblemRecorder::All), read)
+    read_files(MainText { name, text, path: None }, &outside, ProblemRecorder::All, read)
 }
 
 /// The files that `pattern` matches, sorted by name, and the listing to watch. A pattern is a path
@@ -162,7 +168,7 @@ pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, 
 pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
     let (source, outside) = (SourceTexts::new("", Path::new(""), ""), Outside::closed());
     let mut log = ProblemLog::describing();
-    let mut root = Section::root((&source, &outside), None, &mut log);
+    let mut root = Section::root(&source, &outside, None, &mut log);
     read(&mut root);
     root.finish().docs
 }
@@ -172,9 +178,9 @@ impl Section<'_> {
     pub fn includes(&mut self) {
         let role =
             || Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };
-        self.describe((INCLUDE, INCLUDE_DOC), KeyKind::Plain, role);
+        self.describe(INCLUDE, INCLUDE_DOC, KeyKind::Plain, role);
         debug_assert!(matches!(self.path, TablePath::Root), "`{INCLUDE}` is a key of the root");
-        if let Some((place, value)) = self.given(INCLUDE)
+        if let Some(GivenKey { place, value }) = self.given(INCLUDE)
             && self.outside.is_closed()
         {
             let shown = self.shown(value);
@@ -185,50 +191,58 @@ impl Section<'_> {
     }
 }
 
+/// The text of the main file.
+struct MainText<'a> {
+    /// Its name in messages.
+    name: &'a str,
+    text: &'a str,
+    /// None if the text stands alone.
+    path: Option<&'a Path>,
+}
+
 fn read_files<T>(
-    (name, folder, text): (&str, &Path, &str),
-    path: Option<&Path>,
-    (outside, recording): (&Outside<'_>, ProblemRecorder),
+    MainText { name, text, path }: MainText<'_>,
+    outside: &Outside<'_>,
+    recording: ProblemRecorder,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, ConfigProblems> {
     let mut log = ProblemLog::recording(recording);
-    let mut source = SourceTexts::new(name, folder, text);
-    let main = parse_file((MAIN, 0), text, &source, &mut log);
+    let mut source = SourceTexts::new(name, path.map_or(Path::new(""), folder_of), text);
+    let main = parse_file(MAIN, &source, &mut log);
     // After a syntax error the value of `include` may be wrong.
     let sound = |end: usize| main.first_error.is_none_or(|error| end < error);
     let included = match (main.table.get_key_value(INCLUDE), path) {
         (Some((key, value)), Some(path)) if sound(value.span().end) => {
             let names = IncludeNames { source: &source, log: &mut log, outside };
-            names.read((key.span().start, value), path)
+            names.read(key.span().start, value, path)
         }
         _ => Vec::new(),
     };
     let mut table = if main.is_lost { DeTable::new() } else { main.table };
     for file in &included {
         let text = file.text.as_deref().unwrap_or_default();
-        let folder = file.path.parent().unwrap_or(Path::new(""));
         let name = file.path.display().to_string();
-        let (number, base) = source.add(name, folder.to_path_buf(), text);
+        let number = source.add(name, folder_of(&file.path).to_path_buf(), text);
         if let Err(unread) = &file.text {
             let place = Some(SourcePlace { file: number, line: unread.line });
             log.unknown(number);
             log.record(place, || ConfigProblem::at(&source, place, unread.remedy.clone()));
             continue;
         }
-        let mut parsed = parse_file((number, base), text, &source, &mut log);
+        let mut parsed = parse_file(number, &source, &mut log);
         if parsed.is_lost {
             continue;
         }
         if let Some((key, value)) = parsed.table.remove_entry(INCLUDE) {
             let place = Some(source.place(key.span().start));
             let shown = Some(source.excerpt(&value));
-            log.note(&source, (place, INCLUDE.to_owned()), shown, || {
+            log.note(&source, KeyPlace { place, key: INCLUDE.to_owned() }, shown, || {
                 format!("only {} may include, name the files there", source.name(MAIN))
             });
         }
-        merge(&mut table, parsed.table, "", (&source, &mut log));
+        merge(&mut table, parsed.table, "", &source, &mut log);
     }
-    let mut root = Section::root((&source, outside), Some(&table), &mut log);
+    let mut root = Section::root(&source, outside, Some(&table), &mut log);
     let value = read(&mut root);
     let settings = root.finish().settings;
     if !log.is_empty() {
@@ -247,12 +261,8 @@ struct Parsed<'a> {
     is_lost: bool,
 }
 
-fn parse_file<'a>(
-    (file, base): (usize, usize),
-    text: &'a str,
-    source: &SourceTexts<'_>,
-    log: &mut ProblemLog,
-) -> Parsed<'a> {
+fn parse_file<'a>(file: usize, source: &SourceTexts<'a>, log: &mut ProblemLog) -> Parsed<'a> {
+    let (text, base) = (source.text(file), source.base(file));
     let (table, errors, sought_all) = match DeTable::parse(text) {
         Ok(table) => (table.into_inner(), Vec::new(), true),
         Err(first) if RECOVERY_BYTES_MAX < text.len() => (DeTable::new(), vec![first], false),
@@ -263,7 +273,7 @@ fn parse_file<'a>(
     };
     let at = |error: &toml::de::Error| error.span().map(|span| span.start + base);
     for error in &errors {
-        log.syntax(source, file, (at(error), error.message()));
+        log.syntax(source, file, at(error), error.message());
     }
     let is_lost = !sought_all || source.any_in_header(errors.iter().filter_map(at));
     if is_lost {
@@ -310,17 +320,19 @@ struct IncludeNames<'r, 'o> {
 
 impl IncludeNames<'_, '_> {
     /// The named files, each once, without the main file.
-    fn read(mut self, (key, value): (usize, &Spanned<DeValue<'_>>), main: &Path) -> Vec<Included> {
+    fn read(mut self, key: usize, value: &Spanned<DeValue<'_>>, main: &Path) -> Vec<Included> {
         let DeValue::Array(names) = value.get_ref() else {
             let (form, example) = (Form::Texts.phrase(), INCLUDE_EXAMPLE.to_toml());
             let remedy = format!("expected {form}, for example {example}");
-            self.refuse((self.source.place(key), INCLUDE.to_owned()), value, remedy);
+            let place = self.source.place(key);
+            self.refuse(KeyPlace { place: Some(place), key: INCLUDE.to_owned() }, value, remedy);
             return Vec::new();
         };
         let mut seen = HashSet::from([canonical(main)]);
         let (mut included, mut bytes) = (Vec::new(), 0);
         for (index, name) in names.iter().enumerate() {
-            let at = (self.source.place(name.span().start), format!("{INCLUDE}[{index}]"));
+            let place = self.source.place(name.span().start);
+            let at = KeyPlace { place: Some(place), key: format!("{INCLUDE}[{index}]") };
             let paths = match self.paths(name.get_ref()) {
                 Ok(paths) => paths,
                 Err(remedy) => {
@@ -331,7 +343,7 @@ impl IncludeNames<'_, '_> {
             for path in paths.into_iter().filter(|path| seen.insert(canonical(path))) {
                 let mut text = read_text(&path, self.outside, false);
                 if let Err(unread) = &mut text {
-                    let (main, line) = (self.source.name(MAIN), at.0.line);
+                    let (main, line) = (self.source.name(MAIN), place.line);
                     unread.remedy.push_str(&format!(" (included by {main} line {line})"));
                 }
                 bytes += text.as_ref().map_or(0, |text| text.len() as u64);
@@ -356,14 +368,9 @@ impl IncludeNames<'_, '_> {
         paths_of(name, self.source.folder(MAIN), self.outside)
     }
 
-    fn refuse(
-        &mut self,
-        (place, key): (SourcePlace, String),
-        value: &Spanned<DeValue<'_>>,
-        remedy: String,
-    ) {
+    fn refuse(&mut self, at: KeyPlace, value: &Spanned<DeValue<'_>>, remedy: String) {
         let shown = self.source.excerpt(value);
-        self.log.note(self.source, (Some(place), key), Some(shown), || remedy);
+        self.log.note(self.source, at, Some(shown), || remedy);
         self.log.unknown(MAIN);
     }
 }
@@ -379,6 +386,11 @@ fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<Path
         .names(&pattern)
         .map_err(|error| format!("{} cannot be listed: {error}", pattern.folder().display()))?;
     Ok(names.iter().map(|name| pattern.join(name)).collect())
+}
+
+/// The base of relative paths in a file.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }
 
 /// One path per file. A missing file keeps its own path.

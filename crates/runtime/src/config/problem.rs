@@ -120,6 +120,14 @@ impl fmt::Display for ConfigProblems {
 
 impl std::error::Error for ConfigProblems {}
 
+/// A key with a problem, and where the problem is.
+pub(super) struct KeyPlace {
+    /// None if the key is given nowhere.
+    pub(super) place: Option<SourcePlace>,
+    /// The dotted key.
+    pub(super) key: String,
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct KnownKey {
     pub(super) name: &'static str,
@@ -188,9 +196,9 @@ impl ProblemLog {
         &mut self,
         source: &SourceTexts<'_>,
         file: usize,
-        error: (Option<usize>, &str),
+        offset: Option<usize>,
+        message: &str,
     ) {
-        let (offset, message) = error;
         let place = offset.map_or(SourcePlace::whole(file), |offset| source.place(offset));
         let column = offset.map(|offset| source.column(offset));
         self.broken_lines.insert(place);
@@ -223,10 +231,11 @@ impl ProblemLog {
     pub(super) fn note(
         &mut self,
         source: &SourceTexts<'_>,
-        (place, key): (Option<SourcePlace>, String),
+        at: KeyPlace,
         value: Option<String>,
         remedy: impl FnOnce() -> String,
     ) {
+        let KeyPlace { place, key } = at;
         if place.is_some_and(|place| self.broken_lines.contains(&place)) {
             return;
         }

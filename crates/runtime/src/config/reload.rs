@@ -43,9 +43,12 @@ pub struct FollowedFiles {
     pub again: Option<Duration>,
 }
 
-/// SIGHUP, which no longer ends the process.
+/// SIGHUP, which no longer ends the process: the control thread catches it.
 #[derive(Debug)]
-pub struct Hangup(Signal);
+pub struct Hangup {
+    signal: Signal,
+    control: Control,
+}
 
 impl Hangup {
     /// Catches it from now on.
@@ -53,7 +56,7 @@ impl Hangup {
     /// # Errors
     /// If its handler cannot be set up.
     pub fn catch(control: &Control) -> io::Result<Self> {
-        control.signal(SignalKind::hangup()).map(Self)
+        Ok(Self { signal: control.signal(SignalKind::hangup())?, control: control.clone() })
     }
 }
 
@@ -88,8 +91,8 @@ impl ReloadBell {
 impl Reload {
     /// Calls `read` for every trigger until `shutdown` begins.
     pub fn start(
-        (control, builder): (&Control, &Builder),
-        Hangup(mut hangup): Hangup,
+        builder: &Builder,
+        hangup: Hangup,
         watched: FollowedFiles,
         shutdown: &Shutdown,
         mut read: impl FnMut(Trigger) -> FollowedFiles + Send + 'static,
@@ -109,8 +112,9 @@ impl Reload {
         job.run_soon();
         let bell = ReloadBell { asked, job: job.handle() };
         let hung_up = bell.clone();
+        let Hangup { mut signal, control } = hangup;
         control.spawn(move || async move {
-            while hangup.recv().await.is_some() {
+            while signal.recv().await.is_some() {
                 hung_up.asked.by_signal.store(true, Ordering::Release);
                 hung_up.job.run_soon();
             }

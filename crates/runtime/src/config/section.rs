@@ -15,7 +15,7 @@ use super::declaration::presence::Presence;
 use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::EffectiveKey;
 use super::outside::Outside;
-use super::problem::{KeyKind, KnownKey, ProblemLog};
+use super::problem::{KeyKind, KeyPlace, KnownKey, ProblemLog};
 use super::source::{SourcePlace, SourceTexts};
 use super::toml_text::{excerpt, joined, key_text};
 use super::values;
@@ -85,9 +85,32 @@ impl Declared {
     }
 }
 
+/// The value that the files give for a key, and its place.
+#[derive(Clone, Copy)]
+pub(super) struct GivenKey<'a> {
+    pub(super) place: SourcePlace,
+    pub(super) value: &'a Spanned<DeValue<'a>>,
+}
+
+/// One key with a single value or a list of values, as a getter declares it.
+pub(super) struct KeyDeclaration<P> {
+    pub(super) key: &'static str,
+    pub(super) presence: P,
+    pub(super) form: Form,
+    pub(super) doc: &'static str,
+}
+
+/// What a key accepts, with a default or an example.
+#[derive(Clone, Copy)]
+pub(super) struct ExpectedValue<'a> {
+    pub(super) form: &'a Form,
+    pub(super) written: WrittenValue,
+}
+
 impl<'a> Section<'a> {
     pub(super) fn root(
-        (source, outside): (&'a SourceTexts<'a>, &'a Outside<'a>),
+        source: &'a SourceTexts<'a>,
+        outside: &'a Outside<'a>,
         table: Option<&'a DeTable<'a>>,
         log: &'a mut ProblemLog,
     ) -> Self {
@@ -111,8 +134,8 @@ impl<'a> Section<'a> {
     }
 
     fn refuse(&mut self, old: &'static str, new: &'static str, remedy: impl FnOnce() -> String) {
-        self.describe((old, ""), KeyKind::Renamed, || Role::Renamed(new));
-        if let Some((place, value)) = self.given(old) {
+        self.describe(old, "", KeyKind::Renamed, || Role::Renamed(new));
+        if let Some(GivenKey { place, value }) = self.given(old) {
             let shown = self.shown_unread(value);
             self.note(Some(place), self.path_of(old), shown, remedy);
         }
@@ -127,8 +150,8 @@ impl<'a> Section<'a> {
         }
         let secret = is_secret(&self.declared.known, key);
         let (place, value) = match self.given(key) {
-            Some((place, given)) if secret => (Some(place), shown_secret(given)),
-            Some((place, given)) => (Some(place), self.shown(given)),
+            Some(given) if secret => (Some(given.place), shown_secret(given.value)),
+            Some(given) => (Some(given.place), self.shown(given.value)),
             None => (self.place, (!secret).then(|| value.to_string())),
         };
         self.note(place, self.path_of(key), value, || remedy.into());
@@ -137,9 +160,7 @@ impl<'a> Section<'a> {
     /// Declares a key and reads it. Every getter of values calls this.
     pub(super) fn value<T, P: Presence>(
         &mut self,
-        key: &'static str,
-        presence: P,
-        (form, doc): (Form, &'static str),
+        KeyDeclaration { key, presence, form, doc }: KeyDeclaration<P>,
         read: impl Fn(&GivenValue<'_>) -> Result<T, Vec<GivenFault>>,
     ) -> P::Out<T> {
         let written = presence.written();
@@ -155,7 +176,7 @@ impl<'a> Section<'a> {
         }
         let recorded =
             |given: &GivenValue<'_>| Ok((read(given)?, EffectiveKey::of(&form, given, true)));
-        let found = self.read::<_, P>(key, (&form, written), recorded);
+        let found = self.read::<_, P>(key, ExpectedValue { form: &form, written }, recorded);
         let out = match found {
             Some((value, setting)) => {
                 self.record(key, setting);
@@ -168,7 +189,7 @@ impl<'a> Section<'a> {
                 P::absent(fallback)
             }
         };
-        self.describe((key, doc), KeyKind::Plain, || Role::Value { form, need: P::NEED, written });
+        self.describe(key, doc, KeyKind::Plain, || Role::Value { form, need: P::NEED, written });
         out
     }
 
@@ -176,23 +197,21 @@ impl<'a> Section<'a> {
     pub(super) fn read<T, P: Presence>(
         &mut self,
         key: &'static str,
-        (form, written): (&Form, WrittenValue),
+        expected: ExpectedValue<'_>,
         read: impl Fn(&GivenValue<'_>) -> Result<T, Vec<GivenFault>>,
     ) -> Option<T> {
-        let Some((place, value)) = self.given(key) else {
+        let Some(given) = self.given(key) else {
             if P::NEED == Need::Required && !self.log.may_be_lost(self.file) {
-                let remedy = || format!("is missing, {}", expected(form, written));
+                let remedy = || format!("is missing, {}", expected.remedy());
                 self.note(self.place, self.path_of(key), None, remedy);
             }
             return None;
         };
-        match read(&value.get_ref().into()) {
+        match read(&given.value.get_ref().into()) {
             Ok(value) => Some(value),
             Err(faults) => {
                 for fault in faults {
-                    self.note_fault((key, place), (form, value), &fault, || {
-                        remedy_of(&fault, form, written)
-                    });
+                    self.note_fault(key, given, expected, &fault);
                 }
                 None
             }
@@ -201,13 +220,15 @@ impl<'a> Section<'a> {
 
     fn note_fault(
         &mut self,
-        (key, place): (&str, SourcePlace),
-        (form, value): (&Form, &Spanned<DeValue<'_>>),
+        key: &str,
+        GivenKey { place, value }: GivenKey<'_>,
+        expected: ExpectedValue<'_>,
         fault: &GivenFault,
-        remedy: impl FnOnce() -> String,
     ) {
         let (place, path, shown) = match &fault.element {
-            None if *form == Form::Secret => (place, self.path_of(key), shown_secret(value)),
+            None if *expected.form == Form::Secret => {
+                (place, self.path_of(key), shown_secret(value))
+            }
             None => (place, self.path_of(key), self.shown(value)),
             Some((index, span)) => (
                 self.source.place(span.start),
@@ -215,13 +236,14 @@ impl<'a> Section<'a> {
                 value.get_ref().get(*index).map(|item| self.source.excerpt(item)),
             ),
         };
-        self.note(Some(place), path, shown, remedy);
+        self.note(Some(place), path, shown, || expected.remedy_of(fault));
     }
 
     /// Records a declaration; calls `role` only if declarations are described.
     pub(super) fn describe(
         &mut self,
-        (name, doc): (&'static str, &'static str),
+        name: &'static str,
+        doc: &'static str,
         kind: KeyKind,
         role: impl FnOnce() -> Role,
     ) {
@@ -242,10 +264,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value that the files give for a key, and its place.
-    pub(super) fn given(&self, key: &str) -> Option<(SourcePlace, &'a Spanned<DeValue<'a>>)> {
+    pub(super) fn given(&self, key: &str) -> Option<GivenKey<'a>> {
         let (name, value) = self.table?.get_key_value(key)?;
-        Some((self.source.place(name.span().start), value))
+        Some(GivenKey { place: self.source.place(name.span().start), value })
     }
 
     /// A value as messages show it. None if it is a table.
@@ -269,7 +290,7 @@ impl<'a> Section<'a> {
         value: Option<String>,
         remedy: impl FnOnce() -> String,
     ) {
-        self.log.note(self.source, (place, key), value, remedy);
+        self.log.note(self.source, KeyPlace { place, key }, value, remedy);
     }
 
     /// Records problems for unknown keys, and returns the declared ones.
@@ -342,17 +363,19 @@ fn is_plain(value: &DeValue<'_>) -> bool {
     }
 }
 
-/// The remedy for a value of the wrong type.
-fn expected(form: &Form, written: WrittenValue) -> String {
-    format!("expected {}, for example {}", form.phrase(), written.to_toml())
-}
+impl ExpectedValue<'_> {
+    /// The remedy for a value of the wrong type.
+    fn remedy(self) -> String {
+        format!("expected {}, for example {}", self.form.phrase(), self.written.to_toml())
+    }
 
-fn remedy_of(fault: &GivenFault, form: &Form, written: WrittenValue) -> String {
-    match &fault.wrong {
-        WrongValue::Value(remedy) => remedy.clone(),
-        WrongValue::Type if fault.element.is_some() => {
-            format!("expected {}", form.element().phrase())
+    fn remedy_of(self, fault: &GivenFault) -> String {
+        match &fault.wrong {
+            WrongValue::Value(remedy) => remedy.clone(),
+            WrongValue::Type if fault.element.is_some() => {
+                format!("expected {}", self.form.element().phrase())
+            }
+            WrongValue::Type => self.remedy(),
         }
-        WrongValue::Type => expected(form, written),
     }
 }

@@ -51,13 +51,13 @@ impl<'a> SourceTexts<'a> {
         source
     }
 
-    pub(super) fn add(&mut self, name: String, folder: PathBuf, text: &'a str) -> (usize, usize) {
+    pub(super) fn add(&mut self, name: String, folder: PathBuf, text: &'a str) -> usize {
         // One more than the length, so that the end of a file differs from the start of the next.
         let base = self.files.last().map_or(0, |last| last.base + last.text.len() + 1);
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = std::iter::once(0).chain(after_newlines).collect();
         self.files.push(FileText { name, folder, text, base, line_starts });
-        (self.files.len() - 1, base)
+        self.files.len() - 1
     }
 
     /// The file of an offset, its number, and the offset within it.
@@ -118,6 +118,15 @@ impl<'a> SourceTexts<'a> {
 
     pub(super) fn name(&self, file: usize) -> &str {
         &self.files[file].name
+    }
+
+    pub(super) fn text(&self, file: usize) -> &'a str {
+        self.files[file].text
+    }
+
+    /// Offset of a file's text among all files.
+    pub(super) fn base(&self, file: usize) -> usize {
+        self.files[file].base
     }
 
     /// Base of relative paths in a file.

@@ -183,7 +183,7 @@ impl ClientConnection {
             let served = serve_http2(stream, heads, &requests, drain);
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         } else if H::UPGRADES {
-            let served = serve_upgradable(stream, (heads, &requests.upgrade), &requests, drain);
+            let served = serve_upgradable(stream, heads, &requests.upgrade, &requests, drain);
             activity.limited(&timeouts, served).await
         } else {
             let served = serve_http1(stream, heads, &requests, drain);

@@ -65,12 +65,13 @@ pub(super) fn fit(
         );
         lower(shards, usize::try_from(callers).unwrap_or(usize::MAX));
     }
-    Ok(needs.iter().map(|needs| outbound_share(needs, (outbound, wanted), descriptors)).collect())
+    Ok(needs.iter().map(|needs| outbound_share(needs, outbound, wanted, descriptors)).collect())
 }
 
 fn outbound_share(
     needs: &DescriptorNeeds,
-    (outbound, wanted): (u64, DescriptorDemand),
+    outbound: u64,
+    wanted: DescriptorDemand,
     descriptors: u64,
 ) -> usize {
     let spare = outbound.saturating_sub(wanted.outbound_min);

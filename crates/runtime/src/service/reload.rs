@@ -1,20 +1,19 @@
 //! The configuration in force, and its replacement at SIGHUP, when its files change, or when an
 //! operator asks. A configuration with problems changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{error, info, warn};
 
-use super::shell_config::ShellConfig;
+use super::shell_config::{ShellConfig, ShellFile};
 use super::{RunningService, ServiceReload};
 use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;
 use crate::config::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
 use crate::config::{Effective, Loaded, Section, SettingDifference, Sources};
-use crate::control::Control;
 use crate::logging::Logging;
 use crate::metrics::Exposition;
 use crate::shutdown::Shutdown;
@@ -44,6 +43,7 @@ struct LiveState {
     now: Mutex<ConfigurationNow>,
     askers: Mutex<Vec<Asker>>,
     bell: OnceLock<ReloadBell>,
+    read: fn(&mut Section<'_>) -> ShellConfig,
     logging: Logging,
     tracer: Tracer,
     services: Vec<Arc<dyn RunningService>>,
@@ -63,7 +63,6 @@ struct ConfigurationNow {
 pub(super) struct TakenOverBy {
     pub(super) services: Vec<Arc<dyn RunningService>>,
     pub(super) fixed: Vec<&'static str>,
-    pub(super) logging: Logging,
     pub(super) tracer: Tracer,
 }
 
@@ -98,26 +97,28 @@ impl Configuration for LiveConfiguration {
 
 impl LiveConfiguration {
     pub(super) fn new(
-        file: &Path,
-        (effective, digest, generation): (Effective, u64, u64),
+        file: ShellFile<'_>,
+        effective: Effective,
+        generation: u64,
         by: TakenOverBy,
     ) -> Self {
         let now = ConfigurationNow {
             generation,
             loaded_at: SystemTime::now(),
             effective: effective.clone(),
-            digest,
+            digest: file.digest,
             needs_restart: Vec::new(),
             is_reload_failed: false,
         };
-        let TakenOverBy { services, fixed, logging, tracer } = by;
+        let TakenOverBy { services, fixed, tracer } = by;
         Self(Arc::new(LiveState {
-            file: file.to_owned(),
+            file: file.path.to_owned(),
             first: effective,
             now: Mutex::new(now),
             askers: Mutex::default(),
             bell: OnceLock::new(),
-            logging,
+            read: file.read,
+            logging: file.logging,
             tracer,
             services,
             fixed,
@@ -150,14 +151,14 @@ impl LiveConfiguration {
     /// building a thousand DSPs takes a core 40 ms, and requests have priority.
     pub(super) fn follow(
         &self,
-        (control, builder): (&Control, &Builder),
-        (hangup, watched): (Hangup, FollowedFiles),
+        builder: &Builder,
+        hangup: Hangup,
+        watched: FollowedFiles,
         shutdown: &Shutdown,
-        read: fn(&mut Section<'_>) -> ShellConfig,
     ) -> Reload {
         let (live, mut interval) = (self.clone(), watched.interval);
-        let reload = Reload::start((control, builder), hangup, watched, shutdown, move |trigger| {
-            let (sources, changed) = live.read(&trigger, read);
+        let reload = Reload::start(builder, hangup, watched, shutdown, move |trigger| {
+            let (sources, changed) = live.read(&trigger);
             interval = changed.unwrap_or(interval);
             FollowedFiles { sources, interval, again: None }
         });
@@ -166,14 +167,10 @@ impl LiveConfiguration {
     }
 
     /// Reads and applies the files. Also returns how often to check them, if known.
-    fn read(
-        &self,
-        trigger: &Trigger,
-        read: fn(&mut Section<'_>) -> ShellConfig,
-    ) -> (Sources, Option<Duration>) {
+    fn read(&self, trigger: &Trigger) -> (Sources, Option<Duration>) {
         // Later askers may want newer files than the ones read now.
         let askers = std::mem::take(&mut *self.askers());
-        let (loaded, sources) = load(trigger, &self.0.file, read);
+        let (loaded, sources) = load(trigger, &self.0.file, self.0.read);
         let interval = loaded.as_ref().ok().map(|loaded| loaded.value.watch);
         let outcome = match loaded {
             Ok(loaded) => self.take_over(loaded),

@@ -54,7 +54,7 @@ pub(super) fn serve_on_shards(
         let (undrained, end) = (Arc::clone(&undrained), ends.take(context.index()));
         async move {
             match start_parts(&services, &context).await {
-                Ok(parts) => run(context, &parts, &routes, (&undrained, end)).await,
+                Ok(parts) => run(context, &parts, &routes, &undrained, end).await,
                 Err(error) => {
                     error!(%error, "a service cannot run on a shard; shutting down");
                     context.shutdown().begin();
@@ -183,7 +183,8 @@ async fn run(
     mut context: ShardContext,
     parts: &Parts,
     routes: &[ListenerRoute],
-    (undrained, end): (&watch::Sender<()>, watch::Receiver<()>),
+    undrained: &watch::Sender<()>,
+    end: watch::Receiver<()>,
 ) {
     while let Some(accepted) = context.accept().await {
         let ListenerRoute { service, listener } = routes[accepted.listener];

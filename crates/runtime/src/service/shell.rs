@@ -11,17 +11,16 @@ use super::descriptors::{TooFewDescriptors, fit};
 use super::ports::Ports;
 use super::reload::{LiveConfiguration, TakenOverBy};
 use super::shards::{Served, serve_on_shards};
-use super::shell_config::ShellConfig;
+use super::shell_config::{ShellConfig, ShellFile};
 use super::{
     DescriptorNeeds, RunningService, Service, ServiceError, ServiceKind, Services, Startup,
 };
 use crate::admin::{Admin, Api, ChangeAllowance, Pages, Readiness, configuration};
 use crate::builder::Builder;
+use crate::config::Effective;
 use crate::config::reload::{FollowedFiles, Hangup, Reload};
-use crate::config::{Effective, Section, Sources};
 use crate::control::Control;
 use crate::listen::{ListenError, listen};
-use crate::logging::Logging;
 use crate::metrics::Exposition;
 use crate::shards::{Shards, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
@@ -29,20 +28,6 @@ use crate::traces::{self, Exporting, Tracer, TracingOptions};
 
 /// How long readiness reports a refusal because of overload.
 const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
-
-/// The file that a process was started with and rereads.
-pub struct ShellFile<'f> {
-    /// Its path.
-    pub path: &'f Path,
-    /// Everything read, with included files and secrets.
-    pub sources: Sources,
-    /// See [`Loaded::digest`](crate::config::Loaded::digest).
-    pub digest: u64,
-    /// Reads it.
-    pub read: fn(&mut Section<'_>) -> ShellConfig,
-    /// Logging, whose filter a reload changes.
-    pub logging: Logging,
-}
 
 /// Inputs of a shell's start besides its configuration.
 pub struct ShellOptions<'o> {
@@ -155,19 +140,16 @@ impl Shell {
         }
         let shards = serve_on_shards(served, &config.shards, &shutdown)?;
         let live = file.map(|file| {
-            let ShellFile { path, sources, digest, read, logging } = file;
             let generation = running.iter().find_map(|service| service.generation()).unwrap_or(1);
             let by = TakenOverBy {
                 services: running.clone(),
                 fixed: services.fixed_tables(),
-                logging,
                 tracer: tracer.clone(),
             };
-            let started_with = (effective, digest, generation);
-            let live = LiveConfiguration::new(path, started_with, by);
+            let sources = file.sources.clone();
             let watched = FollowedFiles { sources, interval: config.watch, again: None };
-            let threads = (&control, &builder);
-            let reload = live.follow(threads, (hangup, watched), &shutdown, read);
+            let live = LiveConfiguration::new(file, effective, generation, by);
+            let reload = live.follow(&builder, hangup, watched, &shutdown);
             (live, reload)
         });
         let (live, reload) = live.unzip();

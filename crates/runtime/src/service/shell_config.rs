@@ -1,11 +1,12 @@
 //! The configuration file as a whole: the shell's own sections, and those of services.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Service, ServiceConfigs, Services};
 use crate::admin::AdminOptions;
-use crate::config::{Section, ms, secs};
-use crate::logging::LoggingOptions;
+use crate::config::{Section, Sources, ms, secs};
+use crate::logging::{Logging, LoggingOptions};
 use crate::shards::ShardsOptions;
 use crate::traces::TracingOptions;
 
@@ -71,4 +72,18 @@ impl ShellConfig {
         let config = self.services.take(S::NAME)?.downcast().ok()?;
         Some(*config)
     }
+}
+
+/// The file that a process was started with and rereads.
+pub struct ShellFile<'f> {
+    /// Its path.
+    pub path: &'f Path,
+    /// Everything read, with included files and secrets.
+    pub sources: Sources,
+    /// See [`Loaded::digest`](crate::config::Loaded::digest).
+    pub digest: u64,
+    /// Reads it.
+    pub read: fn(&mut Section<'_>) -> ShellConfig,
+    /// Logging, whose filter a reload changes.
+    pub logging: Logging,
 }

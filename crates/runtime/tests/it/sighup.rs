@@ -30,8 +30,7 @@ fn sighup_reads_anew() {
         let watched = FollowedFiles { sources, interval: Duration::ZERO, again: None };
         let (tell, reloads) = channel();
         let file = main.clone();
-        let threads = (&control, &builder);
-        let _reload = Reload::start(threads, hangup, watched, &shutdown, move |trigger| {
+        let _reload = Reload::start(&builder, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &file, read);
             tell.send((trigger, outcome.unwrap().value)).unwrap();
             FollowedFiles { sources, interval: Duration::ZERO, again: None }

@@ -72,7 +72,7 @@ impl<R: CampaignRules> Registry<R> {
             FollowedFiles { sources: inner.sources(), interval, again }
         };
         let first = watched(&inner, None);
-        Ok(Reload::start((control, builder), hangup, first, shutdown, move |trigger| {
+        Ok(Reload::start(builder, hangup, first, shutdown, move |trigger| {
             let read = inner.read_again();
             let is_known = !matches!(read, Err(ChangeRefusal::Unavailable(_)));
             // A retry that fails again was logged the first time.

@@ -85,16 +85,12 @@ impl Effective {
     /// by position.
     pub fn differences(&self, new: &Self) -> Vec<SettingDifference> {
         let mut found = Vec::new();
-        compare(&mut found, "", (&self.root, &new.root));
+        compare(&mut found, "", &self.root, &new.root);
         found
     }
 }
 
-fn compare(
-    found: &mut Vec<SettingDifference>,
-    path: &str,
-    (old, new): (&EffectiveKey, &EffectiveKey),
-) {
+fn compare(found: &mut Vec<SettingDifference>, path: &str, old: &EffectiveKey, new: &EffectiveKey) {
     match (old, new) {
         _ if old == new => (),
         (EffectiveKey::Table(old), EffectiveKey::Table(new)) => {
@@ -105,19 +101,19 @@ fn compare(
             }
             for (name, new) in new {
                 let path = joined(path, &toml_key(name));
-                compare(found, &path, (find(old, name).unwrap_or(&EffectiveKey::Absent), new));
+                compare(found, &path, find(old, name).unwrap_or(&EffectiveKey::Absent), new);
             }
         }
         (EffectiveKey::Tables(old), EffectiveKey::Tables(new)) => match (ids(old), ids(new)) {
             (Some(old_ids), Some(new_ids)) => {
                 let old: Vec<_> = old_ids.into_iter().zip(old).collect();
                 let new: Vec<_> = new_ids.into_iter().zip(new).collect();
-                compare_tables(found, |id| format!("{path}[{id}]"), (&old, &new));
+                compare_tables(found, |id| format!("{path}[{id}]"), &old, &new);
             }
             _ => {
                 let old: Vec<_> = old.iter().enumerate().collect();
                 let new: Vec<_> = new.iter().enumerate().collect();
-                compare_tables(found, |index| format!("{path}[{index}]"), (&old, &new));
+                compare_tables(found, |index| format!("{path}[{index}]"), &old, &new);
             }
         },
         (old, EffectiveKey::Absent) => one_side(found, path, old, KeyChange::Removed),
@@ -148,7 +144,8 @@ type KeyedSettings<'s, K> = [(K, &'s EffectiveKey)];
 fn compare_tables<K: Ord>(
     found: &mut Vec<SettingDifference>,
     path: impl Fn(&K) -> String,
-    (old, new): (&KeyedSettings<'_, K>, &KeyedSettings<'_, K>),
+    old: &KeyedSettings<'_, K>,
+    new: &KeyedSettings<'_, K>,
 ) {
     let new_keys: BTreeSet<_> = new.iter().map(|(key, _)| key).collect();
     for (key, setting) in old.iter().filter(|(key, _)| !new_keys.contains(key)) {
@@ -157,7 +154,7 @@ fn compare_tables<K: Ord>(
     let old: BTreeMap<_, _> = old.iter().map(|(key, setting)| (key, *setting)).collect();
     for (key, setting) in new {
         let old = old.get(key).copied().unwrap_or(&EffectiveKey::Absent);
-        compare(found, &path(key), (old, setting));
+        compare(found, &path(key), old, setting);
     }
 }
 

@@ -4,7 +4,7 @@
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::config::problem::ProblemLog;
+use crate::config::problem::{KeyPlace, ProblemLog};
 use crate::config::source::SourceTexts;
 use crate::config::toml_text::{joined, key_text};
 
@@ -40,7 +40,8 @@ pub(in crate::config) fn merge<'a>(
     into: &mut DeTable<'a>,
     from: DeTable<'a>,
     path: &str,
-    (source, log): (&SourceTexts<'_>, &mut ProblemLog),
+    source: &SourceTexts<'_>,
+    log: &mut ProblemLog,
 ) {
     for (name, value) in from {
         let first = into
@@ -52,7 +53,7 @@ pub(in crate::config) fn merge<'a>(
         };
         let path = joined(path, &key_text(name.get_ref()));
         match (present.get_mut(), value.into_inner()) {
-            (DeValue::Table(into), DeValue::Table(from)) => merge(into, from, &path, (source, log)),
+            (DeValue::Table(into), DeValue::Table(from)) => merge(into, from, &path, source, log),
             (DeValue::Array(into), DeValue::Array(from)) if are_tables(into, &from) => {
                 for item in from {
                     into.push(item);
@@ -60,7 +61,7 @@ pub(in crate::config) fn merge<'a>(
             }
             _ => {
                 let place = source.place(name.span().start);
-                log.note(source, (Some(place), path), None, || {
+                log.note(source, KeyPlace { place: Some(place), key: path }, None, || {
                     let (file, line) = (source.name(first.file), first.line);
                     format!("is given already in {file} line {line}, keep one of them")
                 });

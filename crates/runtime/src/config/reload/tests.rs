@@ -42,8 +42,7 @@ impl Files {
         let main = self.path("vickrey.toml");
         let hangup = Hangup::catch(&threads.0).expect("a signal handler");
         let watched = FollowedFiles { sources, interval, again: None };
-        let both = (&threads.0, &threads.1);
-        let reload = Reload::start(both, hangup, watched, &shutdown, move |trigger| {
+        let reload = Reload::start(&threads.1, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &main, read);
             // The test may have ended.
             let _ended = tell.send((trigger, outcome));
@@ -180,9 +179,8 @@ fn files_are_read_again_where_that_was_asked_for() {
     let (sources, interval) = (files.sources(), Duration::ZERO);
     let watched = move |again| FollowedFiles { sources: sources.clone(), interval, again };
     let (tell, reloads) = channel();
-    let both = (&threads.0, &threads.1);
     let first = watched(Some(ms(1)));
-    let _reload = Reload::start(both, hangup, first, &Shutdown::new(ms(0)), move |trigger| {
+    let _reload = Reload::start(&threads.1, hangup, first, &Shutdown::new(ms(0)), move |trigger| {
         tell.send(trigger).expect("the test listens");
         watched(None)
     });

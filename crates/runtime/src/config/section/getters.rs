@@ -12,7 +12,7 @@ use crate::config::declaration::presence::{NoDefault, Presence};
 use crate::config::declaration::{Form, Role};
 use crate::config::effective::EffectiveKey;
 use crate::config::problem::KeyKind;
-use crate::config::section::Section;
+use crate::config::section::{ExpectedValue, KeyDeclaration, Section};
 use crate::config::values::given::{GivenFault, GivenValue, WrongValue};
 use crate::config::values::quantity::{Bounds, Quantity, WholeNumber};
 use crate::config::values::secret::{self, Secret};
@@ -38,7 +38,7 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static str>,
     {
-        self.textual(key, presence, (Form::Text, doc), parse)
+        self.textual(KeyDeclaration { key, presence, form: Form::Text, doc }, parse)
     }
 
     /// `true` or `false`.
@@ -46,7 +46,8 @@ impl Section<'_> {
     where
         P: Presence<Literal = bool>,
     {
-        self.single(key, presence, (Form::Boolean, doc), |given| match given {
+        self.single(KeyDeclaration { key, presence, form: Form::Boolean, doc }, |given| match given
+        {
             GivenValue::Boolean(value) => Ok(*value),
             _ => Err(WrongValue::Type),
         })
@@ -64,7 +65,9 @@ impl Section<'_> {
         P: Presence<Literal = u64>,
     {
         let bounds = whole_bounds(&range);
-        self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
+        self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
+            whole(&bounds, given)
+        })
     }
 
     /// A duration in `range`, exact to the microsecond: `"250us"`, `"5ms"`, `"2s"`, `"1m"`, `"1h"`.
@@ -80,7 +83,7 @@ impl Section<'_> {
     {
         let micros = |end: &Duration| u64::try_from(end.as_micros()).unwrap_or(u64::MAX);
         let bounds = Bounds::of(Quantity::Duration, &range, micros);
-        self.single(key, presence, (Form::Number(bounds), doc), |given| {
+        self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
             bounds.read(given).map(Duration::from_micros)
         })
     }
@@ -97,7 +100,9 @@ impl Section<'_> {
         P: Presence<Literal = &'static str>,
     {
         let bounds = Bounds::of(Quantity::Bytes, &range, |&end| end.count());
-        self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
+        self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
+            whole(&bounds, given)
+        })
     }
 
     /// A share of at most the whole, written `"2.5%"` or `"25000ppm"`.
@@ -107,7 +112,7 @@ impl Section<'_> {
     {
         let whole = u64::from(Ppm::ONE.get());
         let bounds = Bounds { quantity: Quantity::Ratio, min: 0, max: Some(whole) };
-        self.single(key, presence, (Form::Number(bounds), doc), |given| {
+        self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
             let parts = u32::try_from(bounds.read(given)?).ok().and_then(Ppm::new);
             Ok(parts.expect("the bounds end at the whole"))
         })
@@ -118,7 +123,7 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static str>,
     {
-        self.textual(key, presence, (Form::Price, doc), values::price)
+        self.textual(KeyDeclaration { key, presence, form: Form::Price, doc }, values::price)
     }
 
     /// A currency, written `"USD"`.
@@ -131,7 +136,7 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static str>,
     {
-        self.textual(key, presence, (Form::Currency, doc), values::currency)
+        self.textual(KeyDeclaration { key, presence, form: Form::Currency, doc }, values::currency)
     }
 
     /// An IP address and a port, written `"127.0.0.1:8080"`.
@@ -144,7 +149,10 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static str>,
     {
-        self.textual(key, presence, (Form::SocketAddress, doc), values::socket_address)
+        self.textual(
+            KeyDeclaration { key, presence, form: Form::SocketAddress, doc },
+            values::socket_address,
+        )
     }
 
     /// A URL without TLS, written `"http://host:port/path"`.
@@ -152,7 +160,7 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static str>,
     {
-        self.textual(key, presence, (Form::Url, doc), values::http_url)
+        self.textual(KeyDeclaration { key, presence, form: Form::Url, doc }, values::http_url)
     }
 
     /// A text that no message or page shows: literal, or a reference, `"env:NAME"` to an
@@ -164,19 +172,20 @@ impl Section<'_> {
     {
         let written = presence.written();
         let (source, outside) = (self.source, self.outside);
-        let file = self.given(key).map(|(place, _)| place.file);
-        let found = self.read::<_, P>(key, (&Form::Secret, written), |given| {
-            let folder = file.map_or(Path::new(""), |file| source.folder(file));
-            let secret = match given {
-                GivenValue::Text(text) => {
-                    secret::resolve(text, folder, outside).map_err(WrongValue::Value)
-                }
-                _ => Err(WrongValue::Type),
-            };
-            secret.map_err(|wrong| vec![GivenFault { element: None, wrong }])
-        });
+        let file = self.given(key).map(|given| given.place.file);
+        let found =
+            self.read::<_, P>(key, ExpectedValue { form: &Form::Secret, written }, |given| {
+                let folder = file.map_or(Path::new(""), |file| source.folder(file));
+                let secret = match given {
+                    GivenValue::Text(text) => {
+                        secret::resolve(text, folder, outside).map_err(WrongValue::Value)
+                    }
+                    _ => Err(WrongValue::Type),
+                };
+                secret.map_err(|wrong| vec![GivenFault { element: None, wrong }])
+            });
         let role = || Role::Value { form: Form::Secret, need: P::NEED, written };
-        self.describe((key, doc), KeyKind::Secret, role);
+        self.describe(key, doc, KeyKind::Secret, role);
         self.record(key, found.clone().map_or(EffectiveKey::Absent, EffectiveKey::Secret));
         // The fallback for a missing secret is never used: the configuration is refused.
         found.map_or_else(|| P::absent(|| Secret::new("")), P::found)
@@ -194,7 +203,9 @@ impl Section<'_> {
         P: Presence<Literal = &'static str>,
     {
         let form = Form::OneOf(known.iter().map(|(name, _)| *name).collect());
-        self.textual(key, presence, (form, doc), |text| values::one_of(text, known))
+        self.textual(KeyDeclaration { key, presence, form, doc }, |text| {
+            values::one_of(text, known)
+        })
     }
 
     /// A list of texts, each of which `parse` turns into a value or refuses with a remedy.
@@ -208,7 +219,7 @@ impl Section<'_> {
     where
         P: Presence<Literal = &'static [&'static str]>,
     {
-        self.list(key, presence, (Form::Texts, doc), |given| match given {
+        self.list(KeyDeclaration { key, presence, form: Form::Texts, doc }, |given| match given {
             GivenValue::Text(text) => Ok(parse(text)?),
             _ => Err(WrongValue::Type),
         })
@@ -226,17 +237,17 @@ impl Section<'_> {
         P: Presence<Literal = &'static [u64]>,
     {
         let bounds = whole_bounds(&range);
-        self.list(key, presence, (Form::Integers(bounds), doc), |given| whole(&bounds, given))
+        self.list(KeyDeclaration { key, presence, form: Form::Integers(bounds), doc }, |given| {
+            whole(&bounds, given)
+        })
     }
 
     fn textual<T, P: Presence>(
         &mut self,
-        key: &'static str,
-        presence: P,
-        declared: (Form, &'static str),
+        declared: KeyDeclaration<P>,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> P::Out<T> {
-        self.single(key, presence, declared, |given| match given {
+        self.single(declared, |given| match given {
             GivenValue::Text(text) => Ok(parse(text)?),
             _ => Err(WrongValue::Type),
         })
@@ -244,24 +255,20 @@ impl Section<'_> {
 
     fn single<T, P: Presence>(
         &mut self,
-        key: &'static str,
-        presence: P,
-        declared: (Form, &'static str),
+        declared: KeyDeclaration<P>,
         read: impl Fn(&GivenValue<'_>) -> Result<T, WrongValue>,
     ) -> P::Out<T> {
-        self.value(key, presence, declared, |given| {
+        self.value(declared, |given| {
             read(given).map_err(|wrong| vec![GivenFault { element: None, wrong }])
         })
     }
 
     fn list<T, P: Presence>(
         &mut self,
-        key: &'static str,
-        presence: P,
-        declared: (Form, &'static str),
+        declared: KeyDeclaration<P>,
         read: impl Fn(&GivenValue<'_>) -> Result<T, WrongValue>,
     ) -> P::Out<Vec<T>> {
-        self.value(key, presence, declared, |given| {
+        self.value(declared, |given| {
             let GivenValue::List(elements) = given else {
                 return Err(vec![GivenFault { element: None, wrong: WrongValue::Type }]);
             };

@@ -6,11 +6,18 @@ use toml::de::{DeTable, DeValue};
 use crate::config::declaration::{Nesting, Role};
 use crate::config::effective::EffectiveKey;
 use crate::config::problem::KeyKind;
-use crate::config::section::{Declared, Section, TablePath, shown_secret};
+use crate::config::section::{Declared, GivenKey, Section, TablePath, shown_secret};
 use crate::config::source::SourcePlace;
 use crate::config::toml_text::{joined, key_text};
 use crate::config::values::secret::{self, MASK, Secret};
 use crate::config::values::written::WrittenValue;
+
+/// A table that the files give, and its place.
+#[derive(Clone, Copy)]
+struct GivenTable<'a> {
+    place: SourcePlace,
+    table: &'a DeTable<'a>,
+}
 
 impl Section<'_> {
     /// A table that groups keys; if it is absent, all of them have their defaults.
@@ -20,13 +27,10 @@ impl Section<'_> {
         doc: &'static str,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> T {
-        let (value, within) = match self.single_table(key) {
-            Some((place, table)) => self.visit((key, None), (Some(place), Some(table)), read),
-            None => self.visit((key, None), (self.place, None), read),
-        };
-        let Declared { docs: keys, settings, .. } = within;
+        let table = self.single_table(key);
+        let (value, Declared { docs: keys, settings, .. }) = self.visit(key, None, table, read);
         let nesting = Nesting::Section;
-        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
+        self.describe(key, doc, KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, EffectiveKey::Table(settings));
         value
     }
@@ -38,7 +42,7 @@ impl Section<'_> {
         doc: &'static str,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> Option<T> {
-        self.table_or_none((key, doc), Nesting::Service, read)
+        self.table_or_none(key, doc, Nesting::Service, read)
     }
 
     /// An optional table; the default file has it commented out.
@@ -48,7 +52,7 @@ impl Section<'_> {
         doc: &'static str,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> Option<T> {
-        self.table_or_none((key, doc), Nesting::Table, read)
+        self.table_or_none(key, doc, Nesting::Table, read)
     }
 
     /// Any number of tables, each written `[[key]]`.
@@ -60,23 +64,22 @@ impl Section<'_> {
     ) -> Vec<T> {
         let (mut values, mut keys, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         let merged = self.file;
-        for (index, (place, table)) in self.repeated_tables(key).into_iter().enumerate() {
+        for (index, table) in self.repeated_tables(key).into_iter().enumerate() {
             // Repeated tables append, so each is entirely in one file.
-            self.file = Some(place.file);
-            let at = (Some(place), Some(table));
-            let (value, within) = self.visit((key, Some(index)), at, &read);
+            self.file = Some(table.place.file);
+            let (value, within) = self.visit(key, Some(index), Some(table), &read);
             values.push(value);
             keys = within.docs;
             settings.push(EffectiveKey::Table(within.settings));
         }
         self.file = merged;
         if self.log.is_describing() {
-            let (value, within) = self.visit((key, None), (None, None), &read);
+            let (value, within) = self.visit(key, None, None, &read);
             values.push(value);
             keys = within.docs;
         }
         let nesting = Nesting::Tables;
-        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
+        self.describe(key, doc, KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, EffectiveKey::Tables(settings));
         values
     }
@@ -97,7 +100,7 @@ impl Section<'_> {
             }
         }
         let (mut values, mut settings) = (Vec::new(), Vec::new());
-        let entries = self.single_table(key).map(|(_, table)| table);
+        let entries = self.single_table(key).map(|given| given.table);
         for (name, value) in entries.into_iter().flat_map(DeTable::iter) {
             let parsed = match value.get_ref() {
                 DeValue::String(text) => parse(name.get_ref(), text),
@@ -117,7 +120,7 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe((key, doc), KeyKind::Plain, || Role::Map(WrittenValue::Pairs(example)));
+        self.describe(key, doc, KeyKind::Plain, || Role::Map(WrittenValue::Pairs(example)));
         self.record(key, EffectiveKey::Table(settings));
         values
     }
@@ -133,7 +136,7 @@ impl Section<'_> {
         doc: &'static str,
     ) -> Vec<T> {
         let (mut values, mut settings) = (Vec::new(), Vec::new());
-        let entries = self.single_table(key).map(|(_, table)| table);
+        let entries = self.single_table(key).map(|given| given.table);
         for (name, value) in entries.into_iter().flat_map(DeTable::iter) {
             let place = self.source.place(name.span().start);
             let folder = self.source.folder(place.file);
@@ -157,37 +160,35 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe((key, doc), KeyKind::Secret, || Role::Secrets(WrittenValue::Pairs(example)));
+        self.describe(key, doc, KeyKind::Secret, || Role::Secrets(WrittenValue::Pairs(example)));
         self.record(key, EffectiveKey::Table(settings));
         values
     }
 
     fn table_or_none<T>(
         &mut self,
-        (key, doc): (&'static str, &'static str),
+        key: &'static str,
+        doc: &'static str,
         nesting: Nesting,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> Option<T> {
-        let found = match self.single_table(key) {
-            Some((place, table)) => Some(self.visit((key, None), (Some(place), Some(table)), read)),
-            None if self.log.is_describing() => Some(self.visit((key, None), (None, None), read)),
-            None => None,
+        let table = self.single_table(key);
+        let (value, keys, setting) = if table.is_some() || self.log.is_describing() {
+            let (value, Declared { docs, settings, .. }) = self.visit(key, None, table, read);
+            (Some(value), docs, EffectiveKey::Table(settings))
+        } else {
+            (None, Vec::new(), EffectiveKey::Absent)
         };
-        let (value, keys, setting) = match found {
-            Some((value, within)) => {
-                (Some(value), within.docs, EffectiveKey::Table(within.settings))
-            }
-            None => (None, Vec::new(), EffectiveKey::Absent),
-        };
-        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
+        self.describe(key, doc, KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, setting);
         value
     }
 
     fn visit<T>(
         &mut self,
-        (key, index): (&'static str, Option<usize>),
-        (place, table): (Option<SourcePlace>, Option<&DeTable<'_>>),
+        key: &'static str,
+        index: Option<usize>,
+        given: Option<GivenTable<'_>>,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> (T, Declared) {
         let path = match index {
@@ -195,9 +196,9 @@ impl Section<'_> {
             Some(index) => TablePath::Item(&self.path, key, index),
         };
         let mut nested = Section {
-            table,
+            table: given.map(|given| given.table),
             path,
-            place,
+            place: given.map_or(self.place, |given| Some(given.place)),
             file: self.file,
             source: self.source,
             outside: self.outside,
@@ -210,11 +211,11 @@ impl Section<'_> {
 }
 
 impl<'a> Section<'a> {
-    /// The table under a key, and its place. Records a problem for any other type.
-    fn single_table(&mut self, key: &'static str) -> Option<(SourcePlace, &'a DeTable<'a>)> {
-        let (place, value) = self.given(key)?;
+    /// The table under a key. Records a problem for any other type.
+    fn single_table(&mut self, key: &'static str) -> Option<GivenTable<'a>> {
+        let GivenKey { place, value } = self.given(key)?;
         if let DeValue::Table(table) = value.get_ref() {
-            return Some((place, table));
+            return Some(GivenTable { place, table });
         }
         let repeated = matches!(value.get_ref(), DeValue::Array(_));
         let (shown, path) = (self.shown_unread(value), self.path_of(key));
@@ -226,13 +227,15 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// The tables under a key, and their places. Records a problem for any other type.
-    fn repeated_tables(&mut self, key: &'static str) -> Vec<(SourcePlace, &'a DeTable<'a>)> {
-        let Some((place, value)) = self.given(key) else { return Vec::new() };
+    /// The tables under a key. Records a problem for any other type.
+    fn repeated_tables(&mut self, key: &'static str) -> Vec<GivenTable<'a>> {
+        let Some(GivenKey { place, value }) = self.given(key) else { return Vec::new() };
         let mut tables = Vec::new();
         if let DeValue::Array(array) = value.get_ref() {
             let as_table = |item: &'a Spanned<DeValue<'a>>| match item.get_ref() {
-                DeValue::Table(table) => Some((self.source.place(item.span().start), table)),
+                DeValue::Table(table) => {
+                    Some(GivenTable { place: self.source.place(item.span().start), table })
+                }
                 _ => None,
             };
             tables = array.iter().map_while(as_table).collect();
