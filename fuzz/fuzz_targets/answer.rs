@@ -1,5 +1,5 @@
-//! Any bytes as a DSP's HTTP answer, in pieces of any size: bounded, and the same whatever the
-//! pieces.
+//! Any bytes as a DSP's HTTP response, in pieces of any size: bounded, and the pieces do not change
+//! the result.
 #![no_main]
 
 use exchange_serve::answer::{AnswerProgress, AnswerReader};

@@ -1,5 +1,5 @@
-//! Any text as accounts and campaigns, TOML and JSON: every problem is told, nothing panics, and what
-//! is kept of a good one reads as the same.
+//! Any text as accounts and campaigns, in TOML and JSON: every problem is reported, nothing panics,
+//! and a stored definition reads back unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -27,10 +27,10 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// All of a kind, as a file had them.
+/// All definitions of a kind, as from a file.
 fn same(kind: StoredKind, kept: &Value) -> Option<()> {
     for definition in kept.as_array()? {
-        // A campaign's account may be one of another currency or clock.
+        // A campaign's account may have another currency or time zone.
         if kind == StoredKind::Account {
             assert_kept(kind, definition.as_object()?);
         }

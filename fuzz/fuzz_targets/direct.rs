@@ -1,5 +1,5 @@
-//! Any bytes as a bid request to direct campaigns: whatever they bid is JSON, and a judge finds
-//! nothing wrong with it.
+//! Any bytes as a bid request to direct campaigns: their bids are JSON, and judging finds no fault
+//! with them.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -75,7 +75,7 @@ static MARKET: LazyLock<Market> = LazyLock::new(|| {
     market
 });
 
-/// Some of the campaigns are left out where many match.
+/// Some campaigns are left out if many match.
 const LIMITS: BiddingLimits = BiddingLimits { matches_max: 8, bids_max: ACCOUNTS_MAX };
 
 struct Yes;

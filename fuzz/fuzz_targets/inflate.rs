@@ -1,5 +1,5 @@
-//! Any bytes as a compressed answer: bounded, and what another reader of gzip makes of them,
-//! whatever was read before.
+//! Any bytes as a compressed response: bounded, and decompressed as by another implementation,
+//! whatever came before.
 #![no_main]
 
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 
 const BODY_MAX: usize = 4096;
 
-/// What the other reader makes of it, up to one byte more than fits; `None` if it is no gzip.
+/// The output of the other implementation, up to one byte beyond the limit. None if it is not gzip.
 fn second_opinion(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let most = BODY_MAX as u64 + 1;
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
             assert!(second_opinion(data).is_none_or(|body| body.len() > BODY_MAX));
         }
     }
-    // The same room, after whatever that was; in one member, and in two.
+    // The same buffer, reused; in one member and in two.
     let plain = &data[..data.len().min(BODY_MAX)];
     let (first, second) = plain.split_at(plain.len() / 3);
     for zipped in [gzip(plain), [gzip(first), gzip(second)].concat()] {

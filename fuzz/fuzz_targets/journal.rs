@@ -1,5 +1,5 @@
-//! Any bytes as a record of the delivery journal: refused, or the one encoding of what they say;
-//! and a start with them owes, remembers and settles no more than they say.
+//! Any bytes as a record of the delivery journal: refused, or the only encoding of their content;
+//! and a start from them owes, remembers and settles no more than they state.
 #![no_main]
 
 use exchange_core::delivery::{DeliveryPolicy, DeliveryTime, JournalRecord, JournalReplay};
@@ -9,7 +9,7 @@ use units::Tick;
 fuzz_target!(|data: &[u8]| {
     let mut replay = JournalReplay::new(DeliveryPolicy::default(), 1_000);
     let mut records = 0;
-    // Records stand behind their length.
+    // Each record follows its length.
     let mut rest = data;
     while let Some((length, behind)) = rest.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());

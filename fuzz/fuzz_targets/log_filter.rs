@@ -1,5 +1,5 @@
-//! Any text as a filter of the log: refused at a place within it, in four lines; or one that means
-//! the same when it is read again, and that any auction is held to.
+//! Any text as a filter of the log: refused with a position and a message of four lines, or parsed
+//! to a filter that prints and parses to itself and can match any auction.
 #![no_main]
 
 use audit::{AuctionRecord, Filter};

@@ -1,5 +1,5 @@
-//! Any markup of any format in a winning bid, with notices of any spelling: the answer is JSON, and
-//! what is planned is bounded, whoever fires the notices.
+//! Any markup of any format in a winning bid, with any spelling of notices: the response is JSON,
+//! and the planned notices are bounded in every mode.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Any bytes as the record of an auction and of its generation: refused, or held again, or the
-//! difference is told; and what is masked stays masked.
+//! Any bytes as the record of an auction and of its generation: refused, replayed identically, or
+//! with a reported difference; and masked values stay masked.
 #![no_main]
 
 use exchange_core::record::{AuctionRecord, GenerationRecord, replay};

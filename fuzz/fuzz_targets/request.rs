@@ -1,5 +1,5 @@
-//! Any bytes as a bid request: refused, or passed on as JSON with just what is on offer, and of a child
-//! without ids.
+//! Any bytes as a bid request: refused, or passed on as JSON with exactly the offered impressions,
+//! and without ids of a child.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Any bytes as a reservation's token: refused, or the one text of what they say.
+//! Any bytes as a reservation's token: refused, or the only text of their content.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

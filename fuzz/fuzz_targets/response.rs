@@ -1,5 +1,5 @@
-//! Any bytes as a bid response: judged and cleared without a panic, whatever they claim; the
-//! invariants of money are asserted within.
+//! Any bytes as a bid response: judged and cleared without a panic; the code asserts the invariants
+//! of money.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     // The specification's example answers carry these ids.
     let id = ["1234567890", "123"][usize::from(data.first().is_some_and(|byte| byte % 2 == 1))];
     let auction = Auction::new(id, &request, &MARKET).expect("the auction can be held");
-    // Two DSPs answer: the second half of the bytes is the second's.
+    // Two DSPs respond: the second half of the bytes is the second's.
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (first, second) = data.split_at(split);
     let second = second.get(1..).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Any bytes as a segment of the log and as its index: what is found tiles them, in order, a log
-//! that finds such a file starts, tells what it lost, and goes on, and the index misleads nobody.
+//! Any bytes as a segment of the log and as its index. The scan's results tile the bytes in order,
+//! a log with such a file starts, reports its losses and continues, and the index misleads no
+//! reader.
 #![no_main]
 
 use eventlog::disk::testing::FaultDisk;
@@ -47,7 +48,7 @@ fn open(disk: &FaultDisk) -> Option<(LogWriter<FaultDisk>, Vec<u64>)> {
     }
 }
 
-/// Numbers of `data`, small ones often, as an index of the segment.
+/// An index of the segment with numbers from `data`, often small ones.
 fn index(data: &[u8]) -> SegmentIndex {
     let mut numbers = data.chunks(2).map(|bytes| match *bytes {
         [low, high] if high > 0xf0 => u64::from(low) << (high % 64),
@@ -78,7 +79,7 @@ fn index(data: &[u8]) -> SegmentIndex {
     }
 }
 
-/// Sequences from `first` on, by a reader that seeks it.
+/// The sequences from `first` on, by a reader that seeks.
 fn seek(disk: &FaultDisk, first: u64) -> Vec<u64> {
     let reader = LogReader::with_window(disk, 64).expect("memory does not fail");
     let items = reader.seek(first).expect("memory does not fail");
@@ -108,7 +109,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(sequence) = writer.append(1, 0, b"goes on") else { panic!("it fits") };
     writer.commit().expect("memory does not fail");
     drop(writer);
-    // The segment is sealed now, and this is what it finds beside it: any bytes, or any index.
+    // Seals the segment, with any bytes or any index beside it.
     let index = index(rest);
     let encoded = index.encode();
     if let Some(read) = SegmentIndex::decode(&encoded, IDENTITY) {

@@ -1,5 +1,5 @@
-//! Any bytes as what is kept of a campaign's strategy: refused, or the one encoding of what they say, or
-//! the first form of it; and a pacer that goes on from them paces.
+//! Any bytes as the stored state of a campaign's strategy: refused, or the only encoding of their
+//! content, or its first version; and a pacer resumes from them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,10 +18,10 @@ use units::Nanos;
 const HOUR_MS: u64 = 60 * 60 * 1000;
 /// A midnight in November 2026.
 const START_MS: u64 = 20_780 * 24 * HOUR_MS;
-/// Where the digests stand of zone and terms.
+/// The digests of zone and terms.
 const DIGESTS: std::ops::Range<usize> = 5..21;
 
-/// A campaign with limits of its life and of its day.
+/// A campaign with a total and a daily limit.
 struct Unspent;
 
 impl FundsSource for Unspent {
@@ -44,7 +44,7 @@ fn hour(number: u64) -> CalendarHour {
     }
 }
 
-/// A pacer that knows one campaign, or is to go on with what was kept of it.
+/// A pacer with one campaign, which may resume from a stored state.
 fn pacer(kept: Option<PacingSnapshot>) -> CampaignPacer {
     let mut pacer = CampaignPacer::new(PacerOptions::new(1));
     let calendar = Calendar::new((0..72).map(hour).collect()).expect("three days");
@@ -89,7 +89,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(again, data);
     }
     assert!(again.len() <= SNAPSHOT_BYTES_MAX);
-    // As if it were this campaign's.
+    // With this campaign's digests.
     let mut bytes = data.to_vec();
     bytes[1..5].fill(0);
     pacer(None)

@@ -1,5 +1,5 @@
-//! Any bytes as a stream of auctions: refused with the place, or auctions in order of time that read
-//! back as they are written.
+//! Any bytes as a stream of auctions: refused with a position, or auctions in order of time that
+//! are written back identically.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any text as a beacon token: refused; and any bytes behind a token's head likewise. What is
-//! sealed opens to itself.
+//! Any text as a beacon token, and any bytes after a token's head: refused. A sealed token opens to
+//! its content.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(token.len() <= TOKEN_BYTES_MAX);
     assert_eq!(KEYS.open(&token, 9), Ok(claims));
     assert_eq!(KEYS.open(&token, 10), Err(BeaconTokenError::Expired));
-    // The text as a token's sealed part.
+    // The text as the sealed part of a token.
     let head = &token[..40];
     assert_ne!(KEYS.open(&[head, text].concat(), 0).map(drop), Ok(()));
 });

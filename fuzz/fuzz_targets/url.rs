@@ -1,5 +1,5 @@
-//! Any text as the URL of a notice: refused, or taken apart as browsers do, so that no one can be
-//! called whom the DSP has not declared.
+//! Any text as the URL of a notice: refused, or parsed as by browsers, so that no undeclared host
+//! can be called.
 #![no_main]
 
 use exchange_core::NoticeTarget;
@@ -12,9 +12,9 @@ fuzz_target!(|data: &[u8]| {
     assert!(!target.host.is_empty() && target.port != 0);
     let rest = target.path_and_query;
     assert!(rest.is_empty() || rest.starts_with(['/', '?']));
-    // It is written into a request's head.
+    // It becomes part of a request's head.
     assert!(rest.bytes().chain(target.host.bytes()).all(|byte| byte.is_ascii_graphic()));
-    // The other is stricter about numbers at the end of a host and about punycode.
+    // The other parser is stricter about numbers at the end of a host and about punycode.
     let Ok(url) = Url::parse(text) else { return };
     assert_eq!(url.scheme() == "https", target.is_tls);
     assert_eq!(url.port_or_known_default(), Some(target.port));
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     match url.host() {
         Some(Host::Domain(domain)) => assert!(domain.eq_ignore_ascii_case(target.host)),
         Some(Host::Ipv4(address)) => {
-            // An address, however it is spelt, belongs to no domain.
+            // An address, in any spelling, belongs to no domain.
             let parents =
                 target.host.match_indices('.').map(|(at, _)| target.host[at + 1..].into());
             assert!(!target.is_declared(&parents.collect::<Vec<Box<str>>>()), "{address}");

@@ -1,7 +1,7 @@
-//! A client connection, and the one auction that it may have in flight.
+//! A client connection, and its auction in flight, if any.
 //!
-//! Requests on a connection are answered in order, so the auction lives in its connection and its
-//! buffers serve again and again. A connection that is in an auction is neither read nor closed.
+//! Requests on a connection are answered in order, so the auction is part of its connection and
+//! reuses its buffers. A connection with an auction is neither read nor closed.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use rustix::io::{Errno, read, write};
 
 use crate::head::{self, Scan};
 
-/// Bytes that the body of a bid request may have.
+/// Longest body of a bid request.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Room offered to each read: most requests arrive whole in one.
+/// Buffer for each read: most requests arrive whole in one.
 const READ_BYTES: usize = 16 << 10;
 
 pub(crate) struct Client {
     socket: OwnedFd,
-    /// The request, and whatever was sent after it.
+    /// The request, and the bytes after it.
     inbox: Vec<u8>,
-    /// Where the request's body lies in the inbox.
+    /// The request's body in the inbox.
     body: Range<usize>,
     /// The digits of the body's length and the end of the head: the same for every DSP.
     length: String,
@@ -29,21 +29,21 @@ pub(crate) struct Client {
     sent: usize,
     /// The largest answer so far.
     pub(crate) winner: Vec<u8>,
-    /// DSPs that have not answered yet; none when no auction is in flight.
+    /// Number of DSPs without an answer yet; 0 without an auction.
     pub(crate) waiting: usize,
-    /// Something may be there to read that no further event will tell of.
+    /// Whether there may be bytes to read that no further event will report.
     pub(crate) stirred: bool,
-    /// The end of the stream was seen to come: it is to be read once the requests before it are.
+    /// Whether the end of the stream was reported; it is read after the requests before it.
     pub(crate) hung_up: bool,
 }
 
-/// Where a client stands once nothing more can be done for it now.
+/// The state of a client after all work that needs no waiting.
 pub(crate) enum Turn {
-    /// A request is whole: hold its auction.
+    /// A request is complete: run its auction.
     Request,
     /// The next event continues it.
     Blocked,
-    /// It left, or cannot be understood.
+    /// It disconnected or sent a malformed request.
     Gone,
 }
 
@@ -63,12 +63,12 @@ impl Client {
         }
     }
 
-    /// A call to a DSP, behind that DSP's own head.
+    /// The part of a call after the DSP's own head.
     pub(crate) fn call(&self) -> [&[u8]; 2] {
         [self.length.as_bytes(), &self.inbox[self.body.clone()]]
     }
 
-    /// Sends what is left of the last answer, then reads until a request is whole.
+    /// Sends the rest of the last answer, then reads until a request is complete.
     pub(crate) fn advance(&mut self) -> Turn {
         match self.flush() {
             Ok(true) => (),
@@ -88,7 +88,7 @@ impl Client {
             self.inbox.reserve(READ_BYTES);
             match read(&self.socket, spare_capacity(&mut self.inbox)) {
                 Ok(0) => return Turn::Gone,
-                // Only a read that fills its room can leave bytes behind.
+                // Only a read that fills its buffer can leave bytes.
                 Ok(_) => self.stirred = self.inbox.len() == self.inbox.capacity(),
                 Err(Errno::AGAIN) => return Turn::Blocked,
                 Err(_) => return Turn::Gone,
@@ -103,8 +103,8 @@ impl Client {
         self.winner.clear();
     }
 
-    /// Answers with the winner, or 204. True when there may be more to do at once; a client that
-    /// cannot be written to is found out by its next turn.
+    /// Answers with the winner, or 204. True if there may be more to do at once. The next turn
+    /// notices a client that cannot be written to.
     pub(crate) fn finish(&mut self) -> bool {
         self.inbox.drain(..self.body.end);
         self.sent = 0;
@@ -123,7 +123,7 @@ impl Client {
         self.flush().is_err() || self.stirred || self.hung_up || !self.inbox.is_empty()
     }
 
-    /// True when the outbox is all sent.
+    /// True if the whole outbox is sent.
     fn flush(&mut self) -> Result<bool, Errno> {
         while self.sent < self.outbox.len() {
             match write(&self.socket, &self.outbox[self.sent..]) {

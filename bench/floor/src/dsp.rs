@@ -9,22 +9,22 @@ use rustls::RootCertStore;
 
 use crate::tls::Peer;
 
-/// What holds for the calls to all DSPs.
+/// Settings of the calls to all DSPs.
 pub(crate) struct Terms {
-    /// Whether calls ask for answers in gzip.
+    /// Whether calls accept gzip.
     pub(crate) gzip: bool,
-    /// Who may have signed the certificates of DSPs at `https`.
+    /// Authorities trusted for DSPs at `https`.
     pub(crate) roots: Option<Arc<RootCertStore>>,
 }
 
-/// One DSP to ask in every auction.
+/// A DSP, called in every auction.
 pub(crate) struct Dsp {
     pub(crate) address: SocketAddr,
-    /// Whom to speak TLS with, if it does.
+    /// The TLS peer. None for plain text.
     pub(crate) peer: Option<Peer>,
     /// Everything of a call up to the digits of its content length.
     pub(crate) head: Vec<u8>,
-    /// Links waiting for work. Last in, first out: the warmest is used next.
+    /// Idle links. Last in, first out: the warmest is used next.
     pub(crate) idle: Vec<usize>,
     /// Clients whose calls wait for a link. While there are any, a link is being opened.
     pub(crate) waiting: VecDeque<usize>,
@@ -32,7 +32,7 @@ pub(crate) struct Dsp {
 }
 
 impl Dsp {
-    /// Reads `[http[s]://]HOST:PORT[/path]`, and looks the host up, once.
+    /// Parses `[http[s]://]HOST:PORT[/path]`, and resolves the host once.
     pub(crate) fn resolve(url: &str, terms: &Terms) -> Result<Self> {
         let Url { secure, host, port, path } = split(url)?;
         let authority = format!("{host}:{port}");
@@ -62,7 +62,7 @@ impl Dsp {
     }
 }
 
-/// A URL apart.
+/// The parts of a URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'u> {
     secure: bool,

@@ -19,9 +19,9 @@ use crate::dsp::Dsp;
 use crate::link::{Link, Progress, Room};
 use crate::slots::Slots;
 
-/// Client connections held at once; one more is closed as it comes.
+/// Most client connections; further ones are closed at once.
 const CLIENTS_MAX: u16 = 4096;
-/// Events taken from the kernel at once.
+/// Events read from the kernel at once.
 const EVENTS_MAX: usize = 1024;
 
 const LISTENER: u64 = u64::MAX;
@@ -29,16 +29,16 @@ const STOP: u64 = u64::MAX - 1;
 /// Set in the event data of a link, clear in that of a client; the rest is the slot.
 const LINK: u64 = 1 << 32;
 
-/// What was done since the start.
+/// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Auctions that every DSP answered.
     pub(crate) auctions: u64,
     /// Calls begun, one for each DSP and auction.
     pub(crate) calls: u64,
-    /// Calls that brought no answer: refused, cut off, malformed.
+    /// Calls without an answer: refused, cut off, malformed.
     pub(crate) failed: u64,
-    /// Calls made again because a reused connection turned out closed.
+    /// Calls repeated because a reused connection turned out closed.
     pub(crate) retried: u64,
     /// Connections opened to DSPs.
     pub(crate) opened: u64,
@@ -47,12 +47,12 @@ pub(crate) struct Tally {
 pub(crate) struct Floor {
     epoll: OwnedFd,
     listener: TcpListener,
-    /// Readable once it is time to stop; held so that it stays registered.
+    /// Readable when the floor must stop; owned so that it stays registered.
     _stop: UnixStream,
     dsps: Vec<Dsp>,
     clients: Slots<Client>,
     links: Slots<Link>,
-    /// Clients that have more to do than their last event said.
+    /// Clients with more work than their last event reported.
     ready: Vec<usize>,
     room: Room,
     tally: Tally,
@@ -61,7 +61,7 @@ pub(crate) struct Floor {
 impl Floor {
     pub(crate) fn new(listener: TcpListener, stop: UnixStream, dsps: Vec<Dsp>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        // Again, now with a queue that takes a burst of every client we would keep.
+        // Listens again, with a backlog for a burst of all clients.
         rustix::net::listen(&listener, i32::from(CLIENTS_MAX))?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for (source, data) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
@@ -84,7 +84,7 @@ impl Floor {
         &self.tally
     }
 
-    /// Holds auctions until told to stop; those in flight then are dropped.
+    /// Runs auctions until stopped; those in flight then are dropped.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
@@ -115,7 +115,8 @@ impl Floor {
             let socket = match accept_with(&self.listener, flags) {
                 Ok(socket) => socket,
                 Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                // Out of descriptors too: those left in the queue are taken with the next one.
+                // Also for lack of descriptors: the rest of the backlog is accepted with the next
+                // event.
                 Err(_) => return,
             };
             let data = self.clients.next() as u64;
@@ -147,7 +148,7 @@ impl Floor {
         }
     }
 
-    /// Calls every DSP, each on its warmest idle link, or else on the next that is free or new.
+    /// Calls every DSP, on its warmest idle link, or else on the next free or new one.
     fn fan_out(&mut self, client_id: usize) {
         let client = self.clients.at(client_id).expect("its request was just read");
         client.waiting = self.dsps.len();
@@ -170,8 +171,8 @@ impl Floor {
         self.open(dsp);
     }
 
-    /// Opens a link where calls wait, one at a time: were there one for each call, handshakes would
-    /// delay answers, so that more calls found no link and began more handshakes.
+    /// Opens a link for waiting calls, one at a time. With one per call, handshakes would delay
+    /// answers, so more calls would find no link and start more handshakes.
     fn open(&mut self, dsp: usize) {
         while !self.dsps[dsp].is_opening && !self.dsps[dsp].waiting.is_empty() {
             let data = LINK | self.links.next() as u64;
@@ -193,7 +194,7 @@ impl Floor {
         let dsp = link.dsp;
         let is_open = match link.go_on_opening(&mut self.room) {
             Err(Errno::AGAIN) => return,
-            // No event would tell of an end that was there before the call.
+            // No event reports an end that came before the call.
             done => done.is_ok() && !hung_up(flags),
         };
         self.dsps[dsp].is_opening = false;
@@ -206,7 +207,7 @@ impl Floor {
         self.open(dsp);
     }
 
-    /// A link can carry another call: the one that has waited longest, if any.
+    /// Gives a free link to the call that has waited longest, if any.
     fn release(&mut self, id: usize) {
         let dsp = self.links.at(id).expect("the caller saw the link").dsp;
         match self.dsps[dsp].waiting.pop_front() {
@@ -229,14 +230,14 @@ impl Floor {
         } else if link.call.is_some() {
             self.drive(id, Some(flags));
         } else if hung_up(flags) || flags.contains(EventFlags::IN) {
-            // Closed while idle, or speaking out of turn.
+            // Closed while idle, or sent bytes out of turn.
             let idle = &mut self.dsps[link.dsp].idle;
             idle.retain(|&other| other != id);
             self.links.remove(id);
         }
     }
 
-    /// Takes a call as far as it goes now: without an event it only sends.
+    /// Advances a call as far as possible; without an event it only sends.
     fn drive(&mut self, id: usize, event: Option<EventFlags>) {
         let link = self.links.at(id).expect("the caller saw the link");
         let client_id = link.call.as_ref().expect("the caller saw the call").client;
@@ -245,8 +246,8 @@ impl Floor {
         let [length, body] = client.call();
         let sent = link.send([&dsp.head, length, body], &mut self.room);
         let progress = match (sent, event) {
-            // An answer before the end of the question is none: the link cannot be told apart
-            // from a broken one, and is read only once the call is out.
+            // An answer before the end of the call does not count: the link may be broken, and is
+            // read only after the call is sent.
             (Err(Errno::AGAIN), Some(flags)) if hung_up(flags) => Progress::Failed,
             (Err(Errno::AGAIN), _) | (Ok(()), None) => Progress::Blocked,
             (Ok(()), Some(flags)) => {
@@ -268,7 +269,7 @@ impl Floor {
         }
     }
 
-    /// Closes a broken link; its call is made again if the link was merely stale.
+    /// Closes a broken link; its call is repeated if the link was merely stale.
     fn give_up(&mut self, id: usize, client: usize) {
         let link = self.links.remove(id).expect("the caller saw the link");
         if link.is_stale() {
@@ -284,7 +285,7 @@ impl Floor {
         self.answered(client);
     }
 
-    /// Counts one DSP off; the last one ends the auction.
+    /// Counts one DSP's answer; the last one ends the auction.
     fn answered(&mut self, client_id: usize) {
         let client = self.clients.at(client_id).expect("a client outlives its auction");
         client.waiting -= 1;
@@ -297,7 +298,7 @@ impl Floor {
     }
 }
 
-/// Registers a connection for all that it can say, once and for all.
+/// Registers a connection for all events, once.
 fn watch(epoll: &OwnedFd, source: &impl AsFd, data: u64) -> Result<(), Errno> {
     let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
     epoll::add(epoll, source, EventData::new_u64(data), flags)

@@ -1,23 +1,23 @@
-//! The head of an HTTP/1.1 message: where it ends, and how long the body is.
+//! Finds the end of an HTTP/1.1 head, and the length of the body.
 //!
-//! Nothing else is looked at: a chunked answer is malformed here, and so is one with neither a
-//! length nor a status that forbids a body.
+//! Nothing else is parsed: a chunked answer is malformed here, and so is one with neither a length
+//! nor a status that forbids a body.
 
 use std::ops::Range;
 
 use memchr::memchr;
 
-/// Bytes that a head may take; a peer that sends more is cut off.
+/// Longest head; a peer that sends more is disconnected.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// What a buffer that begins with a message holds.
+/// The state of a buffer that begins with a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// The message is not all there yet.
+    /// The message is incomplete.
     Partial,
-    /// The body lies here; its end is the end of the message.
+    /// The range of the body, whose end is the end of the message.
     Whole(Range<usize>),
-    /// No way to tell where the message ends, or it ends beyond the limit.
+    /// The end of the message is unknown or beyond the limit.
     Malformed,
 }
 

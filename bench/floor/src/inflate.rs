@@ -1,10 +1,10 @@
-//! Compressed answers, decompressed into one buffer that serves again and again.
+//! Decompresses answers into one reused buffer.
 //!
-//! No more than an answer may have comes out, and what is no gzip is nothing.
+//! Output is limited; anything but gzip is refused.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Log2 of the largest window that gzip knows.
+/// Log2 of gzip's largest window.
 const WINDOW_BITS: u8 = 15;
 
 pub(crate) struct Inflater {
@@ -16,7 +16,7 @@ impl Inflater {
         Self { room: vec![0; bytes_max].into_boxed_slice() }
     }
 
-    /// The one member that `body` is; `None` if it is something else, or too large.
+    /// The content of `body`, a single gzip member. None if it is anything else, or too large.
     pub(crate) fn gunzip(&mut self, body: &[u8]) -> Option<&[u8]> {
         let mut decoder = Decompress::new_gzip(WINDOW_BITS);
         let status = decoder.decompress(body, &mut self.room, FlushDecompress::Finish).ok()?;

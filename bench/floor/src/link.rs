@@ -1,7 +1,7 @@
-//! A connection to a DSP, and the call it carries.
+//! A connection to a DSP, and the call that it carries.
 //!
-//! Knows how to push one call out and take one answer in; whom to call, and what an answer means
-//! for the auction, is the floor's affair.
+//! Knows how to send one call and receive one answer; the floor decides whom to call, and what an
+//! answer means.
 
 use std::os::fd::OwnedFd;
 
@@ -17,16 +17,16 @@ use crate::head::{self, Scan};
 use crate::inflate::Inflater;
 use crate::tls::{self, Session};
 
-/// Bytes that the body of an answer may have, inflated or not.
+/// Longest body of an answer, inflated or not.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// Room for one answer; a larger one comes in pieces. At least twice what a TLS record takes.
+/// Buffer for one answer; a larger one comes in pieces. At least two TLS records.
 const ANSWER_BYTES: usize = 64 << 10;
 
 /// Buffers that all links share.
 pub(crate) struct Room {
-    /// Where every answer is read to.
+    /// The buffer for reading answers.
     buffer: Box<[u8]>,
-    /// A call in one piece.
+    /// The buffer for a joined call.
     whole: Vec<u8>,
     tls: tls::Room,
     inflater: Inflater,
@@ -45,26 +45,26 @@ impl Room {
 
 pub(crate) struct Link {
     pub(crate) socket: OwnedFd,
-    /// None for a DSP that speaks plain text.
+    /// None without TLS.
     session: Option<Box<Session>>,
     pub(crate) dsp: usize,
-    /// Whether a call can be sent: the handshake is done.
+    /// Whether the handshake is done, so a call can be sent.
     pub(crate) is_open: bool,
-    /// None while the link is opened, or idle.
+    /// None while the link is opening or idle.
     pub(crate) call: Option<Call>,
-    /// It carried a call before, so the DSP may be about to close it.
+    /// Whether it carried a call before, so the DSP may be about to close it.
     has_served: bool,
-    /// The beginning of an answer that did not come in one read, opened.
+    /// The decrypted beginning of an answer that needs more reads.
     inbox: Vec<u8>,
 }
 
 pub(crate) struct Call {
     pub(crate) client: usize,
-    /// Bytes of it that were sent; under TLS, that were sealed to be sent.
+    /// Bytes sent; under TLS, bytes sealed to be sent.
     sent: usize,
 }
 
-/// What became of a call once nothing more can be done for it now.
+/// The state of a call after all work that needs no waiting.
 pub(crate) enum Progress {
     Blocked,
     /// Whether the link can carry another call.
@@ -75,7 +75,7 @@ pub(crate) enum Progress {
 }
 
 impl Link {
-    /// Begins to connect; events say when to go on. `at` is the place of `dsp`.
+    /// Begins to connect; events report the progress. `at` is the index of `dsp`.
     pub(crate) fn open(at: usize, dsp: &Dsp) -> Result<Self, Errno> {
         let ipv4 = dsp.address.is_ipv4();
         let family = if ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// Goes on with opening, now that the socket is connected.
+    /// Continues opening once the socket is connected.
     pub(crate) fn go_on_opening(&mut self, room: &mut Room) -> Result<(), Errno> {
         if let Some(session) = &mut self.session {
             session.shake_hands(&self.socket, (&mut room.buffer, &mut room.tls))?;
@@ -110,16 +110,16 @@ impl Link {
         self.call = Some(Call { client, sent: 0 });
     }
 
-    /// Not a byte came back on a link that had served before: the DSP closed it as we wrote, and
-    /// another deserves a try.
+    /// No byte came back on a reused link: the DSP closed it while we wrote, so the call deserves
+    /// another attempt.
     pub(crate) fn is_stale(&self) -> bool {
         self.inbox.is_empty()
             && self.session.as_deref().is_none_or(Session::is_between_records)
             && self.has_served
     }
 
-    /// Sends what is left of the call: one `send`, or under TLS one `write`, unless the socket's
-    /// buffer is full.
+    /// Sends the rest of the call: one `send`, or under TLS one `write`, unless the socket's buffer
+    /// is full.
     pub(crate) fn send(&mut self, parts: [&[u8]; 3], room: &mut Room) -> Result<(), Errno> {
         let call = self.call.as_mut().expect("only a link with a call sends");
         let total = parts.iter().map(|part| part.len()).sum();
@@ -130,7 +130,7 @@ impl Link {
             call.sent = total;
             return session.send(&self.socket, parts, &mut room.tls);
         }
-        // Joining three parts costs less than what `writev` does more than `send`.
+        // Joining three parts costs less than `writev` costs more than `send`.
         let whole = &mut room.whole;
         whole.clear();
         parts.iter().for_each(|part| whole.extend_from_slice(part));
@@ -140,7 +140,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads the answer: one `read` unless it comes in pieces. It replaces the winner if larger.
+    /// Reads the answer, with one `read` unless it comes in pieces. It replaces a smaller winner.
     pub(crate) fn receive(
         &mut self,
         room: &mut Room,
@@ -165,7 +165,7 @@ impl Link {
                     let at_rest = self.session.as_deref().is_none_or(Session::is_between_records);
                     let reusable = !ends && at_rest && body.end == answer.len();
                     let body = &answer[body];
-                    // JSON begins otherwise.
+                    // JSON never begins like this.
                     let is_gzip = body.starts_with(&[0x1f, 0x8b]);
                     let Some(body) = (if is_gzip { inflater.gunzip(body) } else { Some(body) })
                     else {
@@ -181,14 +181,14 @@ impl Link {
                 Scan::Partial if first => self.inbox.extend_from_slice(fresh),
                 Scan::Partial => (),
             }
-            // The rest comes with an event of its own.
+            // The rest has an event of its own.
             if is_drained && !ends {
                 return Progress::Blocked;
             }
         }
     }
 
-    /// What one `recv` brings, and whether it emptied the socket, as one that leaves room does.
+    /// The bytes of one `recv`, and whether it emptied the socket: a short read does.
     fn read<'r>(
         &mut self,
         buffer: &'r mut [u8],
@@ -204,8 +204,8 @@ impl Link {
     }
 }
 
-/// The scan stands for the one that any parser must make. It always runs to the end, for JSON
-/// text has no NUL in it; a body that has one is no bid.
+/// This scan represents the one that any parser must make. It always runs to the end, because JSON
+/// text has no NUL; a body with one is no bid.
 fn keep_larger(body: &[u8], winner: &mut Vec<u8>) {
     if memchr(0, body).is_none() && body.len() > winner.len() {
         winner.clear();

@@ -1,9 +1,9 @@
-//! The floor: the least that a whole auction can cost on this kernel.
+//! The floor: the minimum cost of a whole auction on this kernel.
 //!
-//! Owns the command line, start-up and the final report. The program it starts reads a request,
-//! writes one copy to every DSP, scans each answer once, and replies with the largest body it
-//! saw. It knows nothing of OpenRTB: no parsing, no rules, no timers. What an exchange costs
-//! above this number is the price of being an exchange.
+//! Owns the command line, start-up and the final report. The program reads a request, writes one
+//! copy to every DSP, scans each answer once, and replies with the largest body. It knows nothing
+//! of OpenRTB: no parsing, no rules, no timers. An exchange's cost above this number is the price
+//! of being an exchange.
 
 mod client;
 mod dsp;
@@ -31,23 +31,23 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::dsp::{Dsp, Terms};
 use crate::floor::{Floor, Tally};
 
-/// The least a whole auction can cost: raw epoll, one thread, no parsing, no rules.
+/// The minimum cost of a whole auction: raw epoll, one thread, no parsing, no rules.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Where bid requests arrive; port 0 lets the kernel choose.
+    /// Address for bid requests; port 0 lets the kernel choose.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// A DSP to ask, as [http://]HOST:PORT[/path], or over TLS with https://; repeat for more.
+    /// A DSP as [http://]HOST:PORT[/path], or with https:// over TLS; repeatable.
     #[arg(long)]
     dsp: Vec<String>,
-    /// A file of DSPs, one a line; blank lines and lines that begin with # are skipped.
+    /// A file of DSPs, one per line; blank lines and lines that begin with # are skipped.
     #[arg(long)]
     dsps: Option<PathBuf>,
-    /// Ask for answers in gzip, and inflate those that come so.
+    /// Accept answers in gzip, and inflate them.
     #[arg(long)]
     gzip: bool,
-    /// Certificates, as PEM, of the authorities that sign those of DSPs at https.
+    /// PEM certificates of the authorities trusted for DSPs at https.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Pin the process to this core.
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
     let mut floor = Floor::new(listener, stop_signal()?, dsps)?;
-    // Whoever started us may read one line and close the pipe: that is not our failure.
+    // The parent may read one line and close the pipe: that is no failure.
     let _ = writeln!(stdout(), "listening on {address}");
     floor.run()?;
     report(floor.tally());
@@ -100,7 +100,7 @@ fn roots(arguments: &Arguments) -> Result<Option<Arc<RootCertStore>>> {
     roots.map(Some).with_context(|| format!("--ca {}", path.display()))
 }
 
-/// Binds the process, which has one thread, to one core.
+/// Pins the process, which has one thread, to a core.
 fn pin(core: usize) -> Result<()> {
     ensure!(core < CpuSet::MAX_CPU, "--core {core}: at most {}", CpuSet::MAX_CPU - 1);
     let mut cores = CpuSet::new();
@@ -108,10 +108,10 @@ fn pin(core: usize) -> Result<()> {
     sched_setaffinity(None, &cores).with_context(|| format!("cannot pin to core {core}"))
 }
 
-/// Every auction in flight holds a connection to every DSP: take all the descriptors allowed.
+/// Every auction in flight uses a connection to every DSP, so this allows all possible descriptors.
 fn raise_descriptor_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
-    // A refusal leaves the limit as it was, which small runs do not reach.
+    // If it is refused, the limit is unchanged, which suffices for small runs.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -125,7 +125,7 @@ fn stop_signal() -> Result<UnixStream> {
     Ok(reader)
 }
 
-/// One line of `name value` pairs on stderr, the same from every program in `bench`.
+/// Prints one line of `name value` pairs on stderr, as every program in `bench` does.
 fn report(tally: &Tally) {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     #[expect(clippy::cast_precision_loss, reason = "a report, far below 2^53")]

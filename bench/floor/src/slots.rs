@@ -1,7 +1,7 @@
-//! Slots that connections live in: a stable index for each, reused once free.
+//! Slots for connections: each has a stable index, which is reused once free.
 //!
-//! An event may name a slot whose owner has gone since the kernel gave it out. So that it names no
-//! other owner, a slot is free only once all events that were given out are dealt with.
+//! A pending event may name a slot whose connection is gone. To keep it from naming another
+//! connection, a slot is free only once all pending events are handled.
 
 /// Indexed storage with a free list.
 pub(crate) struct Slots<T> {
@@ -45,7 +45,7 @@ impl<T> Slots<T> {
         Some(entry)
     }
 
-    /// No event is left that could name a removed entry.
+    /// Frees the removed slots: no pending event can name them any more.
     pub(crate) fn free_removed(&mut self) {
         self.free.append(&mut self.left);
     }

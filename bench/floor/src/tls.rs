@@ -1,8 +1,7 @@
-//! TLS to DSPs (RFC 8446, RFC 5246): whom to trust, and one session for each connection.
+//! TLS to DSPs (RFC 8446, RFC 5246): trusted authorities, and one session per connection.
 //!
-//! The floor reads and writes through buffers that all its connections share; a session keeps of
-//! its own only what a socket did not take, and a record that has not come whole. It must not know
-//! HTTP, nor what a connection is used for.
+//! All connections share the floor's buffers. A session itself keeps only unsent bytes and an
+//! incomplete record. Must not know HTTP, nor the purpose of a connection.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,14 +27,14 @@ pub(crate) fn authorities(pem: &[u8]) -> Result<Arc<RootCertStore>> {
     Ok(Arc::new(roots))
 }
 
-/// What sessions with one DSP share; the tickets to resume with are part of it.
+/// State shared by the sessions with one DSP, including resumption tickets.
 pub(crate) struct Peer {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 impl Peer {
-    /// For a DSP at `host`. Provider, versions, protocol and resumption are those of the exchange.
+    /// A peer at `host`. Provider, versions, protocol and resumption are the exchange's.
     pub(crate) fn new(host: &str, roots: &Arc<RootCertStore>) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned())?;
         let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -48,10 +47,10 @@ impl Peer {
     }
 }
 
-/// Buffers that all sessions share.
+/// Buffers shared by all sessions.
 #[derive(Default)]
 pub(crate) struct Room {
-    /// A call in one piece: one record, unless it is too long for one.
+    /// A joined call: one record, unless it is too long.
     joined: Vec<u8>,
     sealed: Vec<u8>,
     opened: Vec<u8>,
@@ -59,17 +58,17 @@ pub(crate) struct Room {
 
 pub(crate) struct Session {
     connection: UnbufferedClientConnection,
-    /// The beginning of a record, or of a message in several, that has not come whole.
+    /// The beginning of an incomplete record or message.
     partial: Vec<u8>,
-    /// What the socket has not taken.
+    /// Unsent bytes.
     unsent: Vec<u8>,
     has_shaken_hands: bool,
-    /// The DSP has said farewell: nothing more will come.
+    /// Whether the DSP has sent close_notify, so nothing more will come.
     is_over: bool,
 }
 
 impl Session {
-    /// Its first message is ready to be sent.
+    /// A session whose first message is ready to be sent.
     pub(crate) fn new(peer: &Peer) -> Result<Self, Errno> {
         let config = Arc::clone(&peer.config);
         let connection = UnbufferedClientConnection::new(config, peer.name.clone());
@@ -88,12 +87,12 @@ impl Session {
         self.is_over
     }
 
-    /// Whether nothing is half here.
+    /// Whether no incomplete record is buffered.
     pub(crate) fn is_between_records(&self) -> bool {
         self.partial.is_empty()
     }
 
-    /// Goes on with the handshake, if it is not done; its last message leaves with the first call.
+    /// Continues the handshake, if it is not done; its last message leaves with the first call.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &OwnedFd,
@@ -106,8 +105,8 @@ impl Session {
         Ok(())
     }
 
-    /// Seals a call and sends it, with one `write` unless the socket is full or there is something
-    /// to send before it.
+    /// Seals a call and sends it with one `write`, unless the socket is full or there are unsent
+    /// bytes.
     pub(crate) fn send(
         &mut self,
         socket: &OwnedFd,
@@ -118,7 +117,7 @@ impl Session {
         for part in parts {
             room.joined.extend_from_slice(part);
         }
-        // What is half here has to lie before the session until the rest of it comes.
+        // The incomplete record must precede the session's input until the rest comes.
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut self.partial);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(Errno::PROTO);
@@ -133,7 +132,7 @@ impl Session {
         self.flush(socket)
     }
 
-    /// Sends what the socket has not taken.
+    /// Sends the unsent bytes.
     pub(crate) fn flush(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         while !self.unsent.is_empty() {
             let sent = write(socket, &self.unsent)?;
@@ -142,7 +141,7 @@ impl Session {
         Ok(())
     }
 
-    /// What one `read` brings, opened, which may be nothing yet; and whether it emptied the socket.
+    /// The decrypted bytes of one `read`, possibly none, and whether it emptied the socket.
     pub(crate) fn receive<'r>(
         &mut self,
         socket: &OwnedFd,
@@ -155,7 +154,7 @@ impl Session {
         Ok((&room.opened, is_drained))
     }
 
-    /// Reads once, behind the beginning of a record that came before, and takes what is whole.
+    /// Reads once, after the incomplete record, and processes what is complete.
     fn fill(
         &mut self,
         socket: &OwnedFd,
@@ -176,8 +175,8 @@ impl Session {
         Ok(held + bytes < buffer.len())
     }
 
-    /// Takes all whole records of `bytes`, and says how many bytes they are. Answers that they ask
-    /// for are left to be sent before the next call, which TLS leaves the time to.
+    /// Processes all complete records of `bytes` and returns their length. Replies to them may wait
+    /// until the next call, as TLS permits.
     fn take(&mut self, bytes: &mut [u8], room: &mut Room) -> Result<usize, Errno> {
         let mut taken = 0;
         loop {
@@ -200,7 +199,7 @@ impl Session {
                     })?;
                     self.unsent.extend_from_slice(message);
                 }
-                // That it is sent before all that follows is what counts.
+                // It only has to be sent before everything that follows.
                 ConnectionState::TransmitTlsData(message) => message.done(),
                 ConnectionState::PeerClosed => self.is_over = true,
                 ConnectionState::WriteTraffic(_) => {
@@ -217,7 +216,7 @@ impl Session {
     }
 }
 
-/// What `write` has written into `room`, which is made as large as that takes.
+/// The bytes that `write` has written into `room`, which grows as needed.
 fn written(
     room: &mut Vec<u8>,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<InsufficientSizeError>>,
@@ -232,7 +231,7 @@ fn written(
     Ok(&room[..bytes.map_err(|_| Errno::PROTO)?])
 }
 
-/// How much of `bytes` the socket takes at once.
+/// Number of `bytes` that the socket takes at once.
 fn write_some(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match write(socket, bytes) {
         Err(Errno::AGAIN) => Ok(0),

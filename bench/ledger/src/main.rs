@@ -1,8 +1,8 @@
-//! The ledger's store beside the least that its work can cost: the same bytes written and synced
-//! raw, on the same file system.
+//! The ledger's store compared with the minimum cost of its work: the same bytes, written and
+//! synced raw, on the same file system.
 //!
-//! Owns the command line, both loads and their figures: a line of JSON for each. Of vickrey it knows
-//! the store alone, not what leases mean.
+//! Owns the command line, both loads and their figures, one line of JSON each. Knows only vickrey's
+//! store, not what leases mean.
 
 mod raw;
 mod store;
@@ -16,37 +16,37 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use serde_json::{Value, json};
 
-/// Batches a second of the ledger's store, one after another and many at once, and the same bytes
+/// Batches per second of the ledger's store, one after another and many at once, and the same bytes
 /// written and synced raw, in turn: store, raw, raw, store.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Where to write; on the disk that is measured. What was written is removed.
+    /// The output directory, on the disk to be measured; its files are removed afterwards.
     directory: PathBuf,
-    /// Leases of a batch.
+    /// Leases per batch.
     #[arg(long, value_delimiter = ',', default_value = "1,100,10000")]
     leases: Vec<u32>,
-    /// Leases that are there before.
+    /// Leases stored in advance.
     #[arg(long, default_value_t = 100_000)]
     filled: u32,
-    /// Batches that wait together where many do.
+    /// Concurrent batches, in rounds with many.
     #[arg(long, default_value_t = 16)]
     in_flight: u64,
-    /// How long each measurement lasts, in seconds.
+    /// Length of each measurement, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// How often store, raw, raw, store.
+    /// Rounds of store, raw, raw, store.
     #[arg(long, default_value_t = 2)]
     rounds: usize,
 }
 
-/// What was done in a measurement.
+/// The results of a measurement.
 struct Measured {
     batches: u64,
     /// Transactions of the store, or groups of writes.
     commits: u64,
     took: Duration,
-    /// From asking to the answer, of each batch.
+    /// From request to answer, for each batch.
     latencies: Vec<Duration>,
 }
 
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     run(&Options::parse(), &mut |line| Ok(writeln!(stdout(), "{line}")?))
 }
 
-/// Who takes a line.
+/// The consumer of output lines.
 type Say<'a> = &'a mut dyn FnMut(&Value) -> Result<()>;
 
 fn run(options: &Options, say: Say<'_>) -> Result<()> {
@@ -131,7 +131,7 @@ fn figures(round: usize, who: &str, load: (u32, u64), mut measured: Measured) ->
     })
 }
 
-/// The disk has done what was asked of it before.
+/// Waits until the disk has finished earlier work.
 fn settle() {
     rustix::fs::sync();
 }

@@ -1,4 +1,4 @@
-//! The same bytes written and synced, one batch after another, into room that was made before.
+//! The same bytes written and synced, one batch after another, in preallocated space.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -9,15 +9,15 @@ use anyhow::Result;
 
 use crate::{Measured, settle};
 
-/// A lease's name and figures.
+/// A lease's key and amounts.
 const LEASE_BYTES: usize = 56;
-/// Written over and over: a sync then waits for data alone.
+/// The file is overwritten repeatedly, so a sync waits only for data.
 const FILE_BYTES: usize = 16 << 20;
-/// What a file is written in.
+/// The unit of writes.
 const BLOCK_BYTES: usize = 4_096;
 
-/// Batches of so many leases, each written once and synced so often, for so long. A second sync has
-/// a block to itself, as the second phase of a commit has.
+/// Batches of leases, each written once and synced `syncs` times, for `time`. A second sync has a
+/// block of its own, like the second phase of a commit.
 pub(crate) fn measure(path: &Path, leases: u32, syncs: u32, time: Duration) -> Result<Measured> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all_at(&vec![1; FILE_BYTES], 0)?;
@@ -29,7 +29,7 @@ pub(crate) fn measure(path: &Path, leases: u32, syncs: u32, time: Duration) -> R
     let begun = Instant::now();
     while begun.elapsed() < time {
         let asked = Instant::now();
-        // No two writes are the same.
+        // Every write is different.
         payload[..8].copy_from_slice(&(latencies.len() as u64).to_le_bytes());
         for sync in 0..syncs {
             let written = if sync == 0 { &payload[..] } else { &payload[..BLOCK_BYTES] };

@@ -1,4 +1,4 @@
-//! Batches through the store, so many on their way.
+//! Batches through the store, with several in flight.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,12 +15,13 @@ use units::Nanos;
 
 use crate::{Measured, settle};
 
-/// The longest that a batch may take: a disk that fails ends the run.
+/// Timeout of a batch: a failing disk ends the run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// No factor of any number of leases in use: a batch's are spread over all, as campaigns' are.
+/// Not a factor of any number of leases used: a batch's leases are spread over all, as campaigns'
+/// are.
 const STRIDE: u64 = 7_919;
 
-/// Batches of so many leases, of so many that are there, one behind another for so long.
+/// Batches of `leases` leases out of those stored, for a time.
 pub(crate) fn measure(
     directory: &Path,
     (leases, filled): (u32, u32),

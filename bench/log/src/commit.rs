@@ -1,7 +1,7 @@
-//! Group commit: threads that wait for their records to be durable, and the raw writes beside it.
+//! Group commit: threads that wait for durable records, compared with raw writes.
 //!
-//! Owns both loads. The raw one takes the log's own bytes and groups, so that it differs in nothing
-//! but what is around them.
+//! Owns both loads. The raw one writes the log's own bytes in the same groups, so that only the
+//! surrounding work differs.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -20,26 +20,26 @@ use serde_json::json;
 use crate::Say;
 use crate::groups::{Groups, groups};
 
-/// The longest that a thread waits for its records: a disk that fails ends the run.
+/// Timeout of a record: a failing disk ends the run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where to write; on the disk that is measured. What was written is removed.
+    /// The output directory, on the disk to be measured; its files are removed afterwards.
     pub directory: PathBuf,
-    /// Threads that hand over records.
+    /// Threads that write records.
     #[arg(long, default_value_t = 2)]
     pub producers: usize,
-    /// Records of a thread that may wait for their acknowledgement.
+    /// Unacknowledged records per thread.
     #[arg(long, default_value_t = 1024)]
     pub in_flight: usize,
-    /// Records of all threads in a round.
+    /// Records per round, of all threads.
     #[arg(long, default_value_t = 200_000)]
     pub records: usize,
     /// Bytes of a record.
     #[arg(long, default_value_t = 1024)]
     pub payload: usize,
-    /// How often log, raw, raw, log.
+    /// Rounds of log, raw, raw, log.
     #[arg(long, default_value_t = 2)]
     pub rounds: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A round of the log; what it wrote, in its groups.
+/// A round of the log. Returns the written bytes and their groups.
 fn of_log(options: &Options, directory: &Path, round: usize, say: Say<'_>) -> Result<Groups> {
     settle();
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
@@ -101,7 +101,7 @@ fn of_log(options: &Options, directory: &Path, round: usize, say: Say<'_>) -> Re
     Ok(written)
 }
 
-/// A thread that keeps so many records on their way.
+/// A thread that keeps several records in flight.
 struct Producer {
     ring: DurableRing,
     thread: Arc<OnceLock<Thread>>,
@@ -119,17 +119,17 @@ impl Producer {
                 thread.unpark();
             }
         };
-        // Bytes of a record in the ring are a few more than its own.
+        // A record takes a few more bytes in the ring than its own.
         let bytes = options.in_flight * (options.payload + 64);
         let ring = log.durable_ring(bytes, Some(Box::new(tell)));
-        // What compresses well would be nothing to a disk that does.
+        // A disk with compression would store compressible data too cheaply.
         let payload = (0..options.payload).map(noise).collect();
         Self { ring, thread, payload, in_flight: options.in_flight as u64, records: records as u64 }
     }
 
     /// Ends once all of its records are acknowledged.
     fn run(mut self) -> Result<()> {
-        // It is this thread's own.
+        // Only this thread sets it.
         let _first = self.thread.set(std::thread::current());
         let (mut pushed, mut last) = (0, Instant::now());
         loop {
@@ -152,24 +152,24 @@ impl Producer {
     }
 }
 
-/// A byte that looks like none of its neighbours (SplitMix64).
+/// A pseudo-random byte (SplitMix64).
 fn noise(at: usize) -> u8 {
     let mut bits = (at as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (bits ^ (bits >> 27)).to_le_bytes()[7]
 }
 
-/// How the raw file's room was made before.
+/// The preallocation of the raw file.
 #[derive(Clone, Copy)]
 enum Preallocated {
-    /// As the log's: set aside, so that the first write of a block and the file's length are
-    /// changes that a sync waits for.
+    /// As the log does: reserved, so a sync also waits for the first write of a block and the
+    /// file's length.
     SetAside,
-    /// Written and synced once before: a sync waits for data alone.
+    /// Written and synced in advance: a sync waits only for data.
     Written,
 }
 
-/// The same bytes in the same groups, written and synced, one after another.
+/// Writes and syncs the same bytes in the same groups, one after another.
 fn of_raw(
     written: &Groups,
     path: &Path,
@@ -205,8 +205,8 @@ fn of_raw(
     }))
 }
 
-/// The disk has done what was asked of it before: written what others wrote, and given up the blocks
-/// of what was removed.
+/// Waits until the disk has finished earlier work: flushed others' writes, and freed the blocks of
+/// removed files.
 fn settle() {
     rustix::fs::sync();
 }

@@ -1,7 +1,8 @@
-//! A log of any length, written by the log itself; and what a crash leaves of its newest segments.
+//! Writes a log of any length through the log itself, and makes its newest segments look as after a
+//! crash.
 //!
-//! Its records are noise of no known kind, or those of another log: the durable lane's once, and the
-//! firehose's over and over. What they mean nobody knows here.
+//! Records are noise of an unknown kind, or come from another log: the durable lane's once, and the
+//! firehose's repeatedly. Does not know their meaning.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -16,28 +17,28 @@ use serde_json::json;
 
 use crate::{Say, lanes};
 
-/// A kind that no release has given.
+/// A kind that no release uses.
 const KIND: u8 = 200;
-/// How long ago the first record was made: so short that none goes for its age.
+/// Age of the first record: too young for retention.
 const AGO_MS: u64 = 3_600_000;
-/// Bytes of a group. Its sync costs little then.
+/// Bytes per group, so that syncs cost little.
 const GROUP_BYTES: usize = 4 << 20;
-/// An unfinished write left this much, so far behind what was cut.
+/// Bytes of an unfinished write, and their distance from the cut.
 const LEFT_BYTES: usize = 3_000;
 const LEFT_BEHIND: u64 = 1_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The log's directory, which is made.
+    /// The log's directory, which is created.
     pub directory: PathBuf,
-    /// Bytes of both lanes together, in MiB; an eighth of them are the durable lane's, unless they
-    /// come from another log.
+    /// Bytes of both lanes in MiB; the durable lane has an eighth of them, unless the records come
+    /// from another log.
     #[arg(long, default_value_t = 10 << 10)]
     pub mebibytes: u64,
     /// Bytes of a record.
     #[arg(long, default_value_t = 4096)]
     pub payload: usize,
-    /// A log whose records are written instead: the firehose's again and again.
+    /// A log whose records are copied; the firehose's repeatedly.
     #[arg(long, value_name = "DIRECTORY")]
     pub from: Option<PathBuf>,
 }
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
         let path = options.directory.join(kind.name());
         let (records, share) = match (&options.from, kind) {
             (None, _) => (noise(options.payload)?, share),
-            // Each of them was once.
+            // Each of them is written once.
             (Some(from), LaneKind::Durable) => (records(&from.join(kind.name()))?, 0),
             (Some(from), LaneKind::Firehose) => (records(&from.join(kind.name()))?, bytes),
         };
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A thousand records that say nothing.
+/// A thousand records of noise.
 fn noise(bytes: usize) -> Result<Vec<LogRecord>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let began_ms = u64::try_from(now)?.saturating_sub(AGO_MS);
@@ -83,7 +84,7 @@ fn noise(bytes: usize) -> Result<Vec<LogRecord>> {
     Ok((1..=1_000).map(record).collect())
 }
 
-/// All that a lane holds.
+/// All records of a lane.
 fn records(path: &Path) -> Result<Vec<LogRecord>> {
     let mut records = Vec::new();
     for item in LogReader::new(&DiskFolder::read_only(path))? {
@@ -94,7 +95,7 @@ fn records(path: &Path) -> Result<Vec<LogRecord>> {
     Ok(records)
 }
 
-/// Writes all of `records`, and again until there are so many bytes.
+/// Writes `records` repeatedly until `bytes` are reached.
 fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[LogRecord]) -> Result<()> {
     let options = eventlog::WriterOptions { batch_bytes_max: 2 * GROUP_BYTES, ..lane.writer };
     let (mut writer, _) = LogWriter::open(DiskFolder::new(path)?, options, |_| ())?;
@@ -114,18 +115,18 @@ fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[LogRecord]) -> Re
         }
     }
     writer.commit()?;
-    // The newest segment is no more than begun: a crash leaves it so.
+    // The newest segment has just begun, as a crash may leave it.
     writer.append(records[0].kind, records[0].time_ms, &records[0].payload)?;
     writer.commit()?;
     Ok(())
 }
 
-/// The end of the last record of each lane is missing, and something stands further on.
+/// Cuts the last record of each lane, and leaves bytes after the cut.
 pub(crate) fn tear(directory: &Path) -> Result<()> {
     for path in lanes(directory) {
         let newest =
             segments(&DiskFolder::read_only(&path))?.pop().context("nothing was written")?;
-        // It was not sealed, so it has none.
+        // It is unsealed, so it has no index.
         match fs::remove_file(path.join(newest.index_name())) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             Ok(()) | Err(_) => (),

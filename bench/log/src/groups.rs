@@ -1,7 +1,7 @@
-//! What stands in a lane's segments, in the groups in which it was committed.
+//! The bytes in a lane's segments, in the groups in which they were committed.
 //!
-//! A frame tells how far the log was durable when it was appended, so frames of one group tell the
-//! same. Owns nothing but that observation.
+//! A frame states how far the log was durable when it was appended, so frames of one group state
+//! the same. Owns only that observation.
 
 use std::fs;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use eventlog::disk::DiskFolder;
 use eventlog::{FrameScan, ScanItem, segments};
 
-/// Bytes, and where groups of them begin and end.
+/// Bytes, and the bounds of their groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub bytes: Vec<u8>,

@@ -1,8 +1,8 @@
-//! The log beside the least that its work can cost: the same bytes written, synced and read raw.
+//! The log compared with the minimum cost of its work: the same bytes written, synced and read raw.
 //!
-//! Owns the command line. Each command prints a line of JSON for each thing that it measured, and
-//! `bench/run.py` says how often each is asked for and what its figures mean. Of vickrey it knows
-//! the log alone, not what records mean.
+//! Owns the command line. Each command prints one line of JSON per measurement; `bench/run.py`
+//! decides how often each runs, and what its figures mean. Knows only vickrey's log, not what
+//! records mean.
 
 mod commit;
 mod fill;
@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 use eventlog::lane::LaneKind;
 use serde_json::Value;
 
-/// The log beside the same bytes written, synced and read raw.
+/// The log compared with the same bytes written, synced and read raw.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -27,29 +27,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Acknowledged records a second through the durable lane, and the same bytes in the same
+    /// Acknowledged records per second through the durable lane, and the same bytes in the same
     /// groups written and synced raw, in turn: log, raw, raw, log.
     Commit(commit::Options),
-    /// A directory of real segments with their indexes.
+    /// Write a directory of real segments with their indexes.
     Fill(fill::Options),
-    /// Makes the newest segment of each lane what a crash leaves of it.
+    /// Make the newest segment of each lane look as after a crash.
     Tear {
         /// The log's directory.
         directory: PathBuf,
     },
-    /// How long both lanes take to open.
+    /// Measure the time to open both lanes.
     Open {
         /// The log's directory.
         directory: PathBuf,
     },
-    /// Every record of both lanes checked, and the same files read alone: log, raw, raw, log.
+    /// Check every record of both lanes, and read the same files alone: log, raw, raw, log.
     Scan(read::Options),
-    /// Reads the files of both lanes, and does nothing with them.
+    /// Read the files of both lanes without processing.
     Read {
         /// The log's directory.
         directory: PathBuf,
     },
-    /// Puts the files of both lanes out of the page cache.
+    /// Evict the files of both lanes from the page cache.
     Forget {
         /// The log's directory.
         directory: PathBuf,
@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Who takes a line.
+/// The consumer of output lines.
 type Say<'a> = &'a mut dyn FnMut(&Value) -> Result<()>;
 
 fn say(line: &Value) -> Result<()> {
@@ -76,7 +76,7 @@ fn say(line: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Where the lanes of a log are.
+/// The directories of a log's lanes.
 fn lanes(directory: &Path) -> [PathBuf; 2] {
     [LaneKind::Durable, LaneKind::Firehose].map(|kind| directory.join(kind.name()))
 }

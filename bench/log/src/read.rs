@@ -1,7 +1,7 @@
-//! Reading a log back: every record checked, beside its files read and nothing done with them; and
-//! how long both lanes take to open.
+//! Reads a log back and checks every record, compared with reading its files alone; and measures
+//! the time to open both lanes.
 //!
-//! Owns what stays in the page cache: all of the files, or nothing of them, for both readers alike.
+//! Owns the state of the page cache, all files or none of them, for both readers alike.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -19,24 +19,24 @@ use serde_json::json;
 use crate::commit::per_second;
 use crate::{Say, lanes};
 
-/// How much the raw reader asks for at once.
+/// Bytes per read of the raw reader.
 const READ_BYTES: usize = 1 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The log's directory.
     pub directory: PathBuf,
-    /// How often log, raw, raw, log.
+    /// Rounds of log, raw, raw, log.
     #[arg(long, default_value_t = 2)]
     pub rounds: usize,
-    /// What of the files is in the page cache before each reading.
+    /// The files in the page cache before each reading.
     #[arg(long, value_enum, default_value_t = Cache::Warm)]
     pub cache: Cache,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Cache {
-    /// All that fits.
+    /// As many as fit.
     Warm,
     /// Nothing.
     Cold,
@@ -71,7 +71,7 @@ pub(crate) fn scan(options: &Options, say: Say<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The segments of both lanes, and their length.
+/// The segments of both lanes, and their total length.
 struct Files {
     paths: Vec<PathBuf>,
     bytes: usize,
@@ -91,7 +91,7 @@ impl Files {
     }
 }
 
-/// Reads all of it, and checks every record. How many there are.
+/// Reads and checks every record. Returns their number.
 fn checked(directory: &Path) -> Result<u64> {
     let mut records = 0;
     for lane in lanes(directory) {
@@ -124,7 +124,7 @@ pub(crate) fn forget(directory: &Path) -> Result<()> {
         for entry in fs::read_dir(lane)? {
             let path = entry?.path();
             let file = File::open(&path)?;
-            // What is not written yet would stay.
+            // Dirty pages would stay in the cache.
             file.sync_all()?;
             fadvise(&file, 0, None, Advice::DontNeed)
                 .with_context(|| path.display().to_string())?;

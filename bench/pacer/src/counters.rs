@@ -1,12 +1,12 @@
-//! A floor: one atomic counter of what is left for each campaign. It knows no reservation, so that
-//! nothing expires, and who settles twice spends twice.
+//! A lower bound: one atomic counter per campaign for the remaining budget. It has no reservations,
+//! so nothing expires, and a repeated settlement spends twice.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::Keeper;
 
-/// What is left, and what was spent.
+/// The remaining budgets, and the total spend.
 pub struct Counters {
     left: Vec<AtomicU64>,
     spent: Vec<AtomicU64>,

@@ -1,8 +1,8 @@
-//! What a shard pays to decide, to reserve and to settle, beside two others that keep the same budgets:
-//! bare atomic counters, which is the least that one can do and tells nothing of a reservation, and a
-//! map of reservations behind a lock, which is what one would write.
+//! The cost of deciding, reserving and settling in a shard, compared with two alternatives: bare
+//! atomic counters, which are the minimum and have no reservations, and a map of reservations
+//! behind a lock, the obvious implementation.
 //!
-//! Owns the command line, the load and the figures: a line of JSON for each.
+//! Owns the command line, the load and the figures, one line of JSON each.
 
 mod counters;
 mod map;
@@ -21,50 +21,50 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Nanoseconds that one core takes for each of decide, reserve and settle, over many campaigns that
-/// come in no order, with many reservations open at a time.
+/// Nanoseconds of one core for each of decide, reserve and settle, over many campaigns in random
+/// order with many open reservations.
 #[derive(Clone, Parser)]
 #[command(version)]
 struct Options {
     /// Campaigns.
     #[arg(long, default_value_t = 10_000)]
     campaigns: u32,
-    /// Reservations that are open while others are made.
+    /// Open reservations during the run.
     #[arg(long, default_value_t = 16_384)]
     open: usize,
-    /// Requests of a round.
+    /// Requests per round.
     #[arg(long, default_value_t = 4_000_000)]
     requests: usize,
-    /// How often each, in turn.
+    /// Rounds of each, in turn.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
 
-/// Requests that are dealt with between two looks at the clock.
+/// Requests between two readings of the clock.
 const BATCH: usize = 1024;
 
-/// Whoever keeps budgets.
+/// An implementation of budgets.
 trait Keeper {
-    /// What names a reservation.
+    /// Identifies a reservation.
     type Reservation: Copy;
 
-    /// What to bid for a request; 0 for nothing.
+    /// The bid for a request; 0 for none.
     fn decide(&mut self, campaign: u32, request: u64) -> u64;
 
-    /// Reserves so many nanos.
+    /// Reserves an amount in nanos.
     fn reserve(&mut self, campaign: u32, amount: u64) -> Self::Reservation;
 
-    /// The reservation is billed, at three quarters.
+    /// Settles a reservation, at three quarters of its amount.
     fn settle(&mut self, reservation: Self::Reservation, price: u64);
 
-    /// So much time went by.
+    /// Lets time pass.
     fn pass(&mut self, time: Duration);
 
-    /// What all campaigns spent.
+    /// The spend of all campaigns.
     fn spent(&self) -> u64;
 }
 
-/// How long each of the three took in all.
+/// Total time of each of the three operations.
 #[derive(Default)]
 struct Took {
     decide: Duration,
@@ -87,7 +87,7 @@ fn main() -> Result<()> {
 
 fn say(round: usize, who: &str, options: &Options, keeper: &mut impl Keeper) -> Result<()> {
     let mut load = Load::new(options);
-    // Until as many are open as will be, and everything has been touched.
+    // Warms up until the target number of reservations is open and all memory was touched.
     load.run(options.open + 4 * BATCH + 8 * cast(options.campaigns), keeper);
     let region = Region::new(ALLOCATOR);
     let (took, requests) = load.run(options.requests, keeper);
@@ -109,7 +109,7 @@ fn say(round: usize, who: &str, options: &Options, keeper: &mut impl Keeper) -> 
     Ok(writeln!(stdout(), "{line}")?)
 }
 
-/// The same for every keeper.
+/// The load, identical for every keeper.
 struct Load<R> {
     campaigns: u32,
     open: std::collections::VecDeque<(R, u64)>,
@@ -125,7 +125,7 @@ impl<R: Copy> Load<R> {
         Self { campaigns: options.campaigns, open, open_max: options.open, random, spent: 0 }
     }
 
-    /// At least so many requests: how long they took, and how many there were.
+    /// Runs at least `requests` requests. Returns the times and the number of requests.
     fn run(&mut self, requests: usize, keeper: &mut impl Keeper<Reservation = R>) -> (Took, usize) {
         let mut took = Took::default();
         let mut coming = [(0_u32, 0_u64); BATCH];
@@ -159,7 +159,7 @@ impl<R: Copy> Load<R> {
         (took, batches * BATCH)
     }
 
-    /// Of a campaign that follows no other in any order.
+    /// A request for a campaign in random order.
     fn request(&mut self) -> (u32, u64) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -1,4 +1,4 @@
-//! A peer: budgets and open reservations in maps behind one lock, as one would write it.
+//! The obvious implementation: budgets and open reservations in maps behind one lock.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ pub struct Map(Mutex<Books>);
 
 struct Books {
     budgets: HashMap<u32, Budget>,
-    /// Campaign, amount, and until when.
+    /// Campaign, amount, and expiry.
     reservations: HashMap<u64, (u32, u64, Duration)>,
     next: u64,
     now: Duration,

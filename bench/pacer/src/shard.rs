@@ -1,4 +1,4 @@
-//! Vickrey's own: `pacer_core::shard` and `pacer_core::strategy`.
+//! Vickrey's implementation: `pacer_core::shard` and `pacer_core::strategy`.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use units::{Cpm, Nanos, Tick};
 
 use crate::Keeper;
 
-/// A shard with rights to all that will be spent, and the pace of each campaign: that of the default
-/// strategy, which looks at each request and bids a part of its value.
+/// A shard with grants for the whole spend, and the pace of each campaign: that of the default
+/// strategy, which sees each request and bids a part of its value.
 pub struct Shard {
     shard: pacer_core::shard::ShardLedger,
     paces: Vec<pacer_core::strategy::BidPace>,
@@ -57,7 +57,7 @@ impl Keeper for Shard {
     fn decide(&mut self, campaign: u32, request: u64) -> u64 {
         let value = Cpm::new(1_000_000 + request % 4_000_000).expect("a price");
         let pace = self.paces[crate::cast(campaign)];
-        // A strategy that looks at each request needs no draw.
+        // A strategy that sees each request needs no random draw.
         decide(pace, value, 0).map_or(0, Cpm::micros)
     }
 

@@ -1,4 +1,4 @@
-//! The floor as a child process, and a blocking client to talk to it.
+//! The floor as a child process, and a blocking client.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Floor {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Read at its start.
+    /// The floor reads it at its start.
     _authority: NamedTempFile,
 }
 
@@ -29,12 +29,12 @@ impl Floor {
         Self::of(dsps.iter().map(|dsp| dsp.url.clone()), &[])
     }
 
-    /// With these DSPs, whose authority it trusts, and these arguments.
+    /// Starts a floor with these DSPs, the tests' authority, and these arguments.
     pub(crate) fn of(urls: impl IntoIterator<Item = String>, more: &[&str]) -> Self {
         Self::trusting(&Tls::authority(), urls, more)
     }
 
-    /// The same, with another authority, as PEM.
+    /// Starts a floor that trusts another authority, as PEM.
     pub(crate) fn trusting(
         authority: &str,
         urls: impl IntoIterator<Item = String>,
@@ -55,7 +55,7 @@ impl Floor {
         Self { child, address, _authority: authority }
     }
 
-    /// Stops it by signal; what it counted, by name.
+    /// Stops it by a signal, and returns its counts by name.
     pub(crate) fn stop(mut self) -> HashMap<String, u64> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("the floor runs");
@@ -83,19 +83,19 @@ fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
     command
 }
 
-/// What a floor that does not start with these arguments says.
+/// The message of a floor that does not start with these arguments.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let mut child = command(arguments).spawn().expect("the floor was built");
     let stdout = child.stdout.as_mut().expect("it is piped");
     let is_up = BufReader::new(stdout).read_line(&mut String::new()).expect("text") > 0;
-    // One that listens would do so for ever.
+    // A floor that does start would not stop.
     let _ = child.kill();
     let done = child.wait_with_output().expect("it ends");
     assert!(!is_up && !done.status.success(), "{arguments:?} is refused");
     String::from_utf8(done.stderr).expect("text")
 }
 
-/// A file that holds this, removed when dropped.
+/// A file with this text, removed on drop.
 pub(crate) fn file_of(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary folder");
     file.write_all(text.as_bytes()).expect("room for a few bytes");
@@ -113,7 +113,7 @@ impl Client {
         Self(BufReader::new(stream))
     }
 
-    /// The same connection, to send on while another reads.
+    /// A second handle for sending while another thread reads.
     pub(crate) fn sender(&self) -> Self {
         Self(BufReader::new(self.0.get_ref().try_clone().expect("descriptors are left")))
     }
@@ -122,7 +122,7 @@ impl Client {
         self.0.get_ref().write_all(bytes).expect("the floor reads");
     }
 
-    /// The body of the next answer, none for 204.
+    /// The body of the next answer. None for 204.
     pub(crate) fn answer(&mut self) -> Option<String> {
         let answer = read_message(&mut self.0).expect("the floor answers");
         match answer.head[0].as_str() {
@@ -141,12 +141,12 @@ impl Client {
         self.0.get_ref().shutdown(Shutdown::Write).expect("it is connected");
     }
 
-    /// Whether the floor closed the connection, orderly or not.
+    /// Whether the floor closed the connection, cleanly or not.
     pub(crate) fn is_closed(&mut self) -> bool {
         read_message(&mut self.0).is_none()
     }
 
-    /// Whether the floor closed the connection rather than answer this.
+    /// Whether the floor closes the connection instead of answering `body`.
     pub(crate) fn is_closed_to(&mut self, body: &str) -> bool {
         self.0.get_ref().write_all(request(body).as_bytes()).is_err() || self.is_closed()
     }
@@ -169,7 +169,7 @@ impl Message {
     }
 }
 
-/// The next message; none when the peer is gone.
+/// The next message. None if the peer is gone.
 pub(crate) fn read_message(reader: &mut BufReader<impl Read>) -> Option<Message> {
     let mut head = Vec::new();
     loop {
@@ -190,7 +190,7 @@ pub(crate) fn read_message(reader: &mut BufReader<impl Read>) -> Option<Message>
     Some(Message { head, body: String::from_utf8(body).ok()? })
 }
 
-/// Room for the connections that a test of the connection limit holds.
+/// Allows the descriptors for the test of the connection limit.
 pub(crate) fn raise_descriptor_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum");

@@ -1,4 +1,4 @@
-//! The floor on real sockets: whole auctions, broken DSPs, limits at their edges, a clean stop.
+//! The floor on real sockets: whole auctions, broken DSPs, limits, a clean stop.
 
 mod harness;
 mod stub;
@@ -11,7 +11,7 @@ use crate::harness::{Client, Floor};
 use crate::stub::{Dsp, Manner, refused};
 use crate::wire::Wire;
 
-/// One auction over these DSPs, over each wire; `want` is the body of the answer, none for 204.
+/// One auction with these DSPs, over each wire; `want` is the answer's body. None for 204.
 #[track_caller]
 fn check(manners: &[Manner], want: Option<&str>, failed: u64) {
     for wire in [Wire::Plain, Wire::tls()] {
@@ -93,10 +93,10 @@ fn a_dsp_that_closes_after_each_answer_is_reopened() {
 
 #[test]
 fn a_call_that_nothing_came_back_of_is_made_again() {
-    // Of ten calls: which failed, and which were made again.
+    // Out of ten calls: how many failed, and how many were repeated.
     for (manner, want) in [
         (Manner::BidOnce("{1}"), (0, 9)),
-        // Something did come back: the DSP has seen the call.
+        // Some bytes came back, so the DSP has seen the call.
         (Manner::BidOnceAndHalf("{1}"), (5, 0)),
     ] {
         for wire in [Wire::Plain, Wire::tls()] {
@@ -167,7 +167,7 @@ fn a_client_that_reads_late_gets_every_answer() {
     let floor = Floor::start(&dsp(Manner::BidOf(256 << 10)));
     let mut client = Client::connect(floor.address);
     let sender = client.sender();
-    // More than all the socket buffers hold, so that answers have to wait for their reader.
+    // More than all socket buffers hold, so answers must wait for their reader.
     let requests =
         thread::spawn(move || sender.send(harness::request("{}").repeat(200).as_bytes()));
     for _ in 0..200 {
@@ -220,7 +220,7 @@ fn clients_are_bounded() {
     let floor = Floor::start(&dsp(Manner::NoBid));
     let mut clients: Vec<_> = (0..CLIENTS_MAX).map(|_| Client::connect(floor.address)).collect();
     let last = clients.last_mut().expect("there are many");
-    // The queue is taken in order, so an answer to the last means that all are in.
+    // The backlog is accepted in order, so after an answer to the last all are accepted.
     assert_eq!(last.auction("{}"), None);
     assert!(Client::connect(floor.address).is_closed());
     clients.truncate(CLIENTS_MAX - 1);

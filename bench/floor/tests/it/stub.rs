@@ -1,5 +1,4 @@
-//! Simulated DSPs, one thread for each connection, each with one manner of answering, over either
-//! wire.
+//! Simulated DSPs, one thread per connection, each with one way of answering, over either wire.
 
 use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -12,37 +11,37 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use crate::harness::{Message, read_message};
 use crate::wire::{Stream, Wire};
 
-/// How a DSP answers every call.
+/// The way in which a DSP answers every call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     /// 204.
     NoBid,
     /// 200 with this body.
     Bid(&'static str),
-    /// 200 with a body of so many bytes.
+    /// 200 with a body of this length.
     BidOf(usize),
-    /// 200 with this body in gzip, or 204 where gzip is not asked for.
+    /// 200 with this body in gzip, or 204 if the call does not accept gzip.
     Gzip(&'static str),
-    /// 200, each byte in a segment of its own, and under TLS in a record.
+    /// 200, each byte in a segment of its own, under TLS in a record.
     Dribble(&'static str),
-    /// 200, and the connection closed behind it, under TLS with a farewell.
+    /// 200, then a close; under TLS with close_notify.
     BidAndClose(&'static str),
-    /// 200, and a farewell behind it, but the socket stays open. Needs TLS.
+    /// 200, then close_notify, but the socket stays open. Needs TLS.
     BidAndFarewell(&'static str),
-    /// Half of an answer, and a farewell, but the socket stays open. Needs TLS.
+    /// Half of an answer and close_notify, but the socket stays open. Needs TLS.
     HalfAndFarewell,
-    /// 200 under new keys, the other side's keys to be changed too. Needs TLS 1.3.
+    /// 200 after a key update, which also requests the peer's. Needs TLS 1.3.
     BidUnderNewKeys(&'static str),
-    /// 200 to the first call of a connection, with half of another answer behind it in the same
-    /// segment; the connection is closed once another call has come.
+    /// 200 to the first call of a connection, followed in the same segment by half of another
+    /// answer; the connection closes after the next call.
     BidAndHalf(&'static str),
-    /// 200 to the first call of a connection, which is closed once another has come.
+    /// 200 to the first call of a connection, which closes after the next call.
     BidOnce(&'static str),
-    /// 200 to the first call of a connection, and half of the bytes of that to another.
+    /// 200 to the first call of a connection, and half of an answer to the next.
     BidOnceAndHalf(&'static str),
-    /// The call is read and the connection closed.
+    /// Reads the call and closes the connection.
     HangUp,
-    /// 200 without a length, which the floor does not speak.
+    /// 200 without a length, which the floor does not support.
     Chunked,
 }
 
@@ -68,7 +67,7 @@ impl Dsp {
     }
 }
 
-/// The URL of an address that refuses connections: bound, so that nobody else can take it, but not
+/// The URL of an address that refuses connections: bound, so nobody else can take it, but not
 /// listening.
 pub(crate) fn refused() -> String {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("sockets are left");
@@ -102,11 +101,11 @@ fn serve(stream: Stream, manner: Manner) {
     }
 }
 
-/// What a DSP does once it has answered.
+/// What a DSP does after its answer.
 enum Then {
     Stay,
     Close,
-    /// Says farewell and keeps the socket open.
+    /// Sends close_notify and keeps the socket open.
     Linger,
 }
 

@@ -1,4 +1,4 @@
-//! TLS to DSPs: what the floor shakes hands with, what it keeps of it, and how pieces come.
+//! TLS to DSPs: handshakes, session state, and fragmented records.
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::harness::{Client, Floor, file_of, read_message, refusal, request};
 use crate::stub::{Dsp, Manner, refused};
 use crate::wire::{Handshake, Tls, Wire, signed_for};
 
-/// So many auctions over one DSP, one after the other; what the floor counted.
+/// Runs auctions one after the other with one DSP, and checks the floor's counts.
 #[track_caller]
 fn check(manner: Manner, tls: Tls, auctions: u64, (won, opened): (u64, u64)) {
     let floor = Floor::start(&[Dsp::start(manner, &Wire::Tls(tls))]);
@@ -65,7 +65,7 @@ fn a_call_takes_what_is_free_first_and_not_the_link_that_is_opened_for_it() {
         let accept = || listener.accept().expect("the floor connects").0;
         let mut first = BufReader::new(Wire::tls().accept(accept()));
         read_message(&mut first).expect("the first call");
-        // Opened for the other call; there will be no handshake on it.
+        // A connection for the other call, without a handshake.
         let _second = accept();
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         first.get_mut().write_all(answer.as_bytes()).expect("the floor reads");
@@ -96,7 +96,7 @@ fn whom_the_floor_does_not_trust_it_does_not_call() {
     for (certificate, authority, won) in [
         (&stranger, stranger.cert.pem(), true),
         (&stranger, Tls::authority(), false),
-        // Another DSP's, in good order.
+        // Valid, but for another DSP.
         (&elsewhere, elsewhere.cert.pem(), false),
         (&elsewhere, elsewhere.cert.pem() + &stranger.cert.pem(), false),
         (&stranger, elsewhere.cert.pem() + &stranger.cert.pem(), true),

@@ -1,4 +1,4 @@
-//! What a simulated DSP is spoken to over: a socket, or a rustls session on it.
+//! The transport to a simulated DSP: a socket, or a rustls session on it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,15 +12,15 @@ use rustls::{
     SupportedProtocolVersion,
 };
 
-/// Signs itself for the address that DSPs have here, and so is its own authority.
+/// Self-signed for the DSPs' address, so it is its own authority.
 static CERTIFICATE: LazyLock<CertifiedKey<KeyPair>> = LazyLock::new(|| signed_for("127.0.0.1"));
 
-/// A certificate that signs itself.
+/// A self-signed certificate.
 pub(crate) fn signed_for(name: &str) -> CertifiedKey<KeyPair> {
     generate_simple_self_signed([name.to_owned()]).expect("a name or an address")
 }
 
-/// How all connections to a DSP are made.
+/// The transport of all connections to a DSP.
 #[derive(Clone)]
 pub(crate) enum Wire {
     Plain,
@@ -28,7 +28,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// TLS as any server speaks it.
+    /// TLS with usual settings.
     pub(crate) fn tls() -> Self {
         Self::Tls(Tls::new(ALL_VERSIONS, None))
     }
@@ -54,7 +54,7 @@ impl Wire {
     }
 }
 
-/// A handshake, as the DSP saw it.
+/// A handshake as seen by the DSP.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Handshake {
     pub(crate) version: Option<ProtocolVersion>,
@@ -65,13 +65,13 @@ pub(crate) struct Handshake {
 #[derive(Clone)]
 pub(crate) struct Tls {
     config: Arc<ServerConfig>,
-    /// Whether each byte leaves in a segment of its own.
+    /// Whether each byte is sent in a segment of its own.
     pub(crate) in_crumbs: bool,
     handshakes: Arc<Mutex<Vec<Handshake>>>,
 }
 
 impl Tls {
-    /// Of these versions; messages of the handshake are cut into records of at most `fragment_max`
+    /// With these versions; handshake messages are split into records of at most `fragment_max`
     /// bytes.
     pub(crate) fn new(
         versions: &[&'static SupportedProtocolVersion],
@@ -98,7 +98,7 @@ impl Tls {
         Self { config: Arc::new(config), in_crumbs: false, handshakes: Arc::default() }
     }
 
-    /// The authority whose DSPs these are, as PEM.
+    /// The DSPs' authority, as PEM.
     pub(crate) fn authority() -> String {
         CERTIFICATE.cert.pem()
     }
@@ -115,7 +115,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Once the handshake is done.
+    /// Logs the completed handshake.
     pub(crate) fn log_handshake(&self) {
         let Self::Tls(stream, log) = self else { return };
         let handshake = Handshake {
@@ -126,7 +126,7 @@ impl Stream {
         log.lock().unwrap_or_else(PoisonError::into_inner).push(handshake);
     }
 
-    /// Says that nothing more will be sent, where there is a way to.
+    /// Sends close_notify, if the transport has it.
     pub(crate) fn say_farewell(&mut self) {
         let Self::Tls(stream, _) = self else { return };
         stream.conn.send_close_notify();
@@ -139,13 +139,13 @@ impl Stream {
         drop(io::copy(self, &mut io::sink()));
     }
 
-    /// What is sent from here on is sealed under other keys, and what is received is to be.
+    /// Updates the keys of both directions.
     pub(crate) fn change_keys(&mut self) {
         let Self::Tls(stream, _) = self else { return };
         stream.conn.refresh_traffic_keys().expect("TLS 1.3");
     }
 
-    /// Sends at once `whole`, and the first half of what `cut` is on the socket.
+    /// Sends `whole` and the first half of the sealed `cut` in one write.
     pub(crate) fn write_and_half(&mut self, whole: &[u8], cut: &[u8]) -> io::Result<()> {
         let Self::Tls(stream, _) = self else {
             return self.write_all(&[whole, &cut[..cut.len() / 2]].concat());
@@ -185,7 +185,7 @@ impl Write for Stream {
     }
 }
 
-/// A socket that may send in crumbs.
+/// A socket that may send single bytes.
 pub(crate) struct Socket {
     socket: TcpStream,
     in_crumbs: bool,

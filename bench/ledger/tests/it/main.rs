@@ -1,4 +1,4 @@
-//! What the tool says, and that it leaves nothing.
+//! The tool's output, and that it removes its files.
 
 use std::process::{Command, Output};
 

@@ -1,11 +1,11 @@
-//! What the tool says, and that the log it leaves is what it says.
+//! The tool's output matches the log that it leaves.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What the tool printed.
+/// The tool's output.
 fn run(arguments: &[&str], directory: &Path) -> Vec<Value> {
     let (command, options) = arguments.split_first().expect("a command");
     let output = Command::new(env!("CARGO_BIN_EXE_bench-log"))
@@ -35,7 +35,7 @@ fn raw_rounds_write_what_the_log_did_in_its_groups() {
     let raw = ["raw, set aside", "raw, written before"];
     assert_eq!(texts(&lines, "who"), ["log", raw[0], raw[1], raw[0], raw[1], "log"]);
     assert_eq!(numbers(&lines, "records"), [300; 6], "all were acknowledged");
-    // A frame is as long as its header and its payload.
+    // A frame consists of its header and its payload.
     assert_eq!(numbers(&lines, "bytes"), [300 * 136; 6]);
     let groups = numbers(&lines, "groups");
     assert!(groups[0] >= 300 / 20, "so many may wait together: {groups:?}");
@@ -52,7 +52,7 @@ fn a_log_is_filled_torn_opened_and_read() {
     let log = temporary.path().join("log");
     let filled = run(&["fill", "--mebibytes", "160", "--payload", "65536"], &log);
     assert_eq!(texts(&filled, "who"), ["durable", "firehose"]);
-    // Of 20 and 140 MiB, in segments of 64.
+    // 20 and 140 MiB in segments of 64 MiB.
     let segments = numbers(&filled, "segments");
     assert!(segments[0] >= 1 && segments[1] >= 3, "{segments:?}");
     for name in ["durable", "firehose"] {
