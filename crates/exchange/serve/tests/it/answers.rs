@@ -1,4 +1,4 @@
-//! What callers get, and what is booked for it.
+//! The responses to callers, and what is booked for them.
 
 use crate::fixtures::{Dsp, Running, Script, Setup, banner, bid, bids, ok};
 
@@ -28,7 +28,7 @@ fn the_callers_id_the_currency_and_the_net_price() {
     assert_eq!(exchange.scraped("exchange_impressions_total{state=\"sold\"}"), "1");
 }
 
-/// Neither how many auctions there are nor the id of the next can be told from ids.
+/// Ids reveal neither the number of auctions nor the next id.
 #[test]
 fn auction_ids_tell_nothing() {
     let dsp = Dsp::bidding("1.00");

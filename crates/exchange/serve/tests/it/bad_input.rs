@@ -1,4 +1,4 @@
-//! Requests that are refused: a row for each, and the exchange goes on.
+//! Refused requests, one row for each; the exchange goes on.
 
 use openrtb::InvalidReason;
 

@@ -1,4 +1,4 @@
-//! Beacons as a real browser calls them: Chromium, headless, shows what the exchange returned.
+//! Beacons in a real browser: headless Chromium shows the exchange's response.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::notices::{Desk, bid_at, dsp, only_bid};
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Opens a page, and returns what it has become; `None` without a browser.
+/// Opens a page and returns its final DOM. None without a browser.
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
 fn shown(url: &str) -> Option<String> {
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
@@ -31,7 +31,7 @@ fn shown(url: &str) -> Option<String> {
     Some(text)
 }
 
-/// Markup is sold, `page` made of it is shown: what it has become, once the DSP is billed.
+/// Sells markup, shows `page` made of it, and returns the final DOM once the DSP is billed.
 fn billed(offer: &str, change: Value, page: impl FnOnce(&Host, &str)) -> Option<String> {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", change)]);
@@ -63,7 +63,7 @@ fn a_banner_that_is_shown_is_billed() {
     assert!(shown.contains("<title>1x1</title>"), "our picture is one: {shown}");
 }
 
-/// As players do: parses the document and calls every impression, from another origin.
+/// As players do, parses the document and calls every impression, from another origin.
 #[test]
 fn a_video_that_is_played_is_billed() {
     let vast = "<?xml version=\"1.0\"?><VAST version=\"4.2\"><Ad id=\"1\"><InLine><AdSystem>x</AdSystem>\
@@ -86,6 +86,6 @@ fn a_video_that_is_played_is_billed() {
         host.react("/page", Reaction::Body(page));
     });
     let Some(shown) = shown else { return };
-    // The DSP's own, which its host answers with 204, and ours.
+    // The DSP's own, to which its host responds with 204, and ours.
     assert!(shown.contains("<title>played 200,204</title>"), "{shown}");
 }

@@ -1,5 +1,5 @@
-//! Seats that win only what their account authorises, with the ledger's end of the rings in the test's
-//! hands: what is granted here is all that may be spent.
+//! Seats that win only what their account authorises. The tests hold the ledger's end of the rings,
+//! so only what they grant can be spent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub const SLOT: CampaignIndex = CampaignIndex(0);
 /// One impression at a CPM of 2.00.
 pub const TWO: u64 = 2_000_000;
 
-/// Told of nothing.
+/// Receives nothing.
 struct Nobody;
 
 impl Settlements for Nobody {
@@ -50,7 +50,7 @@ pub struct Ledger {
     from_shard: rtrb::Consumer<FromShard>,
     is_halted: Arc<AtomicBool>,
     period: Period,
-    /// The last of each of its shards' reports.
+    /// The shard's latest report.
     report: Option<SpendReport>,
 }
 
@@ -59,7 +59,7 @@ impl Ledger {
         Self::of(accounts())
     }
 
-    /// Beside an exchange with these campaigns.
+    /// A ledger for an exchange with these campaigns.
     pub fn of(campaigns: Campaigns) -> (Self, Budgets) {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(64);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(64);
@@ -90,7 +90,7 @@ impl Ledger {
         (ledger, Budgets { budget_context, lines, campaigns, settlements, on_start })
     }
 
-    /// Rights to so much in all.
+    /// Grants a total.
     pub fn grant(&mut self, nanos: u64) {
         let until = Tick::ZERO.after(Duration::from_secs(3600));
         let granted = Nanos::new(nanos);
@@ -103,13 +103,13 @@ impl Ledger {
         self.to_shard.push(ToShard::Gate(gate)).expect("room");
     }
 
-    /// Waits until the shard has taken all.
+    /// Waits until the shard has received all messages.
     pub fn taken(&mut self) {
         let all = self.to_shard.buffer().capacity();
         until("the shard has taken what it was told", || self.to_shard.slots() == all);
     }
 
-    /// Waits until the shard tells that the campaign has come to so many requests.
+    /// Waits until the shard reports these counts of the campaign.
     pub fn seen(&mut self, what: &str, want: RequestCounts) {
         until(what, || {
             let told = std::iter::from_fn(|| self.from_shard.pop().ok());
@@ -117,7 +117,7 @@ impl Ledger {
         });
     }
 
-    /// Waits for a report of which this holds.
+    /// Waits for a report that satisfies `holds`.
     fn reported(&mut self, what: &str, holds: impl Fn(&SpendReport) -> bool) {
         until(what, || {
             while let Ok(message) = self.from_shard.pop() {
@@ -130,19 +130,19 @@ impl Ledger {
     }
 }
 
-/// The account's, for the seat of `d0`.
+/// The account of the seat of `d0`.
 fn accounts() -> Campaigns {
     let payer = Payer { slot: SLOT, currency: Currency::USD };
     let seats = vec![SeatAccount { dsp: "d0".into(), seat: "d0".into(), payer }];
     Campaigns { number: 1, seats, ..Campaigns::default() }
 }
 
-/// An exchange of these DSPs, of which the first has an account.
+/// An exchange with these DSPs, of which the first has an account.
 pub fn start(desk: &Desk, dsps: &[&Dsp], budgets: Budgets) -> Running {
     start_with(desk, "", dsps, budgets)
 }
 
-/// The same with these keys of `[exchange.notices]`, and tables behind it.
+/// The same with these keys of `[exchange.notices]` and further tables.
 pub fn start_with(desk: &Desk, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> Running {
     let listener = listener();
     let keys = format!("{LOOPBACK}{keys}");
@@ -172,7 +172,7 @@ fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
     assert_eq!(exchange.scraped(refused), "2");
     ledger.reported("three reservations", |report| report.reserved_count == 3);
     exchange.join();
-    // What the account refused stands in the record, and holds the auction again as it was.
+    // The record has the account's refusal, and the auction replays identically.
     let lane = |lane| read(&desk.place().join(lane));
     let durable = lane("durable");
     let generations: Vec<_> = durable
@@ -204,7 +204,7 @@ fn without_rights_nothing_is_won() {
     ledger.gate(1, None);
     ledger.taken();
     check("ledger_unavailable", "1");
-    // A nano less than one impression.
+    // One nano less than an impression.
     ledger.grant(TWO - 1);
     ledger.taken();
     check("ledger_unavailable", "2");
@@ -242,13 +242,13 @@ fn a_price_that_another_sets_is_what_is_reserved() {
     ledger.grant(2 * 1_010_000);
     ledger.taken();
     let prices: Vec<_> = (0..3).map(|_| exchange.auction(&banner(r#","at":2"#)).price()).collect();
-    // Without it, nobody sets the price of the next one.
+    // Without it, no bid sets the price of the next one.
     assert_eq!(prices, ["1.01", "1.01", "0"]);
 }
 
 #[test]
 fn what_is_reserved_for_a_bid_that_falls_out_is_given_back() {
-    // Its ad would come with the win notice, to a host that nobody has declared.
+    // Its markup would come with the win notice, from an undeclared host.
     let no_ad = r#"{"id":"1","impid":"1","price":2.0,"crid":"c","nurl":"http://elsewhere.test/w"}"#;
     let rich = Dsp::start([Script::answering(ok(&bids(no_ad)))]);
     let poor = Dsp::bidding("1.00");
@@ -286,7 +286,7 @@ fn a_beacon_settles_once_and_what_is_lost_elsewhere_comes_back() {
     call(&won, "burl");
     call(&lost, "lurl");
     ledger.reported("one is settled", |report| report.settled.get() == TWO);
-    // What was lost may be spent again, what was won may not.
+    // Budget of lost bids can be spent again, that of won ones cannot.
     assert_eq!(exchange.auction(&banner("")).price(), "2");
     assert_eq!(exchange.auction(&banner("")).status, 204);
     ledger.reported("three were reserved", |report| report.reserved_count == 3);
@@ -314,7 +314,7 @@ fn accounts_need_a_record_and_notices() {
     assert_eq!(refused.to_string(), BudgetsError::Unbilled.to_string());
 }
 
-/// Nobody hands over other campaigns.
+/// The campaigns never change.
 fn no_job(_: &Arc<Exchange>, builder: &Builder) -> Job {
     builder.add("nothing", || None)
 }

@@ -1,4 +1,4 @@
-//! Who may sell for whom, how often, and over TLS.
+//! Callers' access and rates, and TLS.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -73,7 +73,7 @@ fn a_publisher_sells_as_often_as_it_may() {
     until("rights come again", || status("limited") == 200);
 }
 
-/// A certificate of our own, and the table that has it.
+/// A self-signed certificate, and the table that configures it.
 fn own_tls() -> (rcgen::CertifiedKey<rcgen::KeyPair>, String) {
     let names = vec!["localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
@@ -84,14 +84,14 @@ fn own_tls() -> (rcgen::CertifiedKey<rcgen::KeyPair>, String) {
     (own, tls)
 }
 
-/// A handshake has its time from its first byte; until then the connection is idle.
+/// The timeout of a handshake starts with its first byte; until then the connection is idle.
 #[test]
 fn slow_handshakes_are_cut_off() {
     let dsp = Dsp::bidding("1.00");
     let exchange = start(&dsp, "head_timeout = \"100ms\"\n", &own_tls().1);
     let _silent = exchange.caller();
     let mut slow = exchange.caller();
-    // How a TLS record of a handshake begins.
+    // The first bytes of a TLS handshake record.
     slow.send(&[0x16, 0x03]);
     assert!(slow.is_closed());
     until("it is counted", || exchange.count(|m| m.handshakes_failed.value()) == 1);
@@ -115,8 +115,8 @@ fn callers_come_over_tls() {
     }
 }
 
-/// Neither a handshake nor an earlier request says when a request came: it would be late, or be
-/// refused for having waited.
+/// The arrival of a handshake or of an earlier request is not the request's: otherwise it would be
+/// late, or refused for its wait.
 #[test]
 fn a_request_over_tls_arrives_when_it_is_sent() {
     const PAUSE: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ fn a_request_over_tls_arrives_when_it_is_sent() {
 
 type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// A connection on which the handshake is still to come.
+/// A connection before its handshake.
 fn connect_tls(exchange: &Running, own: &rcgen::CertifiedKey<rcgen::KeyPair>) -> TlsStream {
     let mut roots = RootCertStore::empty();
     roots.add(own.cert.der().clone()).expect("a certificate");
@@ -152,7 +152,7 @@ fn connect_tls(exchange: &Running, own: &rcgen::CertifiedKey<rcgen::KeyPair>) ->
     StreamOwned::new(session, socket)
 }
 
-/// Holds an auction, which is answered with a bid.
+/// Runs an auction, which is answered with a bid.
 fn post_tls(stream: &mut TlsStream) {
     stream.write_all(&posted(&banner(""))).expect("it reads");
     let mut answer = Vec::new();
@@ -165,7 +165,7 @@ fn post_tls(stream: &mut TlsStream) {
     assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// The same answer, compressed for those who prefer that and long enough to pay.
+/// The same response, compressed for callers that prefer it, if it is long enough.
 #[test]
 fn answers_are_compressed_for_callers_that_prefer_it() {
     let adm = "<p>".repeat(500);

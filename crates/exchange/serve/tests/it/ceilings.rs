@@ -1,7 +1,7 @@
-//! What one auction over ten DSPs may cost: allocations, and system calls of the shard's thread.
+//! Ceilings of one auction with ten DSPs: allocations, and system calls of the shard's thread.
 //!
-//! Counts, never times. The DSPs and the caller of this test allocate nothing while it measures,
-//! so what the allocator counts is the exchange's; system calls are counted by strace.
+//! Counts, never times. The tests' DSPs and caller allocate nothing during the measurement, so the
+//! allocator's counts are the exchange's; strace counts system calls.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use crate::ALLOCATOR;
 
 const DSPS: usize = 10;
 const BIDDERS: usize = 3;
-/// Before anything is counted: connections are open, buffers have grown.
+/// Auctions before the measurement: connections open and buffers grow.
 const WARM_UP: usize = 50;
 
 /// Allocations, reallocations included, of one auction.
@@ -33,7 +33,7 @@ const BYTES_MAX: f64 = 45_000.0;
 /// wait before each read.
 const CALLS_MAX: f64 = 36.0;
 
-/// Ten DSPs on one thread: all are asked before the first answers.
+/// Ten DSPs on one thread: all are called before the first responds.
 struct Dsps {
     addresses: Vec<SocketAddr>,
     thread: JoinHandle<()>,
@@ -51,7 +51,7 @@ impl Dsps {
     }
 }
 
-/// An answer with room for the auction's id.
+/// A response with space for the auction's id.
 struct Answer {
     bytes: Vec<u8>,
     id_at: Option<usize>,
@@ -110,7 +110,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Reads one message with a content length; where its body begins and ends. Allocates nothing.
+/// Reads one message with a content length. Returns the bounds of its body. Allocates nothing.
 fn read_message(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<(usize, usize)> {
     let mut filled = 0;
     loop {
@@ -143,11 +143,11 @@ struct Rig {
 }
 
 impl Rig {
-    /// With a record there, or without one.
+    /// With a record at this path, or without one.
     fn start(record: Option<&Path>) -> Self {
         let body = testbed::traffic::reference_request();
         let dsps = Dsps::start(&serde_json::from_slice(&body).expect("JSON"));
-        // Under strace everything takes long.
+        // strace slows everything down.
         let body = String::from_utf8(body).expect("UTF-8");
         let body = body.replacen("\"tmax\":250", "\"tmax\":20000", 1);
         let mut text =
@@ -197,14 +197,14 @@ impl Rig {
     }
 }
 
-/// A record is written into a buffer that is used again, and waits in a ring.
+/// A record is written into a reused buffer, and waits in a ring.
 #[test]
 fn a_record_allocates_nothing() {
     isolated(|| {
         let directory = tempfile::tempdir().expect("a directory");
         let without = allocated(None);
         let with = allocated(Some(directory.path()));
-        // What the log's thread needs for its groups is shared by many auctions.
+        // Many auctions share the allocations of the log's thread per group.
         assert!(with - without < 0.5, "{with} allocations with a record, {without} without");
     });
 }
@@ -224,8 +224,8 @@ fn allocated(record: Option<&Path>) -> f64 {
     const AUCTIONS: usize = 700;
     let mut rig = Rig::start(record);
     rig.auctions(WARM_UP);
-    // The log's buffer grows once, whenever the disk pauses; what auctions allocate and leave behind comes
-    // in every round.
+    // The log's buffer grows once, at a pause of the disk; auctions' leaks would recur in every
+    // round.
     let kept = |counted: &Stats| counted.bytes_allocated as f64 - counted.bytes_deallocated as f64;
     let rounds = [(); 3].map(|()| {
         let region = Region::new(ALLOCATOR);
@@ -244,7 +244,7 @@ fn allocated(record: Option<&Path>) -> f64 {
     allocations
 }
 
-/// Where the traced process finds how many auctions to hold.
+/// The variable with the number of auctions of the traced process.
 const AUCTIONS_KEY: &str = "CEILINGS_AUCTIONS";
 
 #[test]
@@ -264,7 +264,7 @@ fn system_calls() {
     assert!(calls <= CALLS_MAX, "{calls} system calls");
 }
 
-/// System calls of the shard's thread in a process that holds so many auctions.
+/// System calls of the shard's thread in a process that runs this many auctions.
 fn traced(auctions: usize) -> usize {
     let folder = std::env::temp_dir().join(format!("ceilings-{}-{auctions}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the trace");

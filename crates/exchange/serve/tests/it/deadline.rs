@@ -1,4 +1,4 @@
-//! The deadline holds whatever DSPs do, and reasons are given where they are asked for.
+//! The deadline holds regardless of DSPs, and reasons are given on request.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::fixtures::{
 
 const EXPLAIN: &str = "explain_no_bid = true\n";
 
-/// Reads and never answers.
+/// Reads and never responds.
 fn silent() -> Dsp {
     Dsp::start([Script::once([Step::Read, Step::Wait])])
 }
@@ -62,7 +62,7 @@ fn a_dsp_may_have_less_time_than_the_auction() {
     assert!(started.elapsed() < crate::fixtures::PATIENCE / 2, "its timeout, not the auction's");
     assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     let json: serde_json::Value = serde_json::from_str(&slow.request(0).body).expect("JSON");
-    // Less than its timeout by what passes before the call goes out.
+    // Its timeout less the time before the call leaves.
     let tmax = json["tmax"].as_u64().expect("a whole number");
     assert!((1..=40).contains(&tmax), "{tmax}");
 }
@@ -81,7 +81,7 @@ fn too_little_time() {
     assert_eq!((counted.as_str(), dsp.requests()), ("2", 0));
 }
 
-/// Whose body is slow has used up its own auction's time: DSPs are not asked in vain.
+/// A slow body uses up its own auction's time: DSPs are not called in vain.
 #[test]
 fn a_body_that_comes_after_the_close() {
     let dsp = Dsp::bidding("1.00");
@@ -144,8 +144,8 @@ fn nobody_to_ask() {
     assert_reason(&exchange.auction(&banner("")), 500);
 }
 
-/// Many times the same race between answer and close: whichever wins, the caller has its answer
-/// and the DSP's next answer is to the next question.
+/// Repeats the race between response and close. Either way the caller gets a response, and the
+/// DSP's next response belongs to the next call.
 #[test]
 fn answers_that_race_the_close() {
     let dsp = Dsp::start([Script::forever([
@@ -157,7 +157,7 @@ fn answers_that_race_the_close() {
     let mut caller = exchange.caller();
     for round in 0..40 {
         caller.send(&posted(&banner(r#","tmax":40"#)));
-        // Around the close, which is what this test is about; nothing depends on which is first.
+        // Around the close, which this test is about; either order is correct.
         let (sent, around) = (Instant::now(), Duration::from_millis(33 + round % 4));
         until("the close is near", || sent.elapsed() > around);
         dsp.permit();

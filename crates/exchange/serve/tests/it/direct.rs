@@ -1,5 +1,5 @@
-//! Campaigns of our own beside DSPs: when they bid, what has changed by the time that the auction clears,
-//! and what is left of them when the caller goes away.
+//! Direct campaigns beside DSPs: when they bid, changes until the auction clears, and the cleanup
+//! when the caller disconnects.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::fixtures::{Caller, Dsp, Running, Script, Step, banner, bid, bids, ok,
 use crate::notices::Desk;
 use crate::record::{decoded, read};
 
-/// Worth 2.00 for any banner of 300×250, of an account of its own.
+/// A campaign that bids 2.00 for any banner of 300×250, with an account of its own.
 fn campaign(slot: u32) -> DirectCampaign {
     let size = Some((300, 250));
     let spec = CreativeSpec { size, ..CreativeSpec::new("c", MediaType::Banner, "<p>") };
@@ -38,19 +38,19 @@ fn campaign(slot: u32) -> DirectCampaign {
     }
 }
 
-/// So many campaigns, the first with the account that the ledger grants to.
+/// This many campaigns; the ledger grants to the first one's account.
 fn direct(campaigns: u32) -> Campaigns {
     let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
     Campaigns { number: 1, catalogue, ..Campaigns::default() }
 }
 
-/// Bids 1.00 once it is let.
+/// A DSP that bids 1.00 once permitted.
 fn waiting() -> Dsp {
     let answer = ok(&bids(&bid("1.00")));
     Dsp::start([Script::forever([Step::Read, Step::Wait, Step::Write(answer.into())])])
 }
 
-/// An exchange with one campaign, which has so many nanos, beside a DSP that waits.
+/// An exchange with one campaign, whose budget is `nanos`, beside a DSP that waits.
 fn beside(dsp: &Dsp, desk: &Desk, nanos: u64) -> (Ledger, Running) {
     let (mut ledger, budgets) = Ledger::of(direct(1));
     let exchange = start(desk, &[dsp], budgets);
@@ -60,7 +60,7 @@ fn beside(dsp: &Dsp, desk: &Desk, nanos: u64) -> (Ledger, Running) {
     (ledger, exchange)
 }
 
-/// Begins auction number `number`, up to where the DSP is asked.
+/// Begins auction `number`, until the DSP is called.
 fn begun(exchange: &Running, dsp: &Dsp, number: usize) -> Caller {
     let mut caller = exchange.caller();
     caller.send(&posted(&banner("")));
@@ -73,7 +73,7 @@ fn campaigns_bid_while_dsps_are_waited_for() {
     let (dsp, desk) = (waiting(), Desk::new());
     let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
     let mut caller = begun(&exchange, &dsp, 0);
-    // It is not let before the campaign has bid.
+    // It is permitted only after the campaign's bid.
     ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
     dsp.permit();
     assert_eq!(caller.reply().price(), "2");
@@ -93,7 +93,7 @@ fn without_a_dsp_direct_campaigns_answers_at_once() {
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
 }
 
-/// Both bid the same money, and it is spent once.
+/// Two auctions bid the same budget, which is spent once.
 #[test]
 fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
     let (dsp, desk) = (waiting(), Desk::new());
@@ -106,7 +106,7 @@ fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
     prices.sort();
     assert_eq!(prices, ["1", "2"]);
     assert_eq!(exchange.fates(Fate::BudgetExhausted), 1);
-    // Now that it has none it does not bid.
+    // Without budget it does not bid.
     let mut caller = begun(&exchange, &dsp, 2);
     ledger.seen("it was asked", RequestCounts { requests: 3, bids: 2 });
     dsp.permit();
@@ -147,7 +147,7 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
         .iter()
         .map(|record| (decoded(record).ending, decoded(record).calls.len()))
         .collect();
-    // Of whom it had asked nobody had answered.
+    // None of the called DSPs had responded.
     assert_eq!(found, [(AuctionEnding::Abandoned, 1), (AuctionEnding::Filled, 2)]);
 }
 
@@ -160,7 +160,7 @@ fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
     ledger.gate(1, None);
     ledger.grant(20 * TWO);
     ledger.taken();
-    // Only one campaign has money, and is looked at twice in three times.
+    // Only one campaign has budget, and is examined in two of three auctions.
     for _ in 0..20 {
         exchange.auction(&banner(""));
     }
@@ -183,7 +183,7 @@ fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
     }
 }
 
-/// In flight for ever.
+/// A flight without end.
 const FLIGHT: (u64, u64) = (0, u64::MAX);
 
 /// The last hour of a campaign.
@@ -201,7 +201,7 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     ledger.gate(1, None);
     ledger.grant(3 * TWO);
     ledger.taken();
-    // Three wins use its money up, then one is not bid for; a test counts nowhere.
+    // Three wins use up its budget, so the next impression gets no bid; a test counts nowhere.
     for _ in 0..4 {
         exchange.auction(&banner(""));
     }
@@ -216,7 +216,7 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     ledger.gate(3, Some(SpendRefusal::OutOfDaypart));
     ledger.taken();
     exchange.auction(&banner(""));
-    // Not live: nothing is matched.
+    // A paused campaign matches nothing.
     ledger.gate(4, Some(SpendRefusal::Paused));
     ledger.taken();
     exchange.auction(&banner(""));
@@ -231,13 +231,13 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
         (shortfall.bid.to_string(), shortfall.floor.to_string()),
         ("2".into(), "2.5".into())
     );
-    // Of the other nobody has granted anything.
+    // The other campaign has no grant.
     let other = funnel(&exchange, 1).counts;
     assert_eq!((other.get(Matched), other.get(NoRights)), (8, 8));
     let won = r#"exchange_direct_impressions_total{step="won"}"#;
     assert_eq!(exchange.scraped(won), "3");
     assert_eq!(exchange.scraped("exchange_direct_impressions_uncounted_total"), "0");
-    // And the requests that came can be tried.
+    // The received requests are sampled.
     until("a request was copied", || {
         exchange.exchange().probe(CampaignIndex(0)).is_some_and(|probed| probed.impressions > 0)
     });

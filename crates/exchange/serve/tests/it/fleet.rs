@@ -53,11 +53,11 @@ fn every_call_has_one_outcome() {
         assert!(harmless || over_all(outcome) == 0, "{outcome:?}");
     }
     assert!(over_all(CallOutcome::Late) > 0, "some were late");
-    // Whatever a DSP was asked has been answered in time, or is drained in the end.
+    // Every call is answered in time, or drained in the end.
     let in_time = over_all(CallOutcome::Answered) + over_all(CallOutcome::NoBid);
     let drained = || (0..DSPS).map(|dsp| exchange.drained(dsp)).sum::<u64>();
     until("all late answers are drained", || in_time + drained() == fleet.stats().total().requests);
-    // A call may have been late before it had a connection.
+    // A call may be late before it had a connection.
     assert!(drained() <= over_all(CallOutcome::Late), "nothing is counted twice");
     assert_eq!(exchange.fates(exchange_core::Fate::WrongAuction), 0);
     assert!(exchange.count(|metrics| metrics.filled.value()) > 0, "some were filled");

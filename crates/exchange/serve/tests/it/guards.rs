@@ -1,5 +1,5 @@
-//! What protects DSPs from us and us from DSPs, as a DSP sees it: calls per second, calls under way,
-//! throttling while it fails, and the operator's pause.
+//! Guards as seen by a DSP: calls per second, calls in flight, throttling of a failing DSP, and the
+//! operator's pause.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use testbed::server::ServerOptions;
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
 
-/// The DSP that is guarded; the other one bids whatever happens.
+/// The guarded DSP; the other one always bids.
 const GUARDED: usize = 0;
 const OTHER: usize = 1;
 
-/// Results count for a minute, and few of them are enough.
+/// Results count for a minute, and few of them suffice.
 fn strict(config: &mut ExchangeConfig) {
     for breaker in config.guards.iter_mut().filter_map(|guard| guard.breaker.as_mut()) {
         *breaker = BreakerLimits {
@@ -31,7 +31,7 @@ fn strict(config: &mut ExchangeConfig) {
     }
 }
 
-/// Two DSPs that bid, of which the first has more keys.
+/// Two DSPs that bid; the first has further keys.
 struct Two {
     fleet: Fleet,
     exchange: Running,
@@ -58,7 +58,7 @@ impl Two {
         [(fleet.addresses()[GUARDED], guarded), (fleet.addresses()[OTHER], other)]
     }
 
-    /// Other keys of the guarded one.
+    /// Reloads with other keys of the guarded DSP.
     fn reload(&self, keys: &str, tune: fn(&mut ExchangeConfig)) {
         self.exchange.reload(&Setup {
             dsps: &Self::dsps(&self.fleet, &keyed(GUARDED, keys), &keyed(OTHER, "")),
@@ -71,7 +71,7 @@ impl Two {
         self.fleet.set_behaviour(GUARDED, behaviour).expect("a behaviour that makes sense");
     }
 
-    /// One auction, which is filled; whether the guarded DSP was asked.
+    /// Runs one auction, which is filled. Returns whether the guarded DSP was called.
     fn asks(&self) -> bool {
         let before = self.asked();
         assert_eq!(self.exchange.auction(&banner("")).status, 200, "the other one bids");
@@ -92,8 +92,8 @@ impl Two {
         self.exchange.not_asked(GUARDED, reason)
     }
 
-    /// Waits until the governors have heard of every auction so far: shards tell of all DSPs at
-    /// once, and the other one has answered each.
+    /// Waits until the governors know of every auction so far: shards report all DSPs at once, and
+    /// the other one has answered each.
     fn until_told(&self) {
         let answered = self.exchange.outcomes(OTHER, CallOutcome::Answered);
         until("the governors have heard", || self.exchange.guard(OTHER).good == answered);
@@ -117,7 +117,7 @@ fn calls_per_second() {
     let (qps, burst) = (100.0, 60.0);
     let limited = Dsp::bidding("2.00");
     let free = Dsp::bidding("1.00");
-    // Whatever is late on its way came even earlier than it is seen to.
+    // A delayed call left even earlier than observed.
     let began = Instant::now();
     let dsps = [(limited.address, "qps = 100\nqps_burst = 60"), (free.address, "")];
     let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
@@ -164,7 +164,7 @@ fn calls_under_way() {
     until("nothing is under way", || exchange.guard(0).in_flight == 0);
 }
 
-/// Late for us is not over for the DSP.
+/// A call that is late for us is not over for the DSP.
 #[test]
 fn a_late_call_is_under_way_until_it_is_drained() {
     let answer = Step::Write(ok(&bids(&bid("2.00"))).into());
@@ -215,7 +215,7 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
     assert_eq!(two.exchange.not_asked(OTHER, NotAsked::Breaker), 0);
 }
 
-/// Answers that cannot be read are errors too, though they came with 200.
+/// Unreadable responses are errors too, even with status 200.
 #[test]
 fn what_is_no_response_throttles() {
     let deep = BidFault::Deep { levels: 500 };
@@ -225,7 +225,7 @@ fn what_is_no_response_throttles() {
         two.behave(act.clone());
         two.auctions(20);
         two.until_told();
-        // A bid in another auction is a bid that loses: the DSP is up and answers.
+        // A bid for another auction loses: the DSP is up and responds.
         assert_eq!(two.is_throttled(), counts, "{act:?}");
     }
 }
@@ -252,7 +252,7 @@ fn a_timeout_counts_where_there_was_time_enough() {
     }
 }
 
-/// Nor does a name that is not known, as after every start: nobody was asked.
+/// Nor does an unresolved name, as after every start: no call was made.
 #[test]
 fn who_could_not_be_asked_is_not_to_blame() {
     let other = Dsp::bidding("1.00");
@@ -290,7 +290,7 @@ fn a_pause_holds_until_it_is_over() {
     until("it is asked no more", || !two.asks());
     assert!(two.not_asked(NotAsked::Paused) > 0);
     assert_eq!(two.exchange.guard(GUARDED).state, BreakerState::Paused);
-    // Other keys change: the reload is in force once the limit of the third DSP's is.
+    // Changes other keys: the reload is in force once the third DSP's limit is.
     let third = format!("[[dsp]]\nid = \"d2\"\nurl = \"{}\"\n", two.fleet.url(2));
     let dsps = [keyed(GUARDED, "qps = 1000\ncountries = []"), keyed(OTHER, "")];
     let dsps = Two::dsps(&two.fleet, &dsps[GUARDED], &dsps[OTHER]);

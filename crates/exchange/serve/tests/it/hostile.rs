@@ -1,5 +1,5 @@
-//! Every sickness that a simulated DSP knows, beside a healthy DSP: the sick one's own loss, told by
-//! the outcome of its calls, and over once it is well.
+//! Every fault of a simulated DSP, beside a healthy DSP: it costs only the faulty one, shows in the
+//! outcome of its calls, and ends with the fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,32 +20,32 @@ const AUCTIONS: u64 = (CALLERS * ROUNDS) as u64;
 const HEALTHY: usize = 0;
 const SICK: usize = 1;
 
-/// What a sick DSP's calls come to.
+/// The results of a faulty DSP's calls.
 #[derive(Clone, Copy, Debug)]
 enum Want {
-    /// All of them, without a bid that counts.
+    /// All calls, without a bid that counts.
     Call(CallOutcome),
-    /// Answered, with a body that is no response.
+    /// Answered with a body that is not a response.
     Response(ResponseFate),
-    /// Answered, with bids of this fate alone.
+    /// Answered with bids that all have this fate.
     Fate(Fate),
-    /// Answered, with bids as good as any.
+    /// Answered with valid bids.
     Bids,
 }
 
-/// A fleet of one healthy DSP and one that will be sick; both bid whenever they can.
+/// A fleet of one healthy DSP and one with a schedule; both bid whenever they can.
 fn fleet(schedule: DspSchedule) -> Fleet {
     let healthy = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
     let sick = DspProfile { schedule, ..healthy.clone() };
     dsp::start(vec![healthy, sick], &ServerOptions::default()).expect("a fleet")
 }
 
-/// An exchange that asks both; `keys` are more of the sick one's.
+/// An exchange that calls both; `keys` are the faulty one's.
 fn exchange(fleet: &Fleet, keys: &str) -> Running {
     let keys = format!("seats = [\"seat-1\"]\n{keys}");
     let [healthy, sick] = *fleet.addresses() else { panic!("two DSPs") };
     let dsps = [(healthy, "seats = [\"seat-0\"]"), (sick, keys.as_str())];
-    // A connection for each call, whatever became of the last.
+    // A new connection for each call.
     let tune = |config: &mut ExchangeConfig| {
         config.pool.drain_timeout = ms(50);
         config.pool.backoff = Backoff { barren_max: 1_000_000, min: ms(1), max: ms(2) };
@@ -53,7 +53,7 @@ fn exchange(fleet: &Fleet, keys: &str) -> Running {
     Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() })
 }
 
-/// Holds [`AUCTIONS`] auctions, [`CALLERS`] at a time; all are filled.
+/// Runs [`AUCTIONS`] auctions, [`CALLERS`] at a time; all are filled.
 fn auctions(exchange: &Running) {
     let mut callers: Vec<_> = (0..CALLERS).map(|_| exchange.caller()).collect();
     for _ in 0..ROUNDS {
@@ -66,7 +66,7 @@ fn auctions(exchange: &Running) {
     }
 }
 
-/// Healthy, sick, healthy.
+/// Healthy, faulty, healthy.
 #[track_caller]
 fn check(act: &DspAct, keys: &str, want: Want) {
     let fleet = fleet(DspSchedule::default());
@@ -86,7 +86,7 @@ fn check(act: &DspAct, keys: &str, want: Want) {
     };
     assert!(counted >= AUCTIONS, "{act:?}: {want:?} came {counted} times; {}", told(&exchange));
     let of_sick = if matches!(want, Want::Bids) { AUCTIONS } else { 0 };
-    // Each bid that counts has won or lost by its price.
+    // Each valid bid has won or lost by its price.
     assert_eq!(good() - good_before, AUCTIONS + of_sick, "{act:?}");
     fleet.set_behaviour(SICK, DspBehaviour::HEALTHY).expect("well again");
     recovers(&exchange);
@@ -97,7 +97,7 @@ fn check(act: &DspAct, keys: &str, want: Want) {
     assert!(open(HEALTHY) <= CALLERS as u64, "{act:?}: the healthy DSP's are kept");
 }
 
-/// Auctions until the sick DSP bids again.
+/// Runs auctions until the faulty DSP bids again.
 #[track_caller]
 fn recovers(exchange: &Running) {
     let bids = || exchange.responses(SICK, ResponseFate::Bids);
@@ -108,7 +108,7 @@ fn recovers(exchange: &Running) {
     });
 }
 
-/// Whatever was sick: no auction was lost, failed or late, nor any call of the healthy DSP.
+/// No auction was lost, failed or late, nor any call to the healthy DSP.
 #[track_caller]
 fn sound(exchange: &Running) {
     let auctions: u64 =
@@ -122,14 +122,14 @@ fn sound(exchange: &Running) {
     assert_eq!(calls, auctions, "each call has one outcome");
 }
 
-/// What its calls came to, for messages.
+/// The outcomes of its calls, for messages.
 fn told(exchange: &Running) -> String {
     let count =
         |outcome: &CallOutcome| format!("{outcome:?} {}", exchange.outcomes(SICK, *outcome));
     CallOutcome::ALL.iter().map(count).collect::<Vec<_>>().join(", ")
 }
 
-/// Long enough for a healthy answer on a slow machine, short for those that wait in vain.
+/// Long enough for a healthy response on a slow machine, short for calls that time out.
 const SHORT: &str = "timeout = \"150ms\"";
 const GZIP: &str = "gzip = true";
 const PLAIN: &str = "gzip = false";
@@ -138,7 +138,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// By the name of the act: what it does, keys of the DSP, what its calls come to.
+/// By the name of the act: the act, keys of the DSP, the expected results of its calls.
 fn table() -> Vec<(&'static str, DspAct, &'static str, Want)> {
     use CallOutcome::{Encoded, Late, Malformed, Reset, Status, TooLarge, Trickle, Unreachable};
     use Want::{Bids, Call, Fate as Of, Response};
@@ -215,7 +215,7 @@ fn every_sickness_costs_its_own_dsp_alone() {
     }
 }
 
-/// A share of requests is enough to be sick, and the others count.
+/// Faults may affect only a share of requests; the others count.
 #[test]
 fn one_that_is_sick_now_and_then_bids_in_between() {
     let fleet = fleet(DspSchedule::default());
@@ -230,13 +230,13 @@ fn one_that_is_sick_now_and_then_bids_in_between() {
         exchange.outcomes(SICK, CallOutcome::Answered),
     );
     assert_eq!(bad + good, 5 * AUCTIONS);
-    // 60 draws of one half: outside of this once in ten million times.
+    // 60 draws of one half: outside this range once in ten million times.
     assert!((9..=51).contains(&bad), "{bad}");
     assert_eq!(bad, fleet.stats().dsps[SICK].misbehaved);
     sound(&exchange);
 }
 
-/// By schedule, and by one sickness after another: each leaves its mark, none lasts.
+/// By schedule, one fault after another: each shows, none lasts.
 #[test]
 fn it_falls_ill_and_recovers_by_schedule() {
     let well = DspBehaviour::HEALTHY;

@@ -1,4 +1,4 @@
-//! Callers that leave, and an exchange that ends.
+//! Callers that disconnect, and the end of an exchange.
 
 use exchange_core::record::CallOutcome;
 
@@ -37,7 +37,7 @@ fn a_caller_that_leaves_takes_only_its_own_auction_along() {
     assert_eq!((dsp.accepted(), exchange.drained(0), abandoned(&exchange)), (1, 1, 1));
 }
 
-/// Long lists are judged in stretches, between which a caller is seen to leave.
+/// Judging long lists yields at times, which notices a caller that disconnects.
 #[test]
 fn a_caller_that_leaves_while_answers_are_judged() {
     const DSPS: usize = 8;
@@ -104,10 +104,10 @@ fn an_auction_in_flight_ends_before_the_exchange() {
     dsp.until_ended(1);
 }
 
-/// A socket that the kernel took before the listener closed is closed without an answer.
+/// A connection in the backlog of a closed listener is closed without a response.
 fn is_refused(exchange: &Running) -> bool {
     use std::io::{Read as _, Write as _};
-    // The listener may close at any moment: refused, reset and closed are all no.
+    // The listener may close at any moment: refused, reset and closed are equivalent.
     let Ok(mut late) = std::net::TcpStream::connect(exchange.address) else { return true };
     let _ = late.write_all(posted(&banner("")).as_ref());
     !matches!(late.read(&mut [0; 1]), Ok(1..))

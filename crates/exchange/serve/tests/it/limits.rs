@@ -1,4 +1,4 @@
-//! HTTP that is too large, too slow, too much or simply wrong: bounded, answered or closed, and
+//! HTTP that is too large, too slow, too much or malformed: it is bounded, answered or closed, and
 //! the exchange serves others as before.
 
 use std::io::Write as _;
@@ -34,7 +34,7 @@ fn check(request: &[u8], want: u16) {
     assert_eq!(exchange.auction(&banner("")).status, 200, "others are served");
 }
 
-/// A request of exactly so many bytes.
+/// A request of exactly this length.
 fn padded(bytes: usize) -> String {
     let empty = banner(r#","ext":"""#).len();
     banner(&format!(r#","ext":"{}""#, "x".repeat(bytes - empty)))
@@ -100,7 +100,7 @@ fn compressed_bodies() {
     check(&posted_with(gzip, banner("").as_bytes()), 400);
     let whole = gzipped(&banner(""));
     check(&posted_with(gzip, &whole[..whole.len() - 9]), 400);
-    // A thousand times as large as it looks.
+    // It inflates a thousandfold.
     let bomb = gzipped(&"0".repeat(3 * 1024 * 1024));
     assert!(bomb.len() < BODY_MAX);
     check(&posted_with(gzip, &bomb), 400);
@@ -128,7 +128,7 @@ fn floods_of_headers() {
     assert_eq!(status(&with_fields(64, "v")), Some(200));
     assert_eq!(status(&with_fields(65, "v")), Some(431));
     assert_eq!(status(b"\x16\x03\x01 this is no HTTP\r\n\r\n"), Some(400));
-    // What is left unread resets the connection, and may overtake the answer.
+    // Unread bytes cause a reset, which may overtake the response.
     let bounded = |status| matches!(status, Some(414 | 431) | None);
     assert!(bounded(status(&with_fields(60, &"v".repeat(1000)))));
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(20_000));
@@ -162,7 +162,7 @@ fn slow_bodies_are_told_so() {
     assert_eq!(slow.reply().status, 408);
     assert!(slow.is_closed());
     assert_eq!(exchange.count(|metrics| metrics.turned_away.value()), 1);
-    // One that comes in pieces, but in time, is an auction like any other.
+    // A request in pieces, but in time, is a normal auction.
     let mut pieces = exchange.caller();
     for piece in request.chunks(40) {
         pieces.send(piece);
@@ -186,7 +186,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert!(caller.is_closed());
 }
 
-/// An answer must not wait for the auction behind it, nor for the rest of a request.
+/// A response must not wait for the next auction, nor for the rest of a request.
 #[test]
 fn answers_do_not_wait_for_the_next_request() {
     let answer = Step::Write(ok(&bids(&bid("1.00"))).into());
@@ -212,7 +212,7 @@ fn half_closed_sockets_end() {
     let mut half = exchange.caller();
     half.send(&posted(&banner("")));
     half.finish();
-    // An answer or none, but an end.
+    // With or without a response, the connection ends.
     let _ = half.try_reply();
     assert!(half.is_closed());
     let mut cut = exchange.caller();
@@ -242,7 +242,7 @@ fn connections_beyond_the_cap_are_closed() {
     assert_ne!(exchange.scraped("connections_evicted_total"), "0");
 }
 
-/// A connection with an auction under way is not closed for another.
+/// A connection with an auction in flight is not closed for another.
 #[test]
 fn auctions_under_way_keep_their_connections() {
     let answer = Step::Write(ok(&bids(&bid("1.00"))).into());
@@ -288,7 +288,7 @@ fn malformed_heads_are_refused_and_closed() {
     assert_eq!((turned_away, dsp.requests()), (heads.len() as u64, 0));
 }
 
-/// A caller that asks and asks and never reads: once the kernel holds all it will, it is cut off.
+/// A caller that sends requests and never reads is disconnected once the kernel's buffers are full.
 #[test]
 fn callers_that_do_not_read_are_cut_off() {
     let dsp = Dsp::bidding("1.00");
@@ -299,7 +299,7 @@ fn callers_that_do_not_read_are_cut_off() {
     });
     let mut deaf = std::net::TcpStream::connect(exchange.address).unwrap();
     let question = b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
-    // Blocks once neither side takes more, and fails once the exchange has hung up.
+    // Blocks once both buffers are full, and fails once the exchange has closed.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while deaf.write_all(&question).is_ok() {
         assert!(std::time::Instant::now() < deadline, "it is still listened to");

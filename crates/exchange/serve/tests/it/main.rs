@@ -1,4 +1,4 @@
-//! The exchange on real sockets: callers of every kind on one side, scripted DSPs on the other.
+//! The exchange on real sockets: all kinds of callers on one side, scripted DSPs on the other.
 
 mod answers;
 mod bad_input;
@@ -30,6 +30,6 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts what is allocated, for the tests that run in a process of their own.
+/// Counts allocations, for the tests that run in a process of their own.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

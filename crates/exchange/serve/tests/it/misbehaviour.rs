@@ -1,4 +1,4 @@
-//! DSPs that answer badly: their own loss, with its reason, and the auction is filled by another.
+//! DSPs with bad responses: only they lose, with a reason, and another DSP fills the auction.
 
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
@@ -6,22 +6,22 @@ use exchange_serve::ExchangeConfig;
 
 use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
-/// What is to be counted of the odd DSP.
+/// The expected count for the misbehaving DSP.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
-    /// A call, and whether its connection serves on.
+    /// A call's outcome, and whether its connection is reused.
     Call(CallOutcome, bool),
     Response(ResponseFate),
     Fate(Fate),
 }
 
-/// Holds two auctions: a DSP that follows `script` bids 9.00 if anything, a sound one 1.00.
+/// Runs two auctions: a DSP with `script` bids at most 9.00, a valid one 1.00.
 #[track_caller]
 fn auctions(script: &Script, counted: Counted) -> Reply {
     let odd = Dsp::start([script.clone()]);
     let sound = Dsp::bidding("1.00");
     let dsps = [(odd.address, "response_bytes_max = \"1KiB\""), (sound.address, "")];
-    // However slowly an answer comes, unless that is the subject.
+    // Slow responses are allowed unless they are the subject.
     let tune = |config: &mut ExchangeConfig| config.pool.crumbs_max = 10_000;
     let exchange = Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() });
     let request = banner("");
@@ -39,13 +39,13 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
     reply
 }
 
-/// The odd DSP's answer counts for nothing.
+/// The misbehaving DSP's response does not count.
 #[track_caller]
 fn check(answer: impl Into<Vec<u8>>, counted: Counted) {
     assert_eq!(auctions(&Script::answering(answer), counted).price(), "1", "the sound one wins");
 }
 
-/// The odd DSP's answer is good enough.
+/// The unusual response is valid.
 #[track_caller]
 fn check_good(script: &Script, kept: bool) {
     let reply = auctions(script, Counted::Call(CallOutcome::Answered, kept));
@@ -93,7 +93,7 @@ fn answers_that_are_cut_off() {
         let reply = auctions(&script, Counted::Call(CallOutcome::Malformed, false));
         assert_eq!(reply.price(), "1");
     }
-    // None at all, on a connection that is new each time.
+    // No response, on a new connection each time.
     let script = Script::once([Step::Read]);
     let reply = auctions(&script, Counted::Call(CallOutcome::Reset, false));
     assert_eq!(reply.price(), "1");
@@ -114,7 +114,7 @@ fn json_that_is_none() {
     check(ok(&bids(&many)), Counted::Response(ResponseFate::TooManyBids));
 }
 
-/// The position of the mistake, as `explain` tells it.
+/// The position of the mistake, as in `explain`.
 #[test]
 fn an_unreadable_bid_response_is_malformed_wherever_it_is_told() {
     let odd = Dsp::start([Script::answering(ok(r#"{"id":7,"seatbid":"#))]);
@@ -129,7 +129,7 @@ fn an_unreadable_bid_response_is_malformed_wherever_it_is_told() {
     assert_eq!(error, want);
 }
 
-/// More bids than are judged are no failure: the first count, and no breaker opens.
+/// A response with too many bids is no failure: the first ones count, and no breaker opens.
 #[test]
 fn of_too_many_bids_the_first_are_judged() {
     let many = [bid("9.00"), vec!["{}"; 260].join(",")].join(",");
@@ -192,13 +192,13 @@ fn odd_answers_that_are_good_enough() {
     );
     check_good(&Script::answering(chunked.clone()), true);
     check_good(&Script::forever([Step::Read, Step::WriteBytewise(chunked.into())]), true);
-    // Without a length the end of the connection is the end of the answer.
+    // Without a length, the end of the connection ends the response.
     let unsized_body = format!("HTTP/1.1 200 OK\r\n\r\n{body}");
     check_good(&Script::once([Step::Read, Step::Write(unsized_body.into())]), false);
     let closing = whole.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     check_good(&Script::answering(closing), false);
     check_good(&Script::answering(whole.replace("HTTP/1.1", "HTTP/1.0")), false);
-    // Bytes that nobody asked for cost the connection, not the bid.
+    // Surplus bytes cost the connection, not the bid.
     check_good(&Script::answering(format!("{whole}{whole}")), false);
     check_good(&Script::answering(format!("{whole}X")), false);
     check_good(&Script::answering(whole.replace("\r\n", "\n")), true);
@@ -235,7 +235,7 @@ fn compressed_answers_that_nobody_asked_for_are_not_read() {
     check(encoded("br", b"x"), Counted::Call(CallOutcome::Encoded, true));
 }
 
-/// The scripted DSP cannot put an auction's id into what is compressed, so these bid on none.
+/// The scripted DSP cannot insert an auction's id into compressed bytes, so these bids have no id.
 #[test]
 fn compressed_answers() {
     #[track_caller]

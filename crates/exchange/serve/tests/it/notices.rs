@@ -1,4 +1,4 @@
-//! Notices from auction to DSP: who is told what, when, and by whose call.
+//! Notices from the auction to the DSP: recipients, content, time and trigger.
 
 mod beacons;
 mod delivery;
@@ -17,15 +17,15 @@ use tempfile::TempDir;
 
 use crate::fixtures::{Dsp, Host, ID, Running, Script, Setup, listener, ok};
 
-/// Every macro, in the order of their names in the standard, and one in Base64.
+/// Every macro, in the standard's order of names, and one in Base64.
 pub const MACROS: &str = "${AUCTION_ID}|${AUCTION_BID_ID}|${AUCTION_IMP_ID}|${AUCTION_SEAT_ID}|\
     ${AUCTION_AD_ID}|${AUCTION_PRICE}|${AUCTION_PRICE:B64}|${AUCTION_CURRENCY}|${AUCTION_MBR}|\
     ${AUCTION_LOSS}|${AUCTION_MIN_TO_WIN}|${AUCTION_MULTIPLIER}|${AUCTION_DISCOUNT_PCT}";
 
-/// Where the hosts of tests are.
+/// Allows the tests' hosts.
 pub const LOOPBACK: &str = "networks_allowed = [\"127.0.0.0/8\"]\n";
 
-/// What outlives an exchange: the log and the key.
+/// Files that outlive an exchange: the log and the key.
 pub struct Desk(TempDir);
 
 impl Desk {
@@ -37,7 +37,7 @@ impl Desk {
         self.0.path()
     }
 
-    /// Notices by us, under `address`; `keys` are more of `[exchange.notices]`.
+    /// Enables our notices at `address`; `keys` are further keys of `[exchange.notices]`.
     pub fn table(&self, address: SocketAddr, keys: &str) -> String {
         let directory = self.0.path().display();
         format!(
@@ -46,7 +46,7 @@ impl Desk {
         )
     }
 
-    /// An exchange that asks `dsps`; `rest` are further tables.
+    /// An exchange with `dsps`; `rest` are further tables.
     pub fn start(&self, keys: &str, dsps: &[(SocketAddr, &str)], rest: &str) -> Running {
         let listener = listener();
         let address = listener.local_addr().expect("an address");
@@ -54,15 +54,15 @@ impl Desk {
         Running::on(listener, &Setup { dsps, rest: &rest, ..Setup::default() })
     }
 
-    /// The same with hosts on loopback, and nothing said of DSPs.
+    /// The same with loopback hosts, and DSPs without further keys.
     pub fn start_with(&self, keys: &str, dsps: &[&Dsp]) -> Running {
         let dsps: Vec<_> = dsps.iter().map(|dsp| (dsp.address, "")).collect();
         self.start(&format!("{LOOPBACK}{keys}"), &dsps, "")
     }
 }
 
-/// A bid on impression 1 with notices at `host` below `/id/`, and markup; with `change`, of which
-/// null takes away.
+/// A bid on impression 1 with markup and with notices at `host` below `/id/`, patched by `change`,
+/// in which null removes a member.
 #[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 pub fn bid_at(host: &Host, id: &str, change: Value) -> Value {
     let url = |place: &str| format!("http://{}/{id}/{place}?{MACROS}", host.address);
@@ -82,13 +82,13 @@ pub fn bid_at(host: &Host, id: &str, change: Value) -> Value {
     bid
 }
 
-/// A DSP that answers every request with these bids.
+/// A DSP that responds to every request with these bids.
 pub fn dsp(bids: &[Value]) -> Dsp {
     let body = json!({ "id": ID, "bidid": "r-7", "seatbid": [{ "bid": bids }] });
     Dsp::start([Script::answering(ok(&body.to_string()))])
 }
 
-/// Our beacons in `text`, as paths, in the order they stand there.
+/// Paths of our beacons in `text`, in order.
 pub fn beacons(exchange: &Running, text: &str) -> Vec<String> {
     let base = format!("http://{}/n/", exchange.address);
     let path = |rest: &str| {
@@ -99,7 +99,7 @@ pub fn beacons(exchange: &Running, text: &str) -> Vec<String> {
     text.split(base.as_str()).skip(1).map(path).collect()
 }
 
-/// The only bid of an answer.
+/// The only bid of a response.
 #[track_caller]
 pub fn only_bid(reply: &crate::fixtures::Reply) -> Value {
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -110,7 +110,7 @@ pub fn only_bid(reply: &crate::fixtures::Reply) -> Value {
     bids[0].clone()
 }
 
-/// What stands behind the question mark of a call.
+/// The query of a call.
 #[track_caller]
 pub fn query(call: &crate::fixtures::Call) -> &str {
     call.target.split_once('?').expect("a query").1

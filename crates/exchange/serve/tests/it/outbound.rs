@@ -34,7 +34,7 @@ fn a_request_as_a_dsp_sees_it() {
     ];
     want.sort_unstable();
     assert_eq!(fields, want);
-    // Everything else stands as it came.
+    // Everything else is unchanged.
     let json: serde_json::Value = serde_json::from_str(&request.body).expect("JSON");
     let tmax = json["tmax"].as_u64().expect("a tmax");
     assert!((4000..5000).contains(&tmax), "less than the caller's: {tmax}");
@@ -46,7 +46,7 @@ fn a_request_as_a_dsp_sees_it() {
     assert_eq!(request.body, expected);
 }
 
-/// One that reads gzip is sent the same, shorter; others are sent it as it is.
+/// A DSP that accepts gzip gets the same request compressed; others get it plain.
 #[test]
 fn a_request_may_be_compressed() {
     let (first, second, plain) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"), Dsp::bidding("3.00"));
@@ -75,7 +75,7 @@ fn a_request_may_be_compressed() {
     }
 }
 
-/// Its own margin in the place of the exchange's; without any time left it is not asked.
+/// Its own margin replaces the exchange's; without any time left it is not called.
 #[test]
 fn a_dsp_has_a_network_margin_of_its_own() {
     let dsps = ["", "network_margin = \"1s\"", "network_margin = \"9s\""]
@@ -138,7 +138,7 @@ fn each_dsp_sees_its_own_deals_impressions_and_user() {
     assert!(!text.contains("u0") && !text.contains("for-d0") && !text.contains("video"), "{text}");
 }
 
-/// Each by its own terms, in one round: what is shared is shared by those alone that see the same.
+/// Each by its own rules, in one round: only DSPs with the same view share pieces.
 #[test]
 fn dsps_see_of_a_user_what_privacy_leaves_them() {
     let dsps = [Dsp::bidding("1.00"), Dsp::bidding("2.00"), Dsp::bidding("3.00")];
@@ -168,7 +168,7 @@ fn dsps_see_of_a_user_what_privacy_leaves_them() {
     }
 }
 
-/// Every second deal is another DSP's, so that each of the rest is a part of its own.
+/// Deals alternate between the DSPs, so each is a piece of its own.
 #[test]
 fn a_request_of_very_many_parts() {
     let (first, second) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"));
@@ -183,7 +183,7 @@ fn a_request_of_very_many_parts() {
     );
     assert_eq!(exchange.auction(&body).status, 200);
     for (parity, dsp) in [&first, &second].into_iter().enumerate() {
-        // The DSP has checked that as much came as was announced.
+        // The DSP has checked the length.
         let text = dsp.request(0).body;
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let seen = json["imp"][0]["pmp"]["deals"].as_array().expect("deals");
@@ -193,7 +193,7 @@ fn a_request_of_very_many_parts() {
     }
 }
 
-/// A DSP with a small window that does not read until told to: the socket takes only a part.
+/// A DSP with a small window that does not read until permitted: the socket takes only a part.
 #[test]
 fn a_request_larger_than_the_socket_takes() {
     let socket =

@@ -1,15 +1,15 @@
-//! Requests that a shard has no time for: refused at once, counted, and nothing else is.
+//! Requests that a shard has no time for are refused at once and counted; nothing else is.
 
 use crate::fixtures::{Caller, Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok};
 
-/// A DSP that bids on its first request once it is permitted to, and on others at once.
+/// A DSP that bids on its first request once permitted, and on others at once.
 fn slow_once() -> Dsp {
     let answer = || ok(&bids(&bid("1.00")));
     let slow = [Step::Read, Step::Wait, Step::Write(answer().into())];
     Dsp::start([Script::once(slow), Script::answering(answer())])
 }
 
-/// An exchange that holds one auction at a time, and a caller whose auction is under way.
+/// An exchange that runs one auction at a time, and a caller whose auction is in flight.
 fn busy(dsp: &Dsp, keys: &str) -> (Running, Caller) {
     let dsps = [(dsp.address, "")];
     let setup = Setup { exchange: keys, dsps: &dsps, in_flight_max: 1, ..Setup::default() };
@@ -31,7 +31,7 @@ fn a_request_too_many_is_refused_and_its_connection_kept() {
         let problem = refused.json()["error"]["problem"].to_string();
         assert!(problem.contains("overloaded"), "{problem}");
     }
-    // What is no bid request needs no time, and a beacon may bill.
+    // Other requests need no time, and a beacon may bill.
     assert_eq!(second.get("/", "").status, 404);
     assert_eq!(second.get("/n/x", "").status, 404);
     assert_eq!(dsp.requests(), 1);
@@ -60,7 +60,7 @@ fn a_refusal_may_look_like_no_bid() {
     let reply = refused_by(&explained, &banner(""));
     let want = serde_json::json!({ "id": "caller-1", "seatbid": [], "nbr": 502 });
     assert_eq!((reply.status, reply.json()), (200, want));
-    // Nothing but the id is read of it.
+    // Only its id is read.
     let unread = refused_by(&explained, r#"{"imp":7,"id":"x"}"#);
     assert_eq!((unread.status, &unread.json()["id"]), (200, &"x".into()));
     assert_eq!(refused_by(&explained, "no JSON").json()["id"], "");

@@ -21,14 +21,14 @@ fn tuned(address: SocketAddr, tune: fn(&mut ExchangeConfig)) -> Running {
     Running::start(&Setup { dsps: &[(address, "")], tune, ..Setup::default() })
 }
 
-/// An address that cannot be reached is left alone for a minute.
+/// An unreachable address is not tried for a minute.
 const MINUTE: Backoff = Backoff { barren_max: 2, min: secs(60), max: secs(60) };
 
 fn retries(exchange: &Running) -> u64 {
     exchange.count_dsp(0, |dsp| dsp.retries.value())
 }
 
-/// A port that refuses connections, and that nobody else can take.
+/// A port that refuses connections, but is reserved.
 struct Deserted {
     socket: Socket,
     address: SocketAddr,
@@ -43,14 +43,14 @@ impl Deserted {
         Self { socket, address }
     }
 
-    /// From now on a DSP answers there.
+    /// Starts a DSP on it.
     fn settle(self) -> Dsp {
         self.socket.listen(128).expect("it listens");
         Dsp::on(TcpListener::from(self.socket), [Script::answering(answer("1.00"))])
     }
 }
 
-/// As when the DSP closes an idle connection just as the request leaves.
+/// As if the DSP closes an idle connection just as the request leaves.
 #[test]
 fn a_reset_on_a_reused_connection_is_retried_on_a_new_one() {
     for last in [vec![Step::Read, Step::Reset], vec![Step::Read]] {
@@ -90,7 +90,7 @@ fn a_reset_on_a_new_connection_is_not_retried() {
     assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 1);
 }
 
-/// An answer that has begun was to this request: asking again would be asking twice.
+/// A response has begun, so the DSP has the request: a retry would send it twice.
 #[test]
 fn an_answer_that_has_begun_is_not_retried() {
     let half = Step::Write(answer("9.00")[..20].into());
@@ -111,7 +111,7 @@ fn a_refused_connection_is_not_sought_again_at_once() {
         assert_eq!(exchange.auction(&banner("")).status, 204);
         assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), auctions);
     }
-    // Were it tried again it would be found.
+    // A retry would find it.
     let dsp = port.settle();
     assert_eq!(exchange.auction(&banner("")).status, 204);
     assert_eq!(dsp.accepted(), 0);
@@ -128,7 +128,7 @@ fn a_dsp_that_comes_back_is_found() {
     until("it is found", || exchange.auction(&banner("")).status == 200);
 }
 
-/// Many attempts that fail together are one failure: the pause is the first, not the longest.
+/// Concurrent failed attempts count as one failure: the pause is the first, not the longest.
 #[test]
 fn attempts_that_fail_together_count_once() {
     let port = Deserted::new();
@@ -147,7 +147,7 @@ fn attempts_that_fail_together_count_once() {
     until("it is found", || exchange.auction(&banner("")).status == 200);
 }
 
-/// A DSP that takes connections and answers on none is like one that refuses them.
+/// A DSP that accepts connections and never responds is treated as unreachable.
 #[test]
 fn connections_that_bear_no_answer_are_not_opened_for_ever() {
     let dying = || Script::once([Step::Read, Step::Reset]);
@@ -160,7 +160,7 @@ fn connections_that_bear_no_answer_are_not_opened_for_ever() {
     assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 3);
     assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 3);
 
-    // One answer, and all is well.
+    // One response resets the pause.
     let good = Script::once([Step::Read, Step::Write(answer("1.00"))]);
     let dsp = Dsp::start([dying(), dying(), good, dying()]);
     let exchange = tuned(dsp.address, |config| config.pool.backoff = MINUTE);
@@ -181,7 +181,7 @@ fn a_pool_grows_to_its_limit_and_no_further() {
         caller.send(&posted(&banner("")));
     }
     dsp.request(1);
-    // As many may wait.
+    // This many may wait.
     let mut waiting = [exchange.caller(), exchange.caller()];
     for caller in &mut waiting {
         caller.send(&posted(&banner("")));
@@ -201,7 +201,7 @@ fn a_pool_grows_to_its_limit_and_no_further() {
     assert_eq!((dsp.accepted(), exchange.open(0)), (2, 2));
 }
 
-/// It takes one connection and ends every other: calls wait for the one.
+/// It accepts one connection and closes every other: calls wait for the one.
 #[test]
 fn a_connection_that_has_borne_answers_is_waited_for() {
     let good = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
@@ -226,7 +226,7 @@ fn a_connection_that_has_borne_answers_is_waited_for() {
     assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 0);
 }
 
-/// Auctions at the same moment use connections of their own, and all of them afterwards.
+/// Concurrent auctions use connections of their own, which later auctions reuse.
 #[test]
 fn a_pool_grows_with_what_is_in_flight() {
     let script = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
@@ -250,7 +250,7 @@ fn a_pool_grows_with_what_is_in_flight() {
 
 #[test]
 fn a_name_that_does_not_resolve() {
-    // `.invalid` never does (RFC 6761).
+    // `.invalid` never resolves (RFC 6761).
     let dsp = Dsp::bidding("1.00");
     let rest = "[[dsp]]\nid = \"lost\"\nurl = \"http://dsp.invalid:1/bid\"\n";
     let dsps = [(dsp.address, "")];

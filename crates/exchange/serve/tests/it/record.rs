@@ -1,4 +1,4 @@
-//! What stands in the record after auctions on real sockets, and that it holds them again.
+//! The record of auctions on real sockets, and its replay.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::fixtures::{
     Dsp, Running, Script, Setup, Step, banner, bid, bids, listener, ok, posted, until,
 };
 
-/// Where an exchange records, and how it is told so.
+/// The directory of a record, and the configuration for it.
 struct Place {
     directory: TempDir,
     keys: String,
@@ -108,7 +108,7 @@ fn unix_us() -> u64 {
     u64::try_from(since.as_micros()).expect("for a while")
 }
 
-/// Whatever becomes of an auction, there is one record of it.
+/// However an auction ends, it has one record.
 #[test]
 fn every_ending_is_recorded() {
     let answer: Vec<u8> = ok(&bids(&bid("1.00"))).into();
@@ -164,7 +164,7 @@ fn every_ending_is_recorded() {
     assert_eq!(decoded(&records[2]).not_asked, [(0, NotAsked::Country)]);
 }
 
-/// No two configurations share a number, not those before and after a restart either.
+/// No two configurations share a number, not even across a restart.
 #[test]
 fn a_generation_is_recorded_before_its_auctions() {
     let dsp = Dsp::bidding("1.00");
@@ -218,7 +218,7 @@ fn bodies_are_recorded_of_a_sample_and_masked() {
     }
 }
 
-/// Two processes would overwrite one another.
+/// Two processes would overwrite each other's records.
 #[test]
 fn a_directory_is_one_exchanges() {
     let place = Place::new("");
@@ -228,7 +228,7 @@ fn a_directory_is_one_exchanges() {
     assert!(error.contains("durable") && error.contains("in use"), "{error}");
 }
 
-/// What cannot be recorded does not come in force.
+/// A configuration that cannot be recorded is not applied.
 #[test]
 fn a_configuration_that_is_too_long_to_record_is_refused() {
     let place = Place::new("");

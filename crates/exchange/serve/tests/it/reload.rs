@@ -1,4 +1,4 @@
-//! Another configuration, while auctions are under way.
+//! A changed configuration while auctions are in flight.
 
 use exchange_core::record::CallOutcome;
 use exchange_serve::ExchangeConfig;
@@ -38,7 +38,7 @@ fn an_auction_ends_by_the_configuration_it_began_with() {
     let mut caller = exchange.caller();
     caller.send(&posted(&request));
     dsp.request(0);
-    // Gone from the configuration before it answers.
+    // Removed from the configuration before it responds.
     exchange.reload(&setup(&[], "fee = \"50%\""));
     until("the new one is in force", || exchange.auction(&request).status == 204);
     dsp.permit();
@@ -55,7 +55,7 @@ fn limits_on_callers_change_with_it() {
     until("the limit holds", || exchange.auction(&large).status == 413);
 }
 
-/// Fees, endpoints, limits and rates change all the while.
+/// Fees, endpoints, limits and rates change continuously.
 #[test]
 fn no_auction_is_lost_to_a_reload() {
     const AUCTIONS: usize = 200;
@@ -98,7 +98,7 @@ fn rates_change_with_it() {
     until("the new rate holds", || exchange.auction(&request).price() == "1.5");
 }
 
-/// Its request has begun by the old configuration, and goes out after the pool had been empty.
+/// Its auction began under the old configuration, and its call leaves after the pool was empty.
 #[test]
 fn what_an_auction_of_before_opens_is_closed_in_time() {
     let hangs = Dsp::start([Script::once([Step::Read, Step::Read])]);
@@ -115,7 +115,7 @@ fn what_an_auction_of_before_opens_is_closed_in_time() {
     assert_eq!(slow.try_reply().expect("an answer").expect("an answer").status, 100);
     let moved = [(other.address, ""), (other.address, "")];
     exchange.reload(&Setup { dsps: &moved, pool, tune, ..Setup::default() });
-    // Pools are swept meanwhile: this one's connection has been idle for too long.
+    // Meanwhile the pools are swept: this one's connection has been idle for too long.
     until("the new one is in force", || exchange.auction(&banner("")).status == 200);
     exchange.until_open(0, 0);
     slow.send(body);

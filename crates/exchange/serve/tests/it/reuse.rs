@@ -1,4 +1,4 @@
-//! Kept-alive connections: used again, drained after late answers, and never out of step.
+//! Kept-alive connections: reused, drained after late responses, and never out of step.
 
 use exchange_core::record::CallOutcome;
 use runtime::config::ms;
@@ -12,14 +12,14 @@ fn answer(price: &str) -> Vec<u8> {
     ok(&bids(&bid(price))).into()
 }
 
-/// A DSP's one script, and what the pool is configured with.
+/// A DSP with one script, and the pool's keys.
 fn start(scripts: impl Into<Vec<Script>>, pool: &str) -> (Running, Dsp) {
     let dsp = Dsp::start(scripts);
     let dsps = [(dsp.address, "")];
     (Running::start(&Setup { dsps: &dsps, pool, ..Setup::default() }), dsp)
 }
 
-/// The bid is on this very auction.
+/// Asserts that the bid belongs to this auction.
 #[track_caller]
 fn assert_own(reply: &Reply, dsp: &Dsp, request: usize, price: &str) {
     assert_eq!(reply.price(), price);
@@ -75,7 +75,7 @@ fn a_half_read_answer_is_read_to_its_end() {
     assert_eq!(dsp.accepted(), 1);
 }
 
-/// While an answer is still to come its connection is not free: another is opened.
+/// A connection with a pending response is not free: another one is opened.
 #[test]
 fn a_connection_is_in_flight_until_its_answer_has_come() {
     let late = Script::once([Step::Read, Step::Wait, Step::Write(answer("9.00"))]);
@@ -103,7 +103,7 @@ fn a_hung_connection_is_closed() {
     assert_eq!((dsp.accepted(), exchange.drained(0)), (2, 0));
 }
 
-/// A late answer that never comes: the connection dies after its auction, and takes nothing along.
+/// The late response never comes: the connection closes after its auction without any effect.
 #[test]
 fn a_connection_that_dies_after_its_auction_is_forgotten() {
     let dies = [Step::Read, Step::Write(answer("1.00")), Step::Read, Step::Wait, Step::Reset];
@@ -138,7 +138,7 @@ fn idle_connections_are_closed_in_time() {
     dsp.until_ended(1);
 }
 
-/// Bytes on an idle connection answer nothing, and must not be taken for the next answer.
+/// Bytes on an idle connection must not be taken for the next response.
 #[test]
 fn unasked_bytes_close_an_idle_connection() {
     let bid = Step::Write(answer("1.00"));

@@ -1,4 +1,4 @@
-//! Callers and DSPs that we have not written: hyper's client and server, and curl.
+//! Callers and DSPs that we did not write: hyper's client and server, and curl.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::fixtures::{Dsp, Host, ID, Running, Setup, banner, bid, bids};
 use crate::notices::{Desk, beacons, bid_at, dsp};
 
-/// Answers in chunks, as hyper does with a body of unknown length.
+/// Responds in chunks, as hyper does with a body of unknown length.
 async fn bid_on(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     assert_eq!(request.headers()["x-openrtb-version"], "2.6");
     let body = request.into_body().collect().await.expect("a whole body").to_bytes();

@@ -1,4 +1,4 @@
-//! DSPs behind TLS: whom we believe, and that all else is as without.
+//! DSPs with TLS: which certificates are trusted, and that all else is unchanged.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::fixtures::{Dsp, Running, Setup, banner, until};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// One DSP that bids whenever it can, and the certificate of who signed its own.
+/// One DSP that bids whenever it can, and its authority's certificate.
 fn fleet(profile: DspProfile, listen: IpAddr) -> (Fleet, String) {
     let (tls, authority) = ServerTls::generated(LOOPBACK).expect("a certificate");
     let dsps = vec![DspProfile { no_bid_ppm: 0, seats: vec!["s".to_owned()], ..profile }];
@@ -22,8 +22,8 @@ fn fleet(profile: DspProfile, listen: IpAddr) -> (Fleet, String) {
     (dsp::start(dsps, &options).expect("a fleet"), authority)
 }
 
-/// An exchange that asks `url` as DSP `d0`, whose certificate `authority` has signed, and beside it
-/// a DSP of the same kind as ever.
+/// An exchange with DSP `d0` at `url`, whose certificate is signed by `authority`, and another DSP
+/// without TLS.
 fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
     let rest = format!(
         "[[dsp]]\nid = \"d0\"\nurl = \"{url}\"\nca = '''{authority}'''\nseats = [\"s\"]\nbreaker = false\n{keys}\n\
@@ -37,7 +37,7 @@ fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
     Running::start(&Setup { tune, rest: &rest, ..Setup::default() })
 }
 
-/// So many auctions, all of them filled.
+/// Runs this many auctions, all of which are filled.
 fn auctions(exchange: &Running, count: usize, request: &str) {
     for _ in 0..count {
         assert_eq!(exchange.auction(request).status, 200);
@@ -63,7 +63,7 @@ fn a_dsp_is_asked_over_one_connection_that_is_kept() {
     }
 }
 
-/// More than any record or socket buffer holds, there and back.
+/// More than any record or socket buffer, in both directions.
 #[test]
 fn large_requests_and_answers() {
     let profile = DspProfile { bid_bytes: 700_000, ..DspProfile::default() };
@@ -94,7 +94,7 @@ fn compressed_answers() {
     assert_eq!(exchange.outcomes(0, CallOutcome::TooLarge), 5);
 }
 
-/// Who is not who it says it is is not asked, and costs nobody else anything.
+/// A DSP with a wrong certificate is not called, and affects no other.
 #[test]
 fn a_certificate_that_is_not_good_is_no_connection() {
     let (trusted, authority) = fleet(DspProfile::default(), LOOPBACK);
@@ -122,7 +122,7 @@ fn a_certificate_that_is_not_good_is_no_connection() {
     assert_eq!(plain.requests(), 0);
 }
 
-/// A handshake that never ends ends with the attempt to connect.
+/// A hanging handshake ends with the attempt to connect.
 #[test]
 fn a_handshake_that_hangs_is_given_up() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

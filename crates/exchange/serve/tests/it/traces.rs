@@ -1,5 +1,5 @@
-//! Auctions that end are traced, those too in which nobody is asked. How a trace looks is tested
-//! where it is made.
+//! Completed auctions are traced, even those without calls. The traces' own tests check their
+//! format.
 
 use runtime::control::Control;
 use runtime::metrics::Exposition;
@@ -7,7 +7,7 @@ use runtime::traces::{Tracer, TracingOptions};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
 
-/// Spans that were finished, whether or not a collector has them.
+/// Finished spans, whether or not they were exported.
 fn spans(tracer: &Tracer) -> u64 {
     let mut page = Exposition::default();
     tracer.expose(&mut page);

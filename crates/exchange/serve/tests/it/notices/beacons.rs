@@ -1,5 +1,5 @@
-//! Beacons that are not ours, not whole, too late or too long: answered alike, counted, and without
-//! consequence.
+//! Foreign, incomplete, expired and overlong beacons: they get the same response, are counted, and
+//! have no effect.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -37,13 +37,13 @@ impl One {
     }
 }
 
-/// What a caller can tell: all but the date.
+/// Everything that a caller sees, except for the date.
 fn seen(reply: &Reply) -> (u16, Vec<String>, String) {
     let lines = reply.head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("date:"));
     (reply.status, lines.map(str::to_owned).collect(), reply.body.clone())
 }
 
-/// Another digit in its place.
+/// Changes one digit.
 fn altered(beacon: &str, at: usize) -> String {
     let digit = &beacon[at..=at];
     let other = if digit == "A" { "B" } else { "A" };
@@ -84,12 +84,12 @@ fn nothing_tells_a_forgery_from_what_never_was() {
         }
         assert_eq!(one.refused(outcome) - before, targets.len() as u64, "{outcome}");
     }
-    // Cut at every place: no oracle at any length.
+    // Cut at any length, it reveals nothing.
     for end in (token..beacon.len()).step_by(17) {
         assert_eq!(seen(&caller.get(&beacon[..end], "")), unknown, "{end}");
     }
     assert!(one.host.calls("/a/bill").is_empty());
-    // Not by that alone does it stop counting.
+    // The original still counts.
     assert_eq!(caller.get(&beacon, "").status, 200);
     drop(one.host.call("/a/bill"));
     assert_eq!(one.host.calls("/a/bill").len(), 1);
@@ -109,7 +109,7 @@ fn what_has_expired_is_as_good_as_forged() {
     assert_eq!((counters.beacons_accepted, counters.billing_owed), (0, 0));
 }
 
-/// Longer than any head: the connection ends, the exchange does not.
+/// Longer than any head: only the connection ends.
 #[test]
 fn a_token_beyond_all_limits_is_not_read() {
     let one = One::start("");
@@ -120,7 +120,7 @@ fn a_token_beyond_all_limits_is_not_read() {
     assert_eq!(one.exchange.caller().get(&one.beacon(), "").status, 200);
 }
 
-/// Crawlers and preloaders ask with other methods: nothing is shown, nothing is billed.
+/// Crawlers and preloaders use other methods: no ad is shown, none is billed.
 #[test]
 fn only_a_get_counts() {
     let one = One::start("");
@@ -140,13 +140,13 @@ fn only_a_get_counts() {
     }
     let counters = || one.exchange.notices().counters;
     assert_eq!(counters().beacons_accepted, 0);
-    // With a query of anyone's, too: it is no part of the token.
+    // Any query is accepted: it is not part of the token.
     assert_eq!(one.exchange.caller().get(&format!("{beacon}?cachebuster=1"), "").status, 200);
     until("it is billed", || counters().billing_delivered == 1);
     assert!(!one.host.call("/a/bill").head.contains("cachebuster"));
 }
 
-/// The old key opens what it sealed, for as long as it is configured.
+/// The old key opens its beacons as long as it is configured.
 #[test]
 fn keys_are_renewed_without_losing_a_beacon() {
     let digits = |digit: &str| digit.repeat(64);

@@ -1,4 +1,4 @@
-//! Billing notices outlive the exchange, and a host that fails costs nobody else anything.
+//! Billing notices outlive the exchange, and a failing host affects no other.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
     let calls = host.calls("/a/bill");
     assert_eq!((failed.len(), calls.len()), (1, 2));
     assert_eq!(calls[0].target, calls[1].target, "not a macro differs");
-    // Who calls again is told the same, and it is not billed again; nor after another start.
+    // A repeated call gets the same response and is not billed again, not even after another start.
     assert_eq!(second.caller().get(&beacon, "").status, 200);
     until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
     drop(second);
@@ -39,7 +39,7 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
     assert_eq!(host.calls("/a/bill").len(), 2);
 }
 
-/// Never had the time to be tried: the host was not even there.
+/// There was no attempt before: the host did not exist yet.
 #[test]
 fn what_was_never_tried_is_billed_after_a_restart() {
     let host = Host::start();
@@ -96,13 +96,13 @@ fn a_host_that_hangs_or_fails_holds_up_nobody_else() {
             let billing = (counters.beacons_accepted, counters.billing_owed);
             billing == (30, 30) && counters.best_effort_delivered == 30
         });
-        // It is not stormed: after a few failures it is probed, one call at a time.
+        // After a few failures it is probed, one call at a time.
         let calls = bad.targets().len();
         assert!(calls < 60, "{reaction:?}: {calls}");
     }
 }
 
-/// A mounted file system that ends when dropped.
+/// A mounted file system, unmounted on drop.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -122,8 +122,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An exchange whose log is on a disk of its own, with a DSP that is billed at `host`; `None` where
-/// there can be no such disk.
+/// An exchange whose log has its own disk, with a DSP that is billed at `host`. None if mounting is
+/// not permitted.
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
 fn on_small_disk(host: &Host) -> Option<(SmallDisk, Dsp, Running)> {
     let Some(disk) = SmallDisk::mount() else {
@@ -182,7 +182,7 @@ fn a_full_disk_refuses_beacons_and_nothing_else() {
         let counters = exchange.notices().counters;
         counters.billing_owed == 0 && counters.billing_delivered == counters.beacons_accepted
     });
-    // Whether the log had taken it before or not, it is billed once.
+    // Whether the log had accepted it before or not, it is billed once.
     let mut billed: Vec<_> = host.calls("/a/bill").into_iter().map(|call| call.target).collect();
     billed.sort_unstable();
     let calls = billed.len();
@@ -190,7 +190,7 @@ fn a_full_disk_refuses_beacons_and_nothing_else() {
     assert_eq!(billed.len(), calls);
 }
 
-/// What cannot be written is not waited for beyond what an end may take.
+/// Unwritable records do not delay the shutdown beyond its limit.
 #[test]
 fn a_full_disk_does_not_hold_up_the_end() {
     let host = Host::start();

@@ -1,5 +1,5 @@
-//! Ours is the last auction: the win notice follows the answer, the billing notice our beacon, and
-//! the caller sees none of them.
+//! In the final auction, the win notice follows the response, the billing notice follows our
+//! beacon, and the caller sees neither.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn everyone_is_told_what_became_of_the_bid() {
     check("/b/loss", "{id}|r-7|1|d1||||USD||102|5.01||0");
     check("/c/loss", "{id}|r-7|1|d2||||USD||100|5.01||0");
     check("/d/loss", "{id}|r-7||d2||||USD||3|||0");
-    // The caller's answer: the bid, our beacon, nothing of the DSP's notices.
+    // The caller's response: the bid and our beacon, without the DSP's notices.
     let bid = only_bid(&reply);
     for key in ["nurl", "burl", "lurl"] {
         assert_eq!(bid[key], Value::Null, "{bid}");
@@ -39,7 +39,7 @@ fn everyone_is_told_what_became_of_the_bid() {
     assert!(adm.contains(&format!("<p>{won}</p>")), "{adm}");
     let [beacon] = &beacons(&exchange, adm)[..] else { panic!("one beacon in {adm}") };
     assert_eq!(host.targets().len(), 4, "one each: {:?}", host.targets());
-    // Only now is it billed, at the same price.
+    // Billed only now, at the same price.
     assert_eq!(exchange.caller().get(beacon, "").status, 200);
     assert_eq!(query(&host.call("/a/bill")), won);
 }
@@ -61,7 +61,7 @@ fn the_win_notice_follows_the_answer() {
     }
 }
 
-/// Called by a crowd at once, and again and again: billed once, and everyone is answered alike.
+/// Many concurrent and repeated calls are billed once and get the same response.
 #[test]
 fn a_beacon_bills_once() {
     let host = Host::start();
@@ -101,7 +101,7 @@ fn a_beacon_bills_once() {
 
 const HOPS: &str = "198.51.100.7, 192.0.2.1";
 
-/// Who called the beacon is told to who is billed.
+/// The beacon caller's device is forwarded to the billed host.
 #[test]
 fn the_device_is_forwarded() {
     let host = Host::start();
@@ -124,14 +124,14 @@ fn the_device_is_forwarded() {
     assert!(head.contains("192.0.2.1") && !head.contains("198.51.100.7"), "{head}");
     let both = "proxies_trusted = [\"127.0.0.1\", \"192.0.2.0/24\"]";
     assert!(call(both, HOPS).contains("198.51.100.7"));
-    // What a device writes before it hides nothing, and is not believed.
+    // Addresses that the device adds itself are ignored.
     let head = call(both, &format!("unknown, 203.0.113.9, {HOPS}"));
     assert!(head.contains("198.51.100.7") && !head.contains("203.0.113.9"), "{head}");
     let head = call(both, "198.51.100.7, unknown, 192.0.2.1");
     assert!(head.contains("192.0.2.1") && !head.contains("198.51.100.7"), "{head}");
 }
 
-/// Where the beacon is, by format.
+/// The place of the beacon, by format.
 #[test]
 fn every_format_has_its_beacon() {
     let vast = "<VAST version=\"4.2\"><Ad id=\"1\"><InLine><AdSystem>x</AdSystem><AdTitle>y</AdTitle>\
@@ -168,7 +168,7 @@ fn every_format_has_its_beacon() {
     check(native_offer, 4, native, "[{\"event\":1,\"method\":1,\"url\":\"", "\"}]");
 }
 
-/// The desk's beacons are plain HTTP, which no secure page loads.
+/// The fixture's beacons are plain HTTP, which no secure page loads.
 #[test]
 fn a_secure_impression_is_billed_without_a_beacon() {
     let host = Host::start();
@@ -194,7 +194,7 @@ fn a_test_notifies_nobody() {
     let reply = exchange.auction(&banner(r#","test":1"#));
     assert!(beacons(&exchange, &reply.body).is_empty(), "{reply:?}");
     assert!(!reply.body.contains(&host.address.to_string()), "{reply:?}");
-    // The next is none, and its notices come after whatever came of the test.
+    // The next auction is no test, and its notices come after any of the test's.
     exchange.auction(&banner(""));
     let (win, loss) = (host.call("/a/win"), host.call("/b/loss"));
     let real = winner.request(1).id();

@@ -1,4 +1,4 @@
-//! A DSP names the URLs of its notices: none of them leads us where it has no business.
+//! DSPs choose the URLs of their notices: none of them leads to a forbidden address.
 
 use std::net::TcpListener;
 
@@ -7,12 +7,12 @@ use serde_json::json;
 use super::{Desk, LOOPBACK, bid_at, dsp};
 use crate::fixtures::{Host, Reaction, Running, banner, until};
 
-/// Names of what listens on loopback, all declared by a DSP that means no good.
+/// Names of loopback, all declared by a malicious DSP.
 const DECLARED: &str = "notice_hosts = [\"127.0.0.1\", \"localhost\", \"0x7f000001\", \"2130706433\", \
                         \"127.1\", \"0177.0.0.1\", \"::1\", \"[::ffff:127.0.0.1]\", \"0.0.0.0\", \
                         \"169.254.169.254\", \"dsp.example\"]\n";
 
-/// One auction for each URL, as the win notice of its winner: none leads to the host.
+/// One auction for each URL, used as the winner's win notice: none reaches the host.
 fn auctions(exchange_keys: &str, dsp_keys: &str, urls: &[String], host: &Host) {
     for url in urls {
         let winner = dsp(&[bid_at(host, "a", json!({ "nurl": url, "burl": null, "lurl": null }))]);
@@ -70,7 +70,7 @@ fn loopback_of_ipv6_too() {
     let urls = ["http://[::1]:{}/win", "http://[0:0:0:0:0:0:0:1]:{}/win"]
         .map(|url| url.replace("{}", &host.address.port().to_string()));
     auctions("", DECLARED, &urls, &host);
-    // And it is not for want of a way there.
+    // Proves that the host is reachable.
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
     let desk = Desk::new();
     let dsps = [(winner.address, DECLARED)];
@@ -90,7 +90,7 @@ fn undeclared_hosts_are_not_called() {
     ];
     let urls = urls.map(|url| url.replace("{}", &port.to_string()));
     auctions(LOOPBACK, "notice_hosts = [\"dsp.example\"]", &urls, &host);
-    // What is not declared at auction may not be called by a beacon either, nor fetched from.
+    // An undeclared host is not called by a beacon either, nor is markup fetched from it.
     let winner = dsp(&[
         bid_at(&host, "a", json!({ "price": 2, "adm": null })),
         bid_at(&host, "b", json!({})),
@@ -106,7 +106,7 @@ fn undeclared_hosts_are_not_called() {
     assert_eq!(host.accepted(), 0);
 }
 
-/// What was declared when a beacon was sealed need not be any more.
+/// A host that was declared when the beacon was sealed may not be declared any more.
 #[test]
 fn a_reload_that_takes_a_host_back_holds_for_beacons_under_way() {
     let host = Host::start();
@@ -129,7 +129,7 @@ fn a_reload_that_takes_a_host_back_holds_for_beacons_under_way() {
     assert_eq!(exchange.notices().counters.beacons_accepted, 0, "there is nothing to deliver");
 }
 
-/// Nor is a picture handed out in place of an ad.
+/// No picture replaces the markup either.
 #[test]
 fn an_ad_whose_host_was_taken_back_is_not_relayed() {
     let host = Host::start();

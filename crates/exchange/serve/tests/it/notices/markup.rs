@@ -1,12 +1,12 @@
-//! Ads that win notices answer with, where ours is the last auction: fetched while there is time, or
-//! the next bid wins.
+//! Markup in responses to win notices, in the final auction: fetched while there is time, or the
+//! next bid wins.
 
 use serde_json::{Value, json};
 
 use super::{Desk, beacons, bid_at, dsp, only_bid, query};
 use crate::fixtures::{Host, Reaction, Running, banner, until};
 
-/// One bid at 10 whose win notice is answered so, and one at 5 with its ad.
+/// One bid at 10 whose win notice has this response, and one at 5 with its markup.
 struct Two {
     exchange: Running,
     host: Host,
@@ -28,7 +28,7 @@ impl Two {
         Self { exchange, host, _dsps: dsps, _desk: desk }
     }
 
-    /// Holds an auction, and names who has won.
+    /// Runs an auction and returns the winning bid.
     fn winner(&self, request: &str) -> Value {
         only_bid(&self.exchange.auction(request))
     }
@@ -68,7 +68,7 @@ fn who_cannot_show_its_ad_loses() {
         let two = Two::start(reaction.clone(), keys, &json!({}));
         let bid = two.winner(&banner(r#","at":2"#));
         assert_eq!(bid["id"], "b", "{reaction:?}");
-        // It set no price: nobody else bid, and there is no floor.
+        // It set no price: there is no other bid and no floor.
         assert_eq!(bid["price"], 0, "{reaction:?}");
         let lost = two.host.call("/a/loss");
         assert!(query(&lost).contains("|USD||7|"), "{reaction:?}: {lost:?}");
@@ -79,7 +79,7 @@ fn who_cannot_show_its_ad_loses() {
     assert_eq!(elsewhere.accepted(), 0, "redirects are not followed");
 }
 
-/// What blocks inline markup blocks what was fetched.
+/// Fetched markup is judged like inline markup.
 #[test]
 fn fetched_ads_are_held_to_the_same() {
     let ad = "<img src=\"http://cdn.example/x.png\">";
@@ -89,19 +89,19 @@ fn fetched_ads_are_held_to_the_same() {
     assert!(query(&two.host.call("/a/loss")).contains("|207|"));
 }
 
-/// It never has the time to answer, and still the caller has its answer in time.
+/// It never responds in time, and still the caller gets its response in time.
 #[test]
 fn the_deadline_holds_though_the_ad_hangs() {
     let two = Two::start(Reaction::Hang, "markup_timeout = \"10s\"", &json!({}));
     let bid = two.winner(&banner(r#","tmax":150"#));
     assert_eq!(bid["id"], "b");
     assert_eq!(two.host.calls("/a/win").len(), 1);
-    // Its host is waited for 4 s; an answer that is not long overdue did not wait for it.
+    // Its host has 4 s; a response that is hardly late did not wait for it.
     let overdue_us = two.exchange.count(|metrics| metrics.overshoot.snapshot().sum_us());
     assert!(overdue_us < 2_000_000, "{overdue_us} us");
 }
 
-/// Those that hang hold up no notice of anyone else, and what nobody waits for is not called.
+/// Hanging hosts delay no other notice, and fetches that no auction waits for are not called.
 #[test]
 fn hanging_ads_do_not_pile_up() {
     let keys = "markup_timeout = \"5ms\"\nconnections_max = 2\ntimeout = \"300ms\"";
@@ -115,7 +115,7 @@ fn hanging_ads_do_not_pile_up() {
     assert!(wins < 40, "{wins} of 40 were called, of which nobody waited for most");
 }
 
-/// Once the time is up nobody else is told of a win that could not be one.
+/// Once the time is over, no other host gets a win notice that could not win.
 #[test]
 fn whom_there_is_no_time_for_is_not_asked_for_its_ad() {
     let host = Host::start();
@@ -145,7 +145,7 @@ fn a_preloaded_ad_stands_without_an_answer() {
     assert_eq!(two.exchange.scraped(unmarked), "1", "it has no beacon, and is never billed");
 }
 
-/// Its win notice that is answered without an ad is a win notice and no more.
+/// A win notice whose response has no markup is only a win notice.
 #[test]
 fn the_win_notice_of_a_preloaded_ad_is_called_once() {
     for reaction in [Reaction::Status(204), Reaction::Body(String::new())] {

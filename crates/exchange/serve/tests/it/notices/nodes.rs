@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Desk, LOOPBACK, beacons, bid_at, dsp, only_bid};
 use crate::fixtures::{Dsp, Host, PATIENCE, Reaction, Running, Setup, banner, listener, until};
 
-/// Node 1 holds the auctions; node 2 is where its beacons are called.
+/// Node 1 runs the auctions; node 2 gets the calls of its beacons.
 struct Nodes {
     first: Option<Running>,
     second: Running,
@@ -28,7 +28,8 @@ fn start(desk: &Desk, listener: TcpListener, node: u32, keys: &str, dsp: &Dsp) -
 }
 
 impl Nodes {
-    /// `keys` are more of both, `listed` where node 2 finds node 1 by its address and its own.
+    /// `keys` are further keys of both; `listed` makes node 2's entry for node 1 from both
+    /// addresses.
     fn with(
         keys: &str,
         change: Value,
@@ -59,7 +60,7 @@ impl Nodes {
         beacons(self.first(), &reply.body).pop().expect("a beacon")
     }
 
-    /// What node 2 counts of beacons.
+    /// Node 2's counts of beacons.
     fn counted(&self, outcome: &str) -> String {
         self.second.scraped(&format!("exchange_beacons_total{{outcome=\"{outcome}\"}}"))
     }
@@ -98,7 +99,7 @@ fn an_ad_is_relayed_by_way_of_another_node() {
     assert_eq!(nodes.host.calls("/a/win").len(), 1);
 }
 
-/// An ad may wait for calls before it: longer than for one answer of its host.
+/// Markup may wait for other calls: longer than one response of its host.
 #[test]
 fn a_slow_ad_is_relayed_by_way_of_another_node() {
     let change = json!({ "adm": null });
@@ -134,7 +135,7 @@ fn a_beacon_of_an_unknown_node_is_refused_and_counted() {
     assert_eq!(nodes.first().caller().get(&beacon, "").status, 200, "it counts where it belongs");
 }
 
-/// Who calls comes again.
+/// The caller retries.
 #[test]
 fn a_beacon_of_a_node_that_is_away_is_not_lost() {
     let mut nodes = Nodes::with("", json!({}), |first, _| Some(first));
@@ -145,7 +146,7 @@ fn a_beacon_of_a_node_that_is_away_is_not_lost() {
     assert_eq!(nodes.counted("not_passed_on"), "1");
 }
 
-/// Two nodes that take each other for a third.
+/// Two nodes that forward to each other as a third.
 #[test]
 fn a_beacon_is_passed_on_once() {
     let nodes = Nodes::with("", json!({}), |_, second| Some(second));
@@ -156,7 +157,7 @@ fn a_beacon_is_passed_on_once() {
     );
 }
 
-/// Whatever a server says that is not the node: its URL is wrong, and the caller comes again.
+/// A server other than the node responds: its URL is wrong, and the caller retries.
 #[test]
 fn a_beacon_that_reaches_no_node_is_not_lost() {
     let other = Host::start();
@@ -180,7 +181,7 @@ fn head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).expect("a head in ASCII")
 }
 
-/// A browser that has left was shown the ad all the same.
+/// A browser that disconnected was shown the ad all the same.
 #[test]
 fn a_beacon_of_a_caller_that_leaves_is_passed_on() {
     let node = listener();
@@ -197,9 +198,9 @@ fn a_beacon_of_a_caller_that_leaves_is_passed_on() {
     let (mut stream, _) = node.accept().expect("node 2 calls");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
     assert!(head(&mut stream).contains(&first.1));
-    // It waits for the connection, which the first has.
+    // It waits for the connection that the first one uses.
     let (second, beacon) = call();
-    // By the time that requests after it are answered, the shard has begun with it.
+    // Once later requests are answered, the shard has begun with it.
     let mut third = nodes.second.caller();
     for _ in 0..3 {
         assert_eq!(third.get("/n/none", "").status, 404);

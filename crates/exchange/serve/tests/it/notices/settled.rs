@@ -1,4 +1,5 @@
-//! Beacons that carry money: durable and remembered whoever is to be told, and settled by one record.
+//! Beacons with a reservation: durable and remembered even without a DSP to notify, and settled by
+//! one record.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +26,7 @@ fn reservation(number: u8) -> Reservation {
     Reservation { token, currency: Currency::USD }
 }
 
-/// A beacon as an auction of this number seals it, with the notice of a DSP at `url`.
+/// A beacon as sealed by auction `number`, with the notice of a DSP at `url`.
 fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservation>) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let claims = Claims {
@@ -53,7 +54,7 @@ fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservati
     format!("/n/{}", keys.seal(&claims).expect("it fits"))
 }
 
-/// The numbers that the log settles, in its order.
+/// The numbers that the log settles, in order.
 fn settled(desk: &Desk) -> Vec<u8> {
     let folder = DiskFolder::read_only(desk.0.path().join(LaneKind::Durable.name()));
     let mut settled = Vec::new();

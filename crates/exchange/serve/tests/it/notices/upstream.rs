@@ -1,5 +1,4 @@
-//! Another auction follows: our own notices go up with the bid, and the DSP's fire when ours are
-//! called.
+//! Before an upstream auction: the bid carries our notices, whose calls fire the DSP's.
 
 use serde_json::{Value, json};
 
@@ -8,7 +7,7 @@ use crate::fixtures::{Host, Reaction, Running, banner, until};
 
 const UPSTREAM: &str = "mode = \"upstream\"\n";
 
-/// The path of one of our notices, with what the caller's own auction puts in place of its macros.
+/// The path of one of our notices, with its macros replaced as by the caller's auction.
 #[track_caller]
 fn called(exchange: &Running, bid: &Value, key: &str, (price, loss): (&str, &str)) -> String {
     let url = bid[key].as_str().expect("a URL");
@@ -51,7 +50,7 @@ fn ours_fire_theirs() {
         assert!(!call.head.contains("4.2") && !call.head.contains("7.77"), "{}", call.head);
     }
     until("repeats are known", || exchange.notices().counters.beacons_duplicate == 6);
-    // What is paid above is counted, once, and told to nobody.
+    // The upstream price is counted once and passed on to no DSP.
     assert_eq!(exchange.count(|metrics| metrics.upstream_told.value()), 1);
     assert_eq!(exchange.count(|metrics| metrics.upstream_nanos.value()), 4_200_000);
     assert_eq!(host.targets().len(), 4, "once each: {:?}", host.targets());
@@ -64,14 +63,14 @@ fn a_loss_without_a_reason_is_told_without_one() {
     let desk = Desk::new();
     let exchange = desk.start_with(UPSTREAM, &[&winner]);
     let bid = only_bid(&exchange.auction(&banner("")));
-    // What cannot be a loss code is none, and nothing else of the query reaches the DSP.
+    // An invalid loss code is dropped, and nothing else of the query reaches the DSP.
     let url = called(&exchange, &bid, "lurl", ("1", "1%0d%0ax"));
     assert_eq!(exchange.caller().get(&format!("{url}&l2=3"), "").status, 200);
     let call = host.call("/a/loss");
     assert!(query(&call).contains("|USD|||0|") && !call.head.contains("l2"), "{call:?}");
 }
 
-/// The win notice answers with the ad, of which the caller gets one copy.
+/// The response to the win notice is the markup, once for the caller.
 #[test]
 fn our_win_notice_relays_the_ad_once() {
     let host = Host::start();
@@ -94,7 +93,7 @@ fn our_win_notice_relays_the_ad_once() {
     assert_eq!(host.calls("/a/win").len(), 1);
 }
 
-/// A win notice that is answered without an ad is a win notice and no more: the ad is preloaded.
+/// A win notice whose response has no markup is only a win notice: the ad is preloaded.
 #[test]
 fn our_win_notice_of_a_preloaded_ad_is_taken() {
     for reaction in [Reaction::Status(204), Reaction::Body(String::new())] {
@@ -133,7 +132,7 @@ fn an_ad_that_cannot_be_had_is_a_bad_gateway() {
     }
 }
 
-/// For callers that hold the last auction themselves: up to three bids, each with its own notices.
+/// For callers with an auction of their own: up to three bids, each with its own notices.
 #[test]
 fn a_publisher_may_have_them_all() {
     let host = Host::start();
@@ -160,7 +159,7 @@ fn a_publisher_may_have_them_all() {
         let billed = host.call(&format!("/{id}/bill"));
         assert!(query(&billed).contains(&format!("|{price}|")), "{billed:?}");
     }
-    // Another publisher's are as the exchange's: final, and the winner alone.
+    // Another publisher has the exchange's mode: final, with only the winner.
     let answer = by("p2");
     assert_eq!(answer["seatbid"].as_array().expect("seats").len(), 1);
     drop(host.call("/a/win"));
