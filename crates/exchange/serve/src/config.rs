@@ -1,5 +1,6 @@
 //! The exchange's keys in `vickrey.toml`, turned into the market's rules and socket options.
 
+mod currency;
 mod direct;
 mod dsp;
 mod guard;
@@ -7,31 +8,35 @@ mod notices;
 mod record;
 mod terms;
 mod tls;
+mod unique_ids;
+mod values;
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exchange_core::guard::{CallRate, GuardLimits};
+use exchange_core::guard::GuardLimits;
 use exchange_core::{
     Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TimeLimits, TrackingSignals,
 };
 use http_kit::body::BodyLimits;
-use runtime::config::{Optional, Secret, Section, ms, secs};
+use runtime::config::{Optional, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
-use units::{Currency, Ppm, Price, Ratio};
+use units::{Currency, Ppm};
 
 use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 
-pub use direct::DirectRules;
-pub use dsp::DspOptions;
-pub use notices::NoticesConfig;
+pub use direct::{DIRECT_DSP, DirectRules};
 pub(crate) use notices::parse_key;
+pub use notices::{CallLimits, NoticesConfig};
 pub use record::{BodiesConfig, RecordConfig};
+pub use terms::CallerTerms;
 
+use currency::{CurrencyConfig, read_currency};
+use dsp::DspOptions;
 use guard::BreakerConfig;
+use unique_ids::UniqueIds;
 
 /// Configuration of the exchange.
 #[derive(Clone, Debug)]
@@ -83,14 +88,6 @@ pub enum OverloadAnswer {
     Unavailable,
     /// No bid.
     NoBid,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallerTerms {
-    /// Key that they must present. None: no key.
-    pub key: Option<Secret>,
-    /// Most requests per second. None: no limit.
-    pub rate: Option<CallRate>,
 }
 
 /// Limits on what callers send.
@@ -433,65 +430,6 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
         s.problem("tie_key", "", remedy);
     }
     key
-}
-
-struct CurrencyConfig {
-    base: Currency,
-    rates: Rates,
-    as_read: Vec<(Currency, Box<str>)>,
-}
-
-fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
-    let base = s.currency(
-        "base",
-        "USD",
-        "The currency of auctions that name none, of revenue figures, and of rates.",
-    );
-    let parse = |code: &str, worth: &str| {
-        let currency = Currency::parse(code)
-            .ok_or_else(|| format!("`{code}` is not an ISO 4217 code such as `EUR`"))?;
-        let ratio = Ratio::parse(worth).ok_or_else(|| {
-            "must be a decimal number above zero, for example \"1.08\"".to_owned()
-        })?;
-        // Every pair must convert; eleven digits guarantee that.
-        if worth.bytes().filter(u8::is_ascii_digit).count() > 11 {
-            return Err("has more than 11 digits, round it".to_owned());
-        }
-        Ok((currency, ratio, Box::from(worth)))
-    };
-    let others = s.map(
-        "rates",
-        &[("EUR", "1.08"), ("GBP", "1.27")],
-        parse,
-        "What one unit of each other currency is worth in `base`.",
-    );
-    if others.iter().any(|(currency, ..)| *currency == base) {
-        s.problem("rates", base, format!("must not name `base`, {base}, which is worth 1"));
-    }
-    let worth = others.iter().map(|(currency, ratio, _)| (*currency, *ratio));
-    let rates = Rates::new(worth.chain([(base, Ratio::ONE)]));
-    let as_read = others.into_iter().map(|(currency, _, text)| (currency, text)).collect();
-    CurrencyConfig { base, rates, as_read }
-}
-
-/// Ids of one kind of table, each used once.
-#[derive(Default)]
-struct UniqueIds(RefCell<HashSet<String>>);
-
-impl UniqueIds {
-    fn check(&self, s: &mut Section<'_>, id: &str) {
-        if !self.0.borrow_mut().insert(id.to_owned()) {
-            s.problem("id", format!("\"{id}\""), "is used twice; choose another id");
-        }
-    }
-}
-
-fn no_rate(currency: Currency) -> String {
-    format!("has no exchange rate: add {currency} to `currency.rates`")
-}
-
-fn check_rate(rates: &Rates, price: Price) -> Result<(), String> {
-    if rates.knows(price.currency) { Ok(()) } else { Err(no_rate(price.currency)) }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod recording;
 pub use auctions::explain;
 pub use budgets::campaigns;
 pub use budgets::shard::{BudgetContext, ShardLedgerPort};
-pub use config::{DirectRules, ExchangeConfig, InboundLimits, RecordConfig};
+pub use config::{DIRECT_DSP, DirectRules, ExchangeConfig, InboundLimits, RecordConfig};
 pub use exchange::api;
 pub use exchange::generation::{DspInForce, Generation, GenerationChange};
 pub use exchange::service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

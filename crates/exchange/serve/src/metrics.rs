@@ -19,7 +19,7 @@ use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, PerShard};
 
-use crate::budgets::campaigns::DIRECT_DSP;
+use crate::config::DIRECT_DSP;
 use crate::exchange::generation::{DspInForce, Generation};
 use crate::guards::Guards;
 use crate::notices::NoticeMonitor;

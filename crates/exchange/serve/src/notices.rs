@@ -9,7 +9,7 @@ mod sealer;
 mod settlements;
 mod start;
 
-pub use client::{CallError, CallLimits, NoticeClient, ServerAnswer};
+pub use client::{CallError, NoticeClient, ServerAnswer};
 pub use dispatcher::{
     BeaconAnswer, DeliveryClock, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
     NoticeSender, NoticeStatus, NoticeTiming, unix_ms,

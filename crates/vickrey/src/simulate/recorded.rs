@@ -11,7 +11,7 @@ use audit::{
     RecordDirectory, ReportColumns, opportunities,
 };
 use clap::Args;
-use exchange_serve::campaigns::DIRECT_DSP;
+use exchange_serve::DIRECT_DSP;
 use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Rounding};

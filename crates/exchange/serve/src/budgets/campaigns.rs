@@ -11,8 +11,7 @@ use openrtb::codes::MediaType;
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
-/// DSP id that stands for direct campaigns.
-pub const DIRECT_DSP: &str = "direct";
+use crate::config::DIRECT_DSP;
 
 /// Campaigns and accounts of seats.
 #[derive(Debug, Default)]

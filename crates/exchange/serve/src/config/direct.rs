@@ -13,8 +13,10 @@ use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
 use units::{Cpm, Currency, Decimal, Rounding};
 
-use super::dsp::targeting::{device_type, region};
-use super::dsp::{country, format, not_empty, size};
+use super::values::{country, device_type, format, not_empty, region, size};
+
+/// DSP id that stands for direct campaigns.
+pub const DIRECT_DSP: &str = "direct";
 
 /// Rules of a direct campaign; clones share them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,18 +1,18 @@
 //! `[[dsp]]`: whom to ask, and for what.
 
-pub(super) mod targeting;
+mod targeting;
 
 use exchange_core::{Dsp, Rates, TrackingSignals};
-use openrtb::codes::MediaType;
 use runtime::config::{HttpUrl, Optional, Required, Secret, Section, ms, secs};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use units::Currency;
 
+use super::currency::no_rate;
+use super::direct::DIRECT_DSP;
 use super::guard::DspGuard;
-use super::{UniqueIds, no_rate};
-use crate::budgets::campaigns::DIRECT_DSP;
-use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
+use super::tls::read_authorities;
+use super::unique_ids::UniqueIds;
+use super::values::{country, format, not_empty, read_ids, size};
+use crate::fanout::{EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
 pub(super) const OWN_HEADERS: [&str; 9] = [
@@ -172,24 +172,6 @@ fn read_own_signals(s: &mut Section<'_>, usual: TrackingSignals) -> TrackingSign
     TrackingSignals { lmt: lmt.unwrap_or(usual.lmt), dnt: dnt.unwrap_or(usual.dnt) }
 }
 
-/// Certificate authorities, as PEM.
-pub(super) fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
-    let pem = s.secret(
-        "ca",
-        Optional("file:/etc/vickrey/dsp-ca.pem"),
-        "Who must have signed certificates, in PEM; absent: those whom the system trusts.",
-    )?;
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Some(certificates.into()),
-        _ => {
-            s.problem("ca", "***", "holds no certificate in PEM");
-            None
-        }
-    }
-}
-
 fn read_notice_hosts(s: &mut Section<'_>, own: &str) -> Vec<Box<str>> {
     let hosts = s.texts(
         "notice_hosts",
@@ -216,39 +198,6 @@ fn read_currencies(s: &mut Section<'_>, rates: &Rates) -> Vec<Currency> {
         s.problem("currencies", "[]", "must name a currency, or be absent");
     }
     currencies.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![Currency::USD])
-}
-
-fn read_ids(
-    s: &mut Section<'_>,
-    key: &'static str,
-    parse: impl Fn(&str) -> Result<String, String>,
-    doc: &'static str,
-) -> Vec<Box<str>> {
-    s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect()
-}
-
-pub(super) fn not_empty(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-pub(super) fn country(text: &str) -> Result<String, String> {
-    if text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase()) {
-        Ok(text.to_owned())
-    } else {
-        Err("must be three capitals of ISO 3166-1 alpha-3, for example \"DEU\"".to_owned())
-    }
-}
-
-pub(super) fn format(text: &str) -> Result<MediaType, String> {
-    let known = MediaType::ALL.into_iter().find(|known| known.label() == text);
-    known.ok_or_else(|| {
-        format!("must be one of {}", MediaType::ALL.map(MediaType::label).join(", "))
-    })
-}
-
-pub(super) fn size(text: &str) -> Result<(u32, u32), String> {
-    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    sides.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
 }
 
 fn header(name: &str, value: Secret) -> Result<(String, Secret), String> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use exchange_core::delivery::DeliveryPolicy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
 use http_kit::address::Network;
+use http_kit::client::AddressRule;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 
-use super::dsp::read_authorities;
+use super::tls::read_authorities;
 use crate::fanout::Authorities;
-use crate::notices::CallLimits;
 
 #[derive(Clone, Debug)]
 pub struct NoticesConfig {
@@ -37,6 +37,23 @@ pub struct NoticesConfig {
     pub nodes: HashMap<u32, BeaconBase>,
     /// Most connections from one shard to one node.
     pub node_connections_max: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Longest wait for a connection and the answer.
+    pub timeout: Duration,
+    pub connections_max: usize,
+    pub idle_timeout: Duration,
+    /// Networks that may be called although they are not public.
+    pub networks_allowed: Vec<Network>,
+}
+
+impl CallLimits {
+    /// The rule for hosts that DSPs name.
+    pub fn public(&self) -> AddressRule {
+        AddressRule::PublicAnd(self.networks_allowed.clone())
+    }
 }
 
 pub(super) fn modes() -> [(&'static str, NoticeMode); 3] {

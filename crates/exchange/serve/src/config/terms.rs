@@ -5,13 +5,22 @@ use std::num::NonZeroU32;
 
 use exchange_core::guard::CallRate;
 use exchange_core::{BidsReturned, DealTerms, FloorRule, NoticeMode, PublisherTerms, Rates};
-use runtime::config::{Optional, Required, Section};
+use runtime::config::{Optional, Required, Secret, Section};
 use units::{Ppm, Price};
 
-use super::dsp::{country, format, size};
+use super::currency::check_rate;
+use super::direct::DIRECT_DSP;
 use super::notices::modes;
-use super::{CallerTerms, UniqueIds, check_rate};
-use crate::budgets::campaigns::DIRECT_DSP;
+use super::unique_ids::UniqueIds;
+use super::values::{country, format, size};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerTerms {
+    /// Key that they must present. None: no key.
+    pub key: Option<Secret>,
+    /// Most requests per second. None: no limit.
+    pub rate: Option<CallRate>,
+}
 
 pub(super) struct PricingConfig {
     pub(super) fee: Ppm,

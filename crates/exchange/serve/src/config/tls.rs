@@ -1,12 +1,14 @@
-//! `[exchange.tls]`: the certificate for callers.
+//! Certificates: `[exchange.tls]`, ours towards callers, and whom to trust.
 
 use std::sync::Arc;
 
-use runtime::config::{Required, Section};
+use runtime::config::{Optional, Required, Section};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::fanout::Authorities;
 
 /// Reads the table. None after a reported problem.
 pub(super) fn read(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
@@ -40,4 +42,22 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
         .ok()?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(Arc::new(config))
+}
+
+/// Certificate authorities, as PEM.
+pub(super) fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
+    let pem = s.secret(
+        "ca",
+        Optional("file:/etc/vickrey/dsp-ca.pem"),
+        "Who must have signed certificates, in PEM; absent: those whom the system trusts.",
+    )?;
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Some(certificates.into()),
+        _ => {
+            s.problem("ca", "***", "holds no certificate in PEM");
+            None
+        }
+    }
 }

@@ -6,11 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use http_kit::address::Network;
 use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestError};
 use http_kit::dns::Resolve;
 use hyper::http::uri::Authority;
@@ -18,6 +16,7 @@ use hyper::{Request, Version};
 use rustls::ClientConfig;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::config::CallLimits;
 use crate::fanout::answer::NODE_HEADER;
 
 /// Most hosts called at once: a DSP that names a new host in each notice must not fill the memory.
@@ -55,23 +54,6 @@ pub enum CallError {
     /// Too many hosts, or too many calls to this one.
     #[error("too many calls are under way")]
     Saturated,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallLimits {
-    /// Longest wait for a connection and the answer.
-    pub timeout: Duration,
-    pub connections_max: usize,
-    pub idle_timeout: Duration,
-    /// Networks that may be called although they are not public.
-    pub networks_allowed: Vec<Network>,
-}
-
-impl CallLimits {
-    /// The rule for hosts that DSPs name.
-    pub fn public(&self) -> AddressRule {
-        AddressRule::PublicAnd(self.networks_allowed.clone())
-    }
 }
 
 pub struct NoticeClient {

@@ -15,9 +15,9 @@ use rustls::ClientConfig;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::client::{CallError, CallLimits, NoticeCall, NoticeClient, ServerAnswer};
+use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
 use super::dispatcher::get;
-use crate::config::NoticesConfig;
+use crate::config::{CallLimits, NoticesConfig};
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::beacon::RELAYED_WITHIN;
 

@@ -1,7 +1,9 @@
 //! Concurrent calls, over real sockets.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use http_kit::address::Network;
 use http_kit::dns::Resolved;
 use http_kit::tls::client_config;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

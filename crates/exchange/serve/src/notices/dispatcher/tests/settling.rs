@@ -20,7 +20,8 @@ use units::{Currency, Nanos};
 
 use super::*;
 use crate::budgets::shard::tests::{SLOT, rights_of, sealed, seats};
-use crate::notices::{CallLimits, ReplayError, replay};
+use crate::config::CallLimits;
+use crate::notices::{ReplayError, replay};
 
 fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
