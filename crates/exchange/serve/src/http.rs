@@ -1,5 +1,7 @@
 //! Callers' HTTP: reads a request within limits, runs the auction, writes the answer.
 
+mod beacon;
+
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -22,8 +24,8 @@ use runtime::service::{
 use crate::auctions::auction::{self, AuctionReply, AuctionRequest};
 use crate::auctions::explain::with_debug;
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
-use crate::exchange::shard::ExchangeShard;
-use crate::notices::beacon::{BEACON_PATH, BeaconCall};
+use crate::http::beacon::{BEACON_PATH, BeaconCall};
+use crate::shard::ExchangeShard;
 
 /// Path of bid requests.
 pub const AUCTION_PATH: &str = "/openrtb2/auction";

@@ -5,23 +5,24 @@
 mod auctions;
 mod budgets;
 mod config;
-mod exchange;
 mod fanout;
+mod generation;
 mod guards;
 mod http;
 mod metrics;
 mod notices;
 mod recording;
+mod service;
+mod shard;
 
 pub use auctions::explain;
 pub use budgets::campaigns;
 pub use budgets::shard::{BudgetContext, ShardLedgerPort};
 pub use config::{DIRECT_DSP, DirectRules, ExchangeConfig, InboundLimits, RecordConfig};
-pub use exchange::api;
-pub use exchange::generation::{DspInForce, Generation, GenerationChange};
-pub use exchange::service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
 pub use fanout::{Backoff, PoolLimits, answer, inflate};
+pub use generation::{DspInForce, Generation, GenerationChange};
 pub use http::AUCTION_PATH;
 pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
 pub use recording::{RecordError, Unrecorded};
+pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

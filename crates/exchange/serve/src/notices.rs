@@ -1,7 +1,7 @@
-//! Notices on the wire: calls to DSPs' URLs, and the beacons that trigger them.
+//! Notices on the wire: calls to DSPs' URLs, and to the nodes that sealed a beacon.
 
-pub(crate) mod beacon;
 mod client;
+mod clock;
 mod dispatcher;
 mod journal;
 mod nodes;
@@ -10,9 +10,10 @@ mod settlements;
 mod start;
 
 pub use client::{CallError, NoticeClient, ServerAnswer};
+pub use clock::{DeliveryClock, unix_ms};
 pub use dispatcher::{
-    BeaconAnswer, DeliveryClock, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
-    NoticeSender, NoticeStatus, NoticeTiming, unix_ms,
+    BeaconAnswer, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor, NoticeSender,
+    NoticeStatus, NoticeTiming, RELAYED_WITHIN,
 };
 pub use nodes::{ForeignBeacon, NodeClient};
 pub use sealer::{Sealer, own_key};

@@ -3,8 +3,8 @@
 //! Owns the rings' assignment and the operators' messages about the log. `exchange_core::record`
 //! defines records, `eventlog` defines files.
 
-mod auctions;
 mod generations;
+mod recorder;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +23,10 @@ use tracing::{error, info, warn};
 
 use crate::config::RecordConfig;
 
-pub(crate) use auctions::{Calls, RecordedAuction, Recorder, calls, unanswered};
 pub(crate) use generations::GenerationLog;
 pub use generations::Unrecorded;
 use generations::newest_number;
+pub(crate) use recorder::Recorder;
 
 /// How long a close waits for records to become durable.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);

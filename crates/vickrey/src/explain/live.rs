@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use exchange_core::explain::Explanation;
-use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
+use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig};
 use openrtb::members;
 use runtime::listen::listen;
 use runtime::service::{LoneOptions, LoneService, Ports};
@@ -49,7 +49,7 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     };
     let exchange =
         LoneService::<Exchange>::start(config, options).map_err(CommandFailure::of_service)?;
-    let names_are_known = api::names_are_known(exchange.service());
+    let names_are_known = exchange.service().names_are_known();
     while !names_are_known() {
         std::thread::sleep(Duration::from_millis(5));
     }

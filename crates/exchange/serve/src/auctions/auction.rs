@@ -21,13 +21,13 @@ use tokio::time::Instant;
 
 use crate::auctions::closing::{AuctionClosing, ClosedAuction};
 use crate::auctions::explain::{ExplainRecord, with_debug};
+use crate::auctions::record::{Calls, RecordedAuction, recorded_calls, unanswered_calls};
 use crate::auctions::reservations::DirectOffer;
 use crate::auctions::trace::{AuctionTimings, AuctionTrace, TracedCalls};
-use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question, ask_all};
 use crate::guards::CallInFlight;
 use crate::notices::NoticeCommand;
-use crate::recording::{self, Calls, RecordedAuction};
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 #[derive(Debug)]
 pub enum AuctionReply {
@@ -334,7 +334,7 @@ impl AuctionHolder<'_> {
         waiting.disarm();
         self.measure(&answer.moments, schedule);
         if let Some(record) = inbound.record {
-            record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
+            record.answered(recorded_calls(calls, &outcomes, self.arrival), &outcomes);
             record.direct(direct.as_ref());
         }
         for call in &answer.unreadable {
@@ -455,16 +455,6 @@ impl AuctionHolder<'_> {
     }
 }
 
-/// Blames us if no DSP could be asked and direct campaigns did not answer; else nobody bid enough.
-pub(crate) fn why_nothing(calls: &[CallOutcome], direct: Option<&DirectOffer<'_>>) -> NoBidReason {
-    let never_asked = |outcome: &CallOutcome| {
-        use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
-        matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
-    };
-    let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && direct.is_none();
-    if is_unasked { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
-}
-
 #[derive(Clone, Copy)]
 struct AbandonedAuction<'a> {
     recorded: RecordedAuction<'a>,
@@ -482,14 +472,14 @@ impl AbandonedAuction<'_> {
         let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
         recorded.shard.metrics.abandoned.increment();
         if let Some(outcomes) = outcomes {
-            let calls = recording::calls(calls, outcomes, moments.arrival);
+            let calls = recorded_calls(calls, outcomes, moments.arrival);
             return recorded.abandoned(auction, calls, &moments);
         }
         for ask in calls.0 {
             let metrics = &recorded.snapshot.dsps[ask.dsp].metrics;
             metrics.outcomes[CallOutcome::Abandoned as usize].increment();
         }
-        recorded.abandoned(auction, recording::unanswered(calls), &moments);
+        recorded.abandoned(auction, unanswered_calls(calls), &moments);
     }
 }
 

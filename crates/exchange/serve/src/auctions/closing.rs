@@ -20,13 +20,13 @@ use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::auctions::auction::why_nothing;
+use crate::auctions::no_bid::no_bid_reason;
+use crate::auctions::record::{Calls, RecordedAuction, recorded_calls};
 use crate::auctions::reservations::{AuctionReservations, DirectOffer, SealedReservation};
 use crate::auctions::trace::AuctionTimings;
 use crate::budgets::billing::DirectBill;
 use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
-use crate::recording::{self, Calls, RecordedAuction};
 
 /// Time kept from fetching ads, to write the answer.
 const WRITING: Duration = Duration::from_millis(1);
@@ -101,10 +101,10 @@ impl AuctionClosing<'_> {
         let billed = std::mem::take(&mut conclusion.billed);
         self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
-        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.direct));
+        let response = response.ok_or_else(|| no_bid_reason(&self.outcomes.calls, self.direct));
         let moments =
             AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
-        let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
+        let calls = recorded_calls(self.calls, self.outcomes, moments.arrival);
         let calls = calls.chain(self.direct.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };

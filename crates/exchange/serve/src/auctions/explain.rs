@@ -11,7 +11,7 @@ use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, InvalidRequest, parse_request};
 use units::Tick;
 
-use crate::auctions::auction::why_nothing;
+use crate::auctions::no_bid::no_bid_reason;
 use crate::auctions::reservations::DirectOffer;
 use crate::config::ExchangeConfig;
 use crate::fanout::Outcomes;
@@ -158,7 +158,7 @@ fn ask<'d>(
     if outcomes.is_empty() {
         return Err(AuctionRefusal::NoBid(NoBidReason::NoEligibleDsp));
     }
-    Ok(why_nothing(&outcomes, None))
+    Ok(no_bid_reason(&outcomes, None))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use units::{Cpm, Currency};
 
 use crate::budgets::campaigns::{Payer, Payers};
 use crate::budgets::shard::ShardBudget;
-use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::metrics::BudgetMetrics;
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Direct campaigns' bids in the form of a DSP's answer. They reserve nothing, and may be dropped
 /// at any time; the drop keeps the buffer for reuse.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use exchange_core::campaigns::{DirectCampaign, Probe, ProbeCounts};
-use exchange_core::{Auction, eligible_direct};
+use exchange_core::{Auction, Market, eligible_direct};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
 use pacer_core::messages::CampaignIndex;
@@ -17,7 +17,6 @@ use runtime::builder::{Builder, Job};
 use runtime::metrics::MetricsPage;
 
 use crate::budgets::shard::HandoverSlot;
-use crate::exchange::generation::Generation;
 use crate::notices::unix_ms;
 
 /// How often shards' counts are taken.
@@ -118,12 +117,9 @@ impl Funnels {
         [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
     }
 
-    /// Tries a campaign's criteria on the copies, as if auctioned now.
-    pub fn probe(&self, slot: CampaignIndex, generation: &Generation) -> Option<ProbeCounts> {
-        let market = &generation.config.market;
-        let direct = generation.direct.as_ref().and(market.dsps.len().checked_sub(1))?;
-        let campaigns = generation.campaigns.catalogue.campaigns();
-        let campaign = campaigns.iter().find(|campaign| campaign.slot == slot)?;
+    /// Tries a campaign's criteria on the copies, as if auctioned now. `direct` is the position of
+    /// direct campaigns among the market's DSPs.
+    pub fn probe(&self, campaign: &DirectCampaign, market: &Market, direct: usize) -> ProbeCounts {
         let oldest = unix_ms().saturating_sub(COPY_MS_MAX);
         let copies: Vec<Box<[u8]>> = {
             let copies = self.copies();
@@ -141,7 +137,7 @@ impl Funnels {
                 probe.try_on(&auction, &ask);
             }
         }
-        Some(probe.finish())
+        probe.finish()
     }
 
     pub fn expose(&self, page: &mut MetricsPage<'_>) -> fmt::Result {

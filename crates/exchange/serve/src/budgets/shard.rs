@@ -30,7 +30,6 @@ pub(crate) use commands::{PeerShards, ReservationCommand, ReservationCommands, S
 use counting::FunnelCounting;
 pub(crate) use counting::HandoverSlot;
 
-use crate::exchange::shard::ROOM_BYTES_MAX;
 use crate::metrics::ExchangeMetrics;
 use crate::notices::unix_ms;
 
@@ -40,8 +39,9 @@ pub(crate) const TURN: Duration = Duration::from_millis(10);
 /// How long a closing shard waits for room in the ring.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Most spare buffers for answers of direct campaigns.
+/// Most spare buffers for answers of direct campaigns, and the largest.
 const ANSWERS_MAX: usize = 64;
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// One shard's end of the ledger's rings.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl ShardBudget {
     /// Keeps the answer's buffer for reuse, unless it is too large.
     pub fn keep(&self, answer: DirectAnswer) {
         let answers = &mut self.search.borrow_mut().answers;
-        if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ROOM_BYTES_MAX {
+        if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ANSWER_BYTES_MAX {
             answers.push(answer);
         }
     }

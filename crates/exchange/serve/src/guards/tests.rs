@@ -14,8 +14,8 @@ use runtime::metrics::Exposition;
 use super::*;
 use crate::budgets::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
-use crate::exchange::dns::Resolver;
-use crate::exchange::generation::GenerationBuilder;
+use crate::generation::GenerationBuilder;
+use crate::generation::dns::Resolver;
 
 /// Test timeout, a hundred times what a step takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -8,7 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use exchange_core::delivery::{
@@ -27,6 +27,7 @@ use tracing::{debug, error};
 use units::Tick;
 
 use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
+use super::clock::DeliveryClock;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 
@@ -51,6 +52,9 @@ pub enum NoticeCommand {
     /// A beacon was called; answer once it is durable.
     Beacon(Box<Beacon>, oneshot::Sender<BeaconAnswer>),
 }
+
+/// Longest wait for an ad that the DSP's win notice returns; its host may have many calls.
+pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A notice that returns an ad, which an auction or a beacon waits for.
 #[derive(Debug)]
@@ -191,28 +195,6 @@ pub struct NoticeTiming {
     pub linger: Duration,
     /// Shorter than delivery's own, so that delivery learns how every call ended.
     pub answer_timeout: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct DeliveryClock(Instant);
-
-impl DeliveryClock {
-    pub fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub fn now(&self) -> DeliveryTime {
-        DeliveryTime { tick: Tick::ZERO.after(self.0.elapsed()), unix_ms: unix_ms() }
-    }
-
-    fn instant(&self, tick: Tick) -> Instant {
-        self.0 + tick.since(Tick::ZERO)
-    }
-}
-
-pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 struct NoticeLoop<C> {

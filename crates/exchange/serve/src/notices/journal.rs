@@ -16,7 +16,7 @@ use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
-use super::dispatcher::unix_ms;
+use super::clock::unix_ms;
 
 /// Writes records to the log, and receives its reports.
 #[derive(Debug)]

@@ -16,10 +16,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
-use super::dispatcher::get;
+use super::dispatcher::{RELAYED_WITHIN, get};
 use crate::config::{CallLimits, NoticesConfig};
 use crate::fanout::answer::NODE_HEADER;
-use crate::notices::beacon::RELAYED_WITHIN;
 
 pub struct NodeClient {
     client: Rc<NoticeClient>,

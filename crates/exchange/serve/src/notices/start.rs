@@ -7,7 +7,7 @@ use eventlog::lane::{LaneKind, LogBuilder};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
 use tracing::error;
 
-use super::dispatcher::unix_ms;
+use super::clock::unix_ms;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 

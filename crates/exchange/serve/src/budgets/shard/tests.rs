@@ -374,10 +374,10 @@ fn room_of_an_extravagant_answer_is_not_kept() {
     let [desk] = seats(1, 64);
     let answer =
         |bytes| DirectAnswer { body: String::with_capacity(bytes), ..DirectAnswer::default() };
-    desk.budget.keep(answer(ROOM_BYTES_MAX + 1));
+    desk.budget.keep(answer(ANSWER_BYTES_MAX + 1));
     assert_eq!(desk.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
-        desk.budget.keep(answer(ROOM_BYTES_MAX));
+        desk.budget.keep(answer(ANSWER_BYTES_MAX));
     }
     assert_eq!(desk.rooms(), ANSWERS_MAX);
 }

@@ -10,6 +10,7 @@ use tokio::task::{LocalSet, yield_now};
 use tokio::time::advance;
 
 use super::*;
+use crate::notices::clock::unix_ms;
 use crate::notices::journal::tests::LogByHand;
 use crate::notices::settlements::Unbudgeted;
 

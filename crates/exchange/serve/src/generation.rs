@@ -3,6 +3,8 @@
 //! A DSP that a reload leaves alone keeps its connections and counters: they depend on its id and
 //! its address, not on its position in the file. Must not know how a file is read.
 
+pub(crate) mod dns;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,8 +18,8 @@ use tracing::warn;
 
 use crate::budgets::campaigns::{Campaigns, Payer, Payers};
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
-use crate::exchange::dns::{ResolvedName, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
+use crate::generation::dns::{ResolvedName, Resolver};
 use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
 use crate::notices::Sealer;

@@ -1,15 +1,11 @@
 //! A shard's record of each auction, however it ends.
 //!
-//! Owns the shard's ring and the records' buffer. `exchange_core::record` defines their content.
+//! `exchange_core::record` defines the record's content.
 
-use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use eventlog::lane::FirehoseRing;
-use events::RecordKind;
 use exchange_core::record::{
     self, AuctionContext, AuctionEnding, CallOutcome, JudgedAuction, RecordedBodies, RecordedCall,
-    encode,
 };
 use exchange_core::{Auction, BidderCall, Masks, NotAsked};
 use openrtb::BidRequest;
@@ -18,46 +14,8 @@ use tokio::time::Instant;
 
 use crate::auctions::trace::AuctionTimings;
 use crate::config::BodiesConfig;
-use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::{Outcomes, Question};
-
-/// Largest buffer to keep for the next record.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
-
-#[derive(Debug)]
-pub(crate) struct Recorder(RefCell<RecordRing>);
-
-#[derive(Debug)]
-struct RecordRing {
-    firehose: FirehoseRing,
-    record: Vec<u8>,
-}
-
-impl Recorder {
-    pub fn new(firehose: FirehoseRing) -> Self {
-        Self(RefCell::new(RecordRing { firehose, record: Vec::new() }))
-    }
-
-    fn record(
-        &self,
-        proceedings: &AuctionContext<'_>,
-        not_asked: &[(usize, NotAsked)],
-        calls: impl IntoIterator<Item = RecordedCall>,
-    ) {
-        let RecordRing { firehose, record } = &mut *self.0.borrow_mut();
-        record.clear();
-        let arrival_ms = proceedings.arrival_unix_us / 1000;
-        let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
-            return firehose.leave_out(arrival_ms);
-        };
-        // The lane counts refused records.
-        let _is_taken =
-            firehose.offer_as(RecordKind::Auction.code(), kept as u8, arrival_ms, record);
-        if record.capacity() > KEPT_BYTES_MAX {
-            *record = Vec::new();
-        }
-    }
-}
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Fields of an auction's record that are known from its start.
 #[derive(Clone, Copy)]
@@ -152,7 +110,7 @@ impl RecordedAuction<'_> {
 /// Calls and their questions, one for one.
 pub(crate) type Calls<'c> = (&'c [BidderCall], &'c [Question<'c>]);
 
-pub(crate) fn calls(
+pub(crate) fn recorded_calls(
     (asks, questions): Calls<'_>,
     outcomes: &Outcomes,
     arrival: Instant,
@@ -167,7 +125,7 @@ pub(crate) fn calls(
 }
 
 /// Calls of an abandoned auction.
-pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = RecordedCall> {
+pub(crate) fn unanswered_calls((asks, questions): Calls<'_>) -> impl Iterator<Item = RecordedCall> {
     asks.iter().zip(questions).map(|(ask, question)| RecordedCall {
         ask: *ask,
         tmax_ms: question.tmax_ms,

@@ -18,8 +18,8 @@ use crate::budgets::billing::{BOOKED_AGAIN, BillingQueue, DirectBill};
 use crate::budgets::campaigns::{Campaigns, Payers};
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
-use crate::exchange::generation::{DspInForce, Generation};
 use crate::fanout::{DspPool, DspReactor};
+use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
@@ -27,7 +27,7 @@ use crate::recording::Recorder;
 
 /// Most spare body buffers, and the largest.
 const ROOMS_MAX: usize = 64;
-pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
+const ROOM_BYTES_MAX: usize = 256 * 1024;
 
 pub(crate) struct ShardParts {
     pub admission: Admission,

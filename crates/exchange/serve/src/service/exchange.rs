@@ -1,4 +1,4 @@
-//! The exchange as a service: configured, started on shards, observed, drained.
+//! A running exchange: its parts, from the start to the end, and what others ask it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,20 +14,14 @@ use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptionsError;
-use runtime::admin::{Api, ChangeAllowance, Readiness};
 use runtime::builder::{Builder, Job};
-use runtime::config::{Effective, Section};
 use runtime::control::ControlTask;
-use runtime::metrics::{Exposition, PerShard};
-use runtime::service::{
-    BoxError, DescriptorNeeds, LocalFuture, Port, Service, ServiceError, ServiceReload,
-    ServiceShard, Startup,
-};
+use runtime::metrics::PerShard;
+use runtime::service::{BoxError, Port, Startup};
 use runtime::shards::ShardContext;
 use runtime::traces::Tracer;
 use rustls::ClientConfig;
 use tokio::sync::watch;
-use tracing::warn;
 use units::Currency;
 
 use crate::budgets::campaigns::Campaigns;
@@ -37,14 +31,11 @@ use crate::budgets::shard::{
     ShardLedgerPort,
 };
 use crate::config::{ExchangeConfig, NoticesConfig};
-use crate::exchange::api;
-use crate::exchange::dns::Resolver;
-use crate::exchange::generation::{Generation, GenerationBuilder, GenerationChange};
-use crate::exchange::shard::{ExchangeShard, ShardIdentity, ShardParts};
 use crate::fanout::DspReactor;
+use crate::generation::dns::Resolver;
+use crate::generation::{Generation, GenerationBuilder, GenerationChange};
 use crate::guards::{GuardId, GuardPort, Guards};
-use crate::http::AUCTION_PATH;
-use crate::metrics::{ExchangeMetrics, MetricsSources, expose};
+use crate::metrics::ExchangeMetrics;
 use crate::notices::{
     DeliveryClock, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor, NoticeSender,
     NoticeStatus, NoticeTiming, ReplayError, Settlements, Unbudgeted, own_key, replay,
@@ -52,30 +43,29 @@ use crate::notices::{
 use crate::recording::{
     OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder, Unrecorded,
 };
+use crate::shard::{ExchangeShard, ShardIdentity, ShardParts};
 
 /// Port at which the ledger offers its budgets.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
 
-/// Fewest outbound connections to start with; each shard needs at least one for each DSP.
-const OUTBOUND_MIN: u64 = 16;
 /// How long beacons and notices gather for one commit; no browser notices twice this delay.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// A running exchange.
 #[derive(Debug)]
 pub struct Exchange {
-    listening: SocketAddr,
+    pub(super) listening: SocketAddr,
     metrics: PerShard<ExchangeMetrics>,
     /// None once the exchange is closed.
     generations: Mutex<Option<GenerationBuilder>>,
-    current: watch::Receiver<Arc<Generation>>,
-    guards: Guards,
+    pub(super) current: watch::Receiver<Arc<Generation>>,
+    pub(super) guards: Guards,
     /// None if the first configuration had no notices.
-    notices: Option<NoticeMonitor>,
+    pub(super) notices: Option<NoticeMonitor>,
     /// None if the first configuration had no record.
-    lanes: Option<RecordLanes>,
+    pub(super) lanes: Option<RecordLanes>,
     /// None without budgets.
-    funnels: Option<Funnels>,
+    pub(super) funnels: Option<Funnels>,
     tracer: Tracer,
     id_key: [u8; 16],
     outbound_max: usize,
@@ -151,156 +141,8 @@ pub struct Budgets {
 /// See [`Budgets::on_start`].
 pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
 
-impl Service for Exchange {
-    const NAME: &'static str = "exchange";
-    /// Budgets come from the ledger.
-    const USES: &'static [&'static str] = &["ledger"];
-
-    type Config = ExchangeConfig;
-
-    fn read(s: &mut Section<'_>) -> Option<ExchangeConfig> {
-        ExchangeConfig::read(s)
-    }
-
-    fn addresses(config: &ExchangeConfig) -> Vec<SocketAddr> {
-        vec![config.listen]
-    }
-
-    fn descriptors(config: &ExchangeConfig, shards: usize) -> DescriptorNeeds {
-        let shards = shards as u64;
-        // A reload may add the first DSP.
-        let dsps = config.market.dsps.len().max(1) as u64;
-        let of_notices = config.notices.as_ref().zip(config.record.as_ref());
-        let notices = of_notices.map_or(0, |(notices, record)| {
-            let nodes = notices.nodes.keys().filter(|node| **node != record.node).count() as u64;
-            dsps * notices.calls.connections_max as u64
-                + shards * nodes * notices.node_connections_max as u64
-        });
-        DescriptorNeeds {
-            fixed: notices,
-            fixed_keys: "`connections_max` or `node_connections_max` of `exchange.notices`",
-            outbound: shards * dsps * config.pool.connections_max as u64,
-            outbound_min: OUTBOUND_MIN.max(shards * dsps),
-            outbound_to: "DSPs",
-            outbound_key: "exchange.pool.connections_max",
-        }
-    }
-
-    fn start(config: ExchangeConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        let budgets = startup.ports.take(&BUDGETS);
-        let config = match startup.effective {
-            Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },
-            None => config,
-        };
-        warn_of_open_directory(&config);
-        if config.market.dsps.is_empty() {
-            let only = if budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
-            warn!("no [[dsp]] is configured: {only}");
-        }
-        Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
-    }
-
-    fn start_shard<'s>(
-        self: Arc<Self>,
-        context: &'s ShardContext,
-    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
-        Box::pin(async move { Ok(Some(self.shard(context)? as Rc<dyn ServiceShard>)) })
-    }
-
-    fn announcement(&self) -> Option<String> {
-        let (dsps, shards) = (self.generation().dsps.len(), self.seats.len());
-        let counted =
-            |count: usize, noun| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-        Some(format!(
-            "taking bid requests at http://{}{AUCTION_PATH}, {}, {}",
-            self.listening,
-            counted(dsps, "DSP"),
-            counted(shards, "shard")
-        ))
-    }
-
-    fn generation(&self) -> Option<u64> {
-        Some(self.generation().number)
-    }
-
-    fn reload(
-        &self,
-        config: Option<ExchangeConfig>,
-        effective: &Effective,
-    ) -> Result<ServiceReload, BoxError> {
-        let Some(config) = config else {
-            return Ok(ServiceReload {
-                generation: Some(self.generation().number),
-                needs_restart: vec![Self::NAME.to_owned()],
-                ..ServiceReload::default()
-            });
-        };
-        let reloaded = self.replace(ExchangeConfig { text: effective.to_toml(), ..config })?;
-        Ok(ServiceReload {
-            generation: Some(reloaded.number),
-            added: reloaded.added,
-            removed: reloaded.removed,
-            needs_restart: reloaded.needs_restart.into_iter().map(str::to_owned).collect(),
-        })
-    }
-
-    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
-        let (current, metrics) = (self.current.clone(), self.metrics.clone());
-        let (dispatcher, record) = (self.notices.clone(), self.lanes.clone());
-        let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
-        if let Some(funnels) = self.funnels.clone() {
-            exposition.add(move |page| funnels.expose(page));
-        }
-        exposition.add(move |page| {
-            let generation = Arc::clone(&current.borrow());
-            expose(&generation, &metrics, &beside, page)
-        });
-    }
-
-    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
-        readiness.add("names of DSPs", api::names_are_known(self));
-    }
-
-    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![api::api(self)]
-    }
-
-    fn close(&self) -> Result<(), ServiceError> {
-        let closing = self.closing.lock().expect("nothing panics while it closes").take();
-        let Some(ExchangeEnd { dispatcher, recording, jobs, renewal }) = closing else {
-            return Ok(());
-        };
-        // Drop the parts of shards that never started.
-        for seat in &self.seats {
-            seat.lock().expect("nothing panics with it").take();
-        }
-        if let Some(dispatcher) = dispatcher {
-            dispatcher.join();
-        }
-        // Nothing writes records from here on.
-        drop(self.generations().take());
-        if let Some(recording) = recording {
-            recording.close();
-        }
-        drop(jobs);
-        renewal.stop();
-        Ok(())
-    }
-}
-
-/// Directories that we create are private; an existing one may be open to others.
-fn warn_of_open_directory(config: &ExchangeConfig) {
-    let Some(record) = &config.record else { return };
-    if let Some(mode) = runtime::process::open_to_others(&record.directory) {
-        warn!(
-            "record.directory: other users have rights to {} (mode {mode:o}): chmod 700",
-            record.directory.display()
-        );
-    }
-}
-
 impl Exchange {
-    fn open(
+    pub(super) fn open(
         config: ExchangeConfig,
         startup: &Startup<'_>,
         budgets: Option<Budgets>,
@@ -366,6 +208,28 @@ impl Exchange {
         Ok(exchange)
     }
 
+    /// Ends what `open` began, after the last shard.
+    pub(super) fn end(&self) {
+        let closing = self.closing.lock().expect("nothing panics while it closes").take();
+        let Some(ExchangeEnd { dispatcher, recording, jobs, renewal }) = closing else {
+            return;
+        };
+        // Drop the parts of shards that never started.
+        for seat in &self.seats {
+            seat.lock().expect("nothing panics with it").take();
+        }
+        if let Some(dispatcher) = dispatcher {
+            dispatcher.join();
+        }
+        // Nothing writes records from here on.
+        drop(self.generations().take());
+        if let Some(recording) = recording {
+            recording.close();
+        }
+        drop(jobs);
+        renewal.stop();
+    }
+
     fn repeat_records(self: &Arc<Self>, builder: &Builder) -> Job {
         let exchange = Arc::downgrade(self);
         let job = builder.add("generations", move || {
@@ -375,7 +239,7 @@ impl Exchange {
         job
     }
 
-    fn shard(&self, context: &ShardContext) -> Result<Rc<ExchangeShard>, BoxError> {
+    pub(super) fn shard(&self, context: &ShardContext) -> Result<Rc<ExchangeShard>, BoxError> {
         let index = context.index();
         let counters = self.metrics.shard(index);
         let reactor =
@@ -465,7 +329,11 @@ impl Exchange {
     /// Tries the campaign's criteria one at a time on copies of the last hour's requests; takes
     /// milliseconds. None without budgets, or if the campaign does not bid.
     pub fn probe(&self, slot: CampaignIndex) -> Option<ProbeCounts> {
-        self.funnels.as_ref()?.probe(slot, &self.generation())
+        let (funnels, generation) = (self.funnels.as_ref()?, self.generation());
+        let campaigns = generation.campaigns.catalogue.campaigns();
+        let campaign = campaigns.iter().find(|campaign| campaign.slot == slot)?;
+        // Direct campaigns follow the DSPs that are called.
+        Some(funnels.probe(campaign, &generation.config.market, generation.dsps.len()))
     }
 
     /// Whether `currency` has a rate; accounts in a currency without one win nothing.

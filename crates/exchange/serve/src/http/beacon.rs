@@ -5,7 +5,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, BeaconRefusal, BestEffort, ForwardedDevice, Notice};
@@ -24,19 +23,17 @@ use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
 
-use crate::exchange::shard::{ExchangeShard, ShardSnapshot};
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::{
-    BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms,
+    BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, RELAYED_WITHIN, Sealer, ServerAnswer,
+    unix_ms,
 };
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 pub const BEACON_PATH: &str = "/n/";
 
 /// Smallest transparent image: 43 bytes of GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
-
-/// Longest wait for an ad that the DSP's win notice returns; its host may have many calls.
-pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Untrusted price: ignore it above this multiple of our offer.
 const BELIEVED_MAX: u32 = 100;

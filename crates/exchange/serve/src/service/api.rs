@@ -4,9 +4,7 @@
 //! are answered 503.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
 
 use exchange_core::delivery::{DeliveryCounters, LaneView};
 use exchange_core::guard::{BreakerState, GuardLimits, GuardStatus};
@@ -21,15 +19,12 @@ use serde_json::{Map, json};
 use tracing::info;
 use units::Ppm;
 
-use crate::exchange::generation::Generation;
-use crate::exchange::service::Exchange;
+use crate::generation::Generation;
 use crate::metrics::DspMetrics;
+use crate::service::exchange::Exchange;
 
 /// Errors to show per DSP, the last ones.
 const ERRORS_SHOWN: usize = 20;
-
-/// Longest wait for DSPs' names before the process is ready: an unresolved name affects one DSP.
-const NAMES_AWAITED: Duration = Duration::from_secs(10);
 
 /// Largest latency to resolve, in microseconds.
 const LATENCY_US_MAX: u64 = 1 << 24;
@@ -272,27 +267,6 @@ fn counts_schema(labels: &[&str]) -> Schema {
 /// Answers for `exchange` while it exists.
 pub fn api(exchange: &Arc<Exchange>) -> Api {
     Api::new(Arc::downgrade(exchange), routes())
-}
-
-/// Readiness check: all DSPs' names have resolved once, or took too long. A reload does not undo
-/// it.
-pub fn names_are_known(exchange: &Arc<Exchange>) -> impl Fn() -> bool + Send + Sync + 'static {
-    let (exchange, started) = (Arc::downgrade(exchange), Instant::now());
-    let known = AtomicBool::new(false);
-    move || {
-        let resolved = || {
-            let generation = exchange.upgrade().map(|exchange| exchange.generation());
-            generation.is_some_and(|generation| is_resolved(&generation))
-        };
-        let ready =
-            known.load(Ordering::Relaxed) || started.elapsed() >= NAMES_AWAITED || resolved();
-        known.fetch_or(ready, Ordering::Relaxed);
-        ready
-    }
-}
-
-fn is_resolved(generation: &Generation) -> bool {
-    generation.dsps.iter().all(|dsp| !dsp.endpoint.addresses.current().is_empty())
 }
 
 fn with(exchange: &Weak<Exchange>, answer: impl FnOnce(&Exchange) -> Reply) -> Reply {

@@ -1,0 +1,160 @@
+//! The exchange as a service: configured, started on shards, observed, drained.
+
+mod api;
+mod exchange;
+mod exposition;
+mod readiness;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use runtime::admin::{Api, ChangeAllowance, Readiness};
+use runtime::config::{Effective, Section};
+use runtime::metrics::Exposition;
+use runtime::service::{
+    BoxError, DescriptorNeeds, LocalFuture, Service, ServiceError, ServiceReload, ServiceShard,
+    Startup,
+};
+use runtime::shards::ShardContext;
+use tracing::warn;
+
+use crate::config::ExchangeConfig;
+use crate::http::AUCTION_PATH;
+use crate::service::exposition::{MetricsSources, expose};
+
+pub use exchange::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
+
+/// Fewest outbound connections to start with; each shard needs at least one for each DSP.
+const OUTBOUND_MIN: u64 = 16;
+
+impl Service for Exchange {
+    const NAME: &'static str = "exchange";
+    /// Budgets come from the ledger.
+    const USES: &'static [&'static str] = &["ledger"];
+
+    type Config = ExchangeConfig;
+
+    fn read(s: &mut Section<'_>) -> Option<ExchangeConfig> {
+        ExchangeConfig::read(s)
+    }
+
+    fn addresses(config: &ExchangeConfig) -> Vec<SocketAddr> {
+        vec![config.listen]
+    }
+
+    fn descriptors(config: &ExchangeConfig, shards: usize) -> DescriptorNeeds {
+        let shards = shards as u64;
+        // A reload may add the first DSP.
+        let dsps = config.market.dsps.len().max(1) as u64;
+        let of_notices = config.notices.as_ref().zip(config.record.as_ref());
+        let notices = of_notices.map_or(0, |(notices, record)| {
+            let nodes = notices.nodes.keys().filter(|node| **node != record.node).count() as u64;
+            dsps * notices.calls.connections_max as u64
+                + shards * nodes * notices.node_connections_max as u64
+        });
+        DescriptorNeeds {
+            fixed: notices,
+            fixed_keys: "`connections_max` or `node_connections_max` of `exchange.notices`",
+            outbound: shards * dsps * config.pool.connections_max as u64,
+            outbound_min: OUTBOUND_MIN.max(shards * dsps),
+            outbound_to: "DSPs",
+            outbound_key: "exchange.pool.connections_max",
+        }
+    }
+
+    fn start(config: ExchangeConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+        let budgets = startup.ports.take(&BUDGETS);
+        let config = match startup.effective {
+            Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },
+            None => config,
+        };
+        warn_of_open_directory(&config);
+        if config.market.dsps.is_empty() {
+            let only = if budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
+            warn!("no [[dsp]] is configured: {only}");
+        }
+        Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
+    }
+
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        context: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
+        Box::pin(async move { Ok(Some(self.shard(context)? as Rc<dyn ServiceShard>)) })
+    }
+
+    fn announcement(&self) -> Option<String> {
+        let (dsps, shards) = (self.generation().dsps.len(), self.metrics().iter().count());
+        let counted =
+            |count: usize, noun| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        Some(format!(
+            "taking bid requests at http://{}{AUCTION_PATH}, {}, {}",
+            self.listening,
+            counted(dsps, "DSP"),
+            counted(shards, "shard")
+        ))
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation().number)
+    }
+
+    fn reload(
+        &self,
+        config: Option<ExchangeConfig>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        let Some(config) = config else {
+            return Ok(ServiceReload {
+                generation: Some(self.generation().number),
+                needs_restart: vec![Self::NAME.to_owned()],
+                ..ServiceReload::default()
+            });
+        };
+        let reloaded = self.replace(ExchangeConfig { text: effective.to_toml(), ..config })?;
+        Ok(ServiceReload {
+            generation: Some(reloaded.number),
+            added: reloaded.added,
+            removed: reloaded.removed,
+            needs_restart: reloaded.needs_restart.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
+        let (current, metrics) = (self.current.clone(), self.metrics().clone());
+        let (dispatcher, record) = (self.notices.clone(), self.lanes.clone());
+        let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
+        if let Some(funnels) = self.funnels.clone() {
+            exposition.add(move |page| funnels.expose(page));
+        }
+        exposition.add(move |page| {
+            let generation = Arc::clone(&current.borrow());
+            expose(&generation, &metrics, &beside, page)
+        });
+    }
+
+    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
+        readiness.add("names of DSPs", self.names_are_known());
+    }
+
+    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        vec![api::api(self)]
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        self.end();
+        Ok(())
+    }
+}
+
+/// Directories that we create are private; an existing one may be open to others.
+fn warn_of_open_directory(config: &ExchangeConfig) {
+    let Some(record) = &config.record else { return };
+    if let Some(mode) = runtime::process::open_to_others(&record.directory) {
+        warn!(
+            "record.directory: other users have rights to {} (mode {mode:o}): chmod 700",
+            record.directory.display()
+        );
+    }
+}

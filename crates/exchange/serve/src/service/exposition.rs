@@ -1,0 +1,42 @@
+//! The exchange's metrics as a page: names, help texts and labels.
+//!
+//! Labels come from configuration and fixed lists, never from a client.
+
+mod auctions;
+mod budgets;
+mod dsps;
+mod notices;
+mod record;
+
+use std::fmt;
+
+use runtime::metrics::{MetricsPage, PerShard};
+
+use crate::generation::Generation;
+use crate::guards::Guards;
+use crate::metrics::ExchangeMetrics;
+use crate::notices::NoticeMonitor;
+use crate::recording::RecordLanes;
+
+#[derive(Clone, Debug)]
+pub struct MetricsSources {
+    pub guards: Guards,
+    pub dispatcher: Option<NoticeMonitor>,
+    pub record: Option<RecordLanes>,
+}
+
+pub fn expose(
+    generation: &Generation,
+    shards: &PerShard<ExchangeMetrics>,
+    beside: &MetricsSources,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
+    auctions::expose(shards, page)?;
+    dsps::expose(generation, &beside.guards, page)?;
+    notices::expose(generation, shards, beside.dispatcher.as_ref(), page)?;
+    if let Some(lanes) = &beside.record {
+        record::expose(lanes, page)?;
+    }
+    budgets::expose(shards, page)?;
+    dsps::expose_seats(generation, page)
+}

@@ -1,0 +1,49 @@
+//! Metrics of budgets: reservations, refused winners and the funnel of direct campaigns.
+
+use std::fmt;
+
+use pacer_core::funnel::FunnelStep;
+use pacer_core::refusal::SpendRefusal;
+use pacer_core::shard::TokenRejection;
+use runtime::metrics::{MetricsPage, PerShard};
+
+use crate::metrics::{ExchangeMetrics, RESERVATION_OUTCOMES, RESERVATION_PROBLEMS};
+
+pub(super) fn expose(
+    shards: &PerShard<ExchangeMetrics>,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
+    let all = || shards.iter().map(|shard| &shard.budget);
+    let help = "Winners whose account did not authorize the price, by reason.";
+    let mut refused = page.counters("exchange_wins_refused", help)?;
+    for refusal in SpendRefusal::ALL {
+        let counters = all().map(|budget| &budget.refused[refusal as usize]);
+        refused.sum(&[("reason", refusal.label())], counters)?;
+    }
+    let help = "Impressions offered to campaigns, and for all campaigns together the impressions that reached each step.";
+    let mut funnel = page.counters("exchange_direct_impressions", help)?;
+    for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
+        funnel.sum(&[("step", step.label())], all().map(|budget| &budget.funnel[at]))?;
+    }
+    let help = "Reservations by outcome; those that are neither won nor released expire.";
+    let mut outcomes = page.counters("exchange_reservations", help)?;
+    for (at, (label, _)) in RESERVATION_OUTCOMES.into_iter().enumerate() {
+        outcomes.sum(&[("outcome", label)], all().map(|budget| &budget.outcomes[at]))?;
+    }
+    let help = "Rejected reservation tokens, by reason.";
+    let mut rejected = page.counters("exchange_reservations_rejected", help)?;
+    for (at, rejection) in TokenRejection::ALL.into_iter().enumerate() {
+        let counters = all().map(|budget| &budget.rejected[at]);
+        rejected.sum(&[("reason", rejection.label())], counters)?;
+    }
+    let help = "Sales without a beacon of ours that could not be booked and count in no budget.";
+    let mut unbooked = page.counters("exchange_sales_unbooked", help)?;
+    unbooked.sum(&[], all().map(|budget| &budget.unbooked))?;
+    let help =
+        "Reservations and campaigns that a shard refused because its table of them was full.";
+    let mut problems = page.counters("exchange_shard_budget_full", help)?;
+    for (at, (label, _)) in RESERVATION_PROBLEMS.into_iter().enumerate() {
+        problems.sum(&[("of", label)], all().map(|budget| &budget.problems[at]))?;
+    }
+    Ok(())
+}
