@@ -1,5 +1,5 @@
-//! From `proto/` to Rust: the messages as prost has them, the numbers of their fields for those who
-//! write and read them by hand, and a list of both for a test that none of them ever changes.
+//! Generates Rust from `proto/`: prost's messages, the field numbers for the hand-written readers
+//! and writers, and a list of both for the test that they never change.
 
 use std::env;
 use std::error::Error;

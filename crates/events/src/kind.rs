@@ -48,7 +48,7 @@ impl RecordKind {
 mod tests {
     use super::*;
 
-    /// These numbers stand in files: they never change.
+    /// Files contain these numbers, so they never change.
     #[test]
     fn kinds_keep_their_numbers() {
         for (code, kind, label) in [

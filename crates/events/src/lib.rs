@@ -1,5 +1,5 @@
-//! The schema of records (`proto/`), as types and as field numbers; written without allocation and
-//! read without a copy. No I/O.
+//! The schema of records (`proto/`), as types and as field numbers, with a writer that does not
+//! allocate and a reader that does not copy. No I/O.
 //!
 //! Records are protobuf, so that any tool can read them; [`v1`] has prost's types. Code that writes
 //! or reads many uses a [`MessageWriter`] or [`MessageReader`] with the numbers in [`fields`],

@@ -1,4 +1,4 @@
-//! The version of the records, and what all of them have in common.
+//! The version of the records, and what all records have in common.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Exports of a made-up row on a file system that fails, and what stands there afterwards.
+//! Exports of a test row on a failing file system, and the files afterwards.
 
 mod parts;
 mod refusals;
@@ -41,7 +41,7 @@ struct Bid {
     imps: Vec<String>,
 }
 
-/// The row of a record, which says in each of its columns which one it is.
+/// The row of a record, whose number is in each column.
 fn line(sequence: u64, time_us: u64) -> Line {
     let bid = |n: u64| Bid {
         price_micros: (n != 1).then_some(u64::MAX - sequence - n),
@@ -94,7 +94,7 @@ fn whole(
     run(disk, items, options, || false)
 }
 
-/// Reads a complete file: that it is one is part of what it proves.
+/// Reads a file, which must be complete.
 fn rows(path: &str, bytes: Vec<u8>) -> Vec<Line> {
     if path.ends_with(".jsonl") {
         assert!(bytes.ends_with(b"\n"), "{path} ends with a whole line");
@@ -108,7 +108,7 @@ fn rows(path: &str, bytes: Vec<u8>) -> Vec<Line> {
     batches.flat_map(|batch| read(batch.expect("a batch"))).collect()
 }
 
-/// All rows by folder; each file's ascend.
+/// All rows by folder; each file's rows ascend.
 fn read_back(disk: &Memory) -> BTreeMap<String, Vec<Line>> {
     let mut found: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for (path, bytes) in disk.visible() {
@@ -124,7 +124,7 @@ fn read_back(disk: &Memory) -> BTreeMap<String, Vec<Line>> {
     found
 }
 
-/// What must stand there: every row once, in its hour.
+/// The expected rows: each once, in its hour.
 fn expected(items: &[ExportItem<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut wanted: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for item in items {

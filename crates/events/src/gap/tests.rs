@@ -1,4 +1,4 @@
-//! A gap there and back, as prost sees it, and as it has always stood in files.
+//! A gap round trip, against prost and against stored bytes.
 
 use prost::Message as _;
 
@@ -12,7 +12,7 @@ const GAP: Gap = Gap {
     through_unix_ms: 1_780_000_004_567,
 };
 
-/// Never changed: files hold such bytes. Another version has a file of its own.
+/// Never changes: files contain these bytes. Another version gets a file of its own.
 const VERSION_1: &[u8] = include_bytes!("../../golden/v1/gap.bin");
 
 fn encoded(gap: &Gap) -> Vec<u8> {

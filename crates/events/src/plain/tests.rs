@@ -1,4 +1,4 @@
-//! Plain messages say what the reader reads in them, and every other message is left to it.
+//! Plain messages are read as by the reader, and all others are left to it.
 
 use proptest::prelude::*;
 
@@ -38,10 +38,10 @@ fn whatever_is_not_plain_is_left_to_the_reader() {
     check(&[0x08, 0x85, 0x86, 0x87, 0x88, 1], false);
     check(&[0x08, 1, 0x10, 2, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x22, 1, b'x', 0x30, 1], true);
     check(&[0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x3a, 0], true);
-    // What no field holds.
+    // Values that no field has.
     check(&[0x30, 2], false);
     check(&[0x10, 0xff, 0xff, 0xff, 0xff, 0x7f], false);
-    // Of a later release, of another type, out of order.
+    // Unknown fields, other types, wrong order.
     check(&[0x28, 1], false);
     check(&[0x3a, 0, 0x42, 0], false);
     check(&[0xa0, 0x06, 5], false);
@@ -67,7 +67,7 @@ fn numbers_whose_keys_have_two_bytes_are_left_to_the_reader() {
     assert_eq!(text, Ok(Some("x")));
 }
 
-/// A field: its key, and most of the time a value of its type.
+/// A field: its key and, usually, a value of its type.
 fn field() -> impl Strategy<Value = Vec<u8>> {
     let varint = (0u8..18, any::<u64>(), 0u32..64).prop_map(|(number, value, shift)| {
         let mut left = value >> shift;
@@ -88,7 +88,7 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever the message: the quick way says what the reader does, or nothing.
+    /// For any message, the fast path agrees with the reader or gives up.
     #[test]
     fn plain_messages_say_what_the_reader_reads(
         fields in proptest::collection::vec(field(), 0..7),

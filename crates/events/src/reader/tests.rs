@@ -1,11 +1,11 @@
-//! Bytes that are no message, by table, and any bytes at all.
+//! Invalid messages, by table, and arbitrary bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::writer::MessageWriter;
 
-/// What reading all of `bytes` comes to: numbers of fields, or why not.
+/// The result of reading all of `bytes`: field numbers, or the error.
 fn read(bytes: &[u8]) -> Result<Vec<u32>, MalformedRecord> {
     let mut reader = MessageReader::new(bytes);
     let mut numbers = Vec::new();
@@ -41,7 +41,7 @@ fn fields_come_apart() {
     );
     check(&[0x00, 0x05], Err(MalformedRecord::Number(0)));
     check(&[0x80, 0x80, 0x80, 0x80, 0x10, 0x05], Err(MalformedRecord::Number(1 << 29)));
-    // Groups, which proto3 does not have, and types that never were.
+    // Groups, which proto3 lacks, and undefined types.
     check(&[0x0b], Err(MalformedRecord::Type(1)));
     check(&[0x0c], Err(MalformedRecord::Type(1)));
     check(&[0x0e], Err(MalformedRecord::Type(1)));
@@ -113,7 +113,7 @@ fn text_and_numbers_may_mean_nothing() {
     assert_eq!(only(&text, nothing), Err(MalformedRecord::Value(1)));
 }
 
-/// What a release knows: fields 2 and 4, and a list of 6.
+/// The fields of a release: 2, 4, and a list in 6.
 type Known<L> = Result<(Option<u64>, Option<u64>, L), MalformedRecord>;
 
 fn known(bytes: &[u8]) -> Known<Vec<u64>> {
@@ -142,12 +142,12 @@ fn fields_are_taken_in_the_order_of_their_numbers() {
     check(&[(2, 7), (4, 8), (6, 9)], Ok((Some(7), Some(8), &[9])));
     check(&[(4, 8)], Ok((None, Some(8), &[])));
     check(&[(6, 9), (6, 10)], Ok((None, None, &[9, 10])));
-    // Of a later release, lists too.
+    // Of a later release, including lists.
     check(
         &[(1, 1), (1, 2), (2, 7), (3, 1), (5, 1), (6, 9), (7, 1), (7, 2)],
         Ok((Some(7), None, &[9])),
     );
-    // Once more, behind what comes later, and between.
+    // Repeated, after a later field and in between.
     check(&[(2, 7), (2, 8)], Err(MalformedRecord::Order(2)));
     check(&[(4, 8), (4, 8), (6, 9)], Err(MalformedRecord::Order(4)));
     check(&[(4, 8), (2, 7)], Err(MalformedRecord::Order(2)));
@@ -157,7 +157,7 @@ fn fields_are_taken_in_the_order_of_their_numbers() {
     check(&[(3, 1), (1, 1)], Err(MalformedRecord::Order(1)));
 }
 
-/// Keys of more than one byte, and what is cut off or no field at all.
+/// Keys of more than one byte, truncated ones, and invalid ones.
 #[test]
 fn what_is_passed_over_is_a_field() {
     let long = |bytes: &[u8]| MessageReader::new(bytes).take(100, Varint::uint);
@@ -195,7 +195,7 @@ fn a_record_ends_with_its_length() {
 }
 
 proptest! {
-    /// Whatever it is taken for.
+    /// For any type.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = (read(&bytes), known(&bytes));

@@ -1,4 +1,4 @@
-//! The schema as it was, beside the schema as it is.
+//! The schema never changes, except by additions.
 
 /// A new field of the schema adds a line here. A changed line breaks every reader of records that
 /// were written before.

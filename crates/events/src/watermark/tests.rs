@@ -7,7 +7,7 @@ use crate::v1;
 
 const WATERMARK: Watermark = Watermark { epoch: 3, sequence: 1_234_567 };
 
-/// Never changed: files hold such bytes.
+/// Never changes: files contain these bytes.
 const VERSION_1: [u8; 14] = [8, 1, 16, 3, 24, 0x87, 0xad, 0x4b, 0xfd, 0x7f, 8, 0, 0, 0];
 
 #[test]

@@ -1,5 +1,4 @@
-//! Whatever a record may hold is written by hand as prost writes it, byte for byte; and a long
-//! message as well as a short one.
+//! The writer's output equals prost's byte for byte, for any record and any length.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -14,7 +13,7 @@ fn ids() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "[a-zé-]{1,12}", "[x]{120,140}"]
 }
 
-/// As many bytes on the wire as there are widths of a varint, about equally often.
+/// Values of every width of a varint, about equally often.
 fn amounts() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift)
 }
@@ -123,7 +122,7 @@ fn write_imp(out: &mut MessageWriter<'_>, imp: &v1::Imp) {
     out.flag(field::IS_FLOOR_PLAIN, imp.is_floor_plain);
 }
 
-/// An enumeration on the wire.
+/// An enumeration.
 fn code(value: i32) -> u64 {
     u64::try_from(value).expect("codes are positive")
 }
@@ -231,7 +230,7 @@ proptest! {
     }
 }
 
-/// Where the length takes another byte, what was written makes way.
+/// If the length needs another byte, the content is moved.
 #[test]
 fn a_message_of_any_length_is_whole() {
     for len in [0, 1, 124, 125, 126, 127, 128, 16_379, 16_380, 16_381, 16_382, 16_384, 100_000] {

@@ -1,4 +1,4 @@
-//! Hours of moments, and their names.
+//! Hours of times, and their names.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn folders_are_named_by_their_hour() {
     let check = |moment_us: u64, want: &str| {
         assert_eq!(HourPartition::of_unix_us(moment_us).folder(), want, "{moment_us}");
     };
-    // By `date -u -d @…`.
+    // From `date -u -d @…`.
     check(0, "hour=1970-01-01T00");
     check(HOUR_US - 1, "hour=1970-01-01T00");
     check(HOUR_US, "hour=1970-01-01T01");

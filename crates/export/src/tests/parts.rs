@@ -1,4 +1,4 @@
-//! Which file a row goes to, and how many are under way.
+//! The assignment of rows to files, and the number of open files.
 
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -13,8 +13,7 @@ fn files(disk: &Memory) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever the clock does, and however little may be held: every row once, in its hour, and
-    /// what the summary says.
+    /// For any clock and any limits: every row once, in its hour, and a correct summary.
     #[test]
     fn rows_stand_in_their_hours(
         hours in prop::collection::vec((0_u64..6, 0..HOUR_US, 0_u8..8), 0..60),
@@ -67,7 +66,7 @@ fn an_hour_has_one_file_by_export_and_node() {
     let disk = Memory::new();
     let mut options = options(FileFormat::Jsonl, ExportLimits::default());
     let at = |sequence: u64, minutes: u64| row(sequence, EIGHT_US + minutes * 60_000_000);
-    // Around the full hour rows of both come and go.
+    // Around the full hour, rows of both hours alternate.
     let mut items = vec![at(1, 30), at(2, 59), at(3, 60), at(4, 59), at(5, 61), at(6, 60)];
     whole(&disk, &items, &options).unwrap();
     let eight = |name: &str| format!("hour=2026-11-22T08/node-{name}.jsonl");
@@ -76,7 +75,7 @@ fn an_hour_has_one_file_by_export_and_node() {
         files(&disk),
         [eight("007-epoch-000001-from-000000000001"), nine("007-epoch-000001-from-000000000003")]
     );
-    // The hour goes on, in the log's third epoch; another node is exported beside it.
+    // The hour continues in the log's third epoch, beside an export of another node.
     items.extend([at(20, 70), at(21, 71)]);
     whole(&disk, &items, &options).unwrap();
     options.node = 8;
@@ -90,7 +89,7 @@ fn an_hour_has_one_file_by_export_and_node() {
             nine("007-epoch-000003-from-000000000020"),
         ]
     );
-    // Nothing new is nothing done.
+    // Without new records nothing happens.
     let before = disk.visible();
     options.node = 7;
     let summary = whole(&disk, &items, &options).unwrap();
@@ -99,8 +98,8 @@ fn an_hour_has_one_file_by_export_and_node() {
     assert_eq!(disk.visible(), before);
 }
 
-/// The hour that was written to least recently is finished when another comes up; many finished
-/// ones are completed.
+/// When a new hour comes, the least recently written one is finished; many finished files are
+/// completed.
 #[test]
 fn only_so_many_hours_are_under_way() {
     let visits = |hours: &[u64], limits: ExportLimits| {
@@ -121,11 +120,11 @@ fn only_so_many_hours_are_under_way() {
     assert_eq!(visits(&hours, limits(3, 64)), 3);
     assert_eq!(visits(&hours, limits(2, 64)), 5, "hour 0 stays open");
     assert_eq!(visits(&hours, limits(1, 64)), 8);
-    // With the first that is finished those that are open are completed as well.
+    // Completing the first finished file also completes the open ones.
     assert_eq!(visits(&hours, limits(2, 1)), 6);
 }
 
-/// Row groups end where the limits say, so that what is held is bounded.
+/// Row groups end at their limits, which bounds memory.
 #[test]
 fn row_groups_are_bounded_by_rows_and_bytes() {
     let groups = |limits: ExportLimits| -> Vec<i64> {
@@ -141,12 +140,12 @@ fn row_groups_are_bounded_by_rows_and_bytes() {
     let batch = ExportLimits { batch_rows: 10, ..ExportLimits::default() };
     let by_bytes = groups(ExportLimits { group_bytes: 1000, ..batch });
     assert!(by_bytes.len() > 3, "{by_bytes:?}");
-    // A batch ends by the bytes of its records too, each 100 here.
+    // A batch also ends at its limit of record bytes; each record has 100 here.
     let batch = ExportLimits { batch_bytes: 500, group_bytes: 1, ..ExportLimits::default() };
     assert_eq!(groups(batch)[..2], [5, 5]);
 }
 
-/// However long a log is, what is done in vain when a run is killed is bounded.
+/// For a log of any length, a killed run loses bounded work.
 #[test]
 fn what_is_taken_is_complete_before_long() {
     let check = |limits: ExportLimits, rows_max: u64| {

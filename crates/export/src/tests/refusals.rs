@@ -1,4 +1,4 @@
-//! What an export does not go on with, and what it says then.
+//! Refusals to continue an export, and their messages.
 
 use super::store::Fault;
 use super::*;
@@ -11,7 +11,7 @@ fn items() -> Vec<ExportItem<Line>> {
     (1..=5).map(|sequence| row(sequence, EIGHT_US)).collect()
 }
 
-/// A folder into which five rows were exported.
+/// A folder with five exported rows.
 fn exported() -> Memory {
     let disk = Memory::new();
     whole(&disk, &items(), &options(FileFormat::Jsonl, ExportLimits::default())).expect("it works");
@@ -19,7 +19,7 @@ fn exported() -> Memory {
     disk
 }
 
-/// What is said, and that nothing changed.
+/// Checks the message, and that nothing changed.
 fn refused(disk: &Memory, items: &[ExportItem<Line>], options: &ExportOptions) -> String {
     let (before, state) = (disk.visible(), disk.paths());
     let error = whole(disk, items, options).expect_err("it is refused").to_string();
@@ -45,7 +45,7 @@ fn what_the_state_does_not_fit_is_refused() {
         |options| options.filter = "seat=acme".into(),
         "out/_export-node-007/state.json says that files here are filtered by `all`, not by `seat=acme`: ask for the same, or name another folder",
     );
-    // Another node's files stand in the same folder, in the same format alone.
+    // Several nodes share a folder, but only with the same format.
     let other = |options: &mut ExportOptions| {
         (options.node, options.filter) = (8, "seat=acme".into());
     };
@@ -83,7 +83,7 @@ fn a_state_that_is_none_is_refused() {
         &later,
         "has version 2, known is 1: use the release that wrote it, or export into an empty folder",
     );
-    // Whatever a later version says besides.
+    // Regardless of further content of a later version.
     check("{\"version\": 3, \"positions\": []}", "has version 3");
     check("", "is damaged, EOF while parsing");
     check(&text[..text.len() / 2], "is damaged, EOF while parsing");
@@ -115,13 +115,13 @@ fn another_log_is_refused() {
     };
     check(LogPosition { epoch: 0, sequence: 5 });
     check(LogPosition { epoch: 0, sequence: 6 });
-    // What is before the position is as it may be.
+    // Epochs before the position do not matter.
     let old = ExportItem::Passed(LogPosition { epoch: 0, sequence: 4 });
     let options = options(FileFormat::Jsonl, ExportLimits::default());
     assert_eq!(whole(&exported(), &[old], &options).unwrap().records, 0);
 }
 
-/// Records that were exported and then lost by the log: others have their numbers.
+/// Records that were exported and then lost by the log: their numbers were reused.
 #[test]
 fn numbers_that_are_given_again_are_other_records() {
     let disk = exported();
@@ -136,7 +136,7 @@ fn numbers_that_are_given_again_are_other_records() {
     let items = [items()[2].clone(), again(4, later[0].clone())];
     let summary = whole(&disk, &items, &options).unwrap();
     assert_eq!((summary.rows, summary.position), (1, Some(LogPosition { epoch: 2, sequence: 4 })));
-    // The file that begins with number 6 of the epoch before is known.
+    // The state knows the file that begins with number 6 of the previous epoch.
     let items = [items[1].clone(), again(5, later[1].clone())];
     assert_eq!(whole(&disk, &items, &options).unwrap().rows, 1);
     let rows: Vec<_> = read_back(&disk).into_values().flatten().map(|line| line.sequence).collect();
@@ -157,14 +157,14 @@ fn files_that_the_state_does_not_know_are_refused() {
             "out/{FILE} is not known to out/{STATE}: put back the state that was lost, or move the file away"
         )
     );
-    // An old one was put back.
+    // An older copy was restored.
     let disk = exported();
     let old = disk.text(STATE);
     let more: Vec<_> = (1..=9).map(|sequence| row(sequence, EIGHT_US)).collect();
     whole(&disk, &more, &options(FileFormat::Jsonl, ExportLimits::default())).unwrap();
     disk.put(STATE, old.as_bytes());
     assert!(say(&disk).contains("from-000000000006.jsonl is not known to"));
-    // Those of other nodes and of other tools are no matter of ours.
+    // Files of other nodes and other tools do not matter.
     let disk = exported();
     disk.put("hour=2026-11-22T08/node-008-epoch-000001-from-000000000099.jsonl", b"{}\n");
     disk.put("hour=2026-11-22T08/notes.txt", b"hello");
@@ -172,7 +172,7 @@ fn files_that_the_state_does_not_know_are_refused() {
     whole(&disk, &more, &options(FileFormat::Jsonl, ExportLimits::default())).unwrap();
 }
 
-/// Between the state and the places of its files a run was stopped, and somebody tidied up.
+/// A run was stopped between writing the state and renaming its files, and a user removed them.
 #[test]
 fn complete_files_that_are_gone_are_missed() {
     let options = options(FileFormat::Jsonl, ExportLimits::default());
@@ -196,7 +196,7 @@ fn complete_files_that_are_gone_are_missed() {
             );
             assert_eq!(refused(&disk, &items(), &options), want);
 
-            // Both cannot be: one of them is not ours.
+            // They contradict each other, so one is foreign.
             disk.put(aside, text.as_bytes());
             disk.put(FILE, b"{}\n");
             assert!(refused(&disk, &items(), &options).contains("is not known to"));
@@ -208,7 +208,7 @@ fn complete_files_that_are_gone_are_missed() {
     assert!(seen > 1, "{seen} runs ended there");
 }
 
-/// A row that its columns have no room for is our bug, and said so.
+/// A row that does not match its columns is our bug, and the message says so.
 #[test]
 fn a_type_that_is_no_columns_is_refused() {
     let nothing = std::iter::empty::<Result<ExportItem<serde_json::Value>, Infallible>>();

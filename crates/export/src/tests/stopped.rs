@@ -1,4 +1,4 @@
-//! An export that ends at any of its calls, in every way in which it can, and those after it.
+//! Exports that end at any call, in every way, and their successors.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use super::store::Fault;
 use super::*;
 
-/// Rows of several hours that do not follow each other neatly, with gaps and records without rows.
+/// Rows of several hours out of order, with gaps and records without rows.
 fn mixed() -> Vec<ExportItem<Line>> {
     (1..=34)
         .map(|sequence| match sequence % 11 {
@@ -19,7 +19,7 @@ fn mixed() -> Vec<ExportItem<Line>> {
         .collect()
 }
 
-/// Every file is whole, and those that were there before are as they were.
+/// Every file is complete, and earlier files are unchanged.
 fn check_visible(disk: &Memory, before: &BTreeMap<String, Vec<u8>>, case: &str) {
     let now = disk.visible();
     for (path, bytes) in before {
@@ -28,7 +28,7 @@ fn check_visible(disk: &Memory, before: &BTreeMap<String, Vec<u8>>, case: &str) 
     read_back(disk);
 }
 
-/// Nothing is left over, and nothing is there twice or missing.
+/// No temporary files remain, and no row is missing or duplicated.
 fn check_end(disk: &Memory, items: &[ExportItem<Line>], case: &str) {
     assert_eq!(read_back(disk), expected(items), "{case}");
     let left: Vec<_> = disk.paths().into_iter().filter(|path| path.ends_with(".tmp")).collect();
@@ -42,7 +42,7 @@ fn coins(seed: u64) -> impl FnMut() -> bool {
     move || source.next_u32().is_multiple_of(2)
 }
 
-/// Runs that end at every call, one by one; the run after each ends well.
+/// Runs that end at each call in turn; each is followed by a successful run.
 fn at_every_call(format: FileFormat, fault: impl Fn(u64) -> Fault, seeds: u64) {
     let (items, options) = (mixed(), options(format, small()));
     let sound = Memory::new();
@@ -83,7 +83,7 @@ fn a_lost_machine_leaves_no_row_twice_and_none_out() {
     }
 }
 
-/// The run itself sees the failure, and cleans up as far as it may.
+/// The run notices the failure itself, and cleans up as far as possible.
 #[test]
 fn a_full_disk_leaves_no_row_twice_and_none_out() {
     for format in FileFormat::ALL {
@@ -91,7 +91,7 @@ fn a_full_disk_leaves_no_row_twice_and_none_out() {
     }
 }
 
-/// Whatever is under way is removed when there is no more room, for others have none either.
+/// Unfinished files are removed on a full disk, because others need the space.
 #[test]
 fn a_full_disk_is_told_and_its_room_given_back() {
     let (items, options) = (mixed(), options(FileFormat::Jsonl, ExportLimits::default()));
@@ -113,10 +113,10 @@ fn a_full_disk_is_told_and_its_room_given_back() {
     assert!(seen > 3, "{seen} writes failed");
 }
 
-/// How many series of accidents there are.
+/// Number of series of accidents.
 const SEEDS: u64 = 60;
 
-/// One accident after another, until a run comes through; the log grows meanwhile.
+/// Repeated accidents until a run succeeds; the log grows meanwhile.
 #[test]
 fn runs_that_fail_one_after_another_come_through() {
     let items = mixed();
@@ -151,7 +151,7 @@ fn runs_that_fail_one_after_another_come_through() {
     assert!(failures > SEEDS, "{failures} runs failed");
 }
 
-/// Files under way that no later run begins again do not stay for ever.
+/// Unfinished files are removed even if no later run begins them again.
 #[test]
 fn what_was_under_way_is_removed() {
     let (items, options) = (mixed(), options(FileFormat::Jsonl, small()));
@@ -163,7 +163,7 @@ fn what_was_under_way_is_removed() {
     check_end(&disk, &items[..9], "cleared");
 }
 
-/// Stopped before any item: what was taken is complete, and the next run goes on behind it.
+/// Stopped before any item: earlier rows are complete, and the next run continues after them.
 #[test]
 fn a_stopped_run_completes_what_it_took() {
     let items = mixed();
@@ -189,7 +189,7 @@ fn a_stopped_run_completes_what_it_took() {
     }
 }
 
-/// A reader that fails ends the run, not what it had read.
+/// A failing reader ends the run; rows read before are kept.
 #[test]
 fn a_failing_source_loses_nothing() {
     let items = mixed();

@@ -1,4 +1,4 @@
-//! A file system in memory that fails at a chosen call, and forgets what was not synced.
+//! A file system in memory that fails at a chosen call, and loses what was not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::store::ExportStore;
 
-/// What goes wrong.
+/// The failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing.
+    /// No failure.
     None,
-    /// The process ends in this call.
+    /// The process is killed in this call.
     Killed(u64),
-    /// This call finds no room.
+    /// The disk is full at this call.
     Full(u64),
 }
 
@@ -25,7 +25,7 @@ enum Change {
     Remove(String),
 }
 
-/// A change of names, and the folders that must be synced for it to last.
+/// A change of names, and the folders to sync to make it durable.
 #[derive(Clone, Debug)]
 struct Pending {
     change: Change,
@@ -41,7 +41,7 @@ struct Names {
 #[derive(Clone, Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// So many of them last.
+    /// This many of them survive.
     synced: usize,
 }
 
@@ -51,7 +51,7 @@ struct World {
     calls: u64,
     dead: bool,
     names: Names,
-    /// As after a loss of power, but for what is pending.
+    /// The state after a power loss, except for pending changes.
     durable: Names,
     pending: Vec<Pending>,
     contents: Vec<Content>,
@@ -91,7 +91,7 @@ impl Names {
 }
 
 impl World {
-    /// Counts a call, which may be the one that fails.
+    /// Counts a call, which may fail.
     fn call(&mut self) -> io::Result<()> {
         let call = self.calls;
         self.calls += 1;
@@ -137,19 +137,19 @@ impl Memory {
         self.0.lock().expect("no test panicked with it")
     }
 
-    /// The next process, which sees what the one before wrote.
+    /// Starts the next process, which sees all earlier writes.
     pub(super) fn restart(&self, fault: Fault) {
         let mut world = self.world();
         (world.fault, world.calls, world.dead) = (fault, 0, false);
         world.locked.clear();
     }
 
-    /// How many calls there were since the last start.
+    /// Number of calls since the last start.
     pub(super) fn calls(&self) -> u64 {
         self.world().calls
     }
 
-    /// The machine goes down: of what was not synced `keep` tells what lasts nevertheless.
+    /// Loses power; `keep` decides which unsynced changes survive.
     pub(super) fn lose_power(&self, mut keep: impl FnMut() -> bool) {
         let mut world = self.world();
         let pending = std::mem::take(&mut world.pending);
@@ -172,12 +172,12 @@ impl Memory {
         }
     }
 
-    /// How many files were open side by side.
+    /// Most files open at the same time.
     pub(super) fn open_most(&self) -> usize {
         self.world().open_most
     }
 
-    /// Files that readers of the folder see.
+    /// Files visible to readers of the folder.
     pub(super) fn visible(&self) -> BTreeMap<String, Vec<u8>> {
         let world = self.world();
         let seen = world.names.files.iter().filter(|(path, _)| path.starts_with("hour="));
@@ -195,7 +195,7 @@ impl Memory {
         String::from_utf8(world.contents[content].bytes.clone()).expect("text")
     }
 
-    /// Puts a file there, as somebody else would.
+    /// Puts a file there, as another program would.
     pub(super) fn put(&self, path: &str, bytes: &[u8]) {
         let mut world = self.world();
         let content = world.contents.len();
@@ -209,7 +209,7 @@ impl Memory {
         }
     }
 
-    /// Takes a file away, as somebody else would.
+    /// Removes a file, as another program would.
     pub(super) fn take_away(&self, path: &str) {
         let mut world = self.world();
         world.names.files.remove(path).expect("it was there");
@@ -267,7 +267,7 @@ impl ExportStore for Memory {
 
     fn sync(&self, file: Handle) -> io::Result<()> {
         let mut world = self.world();
-        // It locks the world itself when it goes.
+        // Its drop locks the world itself.
         let content = file.1;
         let called = world.call();
         drop(world);
@@ -302,7 +302,7 @@ impl ExportStore for Memory {
         for pending in &mut world.pending {
             pending.unsynced.remove(path);
         }
-        // Those at the front last, and need not be remembered one by one.
+        // The first ones are durable, and need not be remembered individually.
         while world.pending.first().is_some_and(|pending| pending.unsynced.is_empty()) {
             let Pending { change, .. } = world.pending.remove(0);
             world.durable.apply(&change);
@@ -321,7 +321,7 @@ impl ExportStore for Memory {
 }
 
 impl Write for Handle {
-    /// Half of what is written in the call that fails is there.
+    /// The failing call writes half of its bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut world = self.0.world();
         let called = if world.dead { None } else { Some(world.call()) };

@@ -1,4 +1,4 @@
-//! What DuckDB, pandas and PyArrow read in an export's folders is what was exported.
+//! DuckDB, pandas and PyArrow read from an export's folders what was exported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{auctions, export};
 
-/// The Python that `scripts/tools` installs these packages for; `None` without it.
+/// The Python for which `scripts/tools` installs these packages. None without it.
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
 fn python() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of builds");
@@ -22,7 +22,7 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-/// The totals of each hour, by our own counting.
+/// The totals of each hour, by our own count.
 fn totals(rows: &[AuctionRow]) -> Value {
     let mut hours: BTreeMap<String, [u64; 6]> = BTreeMap::new();
     for row in rows {
@@ -49,7 +49,7 @@ fn clients_read_what_was_exported() {
     export(&rows, parquet.path(), FileFormat::Parquet);
     export(&rows, jsonl.path(), FileFormat::Jsonl);
     for folder in [parquet.path(), jsonl.path()] {
-        // As an export that is under way, or was killed, leaves it.
+        // As left by a running or killed export.
         let aside = "_export-node-007/node-007-epoch-000003-from-000000000101.parquet.tmp";
         std::fs::write(folder.join(aside), b"PAR1 half of a file").unwrap();
     }

@@ -9,8 +9,8 @@ use export::{ExportItem, ExportLimits, ExportOptions, ExportSummary, FileFormat,
 /// 2026-11-22T08:00 UTC.
 const EIGHT_US: u64 = 1_795_334_400_000_000;
 
-/// An auction with `n` bids and what comes of them: lists that are empty, values that are not
-/// there, text of all kinds, and the largest numbers.
+/// An auction with `n` bids and its results: with empty lists, absent values, all kinds of text,
+/// and the largest numbers.
 pub(crate) fn auction(sequence: u64) -> AuctionRow {
     let some = |n: u64| !sequence.is_multiple_of(n);
     let imps: Vec<_> = (0..sequence % 3).map(imp).collect();
@@ -147,12 +147,12 @@ fn epoch(sequence: u64) -> u64 {
     1 + sequence / 40
 }
 
-/// A hundred auctions in three hours.
+/// A hundred auctions over three hours.
 pub(crate) fn auctions() -> Vec<AuctionRow> {
     (1..=100).map(auction).collect()
 }
 
-/// Exports rows by way of two runs, the second of which goes on within an hour.
+/// Exports rows in two runs, of which the second continues within an hour.
 pub(crate) fn export(rows: &[AuctionRow], out: &Path, format: FileFormat) -> ExportSummary {
     let limits = ExportLimits { batch_rows: 7, group_rows: 20, ..ExportLimits::default() };
     let options =
@@ -173,7 +173,7 @@ pub(crate) fn export(rows: &[AuctionRow], out: &Path, format: FileFormat) -> Exp
     export::export(rows.iter().map(item), &options, || false).expect("it goes on")
 }
 
-/// Files of rows below a folder, in the order of their names.
+/// Files of rows below a folder, by name.
 pub(crate) fn files(out: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| {
         let mut entries: Vec<_> = path

@@ -1,5 +1,5 @@
-//! Recorded auctions exported onto a disk: what they become, read back by the Rust reader and by
-//! DuckDB, pandas and PyArrow, which we did not write.
+//! Exports of recorded auctions on a real disk, read back by the Rust reader and by DuckDB, pandas
+//! and PyArrow, which we did not write.
 
 mod clients;
 mod fixtures;

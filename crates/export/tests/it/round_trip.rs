@@ -1,4 +1,4 @@
-//! Rows are the same in both formats, and the ones that were exported.
+//! Both formats contain exactly the exported rows.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ fn rows_are_what_was_exported_in_either_format() {
     );
 }
 
-/// What the machine's file system says reaches the operator, with the path and what to do.
+/// File system errors reach the operator with path and remedy.
 #[test]
 fn a_folder_that_cannot_be_is_told() {
     let place = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_folder_that_cannot_be_is_told() {
     check(&file.join("below"), "a file stands where a folder should; name another folder");
     check(Path::new("/proc/export"), "once that is mended, export again");
 
-    // A folder that is not there has no state, and gets none by being asked.
+    // A missing folder has no state, and a query does not create it.
     let out = place.path().join("none");
     assert_eq!(export::resume_point(&out, 7).unwrap(), None);
     assert!(!out.exists());

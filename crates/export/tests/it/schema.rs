@@ -1,4 +1,4 @@
-//! The columns of a row, as they are promised.
+//! The promised columns of a row.
 
 use std::fmt::Write as _;
 
@@ -27,8 +27,8 @@ fn list(field: &Field, path: &str, text: &mut String) {
     }
 }
 
-/// Columns are only added: whoever reads old files and new ones counts on it. A change of what is
-/// there, or of its type, must not come about by accident.
+/// Columns are only added, because readers combine old and new files. An existing column or its
+/// type must not change by accident.
 #[test]
 fn columns_are_those_that_are_promised() {
     let mut text = String::new();
@@ -39,7 +39,7 @@ fn columns_are_those_that_are_promised() {
     assert_eq!(text, promised, "columns are only added; put the new text into schema.txt");
 }
 
-/// The folder's own column must not meet one of the row's.
+/// The folder's own column must not collide with one of the row's.
 #[test]
 fn no_column_is_called_as_the_partition_is() {
     assert!(TableColumns::of::<AuctionRow>().unwrap().schema().column_with_name("hour").is_none());

@@ -1,6 +1,6 @@
-//! What campaigns cost in memory: their rules, a catalogue, and one that differs in its prices alone.
+//! The memory of campaigns: their rules, a catalogue, and one that differs only in prices.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::alloc::System;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ALLOCATOR;
 
 const CAMPAIGNS: u32 = 10_000;
 
-/// Bytes that are held since then, for each campaign.
+/// Bytes allocated since then, per campaign.
 fn held(since: &Region<'_, System>) -> usize {
     let change = since.change();
     (change.bytes_allocated - change.bytes_deallocated) / CAMPAIGNS as usize
@@ -29,7 +29,7 @@ fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).expect("it is a price")
 }
 
-/// For a country and a publisher, with two banners that lead to a domain of its own.
+/// For a country and a publisher, with two banners that link to a domain of their own.
 fn rules(number: u32, interner: &mut Interner) -> Arc<BiddingRules> {
     let creative = |size: (u32, u32)| {
         let id = format!("campaign-{number}-{}x{}", size.0, size.1);
@@ -80,7 +80,7 @@ fn campaigns_take_so_much_and_those_with_other_prices_no_second_index() {
         let of_catalogue = held(&region);
         assert!(of_catalogue <= 480, "a catalogue holds {of_catalogue} bytes a campaign");
 
-        // Read anew, with another price.
+        // Reloaded with another price.
         all[7] = Arc::new(BiddingRules {
             price: CampaignPrice::Value(cpm(2_000_000)),
             ..(*all[7]).clone()

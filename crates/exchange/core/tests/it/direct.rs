@@ -1,6 +1,6 @@
 //! Direct campaigns bid without an allocation once their buffers have grown.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn boxed(texts: &[&str]) -> Vec<Box<str>> {
     texts.iter().map(|text| Box::from(*text)).collect()
 }
 
-/// Something of every kind that a campaign may want.
+/// Matches every kind of targeting.
 fn targeting(number: u32) -> CampaignTargeting {
     let listed = |allowed: &[&str]| MatchList { allowed: boxed(allowed), blocked: Vec::new() };
     let mut targeting = CampaignTargeting::default();
@@ -162,7 +162,7 @@ fn bidding_allocates_nothing() {
             catalogue.bid((&auction, &ask, &limits), &mut bidder, &mut scratch, &mut answer);
             let change = region.change();
             assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-            // And what was counted is bidding, of all that are wanted here, in both impressions.
+            // The counted work was bidding, by all campaigns on both impressions.
             assert_eq!(answer.body, body);
             let wanted = (0..campaigns).filter(|number| number % 9 != 8);
             let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();

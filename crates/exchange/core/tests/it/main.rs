@@ -1,4 +1,4 @@
-//! What campaigns, their bids and a record cost, in bytes and allocations.
+//! The cost of campaigns, their bids and a record, in bytes and allocations.
 
 mod catalogue_memory;
 mod direct;
@@ -8,6 +8,6 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts what is allocated, for the tests that run in a process of their own.
+/// Counts allocations, for the tests that run in a process of their own.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,6 +1,6 @@
-//! What the record of a typical auction costs: its bytes, and no allocation.
+//! The cost of a typical auction's record: its bytes, and no allocation.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn market() -> Market {
     }
 }
 
-/// Two banners, one with a deal, as a supply-side platform asks for them.
+/// Two banners, one with a deal, as a supply-side platform sends them.
 fn request() -> String {
     let deals = json!([{ "id": "spring-campaign-2026", "bidfloor": 3.5, "at": 1 }]);
     let imp = |id: &str, pmp: Value| json!({ "id": id, "bidfloor": 0.45, "pmp": pmp, "banner": { "w": 300, "h": 250 } });
@@ -86,7 +86,7 @@ fn request() -> String {
     request.to_string()
 }
 
-/// One bid, and every third has two.
+/// One bid, or two for every third.
 fn body(dsp: usize) -> String {
     let bid = |n: usize, imp: &str, deal: Option<&str>| {
         let price = 1.2 + f64::from(u32::try_from(dsp * 7 + n).expect("few")) / 13.0;
@@ -105,7 +105,7 @@ fn body(dsp: usize) -> String {
     json!({ "id": ID, "cur": cur, "seatbid": [{ "bid": bids }] }).to_string()
 }
 
-/// How the call to a DSP went: 11 bid, 25 do not, the rest is late or fails.
+/// Outcomes of the calls: 11 bid, 25 do not, the rest is late or fails.
 fn outcome(dsp: usize) -> CallOutcome {
     match dsp {
         0..11 => CallOutcome::Answered,
@@ -188,14 +188,14 @@ fn a_typical_record_is_short_and_allocates_nothing() {
         assert_eq!(write(&mut record), Some(RecordedExtent::Whole));
         assert!(record.len() <= BYTES_MAX, "{} bytes", record.len());
         assert!(record.len() > BYTES_MAX / 2, "{} bytes: this is no typical auction", record.len());
-        // Into the same room once more.
+        // Into the same buffer again.
         record.clear();
         let region = Region::new(ALLOCATOR);
         let kept = write(&mut record);
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
         assert_eq!(kept, Some(RecordedExtent::Whole));
-        // And what was counted is a record.
+        // The counted work was a record.
         let rates = [(euro(), "1.08")];
         let mut generation = Vec::new();
         let in_force = GenerationInForce {

@@ -1,5 +1,5 @@
-//! What campaigns' funnels take: nothing is allocated where impressions are counted, and a book of them has
-//! so many bytes for each campaign.
+//! The memory of campaigns' funnels: counting impressions allocates nothing, and a book of them has
+//! a fixed number of bytes per campaign.
 
 use std::alloc::System;
 
@@ -20,7 +20,7 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
     isolated(|| {
         let mut buffer = FunnelBuffer::default();
         let region = Region::new(ALLOCATOR);
-        // More campaigns than there is room for.
+        // More campaigns than fit.
         for slot in 0..2 * u32::try_from(ROWS_MIN).expect("few") {
             let mut place = 0;
             buffer.count((CampaignIndex(slot), &mut place), FunnelStep::Matched);

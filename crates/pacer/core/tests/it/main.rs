@@ -1,4 +1,4 @@
-//! What funnels, pacing and a shard cost, in bytes and allocations.
+//! The cost of funnels, pacing and a shard, in bytes and allocations.
 
 mod funnel_memory;
 mod pacing_memory;
@@ -8,6 +8,6 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts what is allocated, for the tests that run in a process of their own.
+/// Counts allocations, for the tests that run in a process of their own.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

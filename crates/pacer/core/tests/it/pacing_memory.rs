@@ -1,6 +1,6 @@
-//! What pacing holds of a campaign, once it is defined and after a day of slots.
+//! The memory of pacing per campaign, after its definition and after a day of slots.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::alloc::System;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const START_MS: u64 = 20_451 * DAY_MS;
 const SLOT_MS: u64 = 300_000;
 const DAILY: u64 = 1_000_000_000_000;
 
-/// Where every second campaign spends evenly, as if each slot had won something.
+/// Every second campaign spends evenly, as if each slot had wins.
 struct Steady {
     now_ms: u64,
 }
@@ -59,7 +59,7 @@ fn hours() -> Calendar {
 }
 
 fn definition(slot: u32) -> CampaignDefinition {
-    // Some are open at all hours, others in one of three parts of the week.
+    // Some bid at all hours, others in one of three parts of the week.
     let open =
         |least: u8| (0..168).filter(|hour| hour % 24 >= least).fold(Daypart::NEVER, Daypart::with);
     CampaignDefinition {

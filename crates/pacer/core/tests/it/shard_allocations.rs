@@ -1,6 +1,6 @@
-//! What a shard costs: the memory that its options say, and no allocation from then on.
+//! The cost of a shard: the memory that its options determine, and no allocation afterwards.
 //!
-//! Counts, never times, in a process in which nothing else allocates.
+//! Counts, never times, in a process without other allocations.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const CAMPAIGNS: u32 = 10_000;
 const ROUNDS: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
 
-/// Campaigns that share a round, and so a line each.
+/// Campaigns of a round, with one line each.
 const STRIDE: u32 = 97;
 
 fn options() -> ShardOptions {
@@ -33,7 +33,7 @@ fn options() -> ShardOptions {
     }
 }
 
-/// One period of 400 seconds after another; whatever a shard can do, it does in each round.
+/// Consecutive periods of 400 seconds; each round does everything that a shard can do.
 fn round(shard: &mut ShardLedger, round: u64, key: &TokenKey) -> u64 {
     let period = u32::try_from(round / 10).expect("few");
     let at = ShardTime { tick: Tick::from_nanos(round * 40 * SECOND), quarter: period };
@@ -61,7 +61,7 @@ fn round(shard: &mut ShardLedger, round: u64, key: &TokenKey) -> u64 {
     told
 }
 
-/// What becomes of a reservation.
+/// The outcome of a reservation.
 fn meet(
     shard: &mut ShardLedger,
     token: &ReservationToken,
@@ -113,7 +113,7 @@ fn a_shard_takes_its_memory_at_the_start_and_no_more() {
         let told: u64 = (0..ROUNDS).map(|number| round(&mut shard, number, &key)).sum();
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-        // And what was counted is a life.
+        // The counted work was complete.
         let counts = *shard.counts();
         assert!(told > 30_000, "{told} reports and wants");
         assert!(counts.reserved > 20_000 && counts.won > 3_000, "{counts:?}");

@@ -1,7 +1,7 @@
-//! A process that writes batches and is killed while it does, again and again: what it had said is
-//! committed is there, whole, and the next one goes on behind it.
+//! A process that writes batches is killed again and again. Batches that it reported as committed
+//! are there and complete, and the next process continues after them.
 //!
-//! `KILLS` sets how often.
+//! `KILLS` sets the number of kills.
 
 use std::env;
 use std::io::{Write as _, stdout};
@@ -19,16 +19,16 @@ use pacer_core::store::{
 use pacer_serve::{DiskStore, StoreOpenError, StoreOptions};
 use units::Nanos;
 
-/// As often as the tests of every change have time for.
+/// As many as a normal test run has time for.
 const KILLS: u64 = 20;
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 200;
-/// A life is over at the latest when so much was said of it.
+/// Most reported batches before the kill.
 const SAID_MAX: u64 = 60;
-/// Longer than anything takes.
+/// Longer than any step takes.
 const EVER: Duration = Duration::from_secs(60);
 
-/// Where the child writes, and behind which batch it begins.
+/// The child's directory, and the batch after which it begins.
 const ROOT: &str = "LEDGER_TEST_ROOT";
 const BEHIND: &str = "LEDGER_TEST_BEHIND";
 
@@ -55,7 +55,7 @@ fn batch(number: u64) -> Batch {
     Batch { number, leases, applied_seq: number, ..Batch::default() }
 }
 
-/// The last batch that is there; all are whole, and none is missing before it.
+/// The last batch found; all are complete, and none is missing before it.
 fn last(root: &Path) -> u64 {
     let mut store = DiskStore::open(root, StoreOptions::default()).expect("nobody has it");
     let (_, applied_seq) = begin(&mut store);
@@ -85,13 +85,14 @@ fn what_a_killed_process_said_is_there() {
     let lives = kills(KILLS);
     for life in 0..lives {
         let (said, times) = live(root, behind, chance.below(SAID_MAX));
-        // Of every other life nobody looks before the next begins.
+        // Only every second run is inspected before the next begins.
         if life % 2 == 0 {
             let found = last(root);
             assert!(found >= said, "life {life}: {said} was said, {found} is there");
             behind = found;
         } else {
-            // The next goes on somewhere behind what was said: what is there already changes nothing.
+            // The next run may begin anywhere after the reported batch: repeated batches change
+            // nothing.
             behind = said;
         }
         times_in_all += times;
@@ -100,8 +101,8 @@ fn what_a_killed_process_said_is_there() {
     assert!(times_in_all > 10 * lives, "{times_in_all} prove nothing");
 }
 
-/// A life, killed once it has said so much; the last batch that it said is committed, and how many
-/// it said were.
+/// A run, killed after `until` reports. Returns the last batch reported as committed, and the
+/// number of reports.
 fn live(root: &Path, behind: u64, until: u64) -> (u64, u64) {
     let (mut said, mut times) = (behind, 0);
     start(root, behind).kill_after(until, |line| {
@@ -126,7 +127,7 @@ fn child() {
     let mut store = DiskStore::open(&root, StoreOptions::default()).unwrap();
     let (writer, _) = begin(&mut store);
     writeln!(stdout(), "open").unwrap();
-    // Some are always on their way.
+    // Some batches are always in flight.
     (behind + 1..behind + 4).for_each(|number| store.submit(writer, batch(number)));
     for number in behind + 4.. {
         let answer = answer(&mut store);

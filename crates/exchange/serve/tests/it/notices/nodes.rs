@@ -28,8 +28,8 @@ fn start(desk: &Desk, listener: TcpListener, node: u32, keys: &str, dsp: &Dsp) -
 }
 
 impl Nodes {
-    /// `keys` are further keys of both; `listed` makes node 2's entry for node 1 from both
-    /// addresses.
+    /// `keys` are further keys of both. `listed` gets both addresses and returns the one at which
+    /// node 2 lists node 1, if any.
     fn with(
         keys: &str,
         change: Value,
