@@ -11,7 +11,7 @@ use crate::program::root;
 /// Longest source file, tests included.
 const LINES_MAX: usize = 800;
 
-/// Which of our own packages each may depend on.
+/// The packages of ours on which each may depend.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("openrtb", &["units"]),
@@ -32,11 +32,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
-    // The other side shares no protocol code with what it tests.
+    // It shares no protocol code with the code under test.
     ("eventlog", &["faults"]),
     ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
-    // For tests: no binary has it.
+    // Only for tests: no binary contains it.
     ("faults", &["units"]),
     ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["eventlog", "pacer-core", "runtime", "units"]),
@@ -66,7 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench-pacer", &["pacer-core", "units"]),
 ];
 
-/// All that a core may be built from beside our own: pure code, no I/O, clock, thread or chance.
+/// External packages that a core may use: pure code without I/O, clock, thread or randomness.
 const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
@@ -79,12 +79,12 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde_json",
     "serde_path_to_error",
     "siphasher",
-    // Names of variants, derived when it is compiled.
+    // Names of variants, derived at compile time.
     "strum",
     "thiserror",
 ];
 
-/// What the text of a core must not contain: time, chance and the world are arguments.
+/// Texts that a core must not contain: time, randomness and I/O are arguments.
 const CORE_FORBIDDEN: &[&str] = &[
     "std::net",
     "std::fs",
@@ -99,14 +99,14 @@ const CORE_FORBIDDEN: &[&str] = &[
     ".await",
 ];
 
-/// Words that stand on unfinished work, put together so that this file does not hold them.
+/// Markers of unfinished work, assembled so that this file does not contain them.
 fn unfinished() -> Vec<String> {
     [["TO", "DO"], ["FIX", "ME"], ["todo", "!("], ["unimplemented", "!("]]
         .map(|halves| halves.concat())
         .to_vec()
 }
 
-/// Every file under `folder` with one of the extensions, build outputs apart.
+/// Every file under `folder` with one of the extensions, except for build outputs.
 fn files(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -167,7 +167,7 @@ fn nothing_is_left_unfinished() {
     none(&problems);
 }
 
-/// Direct dependencies of a package, those of its tests apart.
+/// Direct dependencies of a package, except for those of its tests.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let table = toml::de::DeTable::parse(manifest).expect("a manifest is TOML").into_inner();
     let dependencies = table.get("dependencies").and_then(|table| table.get_ref().as_table());
@@ -270,8 +270,7 @@ fn crates() -> BTreeMap<String, Vec<(String, String)>> {
     crates
 }
 
-/// Functions with too many parameters, or with tuples, that are known, by crate. Where there are
-/// fewer, lower the number.
+/// Number of known functions with too many parameters or with tuples, by crate. Likewise.
 const PARAMETERS_KNOWN: &[(&str, usize)] = &[
     ("crates/exchange/core", 11),
     ("crates/exchange/serve", 27),
@@ -281,7 +280,7 @@ const PARAMETERS_KNOWN: &[(&str, usize)] = &[
     ("crates/vickrey", 1),
 ];
 
-/// Asserts that a crate has no more problems than are known, and no fewer: what is mended stays so.
+/// Asserts that a crate has exactly the known number of problems, so that fixes last.
 fn no_more_than(known: &[(&str, usize)], problems: &BTreeMap<String, Vec<String>>) {
     let allowed =
         |folder: &str| known.iter().find(|(of, _)| *of == folder).map_or(0, |(_, count)| *count);
@@ -322,7 +321,7 @@ fn functions_take_few_parameters() {
     no_more_than(PARAMETERS_KNOWN, &problems.collect());
 }
 
-/// A patch that no longer applies proves nothing; whether its test catches it is `make mutants`'s.
+/// A patch must apply; `make mutants` checks that a test catches it.
 #[test]
 fn mutants_apply() {
     let mut patches = Vec::new();

@@ -1,4 +1,5 @@
-//! How a crate's sources lie: folders of a dozen entries, imports that go down, tests in one place.
+//! The layout of a crate's sources: at most a dozen entries per folder, imports only downward,
+//! tests in one place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +10,15 @@ use syn::{Item, UseTree, Visibility};
 /// Most files and folders in one folder. A module's file and its folder count once, tests do not count.
 const ENTRIES_MAX: usize = 12;
 
-/// Names of modules without the crate's own: `clearing::ranking` of `src/clearing/ranking.rs`.
+/// Names of modules below the crate: `clearing::ranking` of `src/clearing/ranking.rs`.
 type ModulePath = Vec<String>;
 
-/// What one file names of another file of its crate.
+/// An import of one file from another file of its crate.
 struct Import {
-    /// The module whose file defines, or hands on, what is named.
+    /// The module whose file defines or re-exports the name.
     from: ModulePath,
     name: String,
-    /// `pub use`: the file hands the name on and does not use it.
+    /// `pub use`: the file re-exports the name without using it.
     handed_on: bool,
 }
 
@@ -27,7 +28,7 @@ struct SourceFile {
     imports: Vec<Import>,
 }
 
-/// What is wrong with the layout of one crate.
+/// The layout problems of one crate.
 ///
 /// `sources` are paths below `src/` and texts.
 pub fn problems(folder: &str, sources: &[(String, String)]) -> Vec<String> {
@@ -40,7 +41,7 @@ pub fn problems(folder: &str, sources: &[(String, String)]) -> Vec<String> {
     problems
 }
 
-/// Whether a file below `src/` is of tests.
+/// Whether a file below `src/` has tests.
 pub fn is_test(path: &str) -> bool {
     let parts = path.trim_end_matches(".rs").split('/');
     parts.into_iter().any(|part| matches!(part, "tests" | "testing" | "fixtures" | "conformance"))
@@ -105,7 +106,7 @@ fn module(path: &str) -> ModulePath {
     names.filter(|name| !matches!(*name, "lib" | "main" | "mod")).map(str::to_owned).collect()
 }
 
-/// Where a path is read: the modules there are, and the one that names it.
+/// The scope of a path: the existing modules, and the one that contains the path.
 struct Scope<'a> {
     modules: &'a BTreeSet<ModulePath>,
     module: &'a ModulePath,
@@ -131,7 +132,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Finds `a::b::C` in any code, within macros too.
+    /// Finds `a::b::C` in any code, including macros.
     fn scan(&self, tokens: TokenStream, imports: &mut Vec<Import>) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -154,7 +155,7 @@ impl Scope<'_> {
                 TokenTree::Group(group) => {
                     end(&mut path, imports);
                     colons = 0;
-                    // `pub(in crate::auction)` names who may see, not what is used.
+                    // `pub(in crate::auction)` restricts visibility and uses nothing.
                     let text = group.to_string();
                     if !text.starts_with("(in ") && text != "(crate)" && text != "(super)" {
                         self.scan(group.stream(), imports);
@@ -169,7 +170,8 @@ impl Scope<'_> {
         end(&mut path, imports);
     }
 
-    /// The file of this crate that a path leads to. None if it is another crate's, or this file's own.
+    /// The file of this crate that a path refers to. None for another crate, or for the file
+    /// itself.
     fn resolve(&self, path: &[String], handed_on: bool) -> Option<Import> {
         let mut rest = path;
         let mut at: ModulePath = match path.first()?.as_str() {
@@ -209,7 +211,7 @@ fn split(path: &[String]) -> Option<(&str, &[String])> {
     path.split_first().map(|(first, rest)| (first.as_str(), rest))
 }
 
-/// Whether the item is compiled for tests alone, by `#[cfg(test)]` or a feature for tests.
+/// Whether the item is compiled only for tests, by `#[cfg(test)]` or a feature for tests.
 fn of_tests(item: &Item) -> bool {
     let mut tokens = item.to_token_stream().into_iter();
     while let (Some(TokenTree::Punct(mark)), Some(TokenTree::Group(attribute))) =
@@ -249,7 +251,7 @@ fn expand(tree: &UseTree, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>
     }
 }
 
-/// Imports from the crate's root, and of a parent that imports from the child.
+/// Imports from the crate's root, and from a parent that imports from the child.
 fn upward(files: &[SourceFile]) -> Vec<String> {
     let parents: BTreeMap<_, _> = files.iter().map(|file| (&file.module, file)).collect();
     let mut problems = BTreeSet::new();
@@ -278,7 +280,7 @@ fn upward(files: &[SourceFile]) -> Vec<String> {
     problems.into_iter().collect()
 }
 
-/// Circles among the entries of each folder, a folder taken as one.
+/// Circles among the entries of each folder; a subfolder counts as one entry.
 fn circles(files: &[SourceFile]) -> Vec<String> {
     let mut folders: BTreeMap<&[String], BTreeMap<&str, BTreeMap<&str, String>>> = BTreeMap::new();
     for file in files {
@@ -296,7 +298,7 @@ fn circles(files: &[SourceFile]) -> Vec<String> {
     for (folder, arrows) in &folders {
         for (from, targets) in arrows {
             for (to, why) in targets {
-                // Each circle is told by the arrows that close it.
+                // Reports each circle by the arrows that close it.
                 if reaches(arrows, to, from) {
                     problems.push(format!("{}: in a circle: {why}", folder.join("/")));
                 }
@@ -319,7 +321,7 @@ fn reaches(arrows: &BTreeMap<&str, BTreeMap<&str, String>>, from: &str, to: &str
     false
 }
 
-/// What is told of a crate of these files. Each planted mistake is told, and only it.
+/// Checks the problems of a crate with these files. Each planted problem is reported, and no other.
 fn check(sources: &[(&str, &str)], told: &[&str]) {
     let sources: Vec<_> =
         sources.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
@@ -335,7 +337,7 @@ fn imports_that_go_down_are_right() {
             ("a/deep.rs", "use crate::b; pub struct Price(b::Bid); pub fn g() {}"),
             ("b.rs", "pub struct Bid; #[cfg(test)] mod tests;"),
             ("b/tests.rs", "use crate::a::Price; use super::Bid;"),
-            // A part of a type's methods: the parent does not name the child.
+            // Some of a type's methods: the parent does not name the child.
             ("b/methods.rs", "use super::Bid; impl Bid { pub(in crate::b) fn f() {} }"),
         ],
         &[],

@@ -1,15 +1,15 @@
-//! What a function takes and returns: few parameters, none of them a tuple.
+//! Parameters and results of functions: few parameters, none of them a tuple.
 
 use syn::visit::{Visit, visit_signature};
 use syn::{FnArg, ReturnType, Signature, Type};
 
-/// Most parameters of a function, its receiver among them.
+/// Most parameters of a function, including its receiver.
 const PARAMETERS_MAX: usize = 5;
 
-/// Most members of a tuple that a function returns; more are a structure with names.
+/// Most members of a returned tuple; more need a structure with names.
 const MEMBERS_MAX: usize = 3;
 
-/// The functions of a file that take too much, or tuples too long.
+/// The functions of a file with too many parameters or too long tuples.
 pub fn problems(path: &str, text: &str) -> Vec<String> {
     let file = syn::parse_file(text).expect("a source file is Rust");
     let mut functions = Functions { path, problems: Vec::new() };
