@@ -156,7 +156,7 @@ impl<'d> GenerationIndex<'d> {
             }
             let facts = GenerationRecord::decode(&record.payload).ok();
             let facts = facts.filter(|facts| facts.number == number);
-            // Without the configuration file, which nobody here reads.
+            // Without the configuration file, which is not needed here.
             let facts = facts.map(|facts| GenerationRecord { toml: None, ..facts });
             return Ok(facts.map(Arc::new));
         }

@@ -1,5 +1,5 @@
-//! What stands in a segment: a header, then frames. Pure; the bytes may be anything. How frames
-//! are found among them is `scan`'s.
+//! The format of a segment: a header, then frames. Pure; the bytes may be anything. `scan` finds
+//! the frames in them.
 //!
 //! All integers are little-endian. The first 44 bytes keep their layout in every version; version 2
 //! has no more of a header:

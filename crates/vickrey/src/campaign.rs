@@ -259,7 +259,7 @@ fn show(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Res
     if one.asking.json {
         return print_json(&view, out);
     }
-    // A ledger that does not answer has nothing to add.
+    // Without a response of the ledger there is nothing to add.
     let spend = client.ask("GET", &kind.of(&one.id, "/spend"), &[], None)?;
     show::one(kind, &view, spend.ok().as_ref(), out)?;
     if kind == DefinitionKind::Campaign {
@@ -345,7 +345,7 @@ fn show_change(
     Ok(Exit::Done)
 }
 
-/// Asks for one part of an account or a campaign, and shows it.
+/// Requests one part of an account or a campaign, and shows it.
 fn show_part(
     kind: DefinitionKind,
     one: &OneArgs,

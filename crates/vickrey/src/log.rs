@@ -92,7 +92,7 @@ pub(crate) fn run(command: &LogCommand) -> anyhow::Result<Exit> {
         LogCommand::Report(args) => report::run(args, &mut out),
         LogCommand::Export(args) => export::run(args, &mut out),
     };
-    // What was written before an error is shown before it.
+    // Output from before an error is shown before it.
     let flushed = out.flush();
     let exit = exit?;
     flushed?;

@@ -1,4 +1,4 @@
-//! Commands that play a service's peers: the DSPs that an exchange asks, and the load that it is put under.
+//! Commands that simulate a service's peers: the DSPs that an exchange calls, and the load on it.
 
 pub(crate) mod dsp;
 pub(crate) mod hammer;

@@ -1,4 +1,4 @@
-//! The directory of a record, with its durable lane and its lane of auctions, and what is said of a
+//! The directory of a record, with its durable lane and its lane of auctions, and the errors of a
 //! wrong one.
 
 use std::io;
@@ -125,7 +125,7 @@ impl RecordDirectory {
         match kind {
             LaneKind::Durable => RecordedLane::list(kind, &self.durable),
             LaneKind::Firehose => {
-                // In this order: a concurrent writer only adds to what is known.
+                // In this order, because a concurrent writer only extends the lane.
                 let known = self.reach()?.map_or(0, |known| known.watermark.sequence);
                 Ok(RecordedLane::list(kind, &self.firehose)?.proven_through(known))
             }

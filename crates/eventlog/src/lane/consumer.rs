@@ -1,8 +1,8 @@
 //! The log thread's end of a ring: passes its records to the writer and keeps them until they are
 //! written.
 //!
-//! Owns what a ring's records become in the log, gaps included, and what its owner is told. The
-//! lane's writer decides when.
+//! Owns a ring's records and gaps in the log, and the events for its owner. The lane's writer
+//! decides when.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl RingConsumer {
         self.shared.log.wake_at.set(self.released + bytes);
     }
 
-    /// The shard wakes nobody.
+    /// The shard does not wake the thread.
     pub fn let_sleep(&self) {
         self.shared.log.wake_at.set(u64::MAX);
     }
@@ -273,7 +273,7 @@ impl<D: Disk> RingDrain<'_, D> {
 
     /// Appends a gap for records shed up to `shed` and records the disk lost, if there are any.
     fn gap(&mut self, shed: RecordSpan) -> Result<(), BatchFull> {
-        // What was shed during the look may be reported already.
+        // Records shed during the look may be reported already.
         let records = shed.records.saturating_sub(self.shed.records);
         let mut lost = self.owed;
         lost.add(RecordSpan { records, ..shed });

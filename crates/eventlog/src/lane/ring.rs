@@ -56,7 +56,7 @@ pub enum PushError {
     Full,
 }
 
-/// What a ring's owner is told on the log thread.
+/// Events for a ring's owner, on the log thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneEvent {
     /// More of its records are durable.

@@ -252,7 +252,7 @@ pub(super) struct LaneShared {
 
 impl LaneShared {
     pub fn new(kind: LaneKind, sequence: u64, meter: Arc<SyncMeter>) -> Self {
-        // The durable lane keeps everything until its owner says otherwise; nobody needs the
+        // The durable lane keeps everything until its owner says otherwise; nothing needs the
         // firehose.
         let keep_from = match kind {
             LaneKind::Durable => 0,

@@ -203,7 +203,7 @@ impl LogThread {
         let (end, ended) = mpsc::channel();
         let join = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             driver.waker().attach_current_thread();
-            // Nobody may be there to receive it.
+            // The receiver may be gone.
             let _unheard = end.send(run(driver, park_max, &received));
         })?;
         Ok(Self { thread: join.thread().clone(), orders, ended, join: Some(join) })
@@ -217,7 +217,7 @@ impl LogThread {
 
     fn end(&mut self, within: Duration) -> Result<UnfinishedRecords, CloseError> {
         let Some(join) = self.join.take() else { return Err(CloseError::Panicked) };
-        // If nobody receives it, the thread has ended.
+        // If the send fails, the thread has ended.
         let _unheard = self.orders.send(within);
         self.thread.unpark();
         match self.ended.recv_timeout(within + GRACE) {

@@ -19,7 +19,7 @@ impl<D: Disk> LogReader<'_, D> {
     #[must_use]
     pub fn follow(mut self) -> Self {
         self.place = Some(FollowPosition::default());
-        // What is known to be durable now says nothing of what comes.
+        // The present durable end says nothing about later records.
         self.known = 0;
         self
     }

@@ -173,7 +173,7 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
     for (lane, recovery) in lanes {
         report_end(lane, recovery);
         if recovery.torn {
-            // Usual after a crash: nobody was promised that this was durable.
+            // Usual after a crash: these records were never acknowledged as durable.
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
     }

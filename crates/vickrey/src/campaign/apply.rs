@@ -114,7 +114,7 @@ pub(super) fn update(
     let path = kind.of(id, "");
     let before = client.ask("GET", &path, &[], None)?;
     let before = before.map_err(|refusal| refused(kind, id, refusal))?;
-    // Nobody else's change comes between what is shown and what is done.
+    // No other change can come between the difference shown and the change made.
     let version = if_version.map_or_else(|| before["version"].to_string(), |it| it.to_string());
     let mut planned = PlannedChange {
         kind,

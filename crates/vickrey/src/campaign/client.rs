@@ -1,6 +1,6 @@
-//! Asks an admin listener, with JSON both ways.
+//! A client of an admin listener, with JSON both ways.
 //!
-//! Owns what a refusal is to a person. Knows no paths.
+//! Owns the messages of refusals. Knows no paths.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +27,8 @@ use crate::exit::{CommandFailure, Exit};
 /// Timeout of a request, longer than the ledger's.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most that is read of an answer: a thousand definitions of the largest size would be more, and are
-/// asked for in smaller pages.
+/// Longest response: a thousand definitions of the largest size would exceed it, and need smaller
+/// pages.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
@@ -44,7 +44,7 @@ pub(super) struct ApiClient {
     actor: Option<String>,
 }
 
-/// A refusal: its status and code, and what is wrong, with fields and remedies.
+/// A refusal: its status, code and message, with fields and remedies.
 #[derive(Debug)]
 pub(super) struct ApiRefusal {
     status: u16,
@@ -139,7 +139,7 @@ impl ApiClient {
     ) -> anyhow::Result<Result<Value, ApiRefusal>> {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
-        // A command asks once or a few times.
+        // A command sends only a few requests.
         request = request.header(CONNECTION, "close");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));

@@ -1,6 +1,6 @@
-//! A campaign's curve: what it spends beside what it should, in the terminal or as an SVG.
+//! A campaign's curve: its spend and its target, in the terminal or as an SVG.
 //!
-//! How it is drawn is `whatif`'s.
+//! `whatif` draws it.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +20,7 @@ const SIZE: (usize, usize) = (72, 16);
 pub(super) fn draw(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match drawing(answer) {
         Some(drawing) => write!(out, "{}", chart::draw(&drawing, SIZE.0, SIZE.1))?,
-        // That there is nothing yet is an answer.
+        // Having no points yet is a valid answer.
         None => writeln!(out, "{}", nothing(answer))?,
     }
     Ok(Exit::Done)

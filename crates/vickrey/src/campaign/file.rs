@@ -1,6 +1,6 @@
-//! Definitions in a file, TOML or JSON, as the API takes them.
+//! Definitions in a file, TOML or JSON, in the API's form.
 //!
-//! Owns which of them are meant. What is wrong with one is told by the exchange, which alone knows.
+//! Owns the selection of definitions. Only the exchange validates them.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -58,7 +58,7 @@ fn definitions(kind: DefinitionKind, value: Value) -> Option<Vec<Map<String, Val
         Value::Object(mut object) => match object.remove(kind.name()) {
             Some(Value::Array(all)) => all.into_iter().map(as_object).collect::<Option<_>>()?,
             Some(Value::Object(one)) if !object.contains_key("id") => vec![one],
-            // A campaign names its account under the very key.
+            // A campaign names its account under the same key.
             Some(other) => {
                 object.insert(kind.name().to_owned(), other);
                 vec![object]

@@ -1,4 +1,4 @@
-//! Accounts and campaigns in the API: their paths, and what is said of one.
+//! Accounts and campaigns in the API: their paths and messages.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::exit::{CommandFailure, Exit};
 /// Page size of lists.
 pub(super) const PAGE: usize = 1000;
 
-/// What is asked about.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DefinitionKind {
     Account,
@@ -44,7 +44,7 @@ impl DefinitionKind {
     }
 }
 
-/// Asks for one account or campaign.
+/// Requests one account or campaign.
 pub(super) fn ask_one(
     client: &ApiClient,
     kind: DefinitionKind,
@@ -55,8 +55,8 @@ pub(super) fn ask_one(
     asked.map_err(|refusal| refused(kind, id, refusal))
 }
 
-/// The refusal of a request about one account or campaign. An unknown id names the command that lists
-/// them, where the API names its own path.
+/// The refusal of a request about one account or campaign. For an unknown id it names the command
+/// that lists ids, instead of the API's path.
 pub(super) fn refused(kind: DefinitionKind, id: &str, refusal: ApiRefusal) -> anyhow::Error {
     if !refusal.is_not_found() {
         return refusal.into_failure();

@@ -1,6 +1,6 @@
 //! Accounts and campaigns for people: tables and lines.
 //!
-//! Knows the forms of the API's answers, and asks nobody.
+//! Knows the forms of the API's responses, and sends no requests.
 
 use std::io::{self, Write};
 
@@ -130,7 +130,7 @@ pub(super) fn one(
     let currency = spend.map_or(&view["definition"]["currency"], |spend| &spend["currency"]);
     for (_, value) in lines.iter_mut().filter(|(key, _)| AMOUNTS.contains(&key.as_str())) {
         let given = Value::from(value.as_str());
-        // A currency may be written with it.
+        // The amount may include a currency.
         if currency.is_string() && given.as_str().is_some_and(|it| !it.contains(' ')) {
             *value = amount(&given, currency);
         }

@@ -1,5 +1,4 @@
-//! Tables and amounts for a terminal: columns aligned, money as people write it, nothing that a terminal
-//! would obey.
+//! Tables and amounts for a terminal: aligned columns, readable money, no control characters.
 
 use std::io::{self, Write};
 
@@ -64,7 +63,7 @@ pub(super) fn amount(value: &Value, currency: &Value) -> String {
     }
 }
 
-/// The elements of an array. None of anything else.
+/// The elements of an array; none for any other value.
 pub(super) fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a command says on stderr beside its result: damage, and progress.
+//! The output of commands on stderr: damage and progress.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use crate::exit::Exit;
 use crate::peers::hammer::progress_bar;
 
-/// Says on stderr what is wrong with the record, as it is come upon.
+/// Reports damage of the record on stderr, as it is found.
 #[derive(Debug, Default)]
 pub(crate) struct DamageReport {
     any: bool,

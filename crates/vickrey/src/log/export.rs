@@ -128,8 +128,8 @@ fn gone(summary: &ExportSummary) -> Option<RangeInclusive<u64>> {
     (!gone.is_empty()).then_some(gone)
 }
 
-/// The sequence to read on from: what was not durable when the log failed or was lost may have had
-/// numbers that a later epoch gave again.
+/// The sequence to continue from: records that were not durable when the log failed may have had
+/// numbers that a later epoch reuses.
 fn start(lane: &RecordedLane<'_>, resumed: LogPosition) -> u64 {
     let mut segments = lane.segments().iter().map(LaneSegment::identity);
     let later = segments.find(|identity| identity.epoch > resumed.epoch);

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::exit::CommandFailure;
 
-/// Which auctions a command is about.
+/// The selection of auctions.
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
     /// Select auctions, for example 'time>=-15m seat=acme outcome=won' [default: all]

@@ -1,5 +1,4 @@
-//! One record as a line for people. Nothing that comes from outside reaches the terminal but what can
-//! be seen.
+//! One record as a line for people. Outside text reaches the terminal only as visible characters.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -49,7 +48,7 @@ pub(super) fn unknown(place: &RecordPosition, kind: u8) -> String {
     format!("{}  a record of kind {kind}, of a later release", time(place.time_ms))
 }
 
-/// A moment in milliseconds of Unix time.
+/// A time in milliseconds of Unix time.
 pub(super) fn time(unix_ms: u64) -> UtcTime {
     UtcTime(unix_ms.saturating_mul(1000))
 }

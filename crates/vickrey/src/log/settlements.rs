@@ -1,4 +1,4 @@
-//! `vickrey log cat --settlements`: what the durable lane bills to accounts, by the line.
+//! `vickrey log cat --settlements`: amounts billed to accounts by the durable lane, one per line.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Where the record is, and how it is walked through.
+//! The location of the record, and walks through it.
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use runtime::config::load_tracked;
 use crate::config::read_config;
 use crate::exit::{CommandFailure, Exit};
 
-/// Where the record is.
+/// The location of the record.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct RecordSource {

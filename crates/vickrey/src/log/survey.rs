@@ -1,4 +1,5 @@
-//! `vickrey log stat` and `vickrey log verify`: what both lanes hold, and whether it is sound.
+//! `vickrey log stat` and `vickrey log verify`: the content of both lanes, and whether they are
+//! intact.
 
 use std::io::Write;
 use std::time::Instant;
@@ -28,7 +29,7 @@ pub(crate) struct StatArgs {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     source: RecordSource,
-    /// Decode every record, too, beyond its checksum
+    /// Also decode every record, beyond its checksum
     #[arg(long)]
     deep: bool,
     /// A hash that an earlier `verify` printed: exit 1 unless the chain still contains it

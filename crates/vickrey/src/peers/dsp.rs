@@ -48,7 +48,7 @@ pub(crate) struct DspArgs {
     /// Serve TLS, with a certificate generated for this run unless one is given
     #[arg(long)]
     tls: bool,
-    /// Write the authority's certificate of the generated one to this file, as PEM
+    /// Write the certificate of the authority that signed the generated one to this file, as PEM
     #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
     write_ca: Option<PathBuf>,
     /// Certificates for TLS, as PEM, the DSPs' own first
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     if let Some(file) = &args.write_urls {
         output_file::write_text(file, &(urls.join("\n") + "\n"))?;
     }
-    // A reader of the line that they listen may stop them at once.
+    // The reader of the line with the addresses may stop them at once.
     let shutdown = Shutdown::new(Duration::ZERO);
     let control = Control::start()?;
     shutdown.on_signals(&control)?;

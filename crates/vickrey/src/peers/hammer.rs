@@ -227,7 +227,7 @@ fn conclude(args: &ExchangeArgs, report: &LoadReport<ExchangeOutcomes>) -> anyho
     Ok(if violations.is_empty() { Exit::Done } else { Exit::Missed })
 }
 
-/// Sets `stop` at the first SIGINT or SIGTERM, for as long as what is returned is kept.
+/// Sets `stop` at the first SIGINT or SIGTERM, as long as the returned value lives.
 pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<Control> {
     let (control, shutdown) = (Control::start()?, Shutdown::new(Duration::ZERO));
     shutdown.on_signals(&control)?;

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         duration_ms: u64::try_from(args.duration.as_millis()).unwrap_or(u64::MAX),
         ..GenerateOptions::new(args.profile.clone())
     };
-    // What is asked for wrongly touches no file.
+    // Invalid options touch no file.
     let auctions = generate::auctions(&options).map_err(CommandFailure::usage)?;
     let Some(path) = &args.out else {
         generate::write(&options, out)?;

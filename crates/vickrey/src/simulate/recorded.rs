@@ -29,7 +29,7 @@ const DIRECT_DSPS: [&str; 2] = [DIRECT_DSP, "house"];
 /// Most names that an error suggests.
 const NAMES_MAX: usize = 8;
 
-/// Whose opportunities.
+/// The buyer of the opportunities.
 #[derive(Debug, Args)]
 #[group(id = "buyer", multiple = false)]
 struct WhoseArgs {

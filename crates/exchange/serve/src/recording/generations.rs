@@ -73,7 +73,7 @@ impl GenerationLog {
     pub fn new(log: &mut LogBuilder, number: u64) -> Self {
         let (tell, told) = mpsc::channel();
         let tell = move |news| {
-            // Nobody listens at the end.
+            // At the end the receiver is gone.
             let _ = tell.send(news);
         };
         let ring = log.durable_ring(RING_BYTES, Some(Box::new(tell)));

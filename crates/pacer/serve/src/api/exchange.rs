@@ -1,4 +1,4 @@
-//! What the API asks of the exchange that spends budgets: only it knows what becomes of requests.
+//! The API's interface to the exchange that spends budgets: only it knows the outcomes of requests.
 
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;

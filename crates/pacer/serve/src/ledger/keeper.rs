@@ -63,7 +63,7 @@ impl StatesKeeper {
         if let Err(TrySendError::Full(piece)) = self.pieces.try_send(piece) {
             return Err(piece);
         }
-        // If the job has panicked, nobody writes the piece.
+        // If the job has panicked, the piece is never written.
         self.run_soon();
         Ok(())
     }

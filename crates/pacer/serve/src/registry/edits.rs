@@ -54,7 +54,7 @@ pub struct ChangeOptions<'o> {
     pub key: Option<&'o str>,
     /// Version that must be in force.
     pub expected: Option<u64>,
-    /// Who asks, as they name themselves.
+    /// The actor, as the request names it.
     pub actor: Option<&'o str>,
     /// Judge the change and answer its result, but change nothing.
     pub is_dry_run: bool,

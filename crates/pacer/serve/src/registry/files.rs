@@ -192,10 +192,7 @@ pub(super) struct PlannedChanges<R> {
     same: Vec<Same<R>>,
 }
 
-/// Reads the files, and judges them beside what is known.
-///
-/// # Errors
-/// Every problem.
+/// Reads the files, and validates them against the known definitions.
 pub(super) fn planned<R: CampaignRules>(
     files: Option<&mut DefinitionFiles<R>>,
     books: &DefinitionTable<R>,
