@@ -25,9 +25,9 @@ pub type Label = Cow<'static, str>;
 pub struct AuctionRow {
     /// When the request's head arrived, in microseconds of Unix time, UTC.
     pub time_us: u64,
-    /// The node that held the auction.
+    /// The node that ran the auction.
     pub node: u64,
-    /// The node's epoch, which counts its starts.
+    /// The node's epoch, which grows with each start and each failed commit.
     pub epoch: u64,
     /// Sequence number of the record in its lane.
     pub sequence: u64,
@@ -251,7 +251,7 @@ pub struct SettlementRow {
     pub time_us: u64,
     /// The node that recorded it.
     pub node: u64,
-    /// The node's epoch, which counts its starts.
+    /// The node's epoch, which grows with each start and each failed commit.
     pub epoch: u64,
     /// Sequence number of the record in the durable lane.
     pub sequence: u64,

@@ -1,8 +1,8 @@
 //! Two logs, called lanes, and the one thread that writes both.
 //!
-//! Owns how records get from shards to files: grouping, commits, refusals, shedding, and what
-//! producers are told. Knows nothing of what a record means. A shard never waits here: it writes a
-//! record to its own ring, or is refused at once.
+//! Owns how records get from shards to files: grouping, commits, refusals, shedding, and events for
+//! producers. Knows nothing of what a record means. A shard never waits here: it writes a record to
+//! its own ring, or is refused at once.
 //!
 //! The *durable* lane reports to each ring how far its records are durable. A record stays in its
 //! ring until then, so the ring retains it while the disk fails, and the next commit tries the same
