@@ -1,6 +1,8 @@
 //! The OpenAPI document of the admin listener, generated from its routes. It must not know any
 //! route: each brings its [`Operation`].
 
+use std::collections::HashSet;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
@@ -146,9 +148,67 @@ const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` 
     The schemas of definitions accept no less than the reader, which stays the judge: what it refuses \
     is answered 422 with every problem.";
 
-/// Closes objects: they have only the described members.
+/// Closes objects: they have only the described members, and a member that may be absent is never
+/// null.
 fn closed(schema: &mut Schema) {
-    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+    let required: HashSet<String> = match schema.get("required").and_then(Value::as_array) {
+        Some(names) => names.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect(),
+        None => HashSet::new(),
+    };
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let optional = properties.iter_mut().filter(|(name, _)| !required.contains(*name));
+    for property in optional.filter_map(|(_, property)| property.as_object_mut()) {
+        for (key, null) in [("type", json!("null")), ("anyOf", json!({ "type": "null" }))] {
+            let Some(forms) = property.get_mut(key).and_then(Value::as_array_mut) else { continue };
+            forms.retain(|form| *form != null);
+            if let [only] = &mut forms[..] {
+                match only.take() {
+                    Value::Object(members) => {
+                        property.remove(key);
+                        property.extend(members);
+                    }
+                    only => property[key] = only,
+                }
+            }
+        }
+    }
+    if schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::Serialize;
+
+    use super::*;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Inner {
+        n: u8,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Members {
+        written: Option<u8>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        inner: Option<Inner>,
+    }
+
+    #[test]
+    fn only_members_that_are_always_written_may_be_null() {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let settings = settings.with(|it| it.transforms.push(Box::new(RecursiveTransform(closed))));
+        let schema = settings.into_generator().into_root_schema_for::<Members>();
+        let properties = &schema.as_value()["properties"];
+        assert_eq!(properties["written"]["type"], json!(["integer", "null"]));
+        assert_eq!(properties["text"], json!({ "type": "string" }));
+        assert_eq!(properties["inner"], json!({ "$ref": "#/$defs/Inner" }));
+        assert_eq!(schema.as_value()["additionalProperties"], false);
     }
 }

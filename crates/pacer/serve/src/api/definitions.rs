@@ -87,7 +87,7 @@ fn patch(mut schema: Value) -> Value {
             *property = patch(property.take());
         }
         if !is_required(name) {
-            *property = json!({ "anyOf": [property.take(), { "type": "null" }] });
+            *property = json!({ "oneOf": [property.take(), { "type": "null" }] });
         }
     }
     if let Some(members) = schema.as_object_mut() {

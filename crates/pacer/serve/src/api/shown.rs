@@ -386,9 +386,7 @@ struct ChangeBody {
     id: String,
     version: u64,
     definition: Map<String, Value>,
-    #[schemars(skip_serializing_if = "Option::is_none")]
     slot: Option<u32>,
-    #[schemars(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     removed: Option<bool>,
@@ -399,7 +397,7 @@ struct ChangeBody {
     /// Who made it: the name given in the request, `api` if none was given, or `files`.
     #[schemars(skip_serializing_if = "Option::is_none")]
     actor: Option<String>,
-    /// Keys that differ from the previous definition; null for the first definition.
+    /// Keys that differ from the previous definition; empty for the first.
     #[schemars(skip_serializing_if = "Option::is_none")]
     changes: Option<Vec<ChangedKey>>,
 }
