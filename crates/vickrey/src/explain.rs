@@ -98,7 +98,7 @@ fn answers(
     request: &BidRequest<'_>,
 ) -> anyhow::Result<answers::Answers> {
     let dsps: Vec<_> = exchange.market.dsps.iter().map(|dsp| &*dsp.id).collect();
-    let bytes = exchange.endpoints.iter().map(|(_, _, options)| options.response_bytes_max);
+    let bytes = exchange.endpoints.iter().map(|dsp| dsp.options.response_bytes_max);
     let text = read(file, bytes.sum::<usize>().max(1024 * 1024))?;
     let own = request.id.as_ref().map_or("", |own| own);
     answers::read(&text, &dsps, own, id).map_err(|problems| {

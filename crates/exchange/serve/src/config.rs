@@ -25,9 +25,10 @@ use runtime::config::{Optional, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
 use units::{Currency, Ppm};
 
-use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
+use crate::fanout::{Backoff, PoolLimits};
 
 pub use direct::{DIRECT_DSP, DirectRules};
+pub use dsp::DspAddress;
 pub(crate) use notices::parse_key;
 pub use notices::{CallLimits, NoticesConfig};
 pub use record::{BodiesConfig, RecordConfig};
@@ -64,7 +65,7 @@ pub struct ExchangeConfig {
     /// Input of the auction's rules.
     pub market: Market,
     /// Addresses of DSPs, in the order of `market.dsps`.
-    pub endpoints: Vec<(String, u16, EndpointOptions)>,
+    pub endpoints: Vec<DspAddress>,
     /// Call limits of DSPs, in the same order.
     pub guards: Vec<GuardLimits>,
     /// A timeout counts against a DSP only if it had at least this long.
@@ -137,9 +138,8 @@ impl ExchangeConfig {
             s.section("currency", "Exchange rates.", read_currency);
         let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
         let record = s.table("record", about, RecordConfig::read);
-        let about = (&rates, record.is_some());
         let own = s.service("exchange", "Takes bid requests and auctions them.", |s| {
-            NodeIdentity::read(s, about)
+            NodeIdentity::read(s, &rates, record.is_some())
         });
         let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
@@ -149,7 +149,7 @@ impl ExchangeConfig {
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
         let is_local = own.as_ref().is_some_and(|own| own.listen.ip().is_loopback());
-        let named = terms::read_publishers(s, (mode, &rates), is_local);
+        let named = terms::read_publishers(s, mode, &rates, is_local);
         let deals = terms::read_deals(s, &names);
         let mut floors = terms::read_floors(s, &rates);
         floors.extend(named.floors);
@@ -201,7 +201,7 @@ impl ExchangeConfig {
 }
 
 impl NodeIdentity {
-    fn read(s: &mut Section<'_>, (rates, is_recorded): (&Rates, bool)) -> Self {
+    fn read(s: &mut Section<'_>, rates: &Rates, is_recorded: bool) -> Self {
         s.renamed("house", "direct");
         let own = Self {
             listen: s.socket_address(

@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::budgets::campaigns::{Campaigns, Payer, Payers};
-use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
-use crate::fanout::{Addresses, Endpoint, EndpointOptions};
+use crate::config::{DspAddress, ExchangeConfig, NoticesConfig, RecordConfig};
+use crate::fanout::{Addresses, Endpoint};
 use crate::generation::dns::{ResolvedName, Resolver};
 use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
@@ -116,11 +116,9 @@ struct DirectCounts {
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
-type DspAddress = (String, u16, EndpointOptions);
-
 #[derive(Debug)]
 struct KnownDsp {
-    reached: DspAddress,
+    address: DspAddress,
     endpoint: Arc<Endpoint>,
     limits: GuardLimits,
     guard: GuardId,
@@ -301,7 +299,7 @@ impl GenerationBuilder {
 
     fn resolve(&self) {
         let names = self.known.values().filter_map(|known| {
-            let (host, port, _) = &known.reached;
+            let DspAddress { host, port, .. } = &known.address;
             if host.parse::<std::net::IpAddr>().is_ok() {
                 return None; // Set when the endpoint was made.
             }
@@ -322,12 +320,12 @@ fn build(
     let mut still = HashMap::with_capacity(config.market.dsps.len());
     let mut dsps = Vec::with_capacity(config.market.dsps.len());
     let configured = config.market.dsps.iter().zip(&config.endpoints).zip(&config.guards);
-    for ((rules, reached), limits) in configured {
+    for ((rules, address), limits) in configured {
         let mut dsp = known.remove(&rules.id).unwrap_or_else(|| {
             let (guard, first_grants) = guards.add(*limits, paused.contains(&*rules.id));
             KnownDsp {
-                reached: reached.clone(),
-                endpoint: endpoint(reached),
+                address: address.clone(),
+                endpoint: endpoint(address),
                 limits: *limits,
                 guard,
                 first_grants,
@@ -339,9 +337,9 @@ fn build(
             guards.change(dsp.guard, *limits);
             dsp.limits = *limits;
         }
-        if dsp.reached != *reached {
-            dsp.endpoint = endpoint_after(&dsp, reached);
-            dsp.reached = reached.clone();
+        if dsp.address != *address {
+            dsp.endpoint = endpoint_after(&dsp, address);
+            dsp.address = address.clone();
         }
         let mut seat = |name: &str| {
             let counted = dsp.seats.entry(name.into());
@@ -425,7 +423,7 @@ fn restart_of_record(
     (open.map(fixed) != after.map(fixed)).then_some("record")
 }
 
-fn endpoint((host, port, options): &DspAddress) -> Arc<Endpoint> {
+fn endpoint(DspAddress { host, port, options }: &DspAddress) -> Arc<Endpoint> {
     let addresses = Addresses::default();
     if let Ok(address) = host.parse() {
         addresses.set(vec![SocketAddr::new(address, *port)]);
@@ -434,12 +432,12 @@ fn endpoint((host, port, options): &DspAddress) -> Arc<Endpoint> {
 }
 
 /// A known DSP at another address or with other options. The same host keeps its addresses.
-fn endpoint_after(known: &KnownDsp, reached: &DspAddress) -> Arc<Endpoint> {
-    let place = |(host, port, _): &DspAddress| (host.clone(), *port);
-    if place(&known.reached) != place(reached) {
-        return endpoint(reached);
+fn endpoint_after(known: &KnownDsp, address: &DspAddress) -> Arc<Endpoint> {
+    let is_same_place = known.address.host == address.host && known.address.port == address.port;
+    if !is_same_place {
+        return endpoint(address);
     }
-    Arc::new(Endpoint::new(&reached.2, known.endpoint.addresses.clone()))
+    Arc::new(Endpoint::new(&address.options, known.endpoint.addresses.clone()))
 }
 
 #[cfg(test)]

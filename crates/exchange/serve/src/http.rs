@@ -118,16 +118,16 @@ async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Ful
                     Ok(body) => {
                         let traceparent =
                             head.headers.get("traceparent").map(HeaderValue::as_bytes);
-                        let presented =
-                            AuctionRequest { key: presented_key(&head.headers), traceparent };
-                        Ok(auction::hold(shard, &snapshot, (&body, presented), arrival).await)
+                        let key = presented_key(&head.headers);
+                        let request = AuctionRequest { arrival, body: &body, key, traceparent };
+                        Ok(auction::hold(shard, &snapshot, request).await)
                     }
                 }
             }
         },
     };
     match reply {
-        Ok(reply) => answer(reply, config, (shard, prefers_gzip(&head.headers))),
+        Ok(reply) => answer(reply, config, shard, prefers_gzip(&head.headers)),
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
             refuse(&turned_away)
@@ -197,7 +197,8 @@ const GZIP_BYTES_MIN: usize = 1024;
 fn answer(
     reply: AuctionReply,
     config: &ExchangeConfig,
-    (shard, prefers_gzip): (&Rc<ExchangeShard>, bool),
+    shard: &Rc<ExchangeShard>,
+    prefers_gzip: bool,
 ) -> Response<Full<Bytes>> {
     let negotiated = |body: String| {
         let is_compressed = prefers_gzip && body.len() >= GZIP_BYTES_MIN;

@@ -54,23 +54,27 @@ pub enum AuctionReply {
     },
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AuctionRequest<'p> {
-    pub key: Option<&'p [u8]>,
+/// A bid request as it came over HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct AuctionRequest<'r> {
+    /// When the kernel received the request's head.
+    pub arrival: Instant,
+    pub body: &'r [u8],
+    /// The publisher's key that the caller presents.
+    pub key: Option<&'r [u8]>,
     /// W3C `traceparent` header.
-    pub traceparent: Option<&'p [u8]>,
+    pub traceparent: Option<&'r [u8]>,
 }
 
-/// Runs one auction under `snapshot`. `arrival` is when the kernel received the request's head.
+/// Runs one auction under `snapshot`.
 pub async fn hold(
     shard: &ExchangeShard,
     snapshot: &Rc<ShardSnapshot>,
-    (body, presented): (&[u8], AuctionRequest<'_>),
-    arrival: Instant,
+    request: AuctionRequest<'_>,
 ) -> AuctionReply {
-    let received = Instant::now();
+    let (arrival, received) = (request.arrival, Instant::now());
     shard.metrics.receive.record(received - arrival);
-    let reply = AuctionHolder { shard, snapshot, arrival, received }.reply(body, presented).await;
+    let reply = AuctionHolder { shard, snapshot, arrival, received }.reply(request).await;
     match &reply {
         AuctionReply::Bid { .. } => shard.metrics.filled.increment(),
         AuctionReply::TurnedAway { .. } => (), // Counted with all refused callers.
@@ -129,8 +133,8 @@ struct AskedDsps {
 }
 
 impl AuctionHolder<'_> {
-    async fn reply(self, body: &[u8], presented: AuctionRequest<'_>) -> AuctionReply {
-        let text = match std::str::from_utf8(body) {
+    async fn reply(self, presented: AuctionRequest<'_>) -> AuctionReply {
+        let text = match std::str::from_utf8(presented.body) {
             Ok(text) => text,
             Err(error) => {
                 let problem = format!("not UTF-8 at byte {}", error.valid_up_to());
@@ -169,7 +173,7 @@ impl AuctionHolder<'_> {
             _ => NoBidReason::Unknown,
         };
         let explain = |record: &ExplainRecord| {
-            record.explain((&id, &request), self.snapshot.config(), reason).ok().map(Box::new)
+            record.explain(&id, &request, self.snapshot.config(), reason).ok().map(Box::new)
         };
         let explanation = record.and_then(explain);
         match (held, explanation) {
@@ -251,7 +255,7 @@ impl AuctionHolder<'_> {
         let moments = self.moments(inbound);
         inbound.traced(self.shard).record(&moments, reason.label(), []);
         let recorded = self.recorded(inbound, prepared);
-        recorded.refused(prepared.map(|prepared| &prepared.auction), reason, &moments);
+        recorded.refused(reason, &moments);
     }
 
     fn moments(&self, inbound: &Inbound<'_>) -> AuctionTimings {
@@ -269,7 +273,7 @@ impl AuctionHolder<'_> {
     fn recorded<'m>(
         &'m self,
         inbound: &Inbound<'m>,
-        prepared: Option<&'m PreparedAuction<'_>>,
+        prepared: Option<&'m PreparedAuction<'m>>,
     ) -> RecordedAuction<'m> {
         let Inbound { id, request, body, .. } = *inbound;
         let deadline = prepared.map(|prepared| self.shard.instant(prepared.schedule.deadline));
@@ -280,6 +284,7 @@ impl AuctionHolder<'_> {
             request,
             body,
             deadline,
+            auction: prepared.map(|prepared| &prepared.auction),
             not_asked: prepared.map_or(&[], |prepared| &prepared.chosen.not_asked),
         }
     }
@@ -304,18 +309,18 @@ impl AuctionHolder<'_> {
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
         shard.metrics.impressions.add(auction.imps_on_sale() as u64);
-        let questions = self.questions((auction, &outbound), schedule, (asks, rights));
+        let questions = self.questions(&prepared, &outbound, rights);
         shard.metrics.ask.record(inbound.parsed.elapsed());
         let recorded = self.recorded(&inbound, Some(&prepared));
         let asked = Instant::now();
         let moments = AuctionTimings { asked: Some(asked), ..self.moments(&inbound) };
         let calls = (&**asks, &*questions);
-        let abandoned = AbandonedAuction { recorded, auction, calls, moments, outcomes: None };
+        let abandoned = AbandonedAuction { recorded, calls, moments, outcomes: None };
         let waiting = AbandonmentGuard(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
         // Direct campaigns bid while DSPs think.
         let direct =
-            DirectOffer::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *direct);
+            DirectOffer::bids(shard, self.snapshot, auction, inbound.body.as_bytes(), *direct);
         let mut outcomes = round.collect().await;
         waiting.disarm();
         let moments = AuctionTimings { closed: Some(Instant::now()), ..moments };
@@ -427,10 +432,11 @@ impl AuctionHolder<'_> {
 
     fn questions<'q>(
         &'q self,
-        (auction, outbound): (&'q Auction<'_>, &Outbound<'_>),
-        schedule: &AuctionSchedule,
-        (asks, rights): (&[BidderCall], Vec<CallInFlight>),
+        prepared: &'q PreparedAuction<'_>,
+        outbound: &Outbound<'_>,
+        rights: Vec<CallInFlight>,
     ) -> Vec<Question<'q>> {
+        let PreparedAuction { schedule, auction, chosen } = prepared;
         let now = self.shard.tick(Instant::now());
         let ext = auction.request.user.as_ref().and_then(|user| user.ext.as_ref());
         let own = ext.and_then(|ext| ext.buyeruids.as_ref());
@@ -451,14 +457,13 @@ impl AuctionHolder<'_> {
                 right: Cell::new(Some(right)),
             }
         };
-        asks.iter().zip(rights).map(question).collect()
+        chosen.asks.iter().zip(rights).map(question).collect()
     }
 }
 
 #[derive(Clone, Copy)]
 struct AbandonedAuction<'a> {
     recorded: RecordedAuction<'a>,
-    auction: &'a Auction<'a>,
     calls: Calls<'a>,
     moments: AuctionTimings,
     /// None while DSPs were still answering.
@@ -468,18 +473,18 @@ struct AbandonedAuction<'a> {
 impl AbandonedAuction<'_> {
     /// Counts and records it, with the calls that are not counted yet.
     fn note(&self) {
-        let Self { recorded, auction, calls, outcomes, .. } = *self;
+        let Self { recorded, calls, outcomes, .. } = *self;
         let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
         recorded.shard.metrics.abandoned.increment();
         if let Some(outcomes) = outcomes {
             let calls = recorded_calls(calls, outcomes, moments.arrival);
-            return recorded.abandoned(auction, calls, &moments);
+            return recorded.abandoned(calls, &moments);
         }
         for ask in calls.0 {
             let metrics = &recorded.snapshot.dsps[ask.dsp].metrics;
             metrics.outcomes[CallOutcome::Abandoned as usize].increment();
         }
-        recorded.abandoned(auction, unanswered_calls(calls), &moments);
+        recorded.abandoned(unanswered_calls(calls), &moments);
     }
 }
 

@@ -62,8 +62,8 @@ impl AuctionClosing<'_> {
         let unreadable = self.note_responses(uncounted.into_trials(), &answers, &judgement);
         let sealer = self.recorded.snapshot.sealer();
         let mut fetched = Vec::new();
-        let place = (self.recorded.shard, self.recorded.snapshot);
-        let mut reservations = AuctionReservations::new(place, self.auction, self.direct);
+        let RecordedAuction { shard, snapshot, .. } = self.recorded;
+        let mut reservations = AuctionReservations::new(shard, snapshot, self.auction, self.direct);
         let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
             let until = self.recorded.shard.instant(self.schedule.deadline) - WRITING;
@@ -108,7 +108,7 @@ impl AuctionClosing<'_> {
         let calls = calls.chain(self.direct.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
-        self.recorded.held((self.auction, judged), calls, no_bid, &moments);
+        self.recorded.held(judged, calls, no_bid, &moments);
         // The record delays the answer too.
         let moments = AuctionTimings { answered: Instant::now(), ..moments };
         ClosedAuction { response, notices, unreadable, moments }

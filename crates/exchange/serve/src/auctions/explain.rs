@@ -60,7 +60,8 @@ impl ExplainRecord {
     /// Explains the auction `id`; `no_bid` is set if nothing was sold.
     pub(crate) fn explain(
         &self,
-        (id, request): (&str, &BidRequest<'_>),
+        id: &str,
+        request: &BidRequest<'_>,
         config: &ExchangeConfig,
         no_bid: NoBidReason,
     ) -> Result<Explanation, InvalidRequest> {
@@ -125,16 +126,17 @@ pub fn rehearse<'d>(
 ) -> Result<Explanation, InvalidRequest> {
     let request = parse_request(body)?;
     let record = ExplainRecord::default();
-    let no_bid = match ask(config, (id, &request), &record, answer) {
+    let no_bid = match ask(config, id, &request, &record, answer) {
         Ok(reason) | Err(AuctionRefusal::NoBid(reason)) => reason,
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
     };
-    record.explain((id, &request), config, no_bid)
+    record.explain(id, &request, config, no_bid)
 }
 
 fn ask<'d>(
     config: &ExchangeConfig,
-    (id, request): (&str, &BidRequest<'_>),
+    id: &str,
+    request: &BidRequest<'_>,
     record: &ExplainRecord,
     answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<NoBidReason, AuctionRefusal> {

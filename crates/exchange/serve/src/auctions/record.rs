@@ -17,7 +17,7 @@ use crate::config::BodiesConfig;
 use crate::fanout::{Outcomes, Question};
 use crate::shard::{ExchangeShard, ShardSnapshot};
 
-/// Fields of an auction's record that are known from its start.
+/// Fields of an auction's record that are known once the DSPs to call are.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordedAuction<'m> {
     pub shard: &'m ExchangeShard,
@@ -28,6 +28,8 @@ pub(crate) struct RecordedAuction<'m> {
     pub body: &'m str,
     /// None if it was not known yet.
     pub deadline: Option<Instant>,
+    /// None if the request was refused before.
+    pub auction: Option<&'m Auction<'m>>,
     /// DSPs that were not asked, in market order.
     pub not_asked: &'m [(usize, NotAsked)],
 }
@@ -37,44 +39,32 @@ struct AuctionEnd<'e> {
     moments: &'e AuctionTimings,
     ending: AuctionEnding,
     no_bid: Option<NoBidReason>,
-    auction: Option<&'e Auction<'e>>,
     judged: Option<JudgedAuction<'e>>,
 }
 
 impl RecordedAuction<'_> {
     /// No DSP was asked.
-    pub fn refused(
-        &self,
-        auction: Option<&Auction<'_>>,
-        no_bid: NoBidReason,
-        moments: &AuctionTimings,
-    ) {
+    pub fn refused(&self, no_bid: NoBidReason, moments: &AuctionTimings) {
         let (ending, no_bid) = (AuctionEnding::Refused, Some(no_bid));
-        self.write(AuctionEnd { moments, ending, no_bid, auction, judged: None }, []);
+        self.write(AuctionEnd { moments, ending, no_bid, judged: None }, []);
     }
 
     /// The caller left.
-    pub fn abandoned(
-        &self,
-        auction: &Auction<'_>,
-        calls: impl Iterator<Item = RecordedCall>,
-        moments: &AuctionTimings,
-    ) {
-        let (ending, auction) = (AuctionEnding::Abandoned, Some(auction));
-        self.write(AuctionEnd { moments, ending, no_bid: None, auction, judged: None }, calls);
+    pub fn abandoned(&self, calls: impl Iterator<Item = RecordedCall>, moments: &AuctionTimings) {
+        let ending = AuctionEnding::Abandoned;
+        self.write(AuctionEnd { moments, ending, no_bid: None, judged: None }, calls);
     }
 
     /// The auction ended; `no_bid` is set if nothing was sold.
     pub fn held(
         &self,
-        (auction, judged): (&Auction<'_>, JudgedAuction<'_>),
+        judged: JudgedAuction<'_>,
         calls: impl Iterator<Item = RecordedCall>,
         no_bid: Option<NoBidReason>,
         moments: &AuctionTimings,
     ) {
         let ending = if no_bid.is_none() { AuctionEnding::Filled } else { AuctionEnding::NoBid };
-        let (auction, judged) = (Some(auction), Some(judged));
-        self.write(AuctionEnd { moments, ending, no_bid, auction, judged }, calls);
+        self.write(AuctionEnd { moments, ending, no_bid, judged: Some(judged) }, calls);
     }
 
     fn write(&self, end: AuctionEnd<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
@@ -87,7 +77,7 @@ impl RecordedAuction<'_> {
             false => bodies.masks,
         });
         let request = masks.and_then(|masks| masks.apply(self.body));
-        let AuctionEnd { moments, ending, no_bid, auction, judged } = end;
+        let AuctionEnd { moments, ending, no_bid, judged } = end;
         let proceedings = AuctionContext {
             id: self.id,
             request: self.request,
@@ -96,7 +86,7 @@ impl RecordedAuction<'_> {
             moments: durations(moments, self.deadline),
             ending,
             no_bid,
-            auction,
+            auction: self.auction,
             judged,
             full: RecordedBodies {
                 request: request.as_deref(),

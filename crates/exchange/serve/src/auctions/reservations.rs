@@ -32,12 +32,13 @@ impl<'p> DirectOffer<'p> {
     pub fn bids(
         shard: &'p ExchangeShard,
         snapshot: &ShardSnapshot,
-        (auction, body): (&Auction<'_>, &[u8]),
+        auction: &Auction<'_>,
+        body: &[u8],
         ask: Option<BidderCall>,
     ) -> Option<Self> {
         let (ask, budget) = (ask?, shard.budget()?);
         let limits = &snapshot.config().direct;
-        let answer = budget.bid(&snapshot.campaigns().catalogue, (auction, &ask, limits));
+        let answer = budget.bid(&snapshot.campaigns().catalogue, auction, &ask, limits);
         shard.metrics.direct_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {
@@ -120,7 +121,8 @@ pub(crate) type SealedReservation = (usize, Reservation);
 
 impl<'t> AuctionReservations<'t> {
     pub fn new(
-        (shard, snapshot): (&'t ExchangeShard, &'t ShardSnapshot),
+        shard: &'t ExchangeShard,
+        snapshot: &'t ShardSnapshot,
         auction: &'t Auction<'t>,
         direct: Option<&'t DirectOffer<'t>>,
     ) -> Self {
@@ -153,7 +155,7 @@ impl<'t> AuctionReservations<'t> {
             return self.refusals.note(win, Ok(()));
         };
         self.give_back(|held| held.entry != win.entry);
-        let reserved = self.reserve(budget, judgement, (win, payer));
+        let reserved = self.reserve(budget, judgement, win, payer);
         let answer = match reserved {
             Ok(held) => {
                 self.held.push(held);
@@ -171,7 +173,8 @@ impl<'t> AuctionReservations<'t> {
         &self,
         budget: &ShardBudget,
         judgement: &Judgement<'_>,
-        (win, payer): (&Win, Payer),
+        win: &Win,
+        payer: Payer,
     ) -> Result<WinReservation, SpendRefusal> {
         let Payer { slot, currency } = payer;
         let owed = win_cost(self.auction, judgement, win, currency, &self.lifetimes);

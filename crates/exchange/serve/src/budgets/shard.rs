@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exchange_core::campaigns::{
-    self, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer, SearchScratch,
+    BiddingLimits, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer, SearchScratch,
 };
 use exchange_core::{Auction, BidderCall, Reservation};
 use pacer_core::calendar::QUARTER_MS;
@@ -165,17 +165,18 @@ impl ShardBudget {
     pub fn bid(
         &self,
         catalogue: &Catalogue,
-        asked: (&Auction<'_>, &BidderCall, &campaigns::BiddingLimits),
+        auction: &Auction<'_>,
+        ask: &BidderCall,
+        limits: &BiddingLimits,
     ) -> DirectAnswer {
         let CampaignSearch { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
-        let (auction, ask, _) = asked;
         let is_test = auction.request.is_test();
-        let mut deciding = AuctionPacing::new(self, (auction.id, is_test));
-        catalogue.bid(asked, &mut deciding, room, &mut answer);
+        let mut deciding = AuctionPacing::new(self, auction.id, is_test);
+        catalogue.bid((auction, ask, limits), &mut deciding, room, &mut answer);
         if !is_test {
             let open = &mut *self.open.borrow_mut();
-            open.counting.offer(ask.imps.count_ones());
+            open.counting.buffer.offer(ask.imps.count_ones());
             answer.bids.iter().for_each(|bid| open.count(bid.slot, FunnelStep::Bid));
         }
         answer
@@ -353,13 +354,13 @@ impl LedgerEnd {
 
     fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
         let mut place = self.state(slot).place;
-        self.counting.count((slot, &mut place), step);
+        self.counting.buffer.count((slot, &mut place), step);
         self.state(slot).place = place;
     }
 
     fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         let mut place = self.state(slot).place;
-        self.counting.fall_short((slot, &mut place), shortfall);
+        self.counting.buffer.fall_short((slot, &mut place), shortfall);
         self.state(slot).place = place;
     }
 
@@ -367,7 +368,7 @@ impl LedgerEnd {
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
         let CampaignState { mut place, is_direct, .. } = *self.state(slot);
         if is_direct {
-            self.counting.bill((slot, &mut place), price);
+            self.counting.buffer.bill((slot, &mut place), price);
             self.state(slot).place = place;
         }
     }
@@ -431,7 +432,7 @@ pub(crate) struct AuctionPacing<'p> {
 }
 
 impl<'p> AuctionPacing<'p> {
-    pub fn new(budget: &'p ShardBudget, (id, is_test): (&'p str, bool)) -> Self {
+    pub fn new(budget: &'p ShardBudget, id: &'p str, is_test: bool) -> Self {
         let mut open = budget.open.borrow_mut();
         open.auctions += 1;
         Self { budget, id, is_test, number: open.auctions, at: budget.now() }

@@ -40,6 +40,16 @@ pub struct DspOptions {
     pub(super) guard: DspGuard,
 }
 
+/// Where a DSP is called, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DspAddress {
+    /// Host of its URL.
+    pub host: String,
+    pub port: u16,
+    /// The rest of its URL, and what its requests have.
+    pub options: EndpointOptions,
+}
+
 impl DspOptions {
     /// Reads one table; `signals` are the default.
     pub(super) fn read(
@@ -146,8 +156,8 @@ impl DspOptions {
         }
     }
 
-    /// The auction's rules of the DSP, and its host, port and options.
-    pub(super) fn split(self) -> (Dsp, (String, u16, EndpointOptions)) {
+    /// The auction's rules of the DSP, and where it is called.
+    pub(super) fn split(self) -> (Dsp, DspAddress) {
         let options = EndpointOptions {
             authority: self.url.authority(),
             path: Secret::new(self.url.path),
@@ -158,7 +168,7 @@ impl DspOptions {
             gzip_requests: self.gzip_requests,
             tls: self.tls,
         };
-        (self.rules, (self.url.host, self.url.port, options))
+        (self.rules, DspAddress { host: self.url.host, port: self.url.port, options })
     }
 }
 

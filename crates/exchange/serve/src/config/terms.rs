@@ -85,7 +85,8 @@ pub(super) struct NamedFloors {
 /// `usual` is None if we fire no notices. If `is_local`, only this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
-    (usual, rates): (Option<NoticeMode>, &Rates),
+    usual: Option<NoticeMode>,
+    rates: &Rates,
     is_local: bool,
 ) -> NamedFloors {
     let ids = UniqueIds::default();

@@ -306,7 +306,7 @@ fn what_a_dsp_is_made_of() {
     let terms = market.publishers.terms(Some("p"));
     assert!(terms.blocked);
     assert_eq!(terms.fee, market.publishers.others.fee, "the exchange's own");
-    let (host, port, endpoint) = &config.endpoints[0];
+    let DspAddress { host, port, options: endpoint } = &config.endpoints[0];
     assert_eq!((host.as_str(), *port, endpoint.path.expose()), ("127.0.0.1", 9001, "/bid"));
     assert_eq!(endpoint.authority, "127.0.0.1:9001");
 }

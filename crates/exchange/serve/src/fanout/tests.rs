@@ -38,7 +38,7 @@ fn pool_to(url: &str) -> Rc<DspPool> {
 
 fn pool_of(url: &str, sockets_max: usize) -> Rc<DspPool> {
     let config = config(url);
-    let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
+    let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].options, Addresses::default()));
     let shutdown = Shutdown::new(Duration::ZERO);
     let reactor = DspReactor::start(Arc::default(), sockets_max, &shutdown).unwrap();
     Rc::new(DspPool::new(endpoint, config.pool, reactor, Arc::default()))

@@ -21,7 +21,7 @@ use hyper::{Response, StatusCode, Uri};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::debug;
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price, Rounding};
 
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::{
@@ -67,7 +67,7 @@ impl BeaconCall<'_> {
             }
         };
         if let Some(node) = claims.node.filter(|node| *node != sealer.node) {
-            return self.pass_on(sealer, &claims, (node, token)).await;
+            return self.pass_on(sealer, &claims, node, token).await;
         }
         let upstream = Upstream::of(self.uri.query().unwrap_or_default());
         debug!(kind = ?claims.kind, ?upstream, "a beacon was called");
@@ -105,7 +105,8 @@ impl BeaconCall<'_> {
         &self,
         sealer: &Sealer,
         claims: &Claims<'_>,
-        (node, token): (u32, &str),
+        node: u32,
+        token: &str,
     ) -> Response<Full<Bytes>> {
         let metrics = &self.shard.metrics;
         let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
@@ -163,7 +164,7 @@ impl BeaconCall<'_> {
             && !upstream.price.is_empty()
             && !claims.is_test;
         is_said.then(|| {
-            let net = (claims.net, claims.net_currency);
+            let net = Price { amount: claims.net, currency: claims.net_currency };
             upstream.paid(net, &market.rates, market.currency)
         })
     }
@@ -377,14 +378,14 @@ impl<'q> Upstream<'q> {
 
     /// The upstream's price of an impression, in `base`; without a currency, in that of `net`. None
     /// if it cannot be read, or exceeds [`BELIEVED_MAX`] times our offer `net`.
-    fn paid(&self, net: (Cpm, Currency), rates: &Rates, base: Currency) -> Option<Nanos> {
+    fn paid(&self, net: Price, rates: &Rates, base: Currency) -> Option<Nanos> {
         let price = Cpm::parse(self.price, Rounding::Down).ok()?;
         let currency = match self.currency {
-            "" => net.1,
+            "" => net.currency,
             code => Currency::parse(code)?,
         };
         let paid = rates.convert(price, currency, base, Rounding::Down)?;
-        let offered = rates.convert(net.0, net.1, base, Rounding::Up)?;
+        let offered = rates.convert(net.amount, net.currency, base, Rounding::Up)?;
         let is_believed = paid <= offered.saturating_times(BELIEVED_MAX);
         paid.cost(Multiplier::ONE).filter(|_| is_believed)
     }
@@ -503,7 +504,7 @@ mod tests {
             (code("EUR"), Ratio::parse("1.25").unwrap()),
         ]);
         let check = |query: &str, want: Option<u64>| {
-            let net = (Cpm::parse("3", Rounding::Down).unwrap(), code("EUR"));
+            let net = Price::parse("3 EUR", Rounding::Down).unwrap();
             let paid = Upstream::of(query).paid(net, &rates, code("USD"));
             assert_eq!(paid.map(Nanos::get), want, "{query}");
         };

@@ -36,7 +36,8 @@ impl NoticeJournal {
     /// # Errors
     /// The log cannot be read.
     pub fn open(
-        (log, ring_bytes): (&mut LogBuilder, usize),
+        log: &mut LogBuilder,
+        ring_bytes: usize,
         directory: &Path,
         applied_seq: u64,
         visit: impl FnMut(u64, &[u8]),

@@ -34,7 +34,8 @@ pub enum ReplayError {
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay(
-    (log, ring_bytes): (&mut LogBuilder, usize),
+    log: &mut LogBuilder,
+    ring_bytes: usize,
     directory: &Path,
     policy: DeliveryPolicy,
     settlements: &mut dyn Settlements,
@@ -47,20 +48,22 @@ pub fn replay(
     }
     let mut replay = JournalReplay::new(policy, unix_ms());
     let mut unreadable = 0;
-    let ring = (log, ring_bytes);
-    let journal =
-        NoticeJournal::open(ring, directory, applied_seq, |sequence, record| {
-            match replay.record(sequence, record) {
-                Ok(Some(reservation)) if applied_seq < sequence => {
-                    settlements.settled(sequence, &reservation);
-                }
-                Ok(_) => (),
-                Err(error) => {
-                    unreadable += 1;
-                    error!(sequence, %error, "a journalled notice cannot be read");
-                }
+    let journal = NoticeJournal::open(
+        log,
+        ring_bytes,
+        directory,
+        applied_seq,
+        |sequence, record| match replay.record(sequence, record) {
+            Ok(Some(reservation)) if applied_seq < sequence => {
+                settlements.settled(sequence, &reservation);
             }
-        })?;
+            Ok(_) => (),
+            Err(error) => {
+                unreadable += 1;
+                error!(sequence, %error, "a journalled notice cannot be read");
+            }
+        },
+    )?;
     if unreadable > 0 {
         error!(unreadable, "notices may be lost or sent twice, and what is spent not booked");
     }

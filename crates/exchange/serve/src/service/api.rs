@@ -310,7 +310,7 @@ fn pause(exchange: &Exchange, call: &ApiCall, paused: bool) -> Reply {
 /// One DSP, counted over all shards.
 fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
     let config = &generation.config;
-    let (id, (_, _, endpoint)) = (&*config.market.dsps[index].id, &config.endpoints[index]);
+    let (id, endpoint) = (&*config.market.dsps[index].id, &config.endpoints[index].options);
     let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
     let status = exchange.guard_status(id);
     let limits = &config.guards[index];

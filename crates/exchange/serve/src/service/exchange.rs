@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use eventlog::lane::{LaneState, LogBuilder};
+use eventlog::lane::{LaneHandle, LaneState, LogBuilder};
 use exchange_core::campaigns::ProbeCounts;
 use exchange_core::guard::GuardStatus;
 use http_kit::dns::SystemNames;
@@ -151,13 +151,15 @@ impl Exchange {
         let resolver = Resolver::start(startup.control);
         let (guards, lines) = Guards::new(shards);
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
-        let (accounts, campaigns, settlements, on_start) = BudgetParts::of(budgets);
+        let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
         let dispatcher = open_notices(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
         let RecordParts { recording, recorders, generations: log } = RecordParts::of(log, shards)?;
-        let funnels = accounts.is_some().then(|| Funnels::new(shards));
-        let shard_budgets = match (accounts, &funnels) {
-            (Some(accounts), Some(funnels)) => {
-                accounts.shard_budgets((recording.as_ref(), dispatcher.is_some()), funnels)?
+        let funnels = parts.is_some().then(|| Funnels::new(shards));
+        let shard_budgets = match (parts, &funnels) {
+            (Some(parts), Some(funnels)) => {
+                let recording = recording.as_ref().filter(|_| dispatcher.is_some());
+                let lanes = recording.ok_or(BudgetsError::Unbilled)?.lanes();
+                parts.shard_budgets(&lanes.durable, funnels)?
             }
             _ => (0..shards).map(|_| None).collect(),
         };
@@ -386,6 +388,15 @@ struct OpenNotices {
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
+/// Budgets before the log is open.
+struct OpenBudgets {
+    /// None without budgets.
+    parts: Option<BudgetParts>,
+    campaigns: Campaigns,
+    settlements: Box<dyn Settlements>,
+    on_start: Option<OnStart>,
+}
+
 struct BudgetParts {
     budget_context: BudgetContext,
     lines: Vec<ShardLedgerPort>,
@@ -393,34 +404,38 @@ struct BudgetParts {
     commands: Vec<ReservationCommands>,
 }
 
-impl BudgetParts {
-    /// Also returns the first campaigns and the settlements. Without budgets both are empty.
-    fn of(
-        budgets: Option<Budgets>,
-    ) -> (Option<Self>, Campaigns, Box<dyn Settlements>, Option<OnStart>) {
+impl OpenBudgets {
+    fn of(budgets: Option<Budgets>) -> Self {
         let Some(Budgets { budget_context, lines, campaigns, settlements, on_start }) = budgets
         else {
-            return (None, Campaigns::default(), Box::new(Unbudgeted), None);
+            return Self {
+                parts: None,
+                campaigns: Campaigns::default(),
+                settlements: Box::new(Unbudgeted),
+                on_start: None,
+            };
         };
         let (peers, commands) = PeerShards::new(budget_context.key, &lines);
-        let spent = SettlementRouter { books: settlements, peers: peers.clone() };
-        (
-            Some(Self { budget_context, lines, peers, commands }),
+        let settlements = SettlementRouter { books: settlements, peers: peers.clone() };
+        Self {
+            parts: Some(BudgetParts { budget_context, lines, peers, commands }),
             campaigns,
-            Box::new(spent),
-            Some(on_start),
-        )
+            settlements: Box::new(settlements),
+            on_start: Some(on_start),
+        }
     }
+}
 
+impl BudgetParts {
+    /// Budgets that reserve while `durable` is written.
     fn shard_budgets(
         self,
-        (recording, has_dispatcher): (Option<&OpenRecord>, bool),
+        durable: &LaneHandle,
         funnels: &Funnels,
     ) -> Result<Vec<Option<(ShardBudget, ReservationCommands)>>, BudgetsError> {
-        let recording = recording.filter(|_| has_dispatcher).ok_or(BudgetsError::Unbilled)?;
         let Self { budget_context, lines, peers, commands } = self;
         let open = |((line, commands), handovers): (_, &HandoverSlot)| {
-            let durable = recording.lanes().durable.clone();
+            let durable = durable.clone();
             let is_durable = Box::new(move || durable.state() == LaneState::Writing);
             let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), is_durable)?;
             Ok(Some((budget.counting_to(handovers.clone()), commands)))
@@ -442,8 +457,8 @@ fn open_notices(
     };
     let directory: &Path = &record.directory;
     let clock = DeliveryClock::start();
-    let ring = (log, record.durable.ring_bytes);
-    let (replay, journal) = replay(ring, directory, notices.policy, &mut *settlements)?;
+    let ring_bytes = record.durable.ring_bytes;
+    let (replay, journal) = replay(log, ring_bytes, directory, notices.policy, &mut *settlements)?;
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Arc::new(client_config(notices.authorities.as_deref()));

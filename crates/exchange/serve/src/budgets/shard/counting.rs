@@ -5,9 +5,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep, Shortfall};
-use pacer_core::messages::CampaignIndex;
-use units::{Nanos, Tick};
+use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep};
+use units::Tick;
 
 use crate::metrics::BudgetMetrics;
 
@@ -68,7 +67,7 @@ impl HandoverSlot {
 
 #[derive(Debug)]
 pub(super) struct FunnelCounting {
-    buffer: FunnelBuffer,
+    pub buffer: FunnelBuffer,
     copies: Vec<Vec<u8>>,
     copied: usize,
     is_copy_due: bool,
@@ -92,26 +91,6 @@ impl FunnelCounting {
             to,
             totals: [0; FunnelStep::ALL.len()],
         }
-    }
-
-    pub fn offer(&mut self, impressions: u32) {
-        self.buffer.offer(impressions);
-    }
-
-    pub fn count(&mut self, of: (CampaignIndex, &mut u32), step: FunnelStep) {
-        self.buffer.count(of, step);
-    }
-
-    pub fn fall_short(
-        &mut self,
-        of: (CampaignIndex, &mut u32),
-        shortfall: impl FnOnce() -> Shortfall,
-    ) {
-        self.buffer.fall_short(of, shortfall);
-    }
-
-    pub fn bill(&mut self, of: (CampaignIndex, &mut u32), price: Nanos) {
-        self.buffer.bill(of, price);
     }
 
     /// Copies a request's body if one is due.

@@ -243,7 +243,7 @@ fn reservations_last_as_long_as_they_may_be_billed() {
 fn what_finds_no_room_in_the_ring_is_told_later() {
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
-    let mut deciding = AuctionPacing::new(&desk.budget, ("auction", false));
+    let mut deciding = AuctionPacing::new(&desk.budget, "auction", false);
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
         let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
@@ -295,7 +295,7 @@ fn decided(
     is_test: bool,
     prices: &[(CampaignPrice, &str)],
 ) -> Vec<Result<Cpm, SpendRefusal>> {
-    let mut deciding = AuctionPacing::new(&desk.budget, ("auction", is_test));
+    let mut deciding = AuctionPacing::new(&desk.budget, "auction", is_test);
     let decide = |(price, shown): &(CampaignPrice, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
         deciding.decide(SLOT, *price, shown)

@@ -286,7 +286,7 @@ impl Life {
         let policy =
             DeliveryPolicy { journal_span: 40, checkpoint_span: 20, ..DeliveryPolicy::default() };
         let mut settlements = Box::new(books.clone());
-        let replayed = replay((&mut log, 1 << 20), directory, policy, &mut *settlements);
+        let replayed = replay(&mut log, 1 << 20, directory, policy, &mut *settlements);
         let (replay, journal) = replayed.expect("it is the log that was there");
         assert!(books.shelf().is_replayed);
         let clock = DeliveryClock::start();
@@ -382,7 +382,7 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
     let start = |settlements: &mut dyn Settlements| {
         let mut log = Life::open(directory.path());
         let policy = DeliveryPolicy::default();
-        replay((&mut log, 1 << 20), directory.path(), policy, settlements).err()
+        replay(&mut log, 1 << 20, directory.path(), policy, settlements).err()
     };
     let refused = |applied_seq| {
         books.begin(applied_seq);
@@ -419,13 +419,9 @@ fn a_log_whose_end_is_lost_is_not_another_log() {
         let mut log = Life::open(directory.path());
         let end = log.lane(LaneKind::Durable).sequence();
         assert!(end > found + 1);
-        replay(
-            (&mut log, 1 << 20),
-            directory.path(),
-            DeliveryPolicy::default(),
-            &mut books.clone(),
-        )
-        .expect("the record is this one");
+        let policy = DeliveryPolicy::default();
+        replay(&mut log, 1 << 20, directory.path(), policy, &mut books.clone())
+            .expect("the record is this one");
         assert_eq!(books.shelf().passed, end);
     }
 }
