@@ -13,8 +13,8 @@ use runtime::admin::{Api, ChangeAllowance, Readiness};
 use runtime::config::{Effective, Section};
 use runtime::metrics::Exposition;
 use runtime::service::{
-    BoxError, DescriptorNeeds, LocalFuture, Service, ServiceError, ServiceReload, ServiceShard,
-    Startup,
+    BoxError, DescriptorNeeds, LocalFuture, RunningService, Service, ServiceError, ServiceReload,
+    ServiceShard, Startup,
 };
 use runtime::shards::ShardContext;
 use tracing::warn;
@@ -77,6 +77,29 @@ impl Service for Exchange {
         Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
     }
 
+    fn reload(
+        &self,
+        config: Option<ExchangeConfig>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        let Some(config) = config else {
+            return Ok(ServiceReload {
+                generation: Some(self.generation().number),
+                needs_restart: vec![Self::NAME.to_owned()],
+                ..ServiceReload::default()
+            });
+        };
+        let reloaded = self.replace(ExchangeConfig { text: effective.to_toml(), ..config })?;
+        Ok(ServiceReload {
+            generation: Some(reloaded.number),
+            added: reloaded.added,
+            removed: reloaded.removed,
+            needs_restart: reloaded.needs_restart.into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl RunningService for Exchange {
     fn start_shard<'s>(
         self: Arc<Self>,
         context: &'s ShardContext,
@@ -100,28 +123,7 @@ impl Service for Exchange {
         Some(self.generation().number)
     }
 
-    fn reload(
-        &self,
-        config: Option<ExchangeConfig>,
-        effective: &Effective,
-    ) -> Result<ServiceReload, BoxError> {
-        let Some(config) = config else {
-            return Ok(ServiceReload {
-                generation: Some(self.generation().number),
-                needs_restart: vec![Self::NAME.to_owned()],
-                ..ServiceReload::default()
-            });
-        };
-        let reloaded = self.replace(ExchangeConfig { text: effective.to_toml(), ..config })?;
-        Ok(ServiceReload {
-            generation: Some(reloaded.number),
-            added: reloaded.added,
-            removed: reloaded.removed,
-            needs_restart: reloaded.needs_restart.into_iter().map(str::to_owned).collect(),
-        })
-    }
-
-    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
+    fn expose(self: Arc<Self>, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics().clone());
         let (dispatcher, record) = (self.notices.clone(), self.lanes.clone());
         let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
@@ -134,12 +136,12 @@ impl Service for Exchange {
         });
     }
 
-    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness) {
         readiness.add("names of DSPs", self.names_are_known());
     }
 
-    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![api::api(self)]
+    fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        vec![api::api(&self)]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

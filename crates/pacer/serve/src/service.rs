@@ -14,7 +14,7 @@ use runtime::builder::JobHandle;
 use runtime::config::reload::Reload;
 use runtime::config::{ConfigProblem, Section};
 use runtime::metrics::Exposition;
-use runtime::service::{Port, Service, ServiceError, Startup};
+use runtime::service::{Port, RunningService, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
 use units::Currency;
 
@@ -209,7 +209,9 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let running = Mutex::new(Some(RunningPacer { following, registry, thread }));
         Ok(Arc::new(Self { handle, exchange, running }))
     }
+}
 
+impl<R: CampaignRules> RunningService for PacerService<R> {
     fn reload_files(&self) -> Option<CampaignFiles> {
         Some(match self.registry()?.reload() {
             Ok(FilesRead { created, changed, removed }) => {
@@ -220,7 +222,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         })
     }
 
-    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
+    fn expose(self: Arc<Self>, exposition: &mut Exposition) {
         self.handle.expose(exposition);
         if let Some(registry) = self.registry() {
             registry.expose(exposition);
@@ -228,18 +230,18 @@ impl<R: CampaignRules> Service for PacerService<R> {
     }
 
     /// Ready once the ledger is. A failing store is reported, but does not prevent readiness.
-    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness) {
         let (ready, failing) = (self.handle.clone(), self.handle.clone());
         readiness.add("budgets", move || ready.is_ready());
         readiness.remark("budgets", move || {
             let cause = failing.status().failing?;
             Some(format!("the ledger's store {cause}, and nothing new is granted"))
         });
-        let pacer = Arc::clone(self);
+        let pacer = self;
         readiness.remark("campaigns", move || refused_files(&pacer.registry()?.refused_files()));
     }
 
-    fn admin_apis(self: &Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
+    fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
         let Some(registry) = self.registry() else { return Vec::new() };
         vec![api::api(registry, Arc::new(self.exchange.clone())).limited(changes)]
     }

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{error, info, warn};
 
+use super::ServiceReload;
+use super::kind::ServiceInstance;
 use super::shell_config::{ShellConfig, ShellFile};
-use super::{RunningService, ServiceReload};
 use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;
 use crate::config::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
@@ -46,7 +47,7 @@ struct LiveState {
     read: fn(&mut Section<'_>) -> ShellConfig,
     logging: Logging,
     tracer: Tracer,
-    services: Vec<Arc<dyn RunningService>>,
+    services: Vec<ServiceInstance>,
     fixed: Vec<&'static str>,
 }
 
@@ -61,7 +62,7 @@ struct ConfigurationNow {
 }
 
 pub(super) struct TakenOverBy {
-    pub(super) services: Vec<Arc<dyn RunningService>>,
+    pub(super) services: Vec<ServiceInstance>,
     pub(super) fixed: Vec<&'static str>,
     pub(super) tracer: Tracer,
 }
@@ -90,7 +91,7 @@ impl Configuration for LiveConfiguration {
             Err(ReloadError::Unavailable(why.to_owned()))
         };
         let summary = answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)?;
-        let campaigns = self.0.services.iter().find_map(|service| service.reload_files());
+        let campaigns = self.0.services.iter().find_map(|of| of.service.reload_files());
         Ok(ReloadSummary { campaigns, ..summary })
     }
 }
@@ -197,9 +198,9 @@ impl LiveConfiguration {
         drop(now);
         let mut needs_restart = self.needs_restart(&effective);
         let mut all = ServiceReload::default();
-        for service in &self.0.services {
-            let section = config.services.take(service.name());
-            let reloaded = service.reload(section, &effective).map_err(|error| {
+        for instance in &self.0.services {
+            let section = config.services.remove(instance.kind.name);
+            let reloaded = instance.reload(section, &effective).map_err(|error| {
                 error!(%error, "the configuration is not taken over");
                 ReloadError::Unavailable(error.to_string())
             })?;
@@ -209,7 +210,7 @@ impl LiveConfiguration {
             needs_restart.extend(reloaded.needs_restart);
         }
         // Sections of services that do not run.
-        needs_restart.extend(config.services.names().map(str::to_owned));
+        needs_restart.extend(config.services.keys().map(|name| (*name).to_owned()));
         needs_restart.dedup();
         self.0.logging.filter(config.logging.filter);
         if let Some(tracing) = &config.tracing {

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use tracing::{debug, error};
 
 use super::connection::{ClientConnection, ConnectError};
+use super::kind::ServiceInstance;
 use super::ports::Ports;
-use super::{BoxError, RunningService, Service, ServiceError, ServiceShard, Startup};
+use super::{BoxError, Service, ServiceError, ServiceShard, Startup};
 use crate::builder::Builder;
 use crate::control::Control;
 use crate::metrics::Exposition;
@@ -20,7 +21,7 @@ use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
 pub(super) struct Served {
-    pub(super) service: Arc<dyn RunningService>,
+    pub(super) instance: ServiceInstance,
     /// In the order of [`Service::addresses`].
     pub(super) listeners: Vec<TcpListener>,
 }
@@ -41,7 +42,7 @@ pub(super) fn serve_on_shards(
         let count = served.listeners.len();
         routes.extend((0..count).map(|listener| ListenerRoute { service: index, listener }));
         listeners.extend(served.listeners);
-        services.push(served.service);
+        services.push(served.instance);
     }
     let (services, routes) = (Arc::new(services), Arc::new(routes));
     // Closed once every shard has dropped its end, drained or failed.
@@ -114,7 +115,7 @@ impl<S: Service> LoneService<S> {
                 ports: &mut ports,
             },
         )?;
-        let served = Served { service: Arc::clone(&service) as _, listeners };
+        let served = Served { instance: ServiceInstance::of(Arc::clone(&service)), listeners };
         let shards = serve_on_shards(vec![served], &shards, &shutdown);
         let shards = shards.map_err(ServiceError::unavailable)?;
         Ok(Self { service, shards, _threads: (builder, control) })
@@ -127,7 +128,7 @@ impl<S: Service> LoneService<S> {
 
     /// Adds the metrics of the service and of its connections.
     pub fn expose(&self, exposition: &mut Exposition) {
-        S::expose(&self.service, exposition);
+        Arc::clone(&self.service).expose(exposition);
         let shards = self.shards.metrics();
         exposition.add(move |page| shards.expose(page));
     }
@@ -138,7 +139,7 @@ impl<S: Service> LoneService<S> {
     /// Why it failed.
     pub fn join(self) -> Result<(), ServiceError> {
         let ended = self.shards.join();
-        S::close(&self.service)?;
+        self.service.close()?;
         ended.map_err(|panicked| ServiceError::Defect(panicked.into()))
     }
 }
@@ -168,13 +169,13 @@ impl ShardEnds {
 type Parts = Vec<Option<Rc<dyn ServiceShard>>>;
 
 async fn start_parts(
-    services: &[Arc<dyn RunningService>],
+    services: &[ServiceInstance],
     context: &ShardContext,
 ) -> Result<Parts, BoxError> {
     let mut parts = Vec::with_capacity(services.len());
-    for service in services {
+    for ServiceInstance { kind, service } in services {
         let part = Arc::clone(service).start_shard(context).await;
-        parts.push(part.map_err(|error| format!("[{}] {error}", service.name()))?);
+        parts.push(part.map_err(|error| format!("[{}] {error}", kind.name))?);
     }
     Ok(parts)
 }

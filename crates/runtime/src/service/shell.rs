@@ -1,5 +1,6 @@
 //! The process that runs services, from configuration to exit: `vickrey serve`.
 
+use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::time::Duration;
 use tracing::info;
 
 use super::descriptors::{TooFewDescriptors, fit};
+use super::kind::{ServiceInstance, ServiceKind};
 use super::ports::Ports;
 use super::reload::{LiveConfiguration, TakenOverBy};
+use super::services::Services;
 use super::shards::{Served, serve_on_shards};
 use super::shell_config::{ShellConfig, ShellFile};
-use super::{
-    DescriptorNeeds, RunningService, Service, ServiceError, ServiceKind, Services, Startup,
-};
+use super::{DescriptorNeeds, Service, ServiceError, Startup};
 use crate::admin::{Admin, Api, ChangeAllowance, Pages, Readiness, configuration};
 use crate::builder::Builder;
 use crate::config::Effective;
@@ -73,7 +74,7 @@ pub enum ShellError {
 
 /// Services that run in this process.
 pub struct Shell {
-    running: Vec<Arc<dyn RunningService>>,
+    running: Vec<ServiceInstance>,
     shards: Shards,
     admin: Admin,
     admin_address: SocketAddr,
@@ -103,8 +104,8 @@ impl Shell {
         // Bind all addresses before any service starts: one in use stops the start, not a service.
         let mut bound = Vec::with_capacity(kinds.len());
         for kind in &kinds {
-            let section = config.services.get(kind.name()).expect("it is configured");
-            let addresses = kind.addresses(section).into_iter();
+            let section = &config.services[kind.name];
+            let addresses = (kind.addresses)(section).into_iter();
             bound.push(addresses.map(|address| open.take(address)).collect::<Result<Vec<_>, _>>()?);
         }
         let operators = open.take(config.admin.listen)?;
@@ -114,11 +115,11 @@ impl Shell {
         let builder = Builder::start()?;
         let (tracer, exporting) = start_tracing(config.tracing.take(), &control);
         let mut ports = Ports::default();
-        let mut running: Vec<Arc<dyn RunningService>> = Vec::with_capacity(kinds.len());
+        let mut running = Vec::with_capacity(kinds.len());
         let mut served = Vec::with_capacity(kinds.len());
         for ((kind, listeners), outbound_max) in kinds.iter().zip(bound).zip(outbound) {
-            services.run_links(kind.name(), &mut ports)?;
-            let section = config.services.take(kind.name()).expect("it is configured");
+            services.run_links(kind.name, &mut ports)?;
+            let section = config.services.remove(kind.name).expect("it is configured");
             let listening = listeners.iter().map(TcpListener::local_addr);
             let listening = listening.collect::<Result<Vec<_>, _>>()?;
             let mut startup = Startup {
@@ -134,13 +135,13 @@ impl Shell {
                 builder: &builder,
                 ports: &mut ports,
             };
-            let service = kind.start(section, &mut startup)?;
-            running.push(Arc::clone(&service));
-            served.push(Served { service, listeners });
+            let instance = (kind.start)(section, &mut startup)?;
+            running.push(instance.clone());
+            served.push(Served { instance, listeners });
         }
         let shards = serve_on_shards(served, &config.shards, &shutdown)?;
         let live = file.map(|file| {
-            let generation = running.iter().find_map(|service| service.generation()).unwrap_or(1);
+            let generation = running.iter().find_map(|of| of.service.generation()).unwrap_or(1);
             let by = TakenOverBy {
                 services: running.clone(),
                 fixed: services.fixed_tables(),
@@ -163,7 +164,7 @@ impl Shell {
         let changes = ChangeAllowance::new(config.admin.changes);
         let of_file = live.into_iter().map(|live| configuration(live).limited(&changes));
         let mut own: Vec<Api> = of_file.collect();
-        for service in &running {
+        for ServiceInstance { service, .. } in &running {
             Arc::clone(service).expose(&mut exposition);
             Arc::clone(service).add_readiness(&mut readiness);
             own.extend(Arc::clone(service).admin_apis(&changes));
@@ -184,7 +185,7 @@ impl Shell {
         });
         let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis: own };
         let admin = Admin::start(&config.admin, operators, pages, &control)?;
-        for line in running.iter().filter_map(|service| service.announcement()) {
+        for line in running.iter().filter_map(|of| of.service.announcement()) {
             info!("{line}");
         }
         info!("metrics and health at http://{admin_address}/metrics, /health/live, /health/ready");
@@ -194,8 +195,8 @@ impl Shell {
 
     /// A running service. None if it does not run.
     pub fn service<S: Service>(&self) -> Option<Arc<S>> {
-        let running = self.running.iter().map(|service| Arc::clone(service).as_any());
-        running.map(Arc::downcast::<S>).find_map(Result::ok)
+        let running = self.running.iter().map(|of| Arc::clone(&of.service));
+        running.map(|it| Arc::downcast(it as Arc<dyn Any + Send + Sync>)).find_map(Result::ok)
     }
 
     /// Address of the admin listener.
@@ -212,11 +213,11 @@ impl Shell {
         let ended = shards.join();
         drop(reload);
         let (offering, others): (Vec<_>, Vec<_>) =
-            running.into_iter().rev().partition(|service| service.is_offering());
-        let mut closed: Vec<_> = others.iter().map(|service| service.close()).collect();
+            running.into_iter().rev().partition(|of| !of.kind.offers.is_empty());
+        let mut closed: Vec<_> = others.iter().map(|of| of.service.close()).collect();
         // The admin API shows the services that offer ports.
         admin.stop();
-        closed.extend(offering.iter().map(|service| service.close()));
+        closed.extend(offering.iter().map(|of| of.service.close()));
         if let Some(exporting) = exporting {
             exporting.stop();
         }
@@ -228,14 +229,11 @@ impl Shell {
 
 /// Lowers limits to the descriptors of the process. Returns outbound connections by service.
 fn share_descriptors(
-    kinds: &[&dyn ServiceKind],
+    kinds: &[ServiceKind],
     config: &mut ShellConfig,
 ) -> Result<Vec<usize>, TooFewDescriptors> {
     let shards = config.shards.shards;
-    let needs = kinds.iter().map(|kind| {
-        let section = config.services.get(kind.name()).expect("it is configured");
-        kind.descriptors(section, shards)
-    });
+    let needs = kinds.iter().map(|kind| (kind.descriptors)(&config.services[kind.name], shards));
     let needs: Vec<DescriptorNeeds> = needs.collect();
     let descriptors = crate::process::raise_descriptor_limit();
     fit(&mut config.shards, config.admin.connections_max, &needs, descriptors)

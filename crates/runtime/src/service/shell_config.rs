@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Service, ServiceConfigs, Services};
+use super::Service;
+use super::services::{ServiceConfigs, Services};
 use crate::admin::AdminOptions;
 use crate::config::{Section, Sources, ms, secs};
 use crate::logging::{Logging, LoggingOptions};
@@ -69,7 +70,7 @@ impl ShellConfig {
 
     /// Takes out the section of a service, to run it alone.
     pub fn take_service<S: Service>(&mut self) -> Option<S::Config> {
-        let config = self.services.take(S::NAME)?.downcast().ok()?;
+        let config = self.services.remove(S::NAME)?.downcast().ok()?;
         Some(*config)
     }
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use super::{
-    Port, Service, ServiceError, Services, Shell, ShellConfig, ShellError, ShellOptions, Startup,
+    Port, RunningService, Service, ServiceError, Services, Shell, ShellConfig, ShellError,
+    ShellOptions, Startup,
 };
 use crate::config::{Section, parse_loaded};
 use crate::control::Control;
@@ -249,6 +250,10 @@ struct Needs;
 struct Uses;
 /// Offers the port.
 struct Offers;
+
+impl RunningService for Needs {}
+impl RunningService for Uses {}
+impl RunningService for Offers {}
 
 impl Service for Needs {
     const NAME: &'static str = "needs";

@@ -20,7 +20,7 @@ use crate::config::{Optional, Required, Section, ms, secs};
 use crate::metrics::{Counter, Exposition, PerShard};
 use crate::service::{
     BoxError, ClientConnection, ConnectionOptions, ConnectionStream, HeadLimits, HttpRequest,
-    HttpService, LocalFuture, Service, ServiceError, ServiceShard, Startup,
+    HttpService, LocalFuture, RunningService, Service, ServiceError, ServiceShard, Startup,
 };
 use crate::shards::{ConnectionTimeouts, ShardContext};
 
@@ -94,7 +94,9 @@ impl Service for Echo {
         let (begun, is_closed) = (Default::default(), AtomicBool::new(false));
         Ok(Arc::new(Self { idle_timeout, tls, echoes, begun, is_closed }))
     }
+}
 
+impl RunningService for Echo {
     fn start_shard<'s>(
         self: Arc<Self>,
         shard: &'s ShardContext,
@@ -103,13 +105,12 @@ impl Service for Echo {
         Box::pin(async { Ok(Some(Rc::new(shard) as _)) })
     }
 
-    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
-        let echo = Arc::clone(self);
-        exposition.add(move |page| page.counters("echoes", "Echoes.")?.value(&[], echo.count()));
+    fn expose(self: Arc<Self>, exposition: &mut Exposition) {
+        exposition.add(move |page| page.counters("echoes", "Echoes.")?.value(&[], self.count()));
     }
 
-    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![Api::new(Arc::clone(self), routes())]
+    fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        vec![Api::new(self, routes())]
     }
 
     fn close(&self) -> Result<(), ServiceError> {
