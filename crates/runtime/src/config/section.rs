@@ -120,25 +120,18 @@ impl<'a> Section<'a> {
 
     /// A former key, refused with the name of its successor.
     pub fn renamed(&mut self, old: &'static str, new: &'static str) {
-        self.refuse(old, new, || format!("is now called `{new}`, rename it"));
-    }
-
-    /// A former key, moved to another table: `new` is its dotted key from the root.
-    pub fn moved(&mut self, old: &'static str, new: &'static str) {
-        self.refuse(old, new, || format!("is now `{new}`, move it there"));
+        self.describe(old, "", KeyKind::Renamed, || Role::Renamed(new));
+        if let Some(GivenKey { place, value }) = self.given(old) {
+            let shown = self.shown_unread(value);
+            self.note(Some(place), self.path_of(old), shown, || {
+                format!("is now called `{new}`, rename it")
+            });
+        }
     }
 
     /// The line of the table's header. None if it has none.
     pub fn line(&self) -> Option<usize> {
         self.place.map(|place| place.line).filter(|&line| line != 0)
-    }
-
-    fn refuse(&mut self, old: &'static str, new: &'static str, remedy: impl FnOnce() -> String) {
-        self.describe(old, "", KeyKind::Renamed, || Role::Renamed(new));
-        if let Some(GivenKey { place, value }) = self.given(old) {
-            let shown = self.shown_unread(value);
-            self.note(Some(place), self.path_of(old), shown, remedy);
-        }
     }
 
     /// Records a problem across several keys. Messages show `value` if no file gives the key, and

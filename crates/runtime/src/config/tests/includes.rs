@@ -20,7 +20,7 @@ fn market(s: &mut Section<'_>) -> Market {
     let (base, rates) = s.section("currency", "Rates.", |s| {
         let rates = s.map("rates", &[], |name, text| Ok(format!("{name}={text}")), "Worth.");
         s.renamed("foundation", "base");
-        s.moved("floor", "dsp.floor");
+        s.renamed("floor", "dsp_floor");
         (s.text("base", "USD", "Base."), rates)
     });
     let dsps = s.tables("dsp", "A DSP.", |s| {
@@ -96,7 +96,7 @@ fn problems_name_their_file_and_line_and_come_together() {
             "d/b.toml line 6: deal[0].dsp = 'none': is no DSP",
             "d/c.toml line 2: cores[1] = 900: must be at most 255",
             "d/c.toml line 4: currency.foundation = 5: is now called `base`, rename it",
-            "d/c.toml line 5: currency.floor = '1 USD': is now `dsp.floor`, move it there",
+            "d/c.toml line 5: currency.floor = '1 USD': is now called `dsp_floor`, rename it",
             "d/d.toml line 2: dsp[3].name = 7: is now called `id`, rename it",
             "d/d.toml line 4: dsp[4].id: is missing, expected text, for example \"acme\"",
             "d/d.toml line 6: currency.rates.X = 1: expected text",

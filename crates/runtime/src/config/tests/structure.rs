@@ -17,7 +17,6 @@ fn exchange(s: &mut Section<'_>) -> Exchange {
         s.problem("answer_reserve", "\"5ms\"", "must be shorter than `tmax`");
     }
     s.renamed("timeout", "tmax");
-    s.moved("pool_size", "exchange.dsp.pool.size");
     s.price("floor", "0.50 USD", "Lowest price.");
     let dsps = s.tables("dsp", "A DSP.", |s| {
         let id = s.text("id", Required("dsp-1"), "Its name.");
@@ -116,10 +115,6 @@ fn unknown_and_renamed_keys() {
     check(
         "[exchange]\ntimeout = '1s'",
         &["line 2: exchange.timeout = '1s': is now called `tmax`, rename it"],
-    );
-    check(
-        "[exchange]\npool_size = 3",
-        &["line 2: exchange.pool_size = 3: is now `exchange.dsp.pool.size`, move it there"],
     );
     // A renamed key is never suggested for a misspelt one.
     check("[exchange]\ntimeouts = 1", &["line 2: exchange.timeouts = 1: unknown key, remove it"]);
