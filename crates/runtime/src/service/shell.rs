@@ -16,14 +16,14 @@ use super::services::Services;
 use super::shards::{Served, serve_on_shards};
 use super::shell_config::{ShellConfig, ShellFile};
 use super::{DescriptorNeeds, Service, ServiceError, Startup};
-use crate::admin::{Admin, Api, ChangeAllowance, Pages, Readiness, configuration};
+use crate::admin::{Admin, Api, ChangeAllowance, ChangeLimits, Pages, Readiness, configuration};
 use crate::builder::Builder;
 use crate::config::Effective;
 use crate::config::reload::{FollowedFiles, Hangup, Reload};
 use crate::control::Control;
 use crate::listen::{ListenError, listen};
 use crate::metrics::Exposition;
-use crate::shards::{Shards, ShardsPanicked, ShardsStartError};
+use crate::shards::{Shards, ShardsMetrics, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::{self, Exporting, Tracer, TracingOptions};
 
@@ -154,36 +154,9 @@ impl Shell {
             (live, reload)
         });
         let (live, reload) = live.unzip();
-        let mut exposition = Exposition::default();
-        exposition.add_process();
-        if let Some(live) = &live {
-            live.expose(&mut exposition);
-        }
-        let mut readiness = Readiness::default();
-        // Reloads and changes of services both create generations, so they share one limit.
-        let changes = ChangeAllowance::new(config.admin.changes);
-        let of_file = live.into_iter().map(|live| configuration(live).limited(&changes));
-        let mut own: Vec<Api> = of_file.collect();
-        for ServiceInstance { service, .. } in &running {
-            Arc::clone(service).expose(&mut exposition);
-            Arc::clone(service).add_readiness(&mut readiness);
-            own.extend(Arc::clone(service).admin_apis(&changes));
-        }
-        own.extend(services.absent(&running));
-        tracer.expose(&mut exposition);
-        let metrics = shards.metrics();
-        let overloaded = metrics.clone();
-        exposition.add(move |page| metrics.expose(page));
-        readiness.remark("overload", move || {
-            let shards = overloaded.overloaded(OVERLOAD_SHOWN);
-            let period_s = OVERLOAD_SHOWN.as_secs();
-            (shards > 0).then(|| {
-                format!(
-                    "shards that refused requests within {period_s} s: {shards}; see vickrey_requests_refused_total"
-                )
-            })
-        });
-        let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis: own };
+        let mut pages = pages(services, &running, live, config.admin.changes, &shutdown);
+        tracer.expose(&mut pages.exposition);
+        expose_shards(&mut pages, shards.metrics());
         let admin = Admin::start(&config.admin, operators, pages, &control)?;
         for line in running.iter().filter_map(|of| of.service.announcement()) {
             info!("{line}");
@@ -225,6 +198,46 @@ impl Shell {
         closed.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
+}
+
+/// The pages of the admin listener, without traces and shards.
+fn pages(
+    services: &Services,
+    running: &[ServiceInstance],
+    live: Option<LiveConfiguration>,
+    limits: ChangeLimits,
+    shutdown: &Shutdown,
+) -> Pages {
+    let (mut exposition, mut readiness) = (Exposition::default(), Readiness::default());
+    exposition.add_process();
+    if let Some(live) = &live {
+        live.expose(&mut exposition);
+    }
+    // Reloads and changes of services both create generations, so they share one limit.
+    let changes = ChangeAllowance::new(limits);
+    let of_file = live.into_iter().map(|live| configuration(live).limited(&changes));
+    let mut apis: Vec<Api> = of_file.collect();
+    for ServiceInstance { service, .. } in running {
+        Arc::clone(service).expose(&mut exposition);
+        Arc::clone(service).add_readiness(&mut readiness);
+        apis.extend(Arc::clone(service).admin_apis(&changes));
+    }
+    apis.extend(services.absent(running));
+    Pages { exposition, readiness, shutdown: shutdown.clone(), apis }
+}
+
+fn expose_shards(pages: &mut Pages, metrics: ShardsMetrics) {
+    let overloaded = metrics.clone();
+    pages.exposition.add(move |page| metrics.expose(page));
+    pages.readiness.remark("overload", move || {
+        let shards = overloaded.overloaded(OVERLOAD_SHOWN);
+        let period_s = OVERLOAD_SHOWN.as_secs();
+        (shards > 0).then(|| {
+            format!(
+                "shards that refused requests within {period_s} s: {shards}; see vickrey_requests_refused_total"
+            )
+        })
+    });
 }
 
 /// Lowers limits to the descriptors of the process. Returns outbound connections by service.
