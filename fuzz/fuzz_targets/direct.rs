@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use exchange_core::campaigns::{
     ACCOUNTS_MAX, BiddingLimits, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer,
-    DirectCampaign, SearchScratch,
+    DirectCall, DirectCampaign, SearchScratch,
 };
 use exchange_core::{Auction, DspAnswer, Market, eligible_direct, judge};
 use exchange_serve::DirectRules;
@@ -97,7 +97,12 @@ fuzz_target!(|data: &[u8]| {
     let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
     let Ok(ask) = eligible_direct(&auction, MARKET.dsps.len() - 1) else { return };
     let mut answer = DirectAnswer::default();
-    CATALOGUE.bid((&auction, &ask, &LIMITS), &mut Yes, &mut SearchScratch::default(), &mut answer);
+    CATALOGUE.bid(
+        &DirectCall { auction: &auction, ask: &ask, limits: &LIMITS },
+        &mut Yes,
+        &mut SearchScratch::default(),
+        &mut answer,
+    );
     if answer.body.is_empty() {
         assert!(answer.bids.is_empty());
         return;

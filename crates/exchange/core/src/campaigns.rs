@@ -17,7 +17,7 @@ mod probe;
 mod scratch;
 mod targeting;
 
-pub use bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid};
+pub use bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid, DirectCall};
 pub use campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 pub use catalogue::Catalogue;
 pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};

@@ -44,8 +44,7 @@ pub(crate) fn sale(
     let bid = judgement.bid_of(win.entry);
     let terms = judgement.bids[bid].terms(auction).expect("a winner is for an impression");
     let fate = clearing.fates[win.entry];
-    let winner = clearing.wins[entry.imp].as_ref().map(|win| (&judgement.entries[win.entry], win));
-    let prices = terms.prices(auction.currencies(), (entry, win, fate), winner);
+    let prices = terms.prices(auction.currencies(), &judgement.entries, clearing, win);
     let prices = prices.expect("what was converted from the bid's currency converts back");
     let SalePrices { net, paid, min_to_win, revenue } = prices;
     assert!(paid <= terms.offer, "conversion never charges above the bid");

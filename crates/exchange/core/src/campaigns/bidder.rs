@@ -6,6 +6,8 @@ use pacer_core::refusal::SpendRefusal;
 use units::{Cpm, Multiplier};
 
 use super::campaign::CampaignPrice;
+use crate::asking::eligibility::BidderCall;
+use crate::auction::Auction;
 
 /// Limits on direct campaigns in one auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,17 @@ pub struct BiddingLimits {
     /// Bids per impression, each from another account; at most
     /// [`ACCOUNTS_MAX`](super::ACCOUNTS_MAX).
     pub bids_max: usize,
+}
+
+/// A call of the direct campaigns for bids.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectCall<'c> {
+    /// The auction.
+    pub auction: &'c Auction<'c>,
+    /// The impressions on offer.
+    pub ask: &'c BidderCall,
+    /// Limits of the search.
+    pub limits: &'c BiddingLimits,
 }
 
 /// Decides what campaigns bid, and paces them.

@@ -11,7 +11,7 @@ use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
 use units::{Cpm, Currency, Ratio, Rounding, SplitMix64};
 
-use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid};
+use super::bidder::{CampaignBidder, DirectAnswer, DirectBid, DirectCall};
 use super::catalogue::{Catalogue, CatalogueAd, CatalogueEntry};
 use super::offers::{ACCOUNTS_MAX, Offer};
 use super::scratch::{AdChoice, DealScratch, FloorKey, SearchScratch};
@@ -24,6 +24,7 @@ use crate::campaigns::catalogue::attributes::AdAttributes;
 use crate::creatives::playback::takes_duration;
 use crate::creatives::rules::is_size_offered;
 use crate::judging::judge::BIDS_MAX;
+use crate::market::tie::BidIds;
 
 const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
 
@@ -31,19 +32,20 @@ const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer m
 const FLOORS_MAX: usize = 32;
 
 impl Catalogue {
-    /// Writes the bids for `ask` into `answer`, which it empties first. `bidder` prices each
+    /// Writes the bids for `call` into `answer`, which it empties first. `bidder` prices each
     /// campaign that matches an impression. Only the few best accounts bid for it, once each.
     ///
     /// Impressions share the limit on matches equally; later ones may use what earlier ones leave.
     /// If more campaigns match, a uniform draw seeded by the auction's id picks among them.
     pub fn bid(
         &self,
-        (auction, ask, limits): (&Auction<'_>, &BidderCall, &BiddingLimits),
+        call: &DirectCall<'_>,
         bidder: &mut impl CampaignBidder,
         scratch: &mut SearchScratch,
         answer: &mut DirectAnswer,
     ) {
         answer.clear();
+        let DirectCall { auction, ask, limits } = call;
         let accepts = &auction.market.dsps[ask.dsp].currencies;
         if self.entries.is_empty() || !accepts.contains(&auction.currency) {
             return;
@@ -207,6 +209,14 @@ fn write_bid_id(offer: &Offer, out: &mut String) {
     let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
 }
 
+/// What a campaign bids, in its account's currency and in the auction's.
+#[derive(Clone, Copy)]
+struct BidDecision {
+    campaign: usize,
+    decided: Cpm,
+    price: Cpm,
+}
+
 struct ImpBidding<'b, 'a> {
     catalogue: &'b Catalogue,
     auction: &'b Auction<'a>,
@@ -294,10 +304,11 @@ impl ImpBidding<'_, '_> {
             false => ratio.convert(decided, Rounding::Down),
         };
         let Some(price) = price else { return };
+        let decision = BidDecision { campaign, decided, price };
         let mut missed = None;
         let mut reaches_one = false;
         for choice in 0..scratch.choices.len() {
-            match self.offer(campaign, (decided, price), scratch.choices[choice], scratch) {
+            match self.offer(decision, scratch.choices[choice], scratch) {
                 Ok(()) => reaches_one = true,
                 Err(floor) => missed = Some(missed.map_or(floor, |least: Cpm| least.min(floor))),
             }
@@ -400,11 +411,11 @@ impl ImpBidding<'_, '_> {
     /// Offers the decided price if it reaches the floor, else returns the floor.
     fn offer(
         &self,
-        campaign: usize,
-        (decided, price): (Cpm, Cpm),
+        decision: BidDecision,
         choice: AdChoice,
         scratch: &mut SearchScratch,
     ) -> Result<(), Cpm> {
+        let BidDecision { campaign, decided, price } = decision;
         let deal = choice.deal.map(|deal| &self.auction.deals[deal]);
         let worth = deal.map_or(price, |deal| deal.discount().taken_from(price));
         let floor = self.floor(choice, scratch);
@@ -429,8 +440,9 @@ impl ImpBidding<'_, '_> {
             text.clear();
             write_bid_id(offer, text);
             let market = self.auction.market;
-            let seat = (&*market.dsps[self.dsp].id, &*self.catalogue.seats[offer.seat as usize]);
-            market.tie_key.rank(self.auction.id, self.imp.terms.id, seat, text)
+            let dsp = &market.dsps[self.dsp].id;
+            let ids = BidIds { dsp, seat: &self.catalogue.seats[offer.seat as usize], bid: text };
+            market.tie_key.rank(self.auction.id, self.imp.terms.id, ids)
         });
         Ok(())
     }

@@ -8,7 +8,7 @@ use pacer_core::refusal::SpendRefusal;
 use strum::VariantArray;
 use units::{Cpm, Multiplier};
 
-use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer};
+use super::bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectCall};
 use super::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use super::catalogue::Catalogue;
 use super::scratch::SearchScratch;
@@ -151,7 +151,8 @@ impl Probe {
             let ask = BidderCall { imps: 1 << imp, ..*ask };
             let mut matched = MatchProbe(false);
             let limits = BiddingLimits { matches_max: 1, bids_max: 1 };
-            all.bid((auction, &ask, &limits), &mut matched, scratch, answer);
+            let call = DirectCall { auction, ask: &ask, limits: &limits };
+            all.bid(&call, &mut matched, scratch, answer);
             counts.impressions += 1;
             counts.matched += u64::from(matched.0);
             let tried = all.try_first(auction, &ask, imp, scratch);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Rounding};
 
-use super::clear::{ClearingEntry, Win};
+use super::clear::{Clearing, ClearingEntry, Win};
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::market::rates::Currencies;
@@ -39,19 +39,21 @@ pub(crate) struct SalePrices {
 }
 
 impl BidTerms {
-    /// Prices `win`, which is of `entry` and has that fate, with the impression's winner. None if
-    /// the bid's currency has no rate, which never holds for a bid that takes part.
+    /// Prices `win`, one of `clearing`'s of `entries`. None if the bid's currency has no rate, which
+    /// never holds for a bid that takes part.
     pub(crate) fn prices(
         &self,
         currencies: Currencies<'_>,
-        (entry, win, fate): (&ClearingEntry, &Win, Fate),
-        winner: Option<(&ClearingEntry, &Win)>,
+        entries: &[ClearingEntry],
+        clearing: &Clearing,
+        win: &Win,
     ) -> Option<SalePrices> {
+        let entry = &entries[win.entry];
         let paid = self.paid(currencies, entry, win.price)?;
-        let min_to_win = match fate {
-            Fate::Offered => {
-                winner.and_then(|(winner, win)| self.least_to_tie(currencies, winner, win))
-            }
+        let min_to_win = match clearing.fates[win.entry] {
+            Fate::Offered => clearing.wins[entry.imp]
+                .as_ref()
+                .and_then(|winner| self.least_to_tie(currencies, &entries[winner.entry], winner)),
             _ => self.in_bid(currencies, win.min_to_win),
         };
         let Currencies { rates, auction, base } = currencies;

@@ -20,6 +20,7 @@ use crate::creatives::format::formats_of_markup;
 use crate::creatives::macros::{macros_bound, macros_len};
 use crate::creatives::rules::{CreativeRules, banner_size};
 use crate::creatives::win_notice::fetches_markup;
+use crate::market::tie::BidIds;
 
 /// Limit of judged bids per response; later ones are ignored and counted. A limit of bytes is not
 /// enough: a bid takes far more memory than its shortest text, `{}`, and is compared with all
@@ -415,8 +416,11 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         let floor = floors.max().expect("a bid that passed is of a format");
         judged.floor = Some(floor);
         let price = checked_price(deal, floor, worth)?;
-        let bid_id = bid.id.as_deref().unwrap_or_default();
-        let seat_name = (&*self.auction.market.dsps[seat.dsp].id, seat_id.as_ref());
+        let ids = BidIds {
+            dsp: &self.auction.market.dsps[seat.dsp].id,
+            seat: seat_id.as_ref(),
+            bid: bid.id.as_deref().unwrap_or_default(),
+        };
         Ok(ClearingEntry {
             imp: imp_index,
             seat,
@@ -424,7 +428,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
             auction_type: deal.map_or(self.auction.auction_type, |deal| deal.auction_type),
             price,
             floor,
-            tie: self.auction.market.tie_key.rank(self.auction.id, imp.id, seat_name, bid_id),
+            tie: self.auction.market.tie_key.rank(self.auction.id, imp.id, ids),
             group: None,
             is_deal: deal.is_some(),
             barred: None,

@@ -10,14 +10,23 @@ use units::Ppm;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TieKey([u8; 16]);
 
+/// What names a bid for an impression. Different DSPs may have equal seat and bid ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BidIds<'b> {
+    pub(crate) dsp: &'b str,
+    pub(crate) seat: &'b str,
+    pub(crate) bid: &'b str,
+}
+
 impl TieKey {
     /// Keep the key secret: with it, bidders can pick bid ids that win ties.
     pub const fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// Orders equal bids, lowest first. Different DSPs may have equal seat and bid ids.
-    pub fn rank(&self, auction: &str, imp: &str, (dsp, seat): (&str, &str), bid: &str) -> u64 {
+    /// Orders equal bids, lowest first.
+    pub(crate) fn rank(&self, auction: &str, imp: &str, ids: BidIds<'_>) -> u64 {
+        let BidIds { dsp, seat, bid } = ids;
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in [auction, imp, dsp, seat, bid] {
             hasher.write_usize(part.len());

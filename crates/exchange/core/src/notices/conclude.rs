@@ -204,7 +204,6 @@ impl<'p> NoticePlanner<'p, '_> {
         let text = bid_text(answers, &judgement.bids[sale.bid]);
         let members = members(text).expect("a winner has been parsed");
         let values = values::of_returned(self.auction, judgement, sale, Occasion::Win);
-        let fetched = self.fetched(sale);
         let mut inline = None;
         out.push('{');
         for (key, raw) in &members {
@@ -225,7 +224,7 @@ impl<'p> NoticePlanner<'p, '_> {
         out.pop(); // A comma: a bid has a price.
         match self.mode {
             _ if self.auction.request.is_test() => write_markup(out, inline, &values),
-            NoticeMode::Final => self.write_final(out, sale, (inline, fetched), &values),
+            NoticeMode::Final => self.write_final(out, sale, inline, &values),
             NoticeMode::Upstream | NoticeMode::PassThrough => {
                 write_markup(out, inline, &values);
                 self.write_upstream(out, sale);
@@ -247,9 +246,10 @@ impl<'p> NoticePlanner<'p, '_> {
         &mut self,
         out: &mut String,
         sale: &Sale,
-        (inline, fetched): (Option<&str>, Option<&str>),
+        inline: Option<&str>,
         values: &MacroValues<'_>,
     ) {
+        let fetched = self.fetched(sale);
         let judged = &self.cleared.judgement.bids[sale.bid];
         let bid = judged.bid.as_ref().expect("a winner has been parsed");
         // Like the judge, treat `null`, an empty text and an empty object as no markup.

@@ -220,15 +220,13 @@ impl ClearingInputs {
         }
         let currencies = Currencies { rates: &self.rates, auction: self.currency, base: self.base };
         let sale = |win: &&Win| {
-            let (bid, entry, fate) =
-                (bids[win.entry], &entries[win.entry], clearing.fates[win.entry]);
-            let winner = clearing.wins[entry.imp].as_ref().map(|win| (&entries[win.entry], win));
+            let (bid, fate) = (bids[win.entry], clearing.fates[win.entry]);
             let terms = self.bids[bid].terms.ok_or(InvalidInputs::Terms { bid })?;
-            let prices = terms.prices(currencies, (entry, win, fate), winner);
+            let prices = terms.prices(currencies, &entries, &clearing, win);
             let prices = prices.filter(|prices| prices.paid <= terms.offer);
             let SalePrices { net, paid, min_to_win, revenue } =
                 prices.ok_or(InvalidInputs::Price { bid })?;
-            Ok(Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue })
+            Ok(Sale { bid, imp: entries[win.entry].imp, fate, net, paid, min_to_win, revenue })
         };
         let returned = clearing.returned(&entries);
         let sales: Result<_, _> = returned.iter().map(sale).collect();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use exchange_core::campaigns::{
     ACCOUNTS_MAX, BiddingLimits, BiddingRules, CampaignBidder, CampaignPrice, CampaignTargeting,
-    Catalogue, Creative, CreativeSpec, DirectAnswer, DirectCampaign, KeyValues, MatchList,
-    PagePrefix, SearchScratch,
+    Catalogue, Creative, CreativeSpec, DirectAnswer, DirectCall, DirectCampaign, KeyValues,
+    MatchList, PagePrefix, SearchScratch,
 };
 use exchange_core::{
     Auction, BidderCall, Dsp, DspAnswer, Market, Publishers, Rates, Region as Part, Targeting,
@@ -156,10 +156,20 @@ fn bidding_allocates_nothing() {
             let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
             let ask: BidderCall = eligible_direct(&auction, 0).expect("it is asked");
             let mut bidder = Count(0);
-            catalogue.bid((&auction, &ask, &limits), &mut bidder, &mut scratch, &mut answer);
+            catalogue.bid(
+                &DirectCall { auction: &auction, ask: &ask, limits: &limits },
+                &mut bidder,
+                &mut scratch,
+                &mut answer,
+            );
             let (once, body) = (std::mem::take(&mut bidder.0), answer.body.clone());
             let region = Region::new(ALLOCATOR);
-            catalogue.bid((&auction, &ask, &limits), &mut bidder, &mut scratch, &mut answer);
+            catalogue.bid(
+                &DirectCall { auction: &auction, ask: &ask, limits: &limits },
+                &mut bidder,
+                &mut scratch,
+                &mut answer,
+            );
             let change = region.change();
             assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
             // The counted work was bidding, by all campaigns on both impressions.

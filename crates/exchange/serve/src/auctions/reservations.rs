@@ -2,7 +2,7 @@
 //!
 //! `exchange-core` and `pacer-core` make all decisions about money.
 
-use exchange_core::campaigns::DirectAnswer;
+use exchange_core::campaigns::{DirectAnswer, DirectCall};
 use exchange_core::record::{BudgetRefusal, BudgetRefusals, CallOutcome, RecordedCall};
 use exchange_core::{
     Auction, BidderCall, Clearing, DspAnswer, Fate, Judgement, Lifetimes, Reservation, Win, clear,
@@ -37,8 +37,8 @@ impl<'p> DirectOffer<'p> {
         ask: Option<BidderCall>,
     ) -> Option<Self> {
         let (ask, budget) = (ask?, shard.budget()?);
-        let limits = &snapshot.config().direct;
-        let answer = budget.bid(&snapshot.campaigns().catalogue, auction, &ask, limits);
+        let call = DirectCall { auction, ask: &ask, limits: &snapshot.config().direct };
+        let answer = budget.bid(&snapshot.campaigns().catalogue, &call);
         shard.metrics.direct_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {

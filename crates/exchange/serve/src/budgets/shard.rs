@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use exchange_core::Reservation;
 use exchange_core::campaigns::{
-    BiddingLimits, CampaignBidder, CampaignPrice, Catalogue, DirectAnswer, SearchScratch,
+    CampaignBidder, CampaignPrice, Catalogue, DirectAnswer, DirectCall, SearchScratch,
 };
-use exchange_core::{Auction, BidderCall, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
 use pacer_core::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard};
@@ -162,18 +162,13 @@ impl ShardBudget {
         self
     }
 
-    pub fn bid(
-        &self,
-        catalogue: &Catalogue,
-        auction: &Auction<'_>,
-        ask: &BidderCall,
-        limits: &BiddingLimits,
-    ) -> DirectAnswer {
+    pub fn bid(&self, catalogue: &Catalogue, call: &DirectCall<'_>) -> DirectAnswer {
         let CampaignSearch { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
+        let DirectCall { auction, ask, .. } = call;
         let is_test = auction.request.is_test();
         let mut deciding = AuctionPacing::new(self, auction.id, is_test);
-        catalogue.bid((auction, ask, limits), &mut deciding, room, &mut answer);
+        catalogue.bid(call, &mut deciding, room, &mut answer);
         if !is_test {
             let open = &mut *self.open.borrow_mut();
             open.counting.buffer.offer(ask.imps.count_ones());

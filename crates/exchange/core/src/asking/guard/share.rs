@@ -40,25 +40,20 @@ impl ShareDivider {
         parts.fill(0);
         let mut left = total;
         while left > 0 {
-            let (weights, shards) = open_weights(claims, parts);
-            if shards == 0 {
+            let unmet = UnmetDemand::of(claims, parts);
+            if unmet.shards == 0 {
                 break;
             }
-            if !fill_small_wants(&mut left, claims, parts, (weights, shards)) {
-                self.divide_open(left, claims, (weights, shards), (turn, parts));
+            if !fill_small_wants(&mut left, claims, parts, unmet) {
+                self.divide_unmet(left, claims, turn, parts);
                 left = 0;
             }
         }
         left
     }
 
-    fn divide_open(
-        &mut self,
-        left: u64,
-        claims: &[ShareClaim],
-        scale: (u128, u64),
-        (turn, parts): (bool, &mut [u64]),
-    ) {
+    fn divide_unmet(&mut self, left: u64, claims: &[ShareClaim], turn: bool, parts: &mut [u64]) {
+        let unmet = UnmetDemand::of(claims, parts);
         let mut rest = left;
         // The credit of each shard with unmet demand, highest first.
         let mut owed: Vec<Option<i64>> = vec![None; claims.len()];
@@ -66,7 +61,7 @@ impl ShareDivider {
             if claim.want <= parts[shard] {
                 continue;
             }
-            let (whole, fraction) = part_of(left, claim.weight, scale);
+            let (whole, fraction) = unmet.part_of(left, claim.weight);
             parts[shard] += whole;
             rest -= whole;
             owed[shard] = Some(self.credit[shard] + fraction);
@@ -88,11 +83,33 @@ impl ShareDivider {
     }
 }
 
-fn open_weights(claims: &[ShareClaim], parts: &[u64]) -> (u128, u64) {
-    let open = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
-    open.fold((0, 0), |(weight, shards), (claim, _)| {
-        (weight + u128::from(claim.weight.max(1)), shards + 1)
-    })
+/// Shards whose part is less than their demand.
+#[derive(Clone, Copy, Default)]
+struct UnmetDemand {
+    weights: u128,
+    shards: u64,
+}
+
+impl UnmetDemand {
+    fn of(claims: &[ShareClaim], parts: &[u64]) -> Self {
+        let unmet = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
+        unmet.fold(Self::default(), |Self { weights, shards }, (claim, _)| Self {
+            weights: weights + u128::from(claim.weight.max(1)),
+            shards: shards + 1,
+        })
+    }
+
+    /// A shard's part of `total`: whole units, and the rest in millionths of one.
+    fn part_of(self, total: u64, weight: u64) -> (u64, i64) {
+        // 3/4 × weight / weights + 1/4 × 1 / shards, over one denominator.
+        let shards = u128::from(self.shards);
+        let numerator = u128::from(total) * (3 * u128::from(weight.max(1)) * shards + self.weights);
+        let denominator = 4 * self.weights * shards;
+        let whole = u64::try_from(numerator / denominator).expect("a part is at most the total");
+        let unit = u128::from(UNIT.unsigned_abs());
+        let fraction = i64::try_from(numerator % denominator * unit / denominator);
+        (whole, fraction.expect("a fraction is less than a unit"))
+    }
 }
 
 /// Serves demands no larger than their part in full. False if no demand is that small.
@@ -100,28 +117,17 @@ fn fill_small_wants(
     left: &mut u64,
     claims: &[ShareClaim],
     parts: &mut [u64],
-    scale: (u128, u64),
+    unmet: UnmetDemand,
 ) -> bool {
     let total = *left;
     for (claim, part) in claims.iter().zip(parts) {
         let missing = claim.want - *part;
-        if missing > 0 && missing <= part_of(total, claim.weight, scale).0 {
+        if missing > 0 && missing <= unmet.part_of(total, claim.weight).0 {
             *part += missing;
             *left -= missing;
         }
     }
     *left < total
-}
-
-fn part_of(total: u64, weight: u64, (weights, shards): (u128, u64)) -> (u64, i64) {
-    // 3/4 × weight / weights + 1/4 × 1 / shards, over one denominator.
-    let shards = u128::from(shards);
-    let numerator = u128::from(total) * (3 * u128::from(weight.max(1)) * shards + weights);
-    let denominator = 4 * weights * shards;
-    let whole = u64::try_from(numerator / denominator).expect("a part is at most the total");
-    let unit = u128::from(UNIT.unsigned_abs());
-    let fraction = i64::try_from(numerator % denominator * unit / denominator);
-    (whole, fraction.expect("a fraction is less than a unit"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use units::{Cpm, Multiplier};
 use super::fixtures::{ALL, Yes, banner, bid, bid_and, campaign, market_of, request, rules};
 use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{CampaignBidder, DirectAnswer};
+use crate::campaigns::bidder::{CampaignBidder, DirectAnswer, DirectCall};
 use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
@@ -245,7 +245,12 @@ fn several_creatives_that_fit_take_turns() {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut scratch, &mut answer);
+        catalogue.bid(
+            &DirectCall { auction: &auction, ask: &ask, limits: &ALL },
+            &mut Yes::default(),
+            &mut scratch,
+            &mut answer,
+        );
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         let crid = json["seatbid"][0]["bid"][0]["crid"].as_str().unwrap().to_owned();
         shown[["a", "b", "c"].iter().position(|known| *known == crid).unwrap()] += 1;
@@ -287,7 +292,12 @@ fn equal_bids_are_ordered_by_the_tie_key() {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut scratch, &mut answer);
+        catalogue.bid(
+            &DirectCall { auction: &auction, ask: &ask, limits: &ALL },
+            &mut Yes::default(),
+            &mut scratch,
+            &mut answer,
+        );
         assert_eq!(answer.bids.len(), 3);
         answer.bids.iter().for_each(|bid| in_front[bid.campaign] += 1);
     }
@@ -433,7 +443,12 @@ fn the_desk_has_the_last_word() {
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
     let mut bidder = Picky(Vec::new());
     let (mut scratch, mut answer) = (SearchScratch::default(), DirectAnswer::default());
-    catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut scratch, &mut answer);
+    catalogue.bid(
+        &DirectCall { auction: &auction, ask: &ask, limits: &ALL },
+        &mut bidder,
+        &mut scratch,
+        &mut answer,
+    );
     let shown = Multiplier::parse("2.5").unwrap();
     let asked = [CampaignPrice::Value(cpm("9")), CampaignPrice::Fixed(cpm("3"))];
     assert_eq!(

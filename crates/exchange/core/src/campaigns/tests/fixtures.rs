@@ -9,7 +9,7 @@ use units::{Cpm, Multiplier};
 
 use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{BiddingLimits, CampaignBidder, DirectAnswer};
+use crate::campaigns::bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectCall};
 use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::{Creative, CreativeSpec};
@@ -109,7 +109,12 @@ pub(super) fn bid_and(
         let mut scratch = SearchScratch::default();
         for _ in 0..2 {
             bidder.0.clear();
-            catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut scratch, &mut outcome.answer);
+            catalogue.bid(
+                &DirectCall { auction: &auction, ask: &ask, limits: &ALL },
+                &mut bidder,
+                &mut scratch,
+                &mut outcome.answer,
+            );
         }
         outcome.asked = bidder.0.iter().map(|(slot, ..)| slot.0).collect();
         let answers = [DspAnswer { ask, body: outcome.answer.body.as_bytes() }];

@@ -10,7 +10,7 @@ use units::{Cpm, Multiplier};
 use super::fixtures::{ALL, banner, campaign, market_of, request, rules};
 use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{CampaignBidder, DirectAnswer};
+use crate::campaigns::bidder::{CampaignBidder, DirectAnswer, DirectCall};
 use crate::campaigns::campaign::{BiddingRules, CampaignPrice, DirectCampaign};
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::CreativeSpec;
@@ -46,7 +46,12 @@ fn check(change: &Value, campaigns: Vec<DirectCampaign>, want: &[(u32, &str, &st
     let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
     let (mut bidder, mut answer) = (Floors::default(), DirectAnswer::default());
-    catalogue.bid((&auction, &ask, &ALL), &mut bidder, &mut SearchScratch::default(), &mut answer);
+    catalogue.bid(
+        &DirectCall { auction: &auction, ask: &ask, limits: &ALL },
+        &mut bidder,
+        &mut SearchScratch::default(),
+        &mut answer,
+    );
     let want = want
         .iter()
         .map(|(slot, bid, floor)| (*slot, Shortfall { bid: cpm(bid), floor: cpm(floor) }));

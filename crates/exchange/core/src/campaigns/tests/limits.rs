@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixtures::{ALL, Yes, banner, campaign, market_of, request, rules};
 use crate::asking::eligibility::eligible_direct;
 use crate::auction::Auction;
-use crate::campaigns::bidder::{BiddingLimits, DirectAnswer};
+use crate::campaigns::bidder::{BiddingLimits, DirectAnswer, DirectCall};
 use crate::campaigns::campaign::CampaignPrice;
 use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::scratch::SearchScratch;
@@ -23,7 +23,7 @@ fn bid(catalogue: &Catalogue, request: &Value, (id, limits): (&str, BiddingLimit
     let ask = eligible_direct(&auction, market.dsps.len() - 1).unwrap();
     let (mut bidder, mut answer) = (Yes::default(), DirectAnswer::default());
     catalogue.bid(
-        (&auction, &ask, &limits),
+        &DirectCall { auction: &auction, ask: &ask, limits: &limits },
         &mut bidder,
         &mut SearchScratch::default(),
         &mut answer,

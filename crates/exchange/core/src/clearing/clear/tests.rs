@@ -7,7 +7,7 @@ use units::{Cpm, Multiplier, Nanos};
 
 use super::*;
 use crate::fixtures::cpm;
-use crate::market::tie::TieKey;
+use crate::market::tie::{BidIds, TieKey};
 
 const CENT: Cpm = match Cpm::new(10_000) {
     Some(cent) => cent,
@@ -258,9 +258,9 @@ fn ties_are_fair_and_independent_of_order() {
     for auction in 0..rounds {
         let auction = format!("auction-{auction}");
         let entries = [0, 1, 2].map(|dsp| {
-            let name = ["x", "y", "z"][dsp];
+            let ids = BidIds { dsp: ["x", "y", "z"][dsp], seat: "s", bid: "1" };
             // Different DSPs may use the same seat and bid ids.
-            ClearingEntry { tie: key.rank(&auction, "1", (name, "s"), "1"), ..entry(0, dsp, "1") }
+            ClearingEntry { tie: key.rank(&auction, "1", ids), ..entry(0, dsp, "1") }
         });
         let winner = |entries: &[ClearingEntry]| {
             let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));

@@ -5,16 +5,18 @@ use super::*;
 #[test]
 fn rank_depends_on_every_part_and_the_key() {
     let key = TieKey::new([7; 16]);
-    let rank = key.rank("a", "1", ("d", "s"), "b");
-    assert_eq!(rank, key.rank("a", "1", ("d", "s"), "b"));
+    let ids = |[dsp, seat, bid]: [&'static str; 3]| BidIds { dsp, seat, bid };
+    let rank_of = |auction, imp, of| key.rank(auction, imp, ids(of));
+    let rank = rank_of("a", "1", ["d", "s", "b"]);
+    assert_eq!(rank, rank_of("a", "1", ["d", "s", "b"]));
     let others = [
-        key.rank("x", "1", ("d", "s"), "b"),
-        key.rank("a", "2", ("d", "s"), "b"),
-        key.rank("a", "1", ("e", "s"), "b"),
-        key.rank("a", "1", ("d", "t"), "b"),
-        key.rank("a", "1", ("d", "s"), "c"),
-        key.rank("a", "1", ("ds", ""), "b"),
-        TieKey::new([8; 16]).rank("a", "1", ("d", "s"), "b"),
+        rank_of("x", "1", ["d", "s", "b"]),
+        rank_of("a", "2", ["d", "s", "b"]),
+        rank_of("a", "1", ["e", "s", "b"]),
+        rank_of("a", "1", ["d", "t", "b"]),
+        rank_of("a", "1", ["d", "s", "c"]),
+        rank_of("a", "1", ["ds", "", "b"]),
+        TieKey::new([8; 16]).rank("a", "1", ids(["d", "s", "b"])),
     ];
     assert!(others.iter().all(|other| *other != rank));
     assert_eq!(format!("{key:?}"), "TieKey(…)");
