@@ -4,6 +4,7 @@ pub(crate) mod lifetimes;
 pub(crate) mod rates;
 pub(crate) mod seats;
 pub(crate) mod signals;
+pub(crate) mod size;
 pub(crate) mod targeting;
 pub(crate) mod tie;
 
@@ -17,6 +18,7 @@ use units::{Currency, Ppm, Price};
 use rates::Rates;
 use seats::Seats;
 use signals::TrackingSignals;
+use size::AdSize;
 use targeting::Targeting;
 use tie::TieKey;
 
@@ -59,7 +61,7 @@ pub struct Dsp {
     /// Formats it buys, as a set of [`MediaType::bit`].
     pub formats: u8,
     /// Banner sizes it buys; empty: any.
-    pub sizes: Vec<(u32, u32)>,
+    pub sizes: Vec<AdSize>,
     /// Countries it buys (ISO 3166-1 alpha-3); empty: any.
     pub countries: Vec<Box<str>>,
     /// Publishers it buys from; empty: any.
@@ -171,7 +173,7 @@ pub struct FloorRule {
     /// ISO 3166-1 alpha-3 code.
     pub country: Option<Box<str>>,
     /// Banner size in DIPS.
-    pub size: Option<(u32, u32)>,
+    pub size: Option<AdSize>,
     /// The publisher's net.
     pub floor: Price,
 }

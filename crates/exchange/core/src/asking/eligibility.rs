@@ -8,8 +8,8 @@ use crate::auction::Auction;
 use crate::auction::lists::{RequestLists, SortedList};
 use crate::auction::steps::{STEPS_MAX, Steps};
 use crate::auction::terms::AuctionDeal;
-use crate::creatives::rules::is_size_offered;
 use crate::market::Dsp;
+use crate::market::size::AdSize;
 
 /// Configured ids or sizes compared per step.
 const LISTED_PER_STEP: usize = 4;
@@ -187,8 +187,8 @@ fn buys(dsp: &Dsp, imp: &Imp<'_>, steps: &Steps) -> bool {
         steps.add(offered * dsp.sizes.len() / LISTED_PER_STEP);
         let mut sizes = banner.sizes().peekable();
         let fits = |offered: Format| {
-            let bought = |size| is_size_offered(size, offered, imp.instl == Some(1));
-            dsp.sizes.iter().copied().any(bought)
+            let bought = |size: &AdSize| size.is_offered(&offered, imp.instl == Some(1));
+            dsp.sizes.iter().any(bought)
         };
         let wanted = sizes.peek().is_none() || sizes.any(fits);
         if !wanted {

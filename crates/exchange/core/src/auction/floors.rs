@@ -10,12 +10,13 @@ use units::{Cpm, Ppm, Rounding};
 use super::duration::untold_seconds;
 use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
 use crate::market::FloorRule;
+use crate::market::size::AdSize;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BidShape {
     pub(crate) format: MediaType,
     /// Banner size in DIPS, if given or implied.
-    pub(crate) size: Option<(u32, u32)>,
+    pub(crate) size: Option<AdSize>,
     /// Seconds of video or audio, if given.
     pub(crate) dur: Option<u32>,
 }
@@ -125,7 +126,7 @@ impl<'a> ImpTerms<'a> {
                 continue;
             }
             for size in sizes {
-                consider(format, size.w.zip(size.h));
+                consider(format, AdSize::of(&size));
             }
         }
         self.floor.max(lowest.unwrap_or(Cpm::ZERO))
@@ -144,9 +145,9 @@ impl<'a> ImpTerms<'a> {
         floors.max().unwrap_or(Cpm::ZERO)
     }
 
-    fn offers_size(&self, size: (u32, u32)) -> bool {
+    fn offers_size(&self, size: AdSize) -> bool {
         let mut sizes = self.imp.banner.iter().flat_map(openrtb::Banner::sizes);
-        sizes.any(|offered| offered.w.zip(offered.h) == Some(size))
+        sizes.any(|offered| AdSize::of(&offered) == Some(size))
     }
 }
 

@@ -22,8 +22,8 @@ use crate::auction::floors::BidShape;
 use crate::auction::terms::{AuctionType, ImpTerms, reaches};
 use crate::campaigns::catalogue::attributes::AdAttributes;
 use crate::creatives::playback::takes_duration;
-use crate::creatives::rules::is_size_offered;
 use crate::judging::judge::BIDS_MAX;
+use crate::market::size::AdSize;
 use crate::market::tie::BidIds;
 
 const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
@@ -238,7 +238,7 @@ struct ImpFacts<'b, 'a> {
     attributes_blocked: [u64; 4],
     tells_sizes: bool,
     /// The only size on offer, used for banners without a size.
-    only_size: Option<(u32, u32)>,
+    only_size: Option<AdSize>,
 }
 
 impl<'b, 'a> ImpFacts<'b, 'a> {
@@ -267,14 +267,14 @@ impl<'b, 'a> ImpFacts<'b, 'a> {
             blocks_iframe: blocks(4),
             attributes_blocked: battr.map(set),
             tells_sizes: first.is_some(),
-            only_size: first.filter(|_| second.is_none()).and_then(|only| only.w.zip(only.h)),
+            only_size: first.filter(|_| second.is_none()).and_then(|only| AdSize::of(&only)),
         }
     }
 
-    fn offers_size(&self, size: (u32, u32)) -> bool {
+    fn offers_size(&self, size: AdSize) -> bool {
         let is_interstitial = self.terms.imp.instl == Some(1);
         let mut sizes = self.terms.imp.banner.iter().flat_map(openrtb::Banner::sizes);
-        sizes.any(|offered| is_size_offered(size, offered, is_interstitial))
+        sizes.any(|offered| size.is_offered(&offered, is_interstitial))
     }
 }
 

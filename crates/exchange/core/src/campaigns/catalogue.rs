@@ -14,6 +14,7 @@ use super::campaign::{BiddingRules, DirectCampaign};
 use super::creative::Creative;
 use super::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::auction::domains::normal_domain;
+use crate::market::size::AdSize;
 use crate::market::targeting::Region;
 use attributes::{AdTerms, TextNumbers};
 use index::{Bits, Dimension, DimensionBuilder, InvertedIndex, InvertedIndexBuilder};
@@ -50,7 +51,7 @@ pub(super) struct CatalogueEntry {
 pub(super) struct CatalogueAd {
     pub(super) creative: u32,
     pub(super) format: MediaType,
-    pub(super) size: Option<(u32, u32)>,
+    pub(super) size: Option<AdSize>,
     pub(super) dur: Option<u32>,
     pub(super) is_insecure: bool,
     pub(super) has_script: bool,
@@ -80,7 +81,7 @@ pub(super) struct FormatIndex {
     pub(super) formats: [Bits; 4],
     /// Campaigns with banners that adapt.
     pub(super) adaptive: Bits,
-    pub(super) sizes: InvertedIndex<(u32, u32)>,
+    pub(super) sizes: InvertedIndex<AdSize>,
 }
 
 #[derive(Clone, Debug)]
@@ -218,7 +219,7 @@ struct CatalogueBuilder {
     places: PlaceIndexBuilder,
     formats: [Vec<u32>; 4],
     adaptive: Vec<u32>,
-    sizes: InvertedIndexBuilder<(u32, u32)>,
+    sizes: InvertedIndexBuilder<AdSize>,
     deal_numbers: TextNumbers,
     deals: InvertedIndexBuilder<u32>,
     open: Vec<u32>,

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::creatives::format::{Syntax, formats_of_markup};
 use crate::creatives::mixed_content::is_insecure;
 use crate::creatives::rules::has_tag;
+use crate::market::size::AdSize;
 
 /// Codes are bits of a word. AdCOM 1.0 (List: Creative Attributes) ends at 18.
 const ATTRIBUTE_MAX: u32 = 63;
@@ -22,7 +23,7 @@ pub struct CreativeSpec {
     /// The format of its markup.
     pub format: MediaType,
     /// Banner size in DIPS. None if it adapts to any size.
-    pub size: Option<(u32, u32)>,
+    pub size: Option<AdSize>,
     /// HTML, VAST, or JSON of the Native Ads API, with macros of OpenRTB.
     pub markup: Box<str>,
     /// The advertiser's domains.
@@ -107,7 +108,7 @@ const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Creative {
     pub(super) format: MediaType,
-    pub(super) size: Option<(u32, u32)>,
+    pub(super) size: Option<AdSize>,
     /// Shared by creatives with equal metadata.
     pub(super) metadata: Arc<AdMetadata>,
     /// Code n is bit n.
@@ -165,7 +166,7 @@ impl Creative {
     }
 
     /// Banner size in DIPS. None if it adapts to any size.
-    pub const fn size(&self) -> Option<(u32, u32)> {
+    pub const fn size(&self) -> Option<AdSize> {
         self.size
     }
 }
@@ -184,7 +185,10 @@ fn check(spec: &CreativeSpec) -> Result<(), CreativeProblem> {
     unless(!is_timed || Syntax::of(&spec.markup) == Syntax::Vast, CreativeProblem::Vast)?;
     unless(!is_banner || is_of_format, CreativeProblem::Banner)?;
     unless(!is_native || is_object(&spec.markup), CreativeProblem::Native)?;
-    unless(spec.size.is_none_or(|(w, h)| is_banner && w > 0 && h > 0), CreativeProblem::Size)?;
+    unless(
+        spec.size.is_none_or(|size| is_banner && size.w > 0 && size.h > 0),
+        CreativeProblem::Size,
+    )?;
     unless(spec.duration_s.is_none_or(|s| is_timed && s > 0), CreativeProblem::Duration)?;
     unless(spec.domains.len() <= BID_LIST_MAX, CreativeProblem::Domains)?;
     unless(spec.categories.len() <= BID_LIST_MAX, CreativeProblem::Categories)?;
@@ -199,7 +203,7 @@ fn members_of(spec: &CreativeSpec) -> String {
     let mut out = String::with_capacity(spec.markup.len() + 160);
     let _ = write!(out, r#""crid":"{}","adm":"{}""#, escaped(&spec.id), escaped(&spec.markup));
     let _ = write!(out, r#","mtype":{}"#, spec.format as u32 + 1);
-    if let Some((w, h)) = spec.size {
+    if let Some(AdSize { w, h }) = spec.size {
         let _ = write!(out, r#","w":{w},"h":{h}"#);
     }
     if let Some(seconds) = spec.duration_s {

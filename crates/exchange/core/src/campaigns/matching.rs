@@ -12,6 +12,7 @@ use crate::asking::eligibility::BidderCall;
 use crate::auction::Auction;
 use crate::auction::domains::{normal_domain, suffixes};
 use crate::auction::terms::ImpTerms;
+use crate::market::size::AdSize;
 
 impl Catalogue {
     pub(super) fn match_request(
@@ -178,7 +179,7 @@ impl Catalogue {
                 spare.add(&shapes.formats[MediaType::Banner as usize]);
             } else {
                 spare.add(&shapes.adaptive);
-                for size in sizes.filter_map(|size| size.w.zip(size.h)) {
+                for size in sizes.filter_map(|size| AdSize::of(&size)) {
                     if let Some(postings) = shapes.sizes.get(&size) {
                         postings.add_to(spare);
                     }

@@ -6,6 +6,7 @@ use units::{Cpm, Ratio};
 use super::offers::Offers;
 use crate::campaigns::catalogue::attributes::BlockedAttributes;
 use crate::campaigns::catalogue::index::Bits;
+use crate::market::size::AdSize;
 
 /// A shard's search buffers, for any catalogue.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,7 @@ pub(super) struct DealScratch {
 pub(super) struct FloorKey {
     pub(super) deal: Option<usize>,
     pub(super) format: MediaType,
-    pub(super) size: Option<(u32, u32)>,
+    pub(super) size: Option<AdSize>,
     pub(super) dur: Option<u32>,
 }
 

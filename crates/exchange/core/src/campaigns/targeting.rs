@@ -1,6 +1,7 @@
 //! The definition of a campaign's targeting. Knows no catalogue.
 
 use super::creative::Creative;
+use crate::market::size::AdSize;
 use crate::market::targeting::Region;
 
 const HOST_BYTES_MAX: usize = 253 + ":65535".len();
@@ -15,7 +16,7 @@ pub struct CampaignTargeting {
     /// Formats, as a set of [`openrtb::codes::MediaType::bit`]; 0 if any.
     pub formats: u8,
     /// Banner sizes in DIPS. Empty if any.
-    pub sizes: Vec<(u32, u32)>,
+    pub sizes: Vec<AdSize>,
     /// Countries (ISO 3166-1 alpha-3).
     pub countries: MatchList,
     /// Regions by country: a listed country matches only in these. Others are unrestricted.

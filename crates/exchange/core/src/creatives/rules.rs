@@ -8,6 +8,7 @@ use super::mixed_content::is_insecure;
 use super::playback::check_playback;
 use crate::auction::fate::Fate;
 use crate::auction::lists::RequestLists;
+use crate::market::size::AdSize;
 
 /// The taxonomy whose categories show their parents: Content Taxonomy 1.0.
 pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
@@ -107,24 +108,24 @@ pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) 
 }
 
 /// A banner's size, given or implied by the only one on offer.
-pub(crate) fn banner_size(imp: &Imp<'_>, bid: &Bid<'_>) -> Option<(u32, u32)> {
-    if let Some(size) = bid.w.zip(bid.h) {
+pub(crate) fn banner_size(imp: &Imp<'_>, bid: &Bid<'_>) -> Option<AdSize> {
+    if let Some(size) = AdSize::given(bid.w, bid.h) {
         return Some(size);
     }
     let mut sizes = imp.banner.as_ref()?.sizes();
     let only = sizes.next()?;
-    if sizes.next().is_some() { None } else { only.w.zip(only.h) }
+    if sizes.next().is_some() { None } else { AdSize::of(&only) }
 }
 
 fn size_is_offered(imp: &Imp<'_>, bid: &Bid<'_>) -> bool {
     let Some(banner) = &imp.banner else { return true };
-    let told = match (bid.w.zip(bid.h), bid.wratio.zip(bid.hratio)) {
-        (None, None) => return true, // A missing size is not wrong.
-        told => told,
-    };
+    let (size, ratio) = (AdSize::given(bid.w, bid.h), bid.wratio.zip(bid.hratio));
+    if size.is_none() && ratio.is_none() {
+        return true; // A missing size is not wrong.
+    }
     let matches = |offered: Format| {
-        let exact = told.0.is_some_and(|size| is_size_offered(size, offered, imp.instl == Some(1)));
-        let ratio = match (told.1, offered.wratio.zip(offered.hratio)) {
+        let exact = size.is_some_and(|size| size.is_offered(&offered, imp.instl == Some(1)));
+        let ratio = match (ratio, offered.wratio.zip(offered.hratio)) {
             (Some((w, h)), Some((w_offered, h_offered))) => {
                 u64::from(w) * u64::from(h_offered) == u64::from(h) * u64::from(w_offered)
                     && bid.w.zip(offered.wmin).is_none_or(|(w, w_min)| w >= w_min)
@@ -135,14 +136,6 @@ fn size_is_offered(imp: &Imp<'_>, bid: &Bid<'_>) -> bool {
     };
     let mut sizes = banner.sizes().peekable();
     sizes.peek().is_none() || sizes.any(matches)
-}
-
-/// Whether `size` is offered; an interstitial's offered sizes are maxima.
-pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstitial: bool) -> bool {
-    match offered.w.zip(offered.h) {
-        Some((w_max, h_max)) if is_interstitial => w <= w_max && h <= h_max,
-        offered => offered == Some((w, h)),
-    }
 }
 
 /// Markup shows `btype` 3, JavaScript, and 4, an iframe, but not text and plain XHTML banners.

@@ -9,6 +9,7 @@ use crate::asking::guard::GuardLimits;
 use crate::asking::not_asked::NotAsked as Reason;
 use crate::judging::judge::{BIDS_MAX, ResponseFate};
 use crate::market::Dsp as Rules;
+use crate::market::size::AdSize;
 use crate::market::targeting::{Region, Targeting};
 use crate::record::{CallOutcome, RecordedCall};
 
@@ -116,7 +117,7 @@ impl ReplayedAuction<'_> {
 
     fn impressions(&self, dsp: &Rules) -> String {
         let bought = list(MediaType::members(dsp.formats).map(MediaType::label));
-        let sizes = dsp.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
+        let sizes = dsp.sizes.iter().map(AdSize::to_string);
         let sizes = match dsp.sizes.as_slice() {
             [] => String::new(),
             _ => format!(" with banners of {}", list(sizes)),

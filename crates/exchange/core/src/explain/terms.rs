@@ -118,7 +118,7 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
 /// The bids to which a rule applies; publisher and country match already.
 fn on(rule: &FloorRule) -> String {
     let format = rule.format.map(|format| format.label().to_owned());
-    let size = rule.size.map(|(w, h)| format!("{w}x{h}"));
+    let size = rule.size.map(|size| size.to_string());
     format.into_iter().chain(size).collect::<Vec<_>>().join(" ")
 }
 

@@ -14,6 +14,7 @@ use crate::asking::not_asked::NotAsked as Reason;
 use crate::fixtures::{AUCTION_ID, bid, imp, market, merged, ppm, request, response, with_auction};
 use crate::market::Market;
 use crate::market::lifetimes::Lifetimes;
+use crate::market::size::AdSize;
 use crate::market::targeting::{Region, UserIdNeed};
 use crate::notices::conclude::BeaconBase;
 use crate::record::{CallOutcome, RecordedCall};
@@ -140,7 +141,7 @@ fn who_does_not_buy_this_is_told_why_with_the_values() {
         "seats: wseat [] and bseat [a1, a2] leave none of its seats [a1, a2]",
     );
     check_not_asked(
-        |dsp| (dsp.formats, dsp.sizes) = (0b11, vec![(1, 2)]),
+        |dsp| (dsp.formats, dsp.sizes) = (0b11, vec![AdSize::new(1, 2)]),
         &json!({}),
         "impressions: no impression has a format and size that it buys: [banner, video] with \
          banners of [1x2]",

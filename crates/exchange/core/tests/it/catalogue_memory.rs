@@ -5,6 +5,7 @@
 use std::alloc::System;
 use std::sync::Arc;
 
+use exchange_core::AdSize;
 use exchange_core::campaigns::{
     BiddingRules, CampaignPrice, CampaignTargeting, Catalogue, Creative, CreativeSpec,
     DirectCampaign, Interner, MatchList,
@@ -31,8 +32,8 @@ fn cpm(micros: u64) -> Cpm {
 
 /// For a country and a publisher, with two banners that link to a domain of their own.
 fn rules(number: u32, interner: &mut Interner) -> Arc<BiddingRules> {
-    let creative = |size: (u32, u32)| {
-        let id = format!("campaign-{number}-{}x{}", size.0, size.1);
+    let creative = |size: AdSize| {
+        let id = format!("campaign-{number}-{size}");
         let markup =
             format!("<a href='https://campaign-{number}.example/'><img src='/{id}.png'></a>");
         let mut spec = CreativeSpec::new(&id, MediaType::Banner, &markup);
@@ -46,7 +47,7 @@ fn rules(number: u32, interner: &mut Interner) -> Arc<BiddingRules> {
         publishers: listed(format!("publisher-{}", number % 100)),
         ..CampaignTargeting::default()
     };
-    let creatives = vec![creative((300, 250)), creative((728, 90))];
+    let creatives = vec![creative(AdSize::new(300, 250)), creative(AdSize::new(728, 90))];
     let price = CampaignPrice::Value(cpm(1_000_000));
     let mut rules = BiddingRules { price, targeting: targeting.into(), creatives };
     interner.intern(&mut rules);

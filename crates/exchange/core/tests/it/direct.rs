@@ -11,8 +11,8 @@ use exchange_core::campaigns::{
     MatchList, PagePrefix, SearchScratch,
 };
 use exchange_core::{
-    Auction, BidderCall, Dsp, DspAnswer, Market, Publishers, Rates, Region as Part, Targeting,
-    TieKey, TrackingSignals, eligible_direct, judge,
+    AdSize, Auction, BidderCall, Dsp, DspAnswer, Market, Publishers, Rates, Region as Part,
+    Targeting, TieKey, TrackingSignals, eligible_direct, judge,
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
@@ -50,15 +50,15 @@ fn targeting(number: u32) -> CampaignTargeting {
 }
 
 fn campaign(number: u32) -> DirectCampaign {
-    let creative = |id: &str, size| {
+    let creative = |id: &str| {
         let spec = CreativeSpec::new(id, MediaType::Banner, "<a href=\"x\">${AUCTION_PRICE}</a>");
         let (domains, categories) = (boxed(&["acme.example"]), boxed(&["IAB1-2"]));
-        let spec = CreativeSpec { size: Some(size), domains, categories, ..spec };
+        let spec = CreativeSpec { size: Some(AdSize::new(300, 250)), domains, categories, ..spec };
         Creative::new(spec).expect("it is sound")
     };
     let code = ["USD", "EUR"][number as usize % 2];
     let price = Cpm::new(2_000_000 + u64::from(number % 5)).expect("it is a price");
-    let creatives = vec![creative("a", (300, 250)), creative("b", (300, 250))];
+    let creatives = vec![creative("a"), creative("b")];
     DirectCampaign {
         id: format!("campaign-{number}").into(),
         slot: CampaignIndex(number),

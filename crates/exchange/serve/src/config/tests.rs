@@ -5,6 +5,7 @@ use runtime::config::{Section, default_toml, describe, parse};
 
 use super::dsp::OWN_HEADERS;
 use super::*;
+use exchange_core::AdSize;
 
 const DSP: &str = "[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:9001/bid\"\n";
 
@@ -300,7 +301,7 @@ fn what_a_dsp_is_made_of() {
     let config = parse("vickrey.toml", &text, read).unwrap().unwrap();
     let market = &config.market;
     assert_eq!(&*market.dsps[0].seats[0], "d", "its id is its only seat");
-    assert_eq!(market.dsps[0].sizes, [(300, 250)]);
+    assert_eq!(market.dsps[0].sizes, [AdSize::new(300, 250)]);
     assert_eq!(market.dsps[0].currencies, [Currency::USD]);
     assert_eq!(market.deals["x"].dsps, [0, 1], "direct campaigns come last");
     let terms = market.publishers.terms(Some("p"));

@@ -1,6 +1,6 @@
 //! Values that several tables have: countries, regions, formats, sizes, types of device.
 
-use exchange_core::Region;
+use exchange_core::{AdSize, Region};
 use openrtb::codes::MediaType;
 use runtime::config::Section;
 
@@ -44,9 +44,10 @@ pub(super) fn format(text: &str) -> Result<MediaType, String> {
     })
 }
 
-pub(super) fn size(text: &str) -> Result<(u32, u32), String> {
-    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    sides.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
+pub(super) fn size(text: &str) -> Result<AdSize, String> {
+    let size =
+        text.split_once('x').and_then(|(w, h)| Some(AdSize::new(w.parse().ok()?, h.parse().ok()?)));
+    size.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
 }
 
 pub(super) fn region(text: &str) -> Result<Region, String> {

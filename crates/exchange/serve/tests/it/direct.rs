@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use exchange_core::Fate;
 use exchange_core::campaigns::Criterion;
 use exchange_core::campaigns::{
     BiddingRules, CampaignPrice, CampaignTargeting, Catalogue, Creative, CreativeSpec,
     DirectCampaign,
 };
 use exchange_core::record::{AuctionEnding, GenerationRecord, ReplayOutcome, replay};
+use exchange_core::{AdSize, Fate};
 use exchange_serve::campaigns::Campaigns;
 use openrtb::codes::MediaType;
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
@@ -24,7 +24,7 @@ use crate::record::{decoded, read};
 
 /// A campaign that bids 2.00 for any banner of 300×250, with an account of its own.
 fn campaign(slot: u32) -> DirectCampaign {
-    let size = Some((300, 250));
+    let size = Some(AdSize::new(300, 250));
     let spec = CreativeSpec { size, ..CreativeSpec::new("c", MediaType::Banner, "<p>") };
     let creatives = vec![Creative::new(spec).expect("it is sound")];
     let price = CampaignPrice::Value(Cpm::new(TWO).expect("a price"));

@@ -6,6 +6,7 @@ use units::Ppm;
 use super::*;
 use crate::asking::guard::GuardRefusal;
 use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
+use crate::market::size::AdSize;
 use crate::market::targeting::{Targeting, UserIdNeed};
 use crate::market::{DealTerms, Market};
 
@@ -100,7 +101,7 @@ fn formats_and_sizes() {
     let all = json!({ "imp": [imp(json!({})), video(), large(), sizeless(), screen(), both()] });
     let small = |formats| {
         market_where(|dsp| {
-            dsp.sizes = vec![(300, 250)];
+            dsp.sizes = vec![AdSize::new(300, 250)];
             dsp.formats = formats;
         })
     };

@@ -4,6 +4,7 @@ use openrtb::OutboundView;
 use openrtb::codes::MediaType;
 
 use crate::fixtures::{market, ppm, price, with_auction};
+use crate::market::size::AdSize;
 use crate::market::{DealTerms, FloorRule, Market, PublisherTerms, SupplyChainNode};
 
 const VIEW: OutboundView<'_> = OutboundView {
@@ -108,8 +109,10 @@ fn rules_raise_the_floor_to_what_any_bid_must_reach() {
         floor: price(floor),
     };
     let mut market = market();
-    market.floors =
-        vec![rule(Some(MediaType::Banner), None, "2 USD"), rule(None, Some((300, 250)), "3 USD")];
+    market.floors = vec![
+        rule(Some(MediaType::Banner), None, "2 USD"),
+        rule(None, Some(AdSize::new(300, 250)), "3 USD"),
+    ];
     for (imp, want) in [
         (r#""banner":{}"#, r#""bidfloor":2,"banner":{}"#),
         (r#""banner":{"w":300,"h":250}"#, r#""bidfloor":3,"banner":{"w":300,"h":250}"#),

@@ -9,6 +9,7 @@ use crate::fixtures::{
     answers, bid, cpm, imp, market, merged, ppm, price, request, response, with_auction,
 };
 use crate::judging::judge::judge;
+use crate::market::size::AdSize;
 use crate::market::{DealTerms, FloorRule, Market, PublisherTerms};
 
 /// The floor, in the auction's currency, for a bid of the first DSP on the first impression. A bid
@@ -192,8 +193,12 @@ fn rules_hold_for_open_bids_where_they_match() {
         FloorRule { publisher: Some("p1".into()), ..rule("1 USD") },
         FloorRule { country: Some("DEU".into()), ..rule("2 EUR") },
         FloorRule { format: Some(MediaType::Video), ..rule("3 USD") },
-        FloorRule { size: Some((300, 250)), ..rule("4 USD") },
-        FloorRule { publisher: Some("p2".into()), size: Some((728, 90)), ..rule("9 USD") },
+        FloorRule { size: Some(AdSize::new(300, 250)), ..rule("4 USD") },
+        FloorRule {
+            publisher: Some("p2".into()),
+            size: Some(AdSize::new(728, 90)),
+            ..rule("9 USD")
+        },
         FloorRule { publisher: Some("p3".into()), floor: price("5 ZZZ"), ..rule("1 USD") },
     ];
     let site = |id: &str| json!({ "site": { "publisher": { "id": id } } });

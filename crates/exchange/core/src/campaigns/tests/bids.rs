@@ -17,6 +17,7 @@ use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{cpm, currency, merged};
 use crate::market::DealTerms;
+use crate::market::size::AdSize;
 
 fn any() -> CampaignTargeting {
     CampaignTargeting::default()
@@ -208,9 +209,9 @@ fn creatives_are_sound_or_refused() {
         (with(MediaType::Banner, "<VAST/>"), CreativeProblem::Banner),
         (with(MediaType::Native, "[]"), CreativeProblem::Native),
         (with(MediaType::Native, "{"), CreativeProblem::Native),
-        (CreativeSpec { size: Some((0, 1)), ..banner() }, CreativeProblem::Size),
+        (CreativeSpec { size: Some(AdSize::new(0, 1)), ..banner() }, CreativeProblem::Size),
         (
-            CreativeSpec { size: Some((1, 1)), ..with(MediaType::Native, "{}") },
+            CreativeSpec { size: Some(AdSize::new(1, 1)), ..with(MediaType::Native, "{}") },
             CreativeProblem::Size,
         ),
         (CreativeSpec { duration_s: Some(1), ..banner() }, CreativeProblem::Duration),
@@ -233,7 +234,7 @@ fn creatives_are_sound_or_refused() {
 #[test]
 fn several_creatives_that_fit_take_turns() {
     let named = |id: &str| CreativeSpec { id: id.into(), ..banner() };
-    let wide = CreativeSpec { size: Some((728, 90)), ..named("wide") };
+    let wide = CreativeSpec { size: Some(AdSize::new(728, 90)), ..named("wide") };
     let rules = rules(any(), vec![named("a"), wide, named("b"), named("c")]);
     let catalogue = Catalogue::new(vec![campaign(0, "acme", rules)]);
     let market = market_of(&catalogue);

@@ -19,11 +19,12 @@ use crate::campaigns::targeting::CampaignTargeting;
 use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::Market;
+use crate::market::size::AdSize;
 
 pub(super) const ALL: BiddingLimits = BiddingLimits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
 
 pub(super) fn banner() -> CreativeSpec {
-    let size = Some((300, 250));
+    let size = Some(AdSize::new(300, 250));
     CreativeSpec { size, ..CreativeSpec::new("c1", MediaType::Banner, "<p>ad</p>") }
 }
 

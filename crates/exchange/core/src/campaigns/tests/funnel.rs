@@ -19,6 +19,7 @@ use crate::campaigns::scratch::SearchScratch;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::market::Market;
+use crate::market::size::AdSize;
 
 #[derive(Default)]
 struct Floors(Vec<(u32, Shortfall)>);
@@ -133,7 +134,7 @@ fn each_criterion_is_tried_by_itself() {
     ];
     assert_eq!(counts, ProbeCounts { impressions: 3, matched: 0, failed: want.to_vec() });
     // A criterion is tried independently of others.
-    let leaderboard = CreativeSpec { size: Some((728, 90)), ..banner() };
+    let leaderboard = CreativeSpec { size: Some(AdSize::new(728, 90)), ..banner() };
     let counts = probed(german, leaderboard, std::slice::from_ref(&usual));
     assert!(counts.failed.contains(&(Criterion::Creatives, 1)), "{counts:?}");
     assert!(counts.failed.contains(&(Criterion::KeyValues, 1)), "{counts:?}");

@@ -12,6 +12,7 @@ use crate::campaigns::targeting::{CampaignTargeting, MatchList};
 use crate::clearing::clear::ClearingEntry;
 use crate::fixtures::AUCTION_ID;
 use crate::judging::judge::{DspAnswer, judge};
+use crate::market::size::AdSize;
 use crate::market::targeting::Region;
 
 #[derive(Debug, Default)]
@@ -84,7 +85,7 @@ fn bid_of(
         "adm": *spec.markup, "mtype": spec.format as u32 + 1, "adomain": spec.domains,
         "cat": spec.categories, "cattax": spec.taxonomy, "attr": spec.attributes,
     });
-    if let Some((w, h)) = spec.size {
+    if let Some(AdSize { w, h }) = spec.size {
         (bid["w"], bid["h"]) = (w.into(), h.into());
     }
     let told = [("bundle", &spec.bundle), ("language", &spec.language)];
@@ -184,8 +185,8 @@ fn is_wanted_creative(targeting: &CampaignTargeting, imp: &Value, spec: &Creativ
     for size in banner["format"].as_array().into_iter().flatten().chain([banner]) {
         offered.extend(size["w"].as_u64().zip(size["h"].as_u64()));
     }
-    let is_offered = |(w, h): (u32, u32)| {
-        let (w, h) = (u64::from(w), u64::from(h));
+    let is_offered = |size: &AdSize| {
+        let (w, h) = (u64::from(size.w), u64::from(size.h));
         offered.iter().any(|own| match imp["instl"].as_u64() {
             Some(1) => w <= own.0 && h <= own.1,
             _ => *own == (w, h),
@@ -193,6 +194,6 @@ fn is_wanted_creative(targeting: &CampaignTargeting, imp: &Value, spec: &Creativ
     };
     match spec.size {
         Some(size) => targeting.sizes.contains(&size) && !offered.is_empty(),
-        None => targeting.sizes.iter().any(|size| is_offered(*size)),
+        None => targeting.sizes.iter().any(is_offered),
     }
 }

@@ -16,6 +16,7 @@ use crate::campaigns::creative::{Creative, CreativeSpec};
 use crate::campaigns::offers::ACCOUNTS_MAX;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::{cpm, currency, ppm};
+use crate::market::size::AdSize;
 use crate::market::targeting::Region;
 use crate::market::{DealTerms, Market};
 
@@ -61,7 +62,7 @@ impl Draws<'_> {
     }
 }
 
-const SIZES: [(u32, u32); 3] = [(300, 250), (728, 90), (320, 480)];
+const SIZES: [AdSize; 3] = [AdSize::new(300, 250), AdSize::new(728, 90), AdSize::new(320, 480)];
 const PUBLISHERS: [&str; 3] = ["p1", "p2", "p3"];
 const DOMAINS: [&str; 4] = ["a.example", "News.A.example", "b.example", "example"];
 const BUNDLES: [&str; 2] = ["com.a", "com.b"];
@@ -174,9 +175,13 @@ fn imp(draws: &mut Draws<'_>, index: usize) -> Value {
     if formats & 1 != 0 {
         let mut banner = Map::new();
         let sizes = draws.some(2, &SIZES);
-        put(&mut banner, "format", sizes.iter().map(|(w, h)| json!({ "w": w, "h": h })).collect());
+        put(
+            &mut banner,
+            "format",
+            sizes.iter().map(|AdSize { w, h }| json!({ "w": w, "h": h })).collect(),
+        );
         if !draws.happens(3) {
-            let (w, h) = draws.pick(&SIZES);
+            let AdSize { w, h } = draws.pick(&SIZES);
             banner.extend([("w".into(), w.into()), ("h".into(), h.into())]);
         }
         put(&mut banner, "battr", draws.some(4, &[1, 3, 500]));

@@ -8,6 +8,7 @@ use crate::campaigns::catalogue::Catalogue;
 use crate::campaigns::creative::CreativeSpec;
 use crate::campaigns::targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};
 use crate::fixtures::merged;
+use crate::market::size::AdSize;
 use crate::market::targeting::Region;
 
 #[track_caller]
@@ -47,19 +48,19 @@ fn formats_and_sizes() {
     for (formats, sizes, want) in [
         (0, vec![], true),
         (banner, vec![], true),
-        (banner | video, vec![(728, 90), (300, 250)], true),
+        (banner | video, vec![AdSize::new(728, 90), AdSize::new(300, 250)], true),
         (video, vec![], false),
-        (banner, vec![(728, 90)], false),
+        (banner, vec![AdSize::new(728, 90)], false),
     ] {
         check(&json!({}), CampaignTargeting { formats, sizes, ..any() }, want);
     }
     // A banner without a size does not match a list of sizes.
     let sizeless = json!({ "imp": [{ "id": "1", "banner": {} }] });
     check(&sizeless, any(), true);
-    check(&sizeless, CampaignTargeting { sizes: vec![(300, 250)], ..any() }, false);
+    check(&sizeless, CampaignTargeting { sizes: vec![AdSize::new(300, 250)], ..any() }, false);
     // An interstitial's size is a maximum.
     let large = json!({ "imp": [{ "id": "1", "instl": 1, "banner": { "w": 320, "h": 480 } }] });
-    check(&large, CampaignTargeting { sizes: vec![(300, 250)], ..any() }, true);
+    check(&large, CampaignTargeting { sizes: vec![AdSize::new(300, 250)], ..any() }, true);
     let small = json!({ "imp": [{ "id": "1", "instl": 1, "banner": { "w": 320, "h": 240 } }] });
     check(&small, any(), false);
 }
@@ -67,7 +68,8 @@ fn formats_and_sizes() {
 #[test]
 fn a_banner_that_adapts_is_shown_where_a_wanted_size_is_offered() {
     let adaptive = CreativeSpec { size: None, ..banner() };
-    for (sizes, want) in [(vec![], 1), (vec![(300, 250)], 1), (vec![(728, 90)], 0)] {
+    let (rectangle, leaderboard) = (AdSize::new(300, 250), AdSize::new(728, 90));
+    for (sizes, want) in [(vec![], 1), (vec![rectangle], 1), (vec![leaderboard], 0)] {
         let targeting = CampaignTargeting { sizes, ..any() };
         let rules = rules(targeting, vec![adaptive.clone()]);
         let catalogue = Catalogue::new(vec![campaign(0, "acme", rules)]);

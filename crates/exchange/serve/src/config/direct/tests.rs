@@ -3,6 +3,7 @@
 use runtime::config::{default_toml, describe, parse};
 
 use super::*;
+use exchange_core::AdSize;
 
 const CREATIVE: &str = "[[creative]]\nid = \"c\"\nformat = \"banner\"\nmarkup = \"<p>\"\n";
 
@@ -85,7 +86,7 @@ duration_s = 15
     };
     let targeting = CampaignTargeting {
         formats: 0b11,
-        sizes: vec![(300, 250), (728, 90)],
+        sizes: vec![AdSize::new(300, 250), AdSize::new(728, 90)],
         countries: listed("USA", "DEU"),
         regions: in_usa("CA"),
         regions_blocked: in_usa("NY"),
@@ -98,7 +99,7 @@ duration_s = 15
         device_types: 1 << 2 | 1 << 4,
     };
     let banner = CreativeSpec {
-        size: Some((300, 250)),
+        size: Some(AdSize::new(300, 250)),
         domains: boxed("acme.example"),
         bundle: Some("com.acme".into()),
         categories: boxed("IAB7-39"),
