@@ -14,8 +14,8 @@ use runtime::metrics::Exposition;
 use super::*;
 use crate::budgets::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
-use crate::generation::GenerationBuilder;
 use crate::generation::dns::Resolver;
+use crate::generation::{DspRegistry, GenerationBuilder};
 
 /// Test timeout, a hundred times what a step takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,13 +50,10 @@ impl Bench {
     fn new(dsps: &[(&str, &str)]) -> Self {
         let (guards, mut lines) = Guards::new(1);
         let resolver = Resolver::start(&Control::start().expect("a thread"));
-        let all = GenerationBuilder::new(
-            (config(dsps), Campaigns::default()),
-            1,
-            (resolver, guards.clone()),
-            (None, None),
-        )
-        .expect("nothing is recorded");
+        let registry = DspRegistry::new(1, guards.clone(), resolver);
+        let (config, campaigns) = (config(dsps), Campaigns::default());
+        let all = GenerationBuilder::new(config, campaigns, registry, None, None)
+            .expect("nothing is recorded");
         // Limits change by the real clock, which lies before this one.
         let now = Tick::ZERO.after(Duration::from_secs(3600));
         let line = lines.pop().expect("one for each shard");

@@ -33,7 +33,7 @@ use crate::budgets::shard::{
 use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
-use crate::generation::{Generation, GenerationBuilder, GenerationChange};
+use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationChange};
 use crate::guards::{GuardId, GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
@@ -168,9 +168,8 @@ impl Exchange {
             recording.lanes().durable.keep_from(u64::MAX);
         }
         let own_key = dispatcher.as_ref().map(|dispatcher| dispatcher.own_key);
-        let beside = (resolver, guards.clone());
-        let generations =
-            GenerationBuilder::new((config, campaigns), shards, beside, (own_key, log));
+        let registry = DspRegistry::new(shards, guards.clone(), resolver);
+        let generations = GenerationBuilder::new(config, campaigns, registry, own_key, log);
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {

@@ -1,0 +1,72 @@
+//! A configuration in force, as auctions use it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use exchange_core::Seat;
+use exchange_core::guard::{CallGrant, CallRate};
+use runtime::metrics::PerShard;
+
+use crate::budgets::campaigns::{Campaigns, Payer, Payers};
+use crate::config::ExchangeConfig;
+use crate::fanout::Endpoint;
+use crate::guards::GuardId;
+use crate::metrics::{DspMetrics, SeatMetrics};
+use crate::notices::Sealer;
+
+/// One configuration in force. An auction uses the same one throughout.
+#[derive(Debug)]
+pub struct Generation {
+    /// Increases with each reload. Unique on a node with a record; else each start counts from 1.
+    pub number: u64,
+    /// As configured. With direct campaigns, the last of `market.dsps` stands for them.
+    pub config: ExchangeConfig,
+    /// In the order of `config.market.dsps`, without the direct campaigns.
+    pub dsps: Vec<DspInForce>,
+    /// None without direct campaigns.
+    pub direct: Option<DirectInForce>,
+    pub(crate) campaigns: Arc<Campaigns>,
+    /// Accounts that pay for seats of DSPs.
+    pub(super) payers: HashMap<Seat, Payer>,
+    /// Guards of publishers, by id.
+    pub(crate) callers: HashMap<Box<str>, CallerGuard>,
+    pub(crate) sealer: Option<Sealer>,
+}
+
+impl Generation {
+    /// Ids of the DSPs that are called, in order.
+    pub fn dsp_ids(&self) -> impl Iterator<Item = &str> {
+        self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
+    }
+
+    pub(crate) fn payers(&self) -> Payers<'_> {
+        Payers { seats: &self.payers, campaigns: self.campaigns.catalogue.campaigns() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct DirectInForce {
+    pub metrics: PerShard<DspMetrics>,
+    /// Of the accounts that have campaigns, in the market's order.
+    pub seats: Vec<PerShard<SeatMetrics>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CallerGuard {
+    pub(crate) guard: GuardId,
+    pub(crate) first_grants: Arc<[CallGrant]>,
+    pub(super) rate: CallRate,
+}
+
+/// Parts of a DSP that survive a reload.
+#[derive(Clone, Debug)]
+pub struct DspInForce {
+    /// Stays the same until the DSP's address or options change.
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) guard: GuardId,
+    pub(crate) first_grants: Arc<[CallGrant]>,
+    /// Metrics of the DSP.
+    pub metrics: PerShard<DspMetrics>,
+    /// Metrics of its seats, in configured order.
+    pub seats: Vec<PerShard<SeatMetrics>>,
+}
