@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pacer_core::{ledger, shard};
 
-pub use bug::{BudgetBug, Wiring};
+pub use bug::BudgetBug;
 pub use options::{BudgetScenario, Manners, Weather};
 pub use zone::{EVES, SimZone, ZONES};
 

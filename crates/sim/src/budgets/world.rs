@@ -18,7 +18,7 @@ use pacer_core::store::{EpochStart, LeaseStore as _, MemoryStore, StoreAnswer, S
 
 use self::process::{Birth, Process};
 use self::remains::ProcessRemains;
-use super::bug::{BudgetBug, Wiring};
+use super::bug::BudgetBug;
 use super::clock::SimClock;
 use super::exchange::SimExchange;
 use super::log::{SimLog, SimRecord};
@@ -53,7 +53,6 @@ pub(super) struct BudgetWorld<'t> {
     options: BudgetScenario,
     weather: Weather,
     manners: Manners,
-    bug: Option<BudgetBug>,
     chance: Chance,
     clock: SimClock,
     step: u64,
@@ -97,7 +96,6 @@ impl<'t> BudgetWorld<'t> {
             options: options.clone(),
             weather: options.weather,
             manners: options.manners,
-            bug,
             chance,
             clock: SimClock { tick_ms: 1_000, unix_ms: options.start_unix_ms },
             step: 0,
@@ -114,10 +112,6 @@ impl<'t> BudgetWorld<'t> {
             fed_at: 0,
             trace,
         }
-    }
-
-    fn has(&self, bug: Wiring) -> bool {
-        self.bug == Some(BudgetBug::Wiring(bug))
     }
 
     /// Runs the steps with faults.
@@ -326,9 +320,6 @@ impl<'t> BudgetWorld<'t> {
             ring_capacity: self.options.ring_capacity,
         };
         let mut process = Process::new(&birth, &shards);
-        if self.has(Wiring::SkipReplay) {
-            process.told = self.log.durable();
-        }
         self.send_definitions(&mut process);
         self.process = Some(Box::new(process));
     }

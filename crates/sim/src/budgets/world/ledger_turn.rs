@@ -6,7 +6,6 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::store::{LeaseStore as _, StoreAnswer};
 use units::Nanos;
 
-use super::super::bug::Wiring;
 use super::super::log::SimRecord;
 use super::super::options::HORIZON;
 use super::process::{LedgerMessage, Process, ShardMessage};
@@ -82,9 +81,6 @@ impl BudgetWorld<'_> {
     /// Sends the log's new records, in order.
     fn feed(&mut self, process: &mut Process, inbox: &mut Vec<LedgerInput>) {
         if self.clock.tick_ms < process.replay_at_ms {
-            if self.has(Wiring::ReplayedEarly) {
-                inbox.push(LedgerInput::Replayed);
-            }
             return;
         }
         let is_due = self.fed_at + FED_WITHIN <= self.step;
@@ -164,14 +160,10 @@ impl BudgetWorld<'_> {
             process.desks[usize::from(shard)].held.push_back(message);
         }
         let delay = self.options.delay_steps_max;
-        let is_dropped = self.has(Wiring::DropWhenFull);
         for desk in &mut process.desks {
             while desk.down.has_room() {
                 let Some(message) = desk.held.pop_front() else { break };
                 desk.down.push(self.step + 1 + self.chance.within(0..=delay), message);
-            }
-            if is_dropped {
-                desk.held.clear();
             }
         }
     }

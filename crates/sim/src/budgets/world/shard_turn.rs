@@ -4,7 +4,6 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::token::TtlClass;
 use units::Nanos;
 
-use super::super::bug::Wiring;
 use super::super::exchange::SimReservation;
 use super::super::log::id_of;
 use super::super::options::TTLS;
@@ -75,7 +74,6 @@ impl BudgetWorld<'_> {
     /// Sends reports and refill requests alternately while there is room. The rest waits in the
     /// shard.
     fn tell_up(&mut self, process: &mut Process, number: u16) {
-        let is_dropped = self.has(Wiring::DropReports);
         let desk = process.desk(number);
         let mut is_want = self.chance.happens(500_000);
         while desk.up.has_room() {
@@ -92,11 +90,6 @@ impl BudgetWorld<'_> {
             self.trace.note(format_args!("{number} tells {message:?}"));
             let delay = self.chance.within(0..=self.options.delay_steps_max);
             desk.up.push(self.step + delay, message);
-        }
-        if is_dropped {
-            for report in desk.shard.report() {
-                self.trace.note(format_args!("{number} drops {report:?}"));
-            }
         }
     }
 }

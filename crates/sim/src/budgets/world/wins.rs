@@ -6,7 +6,6 @@ use pacer_core::shard::token::ReservationToken;
 use pacer_core::store::LeaseKey;
 use units::Nanos;
 
-use super::super::bug::Wiring;
 use super::super::exchange::{ReservationEnd, SimNotice};
 use super::super::log::{SimRecord, SimTokenId, id_of};
 use super::super::observer::ObservedClaim;
@@ -58,7 +57,7 @@ impl BudgetWorld<'_> {
         self.trace.note(format_args!("{at} rejects {act:?} of {id:?}: {why:?}"));
         self.observer.rejected(id, why, &self.clock);
         match (why, act) {
-            (TokenRejection::OtherShard, _) if !self.has(Wiring::ForwardNowhere) => {
+            (TokenRejection::OtherShard, _) => {
                 let step = self.step + self.chance.within(0..=self.options.delay_steps_max);
                 let forwards = &mut process.desk(id.0.shard).forwards;
                 // Without room the notice is dropped; the exchange repeats it.
@@ -70,10 +69,7 @@ impl BudgetWorld<'_> {
             (TokenRejection::TooOld, ReservationEnd::Win(price)) => {
                 self.write_alone(process, token, price, true);
             }
-            (
-                TokenRejection::DeadEpoch | TokenRejection::OtherShard,
-                ReservationEnd::Win(price),
-            ) => {
+            (TokenRejection::DeadEpoch, ReservationEnd::Win(price)) => {
                 self.write_alone(process, token, price, false);
             }
             _ => (),
@@ -105,20 +101,12 @@ impl BudgetWorld<'_> {
             ObservedClaim { id, price: price.get(), amount: token.amount().get(), is_late };
         self.trace.note(format_args!("{at} claims {claimed:?}"));
         self.observer.claimed(&claimed);
-        let mut pending = PendingClaim { shard: at, claim, claimed };
+        let pending = PendingClaim { shard: at, claim, claimed };
         if self.chance.happens(self.weather.log_refused) {
             self.hear_log(process, ClaimNews::Lost(pending));
             return Ok(());
         }
-        if self.has(Wiring::AcknowledgeBeforeSync) {
-            self.acknowledge(id);
-        }
         let seq = self.write(token, &pending.claimed);
-        if self.has(Wiring::SettleBeforeSync) {
-            self.hear_log(process, ClaimNews::Durable(pending));
-            return Ok(());
-        }
-        pending.claimed.price = price.get();
         process.claims.insert(seq, pending);
         Ok(())
     }
@@ -132,11 +120,7 @@ impl BudgetWorld<'_> {
         is_late: bool,
     ) {
         let id = id_of(token);
-        if self.has(Wiring::ForgetDeadWins) {
-            return self.acknowledge(id);
-        }
-        let known = self.log.find(id).filter(|_| !self.has(Wiring::RepeatDeadWins));
-        match known {
+        match self.log.find(id) {
             Some(seq) if seq <= self.log.durable() => self.acknowledge(id),
             Some(_) => (),
             // The claim's record is lost, but its shard does not know yet.
@@ -152,15 +136,8 @@ impl BudgetWorld<'_> {
     }
 
     fn write(&mut self, token: &ReservationToken, claimed: &ObservedClaim) -> u64 {
-        let [settled, late, mut over] = claimed.record(self.options.is_late_told);
-        if self.has(Wiring::ForgetOver) {
-            over = 0;
-        }
-        let slot = token.slot();
-        let mut period = token.period();
-        if self.has(Wiring::BookToNow) {
-            period = self.observer.places.hour(slot, self.clock.unix_ms).period;
-        }
+        let [settled, late, over] = claimed.record(self.options.is_late_told);
+        let (slot, period) = (token.slot(), token.period());
         let origin = token.origin();
         let settlement = SettlementRecord {
             seq: self.log.next(),
@@ -221,9 +198,6 @@ impl BudgetWorld<'_> {
                 self.trace.note(format_args!("{shard} gives up {claimed:?}"));
                 process.lost.remove(&claimed.id);
                 self.observer.unclaimed(claimed.id, &self.clock);
-                if self.has(Wiring::DropClaim) {
-                    return;
-                }
                 process.desk(shard).shard.unclaim(claim);
             }
         }
