@@ -275,7 +275,6 @@ const PARAMETERS_KNOWN: &[(&str, usize)] = &[
     ("crates/exchange/serve", 2),
     ("crates/pacer/core", 22),
     ("crates/pacer/serve", 22),
-    ("crates/sim", 2),
     ("crates/vickrey", 1),
 ];
 

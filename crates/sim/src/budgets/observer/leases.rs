@@ -174,8 +174,15 @@ impl Leases {
     }
 
     /// Notes the amount that a shard had received when it closed.
-    pub(super) fn receive(&mut self, of: (CampaignIndex, Period), shard: u16, received: u64) {
-        self.parts.entry(of).or_default().entry(shard).or_default().received = received;
+    pub(super) fn receive(
+        &mut self,
+        slot: CampaignIndex,
+        period: Period,
+        shard: u16,
+        received: u64,
+    ) {
+        let parts = self.parts.entry((slot, period)).or_default();
+        parts.entry(shard).or_default().received = received;
     }
 
     /// A shard has closed: what it never received is free.

@@ -8,7 +8,7 @@ impl Observer {
         for ((of, slot, period), cell) in &self.cells {
             if *of == shard {
                 *self.held_at_end.entry((*slot, *period)).or_default() += cell.reserved;
-                self.leases.receive((*slot, *period), shard, cell.granted);
+                self.leases.receive(*slot, *period, shard, cell.granted);
             }
         }
         self.leases.close_shard(shard);
