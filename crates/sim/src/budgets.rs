@@ -63,7 +63,7 @@ pub fn run(options: &BudgetScenario, bug: Option<BudgetBug>, keeps_lines: bool) 
     let mut trace = BudgetTrace::new(keeps_lines);
     let (mut reserved, mut won) = (0, 0);
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = BudgetWorld::new(options, bug, &mut trace);
+        let mut world = BudgetWorld::new(options, &mut trace);
         world.run();
         world.heal();
         (reserved, won) = (world.observer.made, world.observer.won);

@@ -15,8 +15,6 @@
 //! and changes of the node's older epochs, however late they arrive.
 
 #[cfg(any(test, feature = "testing"))]
-mod bug;
-#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod contents;
@@ -35,8 +33,6 @@ use units::Nanos;
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 
-#[cfg(any(test, feature = "testing"))]
-pub use bug::StoreBug;
 pub use folds::{Fold, SpentSum, SumKey, UnattributedWin};
 pub use lives::EpochLifetime;
 #[cfg(any(test, feature = "testing"))]

@@ -1,6 +1,6 @@
 //! Planted bugs that the observer must catch, behind the cores' own switches.
 
-use pacer_core::{ledger, shard, store};
+use pacer_core::{ledger, shard};
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,4 @@ pub enum BudgetBug {
     Shard(shard::bug::ShardBug),
     /// In the ledger.
     Ledger(ledger::LedgerBug),
-    /// In the store.
-    Store(store::StoreBug),
 }

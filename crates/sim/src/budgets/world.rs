@@ -18,7 +18,6 @@ use pacer_core::store::{EpochStart, LeaseStore as _, MemoryStore, StoreAnswer, S
 
 use self::process::{Birth, Process};
 use self::remains::ProcessRemains;
-use super::bug::BudgetBug;
 use super::clock::SimClock;
 use super::exchange::SimExchange;
 use super::log::{SimLog, SimRecord};
@@ -73,11 +72,7 @@ pub(super) struct BudgetWorld<'t> {
 }
 
 impl<'t> BudgetWorld<'t> {
-    pub(super) fn new(
-        options: &BudgetScenario,
-        bug: Option<BudgetBug>,
-        trace: &'t mut BudgetTrace,
-    ) -> Self {
+    pub(super) fn new(options: &BudgetScenario, trace: &'t mut BudgetTrace) -> Self {
         let mut chance = Chance::new(options.seed);
         let operator = SimOperator::new(options, &mut chance);
         let mut observer =
@@ -85,10 +80,7 @@ impl<'t> BudgetWorld<'t> {
         operator.accounts.iter().for_each(|it| observer.account_defined(it));
         operator.campaigns.iter().for_each(|it| observer.campaign_defined(it));
         let seed = chance.bits();
-        let mut store = match bug {
-            Some(BudgetBug::Store(bug)) => MemoryStore::with_bug(seed, bug),
-            _ => MemoryStore::new(seed),
-        };
+        let mut store = MemoryStore::new(seed);
         store.set_faults(options.weather.store);
         let mut key = [0; 16];
         key[..8].copy_from_slice(&chance.bits().to_be_bytes());

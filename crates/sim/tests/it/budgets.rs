@@ -2,7 +2,7 @@
 //!
 //! `SIM_SEEDS` sets the number of seeds.
 
-use pacer_core::{ledger, shard, store};
+use pacer_core::{ledger, shard};
 use sim::budgets::{BudgetBug, BudgetScenario, command, run};
 
 /// Seeds if `SIM_SEEDS` is not set.
@@ -73,27 +73,6 @@ fn every_mistake_of_a_shard_is_found() {
 #[test]
 fn every_mistake_of_the_ledger_is_found() {
     check(&ledger::LedgerBug::ALL.map(BudgetBug::Ledger));
-}
-
-/// The stores' conformance suite catches the bugs of definitions, of other nodes, and of batches
-/// that no ledger sends.
-#[test]
-fn mistakes_of_the_store_are_found() {
-    use store::StoreBug as Of;
-    check(
-        &[
-            Of::LoseHalf,
-            Of::ReuseEpoch,
-            Of::ForgetEpoch,
-            Of::OverwriteNewer,
-            Of::AddUp,
-            Of::CommitEarly,
-            Of::LowerAppliedSeq,
-            Of::FoldTwice,
-            Of::FoldDropsLate,
-        ]
-        .map(BudgetBug::Store),
-    );
 }
 
 #[test]

@@ -1,13 +1,11 @@
-//! A store's contents, in memory: the plainest form of the rules. Each planted bug breaks one.
+//! A store's contents, in memory: the plainest form of the rules.
 
 use std::collections::BTreeMap;
 
-use units::Nanos;
-
 use super::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, EpochLifetime,
-    EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreBug, StoreDenial, StoreQuery,
-    StoreWriter, StoredDefinition, StoredKind, SumKey,
+    EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial, StoreQuery, StoreWriter,
+    StoredDefinition, SumKey,
 };
 use crate::messages::Epoch;
 
@@ -27,37 +25,19 @@ pub(super) struct Contents {
     lives: BTreeMap<StoreWriter, EpochLifetime>,
     definitions: BTreeMap<DefinitionKey, StoredDefinition>,
     audit: BTreeMap<AuditKey, AuditEntry>,
-    bug: Option<StoreBug>,
 }
 
 impl Contents {
-    pub(super) fn new(bug: Option<StoreBug>) -> Self {
-        Self { bug, ..Self::default() }
-    }
-
-    fn has(&self, bug: StoreBug) -> bool {
-        self.bug == Some(bug)
-    }
-
     pub(super) fn begin(&mut self, number: u32, least: Epoch) -> EpochStart {
-        let is_reused = self.has(StoreBug::ReuseEpoch);
         let node = self.nodes.entry(number).or_default();
-        if !(is_reused && node.epoch > 0) {
-            let next = node.epoch.checked_add(1).expect("a start a second lasts a century");
-            node.epoch = next.max(least.0);
-        }
+        let next = node.epoch.checked_add(1).expect("a start a second lasts a century");
+        node.epoch = next.max(least.0);
         EpochStart { epoch: Epoch(node.epoch), applied_seq: node.applied_seq }
-    }
-
-    pub(super) fn restart(&mut self) {
-        if self.has(StoreBug::ForgetEpoch) {
-            self.nodes.values_mut().for_each(|node| node.epoch = 0);
-        }
     }
 
     fn admit(&self, writer: StoreWriter) -> Result<(), StoreDenial> {
         let current = Epoch(self.nodes.get(&writer.node).map_or(0, |node| node.epoch));
-        if writer.epoch == current && current.0 > 0 || self.has(StoreBug::ForgetFence) {
+        if writer.epoch == current && current.0 > 0 {
             return Ok(());
         }
         Err(StoreDenial::Fenced { asked: writer.epoch, current })
@@ -65,31 +45,19 @@ impl Contents {
 
     fn merged(&self, key: &LeaseKey, lease: Lease) -> Result<Lease, StoreDenial> {
         let current = self.nodes.get(&key.node).map_or(0, |node| node.epoch);
-        if !(1..=current).contains(&key.epoch.0) && !self.has(StoreBug::TakeAnyEpoch) {
+        if !(1..=current).contains(&key.epoch.0) {
             return Err(StoreDenial::NeverBegan(*key));
         }
         let before = self.leases.get(key).copied().unwrap_or_default();
-        let merged = match self.bug {
-            Some(StoreBug::OverwriteNewer) => lease,
-            Some(StoreBug::AddUp) => Lease {
-                granted: before.granted.checked_add(lease.granted).expect("it is small"),
-                ..before.latest(lease)
-            },
-            _ => before.latest(lease),
-        };
-        if merged.is_balanced() || self.has(StoreBug::TakeUnbalanced) {
-            return Ok(merged);
-        }
-        Err(StoreDenial::Unbalanced(*key))
+        let merged = before.latest(lease);
+        if merged.is_balanced() { Ok(merged) } else { Err(StoreDenial::Unbalanced(*key)) }
     }
 
     pub(super) fn submit(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), StoreDenial> {
         batch.check()?;
         self.admit(writer)?;
         let folded = self.nodes.get(&writer.node).map_or((0, 0), |node| node.folded);
-        let last =
-            (folded.0 == writer.epoch.0 && !self.has(StoreBug::ForgetFolded)).then_some(folded.1);
-        match last {
+        match (folded.0 == writer.epoch.0).then_some(folded.1) {
             Some(last) if batch.number < last => {
                 return Err(StoreDenial::Superseded { number: batch.number, folded: last });
             }
@@ -99,32 +67,18 @@ impl Contents {
         }
         let mut merged = Vec::with_capacity(batch.leases.len());
         for (key, lease) in &batch.leases {
-            match self.merged(key, *lease) {
-                Ok(lease) => merged.push((*key, lease)),
-                Err(denied) => {
-                    if self.has(StoreBug::ApplyHalf) {
-                        self.leases.extend(merged);
-                    }
-                    return Err(denied);
-                }
-            }
+            merged.push((*key, self.merged(key, *lease)?));
         }
         self.check_folds(writer, batch, &merged)?;
-        if self.has(StoreBug::LoseHalf) {
-            merged.truncate(merged.len().div_ceil(2));
-        }
         self.leases.extend(merged);
         batch.folds.iter().for_each(|fold| self.fold(*fold));
         let applied = self.nodes.get(&writer.node).map_or(0, |node| node.applied_seq);
-        let applied = if self.has(StoreBug::StrayTwice) { 0 } else { applied };
         for stray in batch.strays.iter().filter(|stray| applied < stray.seq) {
             let sum = self.sums.entry(stray.sum).or_default();
             *sum = sum.plus(stray.spent);
         }
-        let lowers = self.has(StoreBug::LowerAppliedSeq);
         let node = self.nodes.entry(writer.node).or_default();
-        let least = if lowers { 0 } else { node.applied_seq };
-        node.applied_seq = batch.applied_seq.max(least);
+        node.applied_seq = batch.applied_seq.max(applied);
         if !batch.folds.is_empty() {
             node.folded = (writer.epoch.0, batch.number);
         }
@@ -133,10 +87,9 @@ impl Contents {
     }
 
     fn live(&mut self, writer: StoreWriter, batch: &Batch) {
-        if batch.life != EpochLifetime::default() && !self.has(StoreBug::ForgetLives) {
-            let shrinks = self.has(StoreBug::ShortenLives);
+        if batch.life != EpochLifetime::default() {
             let life = self.lives.entry(writer).or_default();
-            *life = if shrinks { batch.life } else { life.latest(batch.life) };
+            *life = life.latest(batch.life);
         }
         let is_needed = |of: &StoreWriter| of.node != writer.node || batch.lives_from <= of.epoch;
         self.lives.retain(|of, _| is_needed(of));
@@ -156,7 +109,7 @@ impl Contents {
             let Fold::Lease(key, _) = fold else { continue };
             let said = merged.iter().find(|(of, _)| of == key).map(|(_, lease)| lease);
             let lease = said.or_else(|| self.leases.get(key));
-            if lease.is_some_and(|lease| !lease.is_closed()) && !self.has(StoreBug::FoldOpen) {
+            if lease.is_some_and(|lease| !lease.is_closed()) {
                 return Err(StoreDenial::Open(*key));
             }
         }
@@ -164,15 +117,10 @@ impl Contents {
     }
 
     fn fold(&mut self, fold: Fold) {
-        let stays = self.has(StoreBug::FoldTwice);
-        let mut spent = match fold {
-            Fold::Lease(key, _) if stays => self.leases.get(&key).map(SpentSum::of),
+        let spent = match fold {
             Fold::Lease(key, _) => self.leases.remove(&key).as_ref().map(SpentSum::of),
             Fold::Day(key) => self.sums.remove(&key),
         };
-        if self.has(StoreBug::FoldDropsLate) {
-            spent = spent.map(|it| SpentSum { late: Nanos::ZERO, over: Nanos::ZERO, ..it });
-        }
         if let Some(spent) = spent {
             let sum = self.sums.entry(fold.into_sum()).or_default();
             *sum = sum.plus(spent);
@@ -188,34 +136,20 @@ impl Contents {
         self.admit(writer)?;
         let before = self.definitions.clone();
         let put = self.put(change);
-        if put.is_err() && !self.has(StoreBug::KeepHalfChange) {
-            self.definitions = before;
-        }
-        if put.is_ok() || self.has(StoreBug::AuditRefused) {
+        if put.is_ok() {
             self.append(writer, change);
+        } else {
+            self.definitions = before;
         }
         put
     }
 
     fn put(&mut self, change: &DefinitionChange) -> Result<(), StoreDenial> {
         for put in &change.puts {
-            let mut key = put.key.clone();
-            if self.has(StoreBug::MixKinds) {
-                key.kind = StoredKind::Account;
-            }
-            let present = self.definitions.get(&key);
+            let present = self.definitions.get(&put.key);
             let as_parts = present.map(|present| (present.version, &present.body[..]));
-            let is_written = match (self.bug, put.writes_over(as_parts)) {
-                (Some(StoreBug::IgnoreExpected), _) if put.expected.is_some() => true,
-                (Some(StoreBug::OlderDefinition), Ok(false)) if put.expected.is_none() => true,
-                (Some(StoreBug::ConflictWithItself), Ok(false)) if put.expected.is_some() => {
-                    let present = present.map_or(0, |present| present.version);
-                    return Err(StoreDenial::Conflict { key, present });
-                }
-                (_, writes) => writes?,
-            };
-            if is_written {
-                self.definitions.insert(key, put.definition.clone());
+            if put.writes_over(as_parts)? {
+                self.definitions.insert(put.key.clone(), put.definition.clone());
             }
         }
         Ok(())
@@ -223,9 +157,8 @@ impl Contents {
 
     fn append(&mut self, writer: StoreWriter, change: &DefinitionChange) {
         let StoreWriter { node, epoch } = writer;
-        let first = if self.has(StoreBug::RepeatAudit) { self.audit.len() } else { 0 };
         for (index, entry) in change.audit.iter().enumerate() {
-            let index = u32::try_from(first + index).expect("a change has few entries");
+            let index = u32::try_from(index).expect("a change has few entries");
             let key = AuditKey { node, epoch, number: change.number, index };
             self.audit.entry(key).or_insert_with(|| entry.clone());
         }
@@ -234,9 +167,8 @@ impl Contents {
     pub(super) fn read(&self, query: &StoreQuery) -> QueryResult {
         match query {
             StoreQuery::Leases(node) => {
-                let mixes = self.has(StoreBug::MixNodes);
-                let is_asked = |key: &LeaseKey| node.is_none_or(|node| node == key.node || mixes);
-                let leases = self.leases.iter().filter(|(key, _)| is_asked(key));
+                let of_node = |key: &LeaseKey| node.is_none_or(|node| node == key.node);
+                let leases = self.leases.iter().filter(|(key, _)| of_node(key));
                 QueryResult::Leases(leases.map(|(key, lease)| (*key, *lease)).collect())
             }
             StoreQuery::Sums(node) => {

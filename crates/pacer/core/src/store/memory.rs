@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use faults::Chance;
 
 use super::{
-    CommitOutcome, LeaseStore, StoreAnswer, StoreBug, StoreDenial, StoreFault, StoreRequest,
-    WriteOutcome, contents::Contents,
+    CommitOutcome, LeaseStore, StoreAnswer, StoreDenial, StoreFault, StoreRequest,
+    contents::Contents,
 };
 
 /// Kinds and frequency of faults.
@@ -29,9 +29,6 @@ pub struct MemoryFaults {
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     contents: Contents,
-    /// Durable contents, if a bug makes them differ.
-    durable: Option<Contents>,
-    bug: Option<StoreBug>,
     faults: MemoryFaults,
     chance: Chance,
     polls: u64,
@@ -45,20 +42,13 @@ impl MemoryStore {
     /// An empty store without faults, with a seed.
     pub fn new(seed: u64) -> Self {
         Self {
-            contents: Contents::new(None),
-            durable: None,
-            bug: None,
+            contents: Contents::default(),
             faults: MemoryFaults::default(),
             chance: Chance::new(seed),
             polls: 0,
             waiting: VecDeque::new(),
             astray: Vec::new(),
         }
-    }
-
-    /// As [`Self::new`], with a planted bug.
-    pub fn with_bug(seed: u64, bug: StoreBug) -> Self {
-        Self { contents: Contents::new(Some(bug)), bug: Some(bug), ..Self::new(seed) }
     }
 
     /// Sets the faults from now on; [`MemoryFaults::default`] ends them.
@@ -77,10 +67,6 @@ impl MemoryStore {
         let mut astray = std::mem::take(&mut self.astray);
         astray.retain(|_| self.chance.once_in(2));
         self.astray = astray;
-        if let Some(durable) = self.durable.take() {
-            self.contents = durable;
-        }
-        self.contents.restart();
     }
 
     /// Number of pending requests.
@@ -89,9 +75,6 @@ impl MemoryStore {
     }
 
     fn apply(&mut self, request: &StoreRequest) -> StoreAnswer {
-        if self.bug == Some(StoreBug::CommitEarly) && !matches!(request, StoreRequest::Read(_)) {
-            self.durable = Some(self.contents.clone());
-        }
         match request {
             StoreRequest::Begin(node, least) => {
                 StoreAnswer::Begun { node: *node, begun: Ok(self.contents.begin(*node, *least)) }
@@ -153,11 +136,6 @@ impl LeaseStore for MemoryStore {
             self.apply(&request);
         }
         let (_, request) = self.waiting.pop_front_if(|(ready, _)| *ready <= polls)?;
-        let answer = self.answer(request);
-        let is_refused = matches!(
-            &answer,
-            StoreAnswer::Ended(WriteOutcome { ended: CommitOutcome::Refused, .. })
-        );
-        (!(is_refused && self.bug == Some(StoreBug::SwallowRefusal))).then_some(answer)
+        Some(self.answer(request))
     }
 }
