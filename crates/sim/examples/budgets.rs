@@ -15,7 +15,7 @@ fn number(text: &str) -> Option<u64> {
 
 fn one(seed: u64, has_trace: bool) -> bool {
     let options = BudgetScenario::of(seed);
-    let outcome = run(&options, None, has_trace);
+    let outcome = run(&options, has_trace);
     for line in &outcome.lines {
         println!("{line}");
     }
@@ -31,7 +31,7 @@ fn one(seed: u64, has_trace: bool) -> bool {
 fn many(from: u64, to: u64) -> bool {
     let mut failed = 0u64;
     for seed in from..to {
-        if let Some(problem) = run(&BudgetScenario::of(seed), None, false).problem {
+        if let Some(problem) = run(&BudgetScenario::of(seed), false).problem {
             println!("seed {seed:#x}: {problem}\n  {}", command(seed));
             failed += 1;
         }

@@ -3,10 +3,8 @@
 //! notices late, twice or altered, crashes, and clocks that jump.
 //!
 //! A [`BudgetScenario`] is drawn from a seed and describes a run; [`run`] executes it. An observer
-//! with books of its own checks every invariant after each step. Planted [`BudgetBug`]s prove that
-//! it catches them.
+//! with books of its own checks every invariant after each step.
 
-mod bug;
 mod clock;
 mod exchange;
 mod log;
@@ -21,9 +19,6 @@ mod zone;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pacer_core::{ledger, shard};
-
-pub use bug::BudgetBug;
 pub use options::{BudgetScenario, Manners, Weather};
 pub use zone::{EVES, SimZone, ZONES};
 
@@ -50,16 +45,8 @@ pub fn command(seed: u64) -> String {
     format!("cargo run -p sim --example budgets -- --seed {seed:#x} --trace")
 }
 
-/// Runs a scenario on this thread, with a planted bug or without.
-pub fn run(options: &BudgetScenario, bug: Option<BudgetBug>, keeps_lines: bool) -> RunOutcome {
-    shard::bug::plant(match bug {
-        Some(BudgetBug::Shard(bug)) => Some(bug),
-        _ => None,
-    });
-    ledger::plant(match bug {
-        Some(BudgetBug::Ledger(bug)) => Some(bug),
-        _ => None,
-    });
+/// Runs a scenario on this thread.
+pub fn run(options: &BudgetScenario, keeps_lines: bool) -> RunOutcome {
     let mut trace = BudgetTrace::new(keeps_lines);
     let (mut reserved, mut won) = (0, 0);
     let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -68,8 +55,6 @@ pub fn run(options: &BudgetScenario, bug: Option<BudgetBug>, keeps_lines: bool) 
         world.heal();
         (reserved, won) = (world.observer.made, world.observer.won);
     }));
-    shard::bug::plant(None);
-    ledger::plant(None);
     let problem = ended.err().map(|panic| text_of(&*panic));
     RunOutcome { hash: trace.hash(), reserved, won, lines: trace.into_lines(), problem }
 }

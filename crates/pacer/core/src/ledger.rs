@@ -19,7 +19,6 @@
 //! A step touches only campaigns with events, or whose hour, flight or deadline has come.
 
 mod account;
-mod bug;
 mod campaign;
 mod folding;
 mod incoming;
@@ -42,17 +41,12 @@ use crate::store::{
     EpochLifetime, Fold, Lease, LeaseKey, SpentSum, StoreWriter, SumKey, UnattributedWin,
 };
 use account::LedgerAccount;
-#[cfg(not(any(test, feature = "testing")))]
-use bug::LedgerBug;
-use bug::planted;
 use campaign::LedgerCampaign;
 use campaign::book::{DeadLease, late_of, left_of};
 use folding::FoldQueue;
 use lives::EpochLifetimes;
 use timers::Timers;
 
-#[cfg(any(test, feature = "testing"))]
-pub use bug::{LedgerBug, plant};
 pub use limits::definition::{
     AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
     DefinitionError, Holdback, LimitSpan, Money, SLOTS_MAX, ZoneId,
@@ -155,7 +149,7 @@ impl Ledger {
             let is_own = node == settings.node;
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
             let is_near = period.start_unix_ms() <= unix_ms.saturating_add(AHEAD_MS_MAX);
-            if is_own && is_near && !planted(LedgerBug::ReopenPeriod) {
+            if is_own && is_near {
                 // The clock had reached this hour or, if nothing is spent in it, the time of its
                 // lease.
                 let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;

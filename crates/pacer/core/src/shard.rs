@@ -27,10 +27,6 @@
 
 mod accounts;
 mod book;
-#[cfg(not(feature = "testing"))]
-pub(crate) mod bug;
-#[cfg(feature = "testing")]
-pub mod bug;
 mod lane;
 mod options;
 mod outcome;
@@ -41,7 +37,6 @@ pub mod token;
 use units::{Nanos, Tick};
 
 use self::accounts::ShardCampaigns;
-use self::bug::{ShardBug, planted};
 use self::lane::ExpiryClass;
 use self::outcome::ReservationState;
 use crate::messages::{
@@ -222,7 +217,7 @@ impl ShardLedger {
         let TokenClaim { token, book, was } = self.end(claim);
         self.lane(&token).mark(&token, ReservationState::Won);
         let amount = token.amount.get();
-        let settlement = if was == ReservationState::Open || planted(ShardBug::SettleLateAsOpen) {
+        let settlement = if was == ReservationState::Open {
             self.counts.won += 1;
             self.accounts.settle(book, (amount, price.get()), self.now)
         } else {
@@ -242,7 +237,7 @@ impl ShardLedger {
         let TokenClaim { token, book, was } = self.end(claim);
         if was != ReservationState::Open {
             self.lane(&token).mark(&token, was);
-        } else if !self.lane(&token).put_back(&token) && !planted(ShardBug::StrandUnclaimed) {
+        } else if !self.lane(&token).put_back(&token) {
             self.accounts.give_back(book, token.amount.get(), self.now);
         }
     }
@@ -261,7 +256,6 @@ impl ShardLedger {
         let rejection = match was {
             ReservationState::Open => None,
             ReservationState::Claimed => Some(TokenRejection::Pending),
-            ReservationState::Won if planted(ShardBug::ReleaseWon) => None,
             ReservationState::Won => Some(TokenRejection::AlreadyWon),
             ReservationState::Released => Some(TokenRejection::AlreadyReleased),
             ReservationState::Expired => Some(TokenRejection::Expired),

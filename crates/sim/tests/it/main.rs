@@ -1,4 +1,4 @@
-//! Simulations of the pure cores, and the planted bugs that their checks must catch.
+//! Simulations of the pure cores.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

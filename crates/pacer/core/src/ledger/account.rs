@@ -2,8 +2,7 @@
 
 use units::Tick;
 
-use super::bug::{LedgerBug, planted};
-use super::limits::definition::{AccountDefinition, BudgetLimits, DefinitionError, Money};
+use super::limits::definition::{AccountDefinition, DefinitionError};
 use super::limits::level::{LimitLevel, LimitOwner, levels_of};
 use super::limits::tally::ExposureTally;
 use crate::calendar::CalendarHour;
@@ -43,31 +42,15 @@ impl LedgerAccount {
             return Err(DefinitionError::ZoneChanged);
         }
         next.limits.check(next.late_holdback, known.currency)?;
-        if next.version <= known.version && !planted(LedgerBug::OlderWins) {
+        if next.version <= known.version {
             return Ok(false);
         }
-        let limits = applied(&known.limits, next.limits);
-        self.definition = AccountDefinition { limits, ..*next };
+        self.definition = *next;
         Ok(true)
     }
 
     pub(super) fn levels(&self, hour: &CalendarHour) -> [LimitLevel; 3] {
         let AccountDefinition { limits, late_holdback, .. } = &self.definition;
         levels_of(LimitOwner::Account, limits, *late_holdback, &self.tally, hour)
-    }
-}
-
-pub(super) fn applied(old: &BudgetLimits, new: BudgetLimits) -> BudgetLimits {
-    if !planted(LedgerBug::IgnoreCut) {
-        return new;
-    }
-    let larger = |old: Option<Money>, new: Option<Money>| {
-        let (old, new) = (old?, new?);
-        Some(if old.amount > new.amount { old } else { new })
-    };
-    BudgetLimits {
-        life: larger(old.life, new.life),
-        day: larger(old.day, new.day),
-        hour: larger(old.hour, new.hour),
     }
 }

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use units::{Currency, Nanos, Tick};
 
-use super::account::{LedgerAccount, applied};
-use super::bug::{LedgerBug, planted};
+use super::account::LedgerAccount;
 use super::folding::ClosedLease;
 use super::limits::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
-use super::limits::level::{LimitLevels, LimitOwner, day_of, levels_of};
+use super::limits::level::{LimitLevels, LimitOwner, levels_of};
 use super::limits::tally::{ExposureTally, UNLIMITED};
 use super::settings::LedgerSettings;
 use super::step::{LedgerOutbox, LedgerTime};
@@ -154,12 +153,10 @@ impl LedgerCampaign {
             return Err(DefinitionError::AccountChanged);
         }
         next.budget.limits.check(next.budget.late_holdback, currency)?;
-        if next.version <= known.version && !planted(LedgerBug::OlderWins) {
+        if next.version <= known.version {
             return Ok(false);
         }
-        let limits = applied(&known.budget.limits, next.budget.limits);
-        self.definition =
-            CampaignDefinition { budget: CampaignBudget { limits, ..next.budget }, ..*next };
+        self.definition = *next;
         self.share_again();
         Ok(true)
     }
@@ -337,12 +334,9 @@ impl LedgerCampaign {
 
     /// Index of the book that serves shards. None until a shard requests a refill.
     fn serving(&mut self, hour: &CalendarHour) -> Option<usize> {
-        if planted(LedgerBug::GrantOldPeriod) && !self.books.is_empty() {
-            return Some(0);
-        }
         let known = self.books.iter().position(|book| book.period == hour.period);
         let is_wanted = !self.wants.is_empty();
-        known.or_else(|| is_wanted.then(|| self.book(hour.period, day_of(hour))))
+        known.or_else(|| is_wanted.then(|| self.book(hour.period, hour.day)))
     }
 
     fn tell_rest(
@@ -407,7 +401,7 @@ impl LedgerCampaign {
             let PendingRefill { shard, amount, refused } = want;
             let pool = self.books[at].pool();
             let slice = match self.home {
-                Some(home) if home == shard => self.last_slice(at, pool),
+                Some(home) if home == shard => pool,
                 Some(_) => 0,
                 None => {
                     let part = headroom.saturating_add(pool) / (4 * u64::from(ctx.settings.shards));
@@ -447,13 +441,6 @@ impl LedgerCampaign {
         book.lasts_until(until, ctx.settings);
         let grant = BudgetGrant { slot: self.definition.slot, period: book.period, granted, until };
         outbox.grants.push((shard, grant));
-    }
-
-    fn last_slice(&self, at: usize, pool: u64) -> u64 {
-        if planted(LedgerBug::RecallNotAwaited) {
-            return pool + self.books[at].outstanding();
-        }
-        pool
     }
 
     /// A shard's share of the campaign's rate over `slice_span`; at low rates some reservations,
@@ -509,9 +496,6 @@ impl LedgerCampaign {
     }
 
     pub(super) fn return_pools(&mut self, account: &mut LedgerAccount) {
-        if planted(LedgerBug::KeepAtClose) {
-            return;
-        }
         for at in 0..self.books.len() {
             self.books[at].return_pool();
             self.recount(at, account);
@@ -520,8 +504,8 @@ impl LedgerCampaign {
 
     fn end_periods(&mut self, account: &mut LedgerAccount, ctx: &StepContext) {
         let Some(hour) = ctx.hour else { return };
-        self.tally.begin_day(day_of(&hour));
-        account.tally.begin_day(day_of(&hour));
+        self.tally.begin_day(hour.day);
+        account.tally.begin_day(hour.day);
         let mut at = 0;
         while at < self.books.len() {
             if hour.period <= self.books[at].period {
@@ -534,13 +518,11 @@ impl LedgerCampaign {
                 self.books[at].is_over = true;
                 self.books[at].lasts_until(ctx.now.tick, ctx.settings);
             }
-            if !planted(LedgerBug::KeepOldPeriod) && !planted(LedgerBug::GrantOldPeriod) {
-                self.books[at].return_pool();
-            }
+            self.books[at].return_pool();
             self.recount(at, account);
             let book = &self.books[at];
             let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
-            if (is_closed || planted(LedgerBug::CloseEarly)) && book.is_settled() {
+            if is_closed && book.is_settled() {
                 let book = self.books.swap_remove(at);
                 self.closed.extend(book.closed_rows(self.definition.slot, ctx.settings));
             } else {

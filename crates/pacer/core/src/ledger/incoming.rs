@@ -6,14 +6,13 @@ use std::time::Duration;
 use units::{Nanos, Tick};
 
 use super::account::LedgerAccount;
-use super::bug::{LedgerBug, planted};
 use super::campaign::book::{DeadLease, late_of, left_of};
 use super::campaign::{LedgerCampaign, StepContext};
 use super::folding::ClosedLease;
 use super::limits::definition::{
     AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
 };
-use super::limits::level::{day_of, excess};
+use super::limits::level::excess;
 use super::limits::tally::Exposure;
 use super::step::{
     AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
@@ -31,8 +30,7 @@ const DAY_MS_MAX: u64 = 26 * 60 * 60 * 1000;
 impl Ledger {
     pub(super) fn advance(&mut self, now: LedgerTime) {
         self.now.tick = self.now.tick.max(now.tick);
-        let latest = self.now.unix_ms.max(now.unix_ms);
-        self.now.unix_ms = if planted(LedgerBug::ReopenPeriod) { now.unix_ms } else { latest };
+        self.now.unix_ms = self.now.unix_ms.max(now.unix_ms);
         let unix_ms = self.now.unix_ms;
         for zone in self.zones.values_mut() {
             let lasts =
@@ -171,18 +169,18 @@ impl Ledger {
         let account = &mut self.accounts[index(campaign.account)];
         let zone = &self.zones[&account.definition.zone];
         if let Some(hour) = &zone.hour {
-            campaign.tally.begin_day(day_of(hour));
-            account.tally.begin_day(day_of(hour));
+            campaign.tally.begin_day(hour.day);
+            account.tally.begin_day(hour.day);
         }
         // A day more, because the wall clock may have jumped since.
         let window = self.settings.horizon + self.settings.late_window + DAY;
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
-        let today = zone.hour.as_ref().map_or(0, day_of);
+        let today = zone.hour.as_ref().map_or(0, |hour| hour.day);
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
             // Without the hour in the table, today is assumed for recent ones.
             let is_recent = self.now.unix_ms < period.start_unix_ms() + DAY_MS_MAX;
-            let day = hour.map_or(if is_recent { today } else { 0 }, day_of);
+            let day = hour.map_or(if is_recent { today } else { 0 }, |hour| hour.day);
             let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
             let left = left_of(&dead.lease);
             if left == 0 && !dead.is_unsaved && end_ms.saturating_add(window_ms) < self.now.unix_ms
@@ -209,7 +207,7 @@ impl Ledger {
     fn adopt_sums(&mut self, slot: CampaignIndex) {
         let Some(sums) = self.folding.waiting.remove(&slot) else { return };
         let Some((campaign, account)) = self.pair(slot) else { return };
-        for (day, spent) in sums.into_iter().filter(|_| !planted(LedgerBug::ForgetSums)) {
+        for (day, spent) in sums {
             let late = spent.late.get().saturating_add(spent.over.get());
             let sum = Exposure { held: spent.settled.get(), late };
             campaign.tally.fold(day, sum);
@@ -276,7 +274,7 @@ impl Ledger {
     }
 
     fn settle(&mut self, settlement: &SettlementRecord, outbox: &mut LedgerOutbox) {
-        if settlement.seq <= self.applied_seq && !planted(LedgerBug::SettleTwice) {
+        if settlement.seq <= self.applied_seq {
             return;
         }
         self.applied_seq = self.applied_seq.max(settlement.seq);
@@ -330,14 +328,12 @@ impl Ledger {
         let (zone, sum) = (account.definition.zone, Exposure { held: 0, late });
         // Without the day in the table, only the total limits count it.
         let hour = self.zones.get(&zone).and_then(|zone| zone.calendar.of(period)).copied();
-        let day = hour.as_ref().map(day_of);
+        let day = hour.map(|hour| hour.day);
         let (campaign, account) = self.pair(slot).expect("it is known");
         campaign.tally.change(period, day.unwrap_or(0), Exposure::default(), sum);
         account.tally.change(period, day.unwrap_or(0), Exposure::default(), sum);
-        if !planted(LedgerBug::ForgetStray) {
-            let spent = SpentSum { late: Nanos::new(late), ..SpentSum::default() };
-            self.strays.push(UnattributedWin { seq, sum: SumKey { slot, node, day }, spent });
-        }
+        let spent = SpentSum { late: Nanos::new(late), ..SpentSum::default() };
+        self.strays.push(UnattributedWin { seq, sum: SumKey { slot, node, day }, spent });
         self.mark(slot);
     }
 
@@ -358,7 +354,7 @@ impl Ledger {
     /// Reclaims a dead epoch's outstanding budget after its horizon: none of its tokens can be won
     /// in time any more, and all wins are known.
     pub(super) fn reclaim(&mut self) {
-        if !self.is_replayed && !planted(LedgerBug::ReclaimBeforeReplay) {
+        if !self.is_replayed {
             return;
         }
         while let Some((epoch, slots)) = self.lives.take_due(self.now.tick) {

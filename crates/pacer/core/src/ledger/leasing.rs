@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use units::Nanos;
 
-use super::bug::{LedgerBug, planted};
 use super::campaign::book::{DeadLease, key_of, left_of};
 use super::folding::ClosedLease;
 use super::step::LedgerOutbox;
@@ -212,15 +211,6 @@ impl Ledger {
     /// Applies the outcome of a batch. Ignores all but the batch in flight.
     pub(super) fn end_batch(&mut self, number: u64, ended: CommitOutcome) {
         let Some(batch) = self.in_flight.take_if(|batch| batch.number == number) else { return };
-        let ended = match ended {
-            CommitOutcome::Unknown if planted(LedgerBug::UnknownIsRefused) => {
-                CommitOutcome::Refused
-            }
-            CommitOutcome::Unknown if planted(LedgerBug::UnknownIsCommitted) => {
-                CommitOutcome::Committed
-            }
-            ended => ended,
-        };
         self.is_store_failing = ended != CommitOutcome::Committed;
         match ended {
             CommitOutcome::Committed => {
@@ -259,7 +249,7 @@ impl Ledger {
         let Some(at) = campaign.books.iter().position(|book| book.period == key.period) else {
             return;
         };
-        let is_lost = ended != CommitOutcome::Committed && !planted(LedgerBug::ForgetUnsaved);
+        let is_lost = ended != CommitOutcome::Committed;
         let book = &mut campaign.books[at];
         let had = book.committed;
         if is_own {
@@ -269,9 +259,6 @@ impl Ledger {
             match ended {
                 CommitOutcome::Committed => book.committed = book.committed.max(granted),
                 CommitOutcome::Unknown => book.maybe = book.maybe.max(granted),
-                CommitOutcome::Refused if planted(LedgerBug::KeepRefused) => {
-                    book.is_unsaved = false;
-                }
                 CommitOutcome::Refused => {
                     book.lease.granted = Nanos::new(book.committed.max(book.maybe));
                 }
@@ -310,8 +297,7 @@ impl Ledger {
             return Vec::new();
         }
         let kept = u64::try_from(self.settings.hours_kept.as_millis()).unwrap_or(u64::MAX);
-        let kept = if planted(LedgerBug::FoldEarly) { 0 } else { kept.saturating_add(HOUR_MS) };
-        let before_ms = self.now.unix_ms.saturating_sub(kept);
+        let before_ms = self.now.unix_ms.saturating_sub(kept.saturating_add(HOUR_MS));
         let today = u32::try_from(self.now.unix_ms / DAY_MS).unwrap_or(u32::MAX);
         self.folding.take_due(self.settings.node, before_ms, today.saturating_sub(DAYS_KEPT))
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::bug::{LedgerBug, planted};
 use super::settings::LedgerSettings;
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::EpochLifetime;
@@ -64,8 +63,7 @@ impl EpochLifetimes {
             let lasted = lives
                 .range(later)
                 .fold(0, |sum: u64, (_, life)| sum.saturating_add(life.lasted_ms));
-            let times = if planted(LedgerBug::CountLivesTwice) { 2 } else { 1 };
-            let lasted = Duration::from_millis(lasted.saturating_mul(times));
+            let lasted = Duration::from_millis(lasted);
             let left = horizon.unwrap_or(self.horizon).saturating_sub(lasted);
             dead.until = self.begun.after(left);
         }
@@ -73,11 +71,8 @@ impl EpochLifetimes {
 
     /// An epoch whose horizon is over, and its campaigns with frozen budget.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<(Epoch, BTreeSet<CampaignIndex>)> {
-        let is_due =
-            |dead: &DeadEpoch| dead.until <= now || planted(LedgerBug::ReclaimBeforeHorizon);
-        let is_any = planted(LedgerBug::ReclaimAllAtFirst) && self.dead.values().any(is_due);
-        let held = |dead: &DeadEpoch| !dead.slots.is_empty();
-        let due = self.dead.iter_mut().find(|(_, dead)| held(dead) && (is_any || is_due(dead)));
+        let is_due = |dead: &DeadEpoch| !dead.slots.is_empty() && dead.until <= now;
+        let due = self.dead.iter_mut().find(|(_, dead)| is_due(dead));
         due.map(|(epoch, dead)| (*epoch, std::mem::take(&mut dead.slots)))
     }
 

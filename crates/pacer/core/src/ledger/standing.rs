@@ -176,7 +176,7 @@ impl Ledger {
     ) -> Spend {
         let spent = |sum: Exposure, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
         let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
-        let day = hour.as_ref().map(super::limits::level::day_of);
+        let day = hour.map(|hour| hour.day);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
         let spend = |hour: &HourExposure| {
             let spent = spent(hour.sum, unsettled(hour.period));

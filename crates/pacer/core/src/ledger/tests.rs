@@ -1,7 +1,6 @@
 //! The ledger with naive shards and a naive store.
 
 mod ahead;
-mod bugs;
 mod closing;
 mod folding;
 mod hardships;

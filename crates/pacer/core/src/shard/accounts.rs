@@ -10,7 +10,6 @@ use std::time::Duration;
 use units::{Nanos, Tick};
 
 use super::book::{NONE, PeriodBudget, PeriodHolding};
-use super::bug::{ShardBug, planted};
 use super::outcome::{GrantRejected, SettledWin};
 use crate::calendar::Period;
 use crate::messages::{
@@ -83,7 +82,7 @@ impl ShardCampaigns {
     pub fn take(&mut self, grant: &BudgetGrant) -> Result<(), GrantRejected> {
         let at = self.account(grant.slot)?;
         let account = &mut self.slots[at];
-        if grant.period < account.periods_from && !planted(ShardBug::ReviveRetired) {
+        if grant.period < account.periods_from {
             return Err(GrantRejected::Retired);
         }
         let is_recalled = account.is_recalled;
@@ -107,14 +106,12 @@ impl ShardCampaigns {
         let at = self.account(gate.slot)?;
         let account = &mut self.slots[at];
         account.is_known = true;
-        if account.gate.is_some_and(|known| gate.version <= known)
-            && !planted(ShardBug::TrustOldGate)
-        {
+        if account.gate.is_some_and(|known| gate.version <= known) {
             return Ok(());
         }
         account.gate = Some(gate.version);
         account.closed = gate.closed;
-        account.is_recalled = gate.is_recalled && !planted(ShardBug::IgnoreRecall);
+        account.is_recalled = gate.is_recalled;
         if account.is_recalled {
             let mut book = account.newest;
             while book != NONE {
@@ -141,8 +138,7 @@ impl ShardCampaigns {
         }
         let book = self.current(account, quarter).ok_or(reason)?;
         let held = &self.books[index(book)];
-        let is_over = now >= held.until && !planted(ShardBug::ReserveAfterPeriod);
-        if is_over || amount > held.free { Err(reason) } else { Ok(book) }
+        if now >= held.until || amount > held.free { Err(reason) } else { Ok(book) }
     }
 
     /// What may be reserved if the ledger cannot refill the campaign; zero otherwise.
@@ -181,7 +177,6 @@ impl ShardCampaigns {
     }
 
     pub fn settle(&mut self, book: u32, amounts: (u64, u64), now: Tick) -> SettledWin {
-        let book = self.booked(book);
         let is_spendable = self.is_spendable(book, now);
         self.change(book).settle(amounts.0, amounts.1, is_spendable)
     }
@@ -246,10 +241,6 @@ impl ShardCampaigns {
         for at in 0..self.books.len() {
             if !self.books[at].is_used {
                 continue;
-            }
-            if planted(ShardBug::CloseReserved) {
-                let held = &mut self.books[at];
-                held.give_back(held.reserved, true);
             }
             self.return_free(u32::try_from(at).expect("books are numbered by 32 bits"));
             receipts.push(self.books[at].receipt());
@@ -355,7 +346,7 @@ impl ShardCampaigns {
         let mut book = account.newest;
         while book != NONE {
             let held = &self.books[index(book)];
-            if held.period.0 <= quarter || planted(ShardBug::SpendEarly) {
+            if held.period.0 <= quarter {
                 return Some(book);
             }
             book = held.older;
@@ -363,16 +354,10 @@ impl ShardCampaigns {
         None
     }
 
-    fn booked(&self, book: u32) -> u32 {
-        let slot = self.books[index(book)].slot;
-        if planted(ShardBug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }
-    }
-
     /// Whether returned money can be spent again here.
     fn is_spendable(&self, book: u32, now: Tick) -> bool {
         let book = &self.books[index(book)];
-        let is_over = now >= book.until && !planted(ShardBug::KeepAfterPeriod);
-        !is_over && !self.slots[index(book.slot.0)].is_recalled && !self.is_closed
+        now < book.until && !self.slots[index(book.slot.0)].is_recalled && !self.is_closed
     }
 
     fn return_free(&mut self, book: u32) {

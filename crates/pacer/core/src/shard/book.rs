@@ -6,7 +6,6 @@
 use units::{Nanos, Tick};
 
 use super::NEVER;
-use super::bug::{ShardBug, planted};
 use super::outcome::SettledWin;
 use crate::calendar::Period;
 use crate::messages::{BudgetGrant, CampaignIndex, Receipt, SpendReport};
@@ -92,12 +91,6 @@ impl PeriodBudget {
     /// Takes a grant's increase; false if none. Of equal grants the earliest end wins.
     pub fn grant(&mut self, grant: &BudgetGrant) -> bool {
         let granted = grant.granted.get();
-        if planted(ShardBug::AddGrant) {
-            self.granted += granted;
-            self.free += granted;
-            self.until = grant.until;
-            return true;
-        }
         if granted <= self.granted {
             if granted == self.granted {
                 self.until = self.until.min(grant.until);
@@ -137,7 +130,7 @@ impl PeriodBudget {
 
     /// Settles a reservation of `amount` at `price`.
     pub fn settle(&mut self, amount: u64, price: u64, is_spendable: bool) -> SettledWin {
-        let settled = if planted(ShardBug::SettleOver) { price } else { price.min(amount) };
+        let settled = price.min(amount);
         let reserved = self.reserved.checked_sub(settled);
         self.reserved = reserved.expect("reserved covers every open reservation");
         self.settled += settled;
@@ -145,9 +138,7 @@ impl PeriodBudget {
         // Notices may name any price. A saturated sum rightly stops all spending.
         self.over = self.over.saturating_add(over);
         self.won_count += 1;
-        if !planted(ShardBug::LoseRemainder) {
-            self.give_back(amount.saturating_sub(settled), is_spendable);
-        }
+        self.give_back(amount - settled, is_spendable);
         self.assert_conserved();
         let (settled, over) = (Nanos::new(settled), Nanos::new(over));
         SettledWin { slot: self.slot, period: self.period, settled, over, late: Nanos::ZERO }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::bug::{ShardBug, planted};
 use super::outcome::{ReservationState, TokenRejection};
 use super::token::ReservationToken;
 use crate::messages::index;
@@ -167,7 +166,6 @@ impl ExpiryClass {
             OPEN if at < self.expired => ReservationState::Expired,
             OPEN => ReservationState::Open,
             CLAIMED => ReservationState::Claimed,
-            WON if planted(ShardBug::SettleTwice) => ReservationState::Expired,
             WON => ReservationState::Won,
             _ => ReservationState::Released,
         })
@@ -182,9 +180,6 @@ impl ExpiryClass {
     /// Claims or releases an open reservation: from now on it does not expire.
     pub fn take_out(&mut self, token: &ReservationToken, standing: ReservationState) {
         self.mark(token, standing);
-        if standing == ReservationState::Claimed && planted(ShardBug::ExpireClaimed) {
-            return;
-        }
         let at = self.line_of_token(token).expect("an open token's sum is there");
         let reserved = self.lines[at].reserved.checked_sub(token.amount.get());
         self.lines[at].reserved = reserved.expect("a sum covers every open reservation");
@@ -221,9 +216,6 @@ impl ExpiryClass {
             self.expired += 1;
         }
         while self.buckets.front().is_some_and(|bucket| bucket.forgotten <= now) {
-            if planted(ShardBug::ExpireTwice) {
-                self.expire(0, &mut give_back);
-            }
             self.buckets.pop_front();
             self.expired -= 1;
         }
@@ -231,22 +223,15 @@ impl ExpiryClass {
 
     fn expire(&mut self, at: usize, give_back: &mut impl FnMut(u32, u64)) {
         let bucket = &self.buckets[at];
-        let (first, sequences) = (bucket.sequence_first, u64::from(bucket.sequences));
         for line in bucket.line_first..bucket.line_first + u64::from(bucket.lines) {
             let BucketTotal { book, reserved } = self.lines[self.line_at(line)];
             if reserved > 0 {
                 give_back(book, reserved);
             }
         }
-        if planted(ShardBug::ForgetWins) {
-            (first..first + sequences).for_each(|sequence| self.set(sequence, OPEN));
-        }
     }
 
     fn begin(&mut self, now: Tick) {
-        if planted(ShardBug::ReuseSequence) {
-            self.sequences = self.sequences.saturating_sub(1).max(self.sequence_oldest());
-        }
         let full = now.after(self.width);
         let expires = full.after(self.ttl);
         self.buckets.push_back(ExpiryBucket {

@@ -1,4 +1,4 @@
-//! A shard against a naive model, its planted bugs, and its answers by table.
+//! A shard against a naive model, and its answers by table.
 
 mod model;
 mod outcomes;

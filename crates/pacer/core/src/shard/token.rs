@@ -27,7 +27,6 @@ use units::Nanos;
 
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
-use crate::shard::bug::{ShardBug, planted};
 
 /// Version of the layout above.
 pub const TOKEN_VERSION: u8 = 1;
@@ -210,7 +209,7 @@ impl TokenKey {
         let check = check.first_chunk().expect("the check is the rest");
         // Constant time: compares two integers, not byte by byte.
         let difference = black_box(self.check(body) ^ u64::from_be_bytes(*check));
-        if difference != 0 && !planted(ShardBug::TrustText) {
+        if difference != 0 {
             return Err(ReservationTokenError::Forged);
         }
         Ok(ReservationToken::decode(body))

@@ -8,7 +8,7 @@ use super::book::ShardPart;
 use super::{LedgerCampaign, Recall, StepContext, part_of_node, per};
 use crate::calendar::{CalendarHour, Period};
 use crate::ledger::account::LedgerAccount;
-use crate::ledger::limits::level::{LimitLevels, day_of};
+use crate::ledger::limits::level::LimitLevels;
 use crate::ledger::limits::tally::UNLIMITED;
 use crate::ledger::step::LedgerOutbox;
 
@@ -53,7 +53,7 @@ impl LedgerCampaign {
             return;
         }
         self.least = self.least_of_a_shard();
-        let at = self.book(next.period, day_of(&next));
+        let at = self.book(next.period, next.day);
         self.books[at].is_ahead = true;
         self.take_lease(at, amount, account, &next);
     }

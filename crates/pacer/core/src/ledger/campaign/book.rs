@@ -5,7 +5,6 @@
 use units::{Nanos, Tick};
 
 use crate::calendar::Period;
-use crate::ledger::bug::{LedgerBug, planted};
 use crate::ledger::folding::ClosedLease;
 use crate::ledger::limits::tally::Exposure;
 use crate::ledger::settings::LedgerSettings;
@@ -102,14 +101,9 @@ impl PeriodLeases {
     pub(in crate::ledger) fn sum(&self) -> Exposure {
         let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
         let mut late = self.own_late();
-        if !planted(LedgerBug::ForgetFrozen) {
-            for dead in &self.dead {
-                held += dead.lease.granted.get() - dead.lease.returned.get();
-                late = late.saturating_add(late_of(&dead.lease));
-            }
-        }
-        if planted(LedgerBug::ForgetLate) {
-            late = 0;
+        for dead in &self.dead {
+            held += dead.lease.granted.get() - dead.lease.returned.get();
+            late = late.saturating_add(late_of(&dead.lease));
         }
         Exposure { held, late }
     }
@@ -126,17 +120,15 @@ impl PeriodLeases {
 
     /// Durable, and at no shard.
     fn back(&self) -> u64 {
-        let durable =
-            if planted(LedgerBug::GrantEarly) { self.lease.granted.get() } else { self.committed };
         let at_shards: u64 = self.parts.iter().map(|part| part.granted - part.returned).sum();
         let used = at_shards.checked_add(self.lease.returned.get()).expect("amounts fit the books");
-        durable.checked_sub(used).expect("no more is granted than is durably leased")
+        self.committed.checked_sub(used).expect("no more is granted than is durably leased")
     }
 
     /// Spent after shards had returned it: reservations ended, and were won later. A log that does
     /// not know how reservations ended takes every win from the lease, while it lasts.
     fn taken_late(&self) -> u64 {
-        if self.is_late_told || planted(LedgerBug::ReturnLate) {
+        if self.is_late_told {
             return 0;
         }
         self.reported_beside().saturating_sub(late_of(&self.lease)).min(self.back())
@@ -217,10 +209,6 @@ impl PeriodLeases {
     /// Applies a shard's report. Returns whether the shard has reserved since the last one.
     pub(in crate::ledger) fn report(&mut self, shard: u16, report: &SpendReport) -> bool {
         let part = self.part(shard);
-        if planted(LedgerBug::AddReports) {
-            let room = part.granted - part.returned - part.settled;
-            part.returned += report.returned.get().min(room);
-        }
         part.returned = part.returned.max(report.returned.get());
         part.settled = part.settled.max(report.settled.get());
         part.late = part.late.max(report.late.get());
@@ -236,8 +224,7 @@ impl PeriodLeases {
     pub(in crate::ledger) fn return_untaken(&mut self, shard: u16, taken: u64) {
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
         assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
-        let untaken =
-            if planted(LedgerBug::ReturnTaken) { part.granted } else { part.granted - taken };
+        let untaken = part.granted - taken;
         // Books that the shard forgot were returned or settled before, and have no receipt.
         part.returned += untaken.min(part.outstanding());
     }

@@ -5,7 +5,6 @@ use units::Nanos;
 use super::definition::{BudgetLimits, Holdback, LimitSpan};
 use super::tally::{Exposure, ExposureTally, UNLIMITED};
 use crate::calendar::CalendarHour;
-use crate::ledger::bug::{LedgerBug, planted};
 use crate::refusal::SpendRefusal;
 
 /// The owner of a limit.
@@ -104,13 +103,8 @@ pub(in crate::ledger) fn levels_of(
     tally: &ExposureTally,
     hour: &CalendarHour,
 ) -> [LimitLevel; 3] {
-    let is_campaign = owner == LimitOwner::Campaign;
-    let ignores_limit = !is_campaign && planted(LedgerBug::IgnoreAccount);
-    let bug =
-        if is_campaign { LedgerBug::IgnoreHoldback } else { LedgerBug::IgnoreAccountHoldback };
     spans(limits, tally, hour).map(|(span, cap, sum)| {
-        let cap = if ignores_limit { UNLIMITED } else { cap };
-        let kept = if planted(bug) { 0 } else { late_holdback.of(cap) };
+        let kept = late_holdback.of(cap);
         level((owner, span), cap, sum, kept)
     })
 }
@@ -122,7 +116,7 @@ fn spans(
 ) -> [(LimitSpan, u64, Exposure); 3] {
     [
         (LimitSpan::Life, limits.of(LimitSpan::Life), tally.life),
-        (LimitSpan::Day, limits.of(LimitSpan::Day), tally.day(day_of(hour))),
+        (LimitSpan::Day, limits.of(LimitSpan::Day), tally.day(hour.day)),
         (LimitSpan::Hour, limits.of(LimitSpan::Hour), tally.hour(hour.period)),
     ]
 }
@@ -140,15 +134,8 @@ pub(in crate::ledger) fn excess(
 ) -> Nanos {
     let over = |sum: Exposure, cap: u64| sum.exposure().saturating_sub(cap);
     let passing = |hour: &CalendarHour| {
-        let of_day = over(tally.day(day_of(hour)), limits.of(LimitSpan::Day));
+        let of_day = over(tally.day(hour.day), limits.of(LimitSpan::Day));
         of_day.max(over(tally.hour(hour.period), limits.of(LimitSpan::Hour)))
     };
     Nanos::new(over(tally.life, limits.of(LimitSpan::Life)).max(hour.map_or(0, passing)))
-}
-
-pub(in crate::ledger) fn day_of(hour: &CalendarHour) -> u32 {
-    if planted(LedgerBug::UtcDay) {
-        return hour.period.0 / 96;
-    }
-    hour.day
 }

@@ -606,6 +606,22 @@ fn never_beyond_a_limit_and_the_last_nano_is_spent() {
     assert!(ahead >= 24, "{ahead} grants of hours that were to come");
 }
 
+/// Passing days, frequent changes, and repeated crashes.
+const WEATHER: [Chances; 3] = [
+    Chances { jump: 120, ..ROUGH },
+    Chances { edit: 400, crash: 0, ..ROUGH },
+    Chances { crash: 40, jump: 0, ..ROUGH },
+];
+
+#[test]
+fn never_beyond_a_limit_in_any_weather() {
+    for chances in WEATHER {
+        for seed in 0..12 {
+            simulate(seed, chances);
+        }
+    }
+}
+
 #[test]
 fn without_faults_every_nano_is_spent_and_no_more() {
     for seed in 100..106 {
