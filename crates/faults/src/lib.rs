@@ -1,12 +1,11 @@
 //! Machine faults for tests.
 //!
 //! Owns seeded random choices ([`Chance`]), a disk in memory that loses, tears and fails
-//! ([`FaultDisk`]), processes that are killed ([`process`]), and the switch that plants a bug
-//! ([`plantable!`]). Knows nothing of the code under test, and is part of no binary.
+//! ([`FaultDisk`]), and processes that are killed ([`process`]). Knows nothing of the code under
+//! test, and is part of no binary.
 
 mod chance;
 mod disk;
-mod plantable;
 pub mod process;
 
 pub use chance::Chance;
