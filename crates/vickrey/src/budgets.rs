@@ -15,6 +15,7 @@ use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::PacingCurve;
 use pacer_core::store::StoredKind;
+use pacer_core::strategy::CampaignFlight;
 use pacer_serve::api::{ExchangeView, Mismatches};
 use pacer_serve::registry::{AccountFacts, CampaignRules, PublishedCatalogue};
 use pacer_serve::{BudgetsConfig, Keyring, LedgerPort, PacerService, SettlementFeed, ShardRings};
@@ -66,8 +67,8 @@ impl ExchangeView for ExchangeLink {
         self.0.upgrade().is_none_or(|exchange| exchange.has_rate(currency))
     }
 
-    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
-        self.0.upgrade()?.funnel(slot, flight_unix_ms)
+    fn funnel(&self, slot: CampaignIndex, flight: CampaignFlight) -> Option<[FunnelWindow; 2]> {
+        self.0.upgrade()?.funnel(slot, flight)
     }
 
     fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches> {

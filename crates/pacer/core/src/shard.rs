@@ -139,7 +139,7 @@ impl ShardLedger {
     ) -> Result<ReservationToken, Denial> {
         self.quarter = self.quarter.max(at.quarter);
         self.pass(at.tick);
-        let spendable = self.accounts.spendable(slot, amount.get(), (self.quarter, self.now));
+        let spendable = self.accounts.spendable(slot, amount.get(), self.quarter, self.now);
         let book = spendable.map_err(|refusal| {
             self.accounts.lack(slot, amount.get());
             Denial::Refused(refusal)
@@ -173,10 +173,10 @@ impl ShardLedger {
         at: ShardTime,
     ) -> Result<(), Shortage> {
         self.quarter = self.quarter.max(at.quarter);
-        let when = (self.quarter, self.now.max(at.tick));
-        self.accounts.spendable(slot, amount.get(), when).map(drop).map_err(|refusal| {
+        let (quarter, now) = (self.quarter, self.now.max(at.tick));
+        self.accounts.spendable(slot, amount.get(), quarter, now).map(drop).map_err(|refusal| {
             self.accounts.lack(slot, amount.get());
-            Shortage { refusal, left: Nanos::new(self.accounts.last_of(slot, when)) }
+            Shortage { refusal, left: Nanos::new(self.accounts.last_of(slot, quarter, now)) }
         })
     }
 
@@ -219,7 +219,7 @@ impl ShardLedger {
         let amount = token.amount.get();
         let settlement = if was == ReservationState::Open {
             self.counts.won += 1;
-            self.accounts.settle(book, (amount, price.get()), self.now)
+            self.accounts.settle(book, amount, price.get(), self.now)
         } else {
             self.counts.won_late += 1;
             self.accounts.settle_late(book, price.get())

@@ -181,7 +181,8 @@ impl BudgetsConfig {
     /// Settings of a ledger. Shards count ticks from `origin` too.
     pub fn start(
         &self,
-        (shards, origin): (u16, Instant),
+        shards: u16,
+        origin: Instant,
         shutdown: &Shutdown,
         builder: &Builder,
     ) -> LedgerStart {

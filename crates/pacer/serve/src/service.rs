@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptions;
+use pacer_core::strategy::CampaignFlight;
 use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
 use runtime::builder::JobHandle;
 use runtime::config::reload::Reload;
@@ -104,8 +105,8 @@ impl ExchangeView for ExchangeSlot {
         self.0.get().is_none_or(|exchange| exchange.has_rate(currency))
     }
 
-    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
-        self.0.get()?.funnel(slot, flight_unix_ms)
+    fn funnel(&self, slot: CampaignIndex, flight: CampaignFlight) -> Option<[FunnelWindow; 2]> {
+        self.0.get()?.funnel(slot, flight)
     }
 
     fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches> {
@@ -160,7 +161,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let in_the_way = |error: LedgerStartError| {
             ServiceError::unavailable(format!("budgets.directory: {error}"))
         };
-        let start = config.start((shards, origin), startup.shutdown, startup.builder);
+        let start = config.start(shards, origin, startup.shutdown, startup.builder);
         let mut opened = start.open().map_err(in_the_way)?;
         // Before the ledger begins an epoch: a start that fails here uses nothing up.
         let options = registry_options(&config, startup.folder);
@@ -185,9 +186,9 @@ impl<R: CampaignRules> Service for PacerService<R> {
         })?;
         let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
         info!(accounts, campaigns, "budgets are kept at {}", config.directory.display());
-        let threads = (startup.control, builder);
-        let following = registry.follow_files(startup.watch, threads, startup.shutdown);
-        let following = following.map_err(ServiceError::unavailable)?;
+        let following = registry
+            .follow_files(startup.watch, startup.control, builder, startup.shutdown)
+            .map_err(ServiceError::unavailable)?;
         let with_options = |line: ShardRings| {
             let options = config.shard_options(line.origin, &config.lifetimes);
             (line, options)

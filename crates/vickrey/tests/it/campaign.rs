@@ -54,7 +54,7 @@ impl ExchangeView for Counted {
         true
     }
 
-    fn funnel(&self, _: CampaignIndex, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, _: CampaignIndex, _: CampaignFlight) -> Option<[FunnelWindow; 2]> {
         let mut counts = FunnelCounts::default();
         counts.count(FunnelStep::Matched, 1_000);
         counts.count(FunnelStep::BelowFloor, 1_000);
@@ -273,7 +273,7 @@ fn why_and_curve() {
         refusal: Some(SpendRefusal::BudgetExhausted),
         levels: Some(levels),
         hour: None,
-        flight_unix_ms: (0, 1),
+        flight: CampaignFlight { start_ms: 0, end_ms: 1 },
         at_shards: cents(1),
         ready: Nanos::ZERO,
         frozen: Nanos::ZERO,
@@ -375,7 +375,7 @@ fn an_account_as_a_whole() {
         holdback: cents(0),
     };
     let why = AccountDiagnosis {
-        flight_unix_ms: (0, 0),
+        flight: CampaignFlight::default(),
         refusal: Some(SpendRefusal::BudgetExhausted),
         levels: Some([
             level(LimitSpan::Life, Some(cents(10_000))),

@@ -13,6 +13,7 @@ use exchange_core::{Auction, Market, eligible_direct};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
 use pacer_core::messages::CampaignIndex;
+use pacer_core::strategy::CampaignFlight;
 use runtime::builder::{Builder, Job};
 use runtime::metrics::MetricsPage;
 
@@ -112,9 +113,9 @@ impl Funnels {
         book.follow(campaigns);
     }
 
-    pub fn windows(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
+    pub fn windows(&self, slot: CampaignIndex, flight: CampaignFlight) -> [FunnelWindow; 2] {
         let book = self.book();
-        [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
+        [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight, span))
     }
 
     /// Tries a campaign's criteria on the copies, as if auctioned now. `direct` is the position of
@@ -220,7 +221,8 @@ mod tests {
         funnels.follow([CampaignIndex(4)].into_iter(), 7);
         funnels.follow([].into_iter(), 3);
         funnels.book().take(&mut FunnelBatch { offered: 5, ..FunnelBatch::new() });
-        let [hour, _] = funnels.windows(CampaignIndex(4), (0, u64::MAX));
+        let [hour, _] =
+            funnels.windows(CampaignIndex(4), CampaignFlight { start_ms: 0, end_ms: u64::MAX });
         assert_eq!(hour.offered, 5, "it is followed still");
     }
 }

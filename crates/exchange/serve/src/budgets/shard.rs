@@ -349,13 +349,13 @@ impl LedgerEnd {
 
     fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
         let mut place = self.state(slot).place;
-        self.counting.buffer.count((slot, &mut place), step);
+        self.counting.buffer.count(slot, &mut place, step);
         self.state(slot).place = place;
     }
 
     fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         let mut place = self.state(slot).place;
-        self.counting.buffer.fall_short((slot, &mut place), shortfall);
+        self.counting.buffer.fall_short(slot, &mut place, shortfall);
         self.state(slot).place = place;
     }
 
@@ -363,7 +363,7 @@ impl LedgerEnd {
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
         let CampaignState { mut place, is_direct, .. } = *self.state(slot);
         if is_direct {
-            self.counting.buffer.bill((slot, &mut place), price);
+            self.counting.buffer.bill(slot, &mut place, price);
             self.state(slot).place = place;
         }
     }

@@ -14,6 +14,7 @@ use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptionsError;
+use pacer_core::strategy::CampaignFlight;
 use runtime::builder::{Builder, Job};
 use runtime::control::ControlTask;
 use runtime::metrics::PerShard;
@@ -317,14 +318,10 @@ impl Exchange {
         Ok(number)
     }
 
-    /// A campaign's impressions by step, over the last hour and the last day. `flight_unix_ms` is
-    /// the campaign's start and end in Unix milliseconds. None without budgets.
-    pub fn funnel(
-        &self,
-        slot: CampaignIndex,
-        flight_unix_ms: (u64, u64),
-    ) -> Option<[FunnelWindow; 2]> {
-        Some(self.funnels.as_ref()?.windows(slot, flight_unix_ms))
+    /// A campaign's impressions by step, over the last hour and the last day.
+    /// None without budgets.
+    pub fn funnel(&self, slot: CampaignIndex, flight: CampaignFlight) -> Option<[FunnelWindow; 2]> {
+        Some(self.funnels.as_ref()?.windows(slot, flight))
     }
 
     /// Tries the campaign's criteria one at a time on copies of the last hour's requests; takes

@@ -15,6 +15,7 @@ use openrtb::codes::MediaType;
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::messages::{CampaignIndex, RequestCounts};
 use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::CampaignFlight;
 use units::{Cpm, Currency};
 
 use crate::budgets::{Ledger, TWO, start, start_with};
@@ -184,7 +185,7 @@ fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
 }
 
 /// A flight without end.
-const FLIGHT: (u64, u64) = (0, u64::MAX);
+const FLIGHT: CampaignFlight = CampaignFlight { start_ms: 0, end_ms: u64::MAX };
 
 /// The last hour of a campaign.
 fn funnel(exchange: &Running, slot: u32) -> FunnelWindow {

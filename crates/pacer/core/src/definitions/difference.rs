@@ -25,7 +25,7 @@ pub struct KeyDifference {
 pub fn differences(before: &str, after: &str) -> Vec<KeyDifference> {
     let mut found = Vec::new();
     if before != after {
-        tables("", (&members(before), &members(after)), &mut found);
+        tables("", &members(before), &members(after), &mut found);
     }
     found
 }
@@ -84,7 +84,8 @@ fn members(object: &str) -> ObjectMembers<'_> {
 
 fn tables(
     path: &str,
-    (before, after): (&ObjectMembers<'_>, &ObjectMembers<'_>),
+    before: &ObjectMembers<'_>,
+    after: &ObjectMembers<'_>,
     found: &mut Vec<KeyDifference>,
 ) {
     let added = after.0.iter().filter(|(key, _)| before.get(key).is_none());
@@ -92,26 +93,27 @@ fn tables(
         let (was, is) = (before.get(key), after.get(key));
         if was.map(RawValue::get) != is.map(RawValue::get) {
             let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-            values(path, (was, is), found);
+            values(path, was, is, found);
         }
     }
 }
 
 fn values(
     path: String,
-    (before, after): (Option<&RawValue>, Option<&RawValue>),
+    before: Option<&RawValue>,
+    after: Option<&RawValue>,
     found: &mut Vec<KeyDifference>,
 ) {
     let begins = |with: &str| [before, after].iter().flatten().any(|it| it.get().starts_with(with));
     if begins("{") {
-        return tables(&path, (&table(before), &table(after)), found);
+        return tables(&path, &table(before), &table(after), found);
     }
     if begins("[{") {
         let (before, after) = (items(before), items(after));
         for index in 0..before.len().max(after.len()) {
             let (was, is) = (before.get(index).copied(), after.get(index).copied());
             if was.map(RawValue::get) != is.map(RawValue::get) {
-                values(format!("{path}[{index}]"), (was, is), found);
+                values(format!("{path}[{index}]"), was, is, found);
             }
         }
         return;

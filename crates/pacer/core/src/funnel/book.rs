@@ -13,6 +13,7 @@ use units::Cpm;
 use super::packed::{PastPart, pack, unpack};
 use super::{FunnelBatch, FunnelCounts, FunnelStep, Shortfall};
 use crate::messages::CampaignIndex;
+use crate::strategy::CampaignFlight;
 
 /// Maximum bytes of all campaigns' pasts. Beyond it a campaign has only its last hour.
 pub const PAST_BYTES_MAX: usize = 48 << 20;
@@ -244,11 +245,11 @@ impl FunnelBook {
         }
     }
 
-    /// The funnel of a campaign with the given flight, in milliseconds since 1970.
+    /// The funnel of a campaign with the given flight.
     pub fn window(
         &self,
         slot: CampaignIndex,
-        flight_unix_ms: (u64, u64),
+        flight: CampaignFlight,
         span: FunnelSpan,
     ) -> FunnelWindow {
         let now = self.now / PART_MINUTES;
@@ -263,20 +264,20 @@ impl FunnelBook {
             let counts = counts.get(&slot.0).copied();
             parts.extend(counts.map(|counts| PastPart { part, is_hour: false, counts }));
         }
-        let (start, end) = flight_unix_ms;
-        let flight = (minute(start), minute(end.saturating_add(MINUTE_MS - 1)));
+        let flight_start = minute(flight.start_ms);
+        let flight_end = minute(flight.end_ms.saturating_add(MINUTE_MS - 1));
         let (mut counts, mut recent) = (FunnelCounts::default(), FunnelCounts::default());
         let mut closed = 0;
         for entry in parts.iter().filter(|entry| entry.part >= begin) {
             counts.add(&entry.counts);
-            closed += entry.offered_in(flight);
+            closed += entry.offered_in(flight_start, flight_end);
             if entry.part + 1 >= now && !entry.is_hour {
                 recent.add(&entry.counts);
             }
         }
         let opened = self.opened.get(slot.0 as usize).copied().filter(|since| *since > 0);
-        let open =
-            opened.map_or(0, |opened| self.offered_in(since.max(opened).max(flight.0), flight.1));
+        let open = opened
+            .map_or(0, |opened| self.offered_in(since.max(opened).max(flight_start), flight_end));
         let cut = self.cut.get(&slot.0).is_some_and(|part| *part >= begin);
         FunnelWindow {
             since_unix_ms: u64::from(since) * MINUTE_MS,
@@ -309,7 +310,7 @@ impl FunnelBook {
 
 impl PastPart {
     /// Its offers between these minutes, pro rata.
-    fn offered_in(&self, (from, until): (u32, u32)) -> u64 {
+    fn offered_in(&self, from: u32, until: u32) -> u64 {
         let minutes = if self.is_hour { HOUR_PARTS * PART_MINUTES } else { PART_MINUTES };
         let begin = self.part * PART_MINUTES;
         let within = until.min(begin + minutes).saturating_sub(from.max(begin));

@@ -65,9 +65,9 @@ impl FunnelBuffer {
     }
 
     /// Counts one impression. `place` caches the index of the campaign's row; any value works.
-    pub fn count(&mut self, (slot, place): (CampaignIndex, &mut u32), step: FunnelStep) {
+    pub fn count(&mut self, slot: CampaignIndex, place: &mut u32, step: FunnelStep) {
         self.totals[step as usize] += 1;
-        if let Some(row) = self.row((slot, place)) {
+        if let Some(row) = self.row(slot, place) {
             row.counts.count(step, 1);
         }
     }
@@ -75,25 +75,26 @@ impl FunnelBuffer {
     /// Counts a bid below its floor. Calls `shortfall` for the first one of a batch.
     pub fn fall_short(
         &mut self,
-        of: (CampaignIndex, &mut u32),
+        slot: CampaignIndex,
+        place: &mut u32,
         shortfall: impl FnOnce() -> Shortfall,
     ) {
         self.totals[FunnelStep::BelowFloor as usize] += 1;
-        if let Some(row) = self.row(of) {
+        if let Some(row) = self.row(slot, place) {
             row.counts.count(FunnelStep::BelowFloor, 1);
             row.shortfall.get_or_insert_with(shortfall);
         }
     }
 
     /// Counts a billed impression.
-    pub fn bill(&mut self, of: (CampaignIndex, &mut u32), price: Nanos) {
+    pub fn bill(&mut self, slot: CampaignIndex, place: &mut u32, price: Nanos) {
         self.totals[FunnelStep::Billed as usize] += 1;
-        if let Some(row) = self.row(of) {
+        if let Some(row) = self.row(slot, place) {
             row.counts.bill(price);
         }
     }
 
-    fn row(&mut self, (slot, place): (CampaignIndex, &mut u32)) -> Option<&mut FunnelRow> {
+    fn row(&mut self, slot: CampaignIndex, place: &mut u32) -> Option<&mut FunnelRow> {
         let rows = &mut self.batch.rows;
         let found = usize::try_from(*place).expect("an index has 32 bits");
         if rows.get(found).is_some_and(|row| row.slot == slot) {

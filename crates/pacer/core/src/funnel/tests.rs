@@ -4,10 +4,11 @@ use proptest::prelude::*;
 
 use super::packed::{PastPart, pack, unpack};
 use super::*;
+use crate::strategy::CampaignFlight;
 
 const START: u64 = 1_800_000_000_000;
 const MINUTE: u64 = 60_000;
-const FLIGHT: (u64, u64) = (0, u64::MAX);
+const FLIGHT: CampaignFlight = CampaignFlight { start_ms: 0, end_ms: u64::MAX };
 const SLOT: CampaignIndex = CampaignIndex(3);
 
 fn cpm(micros: u64) -> Cpm {
@@ -19,7 +20,7 @@ fn batch(offered: u32, counts: &[(CampaignIndex, FunnelStep, u32)]) -> FunnelBat
     buffer.offer(offered);
     for (slot, step, times) in counts {
         let mut place = 0;
-        (0..*times).for_each(|_| buffer.count((*slot, &mut place), *step));
+        (0..*times).for_each(|_| buffer.count(*slot, &mut place, *step));
     }
     let mut taken = FunnelBatch::new();
     buffer.hand_over(&mut taken);
@@ -45,15 +46,13 @@ fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     buffer.offer(5);
     for _ in 0..2 {
         for (slot, place) in (0..).zip(&mut places) {
-            buffer.count((CampaignIndex(slot), place), FunnelStep::Matched);
+            buffer.count(CampaignIndex(slot), place, FunnelStep::Matched);
         }
     }
-    buffer.fall_short((CampaignIndex(1), &mut places[1]), || Shortfall {
-        bid: cpm(1),
-        floor: cpm(2),
-    });
-    buffer.fall_short((CampaignIndex(1), &mut places[1]), || panic!("one is enough"));
-    buffer.bill((CampaignIndex(0), &mut places[0]), Nanos::new(7));
+    buffer
+        .fall_short(CampaignIndex(1), &mut places[1], || Shortfall { bid: cpm(1), floor: cpm(2) });
+    buffer.fall_short(CampaignIndex(1), &mut places[1], || panic!("one is enough"));
+    buffer.bill(CampaignIndex(0), &mut places[0], Nanos::new(7));
     let mut taken = FunnelBatch::new();
     buffer.hand_over(&mut taken);
     let got = |row: &FunnelRow| {
@@ -65,8 +64,8 @@ fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     assert_eq!((taken.offered, taken.dropped), (5, 0));
     taken.clear();
     // The cached index is another campaign's now, or out of range.
-    buffer.count((CampaignIndex(1), &mut places[1]), FunnelStep::Won);
-    buffer.count((CampaignIndex(0), &mut places[0]), FunnelStep::Won);
+    buffer.count(CampaignIndex(1), &mut places[1], FunnelStep::Won);
+    buffer.count(CampaignIndex(0), &mut places[0], FunnelStep::Won);
     buffer.hand_over(&mut taken);
     assert_eq!(taken.rows.iter().map(|row| row.slot.0).collect::<Vec<_>>(), [1, 0]);
     let totals = FunnelStep::ALL.map(|step| buffer.totals()[step as usize]);
@@ -78,7 +77,7 @@ fn a_row_without_room_is_dropped_and_counted_and_every_batch_after_has_more() {
     let mut buffer = FunnelBuffer::default();
     let many = u32::try_from(ROWS_MIN).unwrap() + 3;
     let count = |buffer: &mut FunnelBuffer| {
-        (0..many).for_each(|slot| buffer.count((CampaignIndex(slot), &mut 0), FunnelStep::Matched));
+        (0..many).for_each(|slot| buffer.count(CampaignIndex(slot), &mut 0, FunnelStep::Matched));
     };
     count(&mut buffer);
     let mut taken = FunnelBatch::new();
@@ -147,6 +146,7 @@ fn an_hour_and_a_day_pass() {
 fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     let mut book = FunnelBook::new(START);
     let offered = |book: &FunnelBook, flight| book.window(SLOT, flight, FunnelSpan::Day).offered;
+    let flight = |start_ms, end_ms| CampaignFlight { start_ms, end_ms };
     let pass = |book: &mut FunnelBook, minutes: std::ops::Range<u64>| {
         for minute in minutes {
             book.advance(START + minute * MINUTE);
@@ -159,8 +159,7 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     book.follow([CampaignIndex(0), SLOT].into_iter());
     pass(&mut book, 15..100);
     assert_eq!(offered(&book, FLIGHT), 85);
-    let flight = (START + 40 * MINUTE, START + 50 * MINUTE);
-    assert_eq!(offered(&book, flight), 10);
+    assert_eq!(offered(&book, flight(START + 40 * MINUTE, START + 50 * MINUTE)), 10);
     // Closed for a while: its counts remain.
     book.follow([CampaignIndex(0)].into_iter());
     pass(&mut book, 100..200);
@@ -179,8 +178,8 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     book.follow([CampaignIndex(0)].into_iter());
     assert_eq!(offered(&book, FLIGHT), 105);
     // The closed part is clipped to the flight as well, to a part of an hour.
-    assert_eq!(offered(&book, (START + 200 * MINUTE, START + 210 * MINUTE)), 10);
-    assert_eq!(offered(&book, (START + 300 * MINUTE, START + 400 * MINUTE)), 0);
+    assert_eq!(offered(&book, flight(START + 200 * MINUTE, START + 210 * MINUTE)), 10);
+    assert_eq!(offered(&book, flight(START + 300 * MINUTE, START + 400 * MINUTE)), 0);
 }
 
 #[test]
@@ -200,7 +199,7 @@ fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     let mut fall_short = |bid, floor| {
         let mut buffer = FunnelBuffer::default();
         let shortfall = Shortfall { bid: cpm(bid), floor: cpm(floor) };
-        buffer.fall_short((SLOT, &mut 0), || shortfall);
+        buffer.fall_short(SLOT, &mut 0, || shortfall);
         let mut taken = FunnelBatch::new();
         buffer.hand_over(&mut taken);
         book.take(&mut taken);
@@ -213,7 +212,7 @@ fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     // Only those of the last hour: the highest bid was earlier.
     let mut later = FunnelBatch::new();
     let mut buffer = FunnelBuffer::default();
-    buffer.fall_short((SLOT, &mut 0), || Shortfall { bid: cpm(1), floor: cpm(2) });
+    buffer.fall_short(SLOT, &mut 0, || Shortfall { bid: cpm(1), floor: cpm(2) });
     buffer.hand_over(&mut later);
     book.take(&mut later);
     book.advance(START + 60 * MINUTE);

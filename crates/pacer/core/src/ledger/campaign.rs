@@ -56,8 +56,19 @@ pub(super) struct StepContext<'a> {
     /// By the account's clocks. None if the calendar has ended.
     pub(super) hour: Option<CalendarHour>,
     pub(super) next: Option<CalendarHour>,
+    pub(super) calendar: Option<&'a Calendar>,
     pub(super) is_store_failing: bool,
     pub(super) is_closing: bool,
+}
+
+impl StepContext<'_> {
+    /// The end of the present period or the next one, on the monotonic clock.
+    fn end_of(&self, period: Period) -> Tick {
+        let hour = self.next.filter(|next| next.period == period).or(self.hour);
+        let end_unix_ms = hour.map_or(0, |hour| hour.end_unix_ms);
+        let left_ms = end_unix_ms.saturating_sub(self.now.unix_ms);
+        self.now.tick.after(Duration::from_millis(left_ms))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +121,8 @@ impl LedgerCampaign {
         definition: &CampaignDefinition,
         account: u32,
         currency: Currency,
-        (now, is_late_told): (LedgerTime, bool),
+        settings: &LedgerSettings,
+        now: Tick,
     ) -> Result<Self, DefinitionError> {
         let budget = &definition.budget;
         budget.limits.check(budget.late_holdback, currency)?;
@@ -125,12 +137,12 @@ impl LedgerCampaign {
             least: 0,
             rate: 0,
             granted: 0,
-            rated_at: now.tick,
+            rated_at: now,
             usual_reservation: 0,
-            is_late_told,
+            is_late_told: settings.is_late_told,
             told: None,
             home: None,
-            active_at: now.tick,
+            active_at: now,
             drained_until: None,
             drains: 0,
             wake_unix_ms: u64::MAX,
@@ -316,11 +328,11 @@ impl LedgerCampaign {
         };
         let headroom = levels.headroom();
         let recall = self.home.map_or(Recall::None, Recall::AllBut);
-        self.deal(at, recall, (ctx, &hour), outbox);
+        self.deal(at, recall, ctx, outbox);
         let book = &self.books[at];
         let remaining = headroom.saturating_add(book.pool() + book.pending());
         self.choose_home(remaining, ctx.settings.shards);
-        self.serve(at, headroom, (ctx, &hour), outbox);
+        self.serve(at, headroom, ctx, outbox);
         let is_missed = !account.waiting.is_empty();
         if is_missed && self.wants.is_empty() {
             // A pool that no shard requests goes to a campaign of the account that has nothing.
@@ -383,14 +395,7 @@ impl LedgerCampaign {
         }
     }
 
-    fn serve(
-        &mut self,
-        at: usize,
-        headroom: u64,
-        when: (&StepContext, &CalendarHour),
-        outbox: &mut LedgerOutbox,
-    ) {
-        let (ctx, _) = when;
+    fn serve(&mut self, at: usize, headroom: u64, ctx: &StepContext, outbox: &mut LedgerOutbox) {
         let until = Tick::from_nanos(self.books[at].until);
         if until > Tick::ZERO && until.after(ctx.settings.late_window) <= ctx.now.tick {
             // The wall clock has gone back, and shards may have forgotten this hour.
@@ -417,30 +422,27 @@ impl LedgerCampaign {
                 continue;
             }
             self.granted = self.granted.saturating_add(slice);
-            self.grant(at, (shard, slice), when, outbox);
+            outbox.grants.push((shard, self.grant(at, shard, slice, ctx)));
         }
     }
 
     pub(super) fn grant(
         &mut self,
         at: usize,
-        to: (u16, u64),
-        when: (&StepContext, &CalendarHour),
-        outbox: &mut LedgerOutbox,
-    ) {
-        let ((shard, slice), (ctx, hour)) = (to, when);
+        shard: u16,
+        slice: u64,
+        ctx: &StepContext,
+    ) -> BudgetGrant {
         let book = &mut self.books[at];
         let granted = book.grant(shard, slice);
         self.active_at = ctx.now.tick;
-        let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
-        let until = ctx.now.tick.after(left);
+        let until = ctx.end_of(book.period);
         if book.until == 0 {
             book.until = until.nanos();
         }
         // The wall clock may jump forward: shards keep the end that they received.
         book.lasts_until(until, ctx.settings);
-        let grant = BudgetGrant { slot: self.definition.slot, period: book.period, granted, until };
-        outbox.grants.push((shard, grant));
+        BudgetGrant { slot: self.definition.slot, period: book.period, granted, until }
     }
 
     /// A shard's share of the campaign's rate over `slice_span`; at low rates some reservations,
@@ -595,23 +597,19 @@ impl LedgerCampaign {
     }
 
     /// When the wall clock next affects it; `MAX` is never.
-    pub(super) fn next_unix_ms(
-        &self,
-        at: (Option<&CalendarHour>, u64),
-        ahead_ms: u64,
-        calendar: &Calendar,
-    ) -> u64 {
-        let boundary_ms = self.next_boundary_ms(at, calendar);
-        let ahead_at = boundary_ms.saturating_sub(ahead_ms);
-        if boundary_ms < u64::MAX && at.1 < ahead_at { ahead_at } else { boundary_ms }
+    pub(super) fn next_unix_ms(&self, ctx: &StepContext) -> u64 {
+        let boundary_ms = self.next_boundary_ms(ctx);
+        let ahead_at = boundary_ms.saturating_sub(ctx.settings.ahead_ms(self.definition.slot));
+        let is_later = boundary_ms < u64::MAX && ctx.now.unix_ms < ahead_at;
+        if is_later { ahead_at } else { boundary_ms }
     }
 
     /// When it next opens, closes, or can use another hour's budget.
-    fn next_boundary_ms(&self, at: (Option<&CalendarHour>, u64), calendar: &Calendar) -> u64 {
-        let (Some(hour), now) = at else { return u64::MAX };
+    fn next_boundary_ms(&self, ctx: &StepContext) -> u64 {
+        let (Some(hour), Some(calendar)) = (ctx.hour, ctx.calendar) else { return u64::MAX };
         let CampaignBudget { start_unix_ms: start, end_unix_ms: end, daypart, .. } =
             self.definition.budget;
-        let boundary = match now {
+        let boundary = match ctx.now.unix_ms {
             now if now < start => start,
             now if now < end => end,
             _ => u64::MAX,

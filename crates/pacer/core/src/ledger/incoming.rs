@@ -146,8 +146,8 @@ impl Ledger {
             return Ok(AcceptedDefinition { is_newer, excess: Nanos::ZERO });
         };
         let account = &mut self.accounts[index(at)];
-        let told = (self.now, self.settings.is_late_told);
-        let campaign = LedgerCampaign::new(definition, at, account.definition.currency, told)?;
+        let (currency, now) = (account.definition.currency, self.now.tick);
+        let campaign = LedgerCampaign::new(definition, at, currency, &self.settings, now)?;
         account.members.push(slot);
         if self.campaigns.len() <= index(slot.0) {
             self.campaigns.resize_with(index(slot.0) + 1, || None);
@@ -426,7 +426,8 @@ impl Ledger {
         let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
         let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
-        let ctx = StepContext { settings, now, hour, next, is_store_failing, is_closing };
+        let calendar = zone.map(|zone| &zone.calendar);
+        let ctx = StepContext { settings, now, hour, next, calendar, is_store_failing, is_closing };
         Some((campaign, account, ctx))
     }
 }

@@ -7,7 +7,7 @@ use units::Nanos;
 use super::campaign::book::{DeadLease, key_of, left_of};
 use super::folding::ClosedLease;
 use super::step::LedgerOutbox;
-use super::{BatchInFlight, Ledger, ZoneHours};
+use super::{BatchInFlight, Ledger};
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch, index};
 use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, UnattributedWin};
@@ -87,12 +87,9 @@ impl Ledger {
     }
 
     fn schedule(&mut self, slot: CampaignIndex) {
-        let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
-        let (zone, tick) = (account.definition.zone, campaign.next_tick(&ctx));
-        let ZoneHours { calendar, hour, .. } = &self.zones[&zone];
-        let ahead_ms = self.settings.ahead_ms(slot);
+        let (campaign, _, ctx) = self.desk(slot).expect("a campaign stays known");
+        let (tick, unix_ms) = (campaign.next_tick(&ctx), campaign.next_unix_ms(&ctx));
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
-        let unix_ms = campaign.next_unix_ms((hour.as_ref(), self.now.unix_ms), ahead_ms, calendar);
         self.by_tick.set(slot, &mut campaign.wake_tick, tick);
         self.by_unix_ms.set(slot, &mut campaign.wake_unix_ms, unix_ms);
     }

@@ -6,13 +6,14 @@ use units::{Currency, Nanos};
 
 use super::Ledger;
 use super::account::LedgerAccount;
-use super::campaign::{LedgerCampaign, StepContext};
+use super::campaign::LedgerCampaign;
 use super::limits::definition::AccountId;
 use super::limits::level::LimitLevel;
 use super::limits::tally::{Exposure, ExposureTally, HourExposure};
 use crate::calendar::{CalendarHour, Period};
 use crate::messages::{CampaignIndex, index};
 use crate::refusal::SpendRefusal;
+use crate::strategy::CampaignFlight;
 
 /// Why a campaign does not spend, with the relevant figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub struct SpendDiagnosis<const LEVELS: usize = 6> {
     pub levels: Option<[LimitLevel; LEVELS]>,
     /// The hour on the account's clocks. None if its calendar has ended.
     pub hour: Option<CalendarHour>,
-    /// The flight, in milliseconds since 1970, end excluded. Zeros for an account.
-    pub flight_unix_ms: (u64, u64),
+    /// The flight. Zeros for an account.
+    pub flight: CampaignFlight,
     /// At shards: free or reserved.
     pub at_shards: Nanos,
     /// Durably leased, and not granted to a shard yet.
@@ -74,15 +75,12 @@ impl Ledger {
         let Some(campaign) = self.campaign(slot) else { return why };
         let account = &self.accounts[index(campaign.account)];
         let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
-        let (settings, now) = (&self.settings, self.now);
-        let is_closing = self.is_closing;
-        let ctx = StepContext { settings, now, hour, next: None, is_store_failing, is_closing };
         why.hour = hour;
         let budget = &campaign.definition.budget;
-        why.flight_unix_ms = (budget.start_unix_ms, budget.end_unix_ms);
+        why.flight = CampaignFlight { start_ms: budget.start_unix_ms, end_ms: budget.end_unix_ms };
         why.at_shards = Nanos::new(campaign.outstanding());
         why.frozen = Nanos::new(campaign.frozen());
-        why.refusal = campaign.closed(account, &ctx);
+        why.refusal = campaign.closed_at(account, self.now.unix_ms, hour.as_ref());
         let Some(hour) = hour else {
             why.refusal = why.refusal.or(Some(SpendRefusal::LedgerUnavailable));
             return why;

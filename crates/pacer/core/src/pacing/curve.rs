@@ -141,7 +141,7 @@ impl Series {
         let (span, flight) = drawn.span();
         let spent = Nanos::new(self.last.spent);
         let planned = |at_ms| match drawn.reported {
-            Some(reported) => reported.planned_from((now_ms, spent), self.limit(), at_ms),
+            Some(reported) => reported.planned_from(self.limit(), spent, now_ms, at_ms),
             None => drawn.plan.planned(state, at_ms),
         };
         let end_of = |part: u64| (self.start_ms + (part + 1) * self.every_ms).min(flight.end_ms);

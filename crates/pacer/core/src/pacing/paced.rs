@@ -8,10 +8,10 @@ use super::books::Funds;
 use super::curve::Series;
 use super::kept::terms as terms_digest;
 use super::look::PacingContext;
-use super::plan::{self, CurveShape, FlightChoice, FlightPlan, ReportedFlight};
+use super::plan::{self, CurveShape, FlightChoice, FlightPlan, LimitFlight, ReportedFlight};
 use super::sums::ObservedSums;
 use super::terms::{PacingPolicy, TrafficForecast};
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart};
 use crate::strategy::{BidPace, CampaignFlight, Learner, SlotEnd, StrategyState, Week, step};
 
 /// A campaign's pacing state: about a kilobyte, plus a curve's points.
@@ -149,14 +149,15 @@ impl PacedCampaign {
 
     fn report_by(
         &mut self,
-        (shape, reported): (&CurveShape, Option<(LimitSpan, CampaignFlight)>),
+        shape: &CurveShape,
+        reported: Option<LimitFlight>,
         hour: &PacingContext<'_>,
         funds: &Funds,
     ) {
         self.lacks_reported = false;
-        self.reported = reported.and_then(|(span, flight)| {
+        self.reported = reported.and_then(|LimitFlight { span, flight }| {
             let target = shape.target(flight, hour).ok()?;
-            Some(Box::new(ReportedFlight::new((span, flight), target)))
+            Some(Box::new(ReportedFlight { span, flight, target }))
         });
         if let Some(reported) = &self.reported {
             self.series.begin(reported.flight);
@@ -168,9 +169,9 @@ impl PacedCampaign {
     fn choose(&mut self, pacing: &PacingPolicy, hour: &PacingContext<'_>, funds: &Funds) -> bool {
         let shape = self.shape(pacing);
         let FlightChoice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
-        self.report_by((&shape, reported), hour, funds);
+        self.report_by(&shape, reported, hour, funds);
         (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
-        let Some((span, nominal)) = followed else {
+        let Some(LimitFlight { span, flight: nominal }) = followed else {
             self.plan = None;
             return false;
         };
@@ -190,7 +191,7 @@ impl PacedCampaign {
         };
         let spent = funds.of(span).spent.get();
         let before = if is_begun { spent } else { 0 };
-        self.plan = Some(FlightPlan::new((span, nominal), target, before, self.sums.totals()));
+        self.plan = Some(FlightPlan::new(span, nominal, target, before, self.sums.totals()));
         self.state = self.state.map(|state| state.next_flight(&pacing.settings));
         if self.reported.is_none() {
             self.series.begin(nominal);

@@ -34,11 +34,18 @@ impl CurveShape {
     }
 }
 
+/// The flight over which a limit applies.
+#[derive(Clone, Copy)]
+pub(super) struct LimitFlight {
+    pub(super) span: LimitSpan,
+    pub(super) flight: CampaignFlight,
+}
+
 pub(super) struct FlightChoice {
     /// The span of the limit to follow, and its flight. None if there is no limit.
-    pub(super) followed: Option<(LimitSpan, CampaignFlight)>,
+    pub(super) followed: Option<LimitFlight>,
     /// The longer flight that a campaign would follow without the hour's limit, for reports.
-    pub(super) reported: Option<(LimitSpan, CampaignFlight)>,
+    pub(super) reported: Option<LimitFlight>,
     pub(super) until_ms: u64,
 }
 
@@ -46,17 +53,10 @@ pub(super) struct FlightChoice {
 pub(super) struct ReportedFlight {
     pub(super) span: LimitSpan,
     pub(super) flight: CampaignFlight,
-    target: SpendTarget,
+    pub(super) target: SpendTarget,
 }
 
 impl ReportedFlight {
-    pub(super) const fn new(
-        (span, flight): (LimitSpan, CampaignFlight),
-        target: SpendTarget,
-    ) -> Self {
-        Self { span, flight, target }
-    }
-
     pub(super) fn planned(&self, limit: Nanos, at_ms: u64) -> Nanos {
         Nanos::new(whole(limit.get() as f64 * self.target.share(at_ms)))
     }
@@ -64,8 +64,9 @@ impl ReportedFlight {
     /// The same for a future time, from the present spend.
     pub(super) fn planned_from(
         &self,
-        (now_ms, spent): (u64, Nanos),
         limit: Nanos,
+        spent: Nanos,
+        now_ms: u64,
         at_ms: u64,
     ) -> Nanos {
         let left = limit.get().saturating_sub(spent.get());
@@ -99,26 +100,25 @@ pub(super) fn choose(shape: &CurveShape, hour: &PacingContext<'_>, funds: &Funds
     let day = day_of(calendar, now_ms).map(within);
     let clock = calendar.at(now_ms).map(|hour| within((hour.start_unix_ms, hour.end_unix_ms)));
     let mut until_ms = day.map_or(flight.end_ms, |day| day.end_ms);
-    let mut chosen: Option<(LimitSpan, CampaignFlight, SpendTarget, u64)> = None;
+    let mut chosen: Option<(LimitFlight, SpendTarget, u64)> = None;
     let mut reported = None;
-    for (span, bounds) in
-        [(LimitSpan::Life, Some(flight)), (LimitSpan::Day, day), (LimitSpan::Hour, clock)]
-    {
+    let spans = [(LimitSpan::Life, Some(flight)), (LimitSpan::Day, day), (LimitSpan::Hour, clock)];
+    for (span, bounds) in spans {
         let (Some(bounds), Some(limit)) = (bounds, funds.of(span).limit()) else { continue };
         until_ms = until_ms.min(bounds.end_ms);
         let Ok(target) = shape.target(bounds, hour) else { continue };
         let left = limit.get().saturating_sub(funds.of(span).spent.get());
-        let is_tighter = chosen.as_ref().is_none_or(|(_, _, longer, longer_left)| {
+        let is_tighter = chosen.as_ref().is_none_or(|(_, longer, longer_left)| {
             let part = longer.share_of_rest(now_ms, bounds.end_ms);
             left as f64 <= *longer_left as f64 * part
         });
         if is_tighter {
-            let before = chosen.take().map(|(span, bounds, ..)| (span, bounds));
+            let before = chosen.take().map(|(before, ..)| before);
             reported = before.filter(|_| span == LimitSpan::Hour);
-            chosen = Some((span, bounds, target, left));
+            chosen = Some((LimitFlight { span, flight: bounds }, target, left));
         }
     }
-    let followed = chosen.map(|(span, bounds, ..)| (span, bounds));
+    let followed = chosen.map(|(followed, ..)| followed);
     FlightChoice { followed, reported, until_ms }
 }
 
@@ -135,7 +135,8 @@ fn day_of(calendar: &Calendar, now_ms: u64) -> Option<(u64, u64)> {
 
 impl FlightPlan {
     pub(super) fn new(
-        (span, nominal): (LimitSpan, CampaignFlight),
+        span: LimitSpan,
+        nominal: CampaignFlight,
         target: SpendTarget,
         before: u64,
         base: ObservedTotals,

@@ -615,8 +615,7 @@ fn the_ledger_tells_what_may_be_spent() {
 fn what_others_leave_of_an_account_is_taken_anew_only_when_it_differs() {
     let flight = CampaignFlight { start_ms: START_MS, end_ms: START_MS + DAY_MS };
     let target = SpendTarget::uniform(flight).expect("a day");
-    let mut plan =
-        FlightPlan::new((LimitSpan::Day, flight), target, 100, ObservedTotals::default());
+    let mut plan = FlightPlan::new(LimitSpan::Day, flight, target, 100, ObservedTotals::default());
     let mut budget = |shared: u64, own: u64| {
         let nanos = |nanos| Some(Nanos::new(nanos));
         let day = SpanFunds { spent: Nanos::ZERO, own: nanos(own), shared: nanos(shared) };

@@ -127,9 +127,9 @@ impl ShardCampaigns {
         &self,
         slot: CampaignIndex,
         amount: u64,
-        at: (u32, Tick),
+        quarter: u32,
+        now: Tick,
     ) -> Result<u32, SpendRefusal> {
-        let (quarter, now) = at;
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let account = account.ok_or(SpendRefusal::Unknown)?;
         let reason = account.closed.unwrap_or(SpendRefusal::LedgerUnavailable);
@@ -142,13 +142,13 @@ impl ShardCampaigns {
     }
 
     /// What may be reserved if the ledger cannot refill the campaign; zero otherwise.
-    pub fn last_of(&self, slot: CampaignIndex, at: (u32, Tick)) -> u64 {
+    pub fn last_of(&self, slot: CampaignIndex, quarter: u32, now: Tick) -> u64 {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let is_last =
             |account: &&ShardCampaign| account.closed.is_some_and(SpendRefusal::is_exhausted);
-        let book = account.filter(is_last).and_then(|account| self.current(account, at.0));
+        let book = account.filter(is_last).and_then(|account| self.current(account, quarter));
         let held = book.map(|book| &self.books[index(book)]);
-        held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
+        held.filter(|held| now < held.until).map_or(0, |held| held.free)
     }
 
     pub fn lack(&mut self, slot: CampaignIndex, amount: u64) {
@@ -176,9 +176,9 @@ impl ShardCampaigns {
         self.change(book).give_back(amount, is_spendable);
     }
 
-    pub fn settle(&mut self, book: u32, amounts: (u64, u64), now: Tick) -> SettledWin {
+    pub fn settle(&mut self, book: u32, amount: u64, price: u64, now: Tick) -> SettledWin {
         let is_spendable = self.is_spendable(book, now);
-        self.change(book).settle(amounts.0, amounts.1, is_spendable)
+        self.change(book).settle(amount, price, is_spendable)
     }
 
     pub fn settle_late(&mut self, book: u32, price: u64) -> SettledWin {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::week::{TIME_MAX_MS, Week, ZoneOffsets};
 
 /// A campaign's flight, or one day of it: milliseconds since 1970, end excluded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CampaignFlight {
     /// The first millisecond.
     pub start_ms: u64,

@@ -23,12 +23,12 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
         // More campaigns than fit.
         for slot in 0..2 * u32::try_from(ROWS_MIN).expect("few") {
             let mut place = 0;
-            buffer.count((CampaignIndex(slot), &mut place), FunnelStep::Matched);
-            buffer.fall_short((CampaignIndex(slot), &mut place), || Shortfall {
+            buffer.count(CampaignIndex(slot), &mut place, FunnelStep::Matched);
+            buffer.fall_short(CampaignIndex(slot), &mut place, || Shortfall {
                 bid: Cpm::ZERO,
                 floor: Cpm::ZERO,
             });
-            buffer.bill((CampaignIndex(slot), &mut place), Nanos::new(1));
+            buffer.bill(CampaignIndex(slot), &mut place, Nanos::new(1));
         }
         buffer.offer(1);
         let change = region.change();
@@ -47,13 +47,12 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
                 for slot in slots {
                     let mut place = 0;
                     for step in [FunnelStep::Matched, FunnelStep::Bid, FunnelStep::Outbid] {
-                        (0..200)
-                            .for_each(|_| buffer.count((CampaignIndex(*slot), &mut place), step));
+                        (0..200).for_each(|_| buffer.count(CampaignIndex(*slot), &mut place, step));
                     }
                     (0..9).for_each(|_| {
-                        buffer.count((CampaignIndex(*slot), &mut place), FunnelStep::BelowFloor);
+                        buffer.count(CampaignIndex(*slot), &mut place, FunnelStep::BelowFloor);
                     });
-                    buffer.bill((CampaignIndex(*slot), &mut place), Nanos::new(2_000_000));
+                    buffer.bill(CampaignIndex(*slot), &mut place, Nanos::new(2_000_000));
                 }
                 buffer.hand_over(&mut taken);
                 book.take(&mut taken);

@@ -5,6 +5,7 @@
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::ledger::{LimitLevel, LimitOwner, LimitSpan, SpendDiagnosis};
 use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::CampaignFlight;
 use units::{Amount, Currency, Nanos};
 
 use super::exchange::{ExchangeView, Mismatches};
@@ -36,7 +37,7 @@ impl SpendCause {
             .or_else(|| without_rate("its account's", standing.currency?, *exchange))
             .or_else(|| refused_file(standing, *windows))
             .or_else(|| refusal.map(|it| of_refusal(it, standing)))
-            .or_else(|| funnel::cause((*windows)?, *mismatches, (*progress, standing.currency)))
+            .or_else(|| funnel::cause((*windows)?, *mismatches, *progress, standing.currency))
             .unwrap_or_else(Self::nothing)
     }
 }
@@ -91,21 +92,21 @@ fn without_rate(
 
 fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause {
     let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
-    let (start, end) = why.flight_unix_ms;
-    let is_outside = !(start..end).contains(now_unix_ms);
+    let CampaignFlight { start_ms, end_ms } = why.flight;
+    let is_outside = !(start_ms..end_ms).contains(now_unix_ms);
     // The end of the flight matters more than a pause.
     let refusal = match refusal {
         SpendRefusal::Paused if is_outside => SpendRefusal::OutOfFlight,
         refusal => refusal,
     };
-    let text_of = RefusalText::of(why, Some(refusal), Some(why.flight_unix_ms));
+    let text_of = RefusalText::of(why, Some(refusal), Some(why.flight));
     let (mut words, mut remedy) = (text_of.words(*currency), text_of.remedy());
     match (refusal, paused_account) {
         (SpendRefusal::Paused, Some(account)) => {
             words = format!("its account `{account}` is paused");
             remedy = Some(format!("vickrey account resume {account}"));
         }
-        (SpendRefusal::OutOfFlight, _) if *now_unix_ms >= end => {
+        (SpendRefusal::OutOfFlight, _) if *now_unix_ms >= end_ms => {
             remedy = Some("give a later `end`".to_owned());
         }
         (SpendRefusal::OutOfFlight, _) => {
@@ -119,7 +120,7 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
 pub(super) struct RefusalText<'w> {
     pub(super) refusal: Option<SpendRefusal>,
     pub(super) levels: &'w [LimitLevel],
-    pub(super) flight_unix_ms: Option<(u64, u64)>,
+    pub(super) flight: Option<CampaignFlight>,
     pub(super) is_store_failing: bool,
 }
 
@@ -127,10 +128,10 @@ impl<'w> RefusalText<'w> {
     pub(super) fn of<const LEVELS: usize>(
         why: &'w SpendDiagnosis<LEVELS>,
         refusal: Option<SpendRefusal>,
-        flight_unix_ms: Option<(u64, u64)>,
+        flight: Option<CampaignFlight>,
     ) -> Self {
         let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
-        Self { refusal, levels, flight_unix_ms, is_store_failing: why.is_store_failing }
+        Self { refusal, levels, flight, is_store_failing: why.is_store_failing }
     }
 
     /// Of an account: the ledger's reason, else what keeps all its campaigns from winning.
@@ -154,10 +155,10 @@ impl<'w> RefusalText<'w> {
         let Some(refusal) = self.refusal else { return nothing() };
         let text = refusal.to_string();
         let shown = |at: u64| time(at).map_or_else(String::new, |at| at.0);
-        match (refusal, self.flight_unix_ms) {
+        match (refusal, self.flight) {
             (SpendRefusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
-            (SpendRefusal::OutOfFlight, Some((start, end))) => {
-                format!("{text}: that is from {} to {}", shown(start), shown(end))
+            (SpendRefusal::OutOfFlight, Some(CampaignFlight { start_ms, end_ms })) => {
+                format!("{text}: that is from {} to {}", shown(start_ms), shown(end_ms))
             }
             (
                 SpendRefusal::BudgetExhausted

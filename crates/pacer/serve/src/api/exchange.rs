@@ -2,6 +2,7 @@
 
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
+use pacer_core::strategy::CampaignFlight;
 use units::Currency;
 
 /// The exchange's answers to the API.
@@ -14,7 +15,7 @@ pub trait ExchangeView: Send + Sync {
 
     /// Last hour and last day of a campaign, whose flight has this start and end in milliseconds
     /// since 1970. None if nothing is counted.
-    fn funnel(&self, slot: CampaignIndex, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]>;
+    fn funnel(&self, slot: CampaignIndex, flight: CampaignFlight) -> Option<[FunnelWindow; 2]>;
 
     /// Which of its criteria recent requests fail. None if it does not bid. May take milliseconds.
     fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches>;

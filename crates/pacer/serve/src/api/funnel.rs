@@ -147,7 +147,8 @@ pub(super) struct PlanProgress {
 pub(super) fn cause(
     windows: &[FunnelWindow; 2],
     mismatches: Option<&Mismatches>,
-    (progress, currency): (Option<PlanProgress>, Option<Currency>),
+    progress: Option<PlanProgress>,
+    currency: Option<Currency>,
 ) -> Option<SpendCause> {
     let [hour, _] = windows;
     let span = if hour.is_since_start { "since the start" } else { "in the last hour" };
@@ -159,7 +160,7 @@ pub(super) fn cause(
         return Some(SpendCause::new("no_requests", words, remedy));
     }
     if hour.counts.get(FunnelStep::Matched) == 0 {
-        return Some(no_match((hour, span), mismatches));
+        return Some(no_match(hour, span, mismatches));
     }
     if let Some(unbilled) = unbilled(hour, span) {
         return Some(unbilled);
@@ -287,7 +288,7 @@ impl Lost {
     }
 }
 
-fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>) -> SpendCause {
+fn no_match(hour: &FunnelWindow, span: &str, mismatches: Option<&Mismatches>) -> SpendCause {
     let offered = grouped(hour.offered);
     let none = format!("none of the {offered} impressions that were offered {span} matched");
     let failed = mismatches.iter().flat_map(|found| found.failed.iter().filter(|it| it.1 > 0));

@@ -98,7 +98,7 @@ fn edit<R: CampaignRules>(
 ) -> Result<Reply, Reply> {
     let asked = AdminRequest::new(call);
     let options = asked.options(asked.version()?)?;
-    Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
+    Ok(answered(of.registry.edit(kind, call.parameter("id"), edit, &options)))
 }
 
 pub(super) fn replace<R: CampaignRules>(
@@ -152,7 +152,7 @@ pub(super) fn budget<R: CampaignRules>(
         let expected = asked.version_or(body.remove("version"))?;
         let edit = DefinitionEdit::Budgets(body);
         let options = asked.options(expected)?;
-        Ok(answered(of.registry.edit((kind, call.parameter("id")), &edit, &options)))
+        Ok(answered(of.registry.edit(kind, call.parameter("id"), &edit, &options)))
     })
 }
 

@@ -53,7 +53,7 @@ impl ExchangeView for View {
         !self.is_rateless.load(Ordering::Relaxed)
     }
 
-    fn funnel(&self, _: CampaignIndex, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+    fn funnel(&self, _: CampaignIndex, _: CampaignFlight) -> Option<[FunnelWindow; 2]> {
         *self.windows.lock().expect("nothing panics")
     }
 
@@ -408,8 +408,8 @@ fn how_it_stands() {
         (SpendRefusal::Paused, "it is paused"),
         (SpendRefusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
     ] {
-        let flight_unix_ms = (0, 2 * NOW_UNIX_MS);
-        let why = SpendDiagnosis { refusal: Some(refusal), flight_unix_ms, ..why.clone() };
+        let flight = CampaignFlight { start_ms: 0, end_ms: 2 * NOW_UNIX_MS };
+        let why = SpendDiagnosis { refusal: Some(refusal), flight, ..why.clone() };
         fixture.desk.told().whys.insert(slot, why);
         let shown = fixture.get("/v1/campaigns/filed/why");
         assert_eq!(shown["refusal"], refusal.label());
@@ -549,7 +549,7 @@ fn an_account_as_a_whole() {
         holdback: Nanos::ZERO,
     };
     let why = AccountDiagnosis {
-        flight_unix_ms: (0, 0),
+        flight: CampaignFlight::default(),
         refusal: Some(SpendRefusal::DayExhausted),
         levels: Some([
             level(LimitSpan::Life, None),

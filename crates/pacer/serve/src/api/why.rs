@@ -3,6 +3,7 @@
 use pacer_core::calendar::CalendarHour;
 use pacer_core::ledger::LimitLevel;
 use pacer_core::refusal::SpendRefusal;
+use pacer_core::strategy::CampaignFlight;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::Currency;
@@ -123,8 +124,8 @@ pub(super) fn of_campaign(
 ) -> WhyView {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
     let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
-    let (start, end) = why.flight_unix_ms;
-    let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
+    let CampaignFlight { start_ms, end_ms } = why.flight;
+    let windows = exchange.funnel(standing.slot, why.flight);
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
     let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
     let progress =
@@ -132,7 +133,7 @@ pub(super) fn of_campaign(
     let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
     let known = CauseInputs { standing, exchange, windows, mismatches, progress };
     WhyView {
-        cause: cause_view((id, *currency), SpendCause::of(&known), why.refusal),
+        cause: cause_view(id, *currency, SpendCause::of(&known), why.refusal),
         figures: LedgerFigures {
             hour: why.hour.as_ref().map(hour),
             levels: levels.iter().map(level).collect(),
@@ -141,7 +142,7 @@ pub(super) fn of_campaign(
             frozen: money(why.frozen),
             store_failing: why.is_store_failing,
         },
-        flight: FlightView { start: time(start), end: time(end) },
+        flight: FlightView { start: time(start_ms), end: time(end_ms) },
         pace: bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
         funnel: windows.map(funnel::shown),
         mismatches: mismatches.map(funnel::mismatches),
@@ -157,7 +158,7 @@ pub(super) fn of_account(
     let text_of = RefusalText {
         refusal: why.refusal,
         levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight_unix_ms: None,
+        flight: None,
         is_store_failing: why.is_store_failing,
     };
     let plain = |refusal: Option<SpendRefusal>| RefusalView {
@@ -169,7 +170,7 @@ pub(super) fn of_account(
         count: *count,
     };
     AccountWhyView {
-        cause: cause_view((id, *currency), text_of.cause(*currency, exchange), why.refusal),
+        cause: cause_view(id, *currency, text_of.cause(*currency, exchange), why.refusal),
         figures: LedgerFigures {
             hour: why.hour.as_ref().map(hour),
             levels: text_of.levels.iter().map(level).collect(),
@@ -184,7 +185,8 @@ pub(super) fn of_account(
 }
 
 fn cause_view(
-    (id, currency): (&str, Option<Currency>),
+    id: &str,
+    currency: Option<Currency>,
     SpendCause { reason, words, remedy }: SpendCause,
     refusal: Option<SpendRefusal>,
 ) -> CauseView {

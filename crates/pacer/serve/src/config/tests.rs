@@ -30,7 +30,8 @@ fn every_key_has_a_default_that_is_accepted() {
     assert_eq!(config.reservation_max, secs(1_800));
     assert_eq!((config.node, config.campaigns.clone()), (0, None));
     let start = config.start(
-        (3, Instant::now()),
+        3,
+        Instant::now(),
         &Shutdown::new(secs(1)),
         &Builder::start().expect("a thread"),
     );

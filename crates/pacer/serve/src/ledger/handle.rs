@@ -236,7 +236,8 @@ impl LedgerHandle {
     /// As [`Self::ask_of`] for many campaigns, at most `most` at once so that shards do not wait.
     pub(crate) fn ask_of_many<T>(
         &self,
-        (slots, most): (&[CampaignIndex], usize),
+        slots: &[CampaignIndex],
+        most: usize,
         query: impl Fn(Vec<CampaignIndex>, ReplySender<Vec<T>>) -> LedgerQuery,
     ) -> Result<Vec<T>, LedgerError> {
         let mut answers = Vec::with_capacity(slots.len());

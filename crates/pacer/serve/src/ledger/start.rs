@@ -186,13 +186,14 @@ impl LedgerStart {
 
     pub(crate) fn start_over(
         self,
-        (mut store, waker): (DiskStore, LedgerWaker),
+        mut store: DiskStore,
+        waker: LedgerWaker,
         directory: impl StoreDirectory,
     ) -> Result<StartedLedger, LedgerStartError> {
         let place = || self.directory.display().to_string();
         let clock = LedgerClock { origin: self.origin };
-        let node = (self.node, epoch_at(clock.now().unix_ms));
-        let (begun, found) = begin(&mut store, node).map_err(|wrong| match wrong {
+        let least = epoch_at(clock.now().unix_ms);
+        let (begun, found) = begin(&mut store, self.node, least).map_err(|wrong| match wrong {
             Some(denied) => LedgerStartError::Begin { place: place(), denied },
             None => LedgerStartError::Silent { place: place() },
         })?;
@@ -216,15 +217,15 @@ impl LedgerStart {
         let (told, feed) = mpsc::sync_channel(TOLD_MAX);
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
-        let ends = LedgerChannels { lines: own, asks: asked, feed, closing: Arc::clone(&closing) };
-        let desk = LedgerLoop::new(
-            (ledger, pacer),
-            (store, writer),
-            ends,
-            (shared.clone(), zones.clone()),
-            keeping,
-        );
-        let desk = desk.at(clock);
+        let ends = LedgerChannels {
+            lines: own,
+            asks: asked,
+            feed,
+            closing: Arc::clone(&closing),
+            status: shared.clone(),
+            zones: zones.clone(),
+        };
+        let desk = LedgerLoop::new(ledger, pacer, store, ends, keeping).at(clock);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
         let (ends, ended) = mpsc::channel();
         let run = move || {
@@ -278,7 +279,7 @@ impl OpenLedger {
     pub fn begin(self) -> Result<StartedLedger, LedgerStartError> {
         let Self { start, store, waker } = self;
         let directory = DiskDirectory::at(&start.directory);
-        start.start_over((store, waker), directory)
+        start.start_over(store, waker, directory)
     }
 }
 
@@ -312,7 +313,8 @@ struct StoredState {
 /// Begins a new epoch, and reads earlier state. The error is None if the store does not answer.
 fn begin(
     store: &mut DiskStore,
-    (node, least): (u32, Epoch),
+    node: u32,
+    least: Epoch,
 ) -> Result<(EpochStart, StoredState), Option<StoreDenial>> {
     store.begin(node, least);
     let begun = match answer(store)? {

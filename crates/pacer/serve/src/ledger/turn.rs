@@ -28,7 +28,7 @@ use tracing::{error, info, warn};
 use super::feed::FeedMessage;
 use super::handle::LedgerQuery;
 use super::rings::LedgerRings;
-use super::status::{LedgerClock, SharedStatus};
+use super::status::{LedgerClock, LedgerStatus, SharedStatus};
 use super::zones::Zones;
 use crate::store::thread::DiskStore;
 use changes::{ChangeQueue, PendingAnswer, PendingDefinitions};
@@ -58,11 +58,14 @@ pub enum LedgerFault {
     Store(StoreFault),
 }
 
+/// What the ledger's thread shares with others.
 pub(crate) struct LedgerChannels {
     pub lines: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
     pub feed: mpsc::Receiver<FeedMessage>,
     pub closing: Arc<AtomicBool>,
+    pub status: SharedStatus,
+    pub zones: Zones,
 }
 
 pub(crate) struct LedgerLoop {
@@ -71,7 +74,6 @@ pub(crate) struct LedgerLoop {
     store: DiskStore,
     writer: StoreWriter,
     ends: LedgerChannels,
-    shared: SharedStatus,
     tables: ZoneTables,
     keeping: SnapshotSchedule,
     clock: LedgerClock,
@@ -98,20 +100,21 @@ enum TurnEnd {
 
 impl LedgerLoop {
     pub(crate) fn new(
-        (ledger, pacer): (Ledger, CampaignPacer),
-        (store, writer): (DiskStore, StoreWriter),
+        ledger: Ledger,
+        pacer: CampaignPacer,
+        store: DiskStore,
         ends: LedgerChannels,
-        (shared, zones): (SharedStatus, Zones),
         keeping: SnapshotSchedule,
     ) -> Self {
+        let LedgerStatus { node, epoch, .. } = ends.status.status();
+        let tables = ZoneTables::new(ends.zones.clone());
         Self {
             ledger,
             pacer,
             store,
-            writer,
+            writer: StoreWriter { node, epoch },
             ends,
-            shared,
-            tables: ZoneTables::new(zones),
+            tables,
             keeping,
             clock: LedgerClock { origin: Instant::now() },
             expected: VecDeque::new(),
@@ -155,10 +158,10 @@ impl LedgerLoop {
             }
         };
         if fault.is_some() {
-            self.shared.halted().set();
+            self.ends.status.halted().set();
             shutdown.begin();
         }
-        self.shared.end();
+        self.ends.status.end();
         // While the directory is locked. If the books do not add up, the pace is not stored.
         if fault.is_none() && self.store.failing().is_none() {
             self.keeping.end(&self.pacer);
@@ -190,7 +193,7 @@ impl LedgerLoop {
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
         // Before grants are sent: shards must be in the hour of their grants.
-        self.shared.set_unix_ms(self.ledger.now().unix_ms);
+        self.ends.status.set_unix_ms(self.ledger.now().unix_ms);
         self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
         let more = self.pacer.looked();
@@ -281,7 +284,7 @@ impl LedgerLoop {
         match outcome.ended {
             CommitOutcome::Committed => {
                 self.batches += 1;
-                self.shared.set_applied(applied_seq);
+                self.ends.status.set_applied(applied_seq);
                 if self.last_ended.is_some_and(|ended| ended != CommitOutcome::Committed) {
                     info!("the ledger's store works again");
                 }
@@ -354,7 +357,7 @@ impl LedgerLoop {
         let (accounts, campaigns) = self.pacer.counts();
         let looked = self.pacer.looked();
         let (states_kept, states_failed) = self.keeping.files();
-        self.shared.change(|status| {
+        self.ends.status.change(|status| {
             status.failing = failing;
             status.is_replayed = is_replayed;
             (status.accounts, status.campaigns) = (accounts, campaigns);

@@ -105,7 +105,7 @@ impl<R> DefinitionStep<R> {
     }
 
     /// The audit entry. `before` is the definition that was in force, if any, and `after` the new.
-    fn audit(&self, at_unix_ms: u64, (before, after): (Option<&str>, &str)) -> AuditEntry {
+    fn audit(&self, at_unix_ms: u64, before: Option<&str>, after: &str) -> AuditEntry {
         let (version, record) = self.entry();
         let body = AuditBody {
             action: self.action.label(),
@@ -203,8 +203,12 @@ impl LedgerBacklog {
                 0 => self.campaigns.len().saturating_sub(TOLD_MAX),
                 _ => self.campaigns.len(),
             };
-            let told = (&self.accounts[accounts..], &self.campaigns[campaigns..]);
-            let mut terms = LedgerTerms::of(books, told, &ledger.zones);
+            let mut terms = LedgerTerms::of(
+                books,
+                &self.accounts[accounts..],
+                &self.campaigns[campaigns..],
+                &ledger.zones,
+            );
             let refused = terms.refused.take();
             let defined = ledger.define(terms.accounts, terms.campaigns)?;
             untaken = untaken.or(refused).or(first_refused(&defined));
@@ -228,7 +232,8 @@ struct LedgerTerms {
 impl LedgerTerms {
     fn of<R>(
         books: &RwLock<DefinitionTable<R>>,
-        (accounts, campaigns): (&[Arc<str>], &[Arc<str>]),
+        accounts: &[Arc<str>],
+        campaigns: &[Arc<str>],
         zones: &Zones,
     ) -> Self {
         let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
@@ -302,8 +307,9 @@ pub(super) fn keep<R>(
         record.given.unpack(&mut given);
         let before = before(&step).inspect(|it| it.given.unpack(&mut given_before));
         let in_force_before = before.as_ref().map(|record| record.in_force_text(&given_before));
-        let in_force = (in_force_before.as_deref(), &*record.in_force_text(&given));
-        let (put, audit) = (step.put(&given), step.audit(at_unix_ms, in_force));
+        let in_force = record.in_force_text(&given);
+        let audit = step.audit(at_unix_ms, in_force_before.as_deref(), &in_force);
+        let put = step.put(&given);
         let size = put.definition.body.len() + audit.body.len();
         if !part.is_empty() && (bytes + size > PART_BYTES || part.len() >= CHANGE_ITEMS_MAX) {
             submit(std::mem::take(&mut change), std::mem::take(&mut part))?;

@@ -114,14 +114,15 @@ impl<R: CampaignRules> Registry<R> {
     /// When nothing was changed, or it is unknown whether something was.
     pub fn edit(
         &self,
-        (kind, id): (StoredKind, &str),
+        kind: StoredKind,
+        id: &str,
         edit: &DefinitionEdit,
         options: &ChangeOptions<'_>,
     ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let (version, before) = self.inner.record(kind, id)?;
-        let (action, record) = edited((kind, id), edit, &before)?;
+        let (action, record) = edited(kind, id, edit, &before)?;
         if let Some(given) = options.expected.filter(|given| *given != version) {
             return Err(ChangeRefusal::Stale { kind, id: id.to_owned(), given, present: version });
         }
@@ -251,7 +252,7 @@ impl<R: CampaignRules> RegistryState<R> {
         };
         drop(books);
         if let (Some(_), Some(limits)) = (before, limits) {
-            warnings.extend(self.below_spent((kind, &id), &limits));
+            warnings.extend(self.below_spent(kind, &id, &limits));
         }
         if let NewEntry::Account(DefinitionEntry { value: Some(account), .. }) = &becomes {
             let keeps_nothing = account.late_holdback == Holdback::default();
@@ -262,9 +263,9 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 
     /// Limits that are below what is spent. They take effect: nothing more is spent.
-    fn below_spent(&self, of: (StoredKind, &str), limits: &BudgetLimits) -> Vec<String> {
+    fn below_spent(&self, kind: StoredKind, id: &str, limits: &BudgetLimits) -> Vec<String> {
         // A ledger that does not answer is reported by the change itself.
-        let Ok(Some(spend)) = self.spend(of) else { return Vec::new() };
+        let Ok(Some(spend)) = self.spend(kind, id) else { return Vec::new() };
         let levels = [
             ("budget", limits.life, spend.life, "in all"),
             ("daily_budget", limits.day, spend.today, "today"),
@@ -294,7 +295,7 @@ fn account<R: CampaignRules>(
     let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
     let entry = books.accounts.get(&id);
-    let version = free((StoredKind::Account, &id), before, entry)?;
+    let version = free(StoredKind::Account, &id, before, entry)?;
     let mut problems = Vec::new();
     if let Some((key, remedy)) = cross::changed_account(&account, entry) {
         problems.push(problem(key, None, remedy));
@@ -332,7 +333,7 @@ fn campaign<R: CampaignRules>(
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = books.campaigns.get(&id);
-    let version = free((StoredKind::Campaign, &id), before, entry)?;
+    let version = free(StoredKind::Campaign, &id, before, entry)?;
     let mut problems = Vec::new();
     if let Some(remedy) = cross::changed_campaign(&campaign, entry) {
         problems.push(problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
@@ -361,7 +362,8 @@ fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<ConfigProblem>) -
 
 /// The version of a new record. If it replaces none, its id must be free.
 fn free<T>(
-    (kind, id): (StoredKind, &str),
+    kind: StoredKind,
+    id: &str,
     before: Option<(&str, &DefinitionRecord)>,
     entry: Option<&DefinitionEntry<T>>,
 ) -> Result<u64, ChangeRefusal> {
@@ -382,7 +384,8 @@ fn free<T>(
 }
 
 fn edited(
-    (kind, id): (StoredKind, &str),
+    kind: StoredKind,
+    id: &str,
     edit: &DefinitionEdit,
     before: &DefinitionRecord,
 ) -> Result<(AuditAction, DefinitionRecord), ChangeRefusal> {

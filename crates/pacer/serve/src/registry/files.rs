@@ -62,7 +62,8 @@ impl<R: CampaignRules> Registry<R> {
     pub fn follow_files(
         self: &Arc<Self>,
         interval: Duration,
-        (control, builder): (&Control, &Builder),
+        control: &Control,
+        builder: &Builder,
         shutdown: &Shutdown,
     ) -> io::Result<Reload> {
         let hangup = Hangup::catch(control)?;
@@ -266,7 +267,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
             let (version, action) = next(before);
             let becomes =
                 NewEntry::Account(DefinitionEntry { version, record, value: Some(value) });
-            self.push((id, action), becomes, Vec::new());
+            self.push(id, action, becomes, Vec::new());
         }
     }
 
@@ -299,7 +300,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
                     let warnings = value.notes.to_vec();
                     let becomes =
                         NewEntry::Campaign(DefinitionEntry { version, record, value: Some(value) });
-                    self.push((id, action), becomes, warnings);
+                    self.push(id, action, becomes, warnings);
                 }
             }
         }
@@ -338,7 +339,8 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
 
     fn push(
         &mut self,
-        (id, action): (Arc<str>, AuditAction),
+        id: Arc<str>,
+        action: AuditAction,
         becomes: NewEntry<R>,
         warnings: Vec<String>,
     ) {
@@ -346,8 +348,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
     }
 
     fn remove(&mut self, id: &Arc<str>, becomes: NewEntry<R>) {
-        let (id, action) = (Arc::clone(id), AuditAction::Remove);
-        self.push((id, action), becomes, Vec::new());
+        self.push(Arc::clone(id), AuditAction::Remove, becomes, Vec::new());
     }
 }
 

@@ -117,8 +117,8 @@ impl<R: CampaignRules> Registry<R> {
         let seats = seats.map(|slot| self.inner.ask_of(slot, LedgerQuery::Why)).transpose()?;
         let seats = seats.map(|why| why.refusal);
         let why = self.inner.ask_of(number, LedgerQuery::WhyAccount)?;
-        let of = (&slots[..], REFUSALS_MAX);
-        let refusals = self.inner.ledger.ask_of_many(of, LedgerQuery::Refusals)?;
+        let ledger = &self.inner.ledger;
+        let refusals = ledger.ask_of_many(&slots, REFUSALS_MAX, LedgerQuery::Refusals)?;
         let mut campaigns = BTreeMap::new();
         for refusal in refusals {
             *campaigns.entry(refusal).or_default() += 1;
@@ -148,8 +148,8 @@ impl<R: CampaignRules> Registry<R> {
             ids.iter().filter_map(slot).collect()
         };
         let of: Vec<CampaignIndex> = slots.iter().map(|(_, slot)| *slot).collect();
-        let of = (&of[..], DELIVERIES_MAX);
-        let found = self.inner.ledger.ask_of_many(of, LedgerQuery::Deliveries)?;
+        let ledger = &self.inner.ledger;
+        let found = ledger.ask_of_many(&of, DELIVERIES_MAX, LedgerQuery::Deliveries)?;
         Ok(slots.into_iter().map(|(id, _)| id).zip(found).collect())
     }
 
@@ -158,7 +158,7 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
     pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
-        self.inner.spend((kind, id))
+        self.inner.spend(kind, id)
     }
 
     /// A campaign's target curve and its spend. None if it has no target.
@@ -193,10 +193,7 @@ impl<R: CampaignRules> Registry<R> {
 }
 
 impl<R: CampaignRules> RegistryState<R> {
-    pub(super) fn spend(
-        &self,
-        (kind, id): (StoredKind, &str),
-    ) -> Result<Option<Spend>, ChangeRefusal> {
+    pub(super) fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
         match kind {
             StoredKind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
             StoredKind::Account => {

@@ -76,9 +76,9 @@ impl Fixture {
     /// Follows the files until the result is dropped.
     fn follow(&self) -> (Reload, Control) {
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
-        let (threads, shutdown) = ((&control, &builder), Shutdown::new(EVER));
+        let shutdown = Shutdown::new(EVER);
         let interval = Duration::from_millis(1);
-        let reload = self.registry().follow_files(interval, threads, &shutdown);
+        let reload = self.registry().follow_files(interval, &control, &builder, &shutdown);
         (reload.expect("a signal handler"), control)
     }
 
@@ -102,7 +102,7 @@ impl Fixture {
     }
 
     fn edit(&self, id: &str, edit: &DefinitionEdit) -> Result<DefinitionAnswer, ChangeRefusal> {
-        self.registry().edit((StoredKind::Campaign, id), edit, &at(None))
+        self.registry().edit(StoredKind::Campaign, id, edit, &at(None))
     }
 
     fn view(&self, id: &str) -> Value {

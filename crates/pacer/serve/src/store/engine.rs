@@ -149,7 +149,9 @@ impl<P: StoreDirectory> StoreEngine<P> {
         match written.unwrap_or_else(GroupOutcome::Unknown) {
             GroupOutcome::All(written) => {
                 self.commits += 1;
-                answers.extend(group.iter().zip(written).map(done));
+                answers.extend(
+                    group.iter().zip(written).map(|(request, written)| done(request, written)),
+                );
             }
             GroupOutcome::Nothing(failure) => {
                 let denied = StoreDenial::Failing(self.fail(failure));
@@ -345,7 +347,7 @@ fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
     }
 }
 
-fn done((request, written): (&StoreRequest, RequestResult)) -> StoreAnswer {
+fn done(request: &StoreRequest, written: RequestResult) -> StoreAnswer {
     match (request, written) {
         (StoreRequest::Begin(node, _), RequestResult::Begun(begun)) => {
             StoreAnswer::Begun { node: *node, begun: Ok(begun) }

@@ -35,7 +35,9 @@ const SUMS: TableDefinition<&[u8; 12], &[u8; 24]> = TableDefinition::new("sums")
 const FOLDED: TableDefinition<u32, (u32, u64)> = TableDefinition::new("folded");
 /// Node and epoch: how many milliseconds the epoch lasted, and its horizon. Older files lack the
 /// table and older programs ignore it: an epoch of unknown length keeps money frozen for longer.
-const LIVES: TableDefinition<(u32, u32), (u64, u64)> = TableDefinition::new("lives");
+/// How long an epoch has lasted, and the horizon of its reservations, in milliseconds.
+type LifetimeRow = (u64, u64);
+const LIVES: TableDefinition<(u32, u32), LifetimeRow> = TableDefinition::new("lives");
 /// Kind and identifier: version and body.
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
 /// Node, epoch, change and entry.
@@ -411,7 +413,7 @@ pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResul
         }
         StoreQuery::Audit(after, most) => QueryResult::Audit(audit(&transaction, *after, *most)?),
         StoreQuery::AuditBefore(node, before, most) => {
-            QueryResult::Audit(audit_before(&transaction, (*node, *before), *most)?)
+            QueryResult::Audit(audit_before(&transaction, *node, *before, *most)?)
         }
     })
 }
@@ -454,8 +456,8 @@ fn sums(
     Ok(sums)
 }
 
-fn life_of((lasted_ms, horizon_ms): (u64, u64)) -> EpochLifetime {
-    EpochLifetime { lasted_ms, horizon_ms }
+fn life_of(row: LifetimeRow) -> EpochLifetime {
+    EpochLifetime { lasted_ms: row.0, horizon_ms: row.1 }
 }
 
 fn lives(
@@ -504,7 +506,8 @@ fn audit(
 
 fn audit_before(
     transaction: &ReadTransaction,
-    (node, before): (u32, Option<AuditKey>),
+    node: u32,
+    before: Option<AuditKey>,
     most: u32,
 ) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
     let table = transaction.open_table(AUDIT)?;

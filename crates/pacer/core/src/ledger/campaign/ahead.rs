@@ -31,7 +31,7 @@ impl LedgerCampaign {
         }
         if let Some(at) = self.leased(next.period) {
             let recall = self.recall();
-            self.deal(at, recall, (ctx, &next), outbox);
+            self.deal(at, recall, ctx, outbox);
             return false;
         }
         self.need_ahead(&levels, account, ctx) > 0
@@ -63,7 +63,7 @@ impl LedgerCampaign {
         &mut self,
         at: usize,
         recall: Recall,
-        when: (&StepContext, &CalendarHour),
+        ctx: &StepContext,
         outbox: &mut LedgerOutbox,
     ) {
         let pool = self.books[at].pool();
@@ -71,7 +71,7 @@ impl LedgerCampaign {
             return;
         }
         self.books[at].is_ahead = false;
-        let shards = self.takers(self.books[at].period, when.0.settings.shards, recall);
+        let shards = self.takers(self.books[at].period, ctx.settings.shards, recall);
         let total: u128 = shards.iter().map(|(_, taken)| u128::from(*taken)).sum();
         let mut left = pool;
         for (shard, taken) in shards {
@@ -82,7 +82,7 @@ impl LedgerCampaign {
                 break;
             }
             left -= slice;
-            self.grant(at, (shard, slice), when, outbox);
+            outbox.grants.push((shard, self.grant(at, shard, slice, ctx)));
         }
     }
 

@@ -105,7 +105,7 @@ pub(in crate::ledger) fn levels_of(
 ) -> [LimitLevel; 3] {
     spans(limits, tally, hour).map(|(span, cap, sum)| {
         let kept = late_holdback.of(cap);
-        level((owner, span), cap, sum, kept)
+        level(owner, span, cap, sum, kept)
     })
 }
 
@@ -121,7 +121,7 @@ fn spans(
     ]
 }
 
-fn level((owner, span): (LimitOwner, LimitSpan), cap: u64, sum: Exposure, kept: u64) -> LimitLevel {
+fn level(owner: LimitOwner, span: LimitSpan, cap: u64, sum: Exposure, kept: u64) -> LimitLevel {
     let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
     let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
     LimitLevel { owner, span, limit, held, late, holdback: Nanos::new(kept) }

@@ -62,7 +62,7 @@ impl PacedCampaign {
         let shape = CurveShape { flight: self.flight, week, ahead };
         // A flight without an open hour cannot be followed: choose anew.
         let Ok(target) = shape.target(rest, hour) else { return };
-        let plan = FlightPlan::new((kept.span, kept.nominal), target, kept.before, kept.base);
+        let plan = FlightPlan::new(kept.span, kept.nominal, target, kept.before, kept.base);
         self.plan = Some(FlightPlan { shared: kept.shared, ..plan });
         (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
         self.lacks_reported = kept.span == LimitSpan::Hour;
@@ -74,7 +74,7 @@ impl PacedCampaign {
         let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
         let shape = self.shape(&pacing);
         let reported = plan::choose(&shape, hour, funds).reported;
-        self.report_by((&shape, reported), hour, funds);
+        self.report_by(&shape, reported, hour, funds);
     }
 
     pub(in crate::pacing) fn kept_plan(&self) -> Option<PlanSnapshot> {

@@ -272,7 +272,7 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
             same("again", &ended, if is_older { &want } else { &Ok(()) })?;
         } else {
             number += 1;
-            let next = next_batch(&mut truth, (writer, number), &mut chance);
+            let next = next_batch(&mut truth, writer, number, &mut chance);
             folded = if next.folds.is_empty() { folded } else { number };
             same("a batch", &bench.submit(writer, &next)?, &Ok(()))?;
             sent.push(next);
@@ -298,7 +298,8 @@ fn by_chance<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
 
 fn next_batch(
     truth: &mut BTreeMap<LeaseKey, Lease>,
-    (writer, number): (StoreWriter, u64),
+    writer: StoreWriter,
+    number: u64,
     chance: &mut Chance,
 ) -> Batch {
     let mut leases = Vec::new();

@@ -71,7 +71,7 @@ fn the_first_cause_is_told() {
     *fixture.view.obstacle.lock().expect("nothing panics") = Some("the disk is full".to_owned());
     check_cause(&fixture, "record_unavailable", "nothing can be won: the disk is full", "disk");
     let mut why = fixture.desk.why(slot);
-    why.flight_unix_ms = (0, 2 * NOW_UNIX_MS);
+    why.flight = CampaignFlight { start_ms: 0, end_ms: 2 * NOW_UNIX_MS };
     let tell = |why: &SpendDiagnosis, refusal| {
         let why = SpendDiagnosis { refusal: Some(refusal), ..why.clone() };
         fixture.desk.told().whys.insert(slot, why);
@@ -86,7 +86,7 @@ fn the_first_cause_is_told() {
     fixture.ask("PUT /v1/accounts/acme/pause", "", "");
     let account = "its account `acme` is paused";
     check_cause(&fixture, "paused", account, "vickrey account resume acme");
-    why.flight_unix_ms = (0, 1_000);
+    why.flight = CampaignFlight { start_ms: 0, end_ms: 1_000 };
     tell(&why, SpendRefusal::Paused);
     let ended =
         "it is not in flight: that is from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:01.000Z";

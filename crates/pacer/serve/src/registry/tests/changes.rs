@@ -93,7 +93,7 @@ fn what_is_refused() {
         "account = \"b\": was \"acme\" and does not change: make another campaign",
     );
     let account = |edit: DefinitionEdit, want: &str| {
-        let refused = fixture.registry().edit((StoredKind::Account, "acme"), &edit, &at(None));
+        let refused = fixture.registry().edit(StoredKind::Account, "acme", &edit, &at(None));
         let Err(ChangeRefusal::Invalid(problems)) = refused else {
             panic!("{edit:?}: {refused:?}")
         };
@@ -141,7 +141,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = DefinitionEdit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
-    let answered = fixture.registry().edit((StoredKind::Account, "acme"), &budgets, &at(None));
+    let answered = fixture.registry().edit(StoredKind::Account, "acme", &budgets, &at(None));
     let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
 }
@@ -188,7 +188,7 @@ fn one_of_two_changes_of_a_version_holds() {
                     scope.spawn(move || {
                         let budget = json!({ "budget": format!("{round}.{number}1") });
                         let edit = DefinitionEdit::Budgets(object(budget));
-                        registry.edit((StoredKind::Campaign, "x"), &edit, &at(Some(round)))
+                        registry.edit(StoredKind::Campaign, "x", &edit, &at(Some(round)))
                     })
                 })
                 .collect();
@@ -442,7 +442,7 @@ fn bursts_are_published_together() {
         .expect("a campaign");
     for round in 0..50 {
         let pause = DefinitionEdit::Pause(round % 2 == 0);
-        registry.edit((StoredKind::Campaign, "x"), &pause, &at(None)).expect("a change");
+        registry.edit(StoredKind::Campaign, "x", &pause, &at(None)).expect("a change");
     }
     goes_on.send(()).expect("it is held");
     let all = next();
@@ -459,13 +459,13 @@ fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
     let edit = DefinitionEdit::Budgets(Map::new());
-    let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(9)));
+    let refused = fixture.registry().edit(StoredKind::Campaign, "x", &edit, &at(Some(9)));
     let id = "x".to_owned();
     assert_eq!(
         refused,
         Err(ChangeRefusal::Stale { kind: StoredKind::Campaign, id, given: 9, present: 1 })
     );
-    let refused = fixture.registry().edit((StoredKind::Campaign, "x"), &edit, &at(Some(1)));
+    let refused = fixture.registry().edit(StoredKind::Campaign, "x", &edit, &at(Some(1)));
     assert!(matches!(refused, Err(ChangeRefusal::Invalid(_))), "{refused:?}");
 }
 
@@ -476,11 +476,7 @@ fn an_account_that_is_paused_closes_its_campaigns() {
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
     fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
     let pause = |is| {
-        fixture.registry().edit(
-            (StoredKind::Account, "acme"),
-            &DefinitionEdit::Pause(is),
-            &at(None),
-        )
+        fixture.registry().edit(StoredKind::Account, "acme", &DefinitionEdit::Pause(is), &at(None))
     };
     pause(true).expect("a change");
     fixture.published(|published| published.campaigns.iter().all(|it| !it.is_open));

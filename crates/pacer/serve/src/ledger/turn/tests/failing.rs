@@ -44,7 +44,7 @@ pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart))
     let mut start = start_in("disk".as_ref(), 1);
     change(&mut start);
     let (origin, shutdown) = (start.origin, start.shutdown.clone());
-    let started = start.start_over((store(disk, &waker), waker), disk.clone()).unwrap();
+    let started = start.start_over(store(disk, &waker), waker, disk.clone()).unwrap();
     let till = Till::of(started, origin, shutdown);
     till.feed.replayed();
     till
@@ -162,7 +162,7 @@ fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
     let store = store(&disk, &waker);
     disk.set_faults(BROKEN);
     let refused =
-        start_in("/where/it/is".as_ref(), 1).start_over((store, waker), disk.clone()).unwrap_err();
+        start_in("/where/it/is".as_ref(), 1).start_over(store, waker, disk.clone()).unwrap_err();
     assert!(matches!(refused, LedgerStartError::Begin { .. }), "{refused:?}");
     let text = refused.to_string();
     let want = "/where/it/is: the ledger's store cannot be read or written: see to its disk";

@@ -318,7 +318,7 @@ fn an_account_as_a_whole() {
     till.until("both are counted", |till| spent(till) == Some(200));
     assert_eq!(till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
     let slots: Vec<_> = (0..2_501).map(CampaignIndex).collect();
-    let refusals = till.handle.ask_of_many((&slots, 1_000), LedgerQuery::Refusals).unwrap();
+    let refusals = till.handle.ask_of_many(&slots, 1_000, LedgerQuery::Refusals).unwrap();
     assert_eq!(refusals.len(), slots.len());
     let unknown = refusals.iter().position(|it| *it == Some(SpendRefusal::Unknown));
     assert_eq!(unknown, Some(2_500), "in their order");
