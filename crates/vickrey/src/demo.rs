@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use audit::LaneKind;
 use exchange_serve::{AUCTION_PATH, Exchange};
+use runtime::config::{Loaded, parse_loaded};
 use runtime::control::Control;
 use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
@@ -89,14 +90,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         record: &record,
     };
     let text = configuration(args, &places);
-    let loaded = runtime::config::parse_loaded("the demo's configuration", &text, read_config)?;
-    let config = loaded.value;
+    let Loaded { value: config, effective, .. } =
+        parse_loaded("the demo's configuration", &text, read_config)?;
     runtime::logging::start(config.logging.clone())?;
     let shutdown = Shutdown::new(config.drain);
     campaigns::define(&folder.path().join("campaigns.d"), args)?;
     let url = format!("http://{}{AUCTION_PATH}", places.callers);
     let options = ShellOptions {
-        effective: loaded.effective,
+        effective,
         file: None,
         folder: folder.path(),
         listeners: vec![callers],
@@ -107,22 +108,16 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let metrics_url = format!("http://{}/metrics", shell.admin_address());
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<Budgeting>();
-    let mut out: Box<dyn Write> = match args.json {
-        // With `--json` only the final result is printed.
-        true => Box::new(std::io::sink()),
-        false => Box::new(std::io::stdout().lock()),
-    };
+    let mut out = output(args);
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
-    let beacons = beacons_at(places.callers);
-    let budgets = budgets.as_deref();
+    let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
     let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
     let report = drive(&watched, &beacons, &mut *out)?;
     let totals = Totals::of(&exchange);
     let callers =
         CallerLatency { latency: report.latency_us, late: report.counts.calls.after_tmax };
-    let rate = totals.rate_over(report.duration_s);
-    let generation = exchange.generation();
+    let (rate, generation) = (totals.rate_over(report.duration_s), exchange.generation());
     let summary = DemoSummary::new(&generation.config, &totals, rate, callers);
     writeln!(out, "{summary}")?;
     let summed = summary.as_json();
@@ -135,20 +130,32 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let ended = shell.join();
     fleet.stop()?;
     ended.map_err(CommandFailure::of_shell)?;
-    writeln!(out, "\nreplayed from the record")?;
     if args.json {
-        let mut replayed = Vec::new();
-        let ended = crate::log::replay_all(&record, true, &mut replayed)?;
-        let last = replayed.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
-        let replay: Value = serde_json::from_slice(last.unwrap_or_default())?;
-        let all = json!({ "summary": summed, "callers": report, "replay": replay });
-        writeln!(std::io::stdout(), "{all:#}")?;
-        return Ok(ended);
+        return print_json(&record, json!({ "summary": summed, "callers": report }));
     }
+    writeln!(out, "\nreplayed from the record")?;
     let ended = crate::log::replay_all(&record, false, &mut out)?;
     if args.record.is_some() {
         writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
     }
+    Ok(ended)
+}
+
+/// Where progress and reports go: with `--json` only the final result is printed.
+fn output(args: &DemoArgs) -> Box<dyn Write> {
+    match args.json {
+        true => Box::new(std::io::sink()),
+        false => Box::new(std::io::stdout().lock()),
+    }
+}
+
+/// Adds the replay of the record to the result, and prints it.
+fn print_json(record: &Path, mut result: Value) -> anyhow::Result<Exit> {
+    let mut replayed = Vec::new();
+    let ended = crate::log::replay_all(record, true, &mut replayed)?;
+    let last = replayed.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+    result["replay"] = serde_json::from_slice(last.unwrap_or_default())?;
+    writeln!(std::io::stdout(), "{result:#}")?;
     Ok(ended)
 }
 

@@ -192,11 +192,7 @@ impl<D: Disk> LogWriter<D> {
         let writer = Self {
             disk,
             _lock: lock,
-            options: WriterOptions {
-                segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
-                batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
-                ..options
-            },
+            options: within_limits(options),
             epoch,
             durable,
             next,
@@ -212,6 +208,14 @@ impl<D: Disk> LogWriter<D> {
             times: RefCell::default(),
         };
         Ok((writer, recovery))
+    }
+}
+
+fn within_limits(options: WriterOptions) -> WriterOptions {
+    WriterOptions {
+        segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
+        batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
+        ..options
     }
 }
 

@@ -216,46 +216,7 @@ impl NodeIdentity {
                 "Whether requests of publishers that no [[publisher]] names are refused.",
             ),
             limits: read_limits(s),
-            inbound: InboundLimits {
-                body_max: s.bytes(
-                    "body_max",
-                    "256KiB",
-                    1024..=64 * 1024 * 1024,
-                    "Largest bid request; a larger one is answered 413, or 400 where only decompressed it is.",
-                ),
-                body_timeout: s.duration(
-                    "body_timeout",
-                    "1s",
-                    ms(10)..=secs(60),
-                    "Longest wait for a request's body after its head.",
-                ),
-                timeouts: ConnectionTimeouts {
-                    idle: s.duration(
-                        "idle_timeout",
-                        "60s",
-                        ms(100)..=secs(3600),
-                        "Longest wait for the next request on an open connection.",
-                    ),
-                    head: s.duration(
-                        "head_timeout",
-                        "10s",
-                        ms(100)..=secs(3600),
-                        "Longest wait for a request's head, or a TLS handshake, from its first byte.",
-                    ),
-                },
-                write_timeout: s.duration(
-                    "write_timeout",
-                    "10s",
-                    ms(100)..=secs(600),
-                    "Longest wait for a caller to take any more of its answers; then it is cut off.",
-                ),
-                head_max: s.bytes(
-                    "head_max",
-                    "16KiB",
-                    8192..=1024 * 1024,
-                    "Largest request head; larger ones are answered 431.",
-                ),
-            },
+            inbound: read_inbound(s),
             explain_no_bid: s.boolean(
                 "explain_no_bid",
                 false,
@@ -300,6 +261,50 @@ impl NodeIdentity {
             s.problem("notices", "…", "needs [record], where what is owed to DSPs is kept");
         }
         own
+    }
+}
+
+/// What one connection of a caller may take.
+fn read_inbound(s: &mut Section<'_>) -> InboundLimits {
+    InboundLimits {
+        body_max: s.bytes(
+            "body_max",
+            "256KiB",
+            1024..=64 * 1024 * 1024,
+            "Largest bid request; a larger one is answered 413, or 400 where only decompressed it is.",
+        ),
+        body_timeout: s.duration(
+            "body_timeout",
+            "1s",
+            ms(10)..=secs(60),
+            "Longest wait for a request's body after its head.",
+        ),
+        timeouts: ConnectionTimeouts {
+            idle: s.duration(
+                "idle_timeout",
+                "60s",
+                ms(100)..=secs(3600),
+                "Longest wait for the next request on an open connection.",
+            ),
+            head: s.duration(
+                "head_timeout",
+                "10s",
+                ms(100)..=secs(3600),
+                "Longest wait for a request's head, or a TLS handshake, from its first byte.",
+            ),
+        },
+        write_timeout: s.duration(
+            "write_timeout",
+            "10s",
+            ms(100)..=secs(600),
+            "Longest wait for a caller to take any more of its answers; then it is cut off.",
+        ),
+        head_max: s.bytes(
+            "head_max",
+            "16KiB",
+            8192..=1024 * 1024,
+            "Largest request head; larger ones are answered 431.",
+        ),
     }
 }
 

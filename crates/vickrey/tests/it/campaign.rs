@@ -242,17 +242,10 @@ fn accounts() {
 }
 
 #[test]
-fn why_and_curve() {
+fn why() {
     let server = Server::start("");
     let file = server.file("summer.toml", CAMPAIGN);
     server.run(&["campaign", "create", &file], 0, &[], &[]);
-    let none =
-        ["summer has no curve yet: it has no limit to follow", "vickrey campaign why summer"];
-    server.run(&["campaign", "curve", "summer"], 0, &none, &[]);
-    let missing = server.folder.path().join("none.svg");
-    let plot = ["campaign", "curve", "summer", "--svg", missing.to_str().unwrap()];
-    server.run(&plot, 1, &[none[0], "none.svg is not written"], &[]);
-    assert!(!missing.exists());
     let level = |span, limit| LimitLevel {
         owner: LimitOwner::Campaign,
         span,
@@ -311,6 +304,20 @@ fn why_and_curve() {
     let bids =
         "how it bids: slot_dual bids 1 of its value, 2.50 USD for 1000 impressions, for every";
     server.run(&["campaign", "why", "summer"], 0, &[bids], &[]);
+}
+
+#[test]
+fn curve() {
+    let server = Server::start("");
+    let file = server.file("summer.toml", CAMPAIGN);
+    server.run(&["campaign", "create", &file], 0, &[], &[]);
+    let none =
+        ["summer has no curve yet: it has no limit to follow", "vickrey campaign why summer"];
+    server.run(&["campaign", "curve", "summer"], 0, &none, &[]);
+    let missing = server.folder.path().join("none.svg");
+    let plot = ["campaign", "curve", "summer", "--svg", missing.to_str().unwrap()];
+    server.run(&plot, 1, &[none[0], "none.svg is not written"], &[]);
+    assert!(!missing.exists());
     let point = |minute: u64, target, spent| CurvePoint {
         at_unix_ms: 1_800_000_000_000 + minute * 60_000,
         target,
@@ -626,6 +633,7 @@ fn nobody_answers() {
 /// Every operation of budgets with every documented response that can be provoked: 200 or 201, and
 /// the refusals. The responses match the document.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of calls on one server")]
 fn answers_are_as_documented() {
     let server = Server::start("");
     let (_, document) = exchange(server.address, "GET /v1/openapi.json", "", "");

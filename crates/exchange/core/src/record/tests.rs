@@ -213,6 +213,7 @@ fn held(case: &Case) -> Held {
     held_with(case, &|_| ())
 }
 
+#[expect(clippy::too_many_lines, reason = "one auction, held as the exchange holds it")]
 fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");

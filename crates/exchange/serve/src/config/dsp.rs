@@ -77,59 +77,7 @@ impl DspOptions {
             s.problem("url", &url, format!("has a host that no certificate can name: {error}"));
             None
         });
-        let seats = s.texts(
-            "seats",
-            Optional(&["seat-1"]),
-            not_empty,
-            "Seats for which it may bid, the default one first; absent, its id is its only seat.",
-        );
-        if seats.as_ref().is_some_and(Vec::is_empty) {
-            s.problem("seats", "[]", "must name a seat, or be absent");
-        }
-        let seats = seats.filter(|seats| !seats.is_empty()).unwrap_or_else(|| vec![id.clone()]);
-        let formats =
-            s.texts("formats", &["banner", "video", "audio", "native"], format, "Formats it buys.");
-        let currencies = read_currencies(s, rates);
-        let rules = Dsp {
-            notice_hosts: read_notice_hosts(s, &url.host),
-            id: id.into(),
-            seats: seats.into_iter().map(Into::into).collect(),
-            formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
-            sizes: s.texts("sizes", &[], size, "Banner sizes it buys, as 300x250; empty: any."),
-            countries: read_ids(
-                s,
-                "countries",
-                country,
-                "Countries it buys (ISO 3166-1 alpha-3); empty: any.",
-            ),
-            publishers_allowed: read_ids(
-                s,
-                "publishers_allowed",
-                not_empty,
-                "Publishers it buys from, by id; empty: any.",
-            ),
-            publishers_blocked: read_ids(
-                s,
-                "publishers_blocked",
-                not_empty,
-                "Publishers it never buys from, by id.",
-            ),
-            currencies,
-            timeout: s.duration(
-                "timeout",
-                "60s",
-                ms(1)..=secs(60),
-                "Longest wait for its answer, where the auction leaves so much.",
-            ),
-            network_margin: s.duration(
-                "network_margin",
-                Optional("20ms"),
-                ms(0)..=secs(10),
-                "Taken off the `tmax` that it is told, for the way there and back; absent: `exchange.network_margin`.",
-            ),
-            targeting: targeting::read(s),
-            privacy: s.section("privacy", PRIVACY, |s| read_own_signals(s, signals)),
-        };
+        let rules = read_rules(s, id, &url.host, rates, signals);
         Self {
             rules,
             url,
@@ -169,6 +117,69 @@ impl DspOptions {
             tls: self.tls,
         };
         (self.rules, DspAddress { host: self.url.host, port: self.url.port, options })
+    }
+}
+
+/// The part of a DSP's table that the rules of the auction need.
+fn read_rules(
+    s: &mut Section<'_>,
+    id: String,
+    host: &str,
+    rates: &Rates,
+    signals: TrackingSignals,
+) -> Dsp {
+    let seats = s.texts(
+        "seats",
+        Optional(&["seat-1"]),
+        not_empty,
+        "Seats for which it may bid, the default one first; absent, its id is its only seat.",
+    );
+    if seats.as_ref().is_some_and(Vec::is_empty) {
+        s.problem("seats", "[]", "must name a seat, or be absent");
+    }
+    let seats = seats.filter(|seats| !seats.is_empty()).unwrap_or_else(|| vec![id.clone()]);
+    let formats =
+        s.texts("formats", &["banner", "video", "audio", "native"], format, "Formats it buys.");
+    let currencies = read_currencies(s, rates);
+    Dsp {
+        notice_hosts: read_notice_hosts(s, host),
+        id: id.into(),
+        seats: seats.into_iter().map(Into::into).collect(),
+        formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
+        sizes: s.texts("sizes", &[], size, "Banner sizes it buys, as 300x250; empty: any."),
+        countries: read_ids(
+            s,
+            "countries",
+            country,
+            "Countries it buys (ISO 3166-1 alpha-3); empty: any.",
+        ),
+        publishers_allowed: read_ids(
+            s,
+            "publishers_allowed",
+            not_empty,
+            "Publishers it buys from, by id; empty: any.",
+        ),
+        publishers_blocked: read_ids(
+            s,
+            "publishers_blocked",
+            not_empty,
+            "Publishers it never buys from, by id.",
+        ),
+        currencies,
+        timeout: s.duration(
+            "timeout",
+            "60s",
+            ms(1)..=secs(60),
+            "Longest wait for its answer, where the auction leaves so much.",
+        ),
+        network_margin: s.duration(
+            "network_margin",
+            Optional("20ms"),
+            ms(0)..=secs(10),
+            "Taken off the `tmax` that it is told, for the way there and back; absent: `exchange.network_margin`.",
+        ),
+        targeting: targeting::read(s),
+        privacy: s.section("privacy", PRIVACY, |s| read_own_signals(s, signals)),
     }
 }
 

@@ -29,8 +29,10 @@ fn route<R: CampaignRules>(
 }
 
 pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
-    let mut all = accounts();
-    all.extend(campaigns());
+    let mut all = account_definitions();
+    all.extend(account_delivery());
+    all.extend(campaign_definitions());
+    all.extend(campaign_delivery());
     all.push(route(
         Method::Get,
         "/v1/audit",
@@ -43,7 +45,7 @@ pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     all
 }
 
-fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+fn account_definitions<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("accounts", id, summary);
     let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
     let one = "/v1/accounts/{id}";
@@ -85,6 +87,14 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
             )
             .body(asked::MERGE_PATCH, definitions::account_patch),
         ),
+    ]
+}
+
+/// Whether and how much an account may spend, what it spends, and why.
+fn account_delivery<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+    let of = |id, summary| Operation::new("accounts", id, summary);
+    let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
+    vec![
         route(
             Method::Put,
             "/v1/accounts/{id}/pause",
@@ -128,7 +138,7 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     ]
 }
 
-fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+fn campaign_definitions<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("campaigns", id, summary);
     let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
     let one = "/v1/campaigns/{id}";
@@ -196,6 +206,14 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
                 view,
             ),
         ),
+    ]
+}
+
+/// Whether and how much a campaign may spend, what it spends, and why.
+fn campaign_delivery<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+    let of = |id, summary| Operation::new("campaigns", id, summary);
+    let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
+    vec![
         route(
             Method::Put,
             "/v1/campaigns/{id}/pause",

@@ -236,6 +236,7 @@ fn a_campaign_lives() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 fn refusals() {
     let fixture = Fixture::new();
     fixture.send("POST /v1/campaigns", &campaign("x"));
@@ -347,6 +348,7 @@ fn keys() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one campaign, as each page shows it")]
 fn how_it_stands() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");

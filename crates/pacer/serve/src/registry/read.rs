@@ -301,6 +301,30 @@ fn facts_of(accounts: &[FileDefinition<DefinedAccount>]) -> KnownAccounts {
     accounts.iter().map(facts).collect()
 }
 
+/// Has campaigns of an account share its name, and other values that many have in common.
+fn share_common<'c, R: CampaignRules>(
+    campaigns: impl Iterator<Item = &'c mut DefinedCampaign<R>>,
+    accounts: &KnownAccounts,
+) {
+    let (mut shared, mut pacings) = (R::Shared::default(), Pacings::default());
+    for campaign in campaigns {
+        campaign.rules.share(&mut shared);
+        pacings.share(&mut campaign.pacing);
+        if let Some((name, _)) = accounts.get_key_value(&campaign.account) {
+            campaign.account = Arc::clone(name);
+        }
+    }
+}
+
+/// The problems, those of the main file with its name too.
+fn with_file(problems: &ConfigProblems) -> Vec<ConfigProblem> {
+    let placed = |it: &ConfigProblem| ConfigProblem {
+        file: Some(it.file.clone().unwrap_or_else(|| problems.file().to_owned())),
+        ..it.clone()
+    };
+    problems.iter().map(placed).collect()
+}
+
 /// Reads a file. Its own accounts take precedence over `told`.
 fn read_file<R: CampaignRules>(
     path: &Path,
@@ -348,16 +372,7 @@ fn read_file<R: CampaignRules>(
         of.enumerate().for_each(|it| name(StoredKind::Account, it));
         let of = campaigns.iter().map(|(line, campaign)| (&*campaign.id, *line));
         of.enumerate().for_each(|it| name(StoredKind::Campaign, it));
-        // Campaigns of an account share its name, and other values that many have in common.
-        let own = own.borrow();
-        let (mut shared, mut pacings) = (R::Shared::default(), Pacings::default());
-        for (_, campaign) in &mut campaigns {
-            campaign.rules.share(&mut shared);
-            pacings.share(&mut campaign.pacing);
-            if let Some((name, _)) = own.get_key_value(&campaign.account) {
-                campaign.account = Arc::clone(name);
-            }
-        }
+        share_common(campaigns.iter_mut().map(|(_, campaign)| campaign), &own.borrow());
         (accounts, campaigns)
     };
     let (loaded, sources) = load_given(path, read);
@@ -369,12 +384,11 @@ fn read_file<R: CampaignRules>(
                 loaded.effective.given_tables(kind.label(), |text| given.push(packer.pack(text)));
                 given
             };
-            let given = (packed(StoredKind::Account), packed(StoredKind::Campaign));
             let (accounts, campaigns) = loaded.value;
             Ok(ReadFile {
                 sources: sources.clone(),
-                accounts: placed(accounts, given.0, &file),
-                campaigns: placed(campaigns, given.1, &file),
+                accounts: placed(accounts, packed(StoredKind::Account), &file),
+                campaigns: placed(campaigns, packed(StoredKind::Campaign), &file),
                 told: asked.take(),
                 supposed: supposed.take(),
             })
@@ -384,12 +398,7 @@ fn read_file<R: CampaignRules>(
             let is_wrong =
                 |named: &NamedDefinition| problems.iter().any(|it| it.key == named.key());
             names.borrow_mut().retain(|named| !is_wrong(named));
-            let name = problems.file().to_owned();
-            let placed = |it: &ConfigProblem| ConfigProblem {
-                file: Some(it.file.clone().unwrap_or_else(|| name.clone())),
-                ..it.clone()
-            };
-            Err(problems.iter().map(placed).collect())
+            Err(with_file(&problems))
         }
     };
     let (facts, is_unresolved) = (own.into_inner(), is_unresolved.get());

@@ -58,14 +58,7 @@ pub(super) fn expose(
         let since = if error == BeaconTokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
-    let help = "Bids with a `burl` that an upstream billed, by whether it reported a price.";
-    let mut prices = page.counters("exchange_upstream_prices", help)?;
-    prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
-    let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
-    prices.sum(&[("outcome", "unreadable")], unreadable)?;
-    let help = "Payments that upstream auctions reported, in the exchange's currency.";
-    let mut paid = page.counters("exchange_upstream_payments", help)?;
-    paid.sum_of_nanos(&[], shards.iter().map(|shard| &shard.upstream_nanos))?;
+    expose_upstream(shards, page)?;
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
         ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
@@ -89,4 +82,15 @@ pub(super) fn expose(
         }
     }
     Ok(())
+}
+
+fn expose_upstream(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
+    let help = "Bids with a `burl` that an upstream billed, by whether it reported a price.";
+    let mut prices = page.counters("exchange_upstream_prices", help)?;
+    prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
+    let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
+    prices.sum(&[("outcome", "unreadable")], unreadable)?;
+    let help = "Payments that upstream auctions reported, in the exchange's currency.";
+    let mut paid = page.counters("exchange_upstream_payments", help)?;
+    paid.sum_of_nanos(&[], shards.iter().map(|shard| &shard.upstream_nanos))
 }

@@ -243,6 +243,7 @@ fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 fn refusals_in_order_of_precedence() {
     use SpendRefusal::{
         BudgetExhausted, DayExhausted, HourExhausted, OutOfDaypart, OutOfFlight, Paused,

@@ -119,6 +119,7 @@ fn settings(epoch: u32, is_late_told: bool) -> LedgerSettings {
 }
 
 impl World {
+    #[expect(clippy::too_many_lines, reason = "the definitions of one world")]
     pub fn new(seed: u64, chances: Chances) -> Self {
         let unix_ms = u64::from(FIRST_DAY + 1) * DAY_MS + 7 * QUARTER_MS;
         let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };

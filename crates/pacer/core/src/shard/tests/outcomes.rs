@@ -246,6 +246,7 @@ enum Do {
 
 /// A token of 40, reserved at 0, expires at 170 and is forgotten at 670.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of outcomes")]
 fn outcomes_of_a_token() {
     use Do::{Advance, Claim, Release, Settle, Unclaim};
     use TokenRejection::{AlreadyReleased, AlreadyWon, Expired, Pending, TooOld};

@@ -12,6 +12,7 @@ fn check_cause(fixture: &Fixture, reason: &str, words: &str, remedy: &str) {
 
 /// Each cause takes precedence over those below.
 #[test]
+#[expect(clippy::too_many_lines, reason = "causes in their order")]
 fn the_first_cause_is_told() {
     let fixture = Fixture::new();
     let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
