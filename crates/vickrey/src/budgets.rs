@@ -8,8 +8,8 @@ use exchange_core::campaigns::{Catalogue, DirectCampaign, Interner, ProbeCounts}
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
-    BUDGETS, BudgetContext, Budgets, DirectRules, Exchange, Settlements, ShardLedgerPort,
-    Unrecorded,
+    BUDGETS, BudgetContext, Budgets, DirectRules, Exchange, GenerationRecordError, Settlements,
+    ShardLedgerPort,
 };
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
@@ -60,7 +60,7 @@ struct ExchangeLink(Weak<Exchange>);
 
 impl ExchangeView for ExchangeLink {
     fn obstacle(&self) -> Option<String> {
-        self.0.upgrade()?.unrecorded()
+        self.0.upgrade()?.recording_failure()
     }
 
     fn has_rate(&self, currency: Currency) -> bool {
@@ -160,7 +160,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
                     info!(number, generation, "campaigns are taken over");
                     return None;
                 }
-                Err(Unrecorded::Closed) => return None,
+                Err(GenerationRecordError::Closed) => return None,
                 // It may fail for hours.
                 Err(error) if !std::mem::replace(&mut is_failing, true) => {
                     error!(%error, "campaigns are not taken over yet: it is tried again every second");
@@ -175,7 +175,10 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         job
     };
     let on_start = Box::new(on_start);
-    ports.offer(&BUDGETS, Budgets { budget_context, lines, campaigns, settlements, on_start });
+    ports.offer(
+        &BUDGETS,
+        Budgets { budget_context, ledger_ports: lines, campaigns, settlements, on_start },
+    );
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use exchange_core::{Dsp, Market};
 use exchange_serve::Exchange;
-use exchange_serve::campaigns::is_strange;
+use exchange_serve::campaigns::unknown_seat;
 use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
 use runtime::config::{
@@ -242,7 +242,7 @@ fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> a
     let seats = checked.seats.iter().filter_map(|named| Some((named, dsps?)));
     for ((account, dsp, seat), dsps) in seats {
         let configured = dsps.iter().find(|known| *known.id == **dsp);
-        if let Some(why) = is_strange(configured, dsp, seat) {
+        if let Some(why) = unknown_seat(configured, dsp, seat) {
             writeln!(out, "warning: account `{account}` names the seat `{dsp}/{seat}`: {why}")?;
         }
     }

@@ -112,7 +112,7 @@ impl InboundLimits {
     }
 }
 
-struct NodeIdentity {
+struct ExchangeSection {
     listen: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
     publishers_only: bool,
@@ -139,7 +139,7 @@ impl ExchangeConfig {
         let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
         let record = s.table("record", about, RecordConfig::read);
         let own = s.service("exchange", "Takes bid requests and auctions them.", |s| {
-            NodeIdentity::read(s, &rates, record.is_some())
+            ExchangeSection::read(s, &rates, record.is_some())
         });
         let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
@@ -200,7 +200,7 @@ impl ExchangeConfig {
     }
 }
 
-impl NodeIdentity {
+impl ExchangeSection {
     fn read(s: &mut Section<'_>, rates: &Rates, is_recorded: bool) -> Self {
         s.renamed("house", "direct");
         let own = Self {

@@ -16,7 +16,7 @@ use tracing::warn;
 use crate::budgets::campaigns::Campaigns;
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
 use crate::notices::Sealer;
-use crate::recording::{GenerationLog, Unrecorded};
+use crate::recording::{GenerationLog, GenerationRecordError};
 
 pub use in_force::{DspInForce, Generation};
 pub(crate) use registry::DspRegistry;
@@ -48,7 +48,7 @@ pub(crate) struct GenerationBuilder {
     record: Option<RecordConfig>,
     log: Option<GenerationLog>,
     /// Seats that have an account but no DSP, each with the reason; warned of once.
-    strange: BTreeMap<String, String>,
+    unknown_seats: BTreeMap<String, String>,
     published: watch::Sender<Arc<Generation>>,
     /// No longer in force, but auctions may still use them. Freed here, off the shards.
     retired: Vec<Arc<Generation>>,
@@ -62,9 +62,9 @@ impl GenerationBuilder {
         mut registry: DspRegistry,
         own_key: Option<[u8; 32]>,
         mut log: Option<GenerationLog>,
-    ) -> Result<Self, Unrecorded> {
+    ) -> Result<Self, GenerationRecordError> {
         let mut joined = config.clone();
-        campaigns.join(&mut joined.market);
+        campaigns.add_to_market(&mut joined.market);
         let number = log.as_mut().map_or(Ok(1), |log| log.record(&joined, campaigns.number))?;
         let campaigns = Arc::new(campaigns);
         let sealer = Sealer::of(&config, own_key, config.record.as_ref());
@@ -77,11 +77,11 @@ impl GenerationBuilder {
             registry,
             own_key,
             log,
-            strange: BTreeMap::new(),
+            unknown_seats: BTreeMap::new(),
             published: watch::Sender::new(Arc::new(Generation { sealer, ..generation })),
             retired: Vec::new(),
         };
-        generations.warn_of_strange();
+        generations.warn_of_unknown_seats();
         generations.registry.resolve();
         Ok(generations)
     }
@@ -95,7 +95,10 @@ impl GenerationBuilder {
     }
 
     /// Records a generation with `campaigns`, puts it in force, and returns its number.
-    pub(crate) fn set_campaigns(&mut self, campaigns: Arc<Campaigns>) -> Result<u64, Unrecorded> {
+    pub(crate) fn set_campaigns(
+        &mut self,
+        campaigns: Arc<Campaigns>,
+    ) -> Result<u64, GenerationRecordError> {
         let former = std::mem::replace(&mut self.campaigns, campaigns);
         let put = self.replace(self.config.clone());
         if put.is_err() {
@@ -107,7 +110,7 @@ impl GenerationBuilder {
     pub(crate) fn replace(
         &mut self,
         mut config: ExchangeConfig,
-    ) -> Result<GenerationChange, Unrecorded> {
+    ) -> Result<GenerationChange, GenerationRecordError> {
         let before = self.current();
         let mut needs_restart = Vec::new();
         if config.listen != before.config.listen {
@@ -121,7 +124,7 @@ impl GenerationBuilder {
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
         needs_restart.extend(restart_of_record(self.record.as_ref(), config.record.as_ref()));
         let configured = config.clone();
-        self.campaigns.join(&mut config.market);
+        self.campaigns.add_to_market(&mut config.market);
         let number = match &mut self.log {
             Some(log) => log.record(&config, self.campaigns.number)?,
             None => before.number + 1,
@@ -139,7 +142,7 @@ impl GenerationBuilder {
         drop(before);
         self.retired.push(self.published.send_replace(Arc::new(generation)));
         self.retired.retain(|generation| Arc::strong_count(generation) > 1);
-        self.warn_of_strange();
+        self.warn_of_unknown_seats();
         self.registry.resolve();
         Ok(GenerationChange {
             number,
@@ -163,14 +166,14 @@ impl GenerationBuilder {
     }
 
     /// Warns once of each seat that has an account but no DSP: nobody pays for it.
-    fn warn_of_strange(&mut self) {
-        let strange = self.campaigns.strange(&self.config.market.dsps);
+    fn warn_of_unknown_seats(&mut self) {
+        let strange = self.campaigns.unknown_seats(&self.config.market.dsps);
         for (seat, why) in &strange {
-            if self.strange.get(seat) != Some(why) {
+            if self.unknown_seats.get(seat) != Some(why) {
                 warn!("an account names the seat `{seat}`: {why}");
             }
         }
-        self.strange = strange;
+        self.unknown_seats = strange;
     }
 }
 

@@ -52,28 +52,28 @@ struct GuardsShared {
     shards: usize,
     /// Governors built so far, which gives the next its number.
     built: AtomicU64,
-    board: Mutex<GovernorTable>,
+    table: Mutex<GovernorTable>,
 }
 
 /// The locked part. Governors are built outside it.
 #[derive(Debug)]
 struct GovernorTable {
     governors: HashMap<GuardId, Box<Governor>>,
-    lines: Vec<GovernorPort>,
+    ports: Vec<GovernorPort>,
 }
 
 impl Guards {
     pub fn new(shards: usize) -> (Self, Vec<GuardPort>) {
-        let line = |_| {
+        let port = |_| {
             let (reports_in, reports) = rtrb::RingBuffer::new(MESSAGES_MAX);
             let (grants, grants_out) = rtrb::RingBuffer::new(MESSAGES_MAX);
             let shard = GuardPort { reports: reports_in, grants: grants_out };
             (GovernorPort { reports, grants }, shard)
         };
-        let (lines, ends) = (0..shards).map(line).unzip();
-        let board = Mutex::new(GovernorTable { governors: HashMap::new(), lines });
+        let (ports, ends) = (0..shards).map(port).unzip();
+        let table = Mutex::new(GovernorTable { governors: HashMap::new(), ports });
         let shared =
-            GuardsShared { origin: Instant::now(), shards, built: AtomicU64::new(0), board };
+            GuardsShared { origin: Instant::now(), shards, built: AtomicU64::new(0), table };
         (Self(Arc::new(shared)), ends)
     }
 
@@ -96,7 +96,7 @@ impl Guards {
 
     fn lock(&self) -> MutexGuard<'_, GovernorTable> {
         // A panic within a step ends the process; until then others may read the last state.
-        self.0.board.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn now(&self) -> Tick {
@@ -104,8 +104,8 @@ impl Guards {
     }
 
     fn step(&self) {
-        let mut board = self.lock();
-        board.step(self.now());
+        let mut table = self.lock();
+        table.step(self.now());
     }
 
     /// Adds a governor, paused or not; returns the first grant of each shard.
@@ -123,11 +123,11 @@ impl Guards {
 
     /// Changes a governor's limits; shards' reports and grants stay counted.
     pub fn change(&self, id: GuardId, limits: GuardLimits) {
-        let mut board = self.lock();
+        let mut table = self.lock();
         let now = self.now();
-        if let Some(mut governor) = board.governors.remove(&id) {
+        if let Some(mut governor) = table.governors.remove(&id) {
             *governor = governor.with_limits(limits, now);
-            board.governors.insert(id, governor);
+            table.governors.insert(id, governor);
         }
     }
 
@@ -150,22 +150,22 @@ impl Guards {
 impl GovernorTable {
     fn step(&mut self, now: Tick) {
         let mut reports: HashMap<GuardId, Vec<GuardReport>> = HashMap::new();
-        for line in &mut self.lines {
-            while let Ok(message) = line.reports.pop() {
+        for port in &mut self.ports {
+            while let Ok(message) = port.reports.pop() {
                 for (id, report) in message {
                     reports.entry(id).or_default().push(report);
                 }
             }
         }
-        let mut grants: Vec<Vec<(GuardId, CallGrant)>> = vec![Vec::new(); self.lines.len()];
+        let mut grants: Vec<Vec<(GuardId, CallGrant)>> = vec![Vec::new(); self.ports.len()];
         for (id, governor) in &mut self.governors {
-            let told = reports.get(id).map_or(&[][..], Vec::as_slice);
-            for grant in governor.step(now, told) {
+            let reports = reports.get(id).map_or(&[][..], Vec::as_slice);
+            for grant in governor.step(now, reports) {
                 grants[grant.shard].push((*id, *grant));
             }
         }
-        for (line, grants) in self.lines.iter_mut().zip(grants) {
-            let _ = line.grants.push(grants.into());
+        for (port, grants) in self.ports.iter_mut().zip(grants) {
+            let _ = port.grants.push(grants.into());
         }
     }
 }

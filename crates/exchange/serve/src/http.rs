@@ -33,14 +33,14 @@ pub const AUCTION_PATH: &str = "/openrtb2/auction";
 const HEADERS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct TurnedAway {
+struct RequestRefusal {
     status: StatusCode,
     problem: String,
     /// The allowed method.
     allow: Option<&'static str>,
 }
 
-impl TurnedAway {
+impl RequestRefusal {
     fn with(status: StatusCode, problem: impl Into<String>) -> Self {
         Self { status, problem: problem.into(), allow: None }
     }
@@ -64,7 +64,7 @@ impl ServiceShard for ExchangeShard {
             bytes_max: self.snapshot().config().inbound.head_max,
             fields_max: HEADERS_MAX,
         };
-        Box::pin(connection.serve_http(heads, Callers(self)))
+        Box::pin(connection.serve_http(heads, ExchangeHttp(self)))
     }
 
     fn count_failed_handshake(&self) {
@@ -80,9 +80,9 @@ impl ServiceShard for ExchangeShard {
     }
 }
 
-struct Callers(Rc<ExchangeShard>);
+struct ExchangeHttp(Rc<ExchangeShard>);
 
-impl HttpService for Callers {
+impl HttpService for ExchangeHttp {
     type Body = Full<Bytes>;
 
     async fn answer(&self, request: HttpRequest) -> Response<Full<Bytes>> {
@@ -91,7 +91,7 @@ impl HttpService for Callers {
 
     fn malformed(&self, problem: &MalformedHead) -> Response<Full<Bytes>> {
         self.0.metrics.turned_away.increment();
-        refuse(&TurnedAway::with(StatusCode::BAD_REQUEST, problem.to_string()))
+        refuse(&RequestRefusal::with(StatusCode::BAD_REQUEST, problem.to_string()))
     }
 }
 
@@ -114,13 +114,13 @@ async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Ful
             }
             Ok(_in_flight) => {
                 match http_kit::body::read(&head.headers, body, config.inbound.body()).await {
-                    Err(error) => Err(TurnedAway::with(error.status(), error.to_string())),
+                    Err(error) => Err(RequestRefusal::with(error.status(), error.to_string())),
                     Ok(body) => {
                         let traceparent =
                             head.headers.get("traceparent").map(HeaderValue::as_bytes);
                         let key = presented_key(&head.headers);
                         let request = AuctionRequest { arrival, body: &body, key, traceparent };
-                        Ok(auction::hold(shard, &snapshot, request).await)
+                        Ok(auction::run(shard, &snapshot, request).await)
                     }
                 }
             }
@@ -136,20 +136,20 @@ async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Ful
 }
 
 /// Checks that the head is a bid request's.
-fn route(head: &Parts) -> Result<(), TurnedAway> {
+fn route(head: &Parts) -> Result<(), RequestRefusal> {
     if head.uri.path().starts_with(BEACON_PATH) {
-        return Err(TurnedAway::method("GET", "notices are called with GET"));
+        return Err(RequestRefusal::method("GET", "notices are called with GET"));
     }
     if head.uri.path() != AUCTION_PATH {
         let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
-        return Err(TurnedAway::with(StatusCode::NOT_FOUND, problem));
+        return Err(RequestRefusal::with(StatusCode::NOT_FOUND, problem));
     }
     if head.method != Method::POST {
-        return Err(TurnedAway::method("POST", "use POST for bid requests"));
+        return Err(RequestRefusal::method("POST", "use POST for bid requests"));
     }
     if !is_json(&head.headers) {
         let problem = "content-type is application/json, text/plain or absent";
-        return Err(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+        return Err(RequestRefusal::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ async fn overloaded(
     match config.overload_answer {
         OverloadAnswer::Unavailable => {
             let problem = "the exchange is overloaded; try again in a second";
-            let turned_away = TurnedAway::with(StatusCode::SERVICE_UNAVAILABLE, problem);
+            let turned_away = RequestRefusal::with(StatusCode::SERVICE_UNAVAILABLE, problem);
             let mut response = refuse(&turned_away);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
@@ -209,14 +209,14 @@ fn answer(
             if !notices.is_empty() {
                 let shard = Rc::clone(shard);
                 // Runs once the kernel has the answer.
-                tokio::task::spawn_local(async move { shard.give(notices) });
+                tokio::task::spawn_local(async move { shard.send_notices(notices) });
             }
             negotiated(body)
         }
         AuctionReply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
-        AuctionReply::TurnedAway { status, problem } => {
+        AuctionReply::Refused { status, problem } => {
             shard.metrics.turned_away.increment();
-            let mut response = refuse(&TurnedAway::with(status, problem));
+            let mut response = refuse(&RequestRefusal::with(status, problem));
             if status == StatusCode::TOO_MANY_REQUESTS {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
@@ -252,7 +252,7 @@ fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
     bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
 }
 
-fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
+fn refuse(turned_away: &RequestRefusal) -> Response<Full<Bytes>> {
     let problem = openrtb::InvalidRequest::at(
         openrtb::InvalidReason::NotJson,
         "",

@@ -24,5 +24,5 @@ pub use generation::{DspInForce, Generation, GenerationChange};
 pub use http::AUCTION_PATH;
 pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
-pub use recording::{RecordError, Unrecorded};
+pub use recording::{GenerationRecordError, RecordError};
 pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

@@ -52,7 +52,7 @@ pub struct ExchangeMetrics {
     /// Upstream's price for billed bids, per impression, in nanos of the exchange's currency.
     pub upstream_nanos: Counter,
     /// Billed bids with an upstream price.
-    pub upstream_told: Counter,
+    pub upstream_priced: Counter,
     /// Billed bids whose upstream price cannot be read.
     pub upstream_unreadable: Counter,
     /// Beacons of other nodes, passed on and answered.

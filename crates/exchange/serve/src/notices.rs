@@ -12,10 +12,10 @@ mod start;
 pub use client::{CallError, NoticeClient, ServerAnswer};
 pub use clock::{DeliveryClock, unix_ms};
 pub use dispatcher::{
-    BeaconAnswer, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor, NoticeSender,
-    NoticeStatus, NoticeTiming, RELAYED_WITHIN,
+    BeaconAnswer, MARKUP_TIMEOUT, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
+    NoticeSender, NoticeStatus, NoticeTiming,
 };
 pub use nodes::{ForeignBeacon, NodeClient};
-pub use sealer::{Sealer, own_key};
-pub use settlements::{Settlements, Unbudgeted};
+pub use sealer::{Sealer, read_or_create_key};
+pub use settlements::{NoBudgets, Settlements};
 pub use start::{ReplayError, replay};

@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 use crate::config::RecordConfig;
 
 pub(crate) use generations::GenerationLog;
-pub use generations::Unrecorded;
+pub use generations::GenerationRecordError;
 use generations::newest_number;
 pub(crate) use recorder::Recorder;
 
@@ -45,7 +45,7 @@ pub enum RecordError {
     Thread(std::io::Error),
     /// The first configuration cannot be recorded.
     #[error(transparent)]
-    Generation(#[from] Unrecorded),
+    Generation(#[from] GenerationRecordError),
 }
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<'c> OpenLog<'c> {
                 decode: decode_watermark,
             }),
         };
-        let report = Box::new(|report: LaneReport<'_>| tell(&report));
+        let report = Box::new(|report: LaneReport<'_>| log_report(&report));
         let visit = |lane: LaneKind, item| {
             if let LogEntry::Corruption(corruption) = item {
                 error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
@@ -263,7 +263,7 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
 }
 
 /// Runs on the log's thread.
-fn tell(report: &LaneReport<'_>) {
+fn log_report(report: &LaneReport<'_>) {
     match report {
         LaneReport::Failing { lane: LaneKind::Durable, error } => error!(
             %error,

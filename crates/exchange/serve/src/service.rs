@@ -113,7 +113,7 @@ impl RunningService for Exchange {
             |count: usize, noun| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         Some(format!(
             "taking bid requests at http://{}{AUCTION_PATH}, {}, {}",
-            self.listening,
+            self.address,
             counted(dsps, "DSP"),
             counted(shards, "shard")
         ))
@@ -125,7 +125,7 @@ impl RunningService for Exchange {
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics().clone());
-        let (dispatcher, record) = (self.notices.clone(), self.lanes.clone());
+        let (dispatcher, record) = (self.notices.clone(), self.record_lanes.clone());
         let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
         if let Some(funnels) = self.funnels.clone() {
             exposition.add(move |page| funnels.expose(page));

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
 
-use crate::budgets::billing::{BOOKED_AGAIN, BillingQueue, DirectBill};
+use crate::budgets::billing::{BillingQueue, DirectBill, RETRY_INTERVAL};
 use crate::budgets::campaigns::{Campaigns, Payers};
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
@@ -26,8 +26,8 @@ use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Seale
 use crate::recording::Recorder;
 
 /// Most spare body buffers, and the largest.
-const ROOMS_MAX: usize = 64;
-const ROOM_BYTES_MAX: usize = 256 * 1024;
+const BODY_BUFFERS_MAX: usize = 64;
+const BODY_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 pub(crate) struct ShardParts {
     pub admission: Admission,
@@ -44,7 +44,7 @@ pub(crate) struct ShardParts {
 
 pub(crate) struct ShardIdentity {
     pub index: usize,
-    pub line: GuardPort,
+    pub guard_port: GuardPort,
     /// Key of auction ids, drawn at the start for all shards of the process.
     pub id_key: [u8; 16],
 }
@@ -57,7 +57,7 @@ pub struct ExchangeShard {
     pub(crate) admission: Admission,
     /// For auctions that begin now.
     snapshot: RefCell<Rc<ShardSnapshot>>,
-    line: RefCell<GuardPort>,
+    guard_port: RefCell<GuardPort>,
     dispatcher: Option<NoticeSender>,
     nodes: Option<NodeClient>,
     recorder: Option<Recorder>,
@@ -70,7 +70,7 @@ pub struct ExchangeShard {
     retired: RefCell<Vec<Rc<DspPool>>>,
     ids: RefCell<AuctionIds>,
     origin: Instant,
-    rooms: RefCell<Vec<Vec<u8>>>,
+    body_buffers: RefCell<Vec<Vec<u8>>>,
 }
 
 /// A generation on one shard. Auctions keep theirs, so that shards share no counter.
@@ -82,11 +82,11 @@ pub(crate) struct ShardSnapshot {
     /// By publisher id.
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
     /// None without direct campaigns.
-    direct: Option<DirectLane>,
+    direct: Option<DirectMetrics>,
 }
 
 #[derive(Debug)]
-struct DirectLane {
+struct DirectMetrics {
     metrics: Arc<Padded<DspMetrics>>,
     seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
@@ -119,18 +119,18 @@ impl ShardSnapshot {
         self.generation.payers()
     }
 
-    pub(crate) fn metrics(&self, dsp: usize) -> &DspMetrics {
+    pub(crate) fn dsp_metrics(&self, dsp: usize) -> &DspMetrics {
         let direct = || &self.direct.as_ref().expect("direct campaigns come last").metrics;
-        self.dsps.get(dsp).map_or_else(direct, |lane| &lane.metrics)
+        self.dsps.get(dsp).map_or_else(direct, |dsp| &dsp.metrics)
     }
 
-    pub(crate) fn counted(&self, seat: Seat) -> &SeatMetrics {
+    pub(crate) fn seat_metrics(&self, seat: Seat) -> &SeatMetrics {
         let direct = || &self.direct.as_ref().expect("direct campaigns come last").seats;
-        let seats = self.dsps.get(seat.dsp).map_or_else(direct, |lane| &lane.seats);
+        let seats = self.dsps.get(seat.dsp).map_or_else(direct, |dsp| &dsp.seats);
         &seats[seat.seat]
     }
 
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn generation_number(&self) -> u64 {
         self.generation.number
     }
 
@@ -142,7 +142,7 @@ impl ShardSnapshot {
 impl ExchangeShard {
     /// Runs on the shard's own thread.
     pub(crate) fn new(
-        ShardIdentity { index, line, id_key }: ShardIdentity,
+        ShardIdentity { index, guard_port, id_key }: ShardIdentity,
         parts: ShardParts,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
@@ -153,7 +153,7 @@ impl ExchangeShard {
         let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
-            line: RefCell::new(line),
+            guard_port: RefCell::new(guard_port),
             billing: dispatcher.clone().map(BillingQueue::new),
             dispatcher,
             nodes,
@@ -168,7 +168,7 @@ impl ExchangeShard {
             retired: RefCell::default(),
             ids: RefCell::new(AuctionIds::new(id_key, shard)),
             origin: Instant::now(),
-            rooms: RefCell::default(),
+            body_buffers: RefCell::default(),
         }
     }
 
@@ -190,7 +190,10 @@ impl ExchangeShard {
     }
 
     /// Adopts each new generation; ends with the exchange.
-    pub async fn follow(self: Rc<Self>, mut generations: watch::Receiver<Arc<Generation>>) {
+    pub async fn follow_generations(
+        self: Rc<Self>,
+        mut generations: watch::Receiver<Arc<Generation>>,
+    ) {
         while generations.changed().await.is_ok() {
             let generation = Arc::clone(&generations.borrow_and_update());
             self.adopt(generation);
@@ -201,11 +204,11 @@ impl ExchangeShard {
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
         let after = snapshot(self.index, generation, Some(&before), &self.reactor);
-        let kept: HashSet<_> = after.dsps.iter().map(|lane| Rc::as_ptr(&lane.pool)).collect();
-        for lane in &before.dsps {
-            if !kept.contains(&Rc::as_ptr(&lane.pool)) {
-                lane.pool.retire();
-                self.retired.borrow_mut().push(Rc::clone(&lane.pool));
+        let kept: HashSet<_> = after.dsps.iter().map(|dsp| Rc::as_ptr(&dsp.pool)).collect();
+        for dsp in &before.dsps {
+            if !kept.contains(&Rc::as_ptr(&dsp.pool)) {
+                dsp.pool.retire();
+                self.retired.borrow_mut().push(Rc::clone(&dsp.pool));
             }
         }
         *self.snapshot.borrow_mut() = Rc::new(after);
@@ -218,14 +221,14 @@ impl ExchangeShard {
         loop {
             let now = ticks.tick().await;
             let snapshot = self.snapshot();
-            for lane in &snapshot.dsps {
-                lane.pool.sweep(now);
+            for dsp in &snapshot.dsps {
+                dsp.pool.sweep(now);
             }
-            let of_dsps = snapshot.dsps.iter().map(|lane| (lane.guard_id, &lane.guard));
+            let of_dsps = snapshot.dsps.iter().map(|dsp| (dsp.guard_id, &dsp.guard));
             let limited = &snapshot.generation.callers;
             let of_callers = limited.iter().map(|(id, it)| (it.guard, &snapshot.callers[id]));
             let guards = of_dsps.chain(of_callers);
-            self.line.borrow_mut().turn(guards);
+            self.guard_port.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
                 // Earlier auctions may still use it.
@@ -235,7 +238,7 @@ impl ExchangeShard {
     }
 
     /// Exchanges messages with the ledger; never ends.
-    pub async fn spend(self: Rc<Self>) {
+    pub async fn exchange_with_ledger(self: Rc<Self>) {
         let Some(budget) = &self.budget else { return };
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -249,7 +252,7 @@ impl ExchangeShard {
     pub async fn run_commands(self: Rc<Self>, mut commands: ReservationCommands) {
         while let Some(command) = commands.next().await {
             if let Some(budget) = &self.budget {
-                budget.command(command);
+                budget.execute(command);
             }
         }
     }
@@ -264,9 +267,9 @@ impl ExchangeShard {
     }
 
     /// Sends billed wins to the dispatcher until they are booked; never ends.
-    pub async fn book(self: Rc<Self>) {
+    pub async fn retry_bills(self: Rc<Self>) {
         let Some(billing) = &self.billing else { return };
-        let mut ticks = tokio::time::interval(BOOKED_AGAIN);
+        let mut ticks = tokio::time::interval(RETRY_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -274,16 +277,16 @@ impl ExchangeShard {
         }
     }
 
-    /// Orders that find the dispatcher's queue full are dropped and counted.
-    pub(crate) fn give(&self, orders: Vec<NoticeCommand>) {
-        for order in orders {
-            self.order(order);
+    /// Commands that find the dispatcher's queue full are dropped and counted.
+    pub(crate) fn send_notices(&self, commands: Vec<NoticeCommand>) {
+        for command in commands {
+            self.send_command(command);
         }
     }
 
-    /// Whether the order was taken.
-    pub(crate) fn order(&self, order: NoticeCommand) -> bool {
-        self.to_dispatcher(|dispatcher| dispatcher.order(order))
+    /// Whether the command was taken.
+    pub(crate) fn send_command(&self, command: NoticeCommand) -> bool {
+        self.to_dispatcher(|dispatcher| dispatcher.send(command))
     }
 
     /// Whether the fetch was taken.
@@ -299,15 +302,15 @@ impl ExchangeShard {
         taken
     }
 
-    pub(crate) fn room(&self) -> Vec<u8> {
-        self.rooms.borrow_mut().pop().unwrap_or_default()
+    pub(crate) fn body_buffer(&self) -> Vec<u8> {
+        self.body_buffers.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Keeps a body buffer for reuse, unless there are enough or it is too large.
-    pub(crate) fn keep_room(&self, room: Vec<u8>) {
-        let mut rooms = self.rooms.borrow_mut();
-        if rooms.len() < ROOMS_MAX && room.capacity() <= ROOM_BYTES_MAX {
-            rooms.push(room);
+    pub(crate) fn keep_body_buffer(&self, buffer: Vec<u8>) {
+        let mut buffers = self.body_buffers.borrow_mut();
+        if buffers.len() < BODY_BUFFERS_MAX && buffer.capacity() <= BODY_BUFFER_BYTES_MAX {
+            buffers.push(buffer);
         }
     }
 
@@ -336,17 +339,16 @@ fn snapshot(
     let limits = generation.config.pool;
     let callers = callers(shard, &generation, before);
     let before = before.map_or(&[][..], |before| &before.dsps);
-    let before: HashMap<_, _> = before.iter().map(|lane| (lane.guard_id, lane)).collect();
+    let before: HashMap<_, _> = before.iter().map(|dsp| (dsp.guard_id, dsp)).collect();
     let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
-    let lane = |(dsp, id): (&DspInForce, &str)| {
+    let dsp = |(dsp, id): (&DspInForce, &str)| {
         let metrics = dsp.metrics.shard(shard);
         let known = before.get(&dsp.guard);
-        let reached_as_before =
-            known.filter(|lane| Arc::ptr_eq(lane.pool.endpoint(), &dsp.endpoint));
-        let pool = match reached_as_before {
-            Some(lane) => {
-                lane.pool.limit(limits);
-                Rc::clone(&lane.pool)
+        let unmoved = known.filter(|known| Arc::ptr_eq(known.pool.endpoint(), &dsp.endpoint));
+        let pool = match unmoved {
+            Some(known) => {
+                known.pool.limit(limits);
+                Rc::clone(&known.pool)
             }
             None => {
                 let (endpoint, metrics) = (Arc::clone(&dsp.endpoint), Arc::clone(&metrics));
@@ -358,13 +360,13 @@ fn snapshot(
             id: id.into(),
             pool,
             guard_id: dsp.guard,
-            guard: known.map_or_else(new, |lane| Rc::clone(&lane.guard)),
+            guard: known.map_or_else(new, |known| Rc::clone(&known.guard)),
             metrics,
             seats: dsp.seats.iter().map(|seat| seat.shard(shard)).collect(),
         }
     };
-    let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
-    let direct = generation.direct.as_ref().map(|direct| DirectLane {
+    let dsps = generation.dsps.iter().zip(ids).map(dsp).collect();
+    let direct = generation.direct.as_ref().map(|direct| DirectMetrics {
         metrics: direct.metrics.shard(shard),
         seats: direct.seats.iter().map(|seat| seat.shard(shard)).collect(),
     });
@@ -391,7 +393,7 @@ fn callers(
 
 impl Drop for ExchangeShard {
     fn drop(&mut self) {
-        for pool in self.snapshot().dsps.iter().map(|lane| &lane.pool) {
+        for pool in self.snapshot().dsps.iter().map(|dsp| &dsp.pool) {
             pool.close();
         }
         for pool in &*self.retired.borrow() {

@@ -47,7 +47,7 @@ pub enum AuctionReply {
     /// 400 with a body that names the error.
     Invalid(InvalidRequest),
     /// The caller may not sell here, or asks too often.
-    TurnedAway {
+    Refused {
         /// 401, 403 or 429.
         status: StatusCode,
         problem: &'static str,
@@ -67,17 +67,17 @@ pub struct AuctionRequest<'r> {
 }
 
 /// Runs one auction under `snapshot`.
-pub async fn hold(
+pub async fn run(
     shard: &ExchangeShard,
     snapshot: &Rc<ShardSnapshot>,
     request: AuctionRequest<'_>,
 ) -> AuctionReply {
     let (arrival, received) = (request.arrival, Instant::now());
     shard.metrics.receive.record(received - arrival);
-    let reply = AuctionHolder { shard, snapshot, arrival, received }.reply(request).await;
+    let reply = AuctionRun { shard, snapshot, arrival, received }.reply(request).await;
     match &reply {
         AuctionReply::Bid { .. } => shard.metrics.filled.increment(),
-        AuctionReply::TurnedAway { .. } => (), // Counted with all refused callers.
+        AuctionReply::Refused { .. } => (), // Counted with all refused callers.
         AuctionReply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
         AuctionReply::Invalid(invalid) => {
             shard.metrics.invalid[invalid.reason as usize].increment();
@@ -88,7 +88,7 @@ pub async fn hold(
 }
 
 #[derive(Clone, Copy)]
-struct AuctionHolder<'s> {
+struct AuctionRun<'s> {
     shard: &'s ExchangeShard,
     snapshot: &'s ShardSnapshot,
     arrival: Instant,
@@ -96,7 +96,7 @@ struct AuctionHolder<'s> {
 }
 
 #[derive(Clone, Copy)]
-struct Inbound<'r> {
+struct ParsedRequest<'r> {
     id: &'r str,
     request: &'r BidRequest<'r>,
     body: &'r str,
@@ -106,8 +106,8 @@ struct Inbound<'r> {
     traceparent: Option<&'r [u8]>,
 }
 
-impl<'r> Inbound<'r> {
-    fn traced<'t>(&self, shard: &'t ExchangeShard) -> AuctionTrace<'t>
+impl<'r> ParsedRequest<'r> {
+    fn trace<'t>(&self, shard: &'t ExchangeShard) -> AuctionTrace<'t>
     where
         'r: 't,
     {
@@ -124,7 +124,7 @@ struct PreparedAuction<'a> {
 #[derive(Default)]
 struct AskedDsps {
     asks: Vec<BidderCall>,
-    rights: Vec<CallInFlight>,
+    calls_in_flight: Vec<CallInFlight>,
     trials: Vec<CallTrial>,
     /// Other DSPs, each with the reason.
     not_asked: Vec<(usize, NotAsked)>,
@@ -132,7 +132,7 @@ struct AskedDsps {
     direct: Option<BidderCall>,
 }
 
-impl AuctionHolder<'_> {
+impl AuctionRun<'_> {
     async fn reply(self, presented: AuctionRequest<'_>) -> AuctionReply {
         let text = match std::str::from_utf8(presented.body) {
             Ok(text) => text,
@@ -151,16 +151,16 @@ impl AuctionHolder<'_> {
         };
         self.shard.metrics.mistyped.add(request.mistyped().len() as u64);
         if let Err((status, problem)) = self.admit(request.publisher_id(), presented.key) {
-            return AuctionReply::TurnedAway { status, problem };
+            return AuctionReply::Refused { status, problem };
         }
         let parsed = Instant::now();
         self.shard.metrics.parse.record(parsed - self.received);
         let id = self.shard.next_id();
-        let record = ExplainRecord::wanted(&request, self.snapshot.config());
+        let record = ExplainRecord::if_requested(&request, self.snapshot.config());
         let record = record.as_ref();
         let traceparent = presented.traceparent;
         let inbound =
-            Inbound { id: &id, request: &request, body: text, parsed, record, traceparent };
+            ParsedRequest { id: &id, request: &request, body: text, parsed, record, traceparent };
         let held = match self.prepare(&inbound).await {
             Ok(prepared) => self.hold(inbound, prepared).await,
             Err(refusal) => {
@@ -223,9 +223,9 @@ impl AuctionHolder<'_> {
 
     async fn prepare<'a>(
         &'a self,
-        inbound: &Inbound<'a>,
+        inbound: &ParsedRequest<'a>,
     ) -> Result<PreparedAuction<'a>, AuctionRefusal> {
-        let Inbound { id, request, parsed, .. } = *inbound;
+        let ParsedRequest { id, request, parsed, .. } = *inbound;
         let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = AuctionSchedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
@@ -244,7 +244,7 @@ impl AuctionHolder<'_> {
     /// An auction without calls; `prepared` is None if it failed before.
     fn refused(
         &self,
-        inbound: &Inbound<'_>,
+        inbound: &ParsedRequest<'_>,
         prepared: Option<&PreparedAuction<'_>>,
         refusal: &AuctionRefusal,
     ) {
@@ -252,13 +252,13 @@ impl AuctionHolder<'_> {
             AuctionRefusal::NoBid(reason) => *reason,
             AuctionRefusal::Invalid(_) => NoBidReason::InvalidRequest,
         };
-        let moments = self.moments(inbound);
-        inbound.traced(self.shard).record(&moments, reason.label(), []);
+        let timings = self.timings(inbound);
+        inbound.trace(self.shard).record(&timings, reason.label(), []);
         let recorded = self.recorded(inbound, prepared);
-        recorded.refused(reason, &moments);
+        recorded.refused(reason, &timings);
     }
 
-    fn moments(&self, inbound: &Inbound<'_>) -> AuctionTimings {
+    fn timings(&self, inbound: &ParsedRequest<'_>) -> AuctionTimings {
         AuctionTimings {
             arrival: self.arrival,
             received: self.received,
@@ -272,10 +272,10 @@ impl AuctionHolder<'_> {
 
     fn recorded<'m>(
         &'m self,
-        inbound: &Inbound<'m>,
+        inbound: &ParsedRequest<'m>,
         prepared: Option<&'m PreparedAuction<'m>>,
     ) -> RecordedAuction<'m> {
-        let Inbound { id, request, body, .. } = *inbound;
+        let ParsedRequest { id, request, body, .. } = *inbound;
         let deadline = prepared.map(|prepared| self.shard.instant(prepared.schedule.deadline));
         RecordedAuction {
             shard: self.shard,
@@ -291,7 +291,7 @@ impl AuctionHolder<'_> {
 
     async fn hold(
         self,
-        inbound: Inbound<'_>,
+        inbound: ParsedRequest<'_>,
         mut prepared: PreparedAuction<'_>,
     ) -> Result<(String, Vec<NoticeCommand>), AuctionRefusal> {
         if let Some(record) = inbound.record {
@@ -302,7 +302,7 @@ impl AuctionHolder<'_> {
             self.refused(&inbound, Some(&prepared), &refusal);
             return Err(refusal);
         }
-        let rights = std::mem::take(&mut prepared.chosen.rights);
+        let rights = std::mem::take(&mut prepared.chosen.calls_in_flight);
         let trials = std::mem::take(&mut prepared.chosen.trials);
         let PreparedAuction { schedule, auction, chosen: AskedDsps { asks, direct, .. } } =
             &prepared;
@@ -313,18 +313,18 @@ impl AuctionHolder<'_> {
         shard.metrics.ask.record(inbound.parsed.elapsed());
         let recorded = self.recorded(&inbound, Some(&prepared));
         let asked = Instant::now();
-        let moments = AuctionTimings { asked: Some(asked), ..self.moments(&inbound) };
+        let timings = AuctionTimings { asked: Some(asked), ..self.timings(&inbound) };
         let calls = (&**asks, &*questions);
-        let abandoned = AbandonedAuction { recorded, calls, moments, outcomes: None };
+        let abandoned = AbandonedAuction { recorded, calls, timings, outcomes: None };
         let waiting = AbandonmentGuard(Some(abandoned));
-        let round = ask_all(&outbound, &questions, shard.room());
+        let round = ask_all(&outbound, &questions, shard.body_buffer());
         // Direct campaigns bid while DSPs think.
         let direct =
             DirectOffer::bids(shard, self.snapshot, auction, inbound.body.as_bytes(), *direct);
         let mut outcomes = round.collect().await;
         waiting.disarm();
-        let moments = AuctionTimings { closed: Some(Instant::now()), ..moments };
-        let abandoned = AbandonedAuction { moments, outcomes: Some(&outcomes), ..abandoned };
+        let timings = AuctionTimings { closed: Some(Instant::now()), ..timings };
+        let abandoned = AbandonedAuction { timings, outcomes: Some(&outcomes), ..abandoned };
         let closing = AuctionClosing {
             recorded,
             auction,
@@ -335,9 +335,9 @@ impl AuctionHolder<'_> {
         };
         // Closing may fetch ads.
         let waiting = AbandonmentGuard(Some(abandoned));
-        let answer = closing.conclude(trials, moments).await;
+        let answer = closing.conclude(trials, timings).await;
         waiting.disarm();
-        self.measure(&answer.moments, schedule);
+        self.measure(&answer.timings, schedule);
         if let Some(record) = inbound.record {
             record.answered(recorded_calls(calls, &outcomes, self.arrival), &outcomes);
             record.direct(direct.as_ref());
@@ -346,20 +346,20 @@ impl AuctionHolder<'_> {
             outcomes.calls[*call] = CallOutcome::Malformed;
         }
         self.trace(&inbound, &answer, asks, &outcomes);
-        shard.keep_room(outcomes.into_room());
+        shard.keep_body_buffer(outcomes.into_room());
         match answer.response {
             Ok(response) => Ok((response, answer.notices)),
             Err(why) => {
                 // Without a response to write, send loss notices at once.
-                shard.give(answer.notices);
+                shard.send_notices(answer.notices);
                 Err(AuctionRefusal::NoBid(why))
             }
         }
     }
 
-    fn measure(&self, moments: &AuctionTimings, schedule: &AuctionSchedule) {
+    fn measure(&self, timings: &AuctionTimings, schedule: &AuctionSchedule) {
         let metrics = &self.shard.metrics;
-        let AuctionTimings { asked, closed, cleared, answered, .. } = *moments;
+        let AuctionTimings { asked, closed, cleared, answered, .. } = *timings;
         let phases = [
             (&metrics.collect, asked, closed),
             (&metrics.clear, closed, cleared),
@@ -379,7 +379,7 @@ impl AuctionHolder<'_> {
 
     fn trace(
         &self,
-        inbound: &Inbound<'_>,
+        inbound: &ParsedRequest<'_>,
         answer: &ClosedAuction,
         asks: &[BidderCall],
         outcomes: &Outcomes,
@@ -390,7 +390,7 @@ impl AuctionHolder<'_> {
             let ended = outcomes.answered_at(call);
             TracedCalls { dsp: &dsps[ask.dsp].id, outcome: *outcome, ended }
         });
-        inbound.traced(self.shard).record(&answer.moments, ending, calls);
+        inbound.trace(self.shard).record(&answer.timings, ending, calls);
     }
 
     /// Chooses bidders, and takes permits to call them.
@@ -403,7 +403,7 @@ impl AuctionHolder<'_> {
         let eligible = found.iter().filter(|found| found.is_ok()).count();
         let mut chosen = AskedDsps {
             asks: Vec::with_capacity(eligible),
-            rights: Vec::with_capacity(eligible),
+            calls_in_flight: Vec::with_capacity(eligible),
             trials: Vec::with_capacity(eligible),
             ..AskedDsps::default()
         };
@@ -416,7 +416,7 @@ impl AuctionHolder<'_> {
             match admitted {
                 Ok((ask, right, trial)) => {
                     chosen.asks.push(ask);
-                    chosen.rights.push(right);
+                    chosen.calls_in_flight.push(right);
                     chosen.trials.push(trial);
                 }
                 Err(reason) => {
@@ -465,7 +465,7 @@ impl AuctionHolder<'_> {
 struct AbandonedAuction<'a> {
     recorded: RecordedAuction<'a>,
     calls: Calls<'a>,
-    moments: AuctionTimings,
+    timings: AuctionTimings,
     /// None while DSPs were still answering.
     outcomes: Option<&'a Outcomes>,
 }
@@ -474,17 +474,17 @@ impl AbandonedAuction<'_> {
     /// Counts and records it, with the calls that are not counted yet.
     fn note(&self) {
         let Self { recorded, calls, outcomes, .. } = *self;
-        let moments = AuctionTimings { answered: Instant::now(), ..self.moments };
+        let timings = AuctionTimings { answered: Instant::now(), ..self.timings };
         recorded.shard.metrics.abandoned.increment();
         if let Some(outcomes) = outcomes {
-            let calls = recorded_calls(calls, outcomes, moments.arrival);
-            return recorded.abandoned(calls, &moments);
+            let calls = recorded_calls(calls, outcomes, timings.arrival);
+            return recorded.abandoned(calls, &timings);
         }
         for ask in calls.0 {
             let metrics = &recorded.snapshot.dsps[ask.dsp].metrics;
             metrics.outcomes[CallOutcome::Abandoned as usize].increment();
         }
-        recorded.abandoned(unanswered_calls(calls), &moments);
+        recorded.abandoned(unanswered_calls(calls), &timings);
     }
 }
 

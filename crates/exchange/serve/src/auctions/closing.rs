@@ -29,7 +29,7 @@ use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
 
 /// Time kept from fetching ads, to write the answer.
-const WRITING: Duration = Duration::from_millis(1);
+const WRITE_TIME: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy)]
 pub struct AuctionClosing<'s> {
@@ -46,12 +46,12 @@ pub struct ClosedAuction {
     pub notices: Vec<NoticeCommand>,
     /// Calls with an unreadable bid response, by position; they count as malformed.
     pub unreadable: Vec<usize>,
-    pub moments: AuctionTimings,
+    pub timings: AuctionTimings,
 }
 
 impl AuctionClosing<'_> {
-    /// Judges, clears, and writes the answer and the record. `moments` end at the close.
-    pub async fn conclude(&self, trials: Vec<CallTrial>, moments: AuctionTimings) -> ClosedAuction {
+    /// Judges, clears, and writes the answer and the record. `timings` end at the close.
+    pub async fn conclude(&self, trials: Vec<CallTrial>, timings: AuctionTimings) -> ClosedAuction {
         let answers = self.answers();
         let uncounted = PendingCounts { closing: self, trials };
         let mut judging = Judge::new(self.auction, &answers);
@@ -66,9 +66,10 @@ impl AuctionClosing<'_> {
         let mut reservations = AuctionReservations::new(shard, snapshot, self.auction, self.direct);
         let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
-            let until = self.recorded.shard.instant(self.schedule.deadline) - WRITING;
+            let until = self.recorded.shard.instant(self.schedule.deadline) - WRITE_TIME;
             let until = until.min(Instant::now() + sealer.markup_timeout);
-            let mut ads = Ads { closing: self, sealer, until, forgone: Vec::new() };
+            let mut ads =
+                MarkupFetcher { closing: self, sealer, until, without_markup: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
                 clearing = reservations.clear(&judgement);
             }
@@ -102,16 +103,16 @@ impl AuctionClosing<'_> {
         self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
         let response = response.ok_or_else(|| no_bid_reason(&self.outcomes.calls, self.direct));
-        let moments =
-            AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
-        let calls = recorded_calls(self.calls, self.outcomes, moments.arrival);
+        let timings =
+            AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..timings };
+        let calls = recorded_calls(self.calls, self.outcomes, timings.arrival);
         let calls = calls.chain(self.direct.map(DirectOffer::call));
         let no_bid = response.as_ref().err().copied();
         let judged = JudgedAuction { cleared, refusals: &refused };
-        self.recorded.held(judged, calls, no_bid, &moments);
+        self.recorded.closed(judged, calls, no_bid, &timings);
         // The record delays the answer too.
-        let moments = AuctionTimings { answered: Instant::now(), ..moments };
-        ClosedAuction { response, notices, unreadable, moments }
+        let timings = AuctionTimings { answered: Instant::now(), ..timings };
+        ClosedAuction { response, notices, unreadable, timings }
     }
 
     fn answers(&self) -> Vec<DspAnswer<'_>> {
@@ -189,7 +190,7 @@ impl AuctionClosing<'_> {
             self.note_call(call, outcome, trial);
         }
         for (answer, surplus) in &judgement.surplus {
-            let metrics = self.recorded.snapshot.metrics(answers[*answer].ask.dsp);
+            let metrics = self.recorded.snapshot.dsp_metrics(answers[*answer].ask.dsp);
             metrics.surplus_bids.add(*surplus as u64);
         }
         unreadable
@@ -200,7 +201,7 @@ impl AuctionClosing<'_> {
         lane.metrics.outcomes[outcome as usize].increment();
         let least = self.recorded.snapshot.config().timeout_counts_after;
         let had_min_time = self.outcomes.given(call).is_some_and(|given| least <= given);
-        lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
+        lane.guard.borrow_mut().settle(trial, call_verdict(outcome, had_min_time));
     }
 
     /// Counts bids by fate, and sales; a test sells nothing.
@@ -223,7 +224,7 @@ impl AuctionClosing<'_> {
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = self.recorded.snapshot.counted(seat);
+            let seat = self.recorded.snapshot.seat_metrics(seat);
             seat.wins.increment();
             seat.revenue_nanos.add(sale.revenue.get());
         }
@@ -232,11 +233,11 @@ impl AuctionClosing<'_> {
     fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
         let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
-            let metrics = self.recorded.snapshot.metrics(unsent.dsp);
+            let metrics = self.recorded.snapshot.dsp_metrics(unsent.dsp);
             metrics.unsent[unsent.why as usize].increment();
         }
         for (dsp, why) in unmarked {
-            self.recorded.snapshot.metrics(dsp).unmarked[why as usize].increment();
+            self.recorded.snapshot.dsp_metrics(dsp).unmarked[why as usize].increment();
         }
         let order = |planned: exchange_core::PlannedNotice| {
             let kind = match planned.kind {
@@ -282,7 +283,7 @@ impl Drop for PendingCounts<'_> {
 }
 
 /// The outcome as evidence of the DSP's health.
-fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
+fn call_verdict(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
     match outcome {
         CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
         CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
@@ -302,15 +303,15 @@ fn end_of(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
 }
 
 /// Fetches ads that win notices return, until `until`.
-struct Ads<'c> {
+struct MarkupFetcher<'c> {
     closing: &'c AuctionClosing<'c>,
     sealer: &'c Sealer,
     until: Instant,
     /// Winners that keep their win without the notice's ad.
-    forgone: Vec<usize>,
+    without_markup: Vec<usize>,
 }
 
-impl Ads<'_> {
+impl MarkupFetcher<'_> {
     /// Fetches missing ads; returns whether the auction must clear again.
     async fn fetch(
         &mut self,
@@ -319,7 +320,7 @@ impl Ads<'_> {
         fetched: &mut Vec<FetchedMarkup>,
     ) -> bool {
         let mut wanted = markup_wanted(self.closing.auction, judgement, clearing, fetched);
-        wanted.retain(|wanted| !self.forgone.contains(&wanted.entry));
+        wanted.retain(|wanted| !self.without_markup.contains(&wanted.entry));
         // Start all calls before awaiting the first.
         let calls: Vec<_> = wanted.iter().map(|wanted| self.call(wanted)).collect();
         let mut barred = false;
@@ -334,7 +335,7 @@ impl Ads<'_> {
             let MarkupRequest { entry, price, is_preloaded, .. } = wanted;
             match checked {
                 Ok(markup) => fetched.push(FetchedMarkup { entry, price, markup }),
-                Err(Fate::NoMarkup) if is_preloaded => self.forgone.push(entry),
+                Err(Fate::NoMarkup) if is_preloaded => self.without_markup.push(entry),
                 Err(fate) => {
                     judgement.bar(entry, fate);
                     barred = true;

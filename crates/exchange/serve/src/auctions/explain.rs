@@ -30,7 +30,7 @@ enum ExplainOutcome {
 
 impl ExplainRecord {
     /// Some for a test that asks for an explanation, if its publisher may see prices.
-    pub(crate) fn wanted(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
+    pub(crate) fn if_requested(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
         let terms = config.market.publishers.terms(request.publisher_id());
         (terms.debug && request.wants_debug()).then(Self::default)
     }
@@ -66,7 +66,7 @@ impl ExplainRecord {
         no_bid: NoBidReason,
     ) -> Result<Explanation, InvalidRequest> {
         let heard = self.0.borrow();
-        let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.came())).collect();
+        let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.outcome())).collect();
         let notices = config.notices.as_ref();
         explain(&FinishedAuction {
             id,
@@ -85,7 +85,7 @@ impl ExplainOutcome {
         Self::Asked { call, body: body.to_vec() }
     }
 
-    fn came(&self) -> DspOutcome<'_> {
+    fn outcome(&self) -> DspOutcome<'_> {
         match self {
             Self::NotAsked(reason) => DspOutcome::NotAsked(*reason),
             Self::Asked { call, body } => DspOutcome::Asked {

@@ -36,7 +36,7 @@ pub(crate) struct RecordedAuction<'m> {
 
 #[derive(Clone, Copy)]
 struct AuctionEnd<'e> {
-    moments: &'e AuctionTimings,
+    timings: &'e AuctionTimings,
     ending: AuctionEnding,
     no_bid: Option<NoBidReason>,
     judged: Option<JudgedAuction<'e>>,
@@ -44,27 +44,27 @@ struct AuctionEnd<'e> {
 
 impl RecordedAuction<'_> {
     /// No DSP was asked.
-    pub fn refused(&self, no_bid: NoBidReason, moments: &AuctionTimings) {
+    pub fn refused(&self, no_bid: NoBidReason, timings: &AuctionTimings) {
         let (ending, no_bid) = (AuctionEnding::Refused, Some(no_bid));
-        self.write(AuctionEnd { moments, ending, no_bid, judged: None }, []);
+        self.write(AuctionEnd { timings, ending, no_bid, judged: None }, []);
     }
 
     /// The caller left.
-    pub fn abandoned(&self, calls: impl Iterator<Item = RecordedCall>, moments: &AuctionTimings) {
+    pub fn abandoned(&self, calls: impl Iterator<Item = RecordedCall>, timings: &AuctionTimings) {
         let ending = AuctionEnding::Abandoned;
-        self.write(AuctionEnd { moments, ending, no_bid: None, judged: None }, calls);
+        self.write(AuctionEnd { timings, ending, no_bid: None, judged: None }, calls);
     }
 
     /// The auction ended; `no_bid` is set if nothing was sold.
-    pub fn held(
+    pub fn closed(
         &self,
         judged: JudgedAuction<'_>,
         calls: impl Iterator<Item = RecordedCall>,
         no_bid: Option<NoBidReason>,
-        moments: &AuctionTimings,
+        timings: &AuctionTimings,
     ) {
         let ending = if no_bid.is_none() { AuctionEnding::Filled } else { AuctionEnding::NoBid };
-        self.write(AuctionEnd { moments, ending, no_bid, judged: Some(judged) }, calls);
+        self.write(AuctionEnd { timings, ending, no_bid, judged: Some(judged) }, calls);
     }
 
     fn write(&self, end: AuctionEnd<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
@@ -77,13 +77,13 @@ impl RecordedAuction<'_> {
             false => bodies.masks,
         });
         let request = masks.and_then(|masks| masks.apply(self.body));
-        let AuctionEnd { moments, ending, no_bid, judged } = end;
-        let proceedings = AuctionContext {
+        let AuctionEnd { timings, ending, no_bid, judged } = end;
+        let context = AuctionContext {
             id: self.id,
             request: self.request,
-            generation: self.snapshot.number(),
-            arrival_unix_us: unix_us(moments.arrival),
-            moments: durations(moments, self.deadline),
+            generation: self.snapshot.generation_number(),
+            arrival_unix_us: unix_us(timings.arrival),
+            moments: recorded_timings(timings, self.deadline),
             ending,
             no_bid,
             auction: self.auction,
@@ -93,7 +93,7 @@ impl RecordedAuction<'_> {
                 answers: bodies.is_some_and(|bodies| bodies.answers),
             },
         };
-        recorder.record(&proceedings, self.not_asked, calls);
+        recorder.record(&context, self.not_asked, calls);
     }
 }
 
@@ -125,9 +125,9 @@ pub(crate) fn unanswered_calls((asks, questions): Calls<'_>) -> impl Iterator<It
     })
 }
 
-fn durations(moments: &AuctionTimings, deadline: Option<Instant>) -> record::Timings {
+fn recorded_timings(timings: &AuctionTimings, deadline: Option<Instant>) -> record::Timings {
     let AuctionTimings { arrival, received: _, parsed, asked, closed, cleared, answered } =
-        *moments;
+        *timings;
     let since = |at: Instant| at.saturating_duration_since(arrival);
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     let left = |deadline: Instant| match deadline.checked_duration_since(answered) {

@@ -42,7 +42,7 @@ impl<'p> DirectOffer<'p> {
         shard.metrics.direct_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {
-            budget.copy(body);
+            budget.copy_request(body);
         }
         Some(Self { budget, ask, answer }).filter(|direct| !direct.answer.bids.is_empty())
     }
@@ -80,7 +80,7 @@ const fn step_of(fate: Fate) -> FunnelStep {
 
 impl Drop for DirectOffer<'_> {
     fn drop(&mut self) {
-        self.budget.keep(std::mem::take(&mut self.answer));
+        self.budget.keep_answer(std::mem::take(&mut self.answer));
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct AuctionReservations<'t> {
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
     /// At most one per entry.
-    held: Vec<WinReservation>,
+    reservations: Vec<WinReservation>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ impl<'t> AuctionReservations<'t> {
             direct,
             lifetimes,
             refusals: BudgetRefusals::default(),
-            held: Vec::new(),
+            reservations: Vec::new(),
         }
     }
 
@@ -158,7 +158,7 @@ impl<'t> AuctionReservations<'t> {
         let reserved = self.reserve(budget, judgement, win, payer);
         let answer = match reserved {
             Ok(held) => {
-                self.held.push(held);
+                self.reservations.push(held);
                 Ok(())
             }
             Err(refusal) => {
@@ -203,7 +203,7 @@ impl<'t> AuctionReservations<'t> {
         let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
         self.give_back(|held| returned().any(|win| held.pays(win)));
         for win in returned().filter(|_| self.budget.is_some()) {
-            let is_held = self.held.iter().any(|held| held.pays(win));
+            let is_held = self.reservations.iter().any(|held| held.pays(win));
             assert!(
                 is_held || self.payer(judgement, win).is_none(),
                 "nothing is sold that an account pays for and does not hold the price of"
@@ -217,7 +217,7 @@ impl<'t> AuctionReservations<'t> {
             let (token, currency) = (budget.seal(&held.token), held.currency);
             (held.bid, Reservation { token, currency })
         };
-        self.held.iter().map(seal).collect()
+        self.reservations.iter().map(seal).collect()
     }
 
     /// Hands over the reservations of an answered auction: beacons settle those of `billable` bids,
@@ -227,8 +227,8 @@ impl<'t> AuctionReservations<'t> {
         sealed: Vec<SealedReservation>,
         billable: &[usize],
     ) -> Vec<SealedReservation> {
-        assert_eq!(sealed.len(), self.held.len(), "all that is held is handed over");
-        self.held.clear();
+        assert_eq!(sealed.len(), self.reservations.len(), "all that is held is handed over");
+        self.reservations.clear();
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
     }
 
@@ -238,10 +238,10 @@ impl<'t> AuctionReservations<'t> {
 
     fn give_back(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
         let Some(budget) = self.budget else { return };
-        self.held.retain(|held| {
+        self.reservations.retain(|held| {
             let kept = is_kept(held);
             if !kept {
-                budget.give_back(&held.token);
+                budget.release_token(&held.token);
             }
             kept
         });

@@ -42,7 +42,7 @@ impl AuctionTrace<'_> {
     /// Traces the auction if sampled. `outcome` is a label of `vickrey_exchange_auctions_total`.
     pub fn record<'c>(
         &self,
-        moments: &AuctionTimings,
+        timings: &AuctionTimings,
         outcome: &'static str,
         calls: impl IntoIterator<Item = TracedCalls<'c>>,
     ) {
@@ -53,7 +53,7 @@ impl AuctionTrace<'_> {
         let Some(mut trace) = self.tracer.sample(id, self.traceparent) else { return };
         let root = trace.root();
         let AuctionTimings { arrival, received, parsed, asked, closed, cleared, answered } =
-            *moments;
+            *timings;
         // An auction that ends early ends in its last phase.
         let phases = [
             ("receive", Some(arrival), Some(received)),

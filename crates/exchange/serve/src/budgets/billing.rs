@@ -15,10 +15,10 @@ use crate::metrics::BudgetMetrics;
 use crate::notices::{BeaconAnswer, NoticeCommand, NoticeSender};
 
 /// Interval between checks and retries.
-pub(crate) const BOOKED_AGAIN: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a bill is tried.
-const BOOKED_WITHIN_MS: u64 = 60_000;
+const BOOKING_TIMEOUT_MS: u64 = 60_000;
 
 /// Most unbooked bills of a shard.
 const BILLS_MAX: usize = 65_536;
@@ -44,7 +44,7 @@ pub(crate) struct DirectBill {
 struct QueuedBill {
     billed: DirectBill,
     expires_ms: u64,
-    /// The dispatcher's answer. None if it refused the order.
+    /// The dispatcher's answer. None if its queue was full.
     answer: Option<oneshot::Receiver<BeaconAnswer>>,
 }
 
@@ -63,22 +63,22 @@ impl BillingQueue {
     /// Books a win once per `id`, without waiting.
     pub fn add(&self, billed: DirectBill, now_ms: u64, metrics: &BudgetMetrics) {
         if self.waiting.borrow().len() >= self.max {
-            return self.lose(metrics);
+            return self.count_lost(metrics);
         }
-        let expires_ms = now_ms.saturating_add(BOOKED_WITHIN_MS);
+        let expires_ms = now_ms.saturating_add(BOOKING_TIMEOUT_MS);
         let mut bill = QueuedBill { billed, expires_ms, answer: None };
-        bill.order(&self.dispatcher);
+        bill.send(&self.dispatcher);
         self.waiting.borrow_mut().push(bill);
     }
 
-    /// Checks all bills, and retries refused ones. Call every [`BOOKED_AGAIN`].
+    /// Checks all bills, and retries refused ones. Call every [`RETRY_INTERVAL`].
     pub fn turn(&self, now_ms: u64, metrics: &BudgetMetrics) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain_mut(|bill| match bill.proceed(&self.dispatcher, now_ms) {
             BillProgress::Waits => true,
             BillProgress::Booked => false,
             BillProgress::Lost => {
-                self.lose(metrics);
+                self.count_lost(metrics);
                 false
             }
         });
@@ -91,7 +91,7 @@ impl BillingQueue {
     }
 
     /// Counts a bill that reaches no budget, and logs the first of a row.
-    fn lose(&self, metrics: &BudgetMetrics) {
+    fn count_lost(&self, metrics: &BudgetMetrics) {
         metrics.unbooked.increment();
         if self.lost.replace(self.lost.get() + 1) == 0 {
             error!("sales cannot be booked: their impressions are in no budget");
@@ -100,13 +100,13 @@ impl BillingQueue {
 }
 
 impl QueuedBill {
-    fn order(&mut self, dispatcher: &NoticeSender) {
+    fn send(&mut self, dispatcher: &NoticeSender) {
         let (answer, acknowledged) = oneshot::channel();
         let DirectBill { id, reservation, ref notice } = self.billed;
         let expires_ms = self.expires_ms;
         let call = 0; // The dispatcher numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice: notice.clone(), reservation };
-        let is_taken = dispatcher.order(NoticeCommand::Beacon(Box::new(beacon), answer));
+        let is_taken = dispatcher.send(NoticeCommand::Beacon(Box::new(beacon), answer));
         self.answer = is_taken.then_some(acknowledged);
     }
 
@@ -120,7 +120,7 @@ impl QueuedBill {
             _ if self.expires_ms <= now_ms => return BillProgress::Lost,
             Some(Err(TryRecvError::Empty)) => (),
             Some(Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal))) | None => {
-                self.order(dispatcher);
+                self.send(dispatcher);
             }
         }
         BillProgress::Waits

@@ -45,7 +45,7 @@ pub struct Payer {
 }
 
 /// Why an account of this seat pays for nothing. None if `configured` has the seat.
-pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<String> {
+pub fn unknown_seat(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<String> {
     let Some(configured) = configured else {
         return Some(format!("no [[dsp]] has the id `{dsp}`: correct it, or add the DSP"));
     };
@@ -64,7 +64,7 @@ pub(crate) struct Payers<'g> {
 
 impl Campaigns {
     /// Adds direct campaigns to the market as its last DSP, if there are any.
-    pub(crate) fn join(&self, market: &mut Market) {
+    pub(crate) fn add_to_market(&self, market: &mut Market) {
         if self.catalogue.seats().is_empty() {
             return;
         }
@@ -91,10 +91,10 @@ impl Campaigns {
     }
 
     /// Accounts whose seat no DSP has, with the reason, by `dsp/seat`.
-    pub(crate) fn strange(&self, dsps: &[Dsp]) -> BTreeMap<String, String> {
+    pub(crate) fn unknown_seats(&self, dsps: &[Dsp]) -> BTreeMap<String, String> {
         let dsps: HashMap<&str, &Dsp> = dsps.iter().map(|dsp| (&*dsp.id, dsp)).collect();
         let strange = self.seats.iter().filter_map(|account| {
-            let why = is_strange(dsps.get(&*account.dsp).copied(), &account.dsp, &account.seat)?;
+            let why = unknown_seat(dsps.get(&*account.dsp).copied(), &account.dsp, &account.seat)?;
             Some((format!("{}/{}", account.dsp, account.seat), why))
         });
         strange.collect()

@@ -34,7 +34,7 @@ pub(crate) struct Funnels(Arc<FunnelsShared>);
 
 #[derive(Debug)]
 struct FunnelsShared {
-    boxes: Vec<HandoverSlot>,
+    slots: Vec<HandoverSlot>,
     book: Mutex<FunnelBook>,
     /// The latest generation whose campaigns are followed.
     followed: AtomicU64,
@@ -47,28 +47,28 @@ struct FunnelsShared {
 #[derive(Debug, Default)]
 struct RequestCopies {
     /// With their arrival, oldest first.
-    kept: VecDeque<(u64, Box<[u8]>)>,
+    copies: VecDeque<(u64, Box<[u8]>)>,
     /// Least interval between two.
     gap_ms: u64,
 }
 
 impl Funnels {
     pub fn new(shards: usize) -> Self {
-        let boxes = (0..shards).map(|_| HandoverSlot::new()).collect();
+        let slots = (0..shards).map(|_| HandoverSlot::new()).collect();
         let book = Mutex::new(FunnelBook::new(unix_ms()));
         let (followed, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(FunnelsShared { boxes, book, followed, dropped, copies: Mutex::default() }))
+        Self(Arc::new(FunnelsShared { slots, book, followed, dropped, copies: Mutex::default() }))
     }
 
-    pub fn boxes(&self) -> &[HandoverSlot] {
-        &self.0.boxes
+    pub fn slots(&self) -> &[HandoverSlot] {
+        &self.0.slots
     }
 
     /// Has `builder` take counts until the job is dropped.
     pub fn start(&self, builder: &Builder) -> Job {
         let funnels = self.clone();
         let job = builder.add("funnels", move || {
-            funnels.take(unix_ms());
+            funnels.take_counts(unix_ms());
             Some(TAKEN_EVERY)
         });
         job.run_soon();
@@ -85,13 +85,13 @@ impl Funnels {
     }
 
     /// Takes the shards' counts, and drops what is too old.
-    fn take(&self, now_ms: u64) {
+    fn take_counts(&self, now_ms: u64) {
         self.book().advance(now_ms);
         while self.book().fold_some(FOLDED_AT_ONCE) {
             // The builder has the lowest priority: let others take the lock.
             std::thread::yield_now();
         }
-        for handovers in &self.0.boxes {
+        for handovers in &self.0.slots {
             let mut handover = handovers.open();
             self.0.dropped.fetch_add(handover.batch.dropped, Ordering::Relaxed);
             self.book().take(&mut handover.batch);
@@ -124,7 +124,7 @@ impl Funnels {
         let oldest = unix_ms().saturating_sub(COPY_MS_MAX);
         let copies: Vec<Box<[u8]>> = {
             let copies = self.copies();
-            let recent = copies.kept.iter().filter(|(at, _)| oldest <= *at);
+            let recent = copies.copies.iter().filter(|(at, _)| oldest <= *at);
             recent.map(|(_, body)| body.clone()).collect()
         };
         // A currency without a rate is not a criterion.
@@ -154,25 +154,25 @@ impl RequestCopies {
     /// it.
     fn keep(&mut self, now_ms: u64, body: &[u8]) {
         self.forget_old(now_ms);
-        if self.kept.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {
+        if self.copies.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {
             return;
         }
-        if self.kept.len() == COPIES_MAX {
+        if self.copies.len() == COPIES_MAX {
             let mut is_kept = false;
-            self.kept.retain(|_| {
+            self.copies.retain(|_| {
                 is_kept = !is_kept;
                 is_kept
             });
             let most = COPY_MS_MAX / (COPIES_MAX as u64 - 1);
             self.gap_ms = (2 * self.gap_ms).clamp(1_000, most + 1);
         }
-        self.kept.push_back((now_ms, body.into()));
+        self.copies.push_back((now_ms, body.into()));
     }
 
     /// Drops copies that are too old, or that lie in the future of a clock set back.
     fn forget_old(&mut self, now_ms: u64) {
         let oldest = now_ms.saturating_sub(COPY_MS_MAX);
-        self.kept.retain(|(at, _)| (oldest..=now_ms).contains(at));
+        self.copies.retain(|(at, _)| (oldest..=now_ms).contains(at));
     }
 }
 
@@ -187,10 +187,10 @@ mod tests {
         let mut copies = RequestCopies::default();
         for second in 0..3 * 3600u64 {
             (0..4).for_each(|_| copies.keep(second * 1000, b"{}"));
-            assert!(copies.kept.len() <= COPIES_MAX, "at {second} s");
-            assert!(second < 100 || copies.kept.len() >= COPIES_MAX / 2 - 1, "at {second} s");
+            assert!(copies.copies.len() <= COPIES_MAX, "at {second} s");
+            assert!(second < 100 || copies.copies.len() >= COPIES_MAX / 2 - 1, "at {second} s");
         }
-        let times: Vec<u64> = copies.kept.iter().map(|(at, _)| *at).collect();
+        let times: Vec<u64> = copies.copies.iter().map(|(at, _)| *at).collect();
         let now = (3 * 3600 - 1) * 1000;
         assert!(
             times[0] >= now - COPY_MS_MAX && times[0] < now - COPY_MS_MAX * 9 / 10,
@@ -205,14 +205,14 @@ mod tests {
         let funnels = Funnels::new(1);
         let now = unix_ms();
         funnels.copies().keep(now, b"{}");
-        funnels.take(now + COPY_MS_MAX);
-        assert_eq!(funnels.copies().kept.len(), 1);
-        funnels.take(now + COPY_MS_MAX + 1);
-        assert_eq!(funnels.copies().kept.len(), 0);
+        funnels.take_counts(now + COPY_MS_MAX);
+        assert_eq!(funnels.copies().copies.len(), 1);
+        funnels.take_counts(now + COPY_MS_MAX + 1);
+        assert_eq!(funnels.copies().copies.len(), 0);
         // A clock set back keeps none of them longer.
         funnels.copies().keep(now, b"{}");
-        funnels.take(now - 1);
-        assert_eq!(funnels.copies().kept.len(), 0);
+        funnels.take_counts(now - 1);
+        assert_eq!(funnels.copies().copies.len(), 0);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(crate) struct ShardBudget {
     budget_context: BudgetContext,
     /// One per class of time to live, ascending.
     ttls: Vec<Duration>,
-    open: RefCell<LedgerEnd>,
+    ledger_end: RefCell<LedgerEnd>,
     search: RefCell<CampaignSearch>,
     peers: PeerShards,
     is_durable: IsDurable,
@@ -91,13 +91,13 @@ struct LedgerEnd {
     states: Vec<CampaignState>,
     counting: FunnelCounting,
     /// Campaigns that matched a request since the last turn.
-    came: Vec<CampaignIndex>,
+    matched_campaigns: Vec<CampaignIndex>,
     auctions: u64,
     counts: ShardCounts,
     /// Receipts for the grants taken; Some once the shard takes no more.
     receipts: Option<Vec<Receipt>>,
     /// Whether a grant found no room; lasts until the next start, and is logged once.
-    is_short: bool,
+    is_capacity_reported: bool,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ struct CampaignState {
     /// Whether it ever matched an impression; seats of DSPs never do.
     is_direct: bool,
     /// Hint: last position of its row.
-    place: u32,
+    row_hint: u32,
     /// Number of the last auction it bid in, and the cost of all its bids there.
     bidding: (u64, Nanos),
 }
@@ -125,31 +125,31 @@ impl ShardBudget {
     /// # Errors
     /// An option is out of range.
     pub fn new(
-        line: ShardLedgerPort,
+        ledger_port: ShardLedgerPort,
         budget_context: BudgetContext,
         peers: PeerShards,
         is_durable: IsDurable,
     ) -> Result<Self, ShardOptionsError> {
-        let ShardLedgerPort { from_ledger, to_ledger, options } = line;
+        let ShardLedgerPort { from_ledger, to_ledger, options } = ledger_port;
         let shard = ShardLedger::new(&options)?;
-        let open = LedgerEnd {
+        let ledger = LedgerEnd {
             shard,
             from_ledger,
             to_ledger,
             states: Vec::new(),
             counting: FunnelCounting::new(HandoverSlot::new()),
-            came: Vec::new(),
+            matched_campaigns: Vec::new(),
             auctions: 0,
             counts: ShardCounts::default(),
             receipts: None,
-            is_short: false,
+            is_capacity_reported: false,
         };
         let was_durable = Cell::new(true);
-        let (open, search) = (RefCell::new(open), RefCell::default());
+        let (ledger, search) = (RefCell::new(ledger), RefCell::default());
         Ok(Self {
             budget_context,
             ttls: options.ttls,
-            open,
+            ledger_end: ledger,
             search,
             peers,
             is_durable,
@@ -158,7 +158,7 @@ impl ShardBudget {
     }
 
     pub fn counting_to(self, handovers: HandoverSlot) -> Self {
-        self.open.borrow_mut().counting = FunnelCounting::new(handovers);
+        self.ledger_end.borrow_mut().counting = FunnelCounting::new(handovers);
         self
     }
 
@@ -170,24 +170,24 @@ impl ShardBudget {
         let mut deciding = AuctionPacing::new(self, auction.id, is_test);
         catalogue.bid(call, &mut deciding, room, &mut answer);
         if !is_test {
-            let open = &mut *self.open.borrow_mut();
-            open.counting.buffer.offer(ask.imps.count_ones());
-            answer.bids.iter().for_each(|bid| open.count(bid.slot, FunnelStep::Bid));
+            let ledger = &mut *self.ledger_end.borrow_mut();
+            ledger.counting.buffer.offer(ask.imps.count_ones());
+            answer.bids.iter().for_each(|bid| ledger.count(bid.slot, FunnelStep::Bid));
         }
         answer
     }
 
     pub fn count(&self, slot: CampaignIndex, step: FunnelStep) {
-        self.open.borrow_mut().count(slot, step);
+        self.ledger_end.borrow_mut().count(slot, step);
     }
 
     /// Copies a request's body if a sample is due, to try campaigns that match nothing.
-    pub fn copy(&self, body: &[u8]) {
-        self.open.borrow_mut().counting.copy(body);
+    pub fn copy_request(&self, body: &[u8]) {
+        self.ledger_end.borrow_mut().counting.copy(body);
     }
 
     /// Keeps the answer's buffer for reuse, unless it is too large.
-    pub fn keep(&self, answer: DirectAnswer) {
+    pub fn keep_answer(&self, answer: DirectAnswer) {
         let answers = &mut self.search.borrow_mut().answers;
         if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ANSWER_BYTES_MAX {
             answers.push(answer);
@@ -208,13 +208,13 @@ impl ShardBudget {
         if (self.budget_context.is_halted)() || !self.was_durable.get() {
             return Err(SpendRefusal::LedgerUnavailable);
         }
-        let ttl = self.class_of(billable_s);
-        let reserved = self.open.borrow_mut().shard.reserve(slot, amount, ttl, self.now());
+        let ttl = self.ttl_class(billable_s);
+        let reserved = self.ledger_end.borrow_mut().shard.reserve(slot, amount, ttl, self.now());
         reserved.map_err(Denial::refusal)
     }
 
     /// The shortest time to live that suffices, or else the longest.
-    fn class_of(&self, billable_s: u32) -> TtlClass {
+    fn ttl_class(&self, billable_s: u32) -> TtlClass {
         let wanted = Duration::from_secs(billable_s.into());
         let class = self.ttls.partition_point(|ttl| *ttl < wanted).min(self.ttls.len() - 1);
         TtlClass(u8::try_from(class).expect("classes are few"))
@@ -224,32 +224,32 @@ impl ShardBudget {
         self.budget_context.key.seal(token)
     }
 
-    pub fn give_back(&self, token: &ReservationToken) {
-        self.command(ReservationCommand::Release(*token));
+    pub fn release_token(&self, token: &ReservationToken) {
+        self.execute(ReservationCommand::Release(*token));
     }
 
     /// Releases a reservation of any shard, whose bid lost upstream. A lost release expires.
     pub fn release(&self, reservation: &Reservation) {
         let Some(token) = self.peers.open(reservation) else { return };
         // Releases that no shard owns count here.
-        if token.origin() == self.open.borrow().shard.origin() || !self.peers.release(token) {
-            self.command(ReservationCommand::Release(token));
+        if token.origin() == self.ledger_end.borrow().shard.origin() || !self.peers.release(token) {
+            self.execute(ReservationCommand::Release(token));
         }
     }
 
-    pub fn command(&self, command: ReservationCommand) {
-        let open = &mut *self.open.borrow_mut();
+    pub fn execute(&self, command: ReservationCommand) {
+        let ledger = &mut *self.ledger_end.borrow_mut();
         let now = self.now().tick;
         match command {
             ReservationCommand::Settle(token) => {
                 // The core counts a rejected claim; the ledger learns of it from the log.
-                if let Ok(claim) = open.shard.claim(&token, now) {
-                    open.shard.settle(claim, token.amount());
-                    open.bill(token.slot(), token.amount());
+                if let Ok(claim) = ledger.shard.claim(&token, now) {
+                    ledger.shard.settle(claim, token.amount());
+                    ledger.bill(token.slot(), token.amount());
                 }
             }
             ReservationCommand::Release(token) => {
-                let _rejected = open.shard.release(&token, now);
+                let _rejected = ledger.shard.release(&token, now);
             }
         }
     }
@@ -258,21 +258,21 @@ impl ShardBudget {
     pub fn turn(&self, metrics: &ExchangeMetrics) {
         let now = self.now();
         self.was_durable.set((self.is_durable)());
-        let open = &mut *self.open.borrow_mut();
-        while open.receipts.is_none() {
-            let Ok(message) = open.from_ledger.pop() else { break };
-            open.take(message);
+        let ledger = &mut *self.ledger_end.borrow_mut();
+        while ledger.receipts.is_none() {
+            let Ok(message) = ledger.from_ledger.pop() else { break };
+            ledger.take(message);
         }
-        open.shard.advance(now.tick);
-        open.tell();
-        open.counting.turn(now.tick, &metrics.budget);
-        let counts = *open.shard.counts();
-        let strand = counts.untaken > open.counts.untaken;
-        if strand && !std::mem::replace(&mut open.is_short, true) {
+        ledger.shard.advance(now.tick);
+        ledger.send_reports();
+        ledger.counting.turn(now.tick, &metrics.budget);
+        let counts = *ledger.shard.counts();
+        let strand = counts.untaken > ledger.counts.untaken;
+        if strand && !std::mem::replace(&mut ledger.is_capacity_reported, true) {
             error!("rights strand at a shard without room: raise budgets.campaigns_max");
         }
-        metrics.budget.add(&open.counts, &counts);
-        open.counts = counts;
+        metrics.budget.add(&ledger.counts, &counts);
+        ledger.counts = counts;
     }
 
     /// Ends reserving once auctions have ended: returns all unreserved money, and reports the rest.
@@ -294,18 +294,18 @@ impl ShardBudget {
     /// Sends the final reports and receipts that fit the ring; returns whether all were sent.
     fn close_some(&self) -> bool {
         let now = self.now().tick;
-        let open = &mut *self.open.borrow_mut();
-        if open.receipts.is_none() {
+        let ledger = &mut *self.ledger_end.borrow_mut();
+        if ledger.receipts.is_none() {
             // Later messages are not taken.
-            while let Ok(message) = open.from_ledger.pop() {
-                open.take(message);
+            while let Ok(message) = ledger.from_ledger.pop() {
+                ledger.take(message);
             }
-            open.receipts = Some(open.shard.close(now));
+            ledger.receipts = Some(ledger.shard.close(now));
         }
         // Receipts follow all reports.
-        let is_told = open.tell() && open.tell_receipts();
+        let is_told = ledger.send_reports() && ledger.send_receipts();
         // A stopped ledger receives nothing.
-        is_told || open.to_ledger.is_abandoned()
+        is_told || ledger.to_ledger.is_abandoned()
     }
 
     fn now(&self) -> ShardTime {
@@ -317,7 +317,7 @@ impl ShardBudget {
 
 impl fmt::Debug for ShardBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShardBudget").field("open", &self.open).finish_non_exhaustive()
+        f.debug_struct("ShardBudget").field("open", &self.ledger_end).finish_non_exhaustive()
     }
 }
 
@@ -339,7 +339,7 @@ impl LedgerEnd {
                 seen: RequestCounts::default(),
                 is_listed: false,
                 is_direct: false,
-                place: 0,
+                row_hint: 0,
                 bidding: (0, Nanos::new(0)),
             };
             self.states.resize(index + 1, state);
@@ -348,23 +348,23 @@ impl LedgerEnd {
     }
 
     fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
-        let mut place = self.state(slot).place;
+        let mut place = self.state(slot).row_hint;
         self.counting.buffer.count(slot, &mut place, step);
-        self.state(slot).place = place;
+        self.state(slot).row_hint = place;
     }
 
     fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
-        let mut place = self.state(slot).place;
+        let mut place = self.state(slot).row_hint;
         self.counting.buffer.fall_short(slot, &mut place, shortfall);
-        self.state(slot).place = place;
+        self.state(slot).row_hint = place;
     }
 
     /// Counts a campaign's billed win; seats of DSPs have no funnel.
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
-        let CampaignState { mut place, is_direct, .. } = *self.state(slot);
+        let CampaignState { row_hint: mut place, is_direct, .. } = *self.state(slot);
         if is_direct {
             self.counting.buffer.bill(slot, &mut place, price);
-            self.state(slot).place = place;
+            self.state(slot).row_hint = place;
         }
     }
 
@@ -383,18 +383,18 @@ impl LedgerEnd {
     }
 
     /// Sends as much as fits the ring; returns whether all was sent.
-    fn tell(&mut self) -> bool {
+    fn send_reports(&mut self) -> bool {
         while self.to_ledger.slots() > 0 {
             let report = self.shard.report().next().map(FromShard::Report);
             let message = report.or_else(|| self.shard.want().next().map(FromShard::Want));
-            let Some(message) = message.or_else(|| self.seen()) else { return true };
+            let Some(message) = message.or_else(|| self.request_counts()) else { return true };
             self.to_ledger.push(message).expect("there is room");
         }
         false
     }
 
     /// Sends the receipts; returns whether all were sent.
-    fn tell_receipts(&mut self) -> bool {
+    fn send_receipts(&mut self) -> bool {
         let Some(receipts) = &mut self.receipts else { return false };
         while self.to_ledger.slots() > 0 {
             let receipt = receipts.pop().map(FromShard::Receipt);
@@ -408,8 +408,8 @@ impl LedgerEnd {
         false
     }
 
-    fn seen(&mut self) -> Option<FromShard> {
-        let slot = self.came.pop()?;
+    fn request_counts(&mut self) -> Option<FromShard> {
+        let slot = self.matched_campaigns.pop()?;
         let state = self.state(slot);
         state.is_listed = false;
         Some(FromShard::Seen(slot, state.seen))
@@ -428,9 +428,9 @@ pub(crate) struct AuctionPacing<'p> {
 
 impl<'p> AuctionPacing<'p> {
     pub fn new(budget: &'p ShardBudget, id: &'p str, is_test: bool) -> Self {
-        let mut open = budget.open.borrow_mut();
-        open.auctions += 1;
-        Self { budget, id, is_test, number: open.auctions, at: budget.now() }
+        let mut ledger = budget.ledger_end.borrow_mut();
+        ledger.auctions += 1;
+        Self { budget, id, is_test, number: ledger.auctions, at: budget.now() }
     }
 }
 
@@ -442,8 +442,8 @@ impl CampaignBidder for AuctionPacing<'_> {
         shown: Multiplier,
     ) -> Result<Cpm, SpendRefusal> {
         let Self { is_test, number, at, .. } = *self;
-        let open = &mut *self.budget.open.borrow_mut();
-        let state = *open.state(slot);
+        let ledger = &mut *self.budget.ledger_end.borrow_mut();
+        let state = *ledger.state(slot);
         // Most strategies see all requests, and need no draw.
         let draw = if state.pace.threshold() == u64::MAX {
             0
@@ -464,7 +464,7 @@ impl CampaignBidder for AuctionPacing<'_> {
         };
         let decided = decided.and_then(|bid| {
             let all = cost(bid)?;
-            let Err(shortage) = open.shard.may_reserve(slot, all, at) else {
+            let Err(shortage) = ledger.shard.may_reserve(slot, all, at) else {
                 return Ok((bid, all));
             };
             // The last of a budget lowers the bid, unless its price is fixed.
@@ -473,7 +473,7 @@ impl CampaignBidder for AuctionPacing<'_> {
             let is_lowered = matches!(price, CampaignPrice::Value(_)) && last > Cpm::ZERO;
             if is_lowered { Ok((last, cost(last)?)) } else { Err(shortage.refusal) }
         });
-        let state = open.state(slot);
+        let state = ledger.state(slot);
         if let Ok((_, all)) = decided {
             state.bidding = (number, all);
         }
@@ -481,16 +481,16 @@ impl CampaignBidder for AuctionPacing<'_> {
             state.seen.requests += 1;
             state.seen.bids += u64::from(decided.is_ok());
             if !std::mem::replace(&mut state.is_listed, true) {
-                open.came.push(slot);
+                ledger.matched_campaigns.push(slot);
             }
-            open.matched(slot, decided.map(drop));
+            ledger.matched(slot, decided.map(drop));
         }
         decided.map(|(bid, _)| bid)
     }
 
     fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         if !self.is_test {
-            self.budget.open.borrow_mut().fall_short(slot, shortfall);
+            self.budget.ledger_end.borrow_mut().fall_short(slot, shortfall);
         }
     }
 }

@@ -76,7 +76,7 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
 pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
 #[derive(Default)]
-pub(super) struct NamedFloors {
+pub(super) struct NamedPublishers {
     pub(super) terms: NamedTerms,
     pub(super) callers: HashMap<Box<str>, CallerTerms>,
     pub(super) floors: Vec<FloorRule>,
@@ -88,7 +88,7 @@ pub(super) fn read_publishers(
     usual: Option<NoticeMode>,
     rates: &Rates,
     is_local: bool,
-) -> NamedFloors {
+) -> NamedPublishers {
     let ids = UniqueIds::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.").into_boxed_str();
@@ -112,7 +112,7 @@ pub(super) fn read_publishers(
         });
         (id, terms, fee, caller, floors)
     };
-    let mut named = NamedFloors::default();
+    let mut named = NamedPublishers::default();
     for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms with one publisher.", read)
     {
         named.terms.insert(id.clone(), (terms, fee));

@@ -30,27 +30,27 @@ const TTL_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub struct Resolver {
-    wanted: mpsc::UnboundedSender<Vec<ResolvedName>>,
+    names: mpsc::UnboundedSender<Vec<ResolvedName>>,
 }
 
 impl Resolver {
     pub fn start(control: &Control) -> Self {
-        let (wanted, told) = mpsc::unbounded_channel();
-        control.spawn(move || follow(told));
-        Self { wanted }
+        let (names, received) = mpsc::unbounded_channel();
+        control.spawn(move || follow(received));
+        Self { names }
     }
 
     /// Replaces the names to resolve. Each reload sends one list, so the channel stays short.
-    pub fn keep(&self, names: Vec<ResolvedName>) {
+    pub fn resolve_all(&self, names: Vec<ResolvedName>) {
         // The receiver ends earlier only when the process ends.
-        let _ = self.wanted.send(names);
+        let _ = self.names.send(names);
     }
 }
 
-async fn follow(mut told: mpsc::UnboundedReceiver<Vec<ResolvedName>>) {
+async fn follow(mut received: mpsc::UnboundedReceiver<Vec<ResolvedName>>) {
     let mut running = JoinSet::new();
     let mut resolver = None;
-    while let Some(names) = told.recv().await {
+    while let Some(names) = received.recv().await {
         running.abort_all();
         if names.is_empty() {
             continue;

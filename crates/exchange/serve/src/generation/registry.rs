@@ -185,7 +185,7 @@ impl DspRegistry {
             let addresses = known.endpoint.addresses.clone();
             Some(ResolvedName { host: host.clone(), port: *port, addresses })
         });
-        self.resolver.keep(names.collect());
+        self.resolver.resolve_all(names.collect());
     }
 }
 

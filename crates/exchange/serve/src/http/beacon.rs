@@ -25,7 +25,7 @@ use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price, Rounding};
 
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::{
-    BeaconAnswer, ForeignBeacon, MarkupFetch, NoticeCommand, RELAYED_WITHIN, Sealer, ServerAnswer,
+    BeaconAnswer, ForeignBeacon, MARKUP_TIMEOUT, MarkupFetch, NoticeCommand, Sealer, ServerAnswer,
     unix_ms,
 };
 use crate::shard::{ExchangeShard, ShardSnapshot};
@@ -36,7 +36,7 @@ pub const BEACON_PATH: &str = "/n/";
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
 /// Untrusted price: ignore it above this multiple of our offer.
-const BELIEVED_MAX: u32 = 100;
+const PRICE_MULTIPLE_MAX: u32 = 100;
 
 pub struct BeaconCall<'c> {
     pub shard: &'c ExchangeShard,
@@ -48,8 +48,8 @@ pub struct BeaconCall<'c> {
 
 impl BeaconCall<'_> {
     pub async fn answer(&self) -> Response<Full<Bytes>> {
-        let Some(sealer) = self.snapshot.sealer() else { return not_taken() };
-        let mut response = self.answer_by(sealer).await;
+        let Some(sealer) = self.snapshot.sealer() else { return not_found() };
+        let mut response = self.answer_with(sealer).await;
         if self.headers.contains_key(NODE_HEADER) {
             // A node that passed the call on must recognise our answer.
             response.headers_mut().insert(NODE_HEADER, sealer.node.into());
@@ -57,19 +57,19 @@ impl BeaconCall<'_> {
         response
     }
 
-    async fn answer_by(&self, sealer: &Sealer) -> Response<Full<Bytes>> {
+    async fn answer_with(&self, sealer: &Sealer) -> Response<Full<Bytes>> {
         let token = self.uri.path().strip_prefix(BEACON_PATH).unwrap_or_default();
         let claims = match sealer.keys.open(token, unix_ms() / 1000) {
             Ok(claims) => claims,
             Err(error) => {
                 self.shard.metrics.beacons_refused[error as usize].increment();
-                return not_taken();
+                return not_found();
             }
         };
         if let Some(node) = claims.node.filter(|node| *node != sealer.node) {
             return self.pass_on(sealer, &claims, node, token).await;
         }
-        let upstream = Upstream::of(self.uri.query().unwrap_or_default());
+        let upstream = UpstreamOutcome::of(self.uri.query().unwrap_or_default());
         debug!(kind = ?claims.kind, ?upstream, "a beacon was called");
         let late = LateValues { imp_ts_ms: Some(unix_ms()), loss: upstream.loss };
         let url = late.substitute(&claims.url);
@@ -83,14 +83,14 @@ impl BeaconCall<'_> {
             };
         }
         match claims.kind {
-            NoticeKind::Win => self.tell(BestEffort::Win, &claims, notice),
+            NoticeKind::Win => self.submit(BestEffort::Win, &claims, notice),
             NoticeKind::Loss => {
                 if let (Some(reservation), Some(budget)) =
                     (&claims.reservation, self.shard.budget())
                 {
                     budget.release(reservation);
                 }
-                self.tell(BestEffort::Loss, &claims, notice)
+                self.submit(BestEffort::Loss, &claims, notice)
             }
             NoticeKind::Billing if notice.is_none() && claims.reservation.is_none() => {
                 self.without_notice()
@@ -112,7 +112,7 @@ impl BeaconCall<'_> {
         let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
         let (Some(base), Some(client)) = (listed, self.shard.nodes()) else {
             metrics.beacons_foreign.increment();
-            return not_taken();
+            return not_found();
         };
         let market = &self.snapshot.config().market;
         let body_max = match claims.relays_markup {
@@ -134,7 +134,8 @@ impl BeaconCall<'_> {
             let answered = answered.await.inspect_err(|error| {
                 debug!(node, %error, "a beacon could not be passed on");
             });
-            let Some(response) = answered.ok().and_then(|answered| of_node(node, answered)) else {
+            let Some(response) = answered.ok().and_then(|answered| node_response(node, answered))
+            else {
                 metrics.beacons_not_passed_on.increment();
                 return busy();
             };
@@ -156,7 +157,11 @@ impl BeaconCall<'_> {
 
     /// The upstream auction's price. None if the query has none, for tests, and if the publisher's
     /// terms name no upstream auction. `Some(None)` if the price cannot be read or believed.
-    fn paid_above(&self, claims: &Claims<'_>, upstream: &Upstream<'_>) -> Option<Option<Nanos>> {
+    fn upstream_payment(
+        &self,
+        claims: &Claims<'_>,
+        upstream: &UpstreamOutcome<'_>,
+    ) -> Option<Option<Nanos>> {
         let market = &self.snapshot.config().market;
         let terms = market.publishers.terms(Some(&claims.publisher));
         let is_said = claims.kind == NoticeKind::Billing
@@ -165,7 +170,7 @@ impl BeaconCall<'_> {
             && !claims.is_test;
         is_said.then(|| {
             let net = Price { amount: claims.net, currency: claims.net_currency };
-            upstream.paid(net, &market.rates, market.currency)
+            upstream.payment(net, &market.rates, market.currency)
         })
     }
 
@@ -196,15 +201,15 @@ impl BeaconCall<'_> {
     }
 
     /// Win and loss notices are best effort.
-    fn tell(
+    fn submit(
         &self,
         kind: BestEffort,
         claims: &Claims<'_>,
         notice: Option<Notice>,
     ) -> Response<Full<Bytes>> {
         let Some(notice) = notice else { return self.without_notice() };
-        let order = NoticeCommand::SubmitOnce(kind, notice, once(claims));
-        if self.shard.order(order) { pixel() } else { busy() }
+        let command = NoticeCommand::SubmitOnce(kind, notice, token_and_expiry(claims));
+        if self.shard.send_command(command) { pixel() } else { busy() }
     }
 
     /// Answers once the billing record is durable, which settles the win even without a notice.
@@ -212,39 +217,39 @@ impl BeaconCall<'_> {
         &self,
         claims: &Claims<'_>,
         notice: Option<Notice>,
-        upstream: &Upstream<'_>,
+        upstream: &UpstreamOutcome<'_>,
     ) -> Response<Full<Bytes>> {
-        let (id, expires_ms) = once(claims);
+        let (id, expires_ms) = token_and_expiry(claims);
         if notice.is_none() {
             self.shard.metrics.beacons_without_notice.increment();
         }
         let (call, reservation) = (0, claims.reservation); // The dispatcher numbers calls.
         let beacon = Beacon { call, id, expires_ms, notice, reservation };
         let (answer, acknowledged) = oneshot::channel();
-        if !self.shard.order(NoticeCommand::Beacon(Box::new(beacon), answer)) {
+        if !self.shard.send_command(NoticeCommand::Beacon(Box::new(beacon), answer)) {
             return busy();
         }
-        let paid = self.paid_above(claims, upstream);
+        let paid = self.upstream_payment(claims, upstream);
         let acknowledged = match paid {
             None => acknowledged,
-            Some(paid) => self.counted(paid, acknowledged),
+            Some(paid) => self.count_payment(paid, acknowledged),
         };
         match acknowledged.await {
             Ok(Ok(_)) => pixel(),
-            Ok(Err(BeaconRefusal::Expired)) => not_taken(),
+            Ok(Err(BeaconRefusal::Expired)) => not_found(),
             Ok(Err(BeaconRefusal::Busy | BeaconRefusal::Journal)) | Err(_) => busy(),
         }
     }
 
-    fn counted(
+    fn count_payment(
         &self,
         paid: Option<Nanos>,
         acknowledged: oneshot::Receiver<BeaconAnswer>,
     ) -> oneshot::Receiver<BeaconAnswer> {
         let metrics = Arc::clone(&self.shard.metrics);
-        if_first(acknowledged, move || match paid {
+        on_first_call(acknowledged, move || match paid {
             Some(paid) => {
-                metrics.upstream_told.increment();
+                metrics.upstream_priced.increment();
                 metrics.upstream_nanos.add(paid.get());
             }
             None => metrics.upstream_unreadable.increment(),
@@ -259,13 +264,13 @@ impl BeaconCall<'_> {
         notice: Notice,
     ) -> Response<Full<Bytes>> {
         let (done, answered) = oneshot::channel();
-        let once = Some(once(claims));
+        let once = Some(token_and_expiry(claims));
         let fetch = MarkupFetch { notice, body_max: sealer.markup_bytes_max, once, done };
         if !self.shard.fetch(fetch) {
             return busy();
         }
-        let Ok(answered) = timeout(RELAYED_WITHIN, answered).await else { return bad_gateway() };
-        let Ok(answered) = answered else { return not_taken() };
+        let Ok(answered) = timeout(MARKUP_TIMEOUT, answered).await else { return bad_gateway() };
+        let Ok(answered) = answered else { return not_found() };
         match answered {
             // Only a win notice; the ad came with the bid.
             Ok(answered) if is_empty_answer(&answered) => no_ad(),
@@ -273,7 +278,7 @@ impl BeaconCall<'_> {
                 Ok(markup)
                     if macros_len(&markup) <= self.snapshot.config().market.bid_macros_max =>
                 {
-                    ad(substituted(claims, &markup))
+                    ad(with_macros(claims, &markup))
                 }
                 Ok(_) | Err(_) => bad_gateway(),
             },
@@ -287,7 +292,7 @@ impl BeaconCall<'_> {
 }
 
 /// Our answer for `node`'s. None if it is busy, or another server answers at its URL.
-fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
+fn node_response(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
     if answered.node != Some(node) {
         debug!(node, by = answered.node, status = answered.status, "another server answered");
         return None;
@@ -298,7 +303,7 @@ fn of_node(node: u32, answered: ServerAnswer) -> Option<Response<Full<Bytes>>> {
             Ok(_) | Err(_) => pixel(),
         }),
         204 => Some(no_ad()),
-        404 => Some(not_taken()),
+        404 => Some(not_found()),
         502 => Some(bad_gateway()),
         _ => None,
     }
@@ -309,7 +314,7 @@ fn is_empty_answer(answered: &ServerAnswer) -> bool {
 }
 
 /// Runs `then` at the token's first call, even if the caller has left. Passes the answer on.
-fn if_first(
+fn on_first_call(
     acknowledged: oneshot::Receiver<BeaconAnswer>,
     then: impl FnOnce() + 'static,
 ) -> oneshot::Receiver<BeaconAnswer> {
@@ -325,12 +330,12 @@ fn if_first(
 }
 
 /// The token's id and expiry in Unix milliseconds, to recognise repeated calls.
-fn once(claims: &Claims<'_>) -> (TokenId, u64) {
+fn token_and_expiry(claims: &Claims<'_>) -> (TokenId, u64) {
     (claims.id(), claims.expires_unix_s.saturating_mul(1000))
 }
 
 /// The ad with macros filled in from the token; unknown values become empty (OpenRTB 4.4).
-fn substituted(claims: &Claims<'_>, markup: &str) -> String {
+fn with_macros(claims: &Claims<'_>, markup: &str) -> String {
     let auction_id = format!("{:032x}", claims.auction_id);
     let values = MacroValues {
         auction_id: &auction_id,
@@ -352,14 +357,14 @@ fn substituted(claims: &Claims<'_>, markup: &str) -> String {
 
 /// The upstream auction's outcome, for the record. DSPs only learn why a bid lost there.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Upstream<'q> {
+struct UpstreamOutcome<'q> {
     price: &'q str,
     currency: &'q str,
     loss: Option<u32>,
     min_to_win: &'q str,
 }
 
-impl<'q> Upstream<'q> {
+impl<'q> UpstreamOutcome<'q> {
     /// Reads the query that our notices carry, and ignores other keys.
     fn of(query: &'q str) -> Self {
         let mut upstream = Self::default();
@@ -377,8 +382,8 @@ impl<'q> Upstream<'q> {
     }
 
     /// The upstream's price of an impression, in `base`; without a currency, in that of `net`. None
-    /// if it cannot be read, or exceeds [`BELIEVED_MAX`] times our offer `net`.
-    fn paid(&self, net: Price, rates: &Rates, base: Currency) -> Option<Nanos> {
+    /// if it cannot be read, or exceeds [`PRICE_MULTIPLE_MAX`] times our offer `net`.
+    fn payment(&self, net: Price, rates: &Rates, base: Currency) -> Option<Nanos> {
         let price = Cpm::parse(self.price, Rounding::Down).ok()?;
         let currency = match self.currency {
             "" => net.currency,
@@ -386,7 +391,7 @@ impl<'q> Upstream<'q> {
         };
         let paid = rates.convert(price, currency, base, Rounding::Down)?;
         let offered = rates.convert(net.amount, net.currency, base, Rounding::Up)?;
-        let is_believed = paid <= offered.saturating_times(BELIEVED_MAX);
+        let is_believed = paid <= offered.saturating_times(PRICE_MULTIPLE_MAX);
         paid.cost(Multiplier::ONE).filter(|_| is_believed)
     }
 }
@@ -410,7 +415,7 @@ fn pixel() -> Response<Full<Bytes>> {
     respond(StatusCode::OK, "image/gif", PIXEL)
 }
 
-fn not_taken() -> Response<Full<Bytes>> {
+fn not_found() -> Response<Full<Bytes>> {
     respond(StatusCode::NOT_FOUND, "text/plain", "")
 }
 
@@ -457,7 +462,7 @@ mod tests {
             let (answer, receiver) = oneshot::channel();
             let booked = Rc::new(Cell::new(0));
             let counting = Rc::clone(&booked);
-            let heard = if_first(receiver, move || counting.set(counting.get() + 1));
+            let heard = on_first_call(receiver, move || counting.set(counting.get() + 1));
             let heard = is_awaited.then_some(heard);
             match acknowledged {
                 Some(acknowledged) => answer.send(acknowledged).expect("somebody waits"),
@@ -486,7 +491,7 @@ mod tests {
     #[test]
     fn what_the_upstream_says() {
         let check = |query: &str, want: (&str, &str, Option<u32>, &str)| {
-            let got = Upstream::of(query);
+            let got = UpstreamOutcome::of(query);
             assert_eq!((got.price, got.currency, got.loss, got.min_to_win), want, "{query}");
         };
         check("p=1.5&c=USD&l=102&m=1.6", ("1.5", "USD", Some(102), "1.6"));
@@ -505,7 +510,7 @@ mod tests {
         ]);
         let check = |query: &str, want: Option<u64>| {
             let net = Price::parse("3 EUR", Rounding::Down).unwrap();
-            let paid = Upstream::of(query).paid(net, &rates, code("USD"));
+            let paid = UpstreamOutcome::of(query).payment(net, &rates, code("USD"));
             assert_eq!(paid.map(Nanos::get), want, "{query}");
         };
         check("p=4&c=USD", Some(4_000_000));

@@ -94,7 +94,7 @@ impl NoticeClient {
 
     /// Makes a call in a task on this thread.
     pub fn call(self: &Rc<Self>, mut call: NoticeCall) {
-        let Some(host) = self.enter(&call) else {
+        let Some(host) = self.admit(&call) else {
             let _ = call.done.send(Err(CallError::Saturated));
             return;
         };
@@ -104,7 +104,7 @@ impl NoticeClient {
             let made = tokio::select! {
                 permit = host.permits.acquire() => {
                     let _permit = permit.expect("it is never closed");
-                    Some(client.make(&host, call.request, call.body_max).await)
+                    Some(client.send(&host, call.request, call.body_max).await)
                 }
                 // The auction went on without the ad.
                 () = call.done.closed() => None,
@@ -120,7 +120,7 @@ impl NoticeClient {
     }
 
     /// Counts a call to its host. None if there are too many.
-    fn enter(&self, call: &NoticeCall) -> Option<Rc<HostCalls>> {
+    fn admit(&self, call: &NoticeCall) -> Option<Rc<HostCalls>> {
         let authority = call.request.uri().authority()?;
         let mut hosts = self.hosts.borrow_mut();
         let known = hosts.get(authority).map(Rc::clone);
@@ -140,7 +140,7 @@ impl NoticeClient {
         })
     }
 
-    async fn make(
+    async fn send(
         &self,
         host: &HostCalls,
         request: Request<Full<Bytes>>,

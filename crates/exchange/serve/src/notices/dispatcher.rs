@@ -31,15 +31,15 @@ use super::clock::DeliveryClock;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 
-/// Most queued orders; the shard sheds and counts any further ones.
-const ORDERS_MAX: usize = 65_536;
+/// Most queued commands; the shard sheds and counts any further ones.
+const COMMANDS_MAX: usize = 65_536;
 /// Most events in one step, so that due notices do not wait.
 const EVENTS_MAX: usize = 4096;
 
 /// How often an idle loop checks how far the log is durable.
-const LOG_LOOKED_AT: Duration = Duration::from_secs(10);
+const LOG_CHECKED_EVERY: Duration = Duration::from_secs(10);
 /// How long queued notices are still sent after the exchange has ended.
-const CLOSING: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Tokens of relayed ads, wins and losses to remember.
 const RELAYED_MAX: usize = 1_000_000;
 
@@ -54,7 +54,7 @@ pub enum NoticeCommand {
 }
 
 /// Longest wait for an ad that the DSP's win notice returns; its host may have many calls.
-pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
+pub const MARKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A notice that returns an ad, which an auction or a beacon waits for.
 #[derive(Debug)]
@@ -72,12 +72,12 @@ pub type BeaconAnswer = Result<bool, BeaconRefusal>;
 /// The dispatcher ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct NoticeSender {
-    orders: mpsc::Sender<NoticeCommand>,
+    commands: mpsc::Sender<NoticeCommand>,
     fetches: mpsc::Sender<MarkupFetch>,
 }
 
 struct NoticeInbox {
-    orders: mpsc::Receiver<NoticeCommand>,
+    commands: mpsc::Receiver<NoticeCommand>,
     fetches: mpsc::Receiver<MarkupFetch>,
 }
 
@@ -94,12 +94,12 @@ pub struct NoticeStatus {
 }
 
 impl NoticeSender {
-    /// Queues an order. Drops it and returns false if the queue is full.
-    pub fn order(&self, order: NoticeCommand) -> bool {
-        self.orders.try_send(order).is_ok()
+    /// Queues a command. Drops it and returns false if the queue is full.
+    pub fn send(&self, command: NoticeCommand) -> bool {
+        self.commands.try_send(command).is_ok()
     }
 
-    /// Like [`Self::order`].
+    /// Like [`Self::send`].
     pub fn fetch(&self, fetch: MarkupFetch) -> bool {
         self.fetches.try_send(fetch).is_ok()
     }
@@ -107,19 +107,19 @@ impl NoticeSender {
 
 #[cfg(test)]
 impl NoticeSender {
-    /// A sender whose orders, at most `room`, the test receives.
+    /// A sender whose commands, at most `room`, the test receives.
     pub(crate) fn by_hand(room: usize) -> (Self, mpsc::Receiver<NoticeCommand>) {
-        let ((orders, given), (fetches, _)) = (mpsc::channel(room), mpsc::channel(1));
-        (Self { orders, fetches }, given)
+        let ((commands, received), (fetches, _)) = (mpsc::channel(room), mpsc::channel(1));
+        (Self { commands, fetches }, received)
     }
 }
 
 impl NoticeMonitor {
-    pub fn view(&self) -> NoticeStatus {
+    pub fn status(&self) -> NoticeStatus {
         self.0.lock().expect("nothing panics while it holds the view").clone()
     }
 
-    fn show(&self, view: NoticeStatus) {
+    fn set(&self, view: NoticeStatus) {
         *self.0.lock().expect("nothing panics while it holds the view") = view;
     }
 }
@@ -147,12 +147,12 @@ impl NoticeDispatcher {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         drop(runtime?); // Only checks that it can be made: a runtime is not `Send`.
-        let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
-        let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
-        let given = NoticeInbox { orders: orders_given, fetches: fetches_given };
-        let (events, happened) = mpsc::unbounded_channel();
-        let window = NoticeMonitor::default();
-        let shown = window.clone();
+        let (commands, commands_received) = mpsc::channel(COMMANDS_MAX);
+        let (fetches, fetches_received) = mpsc::channel(COMMANDS_MAX);
+        let received = NoticeInbox { commands: commands_received, fetches: fetches_received };
+        let (events, events_received) = mpsc::unbounded_channel();
+        let monitor = NoticeMonitor::default();
+        let own_monitor = monitor.clone();
         let thread = std::thread::Builder::new().name("notices".to_owned()).spawn(move || {
             let runtime =
                 Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -162,7 +162,7 @@ impl NoticeDispatcher {
             };
             runtime.block_on(async move {
                 let client = client();
-                let desk = NoticeLoop {
+                let notices = NoticeLoop {
                     delivery,
                     call: move |call| client.call(call),
                     journal,
@@ -173,12 +173,12 @@ impl NoticeDispatcher {
                     calls: 0,
                     relayed: RelayedTokens::default(),
                     times,
-                    shown,
+                    monitor: own_monitor,
                 };
-                desk.work(given, happened).await;
+                notices.run(received, events_received).await;
             });
         })?;
-        Ok((Self { thread }, NoticeSender { orders, fetches }, window))
+        Ok((Self { thread }, NoticeSender { commands, fetches }, monitor))
     }
 
     pub fn join(self) {
@@ -191,7 +191,7 @@ impl NoticeDispatcher {
 #[derive(Clone, Copy, Debug)]
 pub struct NoticeTiming {
     pub clock: DeliveryClock,
-    /// How long orders and events gather for one turn, which costs two wake-ups and a log commit.
+    /// How long commands and events gather for one turn, which costs two wake-ups and a log commit.
     pub linger: Duration,
     /// Shorter than delivery's own, so that delivery learns how every call ended.
     pub answer_timeout: Duration,
@@ -209,44 +209,49 @@ struct NoticeLoop<C> {
     calls: u64,
     relayed: RelayedTokens,
     times: NoticeTiming,
-    shown: NoticeMonitor,
+    monitor: NoticeMonitor,
 }
 
 impl<C: Fn(NoticeCall)> NoticeLoop<C> {
-    async fn work(mut self, mut given: NoticeInbox, mut happened: mpsc::UnboundedReceiver<Event>) {
-        let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
+    async fn run(
+        mut self,
+        mut received: NoticeInbox,
+        mut events_received: mpsc::UnboundedReceiver<Event>,
+    ) {
+        let (mut commands, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
         let mut closing_until = None;
         let mut next_turn = Instant::now();
         let mut is_crowded = false;
         let clock = self.times.clock;
         loop {
             let wake_at = self.delivery.wake_at(clock.now()).map(|tick| clock.instant(tick));
-            let look_at = Instant::now() + LOG_LOOKED_AT;
+            let look_at = Instant::now() + LOG_CHECKED_EVERY;
             let wake_at = [wake_at, closing_until].into_iter().flatten().fold(look_at, Ord::min);
             tokio::select! {
-                Some(fetch) = given.fetches.recv() => {
+                Some(fetch) = received.fetches.recv() => {
                     self.fetch(fetch);
                     continue;
                 }
-                taken = given.orders.recv_many(&mut orders, EVENTS_MAX), if closing_until.is_none() => {
+                taken = received.commands.recv_many(&mut commands, EVENTS_MAX), if closing_until.is_none() => {
                     if taken == 0 {
-                        closing_until = Some(Instant::now() + CLOSING);
+                        closing_until = Some(Instant::now() + CLOSE_TIMEOUT);
                     }
                 }
-                _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
-                news = self.journal.heard() => inbox.push(news),
+                _ = events_received.recv_many(&mut inbox, EVENTS_MAX) => (),
+                news = self.journal.next_event() => inbox.push(news),
                 () = tokio::time::sleep_until(wake_at) => (),
             }
-            if !is_crowded && given.orders.len() + orders.len() < EVENTS_MAX {
-                self.linger(next_turn, &mut given.fetches).await;
+            if !is_crowded && received.commands.len() + commands.len() < EVENTS_MAX {
+                self.linger(next_turn, &mut received.fetches).await;
             }
             next_turn = Instant::now() + self.times.linger;
-            orders.extend(std::iter::from_fn(|| given.orders.try_recv().ok()).take(EVENTS_MAX));
-            inbox.extend(std::iter::from_fn(|| happened.try_recv().ok()).take(EVENTS_MAX));
-            inbox.push(self.journal.reached());
-            inbox.extend(std::iter::from_fn(|| self.journal.try_heard()).take(EVENTS_MAX));
-            for order in orders.drain(..) {
-                self.take(order, &mut inbox);
+            commands
+                .extend(std::iter::from_fn(|| received.commands.try_recv().ok()).take(EVENTS_MAX));
+            inbox.extend(std::iter::from_fn(|| events_received.try_recv().ok()).take(EVENTS_MAX));
+            inbox.push(self.journal.durable_position());
+            inbox.extend(std::iter::from_fn(|| self.journal.try_next_event()).take(EVENTS_MAX));
+            for command in commands.drain(..) {
+                self.take(command, &mut inbox);
             }
             self.delivery.step(clock.now(), &mut inbox, &mut outbox);
             self.act(&mut outbox);
@@ -254,7 +259,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
             counters.beacons_duplicate += self.relayed.repeated;
             let lanes: Vec<_> = self.delivery.lanes().collect();
             is_crowded = lanes.iter().any(waits_for_calls);
-            self.shown.show(NoticeStatus { counters, lanes });
+            self.monitor.set(NoticeStatus { counters, lanes });
             let Some(until) = closing_until else { continue };
             let is_idle = counters.in_flight == 0 && counters.best_effort_waiting == 0;
             if is_idle || until <= Instant::now() {
@@ -263,8 +268,8 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
         }
     }
 
-    fn take(&mut self, order: NoticeCommand, inbox: &mut Vec<Event>) {
-        match order {
+    fn take(&mut self, command: NoticeCommand, inbox: &mut Vec<Event>) {
+        match command {
             NoticeCommand::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
             NoticeCommand::SubmitOnce(kind, notice, (id, expires_ms)) => {
                 if self.relayed.is_first(id, expires_ms, self.times.clock.now()) {
@@ -308,7 +313,7 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
         for effect in outbox.drain(..) {
             match effect {
                 Effect::Journal { ticket, record } => {
-                    if let Some(refused) = self.journal.hand_over(ticket, &record) {
+                    if let Some(refused) = self.journal.write(ticket, &record) {
                         let _ = self.events.send(refused);
                     }
                 }

@@ -23,9 +23,9 @@ use super::clock::unix_ms;
 pub struct NoticeJournal {
     ring: DurableRing,
     lane: LaneHandle,
-    told: mpsc::UnboundedReceiver<LaneEvent>,
-    is_told: bool,
-    handed: TicketQueue,
+    events: mpsc::UnboundedReceiver<LaneEvent>,
+    is_log_running: bool,
+    tickets: TicketQueue,
     kept_from: u64,
 }
 
@@ -60,18 +60,25 @@ impl NoticeJournal {
         lane: LaneHandle,
         make: impl FnOnce(LaneListener) -> DurableRing,
     ) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
-        let ring = make(Box::new(move |told| {
-            let _unheard = tell.send(told);
+        let (sender, events) = mpsc::unbounded_channel();
+        let ring = make(Box::new(move |event| {
+            let _unheard = sender.send(event);
         }));
-        Self { ring, lane, told, is_told: true, handed: TicketQueue::default(), kept_from: 0 }
+        Self {
+            ring,
+            lane,
+            events,
+            is_log_running: true,
+            tickets: TicketQueue::default(),
+            kept_from: 0,
+        }
     }
 
     /// Writes a record. Returns an event if it is refused.
-    pub fn hand_over(&mut self, ticket: JournalTicket, record: &[u8]) -> Option<Event> {
+    pub fn write(&mut self, ticket: JournalTicket, record: &[u8]) -> Option<Event> {
         match self.ring.push(RecordKind::Notice.code(), unix_ms(), record) {
             Ok(position) => {
-                self.handed.push(position.0, ticket);
+                self.tickets.push(position.0, ticket);
                 None
             }
             Err(refused) => {
@@ -84,31 +91,31 @@ impl NoticeJournal {
     }
 
     /// The log's durable position. Report it before writing more.
-    pub fn reached(&self) -> Event {
+    pub fn durable_position(&self) -> Event {
         Event::JournalReached(self.lane.sequence())
     }
 
     /// Waits for the next report. Once the log thread has ended: one failure, then none.
-    pub async fn heard(&mut self) -> Event {
-        if self.is_told {
-            if let Some(told) = self.told.recv().await {
-                return self.event(told);
+    pub async fn next_event(&mut self) -> Event {
+        if self.is_log_running {
+            if let Some(event) = self.events.recv().await {
+                return self.event(event);
             }
-            self.is_told = false;
+            self.is_log_running = false;
             return Event::JournalFailing;
         }
         std::future::pending().await
     }
 
-    pub fn try_heard(&mut self) -> Option<Event> {
-        let told = self.told.try_recv().ok()?;
-        Some(self.event(told))
+    pub fn try_next_event(&mut self) -> Option<Event> {
+        let event = self.events.try_recv().ok()?;
+        Some(self.event(event))
     }
 
-    fn event(&mut self, told: LaneEvent) -> Event {
-        match told {
+    fn event(&mut self, event: LaneEvent) -> Event {
+        match event {
             LaneEvent::Durable { through, sequence, .. } => {
-                Event::JournalCommitted(self.handed.durable(through.0, sequence))
+                Event::JournalCommitted(self.tickets.durable(through.0, sequence))
             }
             LaneEvent::Failing { .. } => Event::JournalFailing,
             LaneEvent::Writing => Event::JournalWriting,

@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
-use super::dispatcher::{RELAYED_WITHIN, get};
+use super::dispatcher::{MARKUP_TIMEOUT, get};
 use crate::config::{CallLimits, NoticesConfig};
 use crate::fanout::answer::NODE_HEADER;
 
 pub struct NodeClient {
     client: Rc<NoticeClient>,
     /// Longest wait for an answer.
-    within: Duration,
+    timeout: Duration,
 }
 
 /// A call of another node's beacon.
@@ -55,13 +55,16 @@ impl NodeClient {
         tls: Arc<ClientConfig>,
     ) -> Self {
         // The node may wait as long for an ad; the rest is network time.
-        let within = RELAYED_WITHIN + notices.calls.timeout;
+        let within = MARKUP_TIMEOUT + notices.calls.timeout;
         let limits = CallLimits {
             connections_max: notices.node_connections_max,
             timeout: within,
             ..notices.calls.clone()
         };
-        Self { client: NoticeClient::new(&limits, AddressRule::Any, resolver, tls), within }
+        Self {
+            client: NoticeClient::new(&limits, AddressRule::Any, resolver, tls),
+            timeout: within,
+        }
     }
 
     /// Calls the beacon at its node. An error means no answer.
@@ -84,7 +87,7 @@ impl NodeClient {
         }
         let (done, answered) = oneshot::channel();
         self.client.call(NoticeCall { request, body_max: beacon.body_max, done });
-        let within = self.within;
+        let within = self.timeout;
         async move {
             let answered = timeout(within, answered).await.map_err(|_| RequestError::TimedOut)?;
             answered.unwrap_or(Err(CallError::Saturated))

@@ -68,7 +68,7 @@ impl Sealer {
 ///
 /// # Errors
 /// It cannot be read or written, or is not a key.
-pub fn own_key(directory: &Path) -> io::Result<[u8; 32]> {
+pub fn read_or_create_key(directory: &Path) -> io::Result<[u8; 32]> {
     let path = directory.join(KEY_NAME);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
@@ -104,13 +104,13 @@ mod tests {
     fn the_key_is_made_once_and_kept_from_others() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let key = own_key(folder.path()).unwrap();
-        assert_eq!(own_key(folder.path()).unwrap(), key);
+        let key = read_or_create_key(folder.path()).unwrap();
+        assert_eq!(read_or_create_key(folder.path()).unwrap(), key);
         let path = folder.path().join(KEY_NAME);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_ne!(own_key(tempfile::tempdir().unwrap().path()).unwrap(), key);
+        assert_ne!(read_or_create_key(tempfile::tempdir().unwrap().path()).unwrap(), key);
         fs::write(&path, "short").unwrap();
-        let error = own_key(folder.path()).unwrap_err().to_string();
+        let error = read_or_create_key(folder.path()).unwrap_err().to_string();
         assert!(error.ends_with("holds no key"), "{error}");
     }
 
@@ -118,8 +118,8 @@ mod tests {
     fn a_start_that_ended_midway_does_not_hold_up_the_next() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(KEY_NAME_UNFINISHED), "0123").unwrap();
-        let key = own_key(folder.path()).unwrap();
-        assert_eq!(own_key(folder.path()).unwrap(), key);
+        let key = read_or_create_key(folder.path()).unwrap();
+        assert_eq!(read_or_create_key(folder.path()).unwrap(), key);
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(left[0].file_name(), KEY_NAME);

@@ -28,9 +28,9 @@ pub trait Settlements: Send {
 
 /// Without budgets nothing is reserved or settled, and the log need not be kept.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unbudgeted;
+pub struct NoBudgets;
 
-impl Settlements for Unbudgeted {
+impl Settlements for NoBudgets {
     fn settled(&mut self, _: u64, _: &Reservation) {}
 
     fn reached(&mut self, _: u64) {}

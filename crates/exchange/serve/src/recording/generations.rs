@@ -20,17 +20,17 @@ use crate::config::ExchangeConfig;
 use crate::notices::unix_ms;
 
 /// Longest wait for a generation to become durable.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the current generation is recorded again: readers find it near its auctions, and a
 /// start finds its number near the log's end.
-const EVERY: Duration = Duration::from_secs(600);
+const REPEATED_EVERY: Duration = Duration::from_secs(600);
 
 /// Room for the longest generation.
 const RING_BYTES: usize = 2 << 20;
 
 /// Why a generation does not take effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unrecorded {
+pub enum GenerationRecordError {
     /// Its auctions could not be replayed.
     #[error("the configuration cannot be recorded: {0}")]
     Unrecordable(#[from] UnrecordableGeneration),
@@ -38,7 +38,7 @@ pub enum Unrecorded {
     #[error("the configuration cannot be recorded: {0}")]
     Refused(#[from] PushError),
     /// The disk is too slow, or fails. The record may still become durable, but is not in force.
-    #[error("the configuration was not durable within {} s: look at the disk of record.directory", PATIENCE.as_secs())]
+    #[error("the configuration was not durable within {} s: look at the disk of record.directory", DURABLE_TIMEOUT.as_secs())]
     Late,
     /// The exchange is closing.
     #[error("the record is closed")]
@@ -62,7 +62,7 @@ pub(super) fn newest_number(directory: &Path) -> Result<u64, LogReadError> {
 #[derive(Debug)]
 pub(crate) struct GenerationLog {
     ring: DurableRing,
-    told: mpsc::Receiver<LaneEvent>,
+    events: mpsc::Receiver<LaneEvent>,
     number: u64,
     /// Last record and its time, for repetition.
     last: Option<(Vec<u8>, Instant)>,
@@ -71,17 +71,21 @@ pub(crate) struct GenerationLog {
 impl GenerationLog {
     /// Call before the log's thread starts. `number` is the last one used.
     pub fn new(log: &mut LogBuilder, number: u64) -> Self {
-        let (tell, told) = mpsc::channel();
-        let tell = move |news| {
+        let (sender, events) = mpsc::channel();
+        let sender = move |news| {
             // At the end the receiver is gone.
-            let _ = tell.send(news);
+            let _ = sender.send(news);
         };
-        let ring = log.durable_ring(RING_BYTES, Some(Box::new(tell)));
-        Self { ring, told, number, last: None }
+        let ring = log.durable_ring(RING_BYTES, Some(Box::new(sender)));
+        Self { ring, events, number, last: None }
     }
 
     /// Makes a generation durable and returns its number, which is not reused even if this fails.
-    pub fn record(&mut self, config: &ExchangeConfig, campaigns: u64) -> Result<u64, Unrecorded> {
+    pub fn record(
+        &mut self,
+        config: &ExchangeConfig,
+        campaigns: u64,
+    ) -> Result<u64, GenerationRecordError> {
         let number = self.number + 1;
         let rates: Vec<_> =
             config.rates_as_read.iter().map(|(currency, worth)| (*currency, &**worth)).collect();
@@ -104,21 +108,21 @@ impl GenerationLog {
         Ok(number)
     }
 
-    fn write(&mut self, record: &[u8]) -> Result<(), Unrecorded> {
+    fn write(&mut self, record: &[u8]) -> Result<(), GenerationRecordError> {
         // Earlier events concern earlier records.
-        self.told.try_iter().for_each(drop);
-        let deadline = Instant::now() + PATIENCE;
+        self.events.try_iter().for_each(drop);
+        let deadline = Instant::now() + DURABLE_TIMEOUT;
         let position = self.ring.push(RecordKind::Generation.code(), unix_ms(), record)?;
         while !self.ring.is_durable(position) {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.told.recv_timeout(left) {
+            match self.events.recv_timeout(left) {
                 // It may still become durable, but does not take effect.
                 Ok(LaneEvent::Failing { cause, since_ms }) => {
                     return Err(PushError::Failing { cause, since_ms }.into());
                 }
                 Ok(LaneEvent::Durable { .. } | LaneEvent::Writing) => (),
                 Err(_) if self.ring.is_durable(position) => (),
-                Err(_) => return Err(Unrecorded::Late),
+                Err(_) => return Err(GenerationRecordError::Late),
             }
         }
         Ok(())
@@ -126,8 +130,8 @@ impl GenerationLog {
 
     /// Records the current generation again if due. Returns the wait until the next time.
     pub fn repeat(&mut self) -> Duration {
-        let Some((record, recorded_at)) = &mut self.last else { return EVERY };
-        let left = EVERY.saturating_sub(recorded_at.elapsed());
+        let Some((record, recorded_at)) = &mut self.last else { return REPEATED_EVERY };
+        let left = REPEATED_EVERY.saturating_sub(recorded_at.elapsed());
         if !left.is_zero() {
             return left;
         }
@@ -135,6 +139,6 @@ impl GenerationLog {
             warn!(%error, "the configuration in force was not recorded once more");
         }
         *recorded_at = Instant::now();
-        EVERY
+        REPEATED_EVERY
     }
 }

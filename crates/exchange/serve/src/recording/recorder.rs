@@ -26,14 +26,14 @@ impl Recorder {
 
     pub fn record(
         &self,
-        proceedings: &AuctionContext<'_>,
+        context: &AuctionContext<'_>,
         not_asked: &[(usize, NotAsked)],
         calls: impl IntoIterator<Item = RecordedCall>,
     ) {
         let RecordRing { firehose, record } = &mut *self.0.borrow_mut();
         record.clear();
-        let arrival_ms = proceedings.arrival_unix_us / 1000;
-        let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
+        let arrival_ms = context.arrival_unix_us / 1000;
+        let Some(kept) = encode(context, not_asked.iter().copied(), calls, record) else {
             return firehose.leave_out(arrival_ms);
         };
         // The lane counts refused records.

@@ -38,11 +38,11 @@ use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationCh
 use crate::guards::{GuardId, GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
-    DeliveryClock, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor, NoticeSender,
-    NoticeStatus, NoticeTiming, ReplayError, Settlements, Unbudgeted, own_key, replay,
+    DeliveryClock, NoBudgets, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor,
+    NoticeSender, NoticeStatus, NoticeTiming, ReplayError, Settlements, read_or_create_key, replay,
 };
 use crate::recording::{
-    OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder, Unrecorded,
+    GenerationRecordError, OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder,
 };
 use crate::shard::{ExchangeShard, ShardIdentity, ShardParts};
 
@@ -55,7 +55,7 @@ const LINGER: Duration = Duration::from_millis(10);
 /// A running exchange.
 #[derive(Debug)]
 pub struct Exchange {
-    pub(super) listening: SocketAddr,
+    pub(super) address: SocketAddr,
     metrics: PerShard<ExchangeMetrics>,
     /// None once the exchange is closed.
     generations: Mutex<Option<GenerationBuilder>>,
@@ -64,19 +64,19 @@ pub struct Exchange {
     /// None if the first configuration had no notices.
     pub(super) notices: Option<NoticeMonitor>,
     /// None if the first configuration had no record.
-    pub(super) lanes: Option<RecordLanes>,
+    pub(super) record_lanes: Option<RecordLanes>,
     /// None without budgets.
     pub(super) funnels: Option<Funnels>,
     tracer: Tracer,
     id_key: [u8; 16],
     outbound_max: usize,
-    seats: Vec<Mutex<Option<ShardSlot>>>,
-    closing: Mutex<Option<ExchangeEnd>>,
+    shard_slots: Vec<Mutex<Option<ShardSlot>>>,
+    end_parts: Mutex<Option<ClosingParts>>,
 }
 
 #[derive(Debug)]
 struct ShardSlot {
-    line: GuardPort,
+    guard_port: GuardPort,
     recorder: Option<Recorder>,
     budget: Option<(ShardBudget, ReservationCommands)>,
     dispatcher: Option<NoticeSender>,
@@ -85,7 +85,7 @@ struct ShardSlot {
 
 /// Parts that close with the exchange, in this order.
 #[derive(Debug)]
-struct ExchangeEnd {
+struct ClosingParts {
     dispatcher: Option<NoticeDispatcher>,
     recording: Option<OpenRecord>,
     jobs: Vec<Job>,
@@ -130,7 +130,7 @@ pub struct Budgets {
     /// Shared by all shards.
     pub budget_context: BudgetContext,
     /// One per shard.
-    pub lines: Vec<ShardLedgerPort>,
+    pub ledger_ports: Vec<ShardLedgerPort>,
     /// In force from the first auction on.
     pub campaigns: Campaigns,
     /// Books what is billed.
@@ -150,7 +150,7 @@ impl Exchange {
     ) -> Result<Arc<Self>, ExchangeError> {
         let shards = startup.shards;
         let resolver = Resolver::start(startup.control);
-        let (guards, lines) = Guards::new(shards);
+        let (guards, ports) = Guards::new(shards);
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
         let dispatcher = open_notices(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
@@ -179,32 +179,38 @@ impl Exchange {
         }
         let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
         let renewal = guards.start(startup.control, startup.shutdown);
-        let seat = |((line, recorder), budget)| {
-            let counter = dispatcher.as_ref().map(|dispatcher| dispatcher.counter.clone());
+        let slot = |((port, recorder), budget)| {
+            let sender = dispatcher.as_ref().map(|dispatcher| dispatcher.sender.clone());
             let to_nodes = dispatcher.as_ref().map(|dispatcher| dispatcher.to_nodes.clone());
-            Mutex::new(Some(ShardSlot { line, recorder, budget, dispatcher: counter, to_nodes }))
+            Mutex::new(Some(ShardSlot {
+                guard_port: port,
+                recorder,
+                budget,
+                dispatcher: sender,
+                to_nodes,
+            }))
         };
-        let seats = lines.into_iter().zip(recorders).zip(shard_budgets).map(seat).collect();
-        let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.window)).unzip();
+        let shard_slots = ports.into_iter().zip(recorders).zip(shard_budgets).map(slot).collect();
+        let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.monitor)).unzip();
         let lanes = recording.as_ref().map(|recording| recording.lanes().clone());
         let exchange = Arc::new(Self {
-            listening: startup.listening[0],
+            address: startup.listening[0],
             metrics: PerShard::new(shards),
             generations: Mutex::new(Some(generations)),
             current,
             guards,
             notices,
-            lanes,
+            record_lanes: lanes,
             funnels,
             tracer: startup.tracer.clone(),
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
-            seats,
-            closing: Mutex::new(Some(ExchangeEnd { dispatcher, recording, jobs, renewal })),
+            shard_slots,
+            end_parts: Mutex::new(Some(ClosingParts { dispatcher, recording, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
         let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
-        let mut closing = exchange.closing.lock().expect("nothing panics while it closes");
+        let mut closing = exchange.end_parts.lock().expect("nothing panics while it closes");
         closing.as_mut().expect("it is not closed yet").jobs.extend(jobs);
         drop(closing);
         Ok(exchange)
@@ -212,13 +218,13 @@ impl Exchange {
 
     /// Ends what `open` began, after the last shard.
     pub(super) fn end(&self) {
-        let closing = self.closing.lock().expect("nothing panics while it closes").take();
-        let Some(ExchangeEnd { dispatcher, recording, jobs, renewal }) = closing else {
+        let closing = self.end_parts.lock().expect("nothing panics while it closes").take();
+        let Some(ClosingParts { dispatcher, recording, jobs, renewal }) = closing else {
             return;
         };
         // Drop the parts of shards that never started.
-        for seat in &self.seats {
-            seat.lock().expect("nothing panics with it").take();
+        for slot in &self.shard_slots {
+            slot.lock().expect("nothing panics with it").take();
         }
         if let Some(dispatcher) = dispatcher {
             dispatcher.join();
@@ -247,13 +253,13 @@ impl Exchange {
         let reactor =
             DspReactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
                 .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
-        let seat = self.seats[index].lock().expect("nothing panics with it").take();
-        let ShardSlot { line, recorder, budget, dispatcher, to_nodes } =
-            seat.expect("a shard starts once");
+        let slot = self.shard_slots[index].lock().expect("nothing panics with it").take();
+        let ShardSlot { guard_port: port, recorder, budget, dispatcher, to_nodes } =
+            slot.expect("a shard starts once");
         let (budget, commands) = budget.unzip();
         let mut generations = self.current.clone();
         let first = Arc::clone(&generations.borrow_and_update());
-        let identity = ShardIdentity { index, line, id_key: self.id_key };
+        let identity = ShardIdentity { index, guard_port: port, id_key: self.id_key };
         let nodes = to_nodes
             .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
         let parts = ShardParts {
@@ -267,12 +273,12 @@ impl Exchange {
         };
         let shard = Rc::new(ExchangeShard::new(identity, parts, first, counters, reactor));
         tokio::task::spawn_local(Rc::clone(&shard).sweep());
-        tokio::task::spawn_local(Rc::clone(&shard).spend());
-        tokio::task::spawn_local(Rc::clone(&shard).book());
+        tokio::task::spawn_local(Rc::clone(&shard).exchange_with_ledger());
+        tokio::task::spawn_local(Rc::clone(&shard).retry_bills());
         if let Some(commands) = commands {
             tokio::task::spawn_local(Rc::clone(&shard).run_commands(commands));
         }
-        tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
+        tokio::task::spawn_local(Rc::clone(&shard).follow_generations(generations));
         Ok(shard)
     }
 
@@ -295,8 +301,11 @@ impl Exchange {
     ///
     /// # Errors
     /// The record refuses the generation; the previous one stays in force.
-    pub fn replace(&self, config: ExchangeConfig) -> Result<GenerationChange, Unrecorded> {
-        self.generations().as_mut().ok_or(Unrecorded::Closed)?.replace(config)
+    pub fn replace(
+        &self,
+        config: ExchangeConfig,
+    ) -> Result<GenerationChange, GenerationRecordError> {
+        self.generations().as_mut().ok_or(GenerationRecordError::Closed)?.replace(config)
     }
 
     /// Puts other campaigns and seat accounts in force, and returns the number of their generation.
@@ -304,11 +313,11 @@ impl Exchange {
     ///
     /// # Errors
     /// The record refuses the generation; the previous campaigns stay in force.
-    pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
+    pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, GenerationRecordError> {
         let direct = campaigns.catalogue.clone();
         let number = {
             let mut generations = self.generations();
-            let generations = generations.as_mut().ok_or(Unrecorded::Closed)?;
+            let generations = generations.as_mut().ok_or(GenerationRecordError::Closed)?;
             generations.set_campaigns(Arc::new(campaigns))?
         };
         // Outside the lock: others wait for it.
@@ -342,8 +351,8 @@ impl Exchange {
     }
 
     /// Why billed wins do not become durable, so that accounts win nothing. None if they do.
-    pub fn unrecorded(&self) -> Option<String> {
-        match self.lanes.as_ref()?.durable.state() {
+    pub fn recording_failure(&self) -> Option<String> {
+        match self.record_lanes.as_ref()?.durable.state() {
             LaneState::Writing => None,
             LaneState::Full => Some("the durable lane of the record is full".to_owned()),
             LaneState::Failing { cause, .. } => {
@@ -365,7 +374,7 @@ impl Exchange {
 
     /// State of notices. None without a dispatcher.
     pub fn notices(&self) -> Option<NoticeStatus> {
-        self.notices.as_ref().map(NoticeMonitor::view)
+        self.notices.as_ref().map(NoticeMonitor::status)
     }
 
     fn guard_of(&self, dsp: &str) -> Option<GuardId> {
@@ -378,8 +387,8 @@ impl Exchange {
 #[derive(Debug)]
 struct OpenNotices {
     dispatcher: NoticeDispatcher,
-    counter: NoticeSender,
-    window: NoticeMonitor,
+    sender: NoticeSender,
+    monitor: NoticeMonitor,
     own_key: [u8; 32],
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
@@ -395,26 +404,27 @@ struct OpenBudgets {
 
 struct BudgetParts {
     budget_context: BudgetContext,
-    lines: Vec<ShardLedgerPort>,
+    ledger_ports: Vec<ShardLedgerPort>,
     peers: PeerShards,
     commands: Vec<ReservationCommands>,
 }
 
 impl OpenBudgets {
     fn of(budgets: Option<Budgets>) -> Self {
-        let Some(Budgets { budget_context, lines, campaigns, settlements, on_start }) = budgets
+        let Some(Budgets { budget_context, ledger_ports: ports, campaigns, settlements, on_start }) =
+            budgets
         else {
             return Self {
                 parts: None,
                 campaigns: Campaigns::default(),
-                settlements: Box::new(Unbudgeted),
+                settlements: Box::new(NoBudgets),
                 on_start: None,
             };
         };
-        let (peers, commands) = PeerShards::new(budget_context.key, &lines);
-        let settlements = SettlementRouter { books: settlements, peers: peers.clone() };
+        let (peers, commands) = PeerShards::new(budget_context.key, &ports);
+        let settlements = SettlementRouter { ledger: settlements, peers: peers.clone() };
         Self {
-            parts: Some(BudgetParts { budget_context, lines, peers, commands }),
+            parts: Some(BudgetParts { budget_context, ledger_ports: ports, peers, commands }),
             campaigns,
             settlements: Box::new(settlements),
             on_start: Some(on_start),
@@ -429,14 +439,14 @@ impl BudgetParts {
         durable: &LaneHandle,
         funnels: &Funnels,
     ) -> Result<Vec<Option<(ShardBudget, ReservationCommands)>>, BudgetsError> {
-        let Self { budget_context, lines, peers, commands } = self;
-        let open = |((line, commands), handovers): (_, &HandoverSlot)| {
+        let Self { budget_context, ledger_ports: ports, peers, commands } = self;
+        let open = |((port, commands), handovers): (_, &HandoverSlot)| {
             let durable = durable.clone();
             let is_durable = Box::new(move || durable.state() == LaneState::Writing);
-            let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), is_durable)?;
+            let budget = ShardBudget::new(port, budget_context.clone(), peers.clone(), is_durable)?;
             Ok(Some((budget.counting_to(handovers.clone()), commands)))
         };
-        lines.into_iter().zip(commands).zip(funnels.boxes()).map(open).collect()
+        ports.into_iter().zip(commands).zip(funnels.slots()).map(open).collect()
     }
 }
 
@@ -455,7 +465,7 @@ fn open_notices(
     let clock = DeliveryClock::start();
     let ring_bytes = record.durable.ring_bytes;
     let (replay, journal) = replay(log, ring_bytes, directory, notices.policy, &mut *settlements)?;
-    let own_key = own_key(directory).map_err(ExchangeError::Key)?;
+    let own_key = read_or_create_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Arc::new(client_config(notices.authorities.as_deref()));
     let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
@@ -465,6 +475,6 @@ fn open_notices(
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = NoticeTiming { clock, linger: LINGER, answer_timeout };
     let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
-    let (dispatcher, counter, window) = started.map_err(ExchangeError::Thread)?;
-    Ok(Some(OpenNotices { dispatcher, counter, window, own_key, to_nodes }))
+    let (dispatcher, sender, monitor) = started.map_err(ExchangeError::Thread)?;
+    Ok(Some(OpenNotices { dispatcher, sender, monitor, own_key, to_nodes }))
 }

@@ -87,7 +87,7 @@ impl Ledger {
         let period = Period(quarter);
         let ledger = Self { to_shard, from_shard, is_halted, period, report: None };
         let (settlements, on_start) = (Box::new(Nobody), Box::new(no_job));
-        (ledger, Budgets { budget_context, lines, campaigns, settlements, on_start })
+        (ledger, Budgets { budget_context, ledger_ports: lines, campaigns, settlements, on_start })
     }
 
     /// Grants a total.

@@ -247,7 +247,7 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     let failed = [Criterion::Creatives, Criterion::Seat, Criterion::PrivateAuction];
     assert_eq!(probed.failed, failed.map(|criterion| (criterion, 0)));
     assert!(exchange.exchange().probe(CampaignIndex(7)).is_none());
-    assert_eq!(exchange.exchange().unrecorded(), None);
+    assert_eq!(exchange.exchange().recording_failure(), None);
     assert!(exchange.exchange().has_rate(Currency::USD));
     assert!(!exchange.exchange().has_rate(Currency::parse("XAU").expect("a code")));
 }

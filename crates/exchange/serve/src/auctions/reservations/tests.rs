@@ -147,7 +147,7 @@ fn with_direct(
         direct: direct.as_ref(),
         lifetimes: Lifetimes::default(),
         refusals: BudgetRefusals::default(),
-        held: Vec::new(),
+        reservations: Vec::new(),
     };
     test(reservations, judgement);
 }
@@ -180,13 +180,13 @@ fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
     assert!(reserve(cents * 10_000 + 1).is_err(), "it has more");
     if cents > 0 {
         let all = reserve(cents * 10_000).expect("it has that");
-        desk.budget.give_back(&all);
+        desk.budget.release_token(&all);
     }
 }
 
 /// The reserved bids with their accounts.
 fn held(reservations: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
-    reservations.held.iter().map(|held| (held.bid, held.token.slot())).collect()
+    reservations.reservations.iter().map(|held| (held.bid, held.token.slot())).collect()
 }
 
 /// Its rival was refused, so it has less to beat, but pays the same.
@@ -234,7 +234,7 @@ fn a_bid_holds_one_price_at_a_time() {
         let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
         assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
         reservations.keep_returned(&judgement, &clearing);
-        assert_eq!(reservations.held.len(), 2);
+        assert_eq!(reservations.reservations.len(), 2);
         check_free(&desk, SLOT, 601);
     });
     // They were never returned.

@@ -70,7 +70,7 @@ fn said<'s>(span: &'s otlp::Span, key: &str) -> &'s str {
 fn an_auction_with_its_calls() {
     let arrival = Instant::now();
     let at = |ms| arrival + Duration::from_millis(ms);
-    let moments = AuctionTimings {
+    let timings = AuctionTimings {
         arrival,
         received: at(1),
         parsed: at(2),
@@ -84,7 +84,7 @@ fn an_auction_with_its_calls() {
         TracedCalls { dsp: "slow", outcome: CallOutcome::Late, ended: None },
     ];
     let spans = traced(|tracer| {
-        AuctionTrace { tracer, id: ID, traceparent: None }.record(&moments, "filled", calls);
+        AuctionTrace { tracer, id: ID, traceparent: None }.record(&timings, "filled", calls);
     });
     assert_eq!(spans.len(), 9);
     let root = named(&spans, "auction");
@@ -120,7 +120,7 @@ fn an_auction_with_its_calls() {
 fn an_auction_that_ends_early() {
     let arrival = Instant::now();
     let at = |ms| arrival + Duration::from_millis(ms);
-    let moments = AuctionTimings {
+    let timings = AuctionTimings {
         arrival,
         received: at(1),
         parsed: at(2),
@@ -132,7 +132,7 @@ fn an_auction_that_ends_early() {
     let caller = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let spans = traced(|tracer| {
         AuctionTrace { tracer, id: ID, traceparent: Some(caller) }.record(
-            &moments,
+            &timings,
             "no_eligible_dsp",
             [],
         );

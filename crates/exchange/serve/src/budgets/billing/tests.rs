@@ -72,7 +72,7 @@ fn what_is_refused_for_now_is_tried_until_it_expires() {
     for refusal in [BeaconRefusal::Busy, BeaconRefusal::Journal] {
         let mut bench = Bench::new(8, 8);
         bench.add(1, 5);
-        for now_ms in [100, 200, BOOKED_WITHIN_MS + 4] {
+        for now_ms in [100, 200, BOOKING_TIMEOUT_MS + 4] {
             let (number, answer) = bench.orders().pop().expect("one");
             assert_eq!(number, 1);
             answer.send(Err(refusal)).expect("it waits");
@@ -81,7 +81,7 @@ fn what_is_refused_for_now_is_tried_until_it_expires() {
         }
         let orders = bench.orders();
         assert_eq!(orders.len(), 1);
-        bench.turn(BOOKED_WITHIN_MS + 5);
+        bench.turn(BOOKING_TIMEOUT_MS + 5);
         bench.check(0, 1);
     }
 }
@@ -91,14 +91,14 @@ fn an_office_that_takes_nothing_is_not_asked_for_ever() {
     let mut bench = Bench::new(1, 8);
     bench.add(1, 0);
     bench.add(2, 0);
-    bench.turn(BOOKED_WITHIN_MS - 1);
+    bench.turn(BOOKING_TIMEOUT_MS - 1);
     bench.check(2, 0);
     let mut orders = bench.orders();
     assert_eq!(orders.len(), 1, "it has room for one");
-    bench.turn(BOOKED_WITHIN_MS - 1);
+    bench.turn(BOOKING_TIMEOUT_MS - 1);
     orders.extend(bench.orders());
     assert_eq!(orders.len(), 2, "now for the other, too");
-    bench.turn(BOOKED_WITHIN_MS);
+    bench.turn(BOOKING_TIMEOUT_MS);
     bench.check(0, 2);
 }
 

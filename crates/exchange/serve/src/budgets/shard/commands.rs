@@ -29,27 +29,33 @@ struct PeerShard {
     /// Identifies the shard's reservations.
     origin: TokenOrigin,
     /// Unbounded, because none may be lost; each reservation comes once.
-    spent: mpsc::UnboundedSender<ReservationToken>,
+    settlements: mpsc::UnboundedSender<ReservationToken>,
     /// Bounded: callers of beacons may send any number.
-    lost: mpsc::Sender<ReservationToken>,
+    releases: mpsc::Sender<ReservationToken>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ReservationCommands {
-    spent: mpsc::UnboundedReceiver<ReservationToken>,
-    lost: mpsc::Receiver<ReservationToken>,
+    settlements: mpsc::UnboundedReceiver<ReservationToken>,
+    releases: mpsc::Receiver<ReservationToken>,
 }
 
 impl PeerShards {
-    /// Senders to the shards of `lines`, and each shard's receivers.
-    pub fn new(key: TokenKey, lines: &[ShardLedgerPort]) -> (Self, Vec<ReservationCommands>) {
-        let shard = |line: &ShardLedgerPort| {
-            let (to_spent, spent) = mpsc::unbounded_channel();
-            let (to_lost, lost) = mpsc::channel(RELEASES_MAX);
-            let peer = PeerShard { origin: line.options.origin, spent: to_spent, lost: to_lost };
-            (peer, ReservationCommands { spent, lost })
+    /// Senders to the shards of `ledger_ports`, and each shard's receivers.
+    pub fn new(
+        key: TokenKey,
+        ledger_ports: &[ShardLedgerPort],
+    ) -> (Self, Vec<ReservationCommands>) {
+        let shard = |port: &ShardLedgerPort| {
+            let (settlements, settlements_received) = mpsc::unbounded_channel();
+            let (releases, releases_received) = mpsc::channel(RELEASES_MAX);
+            let commands = ReservationCommands {
+                settlements: settlements_received,
+                releases: releases_received,
+            };
+            (PeerShard { origin: port.options.origin, settlements, releases }, commands)
         };
-        let (shards, commands) = lines.iter().map(shard).unzip();
+        let (shards, commands) = ledger_ports.iter().map(shard).unzip();
         (Self { key, shards }, commands)
     }
 
@@ -64,14 +70,14 @@ impl PeerShards {
         let token = self.open(reservation);
         if let Some((token, peer)) = token.and_then(|token| Some((token, self.peer(&token)?))) {
             // The shard may have ended.
-            let _ended = peer.spent.send(token);
+            let _ended = peer.settlements.send(token);
         }
     }
 
     /// Queues a release; returns false if no shard here made the reservation.
     pub fn release(&self, token: ReservationToken) -> bool {
         let Some(peer) = self.peer(&token) else { return false };
-        let _shed = peer.lost.try_send(token);
+        let _shed = peer.releases.try_send(token);
         true
     }
 
@@ -87,8 +93,8 @@ impl ReservationCommands {
     pub async fn next(&mut self) -> Option<ReservationCommand> {
         tokio::select! {
             biased;
-            Some(token) = self.spent.recv() => Some(ReservationCommand::Settle(token)),
-            Some(token) = self.lost.recv() => Some(ReservationCommand::Release(token)),
+            Some(token) = self.settlements.recv() => Some(ReservationCommand::Settle(token)),
+            Some(token) = self.releases.recv() => Some(ReservationCommand::Release(token)),
             else => None,
         }
     }
@@ -96,25 +102,25 @@ impl ReservationCommands {
 
 /// Passes settlements to the ledger's books, then to the reserving shard.
 pub(crate) struct SettlementRouter {
-    pub books: Box<dyn Settlements>,
+    pub ledger: Box<dyn Settlements>,
     pub peers: PeerShards,
 }
 
 impl Settlements for SettlementRouter {
     fn settled(&mut self, sequence: u64, reservation: &Reservation) {
-        self.books.settled(sequence, reservation);
+        self.ledger.settled(sequence, reservation);
         self.peers.settle(reservation);
     }
 
     fn reached(&mut self, sequence: u64) {
-        self.books.reached(sequence);
+        self.ledger.reached(sequence);
     }
 
     fn replayed(&mut self) {
-        self.books.replayed();
+        self.ledger.replayed();
     }
 
     fn applied_seq(&self) -> u64 {
-        self.books.applied_seq()
+        self.ledger.applied_seq()
     }
 }

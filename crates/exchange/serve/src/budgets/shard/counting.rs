@@ -11,9 +11,9 @@ use units::Tick;
 use crate::metrics::BudgetMetrics;
 
 /// How often a shard hands over counts.
-const HANDED_EVERY: Duration = Duration::from_secs(1);
+const HANDOVER_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a request is copied.
-const COPIED_EVERY: Duration = Duration::from_millis(250);
+const COPY_INTERVAL: Duration = Duration::from_millis(250);
 /// Most copies per handover, and the largest; longer requests are not copied.
 const COPIES_MAX: usize = 4;
 const COPY_BYTES_MAX: usize = 16 * 1024;
@@ -73,7 +73,7 @@ pub(super) struct FunnelCounting {
     is_copy_due: bool,
     copy_at: Tick,
     hand_over_at: Tick,
-    to: HandoverSlot,
+    slot: HandoverSlot,
     /// Totals last added to metrics.
     totals: [u64; FunnelStep::ALL.len()],
 }
@@ -88,7 +88,7 @@ impl FunnelCounting {
             is_copy_due: true,
             copy_at: Tick::ZERO,
             hand_over_at: Tick::ZERO,
-            to,
+            slot: to,
             totals: [0; FunnelStep::ALL.len()],
         }
     }
@@ -108,7 +108,7 @@ impl FunnelCounting {
     /// Hands over about once a second if the last handover was taken, and updates metrics.
     pub fn turn(&mut self, now: Tick, metrics: &BudgetMetrics) {
         if self.copy_at <= now {
-            self.copy_at = now.after(COPIED_EVERY);
+            self.copy_at = now.after(COPY_INTERVAL);
             self.is_copy_due = true;
         }
         if now < self.hand_over_at {
@@ -119,7 +119,7 @@ impl FunnelCounting {
             counter.add(total - std::mem::replace(&mut self.totals[step as usize], total));
         }
         // The reader is still taking the last handover.
-        let Ok(mut handover) = self.to.0.try_lock() else { return };
+        let Ok(mut handover) = self.slot.0.try_lock() else { return };
         if !handover.is_empty() {
             return;
         }
@@ -127,7 +127,7 @@ impl FunnelCounting {
         self.buffer.hand_over(batch);
         std::mem::swap(copies, &mut self.copies);
         *copied = std::mem::take(&mut self.copied);
-        self.hand_over_at = now.after(HANDED_EVERY);
+        self.hand_over_at = now.after(HANDOVER_INTERVAL);
     }
 }
 

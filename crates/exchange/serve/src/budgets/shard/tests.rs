@@ -11,7 +11,7 @@ use pacer_core::shard::token::TokenOrigin;
 use units::Currency;
 
 use super::*;
-use crate::notices::{Settlements as _, Unbudgeted};
+use crate::notices::{NoBudgets, Settlements as _};
 
 pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
@@ -49,7 +49,7 @@ impl Seat {
     pub(crate) fn run_commands(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(command)) = pin!(self.commands.next()).poll(&mut context) {
-            self.budget.command(command);
+            self.budget.execute(command);
         }
     }
 
@@ -128,7 +128,7 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
         let asked = Box::new(move || asked.load(Ordering::Relaxed));
         let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), asked)
             .expect("sound options");
-        let spent = SettlementRouter { books: Box::new(Unbudgeted), peers: peers.clone() };
+        let spent = SettlementRouter { ledger: Box::new(NoBudgets), peers: peers.clone() };
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);
         let ledger_unix_ms = Arc::clone(&ledger_unix_ms);
@@ -374,10 +374,10 @@ fn room_of_an_extravagant_answer_is_not_kept() {
     let [desk] = seats(1, 64);
     let answer =
         |bytes| DirectAnswer { body: String::with_capacity(bytes), ..DirectAnswer::default() };
-    desk.budget.keep(answer(ANSWER_BYTES_MAX + 1));
+    desk.budget.keep_answer(answer(ANSWER_BYTES_MAX + 1));
     assert_eq!(desk.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
-        desk.budget.keep(answer(ANSWER_BYTES_MAX));
+        desk.budget.keep_answer(answer(ANSWER_BYTES_MAX));
     }
     assert_eq!(desk.rooms(), ANSWERS_MAX);
 }
@@ -403,7 +403,7 @@ fn what_happened_is_counted_once() {
     let tokens = [1, 2, 3].map(|nanos| reserve(&desk, nanos).expect("it has that"));
     let spent = sealed(&desk.budget, &tokens[0]);
     desk.settle(&spent);
-    desk.budget.give_back(&tokens[1]);
+    desk.budget.release_token(&tokens[1]);
     let spent = sealed(&desk.budget, &tokens[0]);
     desk.settle(&spent);
     for _ in 0..2 {
@@ -447,7 +447,7 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     desk.told(&rights(200));
     assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(
-        desk.budget.open.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
+        desk.budget.ledger_end.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
         Some(150)
     );
 }

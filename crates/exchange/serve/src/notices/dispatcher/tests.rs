@@ -12,7 +12,7 @@ use tokio::time::advance;
 use super::*;
 use crate::notices::clock::unix_ms;
 use crate::notices::journal::tests::LogByHand;
-use crate::notices::settlements::Unbudgeted;
+use crate::notices::settlements::NoBudgets;
 
 const LINGER: Duration = Duration::from_millis(10);
 
@@ -28,7 +28,7 @@ impl Bench {
     }
 
     fn on(log: (LogByHand, NoticeJournal), policy: DeliveryPolicy) -> Self {
-        Self::with(log, policy, Box::new(Unbudgeted))
+        Self::with(log, policy, Box::new(NoBudgets))
     }
 
     /// `settlements` has replayed the log.
@@ -37,8 +37,8 @@ impl Bench {
         policy: DeliveryPolicy,
         settlements: Box<dyn Settlements>,
     ) -> Self {
-        let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
-        let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
+        let (orders, orders_given) = mpsc::channel(COMMANDS_MAX);
+        let (fetches, fetches_given) = mpsc::channel(COMMANDS_MAX);
         let (events, happened) = mpsc::unbounded_channel();
         let (made, calls) = mpsc::unbounded_channel();
         let clock = DeliveryClock::start();
@@ -57,16 +57,16 @@ impl Bench {
             calls: 0,
             relayed: RelayedTokens::default(),
             times: NoticeTiming { clock, linger: LINGER, answer_timeout: Duration::from_secs(9) },
-            shown: NoticeMonitor::default(),
+            monitor: NoticeMonitor::default(),
         };
-        let given = NoticeInbox { orders: orders_given, fetches: fetches_given };
-        tokio::task::spawn_local(desk.work(given, happened));
-        Self { counter: NoticeSender { orders, fetches }, calls, log: Some(log) }
+        let given = NoticeInbox { commands: orders_given, fetches: fetches_given };
+        tokio::task::spawn_local(desk.run(given, happened));
+        Self { counter: NoticeSender { commands: orders, fetches }, calls, log: Some(log) }
     }
 
     fn submit(&self, dsp: &str, count: usize) {
         for _ in 0..count {
-            let taken = self.counter.order(NoticeCommand::Submit(BestEffort::Win, notice(dsp)));
+            let taken = self.counter.send(NoticeCommand::Submit(BestEffort::Win, notice(dsp)));
             assert!(taken, "there is room");
         }
     }
@@ -77,7 +77,7 @@ impl Bench {
         let (notice, reservation) = (Some(notice(dsp)), None);
         let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
         assert!(
-            self.counter.order(NoticeCommand::Beacon(Box::new(beacon), answer)),
+            self.counter.send(NoticeCommand::Beacon(Box::new(beacon), answer)),
             "there is room"
         );
         acknowledged
@@ -343,7 +343,7 @@ async fn an_idle_office_holds_no_segments() {
         }
         assert_eq!(first(bench.log()), 1);
         settle().await;
-        advance(LOG_LOOKED_AT).await;
+        advance(LOG_CHECKED_EVERY).await;
         settle().await;
         bench.log().write();
         assert!(first(bench.log()) > 300, "{}", first(bench.log()));

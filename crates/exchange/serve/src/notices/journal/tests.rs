@@ -249,11 +249,11 @@ fn records_are_told_with_the_sequences_that_they_stand_at() {
     let mut told = Vec::new();
     for (at, (ticket, record)) in records(60).into_iter().enumerate() {
         log.others(at % 4);
-        assert_eq!(journal.hand_over(ticket, &record), None);
+        assert_eq!(journal.write(ticket, &record), None);
         handed.insert(ticket, record);
         if at % 5 == 0 {
             log.write();
-            while let Some(Event::JournalCommitted(more)) = journal.try_heard() {
+            while let Some(Event::JournalCommitted(more)) = journal.try_next_event() {
                 told.extend(more);
             }
         }
@@ -265,7 +265,7 @@ fn records_are_told_with_the_sequences_that_they_stand_at() {
     let want: BTreeMap<_, _> =
         told.iter().map(|(ticket, sequence)| (*sequence, handed[ticket].clone())).collect();
     assert_eq!(found, want);
-    let Event::JournalReached(reached) = journal.reached() else { panic!("it is told") };
+    let Event::JournalReached(reached) = journal.durable_position() else { panic!("it is told") };
     assert!(reached >= told.last().unwrap().1);
 }
 
@@ -273,21 +273,21 @@ fn records_are_told_with_the_sequences_that_they_stand_at() {
 fn what_was_taken_is_durable_later_and_what_was_refused_never() {
     let (mut log, mut journal) = LogByHand::open(&FaultDisk::new(2));
     let [first, second, third] = <[_; 3]>::try_from(records(3)).unwrap();
-    assert_eq!(journal.hand_over(first.0, &first.1), None);
+    assert_eq!(journal.write(first.0, &first.1), None);
     log.fail(true);
     log.write();
-    assert_eq!(journal.try_heard(), Some(Event::JournalFailing));
+    assert_eq!(journal.try_next_event(), Some(Event::JournalFailing));
     let refused = Event::JournalRefused(vec![second.0]);
-    assert_eq!(journal.hand_over(second.0, &second.1), Some(refused));
+    assert_eq!(journal.write(second.0, &second.1), Some(refused));
     log.write();
-    assert_eq!(journal.try_heard(), None, "it is told once");
+    assert_eq!(journal.try_next_event(), None, "it is told once");
     log.fail(false);
     log.write();
-    assert_eq!(journal.try_heard(), Some(Event::JournalCommitted(vec![(first.0, 1)])));
-    assert_eq!(journal.try_heard(), Some(Event::JournalWriting));
-    assert_eq!(journal.hand_over(third.0, &third.1), None);
+    assert_eq!(journal.try_next_event(), Some(Event::JournalCommitted(vec![(first.0, 1)])));
+    assert_eq!(journal.try_next_event(), Some(Event::JournalWriting));
+    assert_eq!(journal.write(third.0, &third.1), None);
     log.write();
-    assert_eq!(journal.try_heard(), Some(Event::JournalCommitted(vec![(third.0, 2)])));
+    assert_eq!(journal.try_next_event(), Some(Event::JournalCommitted(vec![(third.0, 2)])));
     let mut found = Vec::new();
     read(&log.disk, u64::MAX, |_, bytes| found.push(bytes.to_vec())).unwrap();
     assert_eq!(found, [first.1, third.1]);
@@ -301,9 +301,9 @@ fn a_ring_without_room_and_a_log_that_is_closed_refuse() {
     while journal.ring.push(RecordKind::Notice.code(), 1, &filler).is_ok() {}
     while journal.ring.push(RecordKind::Notice.code(), 1, &[]).is_ok() {}
     let refused = |ticket| Some(Event::JournalRefused(vec![ticket]));
-    assert_eq!(journal.hand_over(one.0, &one.1), refused(one.0));
+    assert_eq!(journal.write(one.0, &one.1), refused(one.0));
     drop(log);
-    assert_eq!(journal.hand_over(other.0, &other.1), refused(other.0));
+    assert_eq!(journal.write(other.0, &other.1), refused(other.0));
 }
 
 /// No more reports will come for records it had taken.
@@ -311,8 +311,8 @@ fn a_ring_without_room_and_a_log_that_is_closed_refuse() {
 async fn the_end_of_the_log_thread_is_told_as_a_failure_and_once() {
     let (log, mut journal) = LogByHand::open(&FaultDisk::new(3));
     drop(log);
-    assert_eq!(journal.heard().await, Event::JournalFailing);
-    let more = std::pin::pin!(journal.heard());
+    assert_eq!(journal.next_event().await, Event::JournalFailing);
+    let more = std::pin::pin!(journal.next_event());
     assert!(futures_are_pending(more).await);
 }
 
@@ -330,10 +330,10 @@ fn old_segments_go_as_far_as_notices_need_them() {
     let (mut log, mut journal) = LogByHand::open(&FaultDisk::new(4));
     let mut told = Vec::new();
     for (ticket, record) in records(100) {
-        journal.hand_over(ticket, &record);
+        journal.write(ticket, &record);
         log.others(5);
         log.write();
-        while let Some(Event::JournalCommitted(more)) = journal.try_heard() {
+        while let Some(Event::JournalCommitted(more)) = journal.try_next_event() {
             told.extend(more.into_iter().map(|(_, sequence)| sequence));
         }
     }

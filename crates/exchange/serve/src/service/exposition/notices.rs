@@ -16,7 +16,7 @@ pub(super) fn expose(
     dispatcher: Option<&NoticeMonitor>,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
-    let counted = dispatcher.map(|dispatcher| dispatcher.view().counters).unwrap_or_default();
+    let counted = dispatcher.map(|dispatcher| dispatcher.status().counters).unwrap_or_default();
     let mut notices = page.counters("exchange_notices", "Notices to DSPs, by outcome.")?;
     for (kind, outcome, count) in [
         ("billing", "delivered", counted.billing_delivered),
@@ -87,7 +87,7 @@ pub(super) fn expose(
 fn expose_upstream(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
     let help = "Bids with a `burl` that an upstream billed, by whether it reported a price.";
     let mut prices = page.counters("exchange_upstream_prices", help)?;
-    prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
+    prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_priced))?;
     let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
     prices.sum(&[("outcome", "unreadable")], unreadable)?;
     let help = "Payments that upstream auctions reported, in the exchange's currency.";

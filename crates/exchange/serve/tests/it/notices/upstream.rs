@@ -51,7 +51,7 @@ fn ours_fire_theirs() {
     }
     until("repeats are known", || exchange.notices().counters.beacons_duplicate == 6);
     // The upstream price is counted once and passed on to no DSP.
-    assert_eq!(exchange.count(|metrics| metrics.upstream_told.value()), 1);
+    assert_eq!(exchange.count(|metrics| metrics.upstream_priced.value()), 1);
     assert_eq!(exchange.count(|metrics| metrics.upstream_nanos.value()), 4_200_000);
     assert_eq!(host.targets().len(), 4, "once each: {:?}", host.targets());
 }

@@ -102,7 +102,7 @@ fn billed(
     let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
     let (notice, reservation) = (None, Some(reservation));
     let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
-    assert!(counter.order(NoticeCommand::Beacon(Box::new(beacon), answer)), "there is room");
+    assert!(counter.send(NoticeCommand::Beacon(Box::new(beacon), answer)), "there is room");
     acknowledged
 }
 
@@ -135,7 +135,7 @@ async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
         bench.log().write();
         assert_eq!(books.shelf().passed, 18);
         settle().await;
-        advance(LOG_LOOKED_AT).await;
+        advance(LOG_CHECKED_EVERY).await;
         settle().await;
         assert_eq!(books.shelf().passed, 48);
     };
@@ -230,7 +230,7 @@ async fn the_log_stays_until_it_is_booked() {
         bench.log().others(60);
         for _ in 0..3 {
             bench.turns().await;
-            advance(LOG_LOOKED_AT).await;
+            advance(LOG_CHECKED_EVERY).await;
         }
         let kept = first(bench.log());
         assert!(1 < kept && kept <= booked + 1, "{kept} of {booked}");
@@ -393,7 +393,7 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
         panic!("it is refused")
     };
     assert_eq!((of_log, applied_seq), (end, end + 1));
-    assert!(start(&mut Unbudgeted).is_none(), "nobody keeps books");
+    assert!(start(&mut NoBudgets).is_none(), "nobody keeps books");
 }
 
 /// Lost records' numbers are not reused, so no new record is taken for a booked one.
