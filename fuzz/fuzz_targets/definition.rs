@@ -4,8 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pacer_core::store::StoredKind;
-use pacer_serve::registry::testing::PriceRules;
-use pacer_serve::registry::{check_body, check_text};
+use pacer_serve::registry::testing::{PriceRules, check_body, check_text};
 use serde_json::{Map, Value};
 
 fuzz_target!(|data: &[u8]| {

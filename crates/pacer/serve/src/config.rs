@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pacer_core::ledger::LedgerSettings;
+use pacer_core::messages::Epoch;
 use pacer_core::shard::token::TokenOrigin;
 use pacer_core::shard::{ShardOptions, TTLS_MAX};
 use runtime::builder::Builder;
@@ -188,13 +190,16 @@ impl BudgetsConfig {
     ) -> LedgerStart {
         LedgerStart {
             directory: self.directory.clone(),
-            node: self.node,
-            shards,
-            lease_period: self.lease_period,
-            lease_span: self.lease_span,
-            slice_span: self.slice_span,
-            horizon: self.horizon(),
-            late_window: self.late_window,
+            settings: LedgerSettings {
+                lease_period: self.lease_period,
+                lease_span: self.lease_span,
+                slice_span: self.slice_span,
+                horizon: self.horizon(),
+                late_window: self.late_window,
+                ahead: LedgerSettings::ahead_of(self.lease_period),
+                is_late_told: false,
+                ..LedgerSettings::new(self.node, Epoch::default(), shards)
+            },
             slot: self.slot,
             keep_every: KEEP_EVERY,
             origin,

@@ -41,7 +41,7 @@ pub use definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaig
 pub use edits::{ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing};
 pub use files::FilesRead;
 pub use files::prepare::{CheckedFiles, PreparedRegistry, check_files};
-pub use read::{RegistryOptions, check_body, check_text};
+pub use read::RegistryOptions;
 pub use refused::{ChangeRefusal, RegistryStartError};
 pub use standing::{AccountStanding, CampaignStanding};
 pub use text::members::{ReadJsonError, read_json};
@@ -75,23 +75,8 @@ struct ChangeState<R> {
 }
 
 impl<R: CampaignRules> Registry<R> {
-    /// Reads the store and the files, defines all in the ledger, and has `builder` call `publish`
-    /// once, and after every change; changes in quick succession are published together.
-    ///
-    /// # Errors
-    /// If the store or a file cannot be read: nothing is changed then.
-    pub fn start(
-        ledger: LedgerHandle,
-        options: &RegistryOptions,
-        builder: &Builder,
-        publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
-    ) -> Result<Self, RegistryStartError> {
-        let prepared = PreparedRegistry::read(options, |kind| ledger.definitions(kind))?;
-        Self::start_prepared(prepared, ledger, builder, publish)
-    }
-
-    /// As [`Self::start`], with what was read before the ledger began. Reads files again that have
-    /// changed since.
+    /// Defines in the ledger what was read, and files that have changed since. Has `builder` call
+    /// `publish` once, and after every change; changes in quick succession are published together.
     ///
     /// # Errors
     /// If the store or a file cannot be read: nothing is changed then.

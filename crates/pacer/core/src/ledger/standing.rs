@@ -8,7 +8,7 @@ use super::Ledger;
 use super::account::LedgerAccount;
 use super::campaign::LedgerCampaign;
 use super::limits::definition::AccountId;
-use super::limits::level::LimitLevel;
+use super::limits::level::{LimitLevel, LimitLevels};
 use super::limits::tally::{Exposure, ExposureTally, HourExposure};
 use crate::calendar::{CalendarHour, Period};
 use crate::messages::{CampaignIndex, index};
@@ -68,67 +68,66 @@ pub struct HourSpend {
 impl Ledger {
     /// Why a campaign does not spend, if so, and the figures.
     pub fn why(&self, slot: CampaignIndex) -> SpendDiagnosis {
-        let is_store_failing = self.is_store_failing;
-        let unknown = Some(SpendRefusal::Unknown);
-        let mut why =
-            SpendDiagnosis { refusal: unknown, is_store_failing, ..SpendDiagnosis::default() };
-        let Some(campaign) = self.campaign(slot) else { return why };
+        let Some(campaign) = self.campaign(slot) else { return self.diagnosis_of_unknown() };
         let account = &self.accounts[index(campaign.account)];
-        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
-        why.hour = hour;
+        let hour = self.hour_of(account);
         let budget = &campaign.definition.budget;
-        why.flight = CampaignFlight { start_ms: budget.start_unix_ms, end_ms: budget.end_unix_ms };
-        why.at_shards = Nanos::new(campaign.outstanding());
-        why.frozen = Nanos::new(campaign.frozen());
-        why.refusal = campaign.closed_at(account, self.now.unix_ms, hour.as_ref());
-        let Some(hour) = hour else {
-            why.refusal = why.refusal.or(Some(SpendRefusal::LedgerUnavailable));
-            return why;
-        };
-        let levels = campaign.levels(account, &hour);
-        let pool = campaign.pool(hour.period);
+        let pool = hour.map_or(0, |hour| campaign.pool(hour.period));
+        let levels = hour.map(|hour| campaign.levels(account, &hour));
+        let used_up = levels.as_ref().and_then(LimitLevels::refusal).filter(|_| pool == 0);
         let has_none = pool == 0 && (campaign.is_wanted() || campaign.outstanding() == 0);
-        let is_unavailable = has_none && (self.is_store_failing || !self.is_replayed);
-        why.refusal = why
-            .refusal
-            .or(levels.refusal().filter(|_| pool == 0))
-            .or(is_unavailable.then_some(SpendRefusal::LedgerUnavailable));
-        why.ready = Nanos::new(pool);
-        why.levels = Some(levels.0);
-        why
+        let closed = campaign.closed_at(account, self.now.unix_ms, hour.as_ref());
+        SpendDiagnosis {
+            refusal: closed.or(used_up).or(self.unavailable(hour.is_none(), has_none)),
+            levels: levels.map(|levels| levels.0),
+            hour,
+            flight: CampaignFlight { start_ms: budget.start_unix_ms, end_ms: budget.end_unix_ms },
+            at_shards: Nanos::new(campaign.outstanding()),
+            ready: Nanos::new(pool),
+            frozen: Nanos::new(campaign.frozen()),
+            is_store_failing: self.is_store_failing,
+        }
     }
 
     /// Why an account as a whole does not spend, if so, and the figures.
     pub fn why_account(&self, id: AccountId) -> AccountDiagnosis {
-        let is_store_failing = self.is_store_failing;
-        let unknown = Some(SpendRefusal::Unknown);
-        let mut why =
-            AccountDiagnosis { refusal: unknown, is_store_failing, ..AccountDiagnosis::default() };
-        let Some(account) = self.account(id) else { return why };
-        why.hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
+        let Some(account) = self.account(id) else { return self.diagnosis_of_unknown() };
+        let hour = self.hour_of(account);
         let sum = |of: &dyn Fn(&LedgerCampaign) -> u64| {
-            Nanos::new(self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
+            self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it)))
         };
-        why.at_shards = sum(&LedgerCampaign::outstanding);
-        why.frozen = sum(&LedgerCampaign::frozen);
-        why.refusal = account.definition.is_paused.then_some(SpendRefusal::Paused);
-        let Some(hour) = why.hour else {
-            why.refusal = why.refusal.or(Some(SpendRefusal::LedgerUnavailable));
-            return why;
-        };
-        why.ready = sum(&|campaign| campaign.pool(hour.period));
-        let levels = account.levels(&hour);
-        let used_up = levels.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
-        let has_none = why.ready == Nanos::ZERO;
-        let is_unavailable = has_none
-            && why.at_shards == Nanos::ZERO
-            && (self.is_store_failing || !self.is_replayed);
-        why.refusal = why
-            .refusal
-            .or(used_up.filter(|_| has_none).map(LimitLevel::refusal))
-            .or(is_unavailable.then_some(SpendRefusal::LedgerUnavailable));
-        why.levels = Some(levels);
-        why
+        let pool = hour.map_or(0, |hour| sum(&|campaign| campaign.pool(hour.period)));
+        let at_shards = sum(&LedgerCampaign::outstanding);
+        let levels = hour.map(|hour| account.levels(&hour));
+        let is_used_up = |level: &&LimitLevel| level.headroom() == Some(Nanos::ZERO);
+        let used_up = levels.iter().flatten().find(is_used_up).filter(|_| pool == 0);
+        let paused = account.definition.is_paused.then_some(SpendRefusal::Paused);
+        let unavailable = self.unavailable(hour.is_none(), pool == 0 && at_shards == 0);
+        AccountDiagnosis {
+            refusal: paused.or(used_up.map(LimitLevel::refusal)).or(unavailable),
+            levels,
+            hour,
+            flight: CampaignFlight::default(),
+            at_shards: Nanos::new(at_shards),
+            ready: Nanos::new(pool),
+            frozen: Nanos::new(sum(&LedgerCampaign::frozen)),
+            is_store_failing: self.is_store_failing,
+        }
+    }
+
+    fn diagnosis_of_unknown<const LEVELS: usize>(&self) -> SpendDiagnosis<LEVELS> {
+        let (refusal, is_store_failing) = (Some(SpendRefusal::Unknown), self.is_store_failing);
+        SpendDiagnosis { refusal, is_store_failing, ..SpendDiagnosis::default() }
+    }
+
+    fn hour_of(&self, account: &LedgerAccount) -> Option<CalendarHour> {
+        self.zones.get(&account.definition.zone).and_then(|zone| zone.hour)
+    }
+
+    /// The refusal of the ledger itself: its calendar has ended, or it cannot lease more.
+    fn unavailable(&self, is_hourless: bool, has_none: bool) -> Option<SpendRefusal> {
+        let cannot_lease = self.is_store_failing || !self.is_replayed;
+        (is_hourless || has_none && cannot_lease).then_some(SpendRefusal::LedgerUnavailable)
     }
 
     /// Spend of all campaigns and seats of an account. None if the account does not exist.
@@ -173,7 +172,7 @@ impl Ledger {
         unsettled_in_all: u64,
     ) -> Spend {
         let spent = |sum: Exposure, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
-        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
+        let hour = self.hour_of(account);
         let day = hour.map(|hour| hour.day);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
         let spend = |hour: &HourExposure| {

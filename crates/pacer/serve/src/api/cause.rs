@@ -118,10 +118,10 @@ fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause 
 }
 
 pub(super) struct RefusalText<'w> {
-    pub(super) refusal: Option<SpendRefusal>,
-    pub(super) levels: &'w [LimitLevel],
-    pub(super) flight: Option<CampaignFlight>,
-    pub(super) is_store_failing: bool,
+    refusal: Option<SpendRefusal>,
+    levels: &'w [LimitLevel],
+    flight: Option<CampaignFlight>,
+    is_store_failing: bool,
 }
 
 impl<'w> RefusalText<'w> {

@@ -12,8 +12,7 @@ use super::exchange::ExchangeView;
 use super::shown::{self, AccountPage, CampaignPage, PageEnd};
 use crate::ledger::handle::DeliveryProgress;
 use crate::registry::{
-    CampaignRules, ChangeOptions, ChangeRefusal, DefinitionAnswer, DefinitionEdit, Listing,
-    Registry,
+    CampaignRules, ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing, Registry,
 };
 
 pub(super) struct BudgetApi<R: CampaignRules> {
@@ -21,34 +20,35 @@ pub(super) struct BudgetApi<R: CampaignRules> {
     pub(super) exchange: Arc<dyn ExchangeView>,
 }
 
-fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
-    answer().unwrap_or_else(|refusal| refusal)
-}
+/// The error is the reply too: it refuses.
+type HandlerResult = Result<Reply, Reply>;
 
-pub(super) fn list<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
-    or_refused(|| {
-        let known: &[&str] = match kind {
-            StoredKind::Account => &["after", "most", "removed"],
-            StoredKind::Campaign => &["after", "most", "removed", "account", "delivery"],
-        };
-        let asked = AdminRequest::new(call);
-        asked.only(known)?;
-        let listing = Listing {
-            after: call.query("after")?,
-            most: asked.most(100, 1000)?,
-            account: call.query("account")?,
-            with_removed: asked.flag("removed")?,
-        };
-        let (mut views, is_more) = of.registry.list(kind, &listing);
-        if asked.flag("delivery")? {
-            add_deliveries(of, &mut views);
-        }
-        let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
-        let end = PageEnd { next, refused_files: of.registry.refused_files() };
-        Ok(match kind {
-            StoredKind::Account => Reply::json(&AccountPage { accounts: views, end }),
-            StoredKind::Campaign => Reply::json(&CampaignPage { campaigns: views, end }),
-        })
+pub(super) fn list<R: CampaignRules>(
+    of: &BudgetApi<R>,
+    kind: StoredKind,
+    call: &ApiCall,
+) -> HandlerResult {
+    let known: &[&str] = match kind {
+        StoredKind::Account => &["after", "most", "removed"],
+        StoredKind::Campaign => &["after", "most", "removed", "account", "delivery"],
+    };
+    let asked = AdminRequest::new(call);
+    asked.only(known)?;
+    let listing = Listing {
+        after: call.query("after")?,
+        most: asked.most(100, 1000)?,
+        account: call.query("account")?,
+        with_removed: asked.flag("removed")?,
+    };
+    let (mut views, is_more) = of.registry.list(kind, &listing);
+    if asked.flag("delivery")? {
+        add_deliveries(of, &mut views);
+    }
+    let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
+    let end = PageEnd { next, refused_files: of.registry.refused_files() };
+    Ok(match kind {
+        StoredKind::Account => Reply::json(&AccountPage { accounts: views, end }),
+        StoredKind::Campaign => Reply::json(&CampaignPage { campaigns: views, end }),
     })
 }
 
@@ -69,156 +69,119 @@ pub(super) fn create<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> Reply {
-    or_refused(|| {
-        let asked = AdminRequest::new(call);
-        let judge = |body: &_| of.registry.problems(kind, body);
-        let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
-        let options = ChangeOptions { key, ..asked.options(None)? };
-        let DefinitionAnswer { version, view } =
-            of.registry.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
-        if options.is_dry_run {
-            return Ok(Reply::json(&view));
-        }
-        let id = view["id"].as_str().unwrap_or_default();
-        let path = format!("/v1/{}s/{id}", kind.label());
-        Ok(Reply::json(&view).created(&path).with_version(version))
-    })
+) -> HandlerResult {
+    let asked = AdminRequest::new(call);
+    let judge = |body: &_| of.registry.problems(kind, body);
+    let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
+    let options = ChangeOptions { key, ..asked.options(None)? };
+    let DefinitionAnswer { version, view } = of.registry.create(kind, &body, &options)?;
+    if options.is_dry_run {
+        return Ok(Reply::json(&view));
+    }
+    let id = view["id"].as_str().unwrap_or_default();
+    let path = format!("/v1/{}s/{id}", kind.label());
+    Ok(Reply::json(&view).created(&path).with_version(version))
 }
 
-pub(super) fn show<R: CampaignRules>(of: &BudgetApi<R>, kind: StoredKind, call: &ApiCall) -> Reply {
-    answered(of.registry.show(kind, call.parameter("id")))
+pub(super) fn show<R: CampaignRules>(
+    of: &BudgetApi<R>,
+    kind: StoredKind,
+    call: &ApiCall,
+) -> HandlerResult {
+    let DefinitionAnswer { version, view } = of.registry.show(kind, call.parameter("id"))?;
+    Ok(Reply::json(&view).with_version(version))
 }
 
-fn edit<R: CampaignRules>(
+pub(super) fn edit<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
     edit: &DefinitionEdit,
-) -> Result<Reply, Reply> {
-    let asked = AdminRequest::new(call);
-    let options = asked.options(asked.version()?)?;
-    Ok(answered(of.registry.edit(kind, call.parameter("id"), edit, &options)))
+) -> HandlerResult {
+    edit_version(of, kind, call, edit, AdminRequest::new(call).version()?)
+}
+
+fn edit_version<R: CampaignRules>(
+    of: &BudgetApi<R>,
+    kind: StoredKind,
+    call: &ApiCall,
+    edit: &DefinitionEdit,
+    expected: Option<u64>,
+) -> HandlerResult {
+    let options = AdminRequest::new(call).options(expected)?;
+    let changed = of.registry.edit(kind, call.parameter("id"), edit, &options)?;
+    Ok(Reply::json(&changed.view).with_version(changed.version))
 }
 
 pub(super) fn replace<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> Reply {
-    or_refused(|| {
-        let judge = |body: &_| of.registry.problems(kind, body);
-        let body = AdminRequest::new(call).judged_body(asked::JSON, judge)?;
-        edit(of, kind, call, &DefinitionEdit::Replace(body))
-    })
+) -> HandlerResult {
+    let judge = |body: &_| of.registry.problems(kind, body);
+    let body = AdminRequest::new(call).judged_body(asked::JSON, judge)?;
+    edit(of, kind, call, &DefinitionEdit::Replace(body))
 }
 
 pub(super) fn merge<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> Reply {
-    or_refused(|| {
-        edit(
-            of,
-            kind,
-            call,
-            &DefinitionEdit::Merge(AdminRequest::new(call).body(asked::MERGE_PATCH)?),
-        )
-    })
-}
-
-pub(super) fn remove<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
-    or_refused(|| edit(of, StoredKind::Campaign, call, &DefinitionEdit::Remove))
-}
-
-pub(super) fn pause<R: CampaignRules>(
-    of: &BudgetApi<R>,
-    kind: StoredKind,
-    call: &ApiCall,
-    is_paused: bool,
-) -> Reply {
-    or_refused(|| edit(of, kind, call, &DefinitionEdit::Pause(is_paused)))
+) -> HandlerResult {
+    let patch = AdminRequest::new(call).body(asked::MERGE_PATCH)?;
+    edit(of, kind, call, &DefinitionEdit::Merge(patch))
 }
 
 pub(super) fn budget<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> Reply {
-    or_refused(|| {
-        let asked = AdminRequest::new(call);
-        let mut body = asked.body(asked::JSON)?;
-        let expected = asked.version_or(body.remove("version"))?;
-        let edit = DefinitionEdit::Budgets(body);
-        let options = asked.options(expected)?;
-        Ok(answered(of.registry.edit(kind, call.parameter("id"), &edit, &options)))
-    })
-}
-
-fn answered(outcome: Result<DefinitionAnswer, ChangeRefusal>) -> Reply {
-    match outcome {
-        Ok(DefinitionAnswer { version, view }) => Reply::json(&view).with_version(version),
-        Err(refused) => shown::refused(&refused),
-    }
+) -> HandlerResult {
+    let asked = AdminRequest::new(call);
+    let mut body = asked.body(asked::JSON)?;
+    let expected = asked.version_or(body.remove("version"))?;
+    edit_version(of, kind, call, &DefinitionEdit::Budgets(body), expected)
 }
 
 pub(super) fn spend<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> Reply {
+) -> HandlerResult {
     let id = call.parameter("id");
-    match of.registry.spend(kind, id) {
-        Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
-        Ok(None) => shown::not_told(id),
-        Err(refused) => shown::refused(&refused),
-    }
+    let spend = of.registry.spend(kind, id)?.ok_or_else(|| shown::not_told(id))?;
+    Ok(Reply::json(&shown::spend(id, &spend)))
 }
 
-pub(super) fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
+pub(super) fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
     let id = call.parameter("id");
-    match of.registry.curve(id) {
-        Ok(curve) => Reply::json(&shown::curve(
-            id,
-            of.registry.currency(StoredKind::Campaign, id),
-            curve.as_ref(),
-        )),
-        Err(refused) => shown::refused(&refused),
-    }
+    let curve = of.registry.curve(id)?;
+    let currency = of.registry.currency(StoredKind::Campaign, id);
+    Ok(Reply::json(&shown::curve(id, currency, curve.as_ref())))
 }
 
-pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
+pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
     let id = call.parameter("id");
-    match of.registry.why(id) {
-        Ok(standing) => {
-            // Without an answer, the cause does not mention the plan.
-            let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
-            let delivery = found.first().map(|(_, delivery)| delivery);
-            Reply::json(&super::why::of_campaign(id, &standing, delivery, &*of.exchange))
-        }
-        Err(refused) => shown::refused(&refused),
-    }
+    let standing = of.registry.why(id)?;
+    // Without an answer, the cause does not mention the plan.
+    let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
+    let delivery = found.first().map(|(_, delivery)| delivery);
+    Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, &*of.exchange)))
 }
 
-pub(super) fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
+pub(super) fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
     let id = call.parameter("id");
-    match of.registry.why_account(id) {
-        Ok(standing) => Reply::json(&super::why::of_account(id, &standing, &*of.exchange)),
-        Err(refused) => shown::refused(&refused),
-    }
+    let standing = of.registry.why_account(id)?;
+    Ok(Reply::json(&super::why::of_account(id, &standing, &*of.exchange)))
 }
 
-pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Reply {
-    or_refused(|| {
-        let asked = AdminRequest::new(call);
-        asked.only(&["after", "most"])?;
-        let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
-        let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
-        let entries = of.registry.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
-        // A page of large entries may end early.
-        let behind = entries.last().map(|(last, _)| of.registry.audit(Some(*last), 1));
-        let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
-        Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))
-    })
+pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
+    let asked = AdminRequest::new(call);
+    asked.only(&["after", "most"])?;
+    let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
+    let entries = of.registry.audit(after, u32::try_from(most).unwrap_or(u32::MAX))?;
+    // A page of large entries may end early.
+    let behind = entries.last().map(|(last, _)| of.registry.audit(Some(*last), 1));
+    let is_more = behind.transpose()?.is_some_and(|behind| !behind.is_empty());
+    Ok(Reply::json(&shown::audit(&entries, is_more)))
 }

@@ -12,7 +12,7 @@ use super::shown::{
 };
 use super::why::{AccountWhyView, WhyView};
 use super::{asked, definitions};
-use crate::registry::CampaignRules;
+use crate::registry::{CampaignRules, DefinitionEdit};
 
 const ACCOUNT: StoredKind = StoredKind::Account;
 const CAMPAIGN: StoredKind = StoredKind::Campaign;
@@ -28,15 +28,91 @@ fn route<R: CampaignRules>(
     Route { method, path, answer, operation }
 }
 
+fn or_refused(reply: Result<Reply, Reply>) -> Reply {
+    reply.unwrap_or_else(|refusal| refusal)
+}
+
+/// The routes that change accounts and campaigns alike, and the one that shows them.
+macro_rules! definition_routes {
+    ($kind:expr, $plural:literal, $name:literal, $one:literal, $view:ty, $body:expr, $patch:expr) => {{
+        let of = |id, summary| Operation::new($plural, id, summary);
+        let view: SchemaOf = SchemaGenerator::subschema_for::<$view>;
+        let one = concat!("/v1/", $plural, "/{id}");
+        let pause = concat!("/v1/", $plural, "/{id}/pause");
+        vec![
+            route(
+                Method::Post,
+                concat!("/v1/", $plural),
+                |of, call| or_refused(handlers::create(of, $kind, call)),
+                created(of(concat!("create", $name), concat!("Defines ", $one, ".")), view)
+                    .body(asked::JSON, $body),
+            ),
+            route(
+                Method::Get,
+                one,
+                |of, call| or_refused(handlers::show(of, $kind, call)),
+                shown(of(concat!("show", $name), concat!("Shows ", $one, ".")), view),
+            ),
+            route(
+                Method::Put,
+                one,
+                |of, call| or_refused(handlers::replace(of, $kind, call)),
+                defined(
+                    of(
+                        concat!("replace", $name),
+                        concat!("Changes ", $one, ": the whole definition."),
+                    ),
+                    view,
+                )
+                .body(asked::JSON, $body),
+            ),
+            route(
+                Method::Patch,
+                one,
+                |of, call| or_refused(handlers::merge(of, $kind, call)),
+                defined(
+                    of(
+                        concat!("change", $name),
+                        concat!("Changes parts of ", $one, ", by a merge patch (RFC 7396)."),
+                    ),
+                    view,
+                )
+                .body(asked::MERGE_PATCH, $patch),
+            ),
+            route(
+                Method::Put,
+                pause,
+                |of, call| {
+                    or_refused(handlers::edit(of, $kind, call, &DefinitionEdit::Pause(true)))
+                },
+                changed(of(concat!("pause", $name), "Stops its spending."), view),
+            ),
+            route(
+                Method::Delete,
+                pause,
+                |of, call| {
+                    or_refused(handlers::edit(of, $kind, call, &DefinitionEdit::Pause(false)))
+                },
+                changed(of(concat!("resume", $name), "Lets it spend again."), view),
+            ),
+            route(
+                Method::Put,
+                concat!("/v1/", $plural, "/{id}/budget"),
+                |of, call| or_refused(handlers::budget(of, $kind, call)),
+                defined(of(concat!("budget", $name), CHANGES_LIMITS), view)
+                    .body(asked::JSON, definitions::limits),
+            ),
+        ]
+    }};
+}
+
 pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
-    let mut all = account_definitions();
-    all.extend(account_delivery());
-    all.extend(campaign_definitions());
-    all.extend(campaign_delivery());
+    let mut all = accounts();
+    all.extend(campaigns());
     all.push(route(
         Method::Get,
         "/v1/audit",
-        handlers::audit,
+        |of, call| or_refused(handlers::audit(of, call)),
         paged(Operation::new("audit", "audit", "Lists what was changed, the oldest first."))
             .json::<AuditPage>(200, "A page of changes.")
             .error(ErrorCode::NotConfigured, UNCONFIGURED)
@@ -45,79 +121,29 @@ pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     all
 }
 
-fn account_definitions<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("accounts", id, summary);
-    let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
-    let one = "/v1/accounts/{id}";
-    vec![
+    let mut routes = definition_routes!(
+        ACCOUNT,
+        "accounts",
+        "Account",
+        "an account",
+        AccountView,
+        definitions::account,
+        definitions::account_patch
+    );
+    routes.extend([
         route(
             Method::Get,
             "/v1/accounts",
-            |of, call| handlers::list(of, ACCOUNT, call),
+            |of, call| or_refused(handlers::list(of, ACCOUNT, call)),
             listed(of("listAccounts", "Lists accounts."))
                 .json::<AccountPage>(200, "A page of accounts."),
         ),
         route(
-            Method::Post,
-            "/v1/accounts",
-            |of, call| handlers::create(of, ACCOUNT, call),
-            created(of("createAccount", "Defines an account."), view)
-                .body(asked::JSON, definitions::account),
-        ),
-        route(
-            Method::Get,
-            one,
-            |of, call| handlers::show(of, ACCOUNT, call),
-            shown(of("showAccount", "Shows an account."), view),
-        ),
-        route(
-            Method::Put,
-            one,
-            |of, call| handlers::replace(of, ACCOUNT, call),
-            defined(of("replaceAccount", "Changes an account: the whole definition."), view)
-                .body(asked::JSON, definitions::account),
-        ),
-        route(
-            Method::Patch,
-            one,
-            |of, call| handlers::merge(of, ACCOUNT, call),
-            defined(
-                of("changeAccount", "Changes parts of an account, by a merge patch (RFC 7396)."),
-                view,
-            )
-            .body(asked::MERGE_PATCH, definitions::account_patch),
-        ),
-    ]
-}
-
-/// Whether and how much an account may spend, what it spends, and why.
-fn account_delivery<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
-    let of = |id, summary| Operation::new("accounts", id, summary);
-    let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
-    vec![
-        route(
-            Method::Put,
-            "/v1/accounts/{id}/pause",
-            |of, call| handlers::pause(of, ACCOUNT, call, true),
-            changed(of("pauseAccount", "Stops its spending."), view),
-        ),
-        route(
-            Method::Delete,
-            "/v1/accounts/{id}/pause",
-            |of, call| handlers::pause(of, ACCOUNT, call, false),
-            changed(of("resumeAccount", "Lets it spend again."), view),
-        ),
-        route(
-            Method::Put,
-            "/v1/accounts/{id}/budget",
-            |of, call| handlers::budget(of, ACCOUNT, call),
-            defined(of("budgetAccount", CHANGES_LIMITS), view)
-                .body(asked::JSON, definitions::limits),
-        ),
-        route(
             Method::Get,
             "/v1/accounts/{id}/spend",
-            |of, call| handlers::spend(of, ACCOUNT, call),
+            |of, call| or_refused(handlers::spend(of, ACCOUNT, call)),
             told(of(
                 "spendAccount",
                 "Tells what its campaigns and seats have spent together: in this hour, today, and in \
@@ -128,26 +154,34 @@ fn account_delivery<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts/{id}/why",
-            handlers::why_account,
+            |of, call| or_refused(handlers::why_account(of, call)),
             told(of(
                 "whyAccount",
                 "Tells why it does not spend as a whole, and how many of its campaigns do.",
             ))
             .json::<AccountWhyView>(200, "The reasons, with the figures behind them."),
         ),
-    ]
+    ]);
+    routes
 }
 
-fn campaign_definitions<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
+fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let of = |id, summary| Operation::new("campaigns", id, summary);
-    let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
-    let one = "/v1/campaigns/{id}";
     let flag = json!({ "type": "boolean" });
-    vec![
+    let mut routes = definition_routes!(
+        CAMPAIGN,
+        "campaigns",
+        "Campaign",
+        "a campaign",
+        CampaignView,
+        definitions::campaign::<R>,
+        definitions::campaign_patch::<R>
+    );
+    routes.extend([
         route(
             Method::Get,
             "/v1/campaigns",
-            |of, call| handlers::list(of, CAMPAIGN, call),
+            |of, call| or_refused(handlers::list(of, CAMPAIGN, call)),
             listed(of("listCampaigns", "Lists campaigns."))
                 .parameter(
                     "query",
@@ -164,97 +198,41 @@ fn campaign_definitions<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
                 .json::<CampaignPage>(200, "A page of campaigns."),
         ),
         route(
-            Method::Post,
-            "/v1/campaigns",
-            |of, call| handlers::create(of, CAMPAIGN, call),
-            created(of("createCampaign", "Defines a campaign."), view)
-                .body(asked::JSON, definitions::campaign::<R>),
-        ),
-        route(
-            Method::Get,
-            one,
-            |of, call| handlers::show(of, CAMPAIGN, call),
-            shown(of("showCampaign", "Shows a campaign."), view),
-        ),
-        route(
-            Method::Put,
-            one,
-            |of, call| handlers::replace(of, CAMPAIGN, call),
-            defined(of("replaceCampaign", "Changes a campaign: the whole definition."), view)
-                .body(asked::JSON, definitions::campaign::<R>),
-        ),
-        route(
-            Method::Patch,
-            one,
-            |of, call| handlers::merge(of, CAMPAIGN, call),
-            defined(
-                of("changeCampaign", "Changes parts of a campaign, by a merge patch (RFC 7396)."),
-                view,
-            )
-            .body(asked::MERGE_PATCH, definitions::campaign_patch::<R>),
-        ),
-        route(
             Method::Delete,
-            one,
-            handlers::remove,
+            "/v1/campaigns/{id}",
+            |of, call| or_refused(handlers::edit(of, CAMPAIGN, call, &DefinitionEdit::Remove)),
             changed(
                 of(
                     "removeCampaign",
                     "Removes a campaign. It stops bidding; what it spent counts on, and its number \
                      stays its own.",
                 ),
-                view,
+                SchemaGenerator::subschema_for::<CampaignView>,
             ),
-        ),
-    ]
-}
-
-/// Whether and how much a campaign may spend, what it spends, and why.
-fn campaign_delivery<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
-    let of = |id, summary| Operation::new("campaigns", id, summary);
-    let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
-    vec![
-        route(
-            Method::Put,
-            "/v1/campaigns/{id}/pause",
-            |of, call| handlers::pause(of, CAMPAIGN, call, true),
-            changed(of("pauseCampaign", "Stops its spending."), view),
-        ),
-        route(
-            Method::Delete,
-            "/v1/campaigns/{id}/pause",
-            |of, call| handlers::pause(of, CAMPAIGN, call, false),
-            changed(of("resumeCampaign", "Lets it spend again."), view),
-        ),
-        route(
-            Method::Put,
-            "/v1/campaigns/{id}/budget",
-            |of, call| handlers::budget(of, CAMPAIGN, call),
-            defined(of("budgetCampaign", CHANGES_LIMITS), view)
-                .body(asked::JSON, definitions::limits),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/spend",
-            |of, call| handlers::spend(of, CAMPAIGN, call),
+            |of, call| or_refused(handlers::spend(of, CAMPAIGN, call)),
             told(of("spendCampaign", "Tells what it has spent: in this hour, today, and in all."))
                 .json::<SpendView>(200, "The campaign's spend."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/curve",
-            handlers::curve,
+            |of, call| or_refused(handlers::curve(of, call)),
             told(of("curveCampaign", "Tells how it follows its target."))
                 .json::<CurveView>(200, "Target and spend over time."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/why",
-            handlers::why,
+            |of, call| or_refused(handlers::why(of, call)),
             told(of("whyCampaign", "Tells why it does not spend, and how it bids."))
                 .json::<WhyView>(200, "The reasons, with the figures behind them."),
         ),
-    ]
+    ]);
+    routes
 }
 
 const CHANGES_LIMITS: &str = "Changes its limits. They are absolute; they hold over those of a file \

@@ -19,18 +19,20 @@ use super::definitions;
 use crate::ledger::handle::DeliveryProgress;
 use crate::registry::ChangeRefusal;
 
-pub(super) fn refused(refused: &ChangeRefusal) -> Reply {
-    let (code, field) = match refused {
-        ChangeRefusal::Unknown { .. } => (ErrorCode::NotFound, "id"),
-        ChangeRefusal::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
-        ChangeRefusal::OfFile { .. }
-        | ChangeRefusal::Exists { .. }
-        | ChangeRefusal::Removed { .. } => (ErrorCode::Conflict, "id"),
-        ChangeRefusal::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),
-        ChangeRefusal::Unavailable(_) => (ErrorCode::Unavailable, "body"),
-        ChangeRefusal::Invalid(problems) => return invalid(problems),
-    };
-    wrong(code, field, &refused.to_string())
+impl From<ChangeRefusal> for Reply {
+    fn from(refused: ChangeRefusal) -> Self {
+        let (code, field) = match &refused {
+            ChangeRefusal::Unknown { .. } => (ErrorCode::NotFound, "id"),
+            ChangeRefusal::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
+            ChangeRefusal::OfFile { .. }
+            | ChangeRefusal::Exists { .. }
+            | ChangeRefusal::Removed { .. } => (ErrorCode::Conflict, "id"),
+            ChangeRefusal::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),
+            ChangeRefusal::Unavailable(_) => (ErrorCode::Unavailable, "body"),
+            ChangeRefusal::Invalid(problems) => return invalid(problems),
+        };
+        wrong(code, field, &refused.to_string())
+    }
 }
 
 pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {

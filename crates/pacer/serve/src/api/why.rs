@@ -1,7 +1,7 @@
 //! Why an account or a campaign does not spend, as shown: the cause (see cause.rs) and its figures.
 
 use pacer_core::calendar::CalendarHour;
-use pacer_core::ledger::LimitLevel;
+use pacer_core::ledger::{LimitLevel, SpendDiagnosis};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::strategy::CampaignFlight;
 use schemars::JsonSchema;
@@ -123,7 +123,6 @@ pub(super) fn of_campaign(
     exchange: &dyn ExchangeView,
 ) -> WhyView {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
-    let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
     let CampaignFlight { start_ms, end_ms } = why.flight;
     let windows = exchange.funnel(standing.slot, why.flight);
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
@@ -134,14 +133,7 @@ pub(super) fn of_campaign(
     let known = CauseInputs { standing, exchange, windows, mismatches, progress };
     WhyView {
         cause: cause_view(id, *currency, SpendCause::of(&known), why.refusal),
-        figures: LedgerFigures {
-            hour: why.hour.as_ref().map(hour),
-            levels: levels.iter().map(level).collect(),
-            at_shards: money(why.at_shards),
-            ready: money(why.ready),
-            frozen: money(why.frozen),
-            store_failing: why.is_store_failing,
-        },
+        figures: figures(why),
         flight: FlightView { start: time(start_ms), end: time(end_ms) },
         pace: bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
         funnel: windows.map(funnel::shown),
@@ -155,12 +147,7 @@ pub(super) fn of_account(
     exchange: &dyn ExchangeView,
 ) -> AccountWhyView {
     let AccountStanding { why, seats, campaigns, currency } = standing;
-    let text_of = RefusalText {
-        refusal: why.refusal,
-        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight: None,
-        is_store_failing: why.is_store_failing,
-    };
+    let text_of = RefusalText::of(why, why.refusal, None);
     let plain = |refusal: Option<SpendRefusal>| RefusalView {
         refusal: refusal.map(SpendRefusal::label),
         words: refusal.map_or_else(nothing, |refusal| refusal.to_string()),
@@ -171,16 +158,20 @@ pub(super) fn of_account(
     };
     AccountWhyView {
         cause: cause_view(id, *currency, text_of.cause(*currency, exchange), why.refusal),
-        figures: LedgerFigures {
-            hour: why.hour.as_ref().map(hour),
-            levels: text_of.levels.iter().map(level).collect(),
-            at_shards: money(why.at_shards),
-            ready: money(why.ready),
-            frozen: money(why.frozen),
-            store_failing: why.is_store_failing,
-        },
+        figures: figures(why),
         seats: seats.map(plain),
         campaigns: campaigns.iter().map(counted).collect(),
+    }
+}
+
+fn figures<const LEVELS: usize>(why: &SpendDiagnosis<LEVELS>) -> LedgerFigures {
+    LedgerFigures {
+        hour: why.hour.as_ref().map(hour),
+        levels: why.levels.iter().flatten().map(level).collect(),
+        at_shards: money(why.at_shards),
+        ready: money(why.ready),
+        frozen: money(why.frozen),
+        store_failing: why.is_store_failing,
     }
 }
 

@@ -35,9 +35,9 @@ fn every_key_has_a_default_that_is_accepted() {
         &Shutdown::new(secs(1)),
         &Builder::start().expect("a thread"),
     );
-    assert_eq!((start.shards, start.node), (3, 0));
+    assert_eq!((start.settings.shards, start.settings.node), (3, 0));
     // A reservation stays open a sixteenth longer than configured.
-    assert!(start.horizon > secs(1_800 + 112));
+    assert!(start.settings.horizon > secs(1_800 + 112));
 }
 
 #[test]

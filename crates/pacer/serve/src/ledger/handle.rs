@@ -12,8 +12,7 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::{BiddingStatus, PacingCurve, PacingError, PacingPolicy};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{
-    AuditEntry, AuditKey, DefinitionChange, DefinitionKey, QueryResult, StoreDenial, StoreQuery,
-    StoredDefinition, StoredKind,
+    AuditEntry, AuditKey, DefinitionChange, QueryResult, StoreDenial, StoreQuery,
 };
 use runtime::metrics::Exposition;
 use units::Nanos;
@@ -164,16 +163,6 @@ impl LedgerHandle {
     pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), LedgerError> {
         let digest = Digest::of(&change);
         Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
-    }
-
-    pub(crate) fn definitions(
-        &self,
-        kind: StoredKind,
-    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError> {
-        match self.ask_of(StoreQuery::Definitions(kind), LedgerQuery::Read)?? {
-            QueryResult::Definitions(definitions) => Ok(definitions),
-            other => unreachable!("definitions were asked for: {other:?}"),
-        }
     }
 
     pub(crate) fn audit(

@@ -44,21 +44,9 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 pub struct LedgerStart {
     /// Directory of the store.
     pub directory: PathBuf,
-    /// Node that leases belong to: distinct for every process that shares budgets.
-    pub node: u32,
-    /// Number of shards.
-    pub shards: u16,
-    /// Least time between two batches of leases.
-    pub lease_period: Duration,
-    /// How long a lease lasts at the observed rate.
-    pub lease_span: Duration,
-    /// How long a slice lasts at the observed rate.
-    pub slice_span: Duration,
-    /// Longest time a reservation stays open: outstanding amounts are frozen for that long after
-    /// their epoch ends.
-    pub horizon: Duration,
-    /// How long after that a shard distinguishes a late win from a repeated one.
-    pub late_window: Duration,
+    /// Settings of the rules. The node is distinct for every process that shares budgets; the epoch
+    /// begins with the ledger.
+    pub settings: LedgerSettings,
     /// Length of a strategy's slot.
     pub slot: Duration,
     /// Least time between two files of strategies' states: what a crash loses of them.
@@ -150,19 +138,6 @@ impl Drop for LedgerThread {
 }
 
 impl LedgerStart {
-    fn settings(&self, epoch: Epoch) -> LedgerSettings {
-        LedgerSettings {
-            lease_period: self.lease_period,
-            lease_span: self.lease_span,
-            slice_span: self.slice_span,
-            horizon: self.horizon,
-            late_window: self.late_window,
-            ahead: LedgerSettings::ahead_of(self.lease_period),
-            is_late_told: false,
-            ..LedgerSettings::new(self.node, epoch, self.shards)
-        }
-    }
-
     /// Opens the store.
     ///
     /// # Errors
@@ -193,23 +168,24 @@ impl LedgerStart {
         let place = || self.directory.display().to_string();
         let clock = LedgerClock { origin: self.origin };
         let least = epoch_at(clock.now().unix_ms);
-        let (begun, found) = begin(&mut store, self.node, least).map_err(|wrong| match wrong {
+        let LedgerSettings { node, shards, .. } = self.settings;
+        let (begun, found) = begin(&mut store, node, least).map_err(|wrong| match wrong {
             Some(denied) => LedgerStartError::Begin { place: place(), denied },
             None => LedgerStartError::Silent { place: place() },
         })?;
-        let settings = self.settings(begun.epoch);
+        let settings = LedgerSettings { epoch: begun.epoch, ..self.settings };
         let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
         let ledger = ledger.with_sums(found.sums).with_lives(found.lives);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut pacer = CampaignPacer::new(PacerOptions { shards: self.shards, slot_ms });
-        let writer = StoreWriter { node: self.node, epoch: begun.epoch };
+        let mut pacer = CampaignPacer::new(PacerOptions { shards, slot_ms });
+        let writer = StoreWriter { node, epoch: begun.epoch };
         restore(&mut pacer, &directory, writer);
         let keeper = StatesKeeper::start(directory, writer, &self.builder);
         let keeping = SnapshotSchedule::new(keeper, self.keep_every);
-        let shared = SharedStatus::new(self.node, begun.epoch, begun.applied_seq);
-        let (own, lines) = (0..self.shards)
+        let shared = SharedStatus::new(node, begun.epoch, begun.applied_seq);
+        let (own, lines) = (0..shards)
             .map(|shard| {
-                let origin = TokenOrigin { node: self.node, epoch: begun.epoch, shard };
+                let origin = TokenOrigin { node, epoch: begun.epoch, shard };
                 LedgerRings::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
             })
             .unzip();

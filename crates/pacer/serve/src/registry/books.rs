@@ -207,18 +207,20 @@ impl<R> DefinitionTable<R> {
         Some(CampaignTerms { definition, pacing })
     }
 
-    pub(super) fn view(&self, kind: StoredKind, id: &str) -> Option<(u64, Value)> {
+    /// The version and the record of a definition.
+    pub(super) fn record(&self, kind: StoredKind, id: &str) -> Option<(u64, &DefinitionRecord)> {
         match kind {
-            StoredKind::Account => {
-                let entry = self.accounts.get(id)?;
-                Some((entry.version, view(id, entry, &[])))
-            }
-            StoredKind::Campaign => {
-                let entry = self.campaigns.get(id)?;
-                let notes = entry.value.as_ref().map_or(&[][..], |campaign| &campaign.notes);
-                Some((entry.version, view(id, entry, notes)))
-            }
+            StoredKind::Account => self.accounts.get(id).map(|it| (it.version, &it.record)),
+            StoredKind::Campaign => self.campaigns.get(id).map(|it| (it.version, &it.record)),
         }
+    }
+
+    pub(super) fn view(&self, kind: StoredKind, id: &str) -> Option<Value> {
+        let (version, record) = self.record(kind, id)?;
+        let campaign = self.campaigns.get(id).filter(|_| kind == StoredKind::Campaign);
+        let campaign = campaign.and_then(|entry| entry.value.as_ref());
+        let notes = campaign.map_or(&[][..], |campaign| &campaign.notes);
+        Some(view(id, version, record, notes))
     }
 }
 
@@ -233,15 +235,19 @@ fn always(is_paused: bool) -> CampaignBudget {
     }
 }
 
-pub(super) fn view<T>(id: &str, entry: &DefinitionEntry<T>, warnings: &[String]) -> Value {
-    let record = &entry.record;
+pub(super) fn view(
+    id: &str,
+    version: u64,
+    record: &DefinitionRecord,
+    warnings: &[String],
+) -> Value {
     let file = match &record.origin {
         RecordOrigin::Api => None,
         RecordOrigin::File(path) => Some(path.display().to_string()),
     };
     json!({
         "id": id,
-        "version": entry.version,
+        "version": version,
         "slot": record.slot.map(|slot| slot.0),
         "file": file,
         "removed": record.is_removed,

@@ -54,6 +54,15 @@ pub(super) enum NewEntry<R> {
     Campaign(DefinitionEntry<DefinedCampaign<R>>),
 }
 
+impl<R> NewEntry<R> {
+    pub(super) fn entry(&self) -> (u64, &DefinitionRecord) {
+        match self {
+            Self::Account(entry) => (entry.version, &entry.record),
+            Self::Campaign(entry) => (entry.version, &entry.record),
+        }
+    }
+}
+
 pub(super) struct DefinitionStep<R> {
     pub(super) id: Arc<str>,
     pub(super) becomes: NewEntry<R>,
@@ -79,22 +88,13 @@ impl<R> DefinitionStep<R> {
     }
 
     pub(super) fn answer(&self) -> Value {
-        match &self.becomes {
-            NewEntry::Account(entry) => view(&self.id, entry, &self.warnings),
-            NewEntry::Campaign(entry) => view(&self.id, entry, &self.warnings),
-        }
-    }
-
-    fn entry(&self) -> (u64, &DefinitionRecord) {
-        match &self.becomes {
-            NewEntry::Account(entry) => (entry.version, &entry.record),
-            NewEntry::Campaign(entry) => (entry.version, &entry.record),
-        }
+        let (version, record) = self.becomes.entry();
+        view(&self.id, version, record, &self.warnings)
     }
 
     /// `given` is the definition according to the record's origin.
     fn put(&self, given: &str) -> DefinitionPut {
-        let (version, record) = self.entry();
+        let (version, record) = self.becomes.entry();
         let key = DefinitionKey { kind: self.kind(), id: self.id.to_string() };
         let expected = Some(version - 1);
         DefinitionPut {
@@ -106,7 +106,7 @@ impl<R> DefinitionStep<R> {
 
     /// The audit entry. `before` is the definition that was in force, if any, and `after` the new.
     fn audit(&self, at_unix_ms: u64, before: Option<&str>, after: &str) -> AuditEntry {
-        let (version, record) = self.entry();
+        let (version, record) = self.becomes.entry();
         let body = AuditBody {
             action: self.action.label(),
             actor: self.actor.as_deref().unwrap_or("files"),
@@ -303,7 +303,7 @@ pub(super) fn keep<R>(
     let (mut part, mut change, mut bytes) = (Vec::new(), DefinitionChange::default(), 0);
     let (mut given, mut given_before) = (String::new(), String::new());
     for step in steps {
-        let (_, record) = step.entry();
+        let (_, record) = step.becomes.entry();
         record.given.unpack(&mut given);
         let before = before(&step).inspect(|it| it.given.unpack(&mut given_before));
         let in_force_before = before.as_ref().map(|record| record.in_force_text(&given_before));

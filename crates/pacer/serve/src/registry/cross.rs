@@ -1,7 +1,7 @@
 //! Problems between definitions of all files and the API: duplicate ids and seats, missing
 //! accounts, and changes of what must not change. Single definitions were judged before.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
@@ -10,15 +10,13 @@ use runtime::config::ConfigProblem;
 use super::books::record::RecordOrigin;
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
-use super::read::{FileDefinition, FileDefinitions};
+use super::read::{FileDefinition, FileDefinitions, named_twice};
 
 pub(super) fn problems<R>(
     set: &FileDefinitions<R>,
     books: &DefinitionTable<R>,
 ) -> Vec<ConfigProblem> {
-    let mut problems = Vec::new();
-    twice(&mut problems, StoredKind::Account, &set.accounts, |account| &account.id);
-    twice(&mut problems, StoredKind::Campaign, &set.campaigns, |campaign| &campaign.id);
+    let mut problems = named_twice(&set.names());
     let mut seats = seats_of_api(books);
     for found in &set.accounts {
         let before = books.accounts.get(found.value.id.as_str());
@@ -121,25 +119,6 @@ fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
         seats.map(move |(dsp, seat)| (format!("{dsp}/{seat}"), format!("the API, `{id}`")))
     });
     seats.collect()
-}
-
-fn twice<'f, T: 'f>(
-    problems: &mut Vec<ConfigProblem>,
-    kind: StoredKind,
-    all: &'f [FileDefinition<T>],
-    id: impl Fn(&'f T) -> &'f str,
-) {
-    let mut first: HashMap<&str, &FileDefinition<T>> = HashMap::with_capacity(all.len());
-    for found in all {
-        match first.get(id(&found.value)) {
-            None => drop(first.insert(id(&found.value), found)),
-            Some(first) => {
-                let remedy =
-                    format!("is defined twice, first in {}: rename or remove one", place(first));
-                problems.push(at(kind, found, "id", Some(id(&found.value)), remedy));
-            }
-        }
-    }
 }
 
 /// Campaigns of the API whose accounts the files no longer define.

@@ -1,5 +1,6 @@
 //! Changes through the API, each judged as a whole definition. Knows nothing of HTTP.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
 use super::books::record::{DefinitionRecord, RecordOrigin};
-use super::books::{DefinitionEntry, DefinitionTable};
+use super::books::{DefinitionEntry, DefinitionTable, view};
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
 use super::refused::ChangeRefusal;
 use super::text::json::problem;
 use super::text::packed;
-use super::{CampaignRules, Registry, RegistryState, cross, read};
+use super::{CampaignRules, Registry, cross, read};
 
 /// Most bytes that a list shows at once, unless a single definition is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
@@ -97,7 +98,7 @@ impl<R: CampaignRules> Registry<R> {
                 KeyLookup::Answered(view) => return Ok(answered(view)),
             }
         }
-        let mut step = self.inner.judged(kind, None, AuditAction::Create, of_api(body))?;
+        let mut step = self.judged(kind, None, AuditAction::Create, of_api(body))?;
         step.keyed = keyed;
         step.by(options.actor);
         let view = step.answer();
@@ -121,7 +122,7 @@ impl<R: CampaignRules> Registry<R> {
     ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
-        let (version, before) = self.inner.record(kind, id)?;
+        let (version, before) = self.record(kind, id)?;
         let (action, record) = edited(kind, id, edit, &before)?;
         if let Some(given) = options.expected.filter(|given| *given != version) {
             return Err(ChangeRefusal::Stale { kind, id: id.to_owned(), given, present: version });
@@ -129,10 +130,11 @@ impl<R: CampaignRules> Registry<R> {
         if let DefinitionEdit::Budgets(budgets) = edit {
             check_budgets(budgets)?;
         }
-        let mut step = self.inner.judged(kind, Some((id, &before)), action, record)?;
+        let mut step = self.judged(kind, Some((id, &before)), action, record)?;
         step.by(options.actor);
-        if step.becomes.record() == &before {
-            return Ok(answered(step.becomes.unchanged(id)));
+        let (_, record) = step.becomes.entry();
+        if *record == before {
+            return Ok(answered(view(id, version, record, &[])));
         }
         let view = step.answer();
         if options.is_dry_run {
@@ -160,81 +162,35 @@ impl<R: CampaignRules> Registry<R> {
     /// [`ChangeRefusal::Unknown`].
     pub fn show(&self, kind: StoredKind, id: &str) -> Result<DefinitionAnswer, ChangeRefusal> {
         let view = self.inner.books().view(kind, id);
-        let (version, view) = view.ok_or_else(|| unknown(kind, id))?;
-        Ok(DefinitionAnswer { version, view })
+        view.map(answered).ok_or_else(|| unknown(kind, id))
     }
 
     /// Definitions as shown, in the order of their ids, and whether there are more.
     pub fn list(&self, kind: StoredKind, listing: &Listing) -> (Vec<Value>, bool) {
         let books = self.inner.books();
-        let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let from: (Bound<&str>, Bound<&str>) = (after, Bound::Unbounded);
-        let wanted = |record: &DefinitionRecord, account: Option<&str>| {
-            (listing.with_removed || !record.is_removed)
-                && listing.account.as_deref().is_none_or(|wanted| account == Some(wanted))
+        let account = |entry: &DefinitionEntry<super::DefinedCampaign<R>>| {
+            let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
+            entry.value.as_ref().map(|it| it.account.to_string()).or_else(given)
         };
-        let mut ids: Vec<&str> = match kind {
-            StoredKind::Account => {
-                let found = books.accounts.range::<str, _>(from);
-                let found = found.filter(|(_, entry)| wanted(&entry.record, None));
-                found.map(|(id, _)| &**id).take(listing.most + 1).collect()
-            }
-            StoredKind::Campaign => {
-                let found = books.campaigns.range::<str, _>(from);
-                let account = |entry: &DefinitionEntry<super::DefinedCampaign<R>>| {
-                    let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
-                    entry.value.as_ref().map(|it| it.account.to_string()).or_else(given)
-                };
-                let found = found.filter(|(_, entry)| {
-                    wanted(
-                        &entry.record,
-                        listing.account.as_ref().and_then(|_| account(entry)).as_deref(),
-                    )
-                });
-                found.map(|(id, _)| &**id).take(listing.most + 1).collect()
-            }
+        let mut ids = match kind {
+            StoredKind::Account => listed(&books.accounts, listing, |_| None),
+            StoredKind::Campaign => listed(&books.campaigns, listing, account),
         };
         let is_more = ids.len() > listing.most;
         ids.truncate(listing.most);
-        let views = ids.iter().filter_map(|id| books.view(kind, id)).map(|(_, view)| view);
+        let views = ids.iter().filter_map(|id| books.view(kind, id));
         let (views, is_cut) = fitting(views, PAGE_BYTES_MAX);
         (views, is_more || is_cut)
     }
-}
 
-impl<R> NewEntry<R> {
-    fn record(&self) -> &DefinitionRecord {
-        match self {
-            Self::Account(entry) => &entry.record,
-            Self::Campaign(entry) => &entry.record,
-        }
-    }
-
-    /// The view of a definition that did not change after all: the version is the one before.
-    fn unchanged(&self, id: &str) -> Value {
-        let mut view = match self {
-            Self::Account(entry) => super::books::view(id, entry, &[]),
-            Self::Campaign(entry) => super::books::view(id, entry, &[]),
-        };
-        view["version"] = (view["version"].as_u64().unwrap_or(1) - 1).into();
-        view
-    }
-}
-
-impl<R: CampaignRules> RegistryState<R> {
     pub(super) fn record(
         &self,
         kind: StoredKind,
         id: &str,
     ) -> Result<(u64, DefinitionRecord), ChangeRefusal> {
-        let books = self.books();
-        let found = match kind {
-            StoredKind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
-            StoredKind::Campaign => {
-                books.campaigns.get(id).map(|it| (it.version, it.record.clone()))
-            }
-        };
-        found.ok_or_else(|| unknown(kind, id))
+        let books = self.inner.books();
+        let found = books.record(kind, id).ok_or_else(|| unknown(kind, id))?;
+        Ok((found.0, found.1.clone()))
     }
 
     /// Judges a whole record; `before` is the one that it replaces.
@@ -245,7 +201,7 @@ impl<R: CampaignRules> RegistryState<R> {
         action: AuditAction,
         record: DefinitionRecord,
     ) -> Result<DefinitionStep<R>, ChangeRefusal> {
-        let books = self.books();
+        let books = self.inner.books();
         let (id, becomes, mut warnings, limits) = match kind {
             StoredKind::Account => account(&books, before, record)?,
             StoredKind::Campaign => campaign(&books, before, record)?,
@@ -257,7 +213,7 @@ impl<R: CampaignRules> RegistryState<R> {
         if let NewEntry::Account(DefinitionEntry { value: Some(account), .. }) = &becomes {
             let keeps_nothing = account.late_holdback == Holdback::default();
             let is_limited = account.limits != BudgetLimits::default();
-            warnings.extend(self.late_wins.clone().filter(|_| is_limited && keeps_nothing));
+            warnings.extend(self.inner.late_wins.clone().filter(|_| is_limited && keeps_nothing));
         }
         Ok(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
@@ -461,6 +417,22 @@ fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
         given: packed::pack(&Value::from(body.clone()).to_string()),
         held: FileOverrides::default(),
     }
+}
+
+/// Ids of the definitions to list, and one more if there are more.
+fn listed<'b, T>(
+    entries: &'b BTreeMap<Arc<str>, DefinitionEntry<T>>,
+    listing: &Listing,
+    account: impl Fn(&DefinitionEntry<T>) -> Option<String>,
+) -> Vec<&'b str> {
+    let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let is_wanted = |entry: &DefinitionEntry<T>| {
+        (listing.with_removed || !entry.record.is_removed)
+            && (listing.account.is_none() || account(entry) == listing.account)
+    };
+    let found = entries.range::<str, _>((after, Bound::Unbounded));
+    let found = found.filter(|(_, entry)| is_wanted(entry)).map(|(id, _)| &**id);
+    found.take(listing.most + 1).collect()
 }
 
 /// The first views that fit into `bytes_max`, at least one, and whether others were left out.

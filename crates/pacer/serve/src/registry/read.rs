@@ -93,10 +93,17 @@ pub(super) struct FileDefinitions<R> {
     pub(super) campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
 }
 
+impl<R> FileDefinitions<R> {
+    pub(super) fn names(&self) -> Vec<NamedDefinition> {
+        let accounts = names_of(StoredKind::Account, &self.accounts, |account| &account.id);
+        let campaigns = names_of(StoredKind::Campaign, &self.campaigns, |campaign| &campaign.id);
+        accounts.chain(campaigns).collect()
+    }
+}
+
 struct ReadFile<R> {
     sources: Sources,
-    accounts: Vec<FileDefinition<DefinedAccount>>,
-    campaigns: Vec<FileDefinition<DefinedCampaign<R>>>,
+    definitions: FileDefinitions<R>,
     /// Other files' accounts as this one was read with.
     told: KnownAccounts,
     /// Unknown accounts that were assumed to exist.
@@ -200,8 +207,8 @@ impl<R: CampaignRules> DefinitionFiles<R> {
             names.extend(outcome.names);
             match outcome.read {
                 Ok(file) => {
-                    set.accounts.extend(file.accounts.iter().cloned());
-                    set.campaigns.extend(file.campaigns.iter().cloned());
+                    set.accounts.extend(file.definitions.accounts.iter().cloned());
+                    set.campaigns.extend(file.definitions.campaigns.iter().cloned());
                     self.known.insert(path, file);
                 }
                 Err(of_file) => problems.extend(of_file),
@@ -245,19 +252,17 @@ impl<R> ReadFile<R> {
     fn into_outcome(self) -> FileOutcome<R> {
         FileOutcome {
             sources: self.sources.clone(),
-            facts: facts_of(&self.accounts),
+            facts: facts_of(&self.definitions.accounts),
             // The accounts that it was read with may come from a later file.
             is_unresolved: false,
-            names: names_of(StoredKind::Account, &self.accounts, |account| &account.id)
-                .chain(names_of(StoredKind::Campaign, &self.campaigns, |campaign| &campaign.id))
-                .collect(),
+            names: self.definitions.names(),
             read: Ok(self),
         }
     }
 }
 
-/// Ids that files with other problems define twice.
-fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
+/// Ids that are defined twice.
+pub(super) fn named_twice(names: &[NamedDefinition]) -> Vec<ConfigProblem> {
     let mut first: HashMap<(StoredKind, &str), &NamedDefinition> =
         HashMap::with_capacity(names.len());
     let mut problems = Vec::new();
@@ -385,19 +390,18 @@ fn read_file<R: CampaignRules>(
                 given
             };
             let (accounts, campaigns) = loaded.value;
+            let accounts = placed(accounts, packed(StoredKind::Account), &file);
+            let campaigns = placed(campaigns, packed(StoredKind::Campaign), &file);
             Ok(ReadFile {
                 sources: sources.clone(),
-                accounts: placed(accounts, packed(StoredKind::Account), &file),
-                campaigns: placed(campaigns, packed(StoredKind::Campaign), &file),
+                definitions: FileDefinitions { accounts, campaigns },
                 told: asked.take(),
                 supposed: supposed.take(),
             })
         }
         Err(problems) => {
             // An unreadable id was read as the example, which is another's.
-            let is_wrong =
-                |named: &NamedDefinition| problems.iter().any(|it| it.key == named.key());
-            names.borrow_mut().retain(|named| !is_wrong(named));
+            names.borrow_mut().retain(|named| problems.iter().all(|it| it.key != named.key()));
             Err(with_file(&problems))
         }
     };
@@ -448,7 +452,7 @@ pub(super) fn campaign<R: CampaignRules>(
     one(body, |s| DefinedCampaign::read(s, of))
 }
 
-fn one<T>(
+pub(super) fn one<T>(
     body: &Map<String, Value>,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<(T, Arc<str>), Vec<ConfigProblem>> {
@@ -458,41 +462,4 @@ fn one<T>(
         problems.iter().map(unplaced).collect::<Vec<_>>()
     })?;
     Ok((loaded.value, loaded.effective.given_json().to_string().into()))
-}
-
-/// Judges a file's text by itself: its campaigns may name only its own accounts. Returns the JSON
-/// that would be stored for all of them.
-///
-/// # Errors
-/// Every problem.
-pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, ConfigProblems> {
-    let loaded = parse_loaded(name, text, |s| {
-        let accounts = s.tables("account", "Who pays.", DefinedAccount::read);
-        let of = |id: &str| {
-            let found = accounts.iter().find(|account| account.id == id);
-            let remedy = || "is no account: define it first".to_owned();
-            found.map(|account| account.facts.clone()).ok_or_else(remedy)
-        };
-        s.tables("campaign", "What is paid for.", |s| DefinedCampaign::<R>::read(s, of));
-    })?;
-    Ok(loaded.effective.given_json())
-}
-
-/// Judges a JSON definition by itself. A campaign may name any account, which is read as in dollars
-/// and UTC. Returns what would be stored.
-///
-/// # Errors
-/// Every problem, by its path.
-pub fn check_body<R: CampaignRules>(
-    kind: StoredKind,
-    body: &Map<String, Value>,
-) -> Result<Arc<str>, Vec<ConfigProblem>> {
-    match kind {
-        StoredKind::Account => one(body, DefinedAccount::read).map(|(_, given)| given),
-        StoredKind::Campaign => {
-            let any = AccountFacts::unknown();
-            one(body, |s| DefinedCampaign::<R>::read(s, |_| Ok(any.clone())))
-                .map(|(_, given)| given)
-        }
-    }
 }

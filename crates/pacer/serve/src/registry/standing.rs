@@ -13,8 +13,8 @@ use units::{Cpm, Currency};
 use super::books::record::RecordOrigin;
 use super::edits::unknown;
 use super::refused::ChangeRefusal;
-use super::{CampaignRules, Registry, RegistryState};
-use crate::ledger::handle::{DeliveryProgress, LedgerError, LedgerQuery, ReplySender};
+use super::{CampaignRules, Registry};
+use crate::ledger::handle::{DeliveryProgress, LedgerError, LedgerQuery};
 
 /// Most campaigns in a query for refusals: a turn takes about a microsecond for each.
 const REFUSALS_MAX: usize = 1_000;
@@ -65,9 +65,9 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
     pub fn why(&self, id: &str) -> Result<CampaignStanding, ChangeRefusal> {
-        let slot = self.inner.slot(id)?;
-        let why = self.inner.ask_of(slot, LedgerQuery::Why)?;
-        let bidding = self.inner.ask_of(slot, LedgerQuery::Bidding)?;
+        let (slot, ledger) = (self.slot(id)?, &self.inner.ledger);
+        let why = ledger.ask_of(slot, LedgerQuery::Why)?;
+        let bidding = ledger.ask_of(slot, LedgerQuery::Bidding)?;
         let books = self.inner.books();
         let entry = books.campaigns.get(id).ok_or_else(|| unknown(StoredKind::Campaign, id))?;
         let is_removed = entry.record.is_removed;
@@ -100,7 +100,7 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
     pub fn why_account(&self, id: &str) -> Result<AccountStanding, ChangeRefusal> {
-        let (_, record) = self.inner.record(StoredKind::Account, id)?;
+        let (_, record) = self.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
             let books = self.inner.books();
             let number = books.number_of(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
@@ -114,10 +114,10 @@ impl<R: CampaignRules> Registry<R> {
             (number, has_seats, theirs.collect::<Vec<_>>())
         };
         let seats = record.slot.filter(|_| has_seats);
-        let seats = seats.map(|slot| self.inner.ask_of(slot, LedgerQuery::Why)).transpose()?;
-        let seats = seats.map(|why| why.refusal);
-        let why = self.inner.ask_of(number, LedgerQuery::WhyAccount)?;
         let ledger = &self.inner.ledger;
+        let seats = seats.map(|slot| ledger.ask_of(slot, LedgerQuery::Why)).transpose()?;
+        let seats = seats.map(|why| why.refusal);
+        let why = ledger.ask_of(number, LedgerQuery::WhyAccount)?;
         let refusals = ledger.ask_of_many(&slots, REFUSALS_MAX, LedgerQuery::Refusals)?;
         let mut campaigns = BTreeMap::new();
         for refusal in refusals {
@@ -158,7 +158,14 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
     pub fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
-        self.inner.spend(kind, id)
+        let ledger = &self.inner.ledger;
+        Ok(match kind {
+            StoredKind::Campaign => ledger.ask_of(self.slot(id)?, LedgerQuery::Spend)?,
+            StoredKind::Account => {
+                let number = self.inner.books().number_of(id).ok_or_else(|| unknown(kind, id))?;
+                ledger.ask_of(number, LedgerQuery::SpendAccount)?
+            }
+        })
     }
 
     /// A campaign's target curve and its spend. None if it has no target.
@@ -166,7 +173,7 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
     pub fn curve(&self, id: &str) -> Result<Option<PacingCurve>, ChangeRefusal> {
-        self.inner.ask_of(self.inner.slot(id)?, LedgerQuery::Curve)
+        Ok(self.inner.ledger.ask_of(self.slot(id)?, LedgerQuery::Curve)?)
     }
 
     /// Its currency, if known.
@@ -189,26 +196,6 @@ impl<R: CampaignRules> Registry<R> {
         most: u32,
     ) -> Result<Vec<(AuditKey, AuditEntry)>, ChangeRefusal> {
         Ok(self.inner.ledger.audit(StoreQuery::Audit(after, most))?)
-    }
-}
-
-impl<R: CampaignRules> RegistryState<R> {
-    pub(super) fn spend(&self, kind: StoredKind, id: &str) -> Result<Option<Spend>, ChangeRefusal> {
-        match kind {
-            StoredKind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
-            StoredKind::Account => {
-                let number = self.books().number_of(id);
-                self.ask_of(number.ok_or_else(|| unknown(kind, id))?, LedgerQuery::SpendAccount)
-            }
-        }
-    }
-
-    fn ask_of<K, T>(
-        &self,
-        of: K,
-        query: impl FnOnce(K, ReplySender<T>) -> LedgerQuery,
-    ) -> Result<T, ChangeRefusal> {
-        Ok(self.ledger.ask_of(of, query)?)
     }
 
     fn slot(&self, campaign: &str) -> Result<CampaignIndex, ChangeRefusal> {

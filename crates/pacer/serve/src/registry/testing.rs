@@ -13,16 +13,23 @@ use pacer_core::ledger::{
 use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::pacing::{BiddingStatus, PacingCurve};
 use pacer_core::store::{
-    DefinitionChange, LeaseStore as _, QueryResult, StoreAnswer, StoreDenial, StoreFault,
-    StoreQuery, StoreWriter,
+    DefinitionChange, DefinitionKey, LeaseStore as _, QueryResult, StoreAnswer, StoreDenial,
+    StoreFault, StoreQuery, StoreWriter, StoredDefinition, StoredKind,
 };
-use runtime::config::{Optional, Section};
+use runtime::builder::Builder;
+use runtime::config::{ConfigProblem, ConfigProblems, Optional, Section, parse_loaded};
+use serde_json::{Map, Value};
 use units::{Cpm, Rounding};
 
-use super::{AccountFacts, CampaignRules};
+use super::read::one;
+use super::{
+    AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign, PreparedRegistry,
+    PublishedCatalogue, Registry, RegistryOptions, RegistryStartError,
+};
 use crate::ledger::digest::Digest;
 use crate::ledger::handle::{
-    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerHandle, LedgerQuery, ReplySender,
+    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, LedgerQuery,
+    ReplySender,
 };
 use crate::ledger::status::{LedgerWaker, SharedStatus};
 use crate::ledger::zones::Zones;
@@ -278,6 +285,71 @@ impl Told {
             Some((curve.span, past.map(|point| point.target).max()?))
         });
         DeliveryProgress::of(&self.why(slot), self.spends.get(&slot), planned)
+    }
+}
+
+impl LedgerHandle {
+    pub(crate) fn definitions(
+        &self,
+        kind: StoredKind,
+    ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError> {
+        match self.ask_of(StoreQuery::Definitions(kind), LedgerQuery::Read)?? {
+            QueryResult::Definitions(definitions) => Ok(definitions),
+            other => unreachable!("definitions were asked for: {other:?}"),
+        }
+    }
+}
+
+impl<R: CampaignRules> Registry<R> {
+    /// Reads the store and the files, and starts with them.
+    ///
+    /// # Errors
+    /// If the store or a file cannot be read: nothing is changed then.
+    pub fn start(
+        ledger: LedgerHandle,
+        options: &RegistryOptions,
+        builder: &Builder,
+        publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
+    ) -> Result<Self, RegistryStartError> {
+        let prepared = PreparedRegistry::read(options, |kind| ledger.definitions(kind))?;
+        Self::start_prepared(prepared, ledger, builder, publish)
+    }
+}
+
+/// Judges a file's text by itself: its campaigns may name only its own accounts. Returns the JSON
+/// that would be stored for all of them.
+///
+/// # Errors
+/// Every problem.
+pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, ConfigProblems> {
+    let loaded = parse_loaded(name, text, |s| {
+        let accounts = s.tables("account", "Who pays.", DefinedAccount::read);
+        let of = |id: &str| {
+            let found = accounts.iter().find(|account| account.id == id);
+            let remedy = || "is no account: define it first".to_owned();
+            found.map(|account| account.facts.clone()).ok_or_else(remedy)
+        };
+        s.tables("campaign", "What is paid for.", |s| DefinedCampaign::<R>::read(s, of));
+    })?;
+    Ok(loaded.effective.given_json())
+}
+
+/// Judges a JSON definition by itself. A campaign may name any account, which is read as in dollars
+/// and UTC. Returns what would be stored.
+///
+/// # Errors
+/// Every problem, by its path.
+pub fn check_body<R: CampaignRules>(
+    kind: StoredKind,
+    body: &Map<String, Value>,
+) -> Result<Arc<str>, Vec<ConfigProblem>> {
+    match kind {
+        StoredKind::Account => one(body, DefinedAccount::read).map(|(_, given)| given),
+        StoredKind::Campaign => {
+            let any = AccountFacts::unknown();
+            one(body, |s| DefinedCampaign::<R>::read(s, |_| Ok(any.clone())))
+                .map(|(_, given)| given)
+        }
     }
 }
 

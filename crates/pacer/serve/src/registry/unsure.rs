@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use pacer_core::store::{StoreDenial, StoredKind};
+use pacer_core::store::StoreDenial;
 use tracing::{error, info, warn};
 
 use super::changes::{DefinitionStep, KeepFailure, NewEntry, UncertainChange};
@@ -73,11 +73,8 @@ impl<R: CampaignRules> RegistryState<R> {
         let ChangeState { owed, keys, .. } = changing;
         let before = |step: &DefinitionStep<R>| {
             let books = self.books();
-            let record = match step.kind() {
-                StoredKind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
-                StoredKind::Campaign => books.campaigns.get(&step.id).map(|entry| &entry.record),
-            };
-            record.filter(|record| !record.is_removed).cloned()
+            let (_, record) = books.record(step.kind(), &step.id)?;
+            (!record.is_removed).then(|| record.clone())
         };
         changes::keep(&self.ledger, steps, at_unix_ms, before, |part| {
             let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);

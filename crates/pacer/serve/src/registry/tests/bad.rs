@@ -1,6 +1,7 @@
 //! Every refusal of a definition, from a file and from the API: the key and the remedy.
 
 use super::*;
+use crate::registry::testing::{check_body, check_text};
 
 fn file_problems(files: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::{
     AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback, Money, SpendDiagnosis,
+    Holdback, LedgerSettings, Money, SpendDiagnosis,
 };
-use pacer_core::messages::{CampaignIndex, FromShard, RequestCounts, ToShard};
+use pacer_core::messages::{CampaignIndex, Epoch, FromShard, RequestCounts, ToShard};
 use pacer_core::shard::token::{ReservationToken, TtlClass};
 use pacer_core::shard::{Denial, ShardLedger, ShardOptions, ShardTime};
 use pacer_core::strategy::BidPace;
@@ -49,15 +49,19 @@ pub(crate) fn start_in(directory: &Path, shards: u16) -> LedgerStart {
 }
 
 fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
+    let lease_period = Duration::from_millis(10);
     LedgerStart {
         directory: directory.to_owned(),
-        node: 1,
-        shards,
-        lease_period: Duration::from_millis(10),
-        lease_span: Duration::from_millis(100),
-        slice_span: Duration::from_millis(20),
-        horizon: ttl + ttl / 16 + Duration::from_millis(100),
-        late_window: Duration::from_secs(10),
+        settings: LedgerSettings {
+            lease_period,
+            lease_span: Duration::from_millis(100),
+            slice_span: Duration::from_millis(20),
+            horizon: ttl + ttl / 16 + Duration::from_millis(100),
+            late_window: Duration::from_secs(10),
+            ahead: LedgerSettings::ahead_of(lease_period),
+            is_late_told: false,
+            ..LedgerSettings::new(1, Epoch::default(), shards)
+        },
         slot: Duration::from_secs(1),
         keep_every: Duration::from_secs(60),
         origin: Instant::now(),
