@@ -389,7 +389,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
         drain_timeout: secs(1),
         backoff: BACKOFF,
         // Packets under 256 bytes: an answer of 64 KiB takes 45 packets, nearly all full.
-        crumbs_max: 32,
+        small_reads_max: 32,
     }
 }
 
@@ -397,7 +397,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
 const HANDSHAKE_SHARE: Ppm = Ppm::new(250_000).expect("25 % is a share");
 
 /// Finds a restarted DSP within seconds; a dead one costs next to nothing.
-const BACKOFF: Backoff = Backoff { barren_max: 2, min: ms(50), max: secs(5) };
+const BACKOFF: Backoff = Backoff { unanswered_max: 2, min: ms(50), max: secs(5) };
 
 fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
     SupplyChainNode {

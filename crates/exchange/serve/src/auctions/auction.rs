@@ -346,7 +346,7 @@ impl AuctionRun<'_> {
             outcomes.calls[*call] = CallOutcome::Malformed;
         }
         self.trace(&inbound, &answer, asks, &outcomes);
-        shard.keep_body_buffer(outcomes.into_room());
+        shard.keep_body_buffer(outcomes.into_buffer());
         match answer.response {
             Ok(response) => Ok((response, answer.notices)),
             Err(why) => {
@@ -454,7 +454,7 @@ impl AuctionRun<'_> {
                 bidder: outbound.names_bidder(&dsp.id).then_some(&*dsp.id),
                 is_limited,
                 wait_until: self.shard.instant(schedule.wait_until(now, dsp.timeout)),
-                right: Cell::new(Some(right)),
+                permit: Cell::new(Some(right)),
             }
         };
         chosen.asks.iter().zip(rights).map(question).collect()

@@ -200,7 +200,7 @@ impl AuctionClosing<'_> {
         let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
         lane.metrics.outcomes[outcome as usize].increment();
         let least = self.recorded.snapshot.config().timeout_counts_after;
-        let had_min_time = self.outcomes.given(call).is_some_and(|given| least <= given);
+        let had_min_time = self.outcomes.time_given(call).is_some_and(|given| least <= given);
         lane.guard.borrow_mut().settle(trial, call_verdict(outcome, had_min_time));
     }
 

@@ -21,8 +21,8 @@ use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
 use crate::guards::CallInFlight;
 
-/// A smaller read that does not end the answer is a crumb.
-const CRUMB_BYTES: usize = 256;
+/// A read of fewer bytes that does not end the answer counts as small.
+const SMALL_READ_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct ConnectionCall {
@@ -32,12 +32,12 @@ pub(super) struct ConnectionCall {
     /// The connection closes if the answer is incomplete by then.
     pub(super) drain_until: Instant,
     /// Released with the call.
-    pub(super) right: Option<CallInFlight>,
+    pub(super) permit: Option<CallInFlight>,
 }
 
-/// Most a connection has achieved.
+/// What a connection has been used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FinishedCall {
+pub(super) enum ConnectionUse {
     /// Nothing was sent.
     Unused,
     /// No complete answer yet.
@@ -64,12 +64,12 @@ pub(super) struct DspConnection {
     token: Token,
     pub(super) id: u64,
     pub(super) attempt: ConnectAttempt,
-    past: Cell<FinishedCall>,
+    usage: Cell<ConnectionUse>,
     /// Set from the first byte written until the answer is read or given up.
     call: RefCell<Option<ConnectionCall>>,
     answer: RefCell<AnswerReader>,
-    /// Crumbs of the current answer.
-    crumbs: Cell<u32>,
+    /// Small reads of the current answer.
+    small_reads: Cell<u32>,
     /// Whether it has been idle or carried an answer. Only then may a reset mean that the DSP
     /// closed it without reading the request.
     reused: Cell<bool>,
@@ -101,10 +101,10 @@ impl DspConnection {
             token,
             id,
             attempt,
-            past: Cell::new(FinishedCall::Unused),
+            usage: Cell::new(ConnectionUse::Unused),
             call: RefCell::new(None),
             answer: RefCell::new(answer),
-            crumbs: Cell::new(0),
+            small_reads: Cell::new(0),
             reused: Cell::new(false),
             closed: Cell::new(false),
             idle_since: Cell::new(Instant::now()),
@@ -127,8 +127,8 @@ impl DspConnection {
             return Err(call);
         }
         *self.call.borrow_mut() = Some(call);
-        if self.past.get() == FinishedCall::Unused {
-            self.past.set(FinishedCall::Asked);
+        if self.usage.get() == ConnectionUse::Unused {
+            self.usage.set(ConnectionUse::Asked);
         }
         Ok(())
     }
@@ -172,8 +172,8 @@ impl DspConnection {
         self.reused.get()
     }
 
-    pub(super) fn past(&self) -> FinishedCall {
-        self.past.get()
+    pub(super) fn usage(&self) -> ConnectionUse {
+        self.usage.get()
     }
 
     pub(super) fn in_flight(&self) -> bool {
@@ -182,7 +182,7 @@ impl DspConnection {
 
     /// Whether it should close: its answer is overdue beyond draining, it has been idle since
     /// before `idle_before`, or its address is no longer the DSP's.
-    pub(super) fn is_spent(
+    pub(super) fn is_expired(
         &self,
         now: Instant,
         idle_before: Instant,
@@ -194,7 +194,7 @@ impl DspConnection {
         }
     }
 
-    pub(super) fn rest(&self, now: Instant) {
+    pub(super) fn mark_idle(&self, now: Instant) {
         self.idle_since.set(now);
         self.reused.set(true);
     }
@@ -228,7 +228,7 @@ impl DspConnection {
         }
         let mut answer = self.answer.borrow_mut();
         let error = match answer.read(bytes) {
-            Ok(AnswerProgress::Partial) if self.bears(bytes.len(), now) => {
+            Ok(AnswerProgress::Partial) if self.accepts(bytes.len(), now) => {
                 return ReadProgress::Partial { is_drained };
             }
             Ok(AnswerProgress::Partial) => return ReadProgress::Ended,
@@ -240,7 +240,7 @@ impl DspConnection {
                     return ReadProgress::Ended;
                 }
                 answer.reset();
-                self.crumbs.set(0);
+                self.small_reads.set(0);
                 return ReadProgress::Answered { is_drained };
             }
             Err(error) => error,
@@ -255,13 +255,13 @@ impl DspConnection {
         ReadProgress::Ended
     }
 
-    /// Whether to wait for more after reading `came` bytes: each crumb costs the shard a turn.
-    fn bears(&self, came: usize, now: Instant) -> bool {
-        if came >= CRUMB_BYTES {
+    /// Whether to wait for more after reading `came` bytes: each small read costs the shard a turn.
+    fn accepts(&self, came: usize, now: Instant) -> bool {
+        if came >= SMALL_READ_BYTES {
             return true;
         }
-        self.crumbs.set(self.crumbs.get() + 1);
-        if self.crumbs.get() <= self.peer.limits.get().crumbs_max {
+        self.small_reads.set(self.small_reads.get() + 1);
+        if self.small_reads.get() <= self.peer.limits.get().small_reads_max {
             return true;
         }
         debug!(address = %self.attempt.address, "answer trickles in; connection closed");
@@ -290,7 +290,7 @@ impl DspConnection {
 
     /// Handles a complete answer; a late one is not decompressed.
     fn finish(&self, head: AnswerHead, body: &[u8], inflater: &mut Inflater, now: Instant) {
-        self.past.set(FinishedCall::Answered);
+        self.usage.set(ConnectionUse::Answered);
         self.peer.health.borrow_mut().answered(self.attempt);
         let outcome = match head.status {
             204 => CallOutcome::NoBid,
@@ -337,7 +337,7 @@ impl DspConnection {
         let metrics = &self.peer.metrics;
         let latency = now.saturating_duration_since(call.sent_at);
         metrics.latency.record(latency);
-        call.inbox.timed(call.slot, latency);
+        call.inbox.set_latency(call.slot, latency);
         if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }
@@ -348,7 +348,7 @@ impl DspConnection {
     /// closed it without seeing the request, so the call is repeated.
     fn retry_or_fail(&self) {
         let mut call = self.call.borrow_mut().take().expect("an answer is awaited");
-        if self.reused.get() && call.inbox.retry(call.slot, &mut call.right) {
+        if self.reused.get() && call.inbox.retry(call.slot, &mut call.permit) {
             self.peer.metrics.retries.increment();
             return;
         }

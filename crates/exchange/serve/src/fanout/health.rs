@@ -24,7 +24,7 @@ pub(super) struct AddressHealths(HashMap<SocketAddr, AddressHealth>);
 #[derive(Clone, Copy, Debug, Default)]
 struct AddressHealth {
     /// Connections in a row that ended without an answer.
-    barren: u32,
+    unanswered: u32,
     pause: Option<Pause>,
 }
 
@@ -40,7 +40,7 @@ struct Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Most connections in a row without an answer before a pause.
-    pub barren_max: u32,
+    pub unanswered_max: u32,
     /// The first pause; each further one doubles.
     pub min: Duration,
     /// The longest pause.
@@ -49,7 +49,7 @@ pub struct Backoff {
 
 impl AddressHealths {
     pub(super) fn allows(&self, address: SocketAddr, now: Instant) -> bool {
-        let pause = self.0.get(&address).and_then(|standing| standing.pause);
+        let pause = self.0.get(&address).and_then(|health| health.pause);
         pause.is_none_or(|pause| pause.until <= now && !pause.on_trial)
     }
 
@@ -65,25 +65,25 @@ impl AddressHealths {
         if self.0.is_empty() {
             return;
         }
-        let Some(standing) = self.0.get_mut(&attempt.address) else { return };
-        standing.barren = 0;
-        if standing.pause.is_none_or(|pause| pause.until <= attempt.began) {
+        let Some(health) = self.0.get_mut(&attempt.address) else { return };
+        health.unanswered = 0;
+        if health.pause.is_none_or(|pause| pause.until <= attempt.began) {
             self.0.remove(&attempt.address);
         }
     }
 
     /// A connection was used and ended without an answer. Returns the pause's number, if it starts
     /// one.
-    pub(super) fn barren(
+    pub(super) fn ended_unanswered(
         &mut self,
         attempt: ConnectAttempt,
         now: Instant,
         backoff: Backoff,
     ) -> Option<u32> {
-        let standing = self.0.entry(attempt.address).or_default();
-        standing.barren = standing.barren.saturating_add(1);
+        let health = self.0.entry(attempt.address).or_default();
+        health.unanswered = health.unanswered.saturating_add(1);
         // A trial fails at once.
-        if standing.pause.is_none() && standing.barren <= backoff.barren_max {
+        if health.pause.is_none() && health.unanswered <= backoff.unanswered_max {
             return None;
         }
         self.refused(attempt, now, backoff)
@@ -109,15 +109,15 @@ impl AddressHealths {
         now: Instant,
         backoff: Backoff,
     ) -> Option<u32> {
-        let standing = self.0.entry(attempt.address).or_default();
+        let health = self.0.entry(attempt.address).or_default();
         // Concurrent attempts fail together and count once.
-        if standing.pause.is_some_and(|pause| attempt.began < pause.until) {
+        if health.pause.is_some_and(|pause| attempt.began < pause.until) {
             return None;
         }
-        let count = standing.pause.map_or(0, |pause| pause.count).saturating_add(1);
+        let count = health.pause.map_or(0, |pause| pause.count).saturating_add(1);
         let doubled = backoff.min.saturating_mul(1 << (count - 1).min(16));
         let until = now + doubled.min(backoff.max);
-        standing.pause = Some(Pause { count, until, on_trial: false });
+        health.pause = Some(Pause { count, until, on_trial: false });
         Some(count)
     }
 

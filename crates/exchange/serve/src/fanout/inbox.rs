@@ -16,7 +16,7 @@ use crate::guards::CallInFlight;
 
 /// Work for the auction's task; `C` is a connection.
 #[derive(Debug)]
-pub(super) enum Todo<C> {
+pub(super) enum CallTask<C> {
     /// A connection is ready for this call.
     Send { slot: usize, connection: Rc<C> },
     /// The DSP had closed the idle connection; repeat on a new one.
@@ -59,7 +59,7 @@ struct InboxState<C> {
     waiting: usize,
     slots: Vec<CallSlot>,
     bodies: Vec<u8>,
-    todo: Vec<Todo<C>>,
+    tasks: Vec<CallTask<C>>,
     waker: Option<Waker>,
 }
 
@@ -97,7 +97,7 @@ impl Outcomes {
     }
 
     /// How long the DSP had to answer. None if the call was never sent.
-    pub fn given(&self, call: usize) -> Option<Duration> {
+    pub fn time_given(&self, call: usize) -> Option<Duration> {
         let CallTimestamps { sent_at, wait_until, .. } = self.times[call];
         sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
@@ -114,17 +114,17 @@ impl Outcomes {
     }
 
     /// The bodies' buffer, emptied for reuse.
-    pub fn into_room(mut self) -> Vec<u8> {
+    pub fn into_buffer(mut self) -> Vec<u8> {
         self.bodies.clear();
         self.bodies
     }
 }
 
 impl<C> Inbox<C> {
-    /// One slot per call, with its deadline and permit. `room` is the empty buffer for bodies.
+    /// One slot per call, with its deadline and permit. `buffer` is the empty buffer for bodies.
     pub(super) fn new(
         calls: impl ExactSizeIterator<Item = (Instant, Option<CallInFlight>)>,
-        room: Vec<u8>,
+        buffer: Vec<u8>,
     ) -> Self {
         let waiting = calls.len();
         let slot = |(wait_until, in_flight)| CallSlot {
@@ -141,17 +141,17 @@ impl<C> Inbox<C> {
             open: true,
             waiting,
             slots: calls.map(slot).collect(),
-            bodies: room,
-            todo: Vec::new(),
+            bodies: buffer,
+            tasks: Vec::new(),
             waker: None,
         }))
     }
 
-    pub(super) fn take_right(&self, slot: usize) -> Option<CallInFlight> {
+    pub(super) fn take_permit(&self, slot: usize) -> Option<CallInFlight> {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
     }
 
-    pub(super) fn sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
+    pub(super) fn mark_sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.sent_at = Some(now);
             slot.tmax_ms = Some(tmax_ms);
@@ -159,9 +159,9 @@ impl<C> Inbox<C> {
     }
 
     /// Returns the permit of a call that the connection did not send.
-    pub(super) fn return_right(&self, slot: usize, right: Option<CallInFlight>) {
+    pub(super) fn return_permit(&self, slot: usize, permit: Option<CallInFlight>) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
-            slot.in_flight = right;
+            slot.in_flight = permit;
         }
     }
 
@@ -182,11 +182,11 @@ impl<C> Inbox<C> {
         let slot = &mut inner.slots[slot];
         slot.body = start..inner.bodies.len();
         slot.outcome = Some(outcome);
-        inner.settled();
+        inner.call_ended();
         true
     }
 
-    pub(super) fn timed(&self, slot: usize, latency: Duration) {
+    pub(super) fn set_latency(&self, slot: usize, latency: Duration) {
         let inner = &mut *self.0.borrow_mut();
         if let Some(slot) = inner.slots.get_mut(slot).filter(|slot| slot.outcome.is_none()) {
             slot.latency = Some(latency);
@@ -195,14 +195,14 @@ impl<C> Inbox<C> {
 
     /// Asks the auction's task to repeat the call. Returns false, and leaves the permit, if it may
     /// not.
-    pub(super) fn retry(&self, slot: usize, right: &mut Option<CallInFlight>) -> bool {
+    pub(super) fn retry(&self, slot: usize, permit: &mut Option<CallInFlight>) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
             return false;
         }
         inner.slots[slot].retried = true;
-        inner.slots[slot].in_flight = right.take();
-        inner.todo.push(Todo::Retry { slot });
+        inner.slots[slot].in_flight = permit.take();
+        inner.tasks.push(CallTask::Retry { slot });
         inner.wake();
         true
     }
@@ -213,19 +213,19 @@ impl<C> Inbox<C> {
             return Err(connection);
         }
         let mut inner = self.0.borrow_mut();
-        inner.todo.push(Todo::Send { slot, connection });
+        inner.tasks.push(CallTask::Send { slot, connection });
         inner.wake();
         Ok(())
     }
 
-    pub(super) fn next_todo(&self) -> Option<Todo<C>> {
-        self.0.borrow_mut().todo.pop()
+    pub(super) fn next_task(&self) -> Option<CallTask<C>> {
+        self.0.borrow_mut().tasks.pop()
     }
 
     /// Ready if there is work, or nothing to wait for.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.0.borrow_mut();
-        if inner.waiting == 0 || !inner.todo.is_empty() {
+        if inner.waiting == 0 || !inner.tasks.is_empty() {
             return Poll::Ready(());
         }
         match &mut inner.waker {
@@ -256,7 +256,7 @@ impl<C> Inbox<C> {
     }
 
     /// Closes for good and returns the outcomes; missing answers are late. Connections that were
-    /// offered remain in [`next_todo`](Self::next_todo).
+    /// offered remain in [`next_task`](Self::next_task).
     pub(super) fn close(&self) -> Outcomes {
         let mut inner = self.0.borrow_mut();
         inner.open = false;
@@ -275,7 +275,7 @@ impl<C> Inbox<C> {
 }
 
 impl<C> InboxState<C> {
-    fn settled(&mut self) {
+    fn call_ended(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {
             self.wake();

@@ -23,7 +23,7 @@ pub enum InflateError {
 /// Decompresses bodies into one reused buffer.
 #[derive(Debug, Default)]
 pub struct Inflater {
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Inflater {
@@ -37,12 +37,12 @@ impl Inflater {
         let mut decoder = Decompress::new_gzip(WINDOW_BITS);
         let (mut read, mut written) = (0, 0);
         loop {
-            if self.room.len() == written {
+            if self.buffer.len() == written {
                 let more = (2 * written).clamp(ROOM_MIN, most.max(ROOM_MIN)).min(most);
-                self.room.resize(more.max(written), 0);
+                self.buffer.resize(more.max(written), 0);
             }
             let (before_in, before_out) = (decoder.total_in(), decoder.total_out());
-            let output = &mut self.room[written..];
+            let output = &mut self.buffer[written..];
             let status = decoder.decompress(&body[read..], output, FlushDecompress::None);
             let status = status.map_err(|_| InflateError::Malformed)?;
             let advanced = |after: u64, before| usize::try_from(after - before).unwrap_or(0);
@@ -52,11 +52,11 @@ impl Inflater {
                 return Err(InflateError::TooLarge);
             }
             match status {
-                Status::StreamEnd if read == body.len() => return Ok(&self.room[..written]),
+                Status::StreamEnd if read == body.len() => return Ok(&self.buffer[..written]),
                 // Several members are one body (RFC 1952, section 2.2).
                 Status::StreamEnd => decoder = Decompress::new_gzip(WINDOW_BITS),
                 // With room left, it waits for input that will not come.
-                _ if read == body.len() && written < self.room.len() => {
+                _ if read == body.len() && written < self.buffer.len() => {
                     return Err(InflateError::Malformed);
                 }
                 _ => (),

@@ -36,7 +36,7 @@ pub struct PoolLimits {
     /// Pauses of failing addresses.
     pub backoff: Backoff,
     /// Most tiny reads of one answer before its connection closes.
-    pub crumbs_max: u32,
+    pub small_reads_max: u32,
 }
 
 /// A pool and its connections share it.
@@ -73,9 +73,9 @@ impl DspPeer {
     }
 
     /// A connection was used, and ended without an answer.
-    pub(super) fn barren(&self, attempt: ConnectAttempt) {
+    pub(super) fn ended_unanswered(&self, attempt: ConnectAttempt) {
         let backoff = self.limits.get().backoff;
-        let pause = self.health.borrow_mut().barren(attempt, Instant::now(), backoff);
+        let pause = self.health.borrow_mut().ended_unanswered(attempt, Instant::now(), backoff);
         log_pause(attempt.address, pause, "connections end without an answer");
     }
 }

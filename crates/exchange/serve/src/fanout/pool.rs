@@ -15,18 +15,18 @@ use tokio::task::spawn_local;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::connection::{ConnectionCall, DspConnection, FinishedCall, ReadProgress};
+use super::connection::{ConnectionCall, ConnectionUse, DspConnection, ReadProgress};
 use super::endpoint::Endpoint;
 use super::health::ConnectAttempt;
 use super::inbox::Inbox;
 use super::peer::{DspPeer, PoolLimits};
-use super::sockets::connect::{connect, is_ours, mio_socket, within};
+use super::sockets::connect::{connect, is_local, mio_socket, within};
 use super::sockets::reactor::{Reactor, ReadBuffers, ReadinessHandler};
 use super::sockets::transport::Transport;
 use crate::metrics::DspMetrics;
 
 /// Interval between log lines about this machine's limits, per pool.
-const LACK_TOLD_EVERY: Duration = Duration::from_secs(10);
+const EXHAUSTION_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Waits for the DSP connections of a shard.
 pub type DspReactor = Reactor<PooledConnection>;
@@ -44,7 +44,7 @@ pub struct DspPool {
     pub(super) opening: Cell<usize>,
     ids: Cell<u64>,
     /// Last log line about this machine's limits.
-    lack_told: Cell<Option<Instant>>,
+    exhaustion_logged: Cell<Option<Instant>>,
 }
 
 /// A connection, and the pool to which it returns.
@@ -91,7 +91,7 @@ impl DspPool {
             waiting: RefCell::default(),
             opening: Cell::new(0),
             ids: Cell::new(0),
-            lack_told: Cell::new(None),
+            exhaustion_logged: Cell::new(None),
         }
     }
 
@@ -137,7 +137,7 @@ impl DspPool {
         slot: usize,
     ) -> Result<(), CallOutcome> {
         if self.waiting.borrow().len() >= self.limits().connections_max {
-            self.forget_past();
+            self.drop_past_calls();
         }
         if self.waiting.borrow().len() >= self.limits().connections_max {
             return Err(CallOutcome::Saturated);
@@ -150,7 +150,7 @@ impl DspPool {
         match opening {
             // A busy connection will be released.
             Ok(()) | Err(CallOutcome::Saturated) => (),
-            Err(_) if self.has_proven() => (),
+            Err(_) if self.has_answered() => (),
             Err(outcome) => return Err(outcome),
         }
         self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
@@ -217,9 +217,9 @@ impl DspPool {
         };
         let handshakes = &self.reactor.handshakes;
         let turn = handshakes.turn(limits.handshake_share).await;
-        self.forget_past();
+        self.drop_past_calls();
         if self.waiting.borrow().is_empty() {
-            handshakes.forgo(turn, Duration::ZERO);
+            handshakes.cancel(turn, Duration::ZERO);
             return Ok(None);
         }
         let took = Cell::new(Duration::ZERO);
@@ -232,35 +232,35 @@ impl DspPool {
         let opened = within(limits.connect_timeout, opening).await;
         match opened {
             Ok(_) => handshakes.end(turn, took.get()),
-            Err(_) => handshakes.forgo(turn, took.get()),
+            Err(_) => handshakes.cancel(turn, took.get()),
         }
         opened.map(Some)
     }
 
     /// Opens connections for waiting calls that no attempt covers.
     fn open_for_waiting(self: &Rc<Self>) {
-        self.forget_past();
+        self.drop_past_calls();
         let now = Instant::now();
         while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
             match self.open(now) {
                 Ok(()) => (),
                 Err(CallOutcome::Saturated) => return,
-                Err(_) if self.opening.get() > 0 || self.has_proven() => return,
-                Err(outcome) => return self.disappoint(outcome),
+                Err(_) if self.opening.get() > 0 || self.has_answered() => return,
+                Err(outcome) => return self.fail_waiting(outcome),
             }
         }
     }
 
     /// Whether an open connection has carried an answer, so that waiting calls will get it.
-    fn has_proven(&self) -> bool {
-        self.all.borrow().values().any(|open| open.past() == FinishedCall::Answered)
+    fn has_answered(&self) -> bool {
+        self.all.borrow().values().any(|open| open.usage() == ConnectionUse::Answered)
     }
 
-    fn forget_past(&self) {
+    fn drop_past_calls(&self) {
         self.waiting.borrow_mut().retain(|(inbox, slot)| inbox.is_waiting(*slot));
     }
 
-    fn disappoint(&self, outcome: CallOutcome) {
+    fn fail_waiting(&self, outcome: CallOutcome) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for (inbox, slot) in waiting {
             inbox.deliver(slot, outcome, &[]);
@@ -277,9 +277,9 @@ impl DspPool {
     fn failed(&self, attempt: ConnectAttempt, error: &io::Error) {
         let address = attempt.address;
         self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
-        if is_ours(error) {
+        if is_local(error) {
             self.peer.health.borrow_mut().unused(attempt);
-            self.tell_of_lack(address, error);
+            self.log_exhaustion(address, error);
             let waiting = self.waiting.borrow_mut().pop_front();
             if let Some((inbox, slot)) = waiting {
                 inbox.deliver(slot, CallOutcome::Saturated, &[]);
@@ -291,10 +291,10 @@ impl DspPool {
     }
 
     /// Every call may meet this error, so it is logged only at intervals.
-    fn tell_of_lack(&self, address: SocketAddr, error: &io::Error) {
+    fn log_exhaustion(&self, address: SocketAddr, error: &io::Error) {
         let now = Instant::now();
-        if self.lack_told.get().is_none_or(|told| LACK_TOLD_EVERY <= now - told) {
-            self.lack_told.set(Some(now));
+        if self.exhaustion_logged.get().is_none_or(|at| EXHAUSTION_LOG_INTERVAL <= now - at) {
+            self.exhaustion_logged.set(Some(now));
             warn!(%address, %error, "this machine has no room for a connection to a DSP");
         }
     }
@@ -315,7 +315,7 @@ impl DspPool {
         if self.retired.get() {
             return self.close_connection(&connection);
         }
-        connection.rest(now);
+        connection.mark_idle(now);
         self.idle.borrow_mut().push(connection);
     }
 
@@ -374,13 +374,13 @@ impl DspPool {
         self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
         self.metrics().open.change(-1);
         let attempt = connection.attempt;
-        match connection.past() {
-            FinishedCall::Answered => (),
-            FinishedCall::Unused if connection.is_reused() => {
+        match connection.usage() {
+            ConnectionUse::Answered => (),
+            ConnectionUse::Unused if connection.is_reused() => {
                 self.peer.health.borrow_mut().unused(attempt);
             }
             // Used, or closed before use.
-            FinishedCall::Unused | FinishedCall::Asked => self.peer.barren(attempt),
+            ConnectionUse::Unused | ConnectionUse::Asked => self.peer.ended_unanswered(attempt),
         }
     }
 
@@ -388,11 +388,11 @@ impl DspPool {
     pub fn sweep(self: &Rc<Self>, now: Instant) {
         let known = self.peer.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
-        let is_spent =
-            |connection: &&Rc<DspConnection>| connection.is_spent(now, idle_before, &known);
+        let is_expired =
+            |connection: &&Rc<DspConnection>| connection.is_expired(now, idle_before, &known);
         self.peer.health.borrow_mut().keep(&known);
-        let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
-        for connection in spent {
+        let expired: Vec<_> = self.all.borrow().values().filter(is_expired).cloned().collect();
+        for connection in expired {
             self.close_connection(&connection);
         }
         self.open_for_waiting();

@@ -15,16 +15,16 @@ use tokio::time::{Instant, sleep_until};
 use self::body::Bodies;
 use self::question::Question;
 use super::connection::{ConnectionCall, DspConnection};
-use super::inbox::{Inbox, Outcomes, Todo};
+use super::inbox::{CallTask, Inbox, Outcomes};
 
 /// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
 pub fn ask_all<'r>(
     outbound: &'r Outbound<'r>,
     questions: &'r [Question<'r>],
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 ) -> FanoutRound<'r> {
-    let calls = questions.iter().map(|question| (question.wait_until, question.right.take()));
-    let inbox = Rc::new(Inbox::new(calls, room));
+    let calls = questions.iter().map(|question| (question.wait_until, question.permit.take()));
+    let inbox = Rc::new(Inbox::new(calls, buffer));
     let bodies = Bodies::new(outbound, questions);
     let now = Instant::now();
     let round = FanoutRound { bodies, questions, began: now, inbox };
@@ -80,15 +80,15 @@ impl FanoutRound<'_> {
             slot,
             sent_at: now,
             drain_until: question.wait_until + question.pool.limits().drain_timeout,
-            right: inbox.take_right(slot),
+            permit: inbox.take_permit(slot),
         };
         let tmax_ms = self.tmax_ms(slot, now);
         let send = |parts: &[IoSlice<'_>]| question.pool.send(connection, call, parts);
         let sent = self.bodies.write(slot, question, tmax_ms, send);
         match sent {
-            Ok(()) => inbox.sent(slot, now, tmax_ms),
+            Ok(()) => inbox.mark_sent(slot, now, tmax_ms),
             Err(call) => {
-                inbox.return_right(slot, call.right);
+                inbox.return_permit(slot, call.permit);
                 return false;
             }
         }
@@ -108,8 +108,8 @@ impl FanoutRound<'_> {
             let now = Instant::now();
             // Expire first, so that nothing is sent for a call whose time is up.
             let next = inbox.expire(now);
-            while let Some(todo) = inbox.next_todo() {
-                self.act(todo, now);
+            while let Some(task) = inbox.next_task() {
+                self.act(task, now);
             }
             let Some(next) = next.filter(|_| !inbox.is_complete()) else { break };
             let mut timer = pin!(sleep_until(next));
@@ -125,17 +125,17 @@ impl FanoutRound<'_> {
     /// Closes the inbox, and returns unused connections to their pools.
     fn close(&self) -> Outcomes {
         let outcomes = self.inbox.close();
-        while let Some(todo) = self.inbox.next_todo() {
-            if let Todo::Send { slot, connection } = todo {
+        while let Some(task) = self.inbox.next_task() {
+            if let CallTask::Send { slot, connection } = task {
                 self.questions[slot].pool.release(connection, Instant::now());
             }
         }
         outcomes
     }
 
-    fn act(&self, todo: Todo<DspConnection>, now: Instant) {
-        match todo {
-            Todo::Send { slot, connection } => {
+    fn act(&self, task: CallTask<DspConnection>, now: Instant) {
+        match task {
+            CallTask::Send { slot, connection } => {
                 let pool = self.questions[slot].pool;
                 if !self.inbox.is_waiting(slot) {
                     pool.release(connection, now);
@@ -152,8 +152,8 @@ impl FanoutRound<'_> {
                 }
             }
             // Other idle connections may be closed too.
-            Todo::Retry { slot } if self.inbox.is_waiting(slot) => self.seek(slot, now),
-            Todo::Retry { .. } => (),
+            CallTask::Retry { slot } if self.inbox.is_waiting(slot) => self.seek(slot, now),
+            CallTask::Retry { .. } => (),
         }
     }
 }

@@ -17,7 +17,7 @@ use units::Ppm;
 
 use super::connection::{ConnectionCall, DspConnection};
 use super::health::ConnectAttempt;
-use super::inbox::{Inbox, Todo};
+use super::inbox::{CallTask, Inbox};
 use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
 use super::{Addresses, DspPool, DspReactor, Endpoint, PoolLimits, Question, ask_all};
@@ -75,7 +75,13 @@ fn run(test: impl Future<Output = ()>) {
 
 fn call(inbox: &Rc<Inbox<DspConnection>>) -> ConnectionCall {
     let now = Instant::now();
-    ConnectionCall { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now, right: None }
+    ConnectionCall {
+        inbox: Rc::clone(inbox),
+        slot: 0,
+        sent_at: now,
+        drain_until: now,
+        permit: None,
+    }
 }
 
 #[test]
@@ -112,11 +118,11 @@ fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
     let calls =
         [(now + Duration::from_millis(250), None), (now + Duration::from_millis(250), None)];
     let inbox = Inbox::<DspConnection>::new(calls.into_iter(), Vec::new());
-    inbox.sent(0, now + Duration::from_millis(200), 40);
+    inbox.mark_sent(0, now + Duration::from_millis(200), 40);
     let outcomes = inbox.close();
     assert_eq!(outcomes.calls, [CallOutcome::Late, CallOutcome::Unsent]);
-    assert_eq!(outcomes.given(0), Some(Duration::from_millis(50)));
-    assert_eq!(outcomes.given(1), None, "it never did");
+    assert_eq!(outcomes.time_given(0), Some(Duration::from_millis(50)));
+    assert_eq!(outcomes.time_given(1), None, "it never did");
 }
 
 #[test]
@@ -124,7 +130,7 @@ fn a_call_is_answered_or_retried_once() {
     let inbox = inbox(Instant::now() + Duration::from_secs(60));
     assert!(inbox.retry(0, &mut None));
     assert!(!inbox.retry(0, &mut None));
-    assert!(matches!(inbox.next_todo(), Some(Todo::Retry { slot: 0 })));
+    assert!(matches!(inbox.next_task(), Some(CallTask::Retry { slot: 0 })));
     assert!(inbox.deliver(0, CallOutcome::NoBid, b""));
     assert!(!inbox.deliver(0, CallOutcome::Answered, b"{}"));
     assert!(inbox.is_complete());
@@ -161,9 +167,9 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
 
 /// A few are usual, because heads and bodies arrive apart.
 #[test]
-fn crumbs_are_borne_up_to_their_limit() {
+fn small_reads_are_accepted_up_to_their_limit() {
     with_peer(async |pool, connection, mut peer| {
-        pool.limit(PoolLimits { crumbs_max: 3, ..pool.limits() });
+        pool.limit(PoolLimits { small_reads_max: 3, ..pool.limits() });
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
         assert!(pool.send(&connection, call(&inbox), &[]).is_ok());
         let mut buffers = ReadBuffers::default();
@@ -175,7 +181,7 @@ fn crumbs_are_borne_up_to_their_limit() {
         come(&[b"x: ".as_slice(), &[b'y'; 300], b"\r\n"].concat());
         come(b"content-length: 9\r\n\r\n");
         come(b"a");
-        assert!(inbox.is_waiting(0), "three crumbs; what is large is none");
+        assert!(inbox.is_waiting(0), "three small reads; a large one does not count");
         come(b"b");
         assert!(connection.is_closed());
         assert_eq!(inbox.close().calls, [CallOutcome::Trickle]);
@@ -215,7 +221,7 @@ fn connections_are_opened_a_few_at_a_time() {
         inboxes[2].close();
         for waits in [0, 1, 3, 4] {
             std::future::poll_fn(|cx| inboxes[waits].poll(cx)).await;
-            assert!(matches!(inboxes[waits].next_todo(), Some(Todo::Send { .. })));
+            assert!(matches!(inboxes[waits].next_task(), Some(CallTask::Send { .. })));
         }
         assert_eq!((pool.opening.get(), pool.idle().is_none()), (0, true));
     });
@@ -281,7 +287,7 @@ fn question(pool: &Rc<DspPool>) -> Question<'_> {
         bidder: None,
         is_limited: false,
         wait_until: Instant::now() + Duration::from_millis(900),
-        right: Cell::new(None),
+        permit: Cell::new(None),
     }
 }
 
@@ -361,9 +367,9 @@ fn a_connection_to_an_address_that_has_gone_is_spent() {
         let now = Instant::now();
         pool.release(Rc::clone(&connection), now);
         let other = "127.0.0.1:1".parse().unwrap();
-        assert!(!connection.is_spent(now, now, &[other, connection.attempt.address]));
-        assert!(connection.is_spent(now, now, &[other]));
-        assert!(connection.is_spent(
+        assert!(!connection.is_expired(now, now, &[other, connection.attempt.address]));
+        assert!(connection.is_expired(now, now, &[other]));
+        assert!(connection.is_expired(
             now,
             now + Duration::from_secs(1),
             &[connection.attempt.address]

@@ -48,7 +48,7 @@ fn exchange(fleet: &Fleet, keys: &str) -> Running {
     // A new connection for each call.
     let tune = |config: &mut ExchangeConfig| {
         config.pool.drain_timeout = ms(50);
-        config.pool.backoff = Backoff { barren_max: 1_000_000, min: ms(1), max: ms(2) };
+        config.pool.backoff = Backoff { unanswered_max: 1_000_000, min: ms(1), max: ms(2) };
     };
     Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() })
 }

@@ -22,7 +22,7 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
     let sound = Dsp::bidding("1.00");
     let dsps = [(odd.address, "response_bytes_max = \"1KiB\""), (sound.address, "")];
     // Slow responses are allowed unless they are the subject.
-    let tune = |config: &mut ExchangeConfig| config.pool.crumbs_max = 10_000;
+    let tune = |config: &mut ExchangeConfig| config.pool.small_reads_max = 10_000;
     let exchange = Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() });
     let request = banner("");
     let reply = exchange.auction(&request);
@@ -273,7 +273,7 @@ fn an_answer_in_crumbs_is_cut_off() {
     let bytewise = Script::forever([Step::Read, Step::WriteBytewise(ok(&high()).into())]);
     let (odd, sound) = (Dsp::start([bytewise]), Dsp::bidding("1.00"));
     let dsps = [(odd.address, ""), (sound.address, "")];
-    let tune = |config: &mut ExchangeConfig| config.pool.crumbs_max = 0;
+    let tune = |config: &mut ExchangeConfig| config.pool.small_reads_max = 0;
     let setup = Setup { tune, dsps: &dsps, ..Setup::default() };
     let exchange = Running::start(&setup);
     assert_eq!(exchange.auction(&banner("")).price(), "1");

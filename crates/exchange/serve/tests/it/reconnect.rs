@@ -22,7 +22,7 @@ fn tuned(address: SocketAddr, tune: fn(&mut ExchangeConfig)) -> Running {
 }
 
 /// An unreachable address is not tried for a minute.
-const MINUTE: Backoff = Backoff { barren_max: 2, min: secs(60), max: secs(60) };
+const MINUTE: Backoff = Backoff { unanswered_max: 2, min: secs(60), max: secs(60) };
 
 fn retries(exchange: &Running) -> u64 {
     exchange.count_dsp(0, |dsp| dsp.retries.value())
@@ -207,7 +207,7 @@ fn a_connection_that_has_borne_answers_is_waited_for() {
     let good = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
     let dsp = Dsp::start([good, Script::once([Step::Read])]);
     let exchange = tuned(dsp.address, |config| {
-        config.pool.backoff = Backoff { barren_max: 0, ..MINUTE };
+        config.pool.backoff = Backoff { unanswered_max: 0, ..MINUTE };
     });
     dsp.permit();
     assert_eq!(exchange.auction(&banner("")).price(), "1");

@@ -32,7 +32,7 @@ fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
     );
     let tune = |config: &mut ExchangeConfig| {
         config.pool.drain_timeout = ms(100);
-        config.pool.backoff = Backoff { barren_max: 1_000_000, min: ms(1), max: ms(1) };
+        config.pool.backoff = Backoff { unanswered_max: 1_000_000, min: ms(1), max: ms(1) };
     };
     Running::start(&Setup { tune, rest: &rest, ..Setup::default() })
 }

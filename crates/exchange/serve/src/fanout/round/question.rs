@@ -23,5 +23,5 @@ pub struct Question<'q> {
     /// Whether user data is withheld for privacy.
     pub is_limited: bool,
     pub wait_until: Instant,
-    pub right: Cell<Option<CallInFlight>>,
+    pub permit: Cell<Option<CallInFlight>>,
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Whether this machine, not the DSP, lacks room for a connection.
-pub(in crate::fanout) fn is_ours(error: &io::Error) -> bool {
+pub(in crate::fanout) fn is_local(error: &io::Error) -> bool {
     use Errno as E;
     let ours = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC, E::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn what_this_machine_lacks_is_no_fault_of_a_dsp() {
-        let of = |errno: Errno| is_ours(&io::Error::from(errno));
+        let of = |errno: Errno| is_local(&io::Error::from(errno));
         assert!(of(Errno::MFILE) && of(Errno::NFILE) && of(Errno::ADDRNOTAVAIL));
         assert!(!of(Errno::CONNREFUSED) && !of(Errno::TIMEDOUT) && !of(Errno::HOSTUNREACH));
-        assert!(!is_ours(&io::Error::new(io::ErrorKind::TimedOut, "timed out")));
+        assert!(!is_local(&io::Error::new(io::ErrorKind::TimedOut, "timed out")));
     }
 }

@@ -17,7 +17,7 @@ const COST_AT_FIRST: Duration = Duration::from_micros(300);
 
 #[derive(Debug)]
 pub(in crate::fanout) struct Handshakes {
-    first_in_turn: Semaphore,
+    queue: Semaphore,
     account: Cell<HandshakeAllowance>,
 }
 
@@ -32,18 +32,18 @@ struct HandshakeAllowance {
 
 /// A handshake that may begin, with the time reserved for it.
 #[derive(Debug)]
-#[must_use = "what it cost is to be told"]
+#[must_use = "its cost must be charged"]
 pub(in crate::fanout) struct Turn(Duration);
 
 impl Handshakes {
     pub(in crate::fanout) fn new(now: Instant) -> Self {
         let account = HandshakeAllowance { owed: Duration::ZERO, at: now, cost: COST_AT_FIRST };
-        Self { first_in_turn: Semaphore::new(1), account: Cell::new(account) }
+        Self { queue: Semaphore::new(1), account: Cell::new(account) }
     }
 
     /// Waits until one more may begin, so that all take at most `share` of the time.
     pub(in crate::fanout) async fn turn(&self, share: Ppm) -> Turn {
-        let _first = self.first_in_turn.acquire().await.expect("it is never closed");
+        let _first = self.queue.acquire().await.expect("it is never closed");
         loop {
             match self.begin(Instant::now(), share) {
                 Ok(turn) => return turn,
@@ -65,17 +65,17 @@ impl Handshakes {
     }
 
     /// Ends a handshake that took `took` of the shard's time.
-    pub(in crate::fanout) fn end(&self, Turn(set_aside): Turn, took: Duration) {
+    pub(in crate::fanout) fn end(&self, Turn(reserved): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
-        let owed = (owed + took).saturating_sub(set_aside);
+        let owed = (owed + took).saturating_sub(reserved);
         self.account.set(HandshakeAllowance { owed, at, cost: (cost * 7 + took) / 8 });
     }
 
     /// Ends a failed handshake: its time is charged, but not averaged.
-    pub(in crate::fanout) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
+    pub(in crate::fanout) fn cancel(&self, Turn(reserved): Turn, took: Duration) {
         let HandshakeAllowance { owed, at, cost } = self.account.get();
         self.account.set(HandshakeAllowance {
-            owed: (owed + took).saturating_sub(set_aside),
+            owed: (owed + took).saturating_sub(reserved),
             at,
             cost,
         });

@@ -50,10 +50,10 @@ fn what_fails_is_charged_and_says_nothing_of_the_cost() {
     let start = Instant::now();
     let handshakes = Handshakes::new(start);
     for _ in 0..100 {
-        handshakes.forgo(handshakes.begin(start, QUARTER).unwrap(), Duration::ZERO);
+        handshakes.cancel(handshakes.begin(start, QUARTER).unwrap(), Duration::ZERO);
     }
     assert_eq!(handshakes.account.get().cost, COST_AT_FIRST);
-    handshakes.forgo(handshakes.begin(start, QUARTER).unwrap(), ms(10));
+    handshakes.cancel(handshakes.begin(start, QUARTER).unwrap(), ms(10));
     assert_eq!(handshakes.begin(start, QUARTER).unwrap_err(), ms(32), "8 ms at a quarter");
 }
 
