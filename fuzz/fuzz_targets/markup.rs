@@ -73,6 +73,6 @@ fuzz_target!(|data: &[u8]| {
         if let Some(response) = &conclusion.response {
             assert!(openrtb::is_json(response));
         }
-        assert!(conclusion.now.len() + conclusion.unsent.len() <= 5 * judgement.bids.len());
+        assert!(conclusion.immediate.len() + conclusion.unsent.len() <= 5 * judgement.bids.len());
     }
 });

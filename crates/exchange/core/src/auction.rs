@@ -18,7 +18,7 @@ use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross};
 use crate::market::rates::Currencies;
 use crate::market::{FloorRule, Market, PublisherTerms};
 use lists::{DomainList, RequestLists, SortedList};
-use terms::or_beyond;
+use terms::or_max;
 
 /// Why there is no auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl<'a> Auction<'a> {
         let priced = rules.map(|rule| {
             let rate = self.rate_from(rule.floor.currency);
             let floor = rate.and_then(|rate| gross(rule.floor.amount, rate, fee));
-            (rule, or_beyond(floor))
+            (rule, or_max(floor))
         });
         priced.collect()
     }

@@ -29,13 +29,13 @@ use auction::ReplayedAuction;
 ///
 /// # Errors
 /// If the request cannot be auctioned: what is wrong with it, and where.
-pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequest> {
-    let mut request = hearing.request.clone();
+pub fn explain(finished: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequest> {
+    let mut request = finished.request.clone();
     request.test = None;
     let mut explanation = Explanation {
         format: FORMAT,
-        auction_id: hearing.id.to_owned(),
-        request: terms::request(hearing.request),
+        auction_id: finished.id.to_owned(),
+        request: terms::request(finished.request),
         terms: None,
         rates: Vec::new(),
         imps: Vec::new(),
@@ -47,7 +47,7 @@ pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequ
         notices: ExplainedNotices::default(),
         omitted: ExplainedOmissions::default(),
     };
-    let auction = match Auction::new(hearing.id, &request, hearing.market) {
+    let auction = match Auction::new(finished.id, &request, finished.market) {
         Ok(auction) => auction,
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
         Err(AuctionRefusal::NoBid(reason)) => {
@@ -55,13 +55,13 @@ pub fn explain(hearing: &FinishedAuction<'_>) -> Result<Explanation, InvalidRequ
             return Ok(explanation);
         }
     };
-    ReplayedAuction::new(hearing, &auction).write(&mut explanation);
+    ReplayedAuction::new(finished, &auction).write(&mut explanation);
     Ok(explanation)
 }
 
 impl<'h> ReplayedAuction<'h> {
-    fn new(hearing: &'h FinishedAuction<'h>, auction: &'h Auction<'h>) -> Self {
-        let answers: Vec<_> = hearing
+    fn new(finished: &'h FinishedAuction<'h>, auction: &'h Auction<'h>) -> Self {
+        let answers: Vec<_> = finished
             .dsps
             .iter()
             .filter_map(|(_, came)| match came {
@@ -73,25 +73,25 @@ impl<'h> ReplayedAuction<'h> {
             .collect();
         let mut judgement = judge(auction, &answers);
         let mut clearing = cleared(auction, &judgement);
-        while notices::bar_unreachable(hearing, auction, &mut judgement, &clearing) {
+        while notices::bar_unreachable(finished, auction, &mut judgement, &clearing) {
             clearing = cleared(auction, &judgement);
         }
-        if hearing.sealed.is_some() {
+        if finished.sealed.is_some() {
             offer_others(auction, &judgement, &mut clearing, |_| Ok(()));
         }
         let sales = sales(auction, &judgement, &clearing);
-        Self { hearing, auction, answers, judgement, clearing, sales }
+        Self { finished, auction, answers, judgement, clearing, sales }
     }
 
     fn write(&self, out: &mut Explanation) {
-        out.terms = Some(terms::terms(self.hearing, self.auction));
+        out.terms = Some(terms::terms(self.finished, self.auction));
         out.rates = self.rates();
         out.imps = terms::imps(self.auction);
         out.dsps = self.dsps();
         (out.bids, out.omitted.bids) = self.bids();
         (out.clearing, out.omitted.ranked) = self.clearing();
         if self.sales.is_empty() {
-            out.no_bid = Some(terms::no_bid(self.hearing.no_bid));
+            out.no_bid = Some(terms::no_bid(self.finished.no_bid));
         }
         (out.response, out.notices, out.omitted.notices) = self.conclusion();
     }

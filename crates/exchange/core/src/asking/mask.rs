@@ -118,7 +118,9 @@ impl Masks {
             return Some(Cow::Borrowed(raw));
         }
         within(raw, |key, raw| match (key, self.geo) {
-            ("lat" | "lon", GeoMask::Cut { decimals }) => coarse(raw, decimals).map(Cow::Borrowed),
+            ("lat" | "lon", GeoMask::Cut { decimals }) => {
+                truncate_decimals(raw, decimals).map(Cow::Borrowed)
+            }
             ("lat" | "lon", _) => None,
             (key, _) if EXACT_PLACE.contains(&key) => None,
             _ => Some(Cow::Borrowed(raw)),
@@ -171,7 +173,7 @@ fn network(raw: &str) -> Option<String> {
 }
 
 /// The JSON number `raw` truncated to `decimals`. None if it has an exponent or is not a number.
-fn coarse(raw: &str, decimals: u8) -> Option<&str> {
+fn truncate_decimals(raw: &str, decimals: u8) -> Option<&str> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     if !raw.bytes().all(is_plain) {
         return None;

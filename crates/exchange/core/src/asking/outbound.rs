@@ -6,7 +6,7 @@ use units::Cpm;
 
 use super::privacy;
 use crate::auction::Auction;
-use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, back, gross, or_beyond};
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, convert_back, gross, or_max};
 
 /// The request for DSPs. `body` is the text from which `auction.request` was parsed.
 pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
@@ -28,7 +28,7 @@ pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
 
 fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &Auction<'_>) {
     let terms = &auction.imps[index];
-    let shown = back(terms.shown_floor(), terms.rate);
+    let shown = convert_back(terms.shown_floor(), terms.rate);
     match &terms.imp.bidfloor {
         Some(floor) if shown > floor.amount => {
             editor.replace(floor.span(body), &shown.to_string());
@@ -39,7 +39,7 @@ fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &
         }
         _ => (),
     }
-    let raise = |net| back(or_beyond(gross(net, terms.rate, terms.fee)), terms.rate);
+    let raise = |net| convert_back(or_max(gross(net, terms.rate, terms.fee)), terms.rate);
     for media in terms.imp.video.iter().chain(&terms.imp.audio) {
         raise_all(editor, body, media.mincpmpersec.iter(), raise);
         raise_all(editor, body, duration_floors(media.durfloors.as_deref()), raise);
@@ -58,8 +58,8 @@ fn show_deal_floors(
     }
     // `net` is in the currency `from`; bids are in `to`.
     let raise = |net, from, to| {
-        let paid = back(or_beyond(gross(net, from, deal.fee)), to);
-        or_beyond(deal.discount().added_to(paid))
+        let paid = convert_back(or_max(gross(net, from, deal.fee)), to);
+        or_max(deal.discount().added_to(paid))
     };
     if deal.has_own_floor() {
         let raise = |net| raise(net, deal.rate, deal.rate);
@@ -71,7 +71,7 @@ fn show_deal_floors(
     // It inherits the impression's floor, but not its fee nor the rules for open bids: if that
     // makes a difference the deal gets its own. One number cannot show floors by duration.
     let net = imp.imp.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
-    let differs = raise(net, imp.rate, imp.rate) != back(imp.shown_floor(), imp.rate);
+    let differs = raise(net, imp.rate, imp.rate) != convert_back(imp.shown_floor(), imp.rate);
     if differs && !imp.has_timed_floor() {
         let span = editor.span_of(raw);
         let to = if deal.deal.bidfloorcur.is_some() { deal.rate } else { imp.rate };

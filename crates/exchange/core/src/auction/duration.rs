@@ -13,7 +13,7 @@ pub(crate) fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
 }
 
 /// The duration assumed for an ad without one: the longest allowed, or `maxduration` if unlimited.
-pub(crate) fn untold_seconds(media: &TimedMedia<'_>) -> Option<u32> {
+pub(crate) fn longest_seconds(media: &TimedMedia<'_>) -> Option<u32> {
     let maxduration = media.maxduration.filter(|max| *max > 0);
     let required = media.rqddurs.iter().flatten().copied().max();
     required.into_iter().chain(seconds_max(media)).min().or(maxduration)

@@ -7,8 +7,8 @@ use openrtb::codes::MediaType;
 use openrtb::{DurFloor, FloorPrice};
 use units::{Cpm, Ppm, Rounding};
 
-use super::duration::untold_seconds;
-use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use super::duration::longest_seconds;
+use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
 use crate::market::FloorRule;
 use crate::market::size::AdSize;
 
@@ -25,11 +25,11 @@ pub(crate) struct BidShape {
 pub(crate) struct DurationFloors<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
     pub(crate) by_duration: &'a [DurFloor<'a>],
-    pub(crate) untold_seconds: Option<u32>,
+    pub(crate) longest_seconds: Option<u32>,
 }
 
 impl DurationFloors<'_> {
-    fn says_anything(&self) -> bool {
+    fn has_floor(&self) -> bool {
         self.per_second.is_some() || !self.by_duration.is_empty()
     }
 
@@ -37,7 +37,7 @@ impl DurationFloors<'_> {
     /// 0, gets the floor of the longest allowed one: omission must not be the cheapest.
     fn floor(&self, dur: Option<u32>) -> Option<Cpm> {
         let dur = dur.filter(|dur| *dur > 0);
-        let seconds = dur.or(self.untold_seconds);
+        let seconds = dur.or(self.longest_seconds);
         let per_second = self.per_second.zip(seconds);
         let per_second = per_second.map(|(floor, seconds)| floor.amount.saturating_times(seconds));
         let ranges = self.by_duration.iter().filter(|range| match dur {
@@ -55,18 +55,18 @@ impl DurationFloors<'_> {
 }
 
 impl<'a> ImpTerms<'a> {
-    pub(crate) fn timed(&self, format: MediaType) -> DurationFloors<'a> {
+    pub(crate) fn duration_floors(&self, format: MediaType) -> DurationFloors<'a> {
         self.imp.timed_media(format).map_or_else(DurationFloors::default, |media| DurationFloors {
             per_second: media.mincpmpersec,
             by_duration: media.durfloors.as_deref().unwrap_or_default(),
-            untold_seconds: untold_seconds(media),
+            longest_seconds: longest_seconds(media),
         })
     }
 
     /// The highest of the impression's floor, its video's or audio's, and matching rules.
     pub(crate) fn open_floor(&self, shape: &BidShape) -> Cpm {
-        let timed = self.timed(shape.format).floor(shape.dur);
-        let timed = timed.map_or(Cpm::ZERO, |floor| or_beyond(gross(floor, self.rate, self.fee)));
+        let timed = self.duration_floors(shape.format).floor(shape.dur);
+        let timed = timed.map_or(Cpm::ZERO, |floor| or_max(gross(floor, self.rate, self.fee)));
         self.floor.max(timed).max(self.rules_floor(shape))
     }
 
@@ -75,17 +75,17 @@ impl<'a> ImpTerms<'a> {
         if deal.auction_type == AuctionType::Agreed {
             return deal.agreed_price();
         }
-        let timed = self.timed(shape.format);
+        let timed = self.duration_floors(shape.format);
         if let Some(own) = deal.own_floor(&timed, shape) {
-            return or_beyond(gross(own, deal.rate, deal.fee));
+            return or_max(gross(own, deal.rate, deal.fee));
         }
         let timed = timed.floor(shape.dur);
         let inherited = timed.or(self.imp.bidfloor.map(|floor| floor.amount));
-        or_beyond(gross(inherited.unwrap_or(Cpm::ZERO), self.rate, deal.fee))
+        or_max(gross(inherited.unwrap_or(Cpm::ZERO), self.rate, deal.fee))
     }
 
     pub(crate) fn has_timed_floor(&self) -> bool {
-        MediaType::ALL.into_iter().any(|format| self.timed(format).says_anything())
+        MediaType::ALL.into_iter().any(|format| self.duration_floors(format).has_floor())
     }
 
     /// Whether all open bids have the same floor, the one shown.
@@ -156,7 +156,7 @@ impl AuctionDeal<'_> {
     /// reach it.
     pub(crate) fn agreed_price(&self) -> Cpm {
         let agreed = self.deal.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
-        or_beyond(self.rate.convert(agreed, Rounding::Down))
+        or_max(self.rate.convert(agreed, Rounding::Down))
     }
 
     /// The deal's own floor, net and in its own currency. Durations apply only to video and audio.
@@ -168,7 +168,7 @@ impl AuctionDeal<'_> {
         let timed = DurationFloors {
             per_second: self.deal.mincpmpersec,
             by_duration: self.deal.durfloors.as_deref().unwrap_or_default(),
-            untold_seconds: of_imp.untold_seconds,
+            longest_seconds: of_imp.longest_seconds,
         };
         plain.max(timed.floor(shape.dur))
     }

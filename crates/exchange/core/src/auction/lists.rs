@@ -165,19 +165,19 @@ impl RequestLists {
     }
 
     /// A bare language covers its regions, a region also the bare language (ISO 639-1, BCP 47).
-    pub(crate) fn admit_language(&self, request: &BidRequest<'_>, told: &str) -> bool {
+    pub(crate) fn admit_language(&self, request: &BidRequest<'_>, language: &str) -> bool {
         let wlang = request.wlang.as_deref().unwrap_or_default();
         let wlangb = request.wlangb.as_deref().unwrap_or_default();
         // `xx` is a creative without words.
-        if (wlang.is_empty() && wlangb.is_empty()) || told.eq_ignore_ascii_case("xx") {
+        if (wlang.is_empty() && wlangb.is_empty()) || language.eq_ignore_ascii_case("xx") {
             return true;
         }
         let languages = self.languages(request);
-        let told = told.to_ascii_lowercase();
-        let primary = told.split('-').next().unwrap_or_default();
-        languages.has(&told, &self.steps)
+        let language = language.to_ascii_lowercase();
+        let primary = language.split('-').next().unwrap_or_default();
+        languages.has(&language, &self.steps)
             || languages.has(primary, &self.steps)
-            || (primary == told && languages.has_prefix(&format!("{told}-"), &self.steps))
+            || (primary == language && languages.has_prefix(&format!("{language}-"), &self.steps))
     }
 
     fn languages(&self, request: &BidRequest<'_>) -> &TextSet {
@@ -191,7 +191,7 @@ impl RequestLists {
     pub(crate) fn admit_categories(
         &self,
         request: &BidRequest<'_>,
-        told: &[Text<'_>],
+        categories: &[Text<'_>],
         has_children: bool,
     ) -> bool {
         let (bcat, acat) = (request.bcat.as_deref(), request.acat.as_deref());
@@ -199,7 +199,7 @@ impl RequestLists {
             let list = list.unwrap_or_default();
             !list.is_empty() && {
                 let set = self.categories(own, list);
-                told.iter().any(|category| self.is_listed(set, category, has_children))
+                categories.iter().any(|category| self.is_listed(set, category, has_children))
             }
         };
         (acat.is_none_or(<[_]>::is_empty) || any(&self.acat, acat)) && !any(&self.bcat, bcat)

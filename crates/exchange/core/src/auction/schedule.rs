@@ -48,18 +48,18 @@ impl AuctionSchedule {
     }
 
     /// Whether DSPs asked at `now` would have the least time.
-    pub fn suffices(&self, now: Tick) -> bool {
-        self.left(now, None) >= self.dsp_time_min
+    pub fn leaves_time(&self, now: Tick) -> bool {
+        self.time_left(now, None) >= self.dsp_time_min
     }
 
-    fn left(&self, now: Tick, margin: Option<Duration>) -> Duration {
+    fn time_left(&self, now: Tick, margin: Option<Duration>) -> Duration {
         self.close.since(now).saturating_sub(margin.unwrap_or(self.network_margin))
     }
 
     /// The `tmax` sent to a DSP, in whole milliseconds: the time until the close less the network
     /// margin, at most the DSP's timeout. 0 if no time is left.
     pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration, margin: Option<Duration>) -> u32 {
-        let left = self.left(now, margin).min(timeout);
+        let left = self.time_left(now, margin).min(timeout);
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 

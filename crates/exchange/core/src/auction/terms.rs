@@ -87,7 +87,7 @@ pub(crate) fn gross(net: Cpm, rate: Ratio, fee: Ppm) -> Option<Cpm> {
 /// Replaces a floor too high for a price; no bid reaches it.
 const BEYOND: Cpm = Cpm::MAX;
 
-pub(crate) fn or_beyond(floor: Option<Cpm>) -> Cpm {
+pub(crate) fn or_max(floor: Option<Cpm>) -> Cpm {
     floor.unwrap_or(BEYOND)
 }
 
@@ -96,6 +96,6 @@ pub(crate) fn reaches(worth: Cpm, floor: Cpm) -> bool {
 }
 
 /// The lowest price in the currency from which `rate` converts that converts to `amount` as a bid.
-pub(crate) fn back(amount: Cpm, rate: Ratio) -> Cpm {
-    or_beyond(rate.inverse().convert(amount, Rounding::Up))
+pub(crate) fn convert_back(amount: Cpm, rate: Ratio) -> Cpm {
+    or_max(rate.inverse().convert(amount, Rounding::Up))
 }

@@ -47,7 +47,7 @@ pub trait CampaignBidder {
 
     /// The campaign does not bid for the impression, because its price is below every floor.
     /// `shortfall` returns that price and the lowest floor.
-    fn fall_short(&mut self, _slot: CampaignIndex, _shortfall: impl FnOnce() -> Shortfall) {}
+    fn report_shortfall(&mut self, _slot: CampaignIndex, _shortfall: impl FnOnce() -> Shortfall) {}
 }
 
 /// A bid of a direct campaign.

@@ -21,7 +21,7 @@ use crate::auction::Auction;
 use crate::auction::floors::BidShape;
 use crate::auction::terms::{AuctionType, ImpTerms, reaches};
 use crate::campaigns::catalogue::attributes::AdAttributes;
-use crate::creatives::playback::takes_duration;
+use crate::creatives::playback::allows_duration;
 use crate::judging::judge::BIDS_MAX;
 use crate::market::size::AdSize;
 use crate::market::tie::BidIds;
@@ -97,7 +97,7 @@ impl Catalogue {
     }
 
     /// Checks separately what an impression must satisfy in addition to targeting.
-    pub(super) fn try_first(
+    pub(super) fn match_first(
         &self,
         auction: &Auction<'_>,
         ask: &BidderCall,
@@ -236,7 +236,7 @@ struct ImpFacts<'b, 'a> {
     blocks_iframe: bool,
     /// By format; code n is bit n.
     attributes_blocked: [u64; 4],
-    tells_sizes: bool,
+    lists_sizes: bool,
     /// The only size on offer, used for banners without a size.
     only_size: Option<AdSize>,
 }
@@ -266,7 +266,7 @@ impl<'b, 'a> ImpFacts<'b, 'a> {
             blocks_script: blocks(3),
             blocks_iframe: blocks(4),
             attributes_blocked: battr.map(set),
-            tells_sizes: first.is_some(),
+            lists_sizes: first.is_some(),
             only_size: first.filter(|_| second.is_none()).and_then(|only| AdSize::of(&only)),
         }
     }
@@ -314,7 +314,7 @@ impl ImpBidding<'_, '_> {
             }
         }
         if let Some(floor) = missed.filter(|_| !reaches_one) {
-            bidder.fall_short(own.slot, || self.shortfall(decided, floor, own.currency));
+            bidder.report_shortfall(own.slot, || self.shortfall(decided, floor, own.currency));
         }
     }
 
@@ -382,18 +382,18 @@ impl ImpBidding<'_, '_> {
         scratch: &SearchScratch,
     ) -> bool {
         let imp = &self.imp;
-        let may_tell = |told: &AdAttributes| {
-            scratch.blocked.admits(told)
-                && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
+        let admits = |attributes: &AdAttributes| {
+            scratch.blocked.admits(attributes)
+                && deal.is_none_or(|deal| deal.admits_domains(&attributes.domains))
         };
         imp.formats & ad.format.bit() != 0
             && (ad.format != MediaType::Banner || self.fits_size(campaign, ad))
-            && takes_duration(imp.terms.imp, ad.format, ad.dur)
+            && allows_duration(imp.terms.imp, ad.format, ad.dur)
             && !(imp.is_secure && ad.is_insecure)
             && !(ad.format == MediaType::Banner
                 && ((imp.blocks_script && ad.has_script) || (imp.blocks_iframe && ad.has_iframe)))
             && imp.attributes_blocked[ad.format as usize] & ad.attributes == 0
-            && may_tell(self.catalogue.ad_terms.told(ad.told))
+            && admits(self.catalogue.ad_terms.attributes(ad.terms))
     }
 
     /// Whether a banner's size is on offer and targeted by its campaign.
@@ -402,7 +402,7 @@ impl ImpBidding<'_, '_> {
         let wanted = &self.catalogue.targeting(campaign).sizes;
         match ad.size {
             // Without sizes in the request any banner fits, but none is known to be targeted.
-            Some(_) if !imp.tells_sizes => wanted.is_empty(),
+            Some(_) if !imp.lists_sizes => wanted.is_empty(),
             Some(size) => imp.offers_size(size),
             None => wanted.is_empty() || wanted.iter().any(|size| imp.offers_size(*size)),
         }
@@ -430,7 +430,7 @@ impl ImpBidding<'_, '_> {
             ad: choice.ad,
             deal: choice.deal,
             class: deal.map_or(0, |deal| deal.class),
-            counts: if is_agreed { floor } else { worth },
+            clearing_value: if is_agreed { floor } else { worth },
             price,
             decided,
             tie: None,

@@ -37,7 +37,7 @@ pub struct BiddingRules {
 impl BiddingRules {
     /// Whether the targeting allows any creative's format and size. Otherwise it never bids.
     pub fn can_show(&self) -> bool {
-        self.creatives.iter().any(|creative| self.targeting.takes(creative))
+        self.creatives.iter().any(|creative| self.targeting.allows(creative))
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Catalogue {
     pub(super) shapes: Arc<FormatIndex>,
     pub(super) deals: Arc<DealIndex>,
     pub(super) key_values: Arc<KeyValueNumbers>,
-    pub(super) wants: Arc<KeyValueIndex>,
+    pub(super) key_value_index: Arc<KeyValueIndex>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct CatalogueAd {
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     pub(super) attributes: u64,
-    pub(super) told: u32,
+    pub(super) terms: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Catalogue {
             builder.add(number, campaign);
         }
         let formats = builder.formats.map(|members| Bits::of(len, &members));
-        builder.ad_terms.shrink();
+        builder.ad_terms.shrink_to_fit();
         Self {
             campaigns: campaigns.into(),
             entries: builder.entries.into(),
@@ -157,9 +157,9 @@ impl Catalogue {
                 open: Bits::of(len, &builder.open),
             }),
             key_values: builder.key_values.into(),
-            wants: KeyValueIndex {
-                lists: builder.wants.build(len),
-                open: Bits::of(len, &builder.wants_none),
+            key_value_index: KeyValueIndex {
+                lists: builder.key_value_index.build(len),
+                open: Bits::of(len, &builder.without_key_values),
             }
             .into(),
         }
@@ -224,8 +224,8 @@ struct CatalogueBuilder {
     deals: InvertedIndexBuilder<u32>,
     open: Vec<u32>,
     key_values: KeyValueNumbers,
-    wants: InvertedIndexBuilder<u32>,
-    wants_none: Vec<u32>,
+    key_value_index: InvertedIndexBuilder<u32>,
+    without_key_values: Vec<u32>,
 }
 
 impl CatalogueBuilder {
@@ -242,7 +242,7 @@ impl CatalogueBuilder {
         });
         let first = self.ads.len();
         for (creative, it) in (0..).zip(&campaign.rules.creatives) {
-            if targeting.takes(it) {
+            if targeting.allows(it) {
                 self.add_ad(number, creative, it);
             }
         }
@@ -257,9 +257,9 @@ impl CatalogueBuilder {
         deals.iter().for_each(|deal| self.deals.add(*deal, number));
         let key_values = targeting.key_values.iter().map(|wanted| self.key_values.add(wanted));
         let key_values: Box<[Box<[u32]>]> = key_values.collect();
-        key_values.iter().flatten().for_each(|value| self.wants.add(*value, number));
+        key_values.iter().flatten().for_each(|value| self.key_value_index.add(*value, number));
         if key_values.is_empty() {
-            self.wants_none.push(number);
+            self.without_key_values.push(number);
         }
         self.entries.push(CatalogueEntry {
             seat,
@@ -289,7 +289,7 @@ impl CatalogueBuilder {
             has_script: creative.has_script,
             has_iframe: creative.has_iframe,
             attributes: creative.attributes,
-            told: self.ad_terms.note(creative),
+            terms: self.ad_terms.add(creative),
         });
     }
 }

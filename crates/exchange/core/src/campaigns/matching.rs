@@ -76,7 +76,7 @@ impl Catalogue {
 
     fn match_domain(&self, request: &BidRequest<'_>, scratch: &mut SearchScratch) {
         let domains = &self.places.domains;
-        if !domains.matters() {
+        if !domains.is_used() {
             return;
         }
         let SearchScratch { matched, spare, .. } = scratch;
@@ -92,7 +92,7 @@ impl Catalogue {
         self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
-    pub(super) fn takes_request(
+    pub(super) fn matches_request(
         &self,
         request: &BidRequest<'_>,
         scratch: &mut SearchScratch,
@@ -103,7 +103,7 @@ impl Catalogue {
         scratch.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
     }
 
-    pub(super) fn takes_key_values(
+    pub(super) fn matches_key_values(
         &self,
         request: &BidRequest<'_>,
         terms: &ImpTerms<'_>,
@@ -145,18 +145,20 @@ impl Catalogue {
     }
 
     fn match_key_values(&self, terms: &ImpTerms<'_>, scratch: &mut SearchScratch) {
-        let SearchScratch { at_imp, spare, key_values, key_values_at_imp: told, .. } = scratch;
+        let SearchScratch { at_imp, spare, key_values, key_values_at_imp: values, .. } = scratch;
         if self.key_values.len == 0 || at_imp.is_empty() {
             return;
         }
-        told.copy(key_values);
+        values.copy(key_values);
         terms.imp.key_values(&mut |key, value| {
             if let Some(number) = self.key_values.get(key, value) {
-                told.set(number);
+                values.set(number);
             }
         });
-        spare.copy(&self.wants.open);
-        for postings in told.members().filter_map(|number| self.wants.lists.get(&number)) {
+        spare.copy(&self.key_value_index.open);
+        for postings in
+            values.members().filter_map(|number| self.key_value_index.lists.get(&number))
+        {
             postings.add_to(spare);
         }
         at_imp.keep(spare);
@@ -223,12 +225,12 @@ impl Catalogue {
     }
 
     pub(super) fn page<'r>(&self, request: &'r BidRequest<'_>) -> Option<Cow<'r, str>> {
-        if self.places.pages.matters() { request.page() } else { None }
+        if self.places.pages.is_used() { request.page() } else { None }
     }
 
     #[inline]
     pub(super) fn is_on_page(&self, campaign: usize, url: Option<&PageUrl<'_>>) -> bool {
-        if !self.places.pages.matters() {
+        if !self.places.pages.is_used() {
             return true;
         }
         let pages = &self.targeting(campaign).pages;

@@ -18,7 +18,7 @@ pub(super) struct Offer {
     pub(super) deal: Option<usize>,
     pub(super) class: u8,
     /// Its value in clearing, in the auction's currency.
-    pub(super) counts: Cpm,
+    pub(super) clearing_value: Cpm,
     /// The bid, in the auction's currency.
     pub(super) price: Cpm,
     /// The decided price, in the account's currency.
@@ -29,27 +29,27 @@ pub(super) struct Offer {
 
 impl Offer {
     fn worth(&self) -> impl Ord + use<> {
-        (self.class, self.counts)
+        (self.class, self.clearing_value)
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
-    most: usize,
+    bids_max: usize,
     best: Vec<Offer>,
     all: Vec<Offer>,
 }
 
 impl Offers {
     pub(super) fn start(&mut self, most: usize) {
-        self.most = most.min(ACCOUNTS_MAX);
+        self.bids_max = most.min(ACCOUNTS_MAX);
         self.best.clear();
         self.all.clear();
     }
 
     /// Adds `offer` if it is among the best. `tie` orders equal offers.
     pub(super) fn add(&mut self, mut offer: Offer, mut tie: impl FnMut(&Offer) -> u64) {
-        let worst = self.best.last().filter(|_| self.best.len() == self.most);
+        let worst = self.best.last().filter(|_| self.best.len() == self.bids_max);
         if worst.is_some_and(|worst| offer.worth() < worst.worth()) {
             return; // Worse than all kept offers, including its own account's.
         }
@@ -76,7 +76,7 @@ impl Offers {
             None => (),
         }
         self.best.insert(at, offer);
-        self.best.truncate(self.most);
+        self.best.truncate(self.bids_max);
     }
 
     pub(super) fn close_imp(&mut self) {

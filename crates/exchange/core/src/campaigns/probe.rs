@@ -69,7 +69,7 @@ impl Criterion {
 
     /// The targeting of `all` with only this criterion. None if `all` lacks it, or it is not
     /// targeting.
-    fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
+    fn isolated(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
         let mut alone = CampaignTargeting::default();
         match self {
             Self::Creatives | Self::Seat | Self::PrivateAuction | Self::Deals => return None,
@@ -93,7 +93,7 @@ impl Criterion {
             Self::Creatives | Self::Seat => true,
             Self::PrivateAuction => all.deals.is_empty(),
             Self::Deals => !all.deals.is_empty(),
-            _ => self.alone(all).is_some(),
+            _ => self.isolated(all).is_some(),
         }
     }
 }
@@ -131,7 +131,7 @@ impl Probe {
         };
         let asked = Criterion::ALL.into_iter().filter(|criterion| criterion.is_asked(targeting));
         let each = asked.map(|criterion| {
-            (criterion, criterion.alone(targeting).map(|alone| catalogue(alone.into())))
+            (criterion, criterion.isolated(targeting).map(|alone| catalogue(alone.into())))
         });
         let each: Vec<_> = each.collect();
         let failed = each.iter().map(|(criterion, _)| (*criterion, 0)).collect();
@@ -155,16 +155,16 @@ impl Probe {
             all.bid(&call, &mut matched, scratch, answer);
             counts.impressions += 1;
             counts.matched += u64::from(matched.0);
-            let tried = all.try_first(auction, &ask, imp, scratch);
+            let tried = all.match_first(auction, &ask, imp, scratch);
             let failing = each.iter().map(|(criterion, catalogue)| match (criterion, catalogue) {
                 (Criterion::Creatives, _) => !tried.fits_creative,
                 (Criterion::Seat, _) => !tried.admits_seat,
                 (Criterion::PrivateAuction, _) => auction.imps[imp].imp.is_private(),
                 (Criterion::Deals, _) => !tried.has_deal,
                 (Criterion::KeyValues, Some(catalogue)) => {
-                    !catalogue.takes_key_values(auction.request, &auction.imps[imp], scratch)
+                    !catalogue.matches_key_values(auction.request, &auction.imps[imp], scratch)
                 }
-                (_, Some(catalogue)) => !catalogue.takes_request(auction.request, scratch),
+                (_, Some(catalogue)) => !catalogue.matches_request(auction.request, scratch),
                 (_, None) => false,
             });
             let failing: Vec<bool> = failing.collect();

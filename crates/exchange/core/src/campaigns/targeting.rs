@@ -40,7 +40,7 @@ pub struct CampaignTargeting {
 }
 
 impl CampaignTargeting {
-    pub(super) fn takes(&self, creative: &Creative) -> bool {
+    pub(super) fn allows(&self, creative: &Creative) -> bool {
         let wanted = |size| self.sizes.is_empty() || self.sizes.contains(&size);
         (self.formats == 0 || self.formats & creative.format.bit() != 0)
             && creative.size.is_none_or(wanted)

@@ -36,7 +36,7 @@ impl<'i> Playback<'i> {
     }
 
     /// Whether an ad of this duration may be played; 0 means the bid gives none.
-    fn takes_seconds(&self, seconds: u32) -> bool {
+    fn allows_seconds(&self, seconds: u32) -> bool {
         let is_required =
             self.seconds_required.is_empty() || self.seconds_required.contains(&seconds);
         seconds == 0
@@ -46,8 +46,8 @@ impl<'i> Playback<'i> {
     }
 }
 
-pub(crate) fn takes_duration(imp: &Imp<'_>, format: MediaType, seconds: Option<u32>) -> bool {
-    seconds.is_none_or(|seconds| Playback::of(imp, format).takes_seconds(seconds))
+pub(crate) fn allows_duration(imp: &Imp<'_>, format: MediaType, seconds: Option<u32>) -> bool {
+    seconds.is_none_or(|seconds| Playback::of(imp, format).allows_seconds(seconds))
 }
 
 pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) -> Result<(), Fate> {
@@ -64,7 +64,7 @@ pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) ->
     if apis.peek().is_some() && !apis.any(|api| lists(playback.api, api)) {
         return Err(Fate::Api);
     }
-    if bid.dur.is_some_and(|seconds| !playback.takes_seconds(seconds)) {
+    if bid.dur.is_some_and(|seconds| !playback.allows_seconds(seconds)) {
         return Err(Fate::Duration);
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::record::{CallOutcome, RecordedCall};
 
 impl ReplayedAuction<'_> {
     pub(super) fn dsps(&self) -> Vec<ExplainedDsp> {
-        let mut dsps: Vec<_> = self.hearing.dsps.iter().collect();
+        let mut dsps: Vec<_> = self.finished.dsps.iter().collect();
         dsps.sort_by_key(|(dsp, _)| *dsp);
         dsps.into_iter().map(|(dsp, came)| self.dsp(*dsp, came)).collect()
     }
@@ -77,7 +77,7 @@ impl ReplayedAuction<'_> {
     fn why_not(&self, index: usize, reason: Reason) -> String {
         let request = self.auction.request;
         let dsp = &self.auction.market.dsps[index];
-        let guard = self.hearing.guards.get(index).copied().unwrap_or(GuardLimits::NONE);
+        let guard = self.finished.guards.get(index).copied().unwrap_or(GuardLimits::NONE);
         match reason {
             Reason::Publisher => publisher(dsp, request.publisher_id()),
             Reason::Country => country(dsp, request),
@@ -186,11 +186,11 @@ fn publisher(dsp: &Rules, publisher: Option<&str>) -> String {
             list(&dsp.publishers_allowed)
         );
     };
-    let told = shown(id);
+    let name = shown(id);
     if dsp.publishers_blocked.iter().any(|blocked| **blocked == *id) {
-        return format!("publisher {told} is among those that it blocks");
+        return format!("publisher {name} is among those that it blocks");
     }
-    format!("publisher {told} is not among {}", list(&dsp.publishers_allowed))
+    format!("publisher {name} is not among {}", list(&dsp.publishers_allowed))
 }
 
 fn country(dsp: &Rules, request: &BidRequest<'_>) -> String {
@@ -202,12 +202,12 @@ fn country(dsp: &Rules, request: &BidRequest<'_>) -> String {
         };
     };
     let is_it = |own: &str| own.eq_ignore_ascii_case(country);
-    let told = shown(country);
+    let name = shown(country);
     if !dsp.countries.is_empty() && !dsp.countries.iter().any(|own| is_it(own)) {
-        return format!("country {told} is not among {}", list(&dsp.countries));
+        return format!("country {name} is not among {}", list(&dsp.countries));
     }
     if targeting.countries_blocked.iter().any(|own| is_it(own)) {
-        return format!("country {told} is among those that it blocks");
+        return format!("country {name} is among those that it blocks");
     }
     let of_country = |regions: &[Region]| {
         list(regions.iter().filter(|own| is_it(&own.country)).map(|own| &own.region))
@@ -215,16 +215,16 @@ fn country(dsp: &Rules, request: &BidRequest<'_>) -> String {
     let region = request.region().map_or_else(|| "none".to_owned(), shown);
     if targeting.regions.iter().any(|own| is_it(&own.country)) {
         let bought = of_country(&targeting.regions);
-        return format!("of {told} it buys the regions {bought}, and the request's is {region}");
+        return format!("of {name} it buys the regions {bought}, and the request's is {region}");
     }
-    format!("region {region} of {told} is among those that it blocks")
+    format!("region {region} of {name} is among those that it blocks")
 }
 
 fn device(targeting: &Targeting, device_type: Option<u32>) -> String {
     let bought = (0..16).filter(|bit| targeting.device_types >> bit & 1 == 1);
     let bought = list(bought.map(|bit| bit.to_string()));
     match device_type {
-        Some(told) => format!("device type {told} is not among {bought}"),
+        Some(device_type) => format!("device type {device_type} is not among {bought}"),
         None => format!("the request tells no device type, and it buys {bought} only"),
     }
 }

@@ -57,7 +57,7 @@ pub enum DspOutcome<'h> {
 }
 
 pub(super) struct ReplayedAuction<'h> {
-    pub(super) hearing: &'h FinishedAuction<'h>,
+    pub(super) finished: &'h FinishedAuction<'h>,
     pub(super) auction: &'h Auction<'h>,
     pub(super) answers: Vec<Answered<'h>>,
     pub(super) judgement: Judgement<'h>,

@@ -70,7 +70,7 @@ impl ReplayedAuction<'_> {
     }
 
     /// The bid's name in sentences: `bid 2 (beta's seat b1)`.
-    pub(super) fn called(&self, index: usize) -> String {
+    pub(super) fn bid_name(&self, index: usize) -> String {
         let judged = &self.judgement.bids[index];
         let dsp = self.dsp_id(self.answers[judged.answer].ask.dsp);
         match self.seat_named(judged) {

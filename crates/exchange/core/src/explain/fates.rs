@@ -165,8 +165,8 @@ impl ReplayedAuction<'_> {
             }
             Fate::Insecure => "secure is 1, and its markup loads something over http:".to_owned(),
             Fate::Language => {
-                let told = bid.language.as_deref().or(bid.langb.as_deref()).unwrap_or_default();
-                format!("language {} is not welcome", shown(told))
+                let language = bid.language.as_deref().or(bid.langb.as_deref()).unwrap_or_default();
+                format!("language {} is not welcome", shown(language))
             }
             Fate::Advertiser => {
                 let (own, badv) = (names(bid.adomain.as_deref()), names(request.badv.as_deref()));
@@ -210,7 +210,7 @@ impl ReplayedAuction<'_> {
         }
         let win = self.clearing.wins[entry.imp].expect("an impression with bids left is won");
         let winner = &self.judgement.entries[win.entry];
-        let by = self.called(self.judgement.bid_of(win.entry));
+        let by = self.bid_name(self.judgement.bid_of(win.entry));
         let currency = self.auction.currency;
         let (own, best) = (entry.price, winner.price);
         match fate {

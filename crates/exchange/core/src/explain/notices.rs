@@ -24,12 +24,12 @@ const KEY: [u8; 32] = *b"explains auctions, seals nothing";
 
 /// Bars winners whose ad is served on a win notice that must not be called. Returns whether it did.
 pub(super) fn bar_unreachable(
-    hearing: &FinishedAuction<'_>,
+    finished: &FinishedAuction<'_>,
     auction: &Auction<'_>,
     judgement: &mut Judgement<'_>,
     clearing: &Clearing,
 ) -> bool {
-    if hearing.sealed.is_none() {
+    if finished.sealed.is_none() {
         return false;
     }
     let wanted = markup_wanted(auction, judgement, clearing, &[]);
@@ -45,7 +45,7 @@ impl ReplayedAuction<'_> {
     pub(super) fn conclusion(&self) -> (Option<String>, ExplainedNotices, usize) {
         let keys = KeyRing::new(&[KEY]).expect("there is a key");
         let fetched = self.fetched();
-        let sealing = self.hearing.sealed.map(|(base, lifetimes)| Sealing {
+        let sealing = self.finished.sealed.map(|(base, lifetimes)| Sealing {
             keys: &keys,
             base,
             node: 0,
@@ -64,26 +64,26 @@ impl ReplayedAuction<'_> {
         let mut notices = self.notices(&conclusion, sealing.is_some());
         let mut response = conclusion.response;
         if let (Some(text), Some(sealing)) = (&mut response, &sealing) {
-            let (named, later) = named(text, sealing);
+            let (named, later) = name_tokens(text, sealing);
             (*text, notices.later) = (named, later);
         }
         if let Some(text) = &response {
             notices.callers = self.callers(text, sealing.is_some());
         }
         let omitted = [
-            cut(&mut notices.for_markup),
-            cut(&mut notices.now),
-            cut(&mut notices.later),
-            cut(&mut notices.callers),
-            cut(&mut notices.not_sent),
-            cut(&mut notices.unmarked),
+            omit_surplus(&mut notices.for_markup),
+            omit_surplus(&mut notices.now),
+            omit_surplus(&mut notices.later),
+            omit_surplus(&mut notices.callers),
+            omit_surplus(&mut notices.not_sent),
+            omit_surplus(&mut notices.unmarked),
         ];
         (response, notices, omitted.iter().sum())
     }
 
     fn notices(&self, conclusion: &Conclusion, are_sealed: bool) -> ExplainedNotices {
         let billed = conclusion.billed.iter().filter_map(|billed| billed.notice.as_ref());
-        let now = conclusion.now.iter().chain(billed).map(|notice| ExplainedNotice {
+        let now = conclusion.immediate.iter().chain(billed).map(|notice| ExplainedNotice {
             dsp: self.dsp_id(notice.dsp),
             kind: notice.kind.label().to_owned(),
             url: notice.url.clone(),
@@ -91,7 +91,7 @@ impl ReplayedAuction<'_> {
         let not_sent = conclusion.unsent.iter().map(|unsent| ExplainedUnsent {
             dsp: self.dsp_id(unsent.dsp),
             kind: unsent.kind.label().to_owned(),
-            reason: unsent.why.label().to_owned(),
+            reason: unsent.reason.label().to_owned(),
         });
         let unmarked = conclusion.unmarked.iter().map(|(dsp, why)| ExplainedUnmarked {
             dsp: self.dsp_id(*dsp),
@@ -109,7 +109,7 @@ impl ReplayedAuction<'_> {
 
     /// Win notices called before the response, and not afterwards. Their results are unknown.
     fn fetched(&self) -> Vec<FetchedMarkup> {
-        let wanted = self.wanted().into_iter().filter(|wanted| wanted.url.is_ok());
+        let wanted = self.markup_requests().into_iter().filter(|wanted| wanted.url.is_ok());
         let called = |MarkupRequest { entry, price, .. }| FetchedMarkup {
             entry,
             price,
@@ -118,18 +118,18 @@ impl ReplayedAuction<'_> {
         wanted.map(called).collect()
     }
 
-    fn wanted(&self) -> Vec<MarkupRequest> {
+    fn markup_requests(&self) -> Vec<MarkupRequest> {
         markup_wanted(self.auction, &self.judgement, &self.clearing, &[])
     }
 
     fn for_markup(&self) -> Vec<ExplainedMarkupCall> {
-        let wanted = self.wanted();
-        let told = wanted.into_iter().map(|wanted| ExplainedMarkupCall {
+        let wanted = self.markup_requests();
+        let calls = wanted.into_iter().map(|wanted| ExplainedMarkupCall {
             bid: self.judgement.bid_of(wanted.entry) + 1,
             problem: wanted.url.as_ref().err().map(|why: &Unsent| why.label().to_owned()),
             url: wanted.url.ok(),
         });
-        told.collect()
+        calls.collect()
     }
 
     fn callers(&self, response: &str, are_sealed: bool) -> Vec<ExplainedNotice> {
@@ -144,7 +144,7 @@ impl ReplayedAuction<'_> {
                 let values = values::of_returned(self.auction, &self.judgement, sale, occasion);
                 let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(kind));
                 let Some(raw) = raw.map(|raw| values.substitute(raw)) else { continue };
-                assert!(response.contains(&raw), "what is told stands in the response");
+                assert!(response.contains(&raw), "the response contains the token");
                 notices.extend(string(&raw).map(|url| ExplainedNotice {
                     dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
                     kind: kind.label().to_owned(),
@@ -157,7 +157,7 @@ impl ReplayedAuction<'_> {
 }
 
 /// `response` with each token replaced by a name, and the tokens' contents.
-fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>) {
+fn name_tokens(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>) {
     let base = sealing.base.as_str();
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let mut out = String::with_capacity(response.len());
@@ -172,7 +172,7 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>
             Ok(claims) => {
                 let name = format!("TOKEN-{}", later.len() + 1);
                 out.push_str(&name);
-                later.push(behind(name, &claims));
+                later.push(explained_beacon(name, &claims));
             }
             // A DSP's own markup may contain such a URL.
             Err(_) => out.push_str(token),
@@ -182,7 +182,7 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<ExplainedBeacon>
     (out, later)
 }
 
-fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
+fn explained_beacon(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
     ExplainedBeacon {
         token,
         dsp: super::auction::shown(&claims.dsp),
@@ -192,7 +192,7 @@ fn behind(token: String, claims: &Claims<'_>) -> ExplainedBeacon {
     }
 }
 
-fn cut<T>(list: &mut Vec<T>) -> usize {
+fn omit_surplus<T>(list: &mut Vec<T>) -> usize {
     let omitted = list.len().saturating_sub(NOTICES_MAX);
     list.truncate(NOTICES_MAX);
     omitted

@@ -10,7 +10,7 @@ use super::document::{
     ExplainedRule, ExplainedTerms,
 };
 use crate::auction::Auction;
-use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
 use crate::market::{BidsReturned, FloorRule, NoticeMode};
 
 pub(super) fn request(request: &BidRequest<'_>) -> ExplainedRequest {
@@ -24,9 +24,9 @@ pub(super) fn request(request: &BidRequest<'_>) -> ExplainedRequest {
     }
 }
 
-pub(super) fn terms(hearing: &FinishedAuction<'_>, auction: &Auction<'_>) -> ExplainedTerms {
+pub(super) fn terms(finished: &FinishedAuction<'_>, auction: &Auction<'_>) -> ExplainedTerms {
     let terms = auction.publisher_terms();
-    let notices = hearing.sealed.map_or(NoticeMode::PassThrough, |_| terms.notices);
+    let notices = finished.sealed.map_or(NoticeMode::PassThrough, |_| terms.notices);
     let is_upstream = notices == NoticeMode::Upstream;
     let bids_returned = if is_upstream { terms.bids } else { BidsReturned::Winner };
     ExplainedTerms {
@@ -63,16 +63,19 @@ pub(super) fn imps(auction: &Auction<'_>) -> Vec<ExplainedImp> {
 fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
     let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
     let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
-        let converted = or_beyond(terms.rate.convert(floor.amount, Rounding::Up));
+        let converted = or_max(terms.rate.convert(floor.amount, Rounding::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
         // The auction's own floor counts.
-        told(net, currency, converted, terms.fee, terms.floor)
+        explained_floor(net, currency, converted, terms.fee, terms.floor)
     });
     let rule = |(rule, gross): &(&FloorRule, Cpm)| {
         let (net, currency) = (rule.floor.amount, rule.floor.currency);
         let rates = &auction.market.rates;
-        let converted = or_beyond(rates.convert(net, currency, auction.currency, Rounding::Up));
-        ExplainedRule { on: on(rule), floor: told(net, currency, converted, terms.fee, *gross) }
+        let converted = or_max(rates.convert(net, currency, auction.currency, Rounding::Up));
+        ExplainedRule {
+            on: rule_scope(rule),
+            floor: explained_floor(net, currency, converted, terms.fee, *gross),
+        }
     };
     ExplainedImp {
         id: shown(terms.id),
@@ -91,7 +94,13 @@ fn no_rate(currency: Currency) -> String {
     format!("no exchange rate is configured for {currency}, the currency of its floor")
 }
 
-fn told(net: Cpm, currency: Currency, converted: Cpm, fee: Ppm, gross: Cpm) -> ExplainedFloor {
+fn explained_floor(
+    net: Cpm,
+    currency: Currency,
+    converted: Cpm,
+    fee: Ppm,
+    gross: Cpm,
+) -> ExplainedFloor {
     ExplainedFloor {
         net: net.to_string(),
         currency: currency.to_string(),
@@ -116,7 +125,7 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
 }
 
 /// The bids to which a rule applies; publisher and country match already.
-fn on(rule: &FloorRule) -> String {
+fn rule_scope(rule: &FloorRule) -> String {
     let format = rule.format.map(|format| format.label().to_owned());
     let size = rule.size.map(|size| size.to_string());
     format.into_iter().chain(size).collect::<Vec<_>>().join(" ")
@@ -126,9 +135,9 @@ fn deal(deal: &AuctionDeal<'_>) -> ExplainedDeal {
     let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
     let currency = currency.unwrap_or(Currency::USD);
     let floor = |floor: FloorPrice<'_>| {
-        let converted = or_beyond(deal.rate.convert(floor.amount, Rounding::Up));
-        let gross = or_beyond(gross(floor.amount, deal.rate, deal.fee));
-        told(floor.amount, currency, converted, deal.fee, gross)
+        let converted = or_max(deal.rate.convert(floor.amount, Rounding::Up));
+        let gross = or_max(gross(floor.amount, deal.rate, deal.fee));
+        explained_floor(floor.amount, currency, converted, deal.fee, gross)
     };
     let is_agreed = deal.auction_type == AuctionType::Agreed;
     ExplainedDeal {

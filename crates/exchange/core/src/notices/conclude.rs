@@ -91,7 +91,7 @@ pub struct Conclusion {
     /// The bid response. None if nothing is sold.
     pub response: Option<String>,
     /// Notices to send after the response.
-    pub now: Vec<PlannedNotice>,
+    pub immediate: Vec<PlannedNotice>,
     /// Notices of bids that are not sent.
     pub unsent: Vec<UnsentNotice>,
     /// Returned ads without a beacon, by position of the DSP. Only those in `billed` are billed.
@@ -131,7 +131,7 @@ pub struct UnsentNotice {
     /// The kind of notice.
     pub kind: NoticeKind,
     /// The reason.
-    pub why: NotSent,
+    pub reason: NotSent,
 }
 
 /// Concludes an auction. Call it once per auction: auction, bid and kind identify a token.
@@ -157,7 +157,7 @@ pub fn conclude(
         planner.conclusion.response = Some(text);
     }
     if !auction.request.is_test() {
-        planner.tell_losers();
+        planner.notify_losers();
     }
     planner.conclusion
 }
@@ -171,7 +171,7 @@ struct NoticePlanner<'p, 'a> {
 }
 
 impl<'p> NoticePlanner<'p, '_> {
-    fn tell_losers(&mut self) {
+    fn notify_losers(&mut self) {
         let ClearedAuction { judgement, clearing, .. } = *self.cleared;
         for (index, judged) in judgement.bids.iter().enumerate() {
             let fate = match judged.verdict {
@@ -190,8 +190,8 @@ impl<'p> NoticePlanner<'p, '_> {
     fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
         let dsp = self.dsp(bid);
         match checked_url(&self.auction.market.dsps[dsp], raw, values) {
-            Ok(url) => self.conclusion.now.push(PlannedNotice { dsp, kind, url }),
-            Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, why }),
+            Ok(url) => self.conclusion.immediate.push(PlannedNotice { dsp, kind, url }),
+            Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, reason: why }),
         }
     }
 
@@ -315,7 +315,7 @@ impl<'p> NoticePlanner<'p, '_> {
         let notice = match url {
             Some(Ok(url)) => Some(PlannedNotice { dsp, kind, url }),
             Some(Err(why)) => {
-                self.conclusion.unsent.push(UnsentNotice { dsp, kind, why });
+                self.conclusion.unsent.push(UnsentNotice { dsp, kind, reason: why });
                 None
             }
             None => None,
@@ -362,7 +362,7 @@ impl<'p> NoticePlanner<'p, '_> {
             let values = values::of_returned(self.auction, judgement, sale, occasion);
             match checked_url(&self.auction.market.dsps[dsp], raw, &values) {
                 Ok(checked) => url = checked,
-                Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, why }),
+                Err(why) => self.conclusion.unsent.push(UnsentNotice { dsp, kind, reason: why }),
             }
         }
         let relays_markup = kind == NoticeKind::Win && served_on_win(bid).is_some();
@@ -371,7 +371,7 @@ impl<'p> NoticePlanner<'p, '_> {
             .map(|claims| Claims { relays_markup, ..claims })
             .and_then(|claims| self.sealing.keys.seal(&claims));
         let Some(token) = token else {
-            self.conclusion.unsent.push(UnsentNotice { dsp, kind, why: NotSent::Unsealed });
+            self.conclusion.unsent.push(UnsentNotice { dsp, kind, reason: NotSent::Unsealed });
             return None;
         };
         Some([self.sealing.base.as_str(), &token].concat())

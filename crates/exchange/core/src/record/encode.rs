@@ -17,7 +17,7 @@ use crate::answering::sale::Sale;
 use crate::asking::eligibility::BidderCall;
 use crate::asking::not_asked::NotAsked;
 use crate::auction::Auction;
-use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
 use crate::judging::judge::ResponseFate;
 use crate::notices::conclude::ClearedAuction;
 
@@ -219,8 +219,7 @@ fn write_imp(out: &mut MessageWriter<'_>, imp: &ImpTerms<'_>) {
 
 fn write_deal(out: &mut MessageWriter<'_>, at: usize, imp: &ImpTerms<'_>, deal: &AuctionDeal<'_>) {
     use fields::deal as field;
-    let plain =
-        |floor: openrtb::FloorPrice<'_>| or_beyond(gross(floor.amount, deal.rate, deal.fee));
+    let plain = |floor: openrtb::FloorPrice<'_>| or_max(gross(floor.amount, deal.rate, deal.fee));
     let floor = match deal.auction_type {
         AuctionType::Agreed => Some(deal.agreed_price()),
         _ => deal.deal.bidfloor.map(plain),

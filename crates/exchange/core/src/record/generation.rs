@@ -153,10 +153,11 @@ fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGen
     let of_dsps = market.dsps.iter().flat_map(|dsp| &dsp.currencies).copied();
     let needed = of_dsps.chain([market.increment.currency]).filter(|currency| *currency != base);
     for currency in rates.iter().map(|(currency, _)| *currency).chain(needed) {
-        let told = rates.iter().find(|(told, _)| *told == currency).map(|(_, worth)| worth);
-        let told = told.and_then(|worth| Ratio::parse(worth));
+        let recorded =
+            rates.iter().find(|(recorded, _)| *recorded == currency).map(|(_, worth)| worth);
+        let recorded = recorded.and_then(|worth| Ratio::parse(worth));
         let is_base = currency == base;
-        if is_base || told != market.rates.ratio(currency, base) {
+        if is_base || recorded != market.rates.ratio(currency, base) {
             return Err(UnrecordableGeneration::Rate(currency));
         }
     }

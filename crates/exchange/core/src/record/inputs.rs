@@ -65,7 +65,7 @@ pub struct BudgetRefusal {
 /// has the number of its request.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetRefusals {
-    asked: usize,
+    next_question: usize,
     refused: Vec<BudgetRefusal>,
 }
 
@@ -75,8 +75,8 @@ impl BudgetRefusals {
     /// # Errors
     /// `answer`'s own.
     pub fn note(&mut self, win: &Win, answer: Result<(), Fate>) -> Result<(), Fate> {
-        let question = self.asked;
-        self.asked += 1;
+        let question = self.next_question;
+        self.next_question += 1;
         if let Err(fate) = answer {
             let Win { entry, price, .. } = *win;
             self.refused.push(BudgetRefusal { question, entry, price, fate });
@@ -86,7 +86,7 @@ impl BudgetRefusals {
 
     /// Removes everything, before an auction clears from the start again.
     pub fn restart(&mut self) {
-        self.asked = 0;
+        self.next_question = 0;
         self.refused.clear();
     }
 
@@ -208,15 +208,16 @@ impl ClearingInputs {
                 entries.push(entry);
             }
         }
-        let mut accounts = RecordedAccounts { refusals: &self.refusals, asked: 0, answered: 0 };
+        let mut accounts =
+            RecordedAccounts { refusals: &self.refusals, next_question: 0, refused: 0 };
         let mut clearing =
             clear(&entries, &self.groups, self.imps, self.increment, |win| accounts.authorise(win));
         if self.returns_others {
             let is_out_of_reach = |entry: usize| self.bids[bids[entry]].is_out_of_reach;
             offer_losers(&entries, &mut clearing, is_out_of_reach, |win| accounts.authorise(win));
         }
-        if accounts.answered < self.refusals.len() {
-            return Err(InvalidInputs::Refusal { refusal: accounts.answered });
+        if accounts.refused < self.refusals.len() {
+            return Err(InvalidInputs::Refusal { refusal: accounts.refused });
         }
         let currencies = Currencies { rates: &self.rates, auction: self.currency, base: self.base };
         let sale = |win: &&Win| {
@@ -281,20 +282,20 @@ pub(super) fn is_out_of_reach(
 
 struct RecordedAccounts<'f> {
     refusals: &'f [BudgetRefusal],
-    asked: usize,
-    answered: usize,
+    next_question: usize,
+    refused: usize,
 }
 
 impl RecordedAccounts<'_> {
     fn authorise(&mut self, win: &Win) -> Result<(), Fate> {
-        let question = self.asked;
-        self.asked += 1;
+        let question = self.next_question;
+        self.next_question += 1;
         let is_it = |refused: &&BudgetRefusal| {
             (refused.question, refused.entry, refused.price) == (question, win.entry, win.price)
         };
-        match self.refusals.get(self.answered).filter(is_it) {
+        match self.refusals.get(self.refused).filter(is_it) {
             Some(refused) => {
-                self.answered += 1;
+                self.refused += 1;
                 Err(refused.fate)
             }
             None => Ok(()),

@@ -16,7 +16,7 @@ use super::inputs::{BidInputs, BudgetRefusal, ClearingInputs, RecomputedClearing
 use super::limits::ID_BYTES_MAX;
 use crate::answering::sale::Sale;
 use crate::auction::fate::Fate;
-use crate::auction::terms::{AuctionType, gross, or_beyond, reaches};
+use crate::auction::terms::{AuctionType, gross, or_max, reaches};
 use crate::clearing::clear::{BidGroup, ClearingEntry, Seat};
 use crate::clearing::pricing::BidTerms;
 use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
@@ -297,7 +297,7 @@ impl ReplayComparison<'_, '_> {
     fn gross(&self, net: Price, fee: Ppm) -> Option<Cpm> {
         let (rates, to) = (&self.generation.rates, self.terms.currency);
         let rate = rates.ratio(net.currency, to)?;
-        Some(or_beyond(gross(net.amount, rate, fee)))
+        Some(or_max(gross(net.amount, rate, fee)))
     }
 
     fn check_bidfloors(&mut self) {

@@ -231,7 +231,7 @@ impl AuctionRun<'_> {
         let schedule = AuctionSchedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
             .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         // A slow body has used up the time.
-        if !schedule.suffices(self.shard.tick(parsed)) {
+        if !schedule.leaves_time(self.shard.tick(parsed)) {
             return Err(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;

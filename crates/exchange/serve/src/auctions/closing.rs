@@ -231,10 +231,10 @@ impl AuctionClosing<'_> {
     }
 
     fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
-        let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
+        let Conclusion { response, immediate, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
             let metrics = self.recorded.snapshot.dsp_metrics(unsent.dsp);
-            metrics.unsent[unsent.why as usize].increment();
+            metrics.unsent[unsent.reason as usize].increment();
         }
         for (dsp, why) in unmarked {
             self.recorded.snapshot.dsp_metrics(dsp).unmarked[why as usize].increment();
@@ -248,7 +248,7 @@ impl AuctionClosing<'_> {
             let notice = self.notice(planned.dsp, planned.url)?;
             Some(NoticeCommand::Submit(kind, notice))
         };
-        (response, now.into_iter().filter_map(order).collect())
+        (response, immediate.into_iter().filter_map(order).collect())
     }
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {

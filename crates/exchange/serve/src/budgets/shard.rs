@@ -488,7 +488,7 @@ impl CampaignBidder for AuctionPacing<'_> {
         decided.map(|(bid, _)| bid)
     }
 
-    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
+    fn report_shortfall(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         if !self.is_test {
             self.budget.ledger_end.borrow_mut().fall_short(slot, shortfall);
         }

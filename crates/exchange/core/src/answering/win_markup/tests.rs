@@ -51,7 +51,7 @@ fn the_winner_is_fetched_and_its_ad_becomes_its_markup() {
     let adm = bids[0]["adm"].as_str().unwrap();
     assert!(adm.starts_with("<p>2.01<img "), "{adm}");
     assert_eq!(tokens(adm)[0].url, "https://n.alpha.example/bill");
-    let urls: Vec<_> = conclusion.now.iter().map(|notice| &*notice.url).collect();
+    let urls: Vec<_> = conclusion.immediate.iter().map(|notice| &*notice.url).collect();
     assert_eq!(urls, ["https://n.beta.example/loss?102", "https://n.gamma.example/loss?102"]);
     assert!(conclusion.unmarked.is_empty());
 }
@@ -67,7 +67,7 @@ fn an_ad_that_cannot_be_had_loses_and_sets_no_price() {
     assert_eq!(rehearsal.fates(), [Fate::NoMarkup, Fate::NoMarkup, Fate::Won]);
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(bids[0]["price"], 0);
-    let urls: Vec<_> = conclusion.now.iter().map(|notice| &*notice.url).collect();
+    let urls: Vec<_> = conclusion.immediate.iter().map(|notice| &*notice.url).collect();
     let lost = ["https://n.alpha.example/loss?7", "https://n.beta.example/loss?7"];
     assert_eq!(urls, ["https://n.gamma.example/win", lost[0], lost[1]]);
 }
@@ -79,7 +79,7 @@ fn what_was_fetched_counts_at_its_price_alone() {
     assert_eq!(wanted(&rehearsal).len(), 1);
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(bids[0].get("adm"), None);
-    assert_eq!(conclusion.now[0].url, "https://n.alpha.example/ad?2.01");
+    assert_eq!(conclusion.immediate[0].url, "https://n.alpha.example/ad?2.01");
     assert_eq!(conclusion.unmarked, [(0, crate::notices::markup::unmarked::Unmarked::Absent)]);
 }
 
@@ -137,7 +137,7 @@ fn a_delivered_notice_of_a_preloaded_ad_is_not_sent_again() {
     assert_eq!(wanted(&rehearsal), []);
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!((&bids[0]["adid"], bids[0].get("adm")), (&json!("7"), None));
-    assert_eq!(conclusion.now, []);
+    assert_eq!(conclusion.immediate, []);
     assert_eq!(conclusion.unmarked, [(0, crate::notices::markup::unmarked::Unmarked::Absent)]);
 }
 

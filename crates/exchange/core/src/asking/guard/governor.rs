@@ -156,7 +156,7 @@ impl Governor {
                 Some(allowance) => BreakerState::Throttled { allowance },
                 None => BreakerState::Closed,
             },
-            level: self.tokens_at_hand(),
+            level: self.tokens_available(),
             outstanding: outstanding(&self.leases),
             in_flight: self.leases.iter().map(|lease| u64::from(lease.in_use)).sum(),
             good: counts.good,
@@ -246,7 +246,7 @@ impl Governor {
     /// Serves recent demand first. Half of the burst's remainder is spread as a reserve for sudden
     /// demand; all of it if shards are many and tokens few.
     fn lease_tokens(&mut self) {
-        let Some(level) = self.tokens_at_hand() else { return };
+        let Some(level) = self.tokens_available() else { return };
         let burst = [&self.limit, &self.throttle].into_iter().flatten();
         let burst = burst.map(|bucket| u64::from(bucket.rate().burst.get())).min().unwrap_or(0);
         let shards = self.leases.len() as u64;
@@ -256,8 +256,8 @@ impl Governor {
         let reserve = SpareUnits::new(reserve, shards, self.steps / TURN_STEPS);
         self.claims.clear();
         for lease in &self.leases {
-            let want = lease.tokens_wanted().saturating_sub(self.held(lease));
-            self.claims.push(ShareClaim { want, weight: lease.weight() });
+            let want = lease.tokens_wanted().saturating_sub(self.tokens_held(lease));
+            self.claims.push(ShareClaim { demand: want, weight: lease.weight() });
         }
         let left = self.token_shares.divide(level, &self.claims, true, &mut self.parts);
         self.grant_parts();
@@ -265,7 +265,10 @@ impl Governor {
         for (shard, lease) in self.leases.iter().enumerate() {
             let keep = lease.tokens_wanted() + reserve.of(shard as u64);
             self.grants[shard].tokens_keep = keep;
-            self.claims.push(ShareClaim { want: keep.saturating_sub(self.held(lease)), weight: 1 });
+            self.claims.push(ShareClaim {
+                demand: keep.saturating_sub(self.tokens_held(lease)),
+                weight: 1,
+            });
         }
         let left = self.reserve_shares.divide(left, &self.claims, true, &mut self.parts);
         self.grant_parts();
@@ -288,7 +291,7 @@ impl Governor {
         self.claims.clear();
         for lease in &mut self.leases {
             let want = lease.permits_wanted(cap);
-            self.claims.push(ShareClaim { want, weight: lease.weight() });
+            self.claims.push(ShareClaim { demand: want, weight: lease.weight() });
         }
         let turn = self.steps.is_multiple_of(TURN_STEPS);
         let spare = self.permit_shares.divide(cap, &self.claims, turn, &mut self.parts);
@@ -309,14 +312,14 @@ impl Governor {
         }
     }
 
-    fn held(&self, lease: &CallLease) -> u64 {
+    fn tokens_held(&self, lease: &CallLease) -> u64 {
         match self.throttle {
             Some(_) => lease.outstanding_in(self.epoch),
             None => lease.outstanding(),
         }
     }
 
-    fn tokens_at_hand(&self) -> Option<u64> {
+    fn tokens_available(&self) -> Option<u64> {
         let buckets = [&self.limit, &self.throttle].into_iter().flatten();
         buckets.map(TokenBucket::tokens).min()
     }
@@ -342,7 +345,7 @@ fn outstanding_in(leases: &[CallLease], epoch: u32) -> u64 {
 /// Units without demand, spread evenly; the remainder rotates.
 struct SpareUnits {
     each: u64,
-    one_more: u64,
+    remainder: u64,
     shards: u64,
     first: u64,
 }
@@ -350,12 +353,12 @@ struct SpareUnits {
 impl SpareUnits {
     fn new(units: u64, shards: u64, turn: u64) -> Self {
         let shards = shards.max(1);
-        Self { each: units / shards, one_more: units % shards, shards, first: turn % shards }
+        Self { each: units / shards, remainder: units % shards, shards, first: turn % shards }
     }
 
     fn of(&self, shard: u64) -> u64 {
         let place = (shard + self.shards - self.first) % self.shards;
-        self.each + u64::from(place < self.one_more)
+        self.each + u64::from(place < self.remainder)
     }
 }
 

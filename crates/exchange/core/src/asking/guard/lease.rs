@@ -28,7 +28,7 @@ pub(super) struct CallLease {
     in_flight_refused: u64,
     arrived: u64,
     /// Whether a call was refused for lack of a permit since the last step.
-    is_pressed: bool,
+    lacked_permit: bool,
     mean: u64,
     peak: u64,
     permits_peak: u64,
@@ -86,7 +86,7 @@ impl CallLease {
         self.permits_returned = report.permits_returned;
         self.in_use = report.in_use;
         self.permits_peak = self.permits_peak.max(u64::from(report.in_use_peak) * PERMITS_ONE);
-        self.is_pressed |= report.in_flight_refused > self.in_flight_refused;
+        self.lacked_permit |= report.in_flight_refused > self.in_flight_refused;
         self.in_flight_refused = report.in_flight_refused;
         self.arrived += news.attempts;
         news
@@ -125,7 +125,7 @@ impl CallLease {
         self.permits_peak =
             (peak - peak.div_ceil(PERMITS_ONE)).max(u64::from(self.in_use) * PERMITS_ONE);
         let peak = peak.div_ceil(PERMITS_ONE);
-        let is_pressed = std::mem::take(&mut self.is_pressed);
+        let is_pressed = std::mem::take(&mut self.lacked_permit);
         match peak {
             _ if is_pressed => cap,
             0 => u64::from(self.peak > 0),

@@ -11,7 +11,7 @@ const CREDIT_MAX: i64 = 8 * UNIT;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShareClaim {
-    pub(super) want: u64,
+    pub(super) demand: u64,
     pub(super) weight: u64,
 }
 
@@ -44,7 +44,7 @@ impl ShareDivider {
             if unmet.shards == 0 {
                 break;
             }
-            if !fill_small_wants(&mut left, claims, parts, unmet) {
+            if !fill_small_demands(&mut left, claims, parts, unmet) {
                 self.divide_unmet(left, claims, turn, parts);
                 left = 0;
             }
@@ -58,7 +58,7 @@ impl ShareDivider {
         // The credit of each shard with unmet demand, highest first.
         let mut owed: Vec<Option<i64>> = vec![None; claims.len()];
         for (shard, claim) in claims.iter().enumerate() {
-            if claim.want <= parts[shard] {
+            if claim.demand <= parts[shard] {
                 continue;
             }
             let (whole, fraction) = unmet.part_of(left, claim.weight);
@@ -92,7 +92,7 @@ struct UnmetDemand {
 
 impl UnmetDemand {
     fn of(claims: &[ShareClaim], parts: &[u64]) -> Self {
-        let unmet = claims.iter().zip(parts).filter(|(claim, part)| claim.want > **part);
+        let unmet = claims.iter().zip(parts).filter(|(claim, part)| claim.demand > **part);
         unmet.fold(Self::default(), |Self { weights, shards }, (claim, _)| Self {
             weights: weights + u128::from(claim.weight.max(1)),
             shards: shards + 1,
@@ -113,7 +113,7 @@ impl UnmetDemand {
 }
 
 /// Serves demands no larger than their part in full. False if no demand is that small.
-fn fill_small_wants(
+fn fill_small_demands(
     left: &mut u64,
     claims: &[ShareClaim],
     parts: &mut [u64],
@@ -121,7 +121,7 @@ fn fill_small_wants(
 ) -> bool {
     let total = *left;
     for (claim, part) in claims.iter().zip(parts) {
-        let missing = claim.want - *part;
+        let missing = claim.demand - *part;
         if missing > 0 && missing <= unmet.part_of(total, claim.weight).0 {
             *part += missing;
             *left -= missing;

@@ -71,7 +71,7 @@ pub(in crate::campaigns) struct AdTerms {
     bundles: TextNumbers,
     languages: Vec<Box<str>>,
     /// Shared by creatives of a campaign with the same attributes.
-    told: Vec<AdAttributes>,
+    sets: Vec<AdAttributes>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,21 +95,21 @@ pub(in crate::campaigns) struct BlockedAttributes {
 }
 
 impl AdTerms {
-    pub(in crate::campaigns) fn note(&mut self, creative: &Creative) -> u32 {
-        let told = self.numbered(&creative.metadata);
-        if self.told.last() != Some(&told) {
-            self.told.push(told);
+    pub(in crate::campaigns) fn add(&mut self, creative: &Creative) -> u32 {
+        let attributes = self.numbered(&creative.metadata);
+        if self.sets.last() != Some(&attributes) {
+            self.sets.push(attributes);
         }
-        u32::try_from(self.told.len() - 1).expect("creatives fit their numbers")
+        u32::try_from(self.sets.len() - 1).expect("creatives fit their numbers")
     }
 
-    pub(in crate::campaigns) fn told(&self, number: u32) -> &AdAttributes {
-        &self.told[number as usize]
+    pub(in crate::campaigns) fn attributes(&self, number: u32) -> &AdAttributes {
+        &self.sets[number as usize]
     }
 
     /// Drops what is needed only for building.
-    pub(in crate::campaigns) fn shrink(&mut self) {
-        self.told.shrink_to_fit();
+    pub(in crate::campaigns) fn shrink_to_fit(&mut self) {
+        self.sets.shrink_to_fit();
         for nested in [&mut self.domains, &mut self.categories] {
             nested.within.values_mut().for_each(Vec::shrink_to_fit);
         }
@@ -124,10 +124,10 @@ impl AdTerms {
         let mut category = |category: &str| self.categories.number(category, prefixes(category));
         let categories = metadata.categories.iter().map(|text| category(text)).collect();
         let bundle = metadata.bundle.as_ref().map(|bundle| self.bundles.number(bundle.trim()));
-        let language = metadata.language.as_ref().map(|told| {
-            let known = self.languages.iter().position(|known| known == told);
+        let language = metadata.language.as_ref().map(|language| {
+            let known = self.languages.iter().position(|known| known == language);
             let at = known.unwrap_or_else(|| {
-                self.languages.push(told.clone());
+                self.languages.push(language.clone());
                 self.languages.len() - 1
             });
             u32::try_from(at).expect("languages are few")
@@ -186,17 +186,17 @@ impl AdTerms {
 }
 
 impl BlockedAttributes {
-    pub(in crate::campaigns) fn admits(&self, told: &AdAttributes) -> bool {
+    pub(in crate::campaigns) fn admits(&self, attributes: &AdAttributes) -> bool {
         let categories = || {
-            let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
-            told.categories.is_empty()
-                || told.taxonomy != self.taxonomy
+            let any = |set: &Bits| attributes.categories.iter().any(|category| set.has(*category));
+            attributes.categories.is_empty()
+                || attributes.taxonomy != self.taxonomy
                 || (!any(&self.categories)
                     && (!self.lists_welcome || any(&self.categories_welcome)))
         };
-        !told.domains.iter().any(|domain| self.domains.has(*domain))
-            && told.bundle.is_none_or(|bundle| !self.bundles.has(bundle))
-            && told.language.is_none_or(|language| !self.languages.has(language))
+        !attributes.domains.iter().any(|domain| self.domains.has(*domain))
+            && attributes.bundle.is_none_or(|bundle| !self.bundles.has(bundle))
+            && attributes.language.is_none_or(|language| !self.languages.has(language))
             && categories()
     }
 }

@@ -212,7 +212,7 @@ impl<K: Hash + Eq> Dimension<K> {
         }
     }
 
-    pub(in crate::campaigns) fn matters(&self) -> bool {
+    pub(in crate::campaigns) fn is_used(&self) -> bool {
         self.open.is_some() || !self.blocked.is_empty()
     }
 }

@@ -19,7 +19,7 @@ proptest! {
             ad: 0,
             deal: None,
             class,
-            counts: Cpm::new(micros).unwrap(),
+            clearing_value: Cpm::new(micros).unwrap(),
             price: Cpm::ZERO,
             decided: Cpm::ZERO,
             // All are unequal.
@@ -35,7 +35,7 @@ proptest! {
             });
         }
         offers.close_imp();
-        all.sort_by_key(|offer| (Reverse((offer.class, offer.counts)), offer.tie));
+        all.sort_by_key(|offer| (Reverse((offer.class, offer.clearing_value)), offer.tie));
         let mut seen = Vec::new();
         all.retain(|offer| !seen.contains(&offer.seat) && { seen.push(offer.seat); true });
         all.truncate(most);

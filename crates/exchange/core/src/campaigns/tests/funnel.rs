@@ -34,7 +34,7 @@ impl CampaignBidder for Floors {
         Ok(price.amount())
     }
 
-    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
+    fn report_shortfall(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         self.0.push((slot.0, shortfall()));
     }
 }

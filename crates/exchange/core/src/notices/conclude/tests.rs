@@ -31,7 +31,7 @@ fn two(mode: NoticeMode, change: Value) -> SampleAuction {
 }
 
 fn urls(conclusion: &Conclusion) -> Vec<&str> {
-    conclusion.now.iter().map(|notice| &*notice.url).collect()
+    conclusion.immediate.iter().map(|notice| &*notice.url).collect()
 }
 
 fn keys_of(bid: &Value) -> Vec<&str> {
@@ -47,7 +47,7 @@ fn final_keeps_notices_and_puts_a_beacon_into_markup() {
     let want = ["https://n.alpha.example/win", "https://n.beta.example/loss?102"];
     assert_eq!(urls(&conclusion), want);
     assert_eq!(
-        conclusion.now.iter().map(|notice| (notice.dsp, notice.kind)).collect::<Vec<_>>(),
+        conclusion.immediate.iter().map(|notice| (notice.dsp, notice.kind)).collect::<Vec<_>>(),
         [(0, NoticeKind::Win), (1, NoticeKind::Loss)]
     );
     assert!(conclusion.unsent.is_empty() && conclusion.unmarked.is_empty());
@@ -99,7 +99,7 @@ fn without_keys_notices_pass_through() {
         let conclusion = rehearsal.conclude_with(None);
         let text = conclusion.response.as_deref().unwrap();
         assert!(text.contains("https://n.alpha.example/bill"), "{text}");
-        assert!(conclusion.now.is_empty());
+        assert!(conclusion.immediate.is_empty());
     }
 }
 
@@ -139,7 +139,7 @@ fn urls_are_checked_once_macros_are_in_them() {
     let check = |url: &str, want: Option<NotSent>| {
         let all = json!({ "nurl": url, "burl": url, "lurl": url });
         let (_, conclusion) = two(NoticeMode::Final, all.clone()).bids();
-        let unsent: Vec<_> = conclusion.unsent.iter().map(|unsent| unsent.why).collect();
+        let unsent: Vec<_> = conclusion.unsent.iter().map(|unsent| unsent.reason).collect();
         assert_eq!(unsent, want.map_or(vec![], |why| vec![why, why]), "{url}");
         let (bids, conclusion) = two(NoticeMode::Upstream, all).bids();
         let sealed = tokens(bids[0]["lurl"].as_str().unwrap()).remove(0).url;
@@ -168,7 +168,7 @@ fn urls_are_checked_once_macros_are_in_them() {
     let own_host = |adid: &str| {
         let change = json!({ "adid": adid, "nurl": "https://${AUCTION_AD_ID}/" });
         let (_, conclusion) = two(NoticeMode::Final, change).bids();
-        conclusion.unsent.first().map(|unsent| unsent.why)
+        conclusion.unsent.first().map(|unsent| unsent.reason)
     };
     assert_eq!(own_host("evil.example"), undeclared);
     assert_eq!(own_host("evil.example/?"), bad);
@@ -176,7 +176,7 @@ fn urls_are_checked_once_macros_are_in_them() {
     let mut rehearsal = two(NoticeMode::Final, json!({ "nurl": "REPLACED" }));
     rehearsal.bodies[0].1 = rehearsal.bodies[0].1.replace("REPLACED", r"\ud83d");
     let (_, conclusion) = rehearsal.bids();
-    let want = UnsentNotice { dsp: 0, kind: NoticeKind::Win, why: NotSent::Unreadable };
+    let want = UnsentNotice { dsp: 0, kind: NoticeKind::Win, reason: NotSent::Unreadable };
     assert_eq!(conclusion.unsent, [want]);
 }
 
@@ -190,7 +190,7 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
         let (bids, conclusion) = rehearsal.bids();
         assert_eq!(bids[0]["adm"], shown);
         assert_eq!(conclusion.unmarked, [(0, want)]);
-        assert_eq!(conclusion.now.len(), 2);
+        assert_eq!(conclusion.immediate.len(), 2);
     };
     check(json!("<VAST/>${AUCTION_PRICE}"), Unmarked::NotVast, json!("<VAST/>2.01"));
     check(json!("<VAST/>"), Unmarked::NoAd, json!("<VAST/>"));
@@ -205,7 +205,9 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     rehearsal.market.publishers.others.notices = NoticeMode::Upstream;
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(keys_of(&bids[0]), ["adm", "crid", "id", "impid", "price"]);
-    assert!(conclusion.unsent.iter().filter(|unsent| unsent.why == NotSent::Unsealed).count() == 3);
+    assert!(
+        conclusion.unsent.iter().filter(|unsent| unsent.reason == NotSent::Unsealed).count() == 3
+    );
 }
 
 /// And the response stays JSON.

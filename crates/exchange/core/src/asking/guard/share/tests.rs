@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn claims(of: &[(u64, u64)]) -> Vec<ShareClaim> {
-    of.iter().map(|(want, weight)| ShareClaim { want: *want, weight: *weight }).collect()
+    of.iter().map(|(want, weight)| ShareClaim { demand: *want, weight: *weight }).collect()
 }
 
 #[test]
@@ -73,8 +73,8 @@ proptest! {
         for round in 0..rounds {
             let left = shares.divide(total, &claims, round % 2 == 0, &mut parts);
             prop_assert_eq!(parts.iter().sum::<u64>() + left, total);
-            prop_assert!(claims.iter().zip(&parts).all(|(claim, part)| *part <= claim.want));
-            let satisfied = claims.iter().zip(&parts).all(|(claim, part)| *part == claim.want);
+            prop_assert!(claims.iter().zip(&parts).all(|(claim, part)| *part <= claim.demand));
+            let satisfied = claims.iter().zip(&parts).all(|(claim, part)| *part == claim.demand);
             prop_assert!(left == 0 || satisfied);
         }
         prop_assert!(shares.credit.iter().all(|credit| credit.abs() <= CREDIT_MAX));

@@ -86,7 +86,7 @@ fn passed_through() {
     {
         assert_eq!(bids[0][key], format!("https://n.alpha.example/{place}?{values}"));
     }
-    assert!(conclusion.now.is_empty());
+    assert!(conclusion.immediate.is_empty());
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn the_least_to_win_is_told_where_price_decided() {
         let mut rehearsal = SampleAuction::new(NoticeMode::Final, &body, &bodies);
         rehearsal.market.deals.insert("d".into(), terms);
         let (_, conclusion) = rehearsal.bids();
-        assert_eq!(conclusion.now[1].url, format!("https://n.beta.example/?{want}"));
+        assert_eq!(conclusion.immediate[1].url, format!("https://n.beta.example/?{want}"));
     };
     let plain = crate::market::DealTerms::default;
     let discount = || crate::market::DealTerms { discount: ppm(200_000), ..plain() };
@@ -217,5 +217,5 @@ fn the_least_to_win_is_told_where_price_decided() {
     let mut rehearsal = SampleAuction::new(NoticeMode::Final, &body, &bodies);
     rehearsal.market.deals.insert("d".into(), first);
     let (_, conclusion) = rehearsal.bids();
-    assert_eq!(conclusion.now[1].url, "https://n.beta.example/?103||0|0");
+    assert_eq!(conclusion.immediate[1].url, "https://n.beta.example/?103||0|0");
 }
